@@ -1,0 +1,39 @@
+# make env    sets up .venv with the pinned versions of requirements-dev.txt
+# make demo   trains the example and logs to TensorBoard
+# make test   runs all tests
+# make lint   checks style and types
+# make bench  measures speed beside other implementations
+
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: env demo test lint bench build clean
+
+env: .venv/.done
+
+.venv/.done: requirements-dev.txt pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --requirement requirements-dev.txt
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	touch $@
+
+demo: env
+	$(BIN)/python examples/train_translation.py
+
+test: env
+	$(BIN)/python -m pytest --numprocesses auto $(ARGS)
+
+lint: env
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: env
+	$(BIN)/python benchmarks/run.py $(ARGS)
+
+build: env
+	$(BIN)/python -m build --no-isolation
+
+clean:
+	rm -rf .venv dist runs

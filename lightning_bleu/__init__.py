@@ -1,0 +1,12 @@
+"""Corpus BLEU as a validation metric for PyTorch Lightning: right, exact, fast.
+
+Start with :class:`CorpusBLEU`.
+"""
+
+from lightning_bleu.conventions import CONVENTIONS, Convention
+from lightning_bleu.functional import corpus_bleu, sentence_bleu
+from lightning_bleu.metric import CorpusBLEU
+from lightning_bleu.score import BLEUScore
+from lightning_bleu.version import __version__
+
+__all__ = ["CONVENTIONS", "BLEUScore", "Convention", "CorpusBLEU", "__version__", "corpus_bleu", "sentence_bleu"]

@@ -1,0 +1,191 @@
+"""Statistics → score: brevity penalty, precisions and their weighted geometric mean.
+
+Counts stay integers until here; the only divisions are in this module and in :mod:`lightning_bleu.smoothing`, in 64-bit
+floating point where the device has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import torch
+from torch import Tensor
+
+from lightning_bleu.smoothing import Counts, divide
+
+if TYPE_CHECKING:
+    from lightning_bleu.conventions import Settings
+
+
+class Statistics(NamedTuple):
+    """The sufficient statistics of BLEU; sums of them over sentences are those of the corpus.
+
+    Attributes:
+        matches: shape ``(..., orders)``.
+        possible_matches: shape ``(..., orders)``.
+        hypothesis_length: shape ``(...)``.
+        reference_length: shape ``(...)``.
+    """
+
+    matches: Tensor
+    possible_matches: Tensor
+    hypothesis_length: Tensor
+    reference_length: Tensor
+
+    @classmethod
+    def unpack(cls, vector: Tensor) -> Statistics:
+        """Name the parts of a vector of shape ``(..., 2 * orders + 2)`` that holds them one after the other.
+
+        Example:
+            >>> Statistics.unpack(torch.tensor([5, 4, 7, 6, 7, 7])).possible_matches.tolist()
+            [7, 6]
+        """
+        orders = vector.shape[-1] // 2 - 1
+        return cls(vector[..., :orders], vector[..., orders:-2], vector[..., -2], vector[..., -1])
+
+
+class Score(NamedTuple):
+    """Scores in 0..1, floating point.
+
+    Attributes:
+        bleu: shape ``(...)``.
+        precisions: as smoothed, shape ``(..., max_order)``.
+        brevity_penalty: shape ``(...)``.
+    """
+
+    bleu: Tensor
+    precisions: Tensor
+    brevity_penalty: Tensor
+
+
+def score(statistics: Tensor, settings: Settings) -> Score:
+    """Score statistics of one corpus, or of many sentences at once.
+
+    Args:
+        statistics: integers of shape ``(..., 2 * orders + 2)``, as :class:`Statistics` orders them. The orders are
+            ``max_order``, and one more for smoothings that look at it.
+        settings: the convention and the weights.
+
+    Example:
+        >>> from lightning_bleu.conventions import make_settings
+        >>> score(torch.tensor([5, 4, 7, 6, 7, 7]), make_settings(max_order=2)).bleu
+        tensor(0.6901, dtype=torch.float64)
+    """
+    dtype = torch.float32 if statistics.device.type == "mps" else torch.float64
+    matches, possible_matches, hypothesis_length, reference_length = Statistics.unpack(statistics.to(dtype))
+    counts = Counts(matches[..., : settings.max_order], possible_matches[..., : settings.max_order], hypothesis_length)
+    if settings.smoothing.next_order:
+        counts = counts._replace(next_precision=divide(matches[..., -1], possible_matches[..., -1]))
+    precisions = settings.smoothing.function(counts, settings.smoothing_value)
+
+    weights = torch.tensor(settings.weights, dtype=dtype, device=statistics.device)
+    if settings.convention.effective_order:
+        usable = ((counts.possible_matches > 0) | (precisions > 0)).to(dtype).cumprod(-1)
+        weights = divide(weights * usable, (weights * usable).sum(-1, keepdim=True))
+    # BLEU = BP * exp(sum over n of w_n * log p_n)
+    log_precisions = ZERO_RULES[settings.convention.zero_rule](counts.matches, precisions)
+    mean = torch.where(weights > 0, weights * log_precisions, 0).sum(-1).exp()
+    # BP = 1 if c > r, else exp(1 - r / c)
+    brevity_penalty = (1 - divide(reference_length, hypothesis_length)).clamp(max=0).exp()
+    brevity_penalty = brevity_penalty.where(hypothesis_length > 0, 0)
+    return Score(brevity_penalty * mean, precisions, brevity_penalty)
+
+
+def _as_smoothed(matches: Tensor, precisions: Tensor) -> Tensor:
+    """An order with precision 0 makes the score 0."""
+    return precisions.log()
+
+
+def _no_match(matches: Tensor, precisions: Tensor) -> Tensor:
+    """As before, and whatever the smoothing, the score is 0 if nothing matches at all (sacreBLEU)."""
+    return precisions.log().where((matches > 0).any(-1, keepdim=True), -torch.inf)
+
+
+def _every_order(matches: Tensor, precisions: Tensor) -> Tensor:
+    """Whatever the smoothing, an order without a match makes the score 0 (torchmetrics)."""
+    return precisions.log().where((matches > 0).all(-1, keepdim=True), -torch.inf)
+
+
+def _leave_out(matches: Tensor, precisions: Tensor) -> Tensor:
+    """An order with precision 0 is left out, with the weights as they are; if nothing matches the score is 0 (NLTK)."""
+    logs = precisions.log().where(precisions > 0, 0)
+    return logs.where((matches > 0).any(-1, keepdim=True), -torch.inf)
+
+
+ZERO_RULES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "no-match": _no_match,
+    "as-smoothed": _as_smoothed,
+    "every-order": _every_order,
+    "leave-out": _leave_out,
+}
+"""What an order without a match does to the score: matches and precisions → the logarithms to average."""
+
+
+@dataclass(frozen=True)
+class BLEUScore:
+    """A corpus BLEU with its parts. ``float(...)`` is the score, ``str(...)`` the line that sacreBLEU prints.
+
+    Attributes:
+        bleu: 0..1, or 0..100 if ``percent``.
+        precisions: of the orders 1 ... max_order, as smoothed, in the same unit.
+        brevity_penalty: 0..1.
+        length_ratio: hypothesis length over reference length (0 without references).
+        hypothesis_length: tokens.
+        reference_length: tokens of the references that the convention picks.
+        matches: n-grams of order 1 ... max_order that stand in a reference.
+        possible_matches: n-grams of the hypotheses.
+        signature: what the score depends on.
+        percent: the unit of ``bleu`` and ``precisions``.
+
+    Example:
+        >>> from lightning_bleu import corpus_bleu
+        >>> result = corpus_bleu(["a cat is on the mat"], [["the cat is on the mat", "there is a cat on the mat"]])
+        >>> print(result)
+        BLEU = 84.09 100.0/100.0/75.0/66.7 (BP = 1.000 ratio = 1.000 hyp_len = 6 ref_len = 6)
+        >>> result.matches
+        (6, 5, 3, 2)
+    """
+
+    bleu: float
+    precisions: tuple[float, ...]
+    brevity_penalty: float
+    length_ratio: float
+    hypothesis_length: int
+    reference_length: int
+    matches: tuple[int, ...]
+    possible_matches: tuple[int, ...]
+    signature: str
+    percent: bool = False
+
+    @classmethod
+    def from_statistics(cls, statistics: Tensor, settings: Settings, signature: str) -> BLEUScore:
+        """Score the statistics of a corpus, integers of shape ``(2 * max_order + 2,)``."""
+        statistics = statistics.cpu()
+        result = score(statistics, settings)
+        matches, possible_matches, hypothesis_length, reference_length = Statistics.unpack(statistics)
+        scale = 100.0 if settings.percent else 1.0
+        return cls(
+            bleu=scale * result.bleu.item(),
+            precisions=tuple(scale * precision for precision in result.precisions.tolist()),
+            brevity_penalty=result.brevity_penalty.item(),
+            length_ratio=hypothesis_length.item() / reference_length.item() if reference_length else 0.0,
+            hypothesis_length=int(hypothesis_length),
+            reference_length=int(reference_length),
+            matches=tuple(matches.tolist()),
+            possible_matches=tuple(possible_matches.tolist()),
+            signature=signature,
+            percent=settings.percent,
+        )
+
+    def __float__(self) -> float:
+        return self.bleu
+
+    def __str__(self) -> str:
+        scale = 1 if self.percent else 100
+        precisions = "/".join(f"{scale * precision:.1f}" for precision in self.precisions)
+        return (
+            f"BLEU = {scale * self.bleu:.2f} {precisions} (BP = {self.brevity_penalty:.3f} "
+            f"ratio = {self.length_ratio:.3f} hyp_len = {self.hypothesis_length} ref_len = {self.reference_length})"
+        )
