@@ -8,8 +8,12 @@ from pathlib import Path
 
 import pytest
 import torch
+from hypothesis import settings
 
 os.environ.setdefault("MPLBACKEND", "Agg")
+
+settings.register_profile("default", deadline=None)  # the first example of a test may wait for an import
+settings.load_profile("default")
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 """Real text to run against, where it is at hand."""
@@ -49,7 +53,13 @@ def lines(path: Path) -> list[str]:
 
 
 def random_corpus(
-    rng: random.Random, sentences: int, *, references: int = 3, vocabulary: int = 12, longest: int = 14, ragged: bool = True
+    rng: random.Random,
+    sentences: int,
+    *,
+    references: int = 3,
+    vocabulary: int = 12,
+    longest: int = 14,
+    ragged: bool = True,
 ) -> tuple[list[list[str]], list[list[list[str]]]]:
     """Sentences of words that are alike and unalike, long, short, empty and without any match."""
     words = [f"w{i}" for i in range(vocabulary)]

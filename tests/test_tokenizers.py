@@ -107,7 +107,14 @@ def test_fuzzed_corpora_have_sacrebleus_integers(tokenizer: str, lowercase: bool
 
 
 def wmt22_corpora() -> list[tuple[str, str]]:
-    return [("en-de", "13a"), ("en-cs", "13a"), ("en-cs", "intl"), ("en-zh", "zh"), ("en-zh", "char"), ("en-ja", "ja-mecab")]
+    return [
+        ("en-de", "13a"),
+        ("en-cs", "13a"),
+        ("en-cs", "intl"),
+        ("en-zh", "zh"),
+        ("en-zh", "char"),
+        ("en-ja", "ja-mecab"),
+    ]
 
 
 @pytest.mark.parametrize(("pair", "tokenizer"), wmt22_corpora())
@@ -126,7 +133,8 @@ def test_wmt22_has_sacrebleus_integers(pair: str, tokenizer: str, wmt22: Path) -
 
 
 @pytest.mark.parametrize(
-    ("tokenizer", "text"), [("ja-mecab", "これはテストです。 新しい本を読んだ。"), ("ko-mecab", "한국어 문장을 나눕니다. 새 책을 읽었다.")]
+    ("tokenizer", "text"),
+    [("ja-mecab", "これはテストです。 新しい本を読んだ。"), ("ko-mecab", "한국어 문장을 나눕니다. 새 책을 읽었다.")],
 )
 def test_morphological_tokenizers_are_asked_about_whole_lines(tokenizer: str, text: str) -> None:
     ids, lengths = TokenMemory(tokenizer).encode([text, text[:5]])
@@ -172,8 +180,9 @@ def test_missing_package_gets_the_command(name: str, module: str, command: str) 
     code = f"import sys; sys.modules[{module!r}] = None; from lightning_bleu import CorpusBLEU; CorpusBLEU(tokenizer={name!r})"
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=False)
 
-
-    assert re.search(f"ValueError: tokenizer {name!r} cannot be loaded .*{command}", done.stderr, re.DOTALL), done.stderr
+    assert re.search(f"ValueError: tokenizer {name!r} cannot be loaded .*{command}", done.stderr, re.DOTALL), (
+        done.stderr
+    )
 
 
 def test_every_name_is_known_to_sacrebleu() -> None:

@@ -1,0 +1,201 @@
+"""What is compared: each contestant takes a corpus in batches and returns its score in 0..1.
+
+Every contestant gets the form of input that it is made for, prepared beforehand.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import shutil
+import subprocess
+import tempfile
+import warnings
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from ignite.metrics.nlp import Bleu as IgniteBleu
+from nltk.translate.bleu_score import corpus_bleu as nltk_corpus_bleu
+from sacrebleu.metrics import BLEU as SacreBLEU
+from torchmetrics.text import BLEUScore, SacreBLEUScore
+
+from lightning_bleu import CorpusBLEU
+
+Ids = list[list[int]]
+
+
+@dataclass
+class Corpus:
+    """Ids of hypotheses and of their references, and the forms that contestants take them in."""
+
+    hypotheses: Ids
+    references: list[Ids]
+    batch_size: int
+
+    def _batches(self, values: list[Any]) -> list[list[Any]]:
+        return [values[first : first + self.batch_size] for first in range(0, len(values), self.batch_size)]
+
+    @cached_property
+    def tensors(self) -> list[tuple[torch.Tensor, torch.Tensor]]:
+        """Padded with 0: ``(sentences, tokens)`` and ``(sentences, references, tokens)``."""
+        return [
+            (pad(hypotheses), pad([r for group in groups for r in group]).reshape(len(groups), len(groups[0]), -1))
+            for hypotheses, groups in zip(self._batches(self.hypotheses), self._batches(self.references))
+        ]
+
+    @cached_property
+    def words(self) -> list[tuple[Any, Any]]:
+        as_words = [[str(i) for i in h] for h in self.hypotheses]
+        groups = [[[str(i) for i in r] for r in group] for group in self.references]
+        return list(zip(self._batches(as_words), self._batches(groups)))
+
+    @cached_property
+    def lines(self) -> list[tuple[Any, Any]]:
+        return [
+            ([" ".join(h) for h in hypotheses], [[" ".join(r) for r in group] for group in groups])
+            for hypotheses, groups in self.words
+        ]
+
+
+@dataclass
+class Text:
+    """Lines of text and their references."""
+
+    hypotheses: list[str]
+    references: list[list[str]]
+    batch_size: int
+
+    @cached_property
+    def lines(self) -> list[tuple[Any, Any]]:
+        starts = range(0, len(self.hypotheses), self.batch_size)
+        return [(self.hypotheses[i : i + self.batch_size], self.references[i : i + self.batch_size]) for i in starts]
+
+
+def pad(sentences: Ids) -> torch.Tensor:
+    """Pad with 0 on the right."""
+    return torch.nn.utils.rnn.pad_sequence([torch.tensor(s) for s in sentences], batch_first=True)
+
+
+def ours_ids(corpus: Corpus) -> float:
+    """CorpusBLEU, from padded tensors."""
+    metric = CorpusBLEU(pad_id=0)
+    for preds, target in corpus.tensors:
+        metric.update(preds, target)
+    return metric.compute().item()
+
+
+def torchmetrics_lines(corpus: Corpus) -> float:
+    """torchmetrics' BLEUScore, from strings."""
+    metric = BLEUScore()
+    for preds, target in corpus.lines:
+        metric.update(preds, target)
+    return metric.compute().item()
+
+
+def sacrebleu_lines(corpus: Corpus) -> float:
+    """sacreBLEU without a tokenizer, from strings, in one call."""
+    hypotheses = [line for preds, _ in corpus.lines for line in preds]
+    references = [group for _, target in corpus.lines for group in target]
+    return SacreBLEU(tokenize="none", smooth_method="none").corpus_score(hypotheses, list(zip(*references))).score / 100
+
+
+def nltk_words(corpus: Corpus) -> float:
+    """NLTK, from lists of words, in one call."""
+    hypotheses = [words for preds, _ in corpus.words for words in preds]
+    references = [group for _, target in corpus.words for group in target]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return float(nltk_corpus_bleu(references, hypotheses))
+
+
+def ignite_words(corpus: Corpus) -> float:
+    """ignite's Bleu with micro average, from lists of words."""
+    metric = IgniteBleu(average="micro")
+    for batch in corpus.words:
+        metric.update(batch)
+    return float(metric.compute())
+
+
+def counter_words(corpus: Corpus) -> float:
+    """The script that everybody has written: a Counter for each sentence."""
+    counts = np.zeros(10, np.int64)
+    for preds, target in corpus.words:
+        for hypothesis, references in zip(preds, target):
+            for n in range(1, 5):
+                grams = [Counter(zip(*(s[i:] for i in range(n)))) for s in (hypothesis, *references)]
+                allowed = grams[1]
+                for other in grams[2:]:
+                    allowed |= other
+                counts[n - 1] += sum((grams[0] & allowed).values())
+                counts[n + 3] += max(0, len(hypothesis) - n + 1)
+            counts[8] += len(hypothesis)
+            counts[9] += min((abs(len(r) - len(hypothesis)), len(r)) for r in references)[1]
+    return bleu(counts)
+
+
+def bleu(counts: np.ndarray) -> float:
+    """BLEU-4 of matches, possible matches, hypothesis length and reference length."""
+    if not counts[:4].all():
+        return 0.0
+    return min(1.0, math.exp(1 - counts[9] / counts[8])) * math.exp(np.log(counts[:4] / counts[4:8]).mean())
+
+
+@lru_cache(maxsize=1)
+def floor() -> Callable[[Corpus], float] | None:
+    """The C program, compiled; None without a compiler."""
+    compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+    if compiler is None:
+        return None
+    library = Path(tempfile.mkdtemp()) / "floor.so"
+    source = Path(__file__).with_name("floor.c")
+    subprocess.run([compiler, "-O3", "-march=native", "-shared", "-fPIC", "-o", library, source], check=True)
+    count_matches = ctypes.CDLL(str(library)).count_matches
+
+    def score(corpus: Corpus) -> float:
+        """A C loop over sentences, from padded arrays."""
+        counts = np.zeros(10, np.int64)
+        for preds, target in corpus.tensors:
+            hypotheses, references = preds.numpy(), target.numpy()
+            lengths, reference_lengths = (hypotheses != 0).sum(-1), (references != 0).sum(-1)
+            matches = np.empty((len(hypotheses), 4), np.int64)
+            arrays = [hypotheses, lengths, references, reference_lengths]
+            pointers = [ctypes.c_void_p(np.ascontiguousarray(array).ctypes.data) for array in arrays]
+            shape = [len(hypotheses), references.shape[1], hypotheses.shape[1], references.shape[2], 4]
+            count_matches(*pointers, *shape, ctypes.c_void_p(matches.ctypes.data))
+            distance = abs(reference_lengths - lengths[:, None]) * 2 + (reference_lengths > lengths[:, None])
+            closest = np.take_along_axis(reference_lengths, distance.argmin(-1)[:, None], 1)
+            counts[:4] += matches.sum(0)
+            counts[4:8] += np.maximum(lengths[:, None] - np.arange(4), 0).sum(0)
+            counts[8] += lengths.sum()
+            counts[9] += closest.sum()
+        return bleu(counts)
+
+    return score
+
+
+def ours_text(text: Text) -> float:
+    """CorpusBLEU, from strings with 13a, in batches."""
+    metric = CorpusBLEU()
+    for preds, target in text.lines:
+        metric.update(preds, target)
+    return metric.compute().item()
+
+
+def sacrebleu_text(text: Text) -> float:
+    """sacreBLEU with 13a, in one call."""
+    peer = SacreBLEU(smooth_method="none")
+    return peer.corpus_score(text.hypotheses, list(zip(*text.references))).score / 100
+
+
+def torchmetrics_text(text: Text) -> float:
+    """torchmetrics' SacreBLEUScore with 13a, in batches."""
+    metric = SacreBLEUScore()
+    for preds, target in text.lines:
+        metric.update(preds, target)
+    return metric.compute().item()
