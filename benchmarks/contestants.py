@@ -51,12 +51,14 @@ class Corpus:
 
     @cached_property
     def words(self) -> list[tuple[Any, Any]]:
+        """Lists of words, one for each id."""
         as_words = [[str(i) for i in h] for h in self.hypotheses]
         groups = [[[str(i) for i in r] for r in group] for group in self.references]
         return list(zip(self._batches(as_words), self._batches(groups)))
 
     @cached_property
     def lines(self) -> list[tuple[Any, Any]]:
+        """Those words as strings."""
         return [
             ([" ".join(h) for h in hypotheses], [[" ".join(r) for r in group] for group in groups])
             for hypotheses, groups in self.words
@@ -73,6 +75,7 @@ class Text:
 
     @cached_property
     def lines(self) -> list[tuple[Any, Any]]:
+        """The batches."""
         starts = range(0, len(self.hypotheses), self.batch_size)
         return [(self.hypotheses[i : i + self.batch_size], self.references[i : i + self.batch_size]) for i in starts]
 

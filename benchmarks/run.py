@@ -13,6 +13,7 @@ import random
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -128,7 +129,7 @@ def bench_ids(args: argparse.Namespace) -> list[str]:
                 "ignite": contestants.ignite_words,
                 "torchmetrics BLEUScore": contestants.torchmetrics_lines,
             }
-        times = compare({name: lambda run=run: run(corpus) for name, run in entries.items()}, args.rounds)
+        times = compare({name: partial(run, corpus) for name, run in entries.items()}, args.rounds)
         title = f"Ids: {sentences:,} sentences of about {length} tokens, batches of 64, {vocabulary:,} words, "
         tables.append(table(title + f"{references} reference{'s' * (references > 1)}", times, sentences))
     return tables
@@ -143,7 +144,7 @@ def bench_text(args: argparse.Namespace) -> list[str]:
         "sacreBLEU": contestants.sacrebleu_text,
         "torchmetrics SacreBLEUScore": contestants.torchmetrics_text,
     }
-    runs = {label: lambda run=run: run(text) for label, run in entries.items()}
+    runs = {label: partial(run, text) for label, run in entries.items()}
     sentences = len(text.hypotheses)
     title = f"{name}: {sentences:,} lines, two references, 13a"
     return [

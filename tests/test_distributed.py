@@ -40,13 +40,16 @@ def score_share(rank: int, world_size: int, corpus: Any, shares: list[int]) -> d
         metric.update(corpus[0][start:stop], corpus[1][start:stop])
     local = metric.statistics.clone()
     calls: list[str] = []
+
+    def noting(name: str, call: Any) -> Any:
+        def noted(*args: Any, **kwargs: Any) -> Any:
+            calls.append(name)
+            return call(*args, **kwargs)
+
+        return noted
+
     for name in ("all_gather", "all_reduce", "barrier", "all_gather_into_tensor", "all_gather_object", "broadcast"):
-
-        def noted(*args: Any, _name: str = name, _call: Any = getattr(dist, name), **kwargs: Any) -> Any:
-            calls.append(_name)
-            return _call(*args, **kwargs)
-
-        setattr(dist, name, noted)
+        setattr(dist, name, noting(name, getattr(dist, name)))
     value = metric.compute()
     collectives = list(calls)
     return {

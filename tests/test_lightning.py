@@ -98,11 +98,12 @@ def test_the_logged_score_is_that_of_each_epoch(tmp_path: Path) -> None:
     assert result == {"test_bleu": pytest.approx(expected(3))}
 
 
+@pytest.mark.filterwarnings("ignore:Checkpoint directory .* exists and is not empty")
 def test_a_resumed_run_starts_its_epoch_afresh(tmp_path: Path) -> None:
     folder = tmp_path / "checkpoints"
     fitting = trainer(tmp_path, max_epochs=2, callbacks=[ModelCheckpoint(folder, save_last=True)])
     fitting.fit(Echo(), loader(), loader())
-    resumed = trainer(tmp_path, max_epochs=3, enable_checkpointing=False)
+    resumed = trainer(tmp_path, max_epochs=3, callbacks=[ModelCheckpoint(folder, save_last=True)])
     resumed.fit(Echo(), loader(), loader(), ckpt_path=folder / "last.ckpt", weights_only=False)
     assert resumed.callback_metrics["val_bleu"].item() == pytest.approx(expected(2))
 

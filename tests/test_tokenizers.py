@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 import threading
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -140,7 +141,7 @@ def test_morphological_tokenizers_are_asked_about_whole_lines(tokenizer: str, te
     ids, lengths = TokenMemory(tokenizer).encode([text, text[:5]])
     tokens = [expected_tokens(tokenizer, line) for line in (text, text[:5])]
     assert lengths.tolist() == list(map(len, tokens))
-    assert same_partition(ids, sum(tokens, []))
+    assert same_partition(ids, list(chain(*tokens)))
 
 
 def test_sentencepiece_tokenizer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -177,7 +178,7 @@ def test_unknown_tokenizer_lists_the_choices() -> None:
 )
 def test_missing_package_gets_the_command(name: str, module: str, command: str) -> None:
     """In a process of its own, where the package cannot be imported."""
-    code = f"import sys; sys.modules[{module!r}] = None; from lightning_bleu import CorpusBLEU; CorpusBLEU(tokenizer={name!r})"
+    code = f"import sys; sys.modules[{module!r}] = None; import lightning_bleu as l; l.CorpusBLEU(tokenizer={name!r})"
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=False)
 
     assert re.search(f"ValueError: tokenizer {name!r} cannot be loaded .*{command}", done.stderr, re.DOTALL), (
@@ -195,7 +196,7 @@ def test_callables_see_whole_lines(tokenize: Any) -> None:
     ids, lengths = TokenMemory(tokenize).encode(texts)
     tokens = [tokenize(line).split() if isinstance(tokenize(line), str) else tokenize(line) for line in texts]
     assert lengths.tolist() == list(map(len, tokens))
-    assert same_partition(ids, sum(map(list, tokens), []))
+    assert same_partition(ids, list(chain(*tokens)))
 
 
 def test_a_line_is_tokenized_once() -> None:
