@@ -1,12 +1,24 @@
 """Corpus BLEU as a validation metric for PyTorch Lightning: right, exact, fast.
 
-Start with :class:`CorpusBLEU`.
+Start with :class:`CorpusBLEU`, or with :class:`BLEUCallback` to change no code of a model.
 """
 
+from lightning_bleu.callback import BLEUCallback
 from lightning_bleu.conventions import CONVENTIONS, Convention
+from lightning_bleu.distributed import distributed_mask
 from lightning_bleu.functional import corpus_bleu, sentence_bleu
 from lightning_bleu.metric import CorpusBLEU
 from lightning_bleu.score import BLEUScore
 from lightning_bleu.version import __version__
 
-__all__ = ["CONVENTIONS", "BLEUScore", "Convention", "CorpusBLEU", "__version__", "corpus_bleu", "sentence_bleu"]
+__all__ = [
+    "CONVENTIONS",
+    "BLEUCallback",
+    "BLEUScore",
+    "Convention",
+    "CorpusBLEU",
+    "__version__",
+    "corpus_bleu",
+    "distributed_mask",
+    "sentence_bleu",
+]

@@ -92,6 +92,26 @@ def read(preds: Any, target: Any, settings: Settings) -> Batch:
     return Batch(sentences, _blocks(left, right, None), _CPU, kind, numbers)
 
 
+def sentence_texts(preds: Any, target: Any, settings: Settings) -> list[tuple[str, list[str]]]:
+    """Each hypothesis and its references, as a person reads them: text, or the tokens or ids with blanks between.
+
+    Example:
+        >>> from lightning_bleu.conventions import make_settings
+        >>> sentence_texts(torch.tensor([[5, 6, 0]]), [[[5, 7], [5]]], make_settings(pad_id=0))
+        [('5 6', ['5 7', '5'])]
+    """
+    hypotheses = _recognise_hypotheses(preds)
+    references = _recognise_references(target, hypotheses)
+    if hypotheses.kind == "ids":
+        if settings.decoder is None:
+            settings = dataclasses.replace(settings, decoder=lambda rows: [" ".join(map(str, row)) for row in rows])
+        hypotheses, references = _decode(hypotheses, references, settings)
+    texts = [[i if isinstance(i, str) else " ".join(i) for i in side.items] for side in (hypotheses, references)]
+    ends = references.counts.cumsum()
+    groups = [texts[1][end - count : end] for end, count in zip(ends, references.counts)]
+    return list(zip(texts[0], groups))
+
+
 _CPU = torch.device("cpu")
 
 

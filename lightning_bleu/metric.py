@@ -50,6 +50,8 @@ class CorpusBLEU(Metric):
     Attributes:
         statistics: the state, 64-bit integers of shape ``(2 * max_order + 2,)``: matches, possible matches, hypothesis
             length, reference length.
+        batch_statistics: the same for each sentence of the last batch, shape ``(sentences, 2 * max_order + 2)``, on the
+            device of the batch; None before the first.
 
     Raises:
         TypeError: for an option of a wrong type.
@@ -119,6 +121,7 @@ class CorpusBLEU(Metric):
         )
         self.settings = check_corpus_smoothing(settings)
         self._seen = Seen()
+        self.batch_statistics: Tensor | None = None
         self._defaults = _Defaults(settings)
         self.add_state("statistics", torch.zeros(2 * settings.max_order + 2, dtype=torch.int64), dist_reduce_fx="sum")
 
@@ -150,6 +153,7 @@ class CorpusBLEU(Metric):
             self._update_count -= 1  # torchmetrics has counted the call
             raise
         self.statistics = self.statistics + to_device(statistics.sum(0), self.statistics.device)
+        self.batch_statistics = statistics
         self._seen |= seen
 
     def compute(self) -> Tensor:
@@ -218,6 +222,7 @@ class CorpusBLEU(Metric):
         """Forget all sentences."""
         super().reset()
         self._seen = Seen()
+        self.batch_statistics = None
 
     def merge_state(self, incoming_state: dict[str, Any] | Metric) -> None:
         """Add the sentences of another metric, or of its ``metric_state``, to those of this one."""

@@ -1,0 +1,249 @@
+"""BLEU for any LightningModule, by one line in the Trainer."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import pytorch_lightning as pl
+import torch
+from lightning_utilities.core.rank_zero import rank_zero_warn
+from torch import Tensor
+
+from lightning_bleu.dashboard import Dashboard
+from lightning_bleu.distributed import distributed_mask
+from lightning_bleu.metric import CorpusBLEU
+from lightning_bleu.score import BLEUScore
+
+Extract = Callable[[Any, Any], tuple[Any, Any]]
+
+
+class BLEUCallback(pl.Callback):
+    """Scores what ``validation_step`` and ``test_step`` return, and logs it.
+
+    The step returns ``{"preds": ..., "target": ...}`` (other keys do no harm) or a pair of both, in any form that
+    :meth:`CorpusBLEU.update` takes. The score of each epoch is logged as ``val_bleu`` (and on the progress bar), in
+    ``trainer.test`` as ``test_bleu``, and its parts beside it: ``val_bleu/precision_1`` and so on, and
+    ``brevity_penalty``, ``length_ratio``, ``hypothesis_length`` and ``reference_length``. ``EarlyStopping`` and
+    ``ModelCheckpoint`` can monitor each of them; an epoch without a sentence scores 0. What the sanity check translates
+    is not counted.
+
+    With several processes every sentence counts exactly once, also where Lightning's sampler repeats some to share them
+    equally, so the score is that of one process to the last bit.
+
+    In TensorBoard there are sample translations as well, a histogram of sentence BLEU and two figures; W&B gets the
+    samples as a table.
+
+    Args:
+        metric: what to score with; ``CorpusBLEU()`` when None. It is cloned for every stage and loader.
+        name: the last part of the logged name.
+        extract: takes what the step returned and the batch, and returns hypotheses and references.
+        dataloader_names: the names of several loaders, logged as ``val_bleu/NAME``; by default it is
+            ``val_bleu/dataloader_idx_0``, as Lightning has it.
+        samples: how many sentences to show, besides the worst and the best; 0 for no samples, histogram and figures.
+
+    Raises:
+        TypeError: for options of a wrong type, and in an epoch for a step that returns something else.
+
+    Example:
+        >>> from lightning_bleu import BLEUCallback, CorpusBLEU
+        >>> trainer = pl.Trainer(callbacks=[BLEUCallback(CorpusBLEU(percent=True))], logger=False, accelerator="cpu")
+    """
+
+    def __init__(
+        self,
+        metric: CorpusBLEU | None = None,
+        *,
+        name: str = "bleu",
+        extract: Extract | None = None,
+        dataloader_names: Sequence[str] | None = None,
+        samples: int = 8,
+    ) -> None:
+        if metric is not None and not isinstance(metric, CorpusBLEU):
+            raise TypeError(f"'metric' must be a CorpusBLEU, got {metric!r} of type {type(metric).__name__}")
+        if extract is not None and not callable(extract):
+            raise TypeError(f"'extract' must take outputs and batch and return (preds, target), got {extract!r}")
+        if isinstance(dataloader_names, str):
+            raise TypeError(f"'dataloader_names' must be a list of names, got {dataloader_names!r}")
+        if not isinstance(samples, int) or samples < 0:
+            raise ValueError(f"'samples' must be an integer of 0 or more, got {samples!r}")
+        self.metric = CorpusBLEU() if metric is None else metric
+        self.name = name
+        self.extract = extract
+        self.dataloader_names = dataloader_names
+        self.samples = samples
+        self.reports: dict[str, BLEUScore] = {}
+        """The last score of each logged name, with its parts."""
+        self._parts: dict[tuple[str, int], _Part] = {}
+        self._warned: set[tuple[str, int]] = set()
+
+    def on_validation_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Forget the last validation."""
+        self._start("val")
+
+    def on_test_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Forget the last test."""
+        self._start("test")
+
+    def on_validation_batch_end(
+        self,
+        trainer: pl.Trainer,
+        pl_module: pl.LightningModule,
+        outputs: Any,
+        batch: Any,
+        batch_idx: int,
+        dataloader_idx: int = 0,
+    ) -> None:
+        """Count the sentences of a batch."""
+        self._update("val", trainer, pl_module, outputs, batch, batch_idx, dataloader_idx)
+
+    def on_test_batch_end(
+        self,
+        trainer: pl.Trainer,
+        pl_module: pl.LightningModule,
+        outputs: Any,
+        batch: Any,
+        batch_idx: int,
+        dataloader_idx: int = 0,
+    ) -> None:
+        """Count the sentences of a batch."""
+        self._update("test", trainer, pl_module, outputs, batch, batch_idx, dataloader_idx)
+
+    def on_validation_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Log the scores."""
+        self._finish("val", trainer, pl_module)
+
+    def on_test_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Log the scores."""
+        self._finish("test", trainer, pl_module)
+
+    def _start(self, stage: str) -> None:
+        for key, part in self._parts.items():
+            if key[0] == stage:
+                part.metric.reset()
+                part.dashboard.reset()
+
+    def _part(self, stage: str, dataloader_idx: int, device: torch.device) -> _Part:
+        key = stage, dataloader_idx
+        if key not in self._parts:
+            metric = copy.deepcopy(self.metric)
+            metric.reset()
+            self._parts[key] = _Part(metric, Dashboard(self.samples))
+        self._parts[key].metric.to(device)
+        return self._parts[key]
+
+    def _update(
+        self,
+        stage: str,
+        trainer: pl.Trainer,
+        pl_module: pl.LightningModule,
+        outputs: Any,
+        batch: Any,
+        batch_idx: int,
+        dataloader_idx: int,
+    ) -> None:
+        preds, target = map(_sliceable, self._extract(stage, outputs, batch))
+        mask = None
+        if trainer.world_size > 1:
+            mask = self._mask(stage, trainer, batch_idx, dataloader_idx, preds)
+        metric, dashboard = self._part(stage, dataloader_idx, pl_module.device)
+        metric.update(preds, target, mask)
+        if self.samples and trainer.is_global_zero and metric.batch_statistics is not None:
+            dashboard.add(preds, target, metric.batch_statistics)
+
+    def _extract(self, stage: str, outputs: Any, batch: Any) -> tuple[Any, Any]:
+        step = {"val": "validation_step", "test": "test_step"}[stage]
+        source, found = step, outputs
+        if self.extract is not None:
+            source, found = "extract", self.extract(outputs, batch)
+        elif isinstance(outputs, Mapping) and {"preds", "target"} <= set(outputs):
+            return outputs["preds"], outputs["target"]
+        if isinstance(found, tuple | list) and len(found) == 2:
+            return found[0], found[1]
+        described = f"the keys {sorted(map(str, found))}" if isinstance(found, Mapping) else f"a {type(found).__name__}"
+        raise TypeError(
+            f"BLEUCallback got {described} from {source!r} and needs hypotheses and references. Either return "
+            f"{{'preds': ..., 'target': ...}} (or a pair of both) from {step!r}, or give "
+            "BLEUCallback(extract=lambda outputs, batch: (preds, target))"
+        )
+
+    def _mask(self, stage: str, trainer: pl.Trainer, batch_idx: int, dataloader_idx: int, preds: Any) -> Tensor | None:
+        """Which sentences are there for the first time; a warning if that cannot be known."""
+        loaders = _loaders(stage, trainer)
+        mask = distributed_mask(loaders[dataloader_idx], batch_idx) if loaders else None
+        if mask is None:
+            reason = "its loader has no DistributedSampler, or a batch sampler other than PyTorch's"
+        elif len(mask) == 1:
+            return mask.expand(len(preds))  # all sentences of an item come and go together
+        elif len(mask) != len(preds):
+            reason = f"a batch of {len(mask)} items became {len(preds)} sentences"
+        else:
+            return mask
+        key = stage, dataloader_idx
+        if key not in self._warned:
+            self._warned.add(key)
+            rank_zero_warn(
+                f"BLEUCallback cannot tell which sentences of {self._key(stage, dataloader_idx, len(loaders))!r} the "
+                f"processes have in common: {reason}. Those that several of them score count several times."
+            )
+        return None
+
+    def _key(self, stage: str, dataloader_idx: int, loaders: int) -> str:
+        key = f"{stage}_{self.name}"
+        if self.dataloader_names is not None:
+            if len(self.dataloader_names) != loaders:
+                raise ValueError(
+                    f"'dataloader_names' must name every loader of {stage!r}, got {len(self.dataloader_names)} names "
+                    f"for {loaders} loaders"
+                )
+            return f"{key}/{self.dataloader_names[dataloader_idx]}"
+        return key if loaders <= 1 else f"{key}/dataloader_idx_{dataloader_idx}"
+
+    def _finish(self, stage: str, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        loaders = max(1, len(_loaders(stage, trainer)))
+        distributed = trainer.world_size > 1
+        for dataloader_idx in range(loaders):
+            key = self._key(stage, dataloader_idx, loaders)
+            metric, dashboard = self._part(stage, dataloader_idx, pl_module.device)
+            report = self.reports[key] = metric.report()
+            values = {key: report.bleu} | {f"{key}/{name}": value for name, value in _parts_of(report).items()}
+            for name, value in values.items():
+                # all processes have the same values, so that any reduction will do that does not round
+                options: dict[str, Any] = {"sync_dist": True, "reduce_fx": "max"} if distributed else {}
+                pl_module.log(name, value, prog_bar=name == key, add_dataloader_idx=False, **options)
+            if trainer.is_global_zero and not trainer.sanity_checking:
+                note = f"The sentences are those of process 0 of {trainer.world_size}." if distributed else ""
+                dashboard.show(trainer.loggers, key, report, metric.settings, note, trainer.global_step)
+
+
+class _Part(NamedTuple):
+    """What there is for one stage and loader."""
+
+    metric: CorpusBLEU
+    dashboard: Dashboard
+
+
+def _parts_of(report: BLEUScore) -> dict[str, float]:
+    return {
+        **{f"precision_{n}": precision for n, precision in enumerate(report.precisions, 1)},
+        "brevity_penalty": report.brevity_penalty,
+        "length_ratio": report.length_ratio,
+        "hypothesis_length": float(report.hypothesis_length),
+        "reference_length": float(report.reference_length),
+    }
+
+
+def _sliceable(value: Any) -> Any:
+    """A list in place of an iterator, which can be read only once."""
+    return list(value) if isinstance(value, Iterator) else value
+
+
+def _loaders(stage: str, trainer: pl.Trainer) -> list[Any]:
+    """The loaders that are being evaluated one after the other; none if Lightning combines their batches."""
+    if stage == "test":
+        loop = trainer.test_loop
+    else:
+        loop = trainer.fit_loop.epoch_loop.val_loop if trainer.state.fn == "fit" else trainer.validate_loop
+    combined = loop._combined_loader
+    return [] if combined is None or combined._mode != "sequential" else list(combined.flattened)

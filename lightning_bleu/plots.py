@@ -1,0 +1,79 @@
+"""Figures of scores, for TensorBoard; they need matplotlib."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from lightning_bleu.conventions import Settings
+from lightning_bleu.score import BLEUScore, Statistics, score
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def precisions_figure(report: BLEUScore) -> Figure:
+    """Bars of the precision of every order, in percent.
+
+    Example:
+        >>> from lightning_bleu import corpus_bleu
+        >>> figure = precisions_figure(corpus_bleu(["the cat is on the mat"], ["the cat sat on the mat"]))
+        >>> [label.get_text() for label in figure.axes[0].get_xticklabels()]
+        ['1', '2', '3', '4']
+    """
+    scale = 1 if report.percent else 100
+    orders = [str(n) for n in range(1, len(report.precisions) + 1)]
+    title = f"precision by order (BLEU {scale * report.bleu:.1f}, brevity penalty {report.brevity_penalty:.3f})"
+    return _bars(title, "n-gram order", "precision", orders, [scale * precision for precision in report.precisions])
+
+
+def lengths_figure(statistics: Tensor, settings: Settings, groups: int = 6) -> Figure:
+    """Bars of the BLEU of short ... long sentences, in percent.
+
+    Args:
+        statistics: integers of shape ``(sentences, 2 * max_order + 2)``.
+        settings: how to score them.
+        groups: how many groups of about equally many sentences to make.
+
+    Example:
+        >>> from lightning_bleu.conventions import make_settings
+        >>> from lightning_bleu.functional import sentence_statistics
+        >>> settings = make_settings()
+        >>> statistics, _ = sentence_statistics(["a b c d", "a b c d e f"], ["a b c d", "a b c d e f"], settings)
+        >>> figure = lengths_figure(statistics, settings)
+        >>> [label.get_text() for label in figure.axes[0].get_xticklabels()]
+        ['4', '6']
+    """
+    lengths = Statistics.unpack(statistics).reference_length
+    order = lengths.argsort(stable=True)
+    quantiles = torch.linspace(0, len(order) - 1, groups + 1).long()[1:] if len(order) else order
+    labels: list[str] = []
+    heights: list[float] = []
+    low = 0
+    for edge in sorted(set(lengths[order][quantiles].tolist())):
+        inside = (lengths > low) & (lengths <= edge) if labels else lengths <= edge
+        shortest = int(lengths[inside].min())
+        labels.append(f"{shortest}" if shortest == edge else f"{shortest}-{edge}")
+        heights.append(100 * score(statistics[inside].sum(0), settings).bleu.item())
+        low = edge
+    return _bars("BLEU by reference length", "tokens of the reference", "BLEU", labels, heights)
+
+
+def _bars(title: str, xlabel: str, ylabel: str, labels: Sequence[str], heights: Sequence[float]) -> Figure:
+    # without pyplot, which would keep every figure
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(5, 3), dpi=100)
+    FigureCanvasAgg(figure)
+    axes = figure.add_axes((0.12, 0.17, 0.86, 0.71))
+    axes.set_title(title, fontsize=10)
+    axes.set(xlabel=xlabel, ylabel=ylabel, ylim=(0, 108))
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.set_xticks(range(len(labels)), labels)
+    bars = axes.bar(range(len(labels)), heights, color="#4c72b0")
+    axes.bar_label(bars, fmt="%.1f", fontsize=8)
+    return figure
