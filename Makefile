@@ -19,7 +19,7 @@ env: .venv/.done
 	touch $@
 
 demo: env
-	$(BIN)/python examples/train_translation.py
+	$(BIN)/python examples/train_translation.py $(ARGS)
 
 test: env
 	$(BIN)/python -m pytest --numprocesses auto $(ARGS)

@@ -6,6 +6,9 @@ Without options it learns to translate number words from English to French, with
     python examples/train_translation.py
     tensorboard --logdir runs
 
+With ``--callback`` the model knows nothing of BLEU: a :class:`lightning_bleu.BLEUCallback` scores what its validation
+step returns, and TensorBoard shows translations and figures as well; then ``--devices 2`` trains in two processes.
+
 With parallel text, one sentence a line, it learns from that instead::
 
     python examples/train_translation.py --src train.de --tgt train.en --val-src val.de --val-tgt val.en \
@@ -39,7 +42,7 @@ from torch.nn.functional import cross_entropy
 from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import DataLoader
 
-from lightning_bleu import BLEUScore, CorpusBLEU
+from lightning_bleu import BLEUCallback, BLEUScore, CorpusBLEU
 
 PAD, BOS, EOS, UNK = range(4)
 
@@ -93,13 +96,14 @@ class Translator(pl.LightningModule):
         layers: int = 2,
         max_len: int = 64,
         learning_rate: float = 5e-4,
+        with_metric: bool = True,
     ) -> None:
         super().__init__()
         self.save_hyperparameters(logger=False)  # so that load_from_checkpoint needs the path alone
         self.target_vocabulary = Vocabulary(target_words)
         self.max_len = max_len
         self.learning_rate = learning_rate
-        self.bleu = CorpusBLEU(convention="sacrebleu", percent=True)
+        self.bleu = CorpusBLEU(convention="sacrebleu", percent=True) if with_metric else None
         self.result: BLEUScore | None = None
 
         shape: dict[str, Any] = {"d_model": d_model, "nhead": d_model // 32, "dim_feedforward": 4 * d_model}
@@ -158,17 +162,23 @@ class Translator(pl.LightningModule):
         self.log("train_loss", loss, prog_bar=True, batch_size=len(batch.source))
         return loss
 
-    def validation_step(self, batch: Batch) -> None:
-        self.bleu.update(self.translate(batch.source), batch.references)
-        self.log("val_bleu", self.bleu, prog_bar=True)
-        self.log("val_loss", self.loss(batch), prog_bar=True, batch_size=len(batch.source))
+    def validation_step(self, batch: Batch) -> dict[str, Any]:
+        self.log("val_loss", self.loss(batch), prog_bar=True, batch_size=len(batch.source), sync_dist=True)
+        return self.evaluate("val_bleu", batch)
 
-    def test_step(self, batch: Batch) -> None:
-        self.bleu.update(self.translate(batch.source), batch.references)
-        self.log("test_bleu", self.bleu)
+    def test_step(self, batch: Batch) -> dict[str, Any]:
+        return self.evaluate("test_bleu", batch)
+
+    def evaluate(self, name: str, batch: Batch) -> dict[str, Any]:
+        translations = self.translate(batch.source)
+        if self.bleu is not None:
+            self.bleu.update(translations, batch.references)
+            self.log(name, self.bleu, prog_bar=True, batch_size=len(batch.source))
+        return {"preds": translations, "target": batch.references}  # for a callback
 
     def on_test_epoch_end(self) -> None:
-        self.result = self.bleu.report()  # after this Lightning resets the metric
+        if self.bleu is not None:
+            self.result = self.bleu.report()  # after this Lightning resets the metric
 
     def configure_optimizers(self) -> OptimizerLRScheduler:
         optimizer = torch.optim.AdamW(self.parameters(), self.learning_rate, betas=(0.9, 0.98))
@@ -247,21 +257,21 @@ def make_batches(pairs: Pairs, source: Vocabulary, target: Vocabulary, args: arg
     return batches
 
 
-def make_trainer(args: argparse.Namespace, batches: int, checkpoint: ModelCheckpoint, curve: Curve) -> pl.Trainer:
+def make_trainer(args: argparse.Namespace, batches: int, *callbacks: Callback) -> pl.Trainer:
     """A trainer that goes by the BLEU of the validations."""
-    interval = max(1, batches // args.vals_per_epoch)
+    interval = max(1, batches // args.devices // args.vals_per_epoch)
     return pl.Trainer(
         max_epochs=args.max_epochs,
         max_steps=args.max_steps,
+        accelerator="cpu" if args.devices > 1 else "auto",
+        devices=args.devices,
         val_check_interval=interval if args.max_steps < 0 else min(interval, args.max_steps),
         log_every_n_steps=min(10, batches),
         gradient_clip_val=1.0,
-        devices=1,  # several would translate some sentences twice, to have equally much to do
         logger=TensorBoardLogger(args.logdir, name="translation"),
         callbacks=[
+            *callbacks,
             EarlyStopping(monitor="val_bleu", mode="max", patience=args.patience, stopping_threshold=99.5),
-            checkpoint,
-            curve,
             RichProgressBar(refresh_rate=10),
         ],
     )
@@ -287,12 +297,16 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
         "max-steps": (-1, "most steps, -1 for any number"),
         "vals-per-epoch": (10, "validations in an epoch"),
         "patience": (8, "validations without a better BLEU before the training ends"),
+        "devices": (1, "processes, with --callback"),
         "threads": (1, "more than one is faster for larger models, and much slower on busy cores"),
         "seed": (1, "of everything random"),
     }
     for name, (number, text) in integers.items():
         parser.add_argument(f"--{name}", type=int, default=number, metavar="N", help=f"{text} (default: {number})")
+    parser.add_argument("--callback", action="store_true", help="score with BLEUCallback")
     args = parser.parse_args(argv)
+    if args.devices > 1 and not args.callback:
+        parser.error("--devices needs --callback, which counts no sentence twice that two processes have in common")
     for source, target in ((args.src, args.tgt), (args.val_src, args.val_tgt), (args.test_src, args.test_tgt)):
         if (source is None) != (target is None):
             parser.error(f"{source or target} needs the file with its translations, or of what it translates")
@@ -312,21 +326,26 @@ def main(argv: Sequence[str] | None = None) -> BLEUScore:
     parts = load_pairs(args)
     words = [frequent_words(lines, args.vocabulary) for lines in zip(*parts[0])]
     train, val, test = (make_batches(pairs, Vocabulary(words[0]), Vocabulary(words[1]), args) for pairs in parts)
-    model = Translator(words[0], words[1], args.d_model, args.layers, args.max_len, args.learning_rate)
+    model = Translator(
+        words[0], words[1], args.d_model, args.layers, args.max_len, args.learning_rate, not args.callback
+    )
 
     checkpoint = ModelCheckpoint(monitor="val_bleu", mode="max", filename="{step}-{val_bleu:.2f}")
     curve = Curve()
-    trainer = make_trainer(args, len(train), checkpoint, curve)
+    bleu = BLEUCallback(CorpusBLEU(convention="sacrebleu", percent=True))
+    trainer = make_trainer(args, len(train), *([bleu] if args.callback else []), checkpoint, curve)
     trainer.fit(model, DataLoader(train, batch_size=None, shuffle=True), DataLoader(val, batch_size=None))
     trainer.test(model, DataLoader(test, batch_size=None), ckpt_path=checkpoint.best_model_path)
-    assert model.result is not None
+    result = model.result or bleu.reports["test_bleu"]
+    if not trainer.is_global_zero:
+        return result
 
     print("val_bleu  ", " ".join(f"{score:.1f}" for score in curve.scores))
-    print("test      ", model.result)
-    print("signature ", model.result.signature)
+    print("test      ", result)
+    print("signature ", result.signature)
     print("checkpoint", checkpoint.best_model_path)
     print("curves     tensorboard --logdir", args.logdir)
-    return model.result
+    return result
 
 
 if __name__ == "__main__":

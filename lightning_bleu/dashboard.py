@@ -99,6 +99,7 @@ class Dashboard:
         statistics = torch.cat(self._statistics).cpu()
         scores = score(statistics, sentence_settings(settings)).bleu
         rows = self.rows(statistics, scores, settings)
+        counted = statistics.sum(-1) > 0
         for logger in loggers:
             board: Any = getattr(logger, "experiment", None)
             if hasattr(logger, "log_table"):
@@ -106,10 +107,14 @@ class Dashboard:
                 logger.log_table(f"{tag}/samples", columns=COLUMNS, data=data, step=step)
             elif hasattr(board, "add_text"):
                 board.add_text(f"{tag}/samples", markdown_table(rows, f"{report}\n{note}"), step)
-                board.add_histogram(f"{tag}/sentence_bleu", 100 * scores[statistics.sum(-1) > 0], step)
+                if not counted.any():
+                    continue
+                board.add_histogram(f"{tag}/sentence_bleu", 100 * scores[counted], step)
                 if importlib.util.find_spec("matplotlib"):
                     board.add_figure(f"{tag}/precisions", precisions_figure(report), step, close=False)
-                    board.add_figure(f"{tag}/by_length", lengths_figure(statistics, settings), step, close=False)
+                    board.add_figure(
+                        f"{tag}/by_length", lengths_figure(statistics[counted], settings), step, close=False
+                    )
 
 
 def sentence_settings(settings: Settings) -> Settings:

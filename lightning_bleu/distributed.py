@@ -25,8 +25,8 @@ def distributed_mask(dataloader: Any, batch_idx: int) -> Tensor | None:
         batch_idx: the number of the batch in this process.
 
     Returns:
-        booleans on the CPU, one for each item of the batch (one in all if the items of the set are batches, for a loader
-        with ``batch_size=None``); None for a loader without a ``DistributedSampler``, or with
+        booleans on the CPU, one for each item of the batch (a single one where the items of the set are batches, for a
+        loader with ``batch_size=None``); None for a loader without a ``DistributedSampler``, or with
         one whose order it cannot know (a batch sampler other than PyTorch's own).
 
     Example:

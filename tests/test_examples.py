@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import importlib.util
+import math
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from sacrebleu.metrics import BLEU as SacreBLEU
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from lightning_bleu import BLEUScore, CorpusBLEU
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
@@ -36,3 +45,75 @@ def test_train_translation(text: bool, tmp_path: Path, capsys: pytest.CaptureFix
     assert "tensorboard --logdir" in printed
     assert list((tmp_path / "runs").rglob("events.out.tfevents.*"))
     assert list((tmp_path / "runs").rglob("*.ckpt"))
+
+
+@pytest.mark.filterwarnings("ignore:.*isinstance\\(treespec, LeafSpec\\)")
+def test_hugging_face(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    result = load("hugging_face").main(["--max-steps", "4", "--logdir", str(tmp_path)])
+    printed = capsys.readouterr().out
+    assert isinstance(result, BLEUScore)
+    assert "|tok:13a|" in result.signature
+    assert str(result) in printed
+    assert result.signature in printed
+    assert "val_bleu" in logged(tmp_path)
+
+
+def test_hugging_face_scores_what_its_tokenizer_decodes() -> None:
+    example = load("hugging_face")
+    pairs = example.number_pairs(40)
+    tokenizer = example.make_tokenizer([line for pair in pairs for line in pair])
+    model = example.make_model(tokenizer).eval()
+    collator = example.DataCollatorForSeq2Seq(tokenizer, model)
+    batches = [example.collate(part, tokenizer, collator) for part in (pairs[:20], pairs[20:])]
+    # the model knows nothing, so the second half are neighbouring numbers' translations
+    generated = model.generate(input_ids=batches[0]["input_ids"], attention_mask=batches[0]["attention_mask"])
+    copied = batches[1]["decoder_input_ids"].roll(1, 0)
+    metric = CorpusBLEU(convention="sacrebleu", decoder=tokenizer, percent=True)
+    hypotheses, references = [], []
+    for preds, batch in zip((generated, copied), batches):
+        assert (batch["labels"] == -100).any()
+        metric.update(preds, batch["labels"])
+        labels = torch.where(batch["labels"] == -100, tokenizer.pad_token_id, batch["labels"])
+        hypotheses += tokenizer.batch_decode(preds, skip_special_tokens=True)
+        references += tokenizer.batch_decode(labels, skip_special_tokens=True)
+    assert references == [target for _, target in pairs]
+    expected = SacreBLEU().corpus_score(hypotheses, [references])
+    report = metric.report()
+    assert list(report.matches) == expected.counts
+    assert list(report.possible_matches) == expected.totals
+    assert metric.compute().item() == pytest.approx(expected.score, abs=1e-9)
+    assert expected.score > 0
+
+
+def test_lightning_cli(tmp_path: Path) -> None:
+    config = EXAMPLES / "lightning_cli.yaml"
+    command = [sys.executable, EXAMPLES / "lightning_cli.py", "fit", "--config", config]
+    options = ["--trainer.max_epochs=1", f"--trainer.default_root_dir={tmp_path}", "--data.size=200"]
+    done = subprocess.run(
+        [*command, *options],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        cwd=EXAMPLES.parent,
+        env=os.environ | {"CUDA_VISIBLE_DEVICES": ""},
+    )
+    assert done.returncode == 0, done.stderr
+    assert {"val_bleu", "val_bleu/precision_1"} <= logged(tmp_path)
+    assert list(tmp_path.rglob("*val_bleu=*.ckpt"))
+
+
+def test_coming_from(capsys: pytest.CaptureFixture[str]) -> None:
+    scores = load("coming_from").main([])
+    printed = capsys.readouterr().out
+    for name, (before, after) in scores.items():
+        assert name in printed
+        assert math.isclose(before, after, rel_tol=1e-6)
+        assert 0 < after not in (1, 100)
+
+
+def logged(folder: Path) -> set[str]:
+    """The names of the numbers in the one TensorBoard file below a folder."""
+    (events,) = folder.rglob("events.out.tfevents.*")
+    accumulator = EventAccumulator(str(events))
+    accumulator.Reload()
+    return set(accumulator.Tags()["scalars"])
