@@ -1,6 +1,6 @@
 """How much of a validation the callback takes: trains the example and times what BLEUCallback does.
 
-    python benchmarks/callback.py [options of examples/train_translation.py]
+python benchmarks/callback.py [options of examples/train_translation.py]
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import importlib.util
 import re
+import time
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -20,11 +21,14 @@ from lightning_bleu.inputs import sentence_texts
 from lightning_bleu.plots import lengths_figure, precisions_figure
 from lightning_bleu.score import BLEUScore, score
 
-COLUMNS = ["no.", "BLEU", "hypothesis", "references"]
+COLUMNS = ["no.", "sentence BLEU", "hypothesis", "references"]
 _MOST_SENTENCES = 10_000
 """The texts of so many sentences are kept until the end, for the worst and the best to be chosen from."""
 _LONGEST = 500
 """Characters that are shown of a sentence."""
+_SHARE = 0.03
+"""Of the time of all validations so much goes into figures. They cost more than all the rest, and a validation may be
+short: then only some of them get figures."""
 
 
 class Row(NamedTuple):
@@ -45,13 +49,15 @@ class Dashboard:
 
     def __init__(self, samples: int) -> None:
         self.samples = samples
+        self._watched = self._drawing = self._last_drawing = 0.0  # seconds
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget all sentences, when a validation begins."""
         self._statistics: list[Tensor] = []
         self._inputs: list[tuple[Any, Any]] = []
         self._kept = 0
-
-    def reset(self) -> None:
-        """Forget all sentences."""
-        self.__init__(self.samples)  # type: ignore[misc]
+        self._start = time.perf_counter()
 
     def add(self, preds: Any, target: Any, statistics: Tensor) -> None:
         """Note a batch: inputs in any form that can be sliced, statistics of shape ``(sentences, 2 * orders + 2)``."""
@@ -96,6 +102,7 @@ class Dashboard:
         """
         if not self._statistics:
             return
+        self._watched += time.perf_counter() - self._start
         statistics = torch.cat(self._statistics).cpu()
         scores = score(statistics, sentence_settings(settings)).bleu
         rows = self.rows(statistics, scores, settings)
@@ -107,14 +114,19 @@ class Dashboard:
                 logger.log_table(f"{tag}/samples", columns=COLUMNS, data=data, step=step)
             elif hasattr(board, "add_text"):
                 board.add_text(f"{tag}/samples", markdown_table(rows, f"{report}\n{note}"), step)
-                if not counted.any():
-                    continue
-                board.add_histogram(f"{tag}/sentence_bleu", 100 * scores[counted], step)
-                if importlib.util.find_spec("matplotlib"):
-                    board.add_figure(f"{tag}/precisions", precisions_figure(report), step, close=False)
-                    board.add_figure(
-                        f"{tag}/by_length", lengths_figure(statistics[counted], settings), step, close=False
-                    )
+                if counted.any():
+                    board.add_histogram(f"{tag}/sentence_bleu", 100 * scores[counted], step)
+                    self._draw(board, tag, report, statistics[counted], settings, step)
+
+    def _draw(self, board: Any, tag: str, report: BLEUScore, statistics: Tensor, settings: Settings, step: int) -> None:
+        affordable = not self._drawing or self._drawing + self._last_drawing <= _SHARE * self._watched
+        if not affordable or importlib.util.find_spec("matplotlib") is None:
+            return
+        start = time.perf_counter()
+        board.add_figure(f"{tag}/precisions", precisions_figure(report), step, close=False)
+        board.add_figure(f"{tag}/by_length", lengths_figure(statistics, settings), step, close=False)
+        self._last_drawing = time.perf_counter() - start
+        self._drawing += self._last_drawing
 
 
 def sentence_settings(settings: Settings) -> Settings:
@@ -132,7 +144,7 @@ def markdown_table(rows: Iterable[Row], caption: str) -> str:
         >>> print(markdown_table([Row("1 (best)", 50.0, "a|b", ["<i>"])], "two words"))
         two words
         <BLANKLINE>
-        | no. | BLEU | hypothesis | references |
+        | no. | sentence BLEU | hypothesis | references |
         | --- | ---: | --- | --- |
         | 1 (best) | 50.0 | a&#124;b | &#60;i&#62; |
     """

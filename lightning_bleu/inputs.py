@@ -185,7 +185,7 @@ def _recognise_references(target: Any, hypotheses: _Side) -> _Side:
     groups = _group(entries, strings=hypotheses.kind == "strings")
     for sentence, group in enumerate(groups):
         if not group or any(reference is None for reference in group):
-            found = "no reference" if not group else "a reference that is None"
+            found = "a reference that is None (leave it out)" if group else "no reference"
             raise ValueError(f"every sentence needs a reference, got {found} for sentence {sentence} of 'target'")
     items = list(chain.from_iterable(groups))
     return _Side(_kind("target", items), items, _lengths(groups))

@@ -100,7 +100,8 @@ class CorpusBLEU(Metric):
         percent: bool = False,
         **kwargs: Any,
     ) -> None:
-        super().__init__(**{"dist_sync_fn": gather_equal_shapes} | kwargs)
+        kwargs.setdefault("dist_sync_fn", gather_equal_shapes)
+        super().__init__(**kwargs)
         settings = make_settings(
             max_order,
             weights,

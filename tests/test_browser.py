@@ -94,7 +94,7 @@ def test_the_sentences_are_on_the_page(page: Any, board: str, tmp_path: Path) ->
     table = page.locator("table").first
     table.wait_for(timeout=60_000)
     header = [cell.inner_text().replace("\n", "").replace(" ", "") for cell in table.locator("th").all()]
-    assert header == ["no.", "BLEU", "hypothesis", "references"]
+    assert header == ["no.", "sentenceBLEU", "hypothesis", "references"]
     labels = "".join(cell.inner_text() for cell in table.locator("td:first-child").all())
     assert "worst" in labels
     assert "best" in labels

@@ -17,7 +17,7 @@ from torch.utils.data import DataLoader
 
 from lightning_bleu import BLEUCallback, CorpusBLEU, corpus_bleu, sentence_bleu
 from lightning_bleu.conventions import make_settings
-from lightning_bleu.dashboard import Row, escape, markdown_table
+from lightning_bleu.dashboard import Dashboard, Row, escape, markdown_table
 from lightning_bleu.functional import sentence_statistics
 from lightning_bleu.plots import lengths_figure, precisions_figure
 
@@ -42,7 +42,7 @@ def test_no_sentence_breaks_the_table(text: str) -> None:
     """Rendered by the library that TensorBoard renders it with."""
     table = markdown_table([Row("1", 12.3, text, [text, text])], f"caption {text}")
     page = markdown.markdown(table, extensions=["markdown.extensions.tables", "markdown.extensions.fenced_code"])
-    assert page.count("<td") == len(["no.", "BLEU", "hypothesis", "references"])
+    assert page.count("<td") == len(["no.", "sentence BLEU", "hypothesis", "references"])
     assert page.count("<table>") == page.count("</table>") == 1
     for tag in ("<script", "<b>", "<em>", "<strong>", "<code>", "<a ", "<img", "<h1>"):
         assert tag not in page
@@ -127,6 +127,40 @@ def test_tensorboard(tmp_path: Path) -> None:
     assert image.encoded_image_string.startswith(b"\x89PNG")
 
 
+def test_figures_take_a_small_share_of_the_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A clock that only validations and figures move on: a validation takes 1 s, figures 0.1 s."""
+    clock = [0.0]
+    monkeypatch.setattr("lightning_bleu.dashboard.time.perf_counter", lambda: clock[0])
+
+    class Board:
+        drawn = 0
+
+        def add_text(self, *args: Any) -> None:
+            pass
+
+        add_histogram = add_text
+
+        def add_figure(self, *args: Any, **options: Any) -> None:
+            self.drawn += 1
+            clock[0] += 0.05
+
+    class Logger:
+        experiment = Board()
+
+    metric, dashboard, logger = CorpusBLEU(), Dashboard(2), Logger()
+    metric.update(["a b c d"], ["a b c d"])
+    drawn = []
+    for step in range(21):
+        dashboard.reset()
+        dashboard.add(["a b c d"], ["a b c d"], metric.batch_statistics)
+        clock[0] += 1
+        dashboard.show([logger], "val_bleu", metric.report(), metric.settings, "", step)
+        drawn.append(logger.experiment.drawn)
+    assert drawn[0] == 2  # the first time, and then whenever 0.1 s more are no more than 3% of the time so far
+    assert all(0.05 * figures <= max(0.1, 0.03 * seconds) + 1e-9 for seconds, figures in enumerate(drawn, 1))
+    assert drawn[-1] >= 10
+
+
 def test_nothing_is_shown_without_samples(tmp_path: Path) -> None:
     callback = BLEUCallback(samples=0)
     run(tmp_path, callback, TensorBoardLogger(tmp_path, name="run", version=""))
@@ -145,7 +179,7 @@ def test_wandb_gets_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     wandb.finish()
     (table, *_) = sorted((tmp_path / "wandb").rglob("*.table.json"), key=os.path.getmtime, reverse=True)
     content = json.loads(table.read_text())
-    assert content["columns"] == ["no.", "BLEU", "hypothesis", "references"]
+    assert content["columns"] == ["no.", "sentence BLEU", "hypothesis", "references"]
     assert content["data"][0][2:] == ["the cat sat on the mat", "the cat is on the mat\na cat is on the mat"]
 
 

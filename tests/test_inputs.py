@@ -210,10 +210,10 @@ ERRORS: list[tuple[Any, Any, type[Exception], str]] = [
     (["a b"], "a b", TypeError, r"'target' must be a list of sentences, got a str: wrap it in a list"),
     # references that are missing
     (["a", "b"], [["a"], []], ValueError, "got no reference for sentence 1"),
-    (["a", "b"], ["a", None], ValueError, "got a reference that is None for sentence 1"),
-    (["a", "b"], [["a", None], ["b"]], ValueError, "got a reference that is None for sentence 0"),
+    (["a", "b"], ["a", None], ValueError, "got a reference that is None \\(leave it out\\) for sentence 1"),
+    (["a", "b"], [["a", None], ["b"]], ValueError, "got a reference that is None \\(leave it out\\) for sentence 0"),
     ([[1], [2]], [[[1]], []], ValueError, "got no reference for sentence 1"),
-    ([[1], [2]], [[[1], None], [[2]]], ValueError, "got a reference that is None for sentence 0"),
+    ([[1], [2]], [[[1], None], [[2]]], ValueError, "got a reference that is None \\(leave it out\\) for sentence 0"),
     (ids, torch.zeros(2, 0, 5, dtype=torch.long), ValueError, r"every sentence needs a reference.*\(2, 0, 5\)"),
     # types of tensors
     (torch.zeros(2, 5), ids, TypeError, r"torch.float32 and shape \(2, 5\): ids must be integers .* logits"),

@@ -1,0 +1,104 @@
+"""BLEU from a configuration file: a LightningCLI to which YAML adds callback, early stopping and checkpoint.
+
+The Python code here knows nothing of BLEU; ``lightning_cli.yaml`` says what is scored, and how. It takes seconds::
+
+    pip install lightning-bleu "jsonargparse[signatures]" tensorboard
+    python examples/lightning_cli.py fit --config examples/lightning_cli.yaml
+    tensorboard --logdir runs
+
+Every option of the callback and of the metric can be changed on the command line as well::
+
+    python examples/lightning_cli.py fit --config examples/lightning_cli.yaml --data.longest 20 \
+        --trainer.callbacks.metric.init_args.max_order 2
+
+The task is to add to every digit the one before it. As each digit can be read off the source, all of them are predicted
+at once, and what the validation scores is what the model would say without knowing the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytorch_lightning as pl
+import torch
+from pytorch_lightning.cli import LightningCLI
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+from torch.utils.data import DataLoader, TensorDataset
+
+PAD = 0
+"""The ids 1 ... 10 stand for the digits 0 ... 9."""
+
+
+class Adder(pl.LightningModule):
+    """A recurrent network with one answer for each token.
+
+    Args:
+        width: size of the hidden state.
+        learning_rate: of Adam.
+    """
+
+    def __init__(self, width: int = 64, learning_rate: float = 5e-3) -> None:
+        super().__init__()
+        self.learning_rate = learning_rate
+        self.embedding = nn.Embedding(11, width, padding_idx=PAD)
+        self.recurrent = nn.GRU(width, width, batch_first=True)
+        self.output = nn.Linear(width, 11)
+
+    def forward(self, source: Tensor) -> Tensor:
+        logits: Tensor = self.output(self.recurrent(self.embedding(source))[0])
+        return logits  # (sentences, tokens, vocabulary)
+
+    def training_step(self, batch: list[Tensor]) -> Tensor:
+        source, target = batch
+        loss = cross_entropy(self(source).transpose(1, 2), target, ignore_index=PAD)
+        self.log("train_loss", loss, prog_bar=True)
+        return loss
+
+    def validation_step(self, batch: list[Tensor]) -> dict[str, Tensor]:
+        source, target = batch
+        return {"preds": self(source).argmax(-1).masked_fill(source == PAD, PAD), "target": target}
+
+    def configure_optimizers(self) -> torch.optim.Optimizer:
+        return torch.optim.Adam(self.parameters(), self.learning_rate)
+
+
+class Digits(pl.LightningDataModule):
+    """Random digits, and what becomes of them.
+
+    Args:
+        size: sentences to train with.
+        longest: most tokens of a sentence.
+        batch_size: sentences.
+    """
+
+    def __init__(self, size: int = 4_000, longest: int = 12, batch_size: int = 64) -> None:
+        super().__init__()
+        self.size = size
+        self.longest = longest
+        self.batch_size = batch_size
+
+    def setup(self, stage: str) -> None:
+        self.train, self.val = self.sentences(self.size), self.sentences(200)
+
+    def sentences(self, count: int) -> TensorDataset:
+        digits = torch.randint(10, (count, self.longest))
+        sums = (digits + digits.roll(1, 1) * (torch.arange(self.longest) > 0)) % 10
+        padding = torch.arange(self.longest) >= torch.randint(4, self.longest + 1, (count, 1))
+        return TensorDataset(*((ids + 1).masked_fill(padding, PAD) for ids in (digits, sums)))
+
+    def train_dataloader(self) -> DataLoader[tuple[Tensor, ...]]:
+        return DataLoader(self.train, self.batch_size, shuffle=True)
+
+    def val_dataloader(self) -> DataLoader[tuple[Tensor, ...]]:
+        return DataLoader(self.val, self.batch_size)
+
+
+def main(argv: Sequence[str] | None = None) -> LightningCLI:
+    """Do what the command line and the YAML say."""
+    torch.set_num_threads(1)  # more would wait for each other, with so small a model
+    return LightningCLI(Adder, Digits, args=None if argv is None else list(argv))
+
+
+if __name__ == "__main__":
+    main()
