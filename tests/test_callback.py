@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import pytorch_lightning as pl
 import torch
+from pytorch_lightning.loggers import CSVLogger
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from torch.utils.data import DataLoader, Dataset, IterableDataset, SequentialSampler
 
@@ -305,7 +306,29 @@ class Write(pl.Callback):
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         logged = {key: value.item() for key, value in trainer.callback_metrics.items()}
-        torch.save({"logged": logged, "reports": self.bleu.reports}, self.folder / f"{trainer.global_rank}.pt")
+        panels = getattr(trainer.logger, "panels", [])
+        content = {"logged": logged, "reports": self.bleu.reports, "panels": panels}
+        torch.save(content, self.folder / f"{trainer.global_rank}.pt")
+
+
+class Panels(CSVLogger):
+    """Keeps what TensorBoard would show as text."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.panels: list[str] = []
+
+    @property
+    def experiment(self) -> Any:
+        return self
+
+    def add_text(self, tag: str, text: str, step: int) -> None:
+        self.panels.append(text)
+
+    def add_histogram(self, *args: Any, **options: Any) -> None:
+        pass
+
+    add_figure = log_metrics = save = finalize = add_histogram  # type: ignore[assignment]
 
 
 def validate_in_processes(processes: int, loaders: dict[str, Any], tmp_path: Path, **options: Any) -> list[Any]:
@@ -365,6 +388,9 @@ def test_loaders_that_are_not_plain(tmp_path: Path, capfd: pytest.CaptureFixture
 @pytest.mark.filterwarnings("ignore:.*Using `DistributedSampler` with the dataloaders")
 def test_two_sentences_of_an_item(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     loaders = {"plain": DataLoader(Items(37), batch_size=7)}
-    (content, _) = validate_in_processes(2, loaders, tmp_path, limit_val_batches=2, result=doubled)
-    assert content["reports"]["val_bleu/plain"].hypothesis_length == 8 * 2 * 7 * 2 * 2
+    contents = validate_in_processes(2, loaders, tmp_path, limit_val_batches=2, result=doubled, logger=Panels(tmp_path))
+    assert contents[0]["reports"]["val_bleu/plain"].hypothesis_length == 8 * 2 * 7 * 2 * 2
+    # one process shows its sentences, and says that they are not all
+    assert "The sentences are those of process 0 of 2." in contents[0]["panels"][0]
+    assert contents[1]["panels"] == []
     assert "a batch of 7 items became 14 sentences" in capfd.readouterr().err

@@ -117,3 +117,11 @@ def logged(folder: Path) -> set[str]:
     accumulator = EventAccumulator(str(events))
     accumulator.Reload()
     return set(accumulator.Tags()["scalars"])
+
+
+def test_train_translation_with_the_callback_in_two_processes(tmp_path: Path) -> None:
+    options = ["--callback", "--devices", "2", "--max-steps", "4", "--limit-train", "200", "--vals-per-epoch", "3"]
+    script = [sys.executable, str(EXAMPLES / "train_translation.py"), *options, "--logdir", str(tmp_path)]
+    done = subprocess.run(script, check=True, capture_output=True, text=True)
+    assert done.stdout.count("test       BLEU = ") == 1
+    assert "ref_len = 1888)" in done.stdout  # of all 250 sentences, each of them once
