@@ -11,7 +11,7 @@ accelerators, where nothing here waits for the device (except to decode ids to s
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, NamedTuple
@@ -214,7 +214,7 @@ def _holds_sequences(entry: Any) -> bool:
 def _as_list(name: str, value: Any) -> list[Any]:
     if isinstance(value, str):
         raise TypeError(f"{name!r} must be a list of sentences, got a str: wrap it in a list, [{value[:40]!r}]")
-    if isinstance(value, Mapping | bytes) or not isinstance(value, Iterable):
+    if isinstance(value, Mapping | Set | bytes) or not isinstance(value, Iterable):
         raise TypeError(
             f"{name!r} must be a list of strings, of lists of tokens or of tensors of ids, or one tensor, "
             f"got {type(value).__name__}"

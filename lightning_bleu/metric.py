@@ -136,8 +136,8 @@ class CorpusBLEU(Metric):
                 - tokens: ``list[list[str]]`` or ``list[list[int]]``;
                 - ids: a tensor of any integer type and shape ``(sentences, tokens)``, or a list of 1-D tensors;
                 - logits: a floating-point tensor of shape ``(sentences, tokens, vocabulary)``, of which the argmax is
-                  taken. If they were computed with the reference as the decoder's input, the score flatters: the model
-                  was shown the right words before each one.
+                  taken. Give ``eos_id``: what follows the end of a sentence counts otherwise. If the decoder's input
+                  was the reference, the score flatters: the model was shown the right words before each one.
 
             target: the references, of the same kind: one for each hypothesis in the same form, or a list of references
                 for each hypothesis (of any number), or ids of shape ``(sentences, references, tokens)``, where

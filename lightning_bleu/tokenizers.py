@@ -147,18 +147,19 @@ class TokenMemory:
         Returns:
             the ids of all tokens one after the other, and the number of tokens of each line, both 64-bit integers.
         """
-        keys = [self._keys(line) for line in lines]
-        sizes = np.fromiter(map(len, keys), np.int64, len(keys))
         with self._lock:
             if len(self._numbers) > _MOST_KEYS or self._characters > _MOST_CHARACTERS:
                 self._forget()
             try:
-                numbers = np.fromiter(map(self._numbers.__getitem__, chain.from_iterable(keys)), np.int64, sizes.sum())
+                # line by line, so that words are looked up while they are in the processor's cache
+                rows = [list(map(self._numbers.__getitem__, self._keys(line))) for line in lines]
                 self._learn()
             except BaseException:
                 self._forget()  # numbers without tokens
                 raise
             starts, tokens = self._starts.values, self._tokens.values
+        sizes = np.fromiter(map(len, rows), np.int64, len(rows))
+        numbers = np.fromiter(chain.from_iterable(rows), np.int64, sizes.sum())
         first, lengths = starts[numbers], starts[numbers + 1] - starts[numbers]
         ends = lengths.cumsum()
         positions = np.arange(len(ends) and ends[-1]) + np.repeat(first - (ends - lengths), lengths)

@@ -130,6 +130,7 @@ def test_unknown_words_in_references_match_nothing() -> None:
     # fairseq: "a unk b" against "a unk b" has two matches, and three tokens on both sides
     result = corpus_bleu([[5, 3, 6]], [[5, 3, 6]], convention="fairseq", unk_id=3)
     assert result.matches == (2, 0, 0, 0)
+    assert result.possible_matches == (3, 2, 1, 0)
     assert (result.hypothesis_length, result.reference_length) == (3, 3)
 
 
@@ -159,6 +160,8 @@ def test_reference_lengths_skip_missing_references(reference_length: str, expect
     ragged = [[[1] * 4, [1] * 2], [[1], [1] * 3]]
     rows = counts([[1, 1, 1], [1, 1, 1]], ragged, reference_length=reference_length)
     assert [row[-1] for row in rows] == expected
+    rows = counts([[1], [1], [1]], [[[1] * 9], [[1] * 7, [1] * 8], [[1] * 5]], reference_length=reference_length)
+    assert [row[-1] for row in rows] == [9, 7, 5]
 
 
 @pytest.mark.parametrize("mask", [[True, False, True, False], torch.tensor([True, False, True, False])])
@@ -239,6 +242,7 @@ ERRORS: list[tuple[Any, Any, type[Exception], str]] = [
     ([None], ["a"], TypeError, "'preds' must hold sentences of one kind .*NoneType"),
     (None, ["a"], TypeError, "'preds' must be a list of strings, .* got NoneType"),
     ({"preds": 1}, ["a"], TypeError, "'preds' must be a list of strings, .* got dict"),
+    (["a"], {"a"}, TypeError, "'target' must be a list of strings, .* got set"),
     ([1, 2], [1, 2], TypeError, "'preds' must hold sentences of one kind .*int"),
     ([[2**70]], [[1]], ValueError, "ids must fit in 64 bits"),
 ]
