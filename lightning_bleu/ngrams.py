@@ -188,6 +188,10 @@ def _sort(rows: Array) -> Array:
     return rows.sort(-1).values if isinstance(rows, torch.Tensor) else np.sort(rows, axis=-1)
 
 
+def _cast(array: Array, dtype: Any) -> Array:
+    return array.to(dtype) if isinstance(array, torch.Tensor) else array.astype(dtype, copy=False)
+
+
 def _running_maximum(values: Array) -> Array:
     if isinstance(values, torch.Tensor):
         return values.cummax(-1).values
@@ -209,6 +213,8 @@ def _count_runs(keys: Array, segments: int, segment_bits: int, label_bits: int, 
     count_bits = (keys.shape[1] // segments).bit_length()
     count_mask = (1 << count_bits) - 1
     step = _KEY_BITS // count_bits - 1
+    # half the width is about half the time
+    word = xp.int32 if min(step + 1, segments) * count_bits < 32 else xp.int64
     clip = None
     for first in range(0, segments - 1, step):
         # one integer counts the hypothesis, in its lowest bits, and up to `step` references
@@ -216,9 +222,9 @@ def _count_runs(keys: Array, segments: int, segment_bits: int, label_bits: int, 
         ones = 1 << (field * count_bits)
         if segments - 1 > step:
             ones = xp.where(segment == 0, 1, xp.where((field > 0) & (field <= step), ones, 0))
-        counts = xp.where(ends, ones.cumsum(-1)[:, None], 0)
+        counts = ends * _cast(ones.cumsum(-1), word)[:, None]
         counts[..., 1:] -= _running_maximum(counts)[..., :-1]
         for reference in range(1, min(step, segments - 1 - first) + 1):
             occurrences = (counts >> (reference * count_bits)) & count_mask
             clip = occurrences if clip is None else xp.maximum(clip, occurrences)
-    return xp.where(ends, xp.minimum(counts & count_mask, clip), 0).sum(-1)
+    return (ends * xp.minimum(counts & count_mask, clip)).sum(-1)
