@@ -69,7 +69,7 @@ class Dashboard:
             self._kept += len(statistics)
 
     def rows(self, statistics: Tensor, scores: Tensor, settings: Settings) -> list[Row]:
-        """The first sentences, the worst and the best; those without a reference's token are left out of the choice."""
+        """The first sentences, the worst and the best, of those that count (a repeated one does not)."""
         counted = (statistics[: self._kept].sum(-1) > 0).nonzero()[:, 0]
         if not len(counted):
             return []
