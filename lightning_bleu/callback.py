@@ -130,8 +130,10 @@ class BLEUCallback(pl.Callback):
             metric = copy.deepcopy(self.metric)
             metric.reset()
             self._parts[key] = _Part(metric, Dashboard(self.samples))
-        self._parts[key].metric.to(device)
-        return self._parts[key]
+        part = self._parts[key]
+        if part.metric.device != device:
+            part.metric.to(device)
+        return part
 
     def _update(
         self,
@@ -192,7 +194,7 @@ class BLEUCallback(pl.Callback):
     def _key(self, stage: str, dataloader_idx: int, loaders: int) -> str:
         key = f"{stage}_{self.name}"
         if self.dataloader_names is not None:
-            if len(self.dataloader_names) != loaders:
+            if len(self.dataloader_names) != max(1, loaders):  # combined loaders are like one
                 raise ValueError(
                     f"'dataloader_names' must name every loader of {stage!r}, got {len(self.dataloader_names)} names "
                     f"for {loaders} loaders"
