@@ -9,6 +9,13 @@ from lightning_bleu.distributed import distributed_mask
 from lightning_bleu.functional import corpus_bleu, sentence_bleu
 from lightning_bleu.metric import CorpusBLEU
 from lightning_bleu.score import BLEUScore
+from lightning_bleu.significance import (
+    approximate_randomization,
+    block_scores,
+    block_t_test,
+    bootstrap_interval,
+    paired_bootstrap,
+)
 from lightning_bleu.version import __version__
 
 __all__ = [
@@ -18,7 +25,12 @@ __all__ = [
     "Convention",
     "CorpusBLEU",
     "__version__",
+    "approximate_randomization",
+    "block_scores",
+    "block_t_test",
+    "bootstrap_interval",
     "corpus_bleu",
     "distributed_mask",
+    "paired_bootstrap",
     "sentence_bleu",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -11,10 +12,11 @@ import torch
 from lightning_utilities.core.rank_zero import rank_zero_warn
 from torch import Tensor
 
-from lightning_bleu.dashboard import Dashboard
+from lightning_bleu.dashboard import Dashboard, lay_out_intervals
 from lightning_bleu.distributed import distributed_mask
 from lightning_bleu.metric import CorpusBLEU
 from lightning_bleu.score import BLEUScore
+from lightning_bleu.significance import Interval, PairedTest, paired_bootstrap
 
 Extract = Callable[[Any, Any], tuple[Any, Any]]
 
@@ -42,9 +44,18 @@ class BLEUCallback(pl.Callback):
         dataloader_names: the names of several loaders, logged as ``val_bleu/NAME``; by default it is
             ``val_bleu/dataloader_idx_0``, as Lightning has it.
         samples: how many sentences to show, besides the worst and the best; 0 for no samples, histogram and figures.
+        confidence: logs a confidence interval of the score, ``val_bleu/low`` and ``val_bleu/high``: 0.95 for 95%.
+        compare_to_best: compares each validation of a fit with the best one so far, on the same sentences (the loader
+            must not shuffle). ``val_bleu/p_value`` is the p-value of :func:`lightning_bleu.paired_bootstrap` against
+            it, 1 for the first; ``val_bleu/best`` is the score of the best, this one included. The best goes with the
+            checkpoint, so that a resumed run is compared with it.
+        significance_level: only a gain with a p-value below it makes a new best: monitor ``val_bleu/best`` in
+            ``EarlyStopping`` or ``ModelCheckpoint``, and noise neither keeps the training running nor replaces a
+            checkpoint. Includes `compare_to_best`.
 
     Raises:
         TypeError: for options of a wrong type, and in an epoch for a step that returns something else.
+        ValueError: for options out of range.
 
     Example:
         >>> from lightning_bleu import BLEUCallback, CorpusBLEU
@@ -59,6 +70,9 @@ class BLEUCallback(pl.Callback):
         extract: Extract | None = None,
         dataloader_names: Sequence[str] | None = None,
         samples: int = 8,
+        confidence: float | None = None,
+        compare_to_best: bool = False,
+        significance_level: float | None = None,
     ) -> None:
         if metric is not None and not isinstance(metric, CorpusBLEU):
             raise TypeError(f"'metric' must be a CorpusBLEU, got {metric!r} of type {type(metric).__name__}")
@@ -68,15 +82,31 @@ class BLEUCallback(pl.Callback):
             raise TypeError(f"'dataloader_names' must be a list of names, got {dataloader_names!r}")
         if not isinstance(samples, int) or samples < 0:
             raise ValueError(f"'samples' must be an integer of 0 or more, got {samples!r}")
+        for option, value in {"confidence": confidence, "significance_level": significance_level}.items():
+            if value is not None and not 0 < value < 1:
+                raise ValueError(f"{option!r} must lie between 0 and 1, got {value!r}")
         self.metric = CorpusBLEU() if metric is None else metric
         self.name = name
         self.extract = extract
         self.dataloader_names = dataloader_names
         self.samples = samples
+        self.confidence = confidence
+        self.compare_to_best = compare_to_best or significance_level is not None
+        self.significance_level = significance_level
         self.reports: dict[str, BLEUScore] = {}
         """The last score of each logged name, with its parts."""
+        self.intervals: dict[str, Interval] = {}
+        """The confidence intervals of these scores."""
+        self.comparisons: dict[str, PairedTest] = {}
+        """How these scores compared with the best before."""
+        self._best: dict[str, _Best] = {}
+        self._laid_out = False
         self._parts: dict[tuple[str, int], _Part] = {}
         self._warned: set[tuple[str, int]] = set()
+
+    def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
+        """Prepare for loggers that may be new."""
+        self._laid_out = False
 
     def on_validation_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Forget the last validation."""
@@ -129,6 +159,8 @@ class BLEUCallback(pl.Callback):
         if key not in self._parts:
             metric = copy.deepcopy(self.metric)
             metric.reset()
+            if (self.confidence is not None or self.compare_to_best) and not metric.keep_sentences:
+                metric._keep_sentences()
             self._parts[key] = _Part(metric, Dashboard(self.samples))
         part = self._parts[key]
         if part.metric.device != device:
@@ -177,7 +209,7 @@ class BLEUCallback(pl.Callback):
         if mask is None:
             reason = "its loader has no DistributedSampler, or a batch sampler other than PyTorch's"
         elif len(mask) == 1:
-            return mask.expand(len(preds))  # all sentences of an item come and go together
+            return mask  # all sentences of an item come and go together
         elif len(mask) != len(preds):
             reason = f"a batch of {len(mask)} items became {len(preds)} sentences"
         else:
@@ -205,18 +237,90 @@ class BLEUCallback(pl.Callback):
     def _finish(self, stage: str, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         loaders = max(1, len(_loaders(stage, trainer)))
         distributed = trainer.world_size > 1
+        shown = trainer.is_global_zero and not trainer.sanity_checking
+        if shown and stage == "val":
+            self._lay_out(trainer, loaders)
         for dataloader_idx in range(loaders):
             key = self._key(stage, dataloader_idx, loaders)
             metric, dashboard = self._part(stage, dataloader_idx, pl_module.device)
-            report = self.reports[key] = metric.report()
-            values = {key: report.bleu} | {f"{key}/{name}": value for name, value in _parts_of(report).items()}
+            with metric.synchronised():
+                report = self.reports[key] = metric.report()
+                parts = _parts_of(report) | self._interval(key, metric, report)
+                if self.compare_to_best and stage == "val":
+                    if trainer.sanity_checking:  # a part of the set
+                        parts |= {"p_value": 1.0, "best": report.bleu}
+                    else:
+                        parts |= self._compare(key, metric, report, trainer.state.fn == "fit")
+            values = {key: report.bleu} | {f"{key}/{name}": value for name, value in parts.items()}
             for name, value in values.items():
                 # all processes have the same values, so that any reduction will do that does not round
                 options: dict[str, Any] = {"sync_dist": True, "reduce_fx": "max"} if distributed else {}
                 pl_module.log(name, value, prog_bar=name == key, add_dataloader_idx=False, **options)
-            if trainer.is_global_zero and not trainer.sanity_checking:
+            if shown:
                 note = f"The sentences are those of process 0 of {trainer.world_size}." if distributed else ""
-                dashboard.show(trainer.loggers, key, report, metric.settings, note, trainer.global_step)
+                interval = self.intervals.get(key)
+                dashboard.show(trainer.loggers, key, report, metric.settings, note, trainer.global_step, interval)
+
+    def _interval(self, key: str, metric: CorpusBLEU, report: BLEUScore) -> dict[str, float]:
+        self.intervals.pop(key, None)
+        if self.confidence is None:
+            return {}
+        if len(metric.sentence_statistics) < 2:  # nothing to choose from
+            return {"low": report.bleu, "high": report.bleu}
+        interval = self.intervals[key] = metric.interval(self.confidence)
+        return {"low": interval.low, "high": interval.high}
+
+    def _compare(self, key: str, metric: CorpusBLEU, report: BLEUScore, fitting: bool) -> dict[str, float]:
+        """Compare with the best so far, which this one becomes if it is better."""
+        self.comparisons.pop(key, None)
+        sentences = metric.sentence_statistics
+        best = self._best.get(key)
+        if best is not None and len(sentences) > 1 and best.sentences.shape != sentences.shape:
+            rank_zero_warn(
+                f"The best epoch so far of {key!r} had statistics of shape {tuple(best.sentences.shape)}, this one has "
+                f"{tuple(sentences.shape)}: they cannot be compared, so this one counts as the first"
+            )
+            best = None
+        p_value, better = 1.0, best is None
+        if best is not None and len(sentences) > 1:
+            comparison = self.comparisons[key] = paired_bootstrap(metric, best.sentences)
+            p_value = comparison.p_value
+            better = report.bleu > best.bleu and p_value < (self.significance_level or math.inf)
+        if better and fitting and len(sentences) > 1:
+            self._best[key] = _Best(report.bleu, sentences.cpu())
+        return {"p_value": p_value, "best": report.bleu if best is None or better else best.bleu}
+
+    def _lay_out(self, trainer: pl.Trainer, loaders: int) -> None:
+        """TensorBoard knows one layout for a run, so the first callback makes it for all."""
+        callbacks: list[BLEUCallback] = [
+            callback
+            for callback in trainer.callbacks  # type: ignore[attr-defined]
+            if isinstance(callback, BLEUCallback) and callback.confidence is not None
+        ]
+        if callbacks and callbacks[0] is self and not self._laid_out:
+            tags = [callback._key("val", loader, loaders) for callback in callbacks for loader in range(loaders)]
+            lay_out_intervals(trainer.loggers, tags)
+            self._laid_out = True
+
+    @property
+    def state_key(self) -> str:
+        """Tells the states of callbacks with different names apart."""
+        return self._generate_state_key(name=self.name)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The best epochs, for the checkpoint."""
+        return {"best": {key: best._asdict() for key, best in self._best.items()}} if self._best else {}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Compare with the best epochs of a checkpoint from now on."""
+        self._best = {key: _Best(**best) for key, best in state_dict["best"].items()}
+
+
+class _Best(NamedTuple):
+    """The best epoch so far."""
+
+    bleu: float
+    sentences: Tensor
 
 
 class _Part(NamedTuple):

@@ -10,7 +10,7 @@ import dataclasses
 import importlib.util
 import re
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import torch
@@ -18,8 +18,9 @@ from torch import Tensor
 
 from lightning_bleu.conventions import Settings
 from lightning_bleu.inputs import sentence_texts
-from lightning_bleu.plots import lengths_figure, precisions_figure
+from lightning_bleu.plots import interval_figure, lengths_figure, precisions_figure
 from lightning_bleu.score import BLEUScore, score
+from lightning_bleu.significance import Interval
 
 COLUMNS = ["no.", "sentence BLEU", "hypothesis", "references"]
 _MOST_SENTENCES = 10_000
@@ -88,7 +89,14 @@ class Dashboard:
         raise IndexError(index)
 
     def show(
-        self, loggers: Iterable[Any], tag: str, report: BLEUScore, settings: Settings, note: str, step: int
+        self,
+        loggers: Iterable[Any],
+        tag: str,
+        report: BLEUScore,
+        settings: Settings,
+        note: str,
+        step: int,
+        interval: Interval | None = None,
     ) -> None:
         """Send everything to the loggers that can show it.
 
@@ -99,6 +107,7 @@ class Dashboard:
             settings: the settings of the metric.
             note: where the sentences are from.
             step: the step of the training.
+            interval: the confidence interval of the score, if there is one.
         """
         if not self._statistics:
             return
@@ -116,17 +125,32 @@ class Dashboard:
                 board.add_text(f"{tag}/samples", markdown_table(rows, f"{report}\n{note}"), step)
                 if counted.any():
                     board.add_histogram(f"{tag}/sentence_bleu", 100 * scores[counted], step)
-                    self._draw(board, tag, report, statistics[counted], settings, step)
+                    figures = {
+                        "precisions": lambda: precisions_figure(report),
+                        "by_length": lambda: lengths_figure(statistics[counted], settings),
+                    }
+                    if interval is not None:
+                        figures["resamples"] = lambda: interval_figure(interval)
+                    self._draw(board, tag, figures, step)
 
-    def _draw(self, board: Any, tag: str, report: BLEUScore, statistics: Tensor, settings: Settings, step: int) -> None:
+    def _draw(self, board: Any, tag: str, figures: dict[str, Callable[[], Any]], step: int) -> None:
         affordable = not self._drawing or self._drawing + self._last_drawing <= _SHARE * self._watched
         if not affordable or importlib.util.find_spec("matplotlib") is None:
             return
         start = time.perf_counter()
-        board.add_figure(f"{tag}/precisions", precisions_figure(report), step, close=False)
-        board.add_figure(f"{tag}/by_length", lengths_figure(statistics, settings), step, close=False)
+        for name, figure in figures.items():
+            board.add_figure(f"{tag}/{name}", figure(), step, close=False)
         self._last_drawing = time.perf_counter() - start
         self._drawing += self._last_drawing
+
+
+def lay_out_intervals(loggers: Iterable[Any], tags: Iterable[str]) -> None:
+    """Have TensorBoard draw scores within their intervals, ``tag/low`` to ``tag/high``, among its custom scalars."""
+    charts = {tag: ["Margin", [tag, f"{tag}/low", f"{tag}/high"]] for tag in tags}
+    for logger in loggers:
+        board: Any = getattr(logger, "experiment", None)
+        if hasattr(board, "add_custom_scalars"):
+            board.add_custom_scalars({"BLEU with its confidence interval": charts})
 
 
 def sentence_settings(settings: Settings) -> Settings:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from lightning_bleu.conventions import Settings, make_settings, signature
-from lightning_bleu.inputs import read, to_device
+from lightning_bleu.inputs import read
 from lightning_bleu.lengths import REFERENCE_LENGTHS
 from lightning_bleu.ngrams import Array, Segments, count_ngrams, namespace
 from lightning_bleu.score import BLEUScore, score
@@ -31,7 +30,7 @@ class Seen(NamedTuple):
 
 
 def sentence_statistics(
-    preds: Any, target: Any, settings: Settings, sample_mask: Any = None, *, orders: int | None = None
+    preds: Any, target: Any, settings: Settings, *, orders: int | None = None
 ) -> tuple[Tensor, Seen]:
     """Count every sentence.
 
@@ -39,7 +38,6 @@ def sentence_statistics(
         preds: hypotheses, in any form that :meth:`lightning_bleu.CorpusBLEU.update` takes.
         target: references.
         settings: the convention and the special ids.
-        sample_mask: booleans of shape ``(sentences,)``; a sentence with False counts nothing.
         orders: the longest n-gram, ``max_order`` by default.
 
     Returns:
@@ -53,14 +51,11 @@ def sentence_statistics(
     """
     orders = orders or settings.max_order
     batch = read(preds, target, settings)
-    kept = _check_sample_mask(sample_mask, batch.sentences, batch.device)
     blocks = [torch.as_tensor(_block_statistics(block, settings, orders)) for block in batch.blocks]
     if blocks:
         statistics = torch.cat(blocks) if len(blocks) > 1 else blocks[0]
     else:
         statistics = torch.zeros(0, 2 * orders + 2, dtype=torch.int64, device=batch.device)
-    if kept is not None:
-        statistics = statistics * kept[:, None]
     return statistics, Seen(frozenset({batch.tokens}), batch.references)
 
 
@@ -74,19 +69,6 @@ def _block_statistics(block: Segments, settings: Settings, orders: int) -> Array
     reference_length = REFERENCE_LENGTHS[convention.reference_length](hypothesis_length, reference_lengths)
     lengths = xp.stack([hypothesis_length, reference_length], -1)
     return xp.concatenate([matches, possible_matches, lengths], -1)
-
-
-def _check_sample_mask(sample_mask: Any, sentences: int, device: torch.device) -> Tensor | None:
-    if sample_mask is None:
-        return None
-    mask = torch.as_tensor(np.asarray(sample_mask, bool) if isinstance(sample_mask, list | tuple) else sample_mask)
-    if mask.dtype != torch.bool:
-        raise TypeError(f"'sample_mask' must hold booleans, got {mask.dtype}")
-    if mask.shape != (sentences,):
-        raise ValueError(
-            f"'sample_mask' must have shape ({sentences},), one value for each sentence, got {tuple(mask.shape)}"
-        )
-    return to_device(mask, device)
 
 
 def check_corpus_smoothing(settings: Settings) -> Settings:

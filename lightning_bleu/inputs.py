@@ -404,6 +404,26 @@ def to_device(tensor: Tensor, device: torch.device) -> Tensor:
     return tensor.to(device, non_blocking=device.type == "cuda")
 
 
+def read_sample_mask(sample_mask: Any, sentences: int, device: torch.device) -> Tensor | None:
+    """The sentences that count, booleans of shape ``(sentences,)``, or ``(1,)`` for all of them; None for no mask.
+
+    Raises:
+        TypeError: for something other than booleans.
+        ValueError: for another shape.
+    """
+    if sample_mask is None:
+        return None
+    mask = torch.as_tensor(np.asarray(sample_mask, bool) if isinstance(sample_mask, list | tuple) else sample_mask)
+    if mask.dtype != torch.bool:
+        raise TypeError(f"'sample_mask' must hold booleans, got {mask.dtype}")
+    if mask.shape not in ((sentences,), (1,)):
+        raise ValueError(
+            f"'sample_mask' must have shape ({sentences},), one value for each sentence, or (1,), one for all of them, "
+            f"got {tuple(mask.shape)}"
+        )
+    return to_device(mask, device)
+
+
 def _to_device(side: _Padded, device: torch.device) -> _Padded:
     ids, lengths = (array if array is None else to_device(torch.as_tensor(array), device) for array in side)
     return _Padded(ids, lengths)

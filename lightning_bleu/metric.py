@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -10,9 +11,11 @@ from torch import Tensor
 from torchmetrics import Metric
 
 from lightning_bleu.conventions import Convention, Settings, make_settings
+from lightning_bleu.distributed import gather, pack_sentences, unpack_sentences
 from lightning_bleu.functional import Seen, check_corpus_smoothing, sentence_statistics
-from lightning_bleu.inputs import to_device
+from lightning_bleu.inputs import read_sample_mask, to_device
 from lightning_bleu.score import BLEUScore, Statistics, score
+from lightning_bleu.significance import Interval, bootstrap_interval
 from lightning_bleu.tokenizers import Tokenizer
 
 
@@ -45,6 +48,9 @@ class CorpusBLEU(Metric):
             tokenizer; special tokens are skipped) or a callable that takes a list of lists of ids and returns a list of
             strings. The ids that are no tokens are taken out first.
         percent: score in 0..100, as sacreBLEU, rather than in 0..1, as torchmetrics.
+        keep_sentences: keep the statistics of every sentence, for intervals and paired tests. They take 44 bytes a
+            sentence (4 for each number, and one number more), and are gathered on every device when the metric is
+            synchronised.
         kwargs: those of :class:`torchmetrics.Metric`.
 
     Attributes:
@@ -78,6 +84,7 @@ class CorpusBLEU(Metric):
     plot_lower_bound: float = 0.0
 
     statistics: Tensor
+    sentences: list[Tensor]
 
     def __init__(
         self,
@@ -98,9 +105,10 @@ class CorpusBLEU(Metric):
         ignore_ids: int | Iterable[int] = (-100,),
         decoder: Any = None,
         percent: bool = False,
+        keep_sentences: bool = False,
         **kwargs: Any,
     ) -> None:
-        kwargs.setdefault("dist_sync_fn", gather_equal_shapes)
+        kwargs.setdefault("dist_sync_fn", gather)
         super().__init__(**kwargs)
         settings = make_settings(
             max_order,
@@ -125,6 +133,13 @@ class CorpusBLEU(Metric):
         self.batch_statistics: Tensor | None = None
         self._defaults = _Defaults(settings)
         self.add_state("statistics", torch.zeros(2 * settings.max_order + 2, dtype=torch.int64), dist_reduce_fx="sum")
+        self.keep_sentences = False
+        if keep_sentences:
+            self._keep_sentences()
+
+    def _keep_sentences(self) -> None:
+        self.keep_sentences = True
+        self.add_state("sentences", [], dist_reduce_fx="cat")
 
     def update(self, preds: Any, target: Any, sample_mask: Any = None) -> None:
         """Count a batch of sentences.
@@ -142,19 +157,24 @@ class CorpusBLEU(Metric):
             target: the references, of the same kind: one for each hypothesis in the same form, or a list of references
                 for each hypothesis (of any number), or ids of shape ``(sentences, references, tokens)``, where
                 references without a token fill up.
-            sample_mask: booleans of shape ``(sentences,)``; a sentence with False is left out.
+            sample_mask: booleans of shape ``(sentences,)``; a sentence with False is left out. Or of shape ``(1,)``,
+                for a batch that is one item of the set, and is counted or left out as a whole.
 
         Raises:
             TypeError: for inputs of a wrong kind.
             ValueError: for inputs that do not fit each other. After an error the state is as it was.
         """
         try:
-            statistics, seen = sentence_statistics(preds, target, self.settings, sample_mask)
+            statistics, seen = sentence_statistics(preds, target, self.settings)
+            mask = read_sample_mask(sample_mask, len(statistics), statistics.device)
         except BaseException:
             self._update_count -= 1  # torchmetrics has counted the call
             raise
-        self.statistics = self.statistics + to_device(statistics.sum(0), self.statistics.device)
-        self.batch_statistics = statistics
+        self.batch_statistics = statistics if mask is None else statistics * mask[:, None]
+        self.statistics = self.statistics + to_device(self.batch_statistics.sum(0), self.statistics.device)
+        if self.keep_sentences:
+            rows = to_device(pack_sentences(statistics, mask), self.statistics.device)
+            self.sentences.append(rows)
         self._seen |= seen
 
     def compute(self) -> Tensor:
@@ -163,8 +183,56 @@ class CorpusBLEU(Metric):
 
     def report(self) -> BLEUScore:
         """The score with its parts as numbers, synchronised as :meth:`compute` is."""
-        with self.sync_context(self.dist_sync_fn, should_sync=self._to_sync and not self._is_synced):
+        with self.synchronised():
             return BLEUScore.from_statistics(self.statistics, self.settings, self.signature)
+
+    def interval(self, confidence: float = 0.95, resamples: int = 1000, seed: int = 0) -> Interval:
+        """The score with its confidence interval, synchronised as :meth:`compute` is.
+
+        See :func:`lightning_bleu.bootstrap_interval`. The metric must have been made with ``keep_sentences=True``.
+
+        Args:
+            confidence: how much of the resamples' scores the interval holds.
+            resamples: how often to draw as many sentences as there are.
+            seed: of the draws.
+
+        Raises:
+            ValueError: without ``keep_sentences=True``, for fewer than two sentences, a confidence outside of 0..1, or
+                no resample.
+        """
+        return bootstrap_interval(self, confidence, resamples, seed)
+
+    @property
+    def sentence_statistics(self) -> Tensor:
+        """The statistics of every sentence that counts, synchronised as :meth:`compute` is.
+
+        32-bit integers of shape ``(sentences, 2 * max_order + 2)``, as :class:`lightning_bleu.score.Statistics` orders
+        them. The sentences are in the order of their arrival; those of several processes are in that of the set, if
+        PyTorch's ``DistributedSampler`` has dealt them. The metric must have been made with ``keep_sentences=True``.
+
+        Example:
+            >>> bleu = CorpusBLEU(max_order=2, keep_sentences=True)
+            >>> bleu.update(["the cat", "a dog"], ["the cat sat", "a dog"])
+            >>> bleu.sentence_statistics
+            tensor([[2, 1, 2, 1, 2, 3],
+                    [2, 1, 2, 1, 2, 2]], dtype=torch.int32)
+        """
+        if not self.keep_sentences:
+            raise ValueError("this metric keeps sums only: make it with CorpusBLEU(keep_sentences=True)")
+        with self.synchronised():
+            # a list, or a single tensor once they are synchronised
+            kept = [self.sentences] if isinstance(self.sentences, Tensor) else self.sentences
+            empty = self.statistics.new_zeros(0, len(self.statistics) + 1, dtype=torch.int32)
+            return unpack_sentences(torch.cat([empty, *kept]))
+
+    def synchronised(self) -> Any:
+        """A context in which the state is that of all processes together: they meet once for several results.
+
+        Take :meth:`report`, :meth:`interval` and :attr:`sentence_statistics` in it; :meth:`compute` does it by itself.
+        """
+        if self._is_synced:
+            return contextlib.nullcontext()
+        return self.sync_context(self.dist_sync_fn, should_sync=self._to_sync)
 
     @property
     def signature(self) -> str:
@@ -211,6 +279,8 @@ class CorpusBLEU(Metric):
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Count a batch as :meth:`update` does, and return the score of that batch alone."""
         before = self.__dict__.copy()
+        if self.keep_sentences:
+            before["sentences"] = list(self.sentences)  # torchmetrics empties the list itself
         try:
             value = super().forward(*args, **kwargs)
         except BaseException:
@@ -227,22 +297,23 @@ class CorpusBLEU(Metric):
 
     def merge_state(self, incoming_state: dict[str, Any] | Metric) -> None:
         """Add the sentences of another metric, or of its ``metric_state``, to those of this one."""
+        own = list(self.sentences) if self.keep_sentences else []
         super().merge_state(incoming_state)
+        if self.keep_sentences:  # torchmetrics puts the incoming ones first
+            self.sentences = own + list(self.sentences)[: len(self.sentences) - len(own)]
         self._computed = None
         self._update_count += 1
         if isinstance(incoming_state, CorpusBLEU):
             self._seen |= incoming_state._seen
 
+    def _load_from_state_dict(self, *args: Any) -> None:
+        super()._load_from_state_dict(*args)
+        if self.keep_sentences:  # a tensor, if the state was saved while it was synchronised
+            self.sentences = [self.sentences] if isinstance(self.sentences, Tensor) else list(self.sentences)
+
     def set_dtype(self, dst_type: str | torch.dtype) -> CorpusBLEU:
         """Do nothing: counts are integers whatever the precision of the model."""
         return self
-
-
-def gather_equal_shapes(tensor: Tensor, group: Any = None) -> list[Tensor]:
-    """Gather a tensor of the same shape everywhere: one collective, where torchmetrics' default takes three."""
-    gathered = [torch.empty_like(tensor) for _ in range(torch.distributed.get_world_size(group))]
-    torch.distributed.all_gather(gathered, tensor.contiguous(), group=group)
-    return gathered
 
 
 class _Defaults(dict[str, Any]):

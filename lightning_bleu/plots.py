@@ -10,8 +10,10 @@ from torch import Tensor
 
 from lightning_bleu.conventions import Settings
 from lightning_bleu.score import BLEUScore, Statistics, score
+from lightning_bleu.significance import Interval
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 
@@ -62,7 +64,36 @@ def lengths_figure(statistics: Tensor, settings: Settings, groups: int = 6) -> F
     return _bars("BLEU by reference length", "tokens of the reference", "BLEU", labels, heights)
 
 
+def interval_figure(interval: Interval) -> Figure:
+    """The distribution of the resamples' scores, in percent, with the interval and the score of the corpus.
+
+    Example:
+        >>> from lightning_bleu import CorpusBLEU
+        >>> bleu = CorpusBLEU(keep_sentences=True)
+        >>> bleu.update(["a b c d e", "a b c d", "e d c b a"], ["a b c d e", "a b c d e f", "e d c b c"])
+        >>> interval_figure(bleu.interval()).axes[0].get_title()
+        'BLEU 76.0, 95% interval 60.7 to 100.0'
+    """
+    scale = 1 if interval.percent else 100
+    bleu, low, high = (scale * value for value in (interval.bleu, interval.low, interval.high))
+    title = f"BLEU {bleu:.1f}, {100 * interval.confidence:g}% interval {low:.1f} to {high:.1f}"
+    figure, axes = _axes(title, "BLEU of a resample", "resamples")
+    axes.axvspan(low, high, color="#4c72b0", alpha=0.15, linewidth=0)
+    axes.hist([scale * value for value in interval.scores], bins=40, color="#4c72b0")
+    axes.axvline(bleu, color="black", linewidth=1)
+    return figure
+
+
 def _bars(title: str, xlabel: str, ylabel: str, labels: Sequence[str], heights: Sequence[float]) -> Figure:
+    figure, axes = _axes(title, xlabel, ylabel)
+    axes.set_ylim(0, 108)
+    axes.set_xticks(range(len(labels)), labels)
+    bars = axes.bar(range(len(labels)), heights, color="#4c72b0")
+    axes.bar_label(bars, fmt="%.1f", fontsize=8)
+    return figure
+
+
+def _axes(title: str, xlabel: str, ylabel: str) -> tuple[Figure, Axes]:
     # without pyplot, which would keep every figure
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -71,9 +102,6 @@ def _bars(title: str, xlabel: str, ylabel: str, labels: Sequence[str], heights: 
     FigureCanvasAgg(figure)
     axes = figure.add_axes((0.12, 0.17, 0.86, 0.71))
     axes.set_title(title, fontsize=10)
-    axes.set(xlabel=xlabel, ylabel=ylabel, ylim=(0, 108))
+    axes.set(xlabel=xlabel, ylabel=ylabel)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.set_xticks(range(len(labels)), labels)
-    bars = axes.bar(range(len(labels)), heights, color="#4c72b0")
-    axes.bar_label(bars, fmt="%.1f", fontsize=8)
-    return figure
+    return figure, axes

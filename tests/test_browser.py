@@ -35,8 +35,27 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
+def confident_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The log of a short run with confidence intervals."""
+    folder = tmp_path_factory.mktemp("confident")
+    options = ["--sentences", "300", "--val-sentences", "40", "--max-steps", "40", "--val-every", "4", "--seeds", "1"]
+    script = [sys.executable, str(ROOT / "examples" / "significant_gains.py"), *options, "--logdir", str(folder)]
+    subprocess.run(script, check=True, capture_output=True)
+    return folder
+
+
+@pytest.fixture(scope="module")
 def board(run: Path) -> Iterator[str]:
     """The address of a TensorBoard that shows it."""
+    yield from serve(run)
+
+
+@pytest.fixture(scope="module")
+def confident_board(confident_run: Path) -> Iterator[str]:
+    yield from serve(confident_run)
+
+
+def serve(run: Path) -> Iterator[str]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -111,3 +130,22 @@ def test_the_figures_are_on_the_page(page: Any, board: str, tmp_path: Path) -> N
     widths = images.evaluate_all("images => images.map(image => image.naturalWidth)")
     assert 500 in widths
     page.screenshot(path=tmp_path / "images.png")
+
+
+def test_the_intervals_are_on_the_page(page: Any, confident_board: str, tmp_path: Path) -> None:
+    open_tab(page, confident_board, "custom_scalars")
+    page.get_by_text("BLEU with its confidence interval").first.wait_for(timeout=60_000)
+    chart = page.locator("tf-custom-scalar-margin-chart-card")
+    chart.first.wait_for(timeout=60_000)
+    chart.first.get_by_text("val_bleu", exact=True).first.wait_for(timeout=60_000)
+    page.wait_for_function(
+        """() => {
+            const seen = (root) => [...root.querySelectorAll("*")].flatMap((e) => [
+                ...(e.matches("path") && (e.getAttribute("d") || "").length > 40 ? [e] : []),
+                ...(e.shadowRoot ? seen(e.shadowRoot) : []),
+            ]);
+            return seen(document).length > 0;
+        }""",
+        timeout=60_000,
+    )
+    page.screenshot(path=tmp_path / "custom_scalars.png")

@@ -307,7 +307,7 @@ class Write(pl.Callback):
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         logged = {key: value.item() for key, value in trainer.callback_metrics.items()}
         panels = getattr(trainer.logger, "panels", [])
-        content = {"logged": logged, "reports": self.bleu.reports, "panels": panels}
+        content = {"logged": logged, "reports": self.bleu.reports, "panels": panels, "intervals": self.bleu.intervals}
         torch.save(content, self.folder / f"{trainer.global_rank}.pt")
 
 
@@ -334,7 +334,7 @@ class Panels(CSVLogger):
 def validate_in_processes(processes: int, loaders: dict[str, Any], tmp_path: Path, **options: Any) -> list[Any]:
     """What each process has logged and counted of several loaders."""
     result = options.pop("result", None)
-    bleu = BLEUCallback(dataloader_names=list(loaders))
+    bleu = BLEUCallback(dataloader_names=list(loaders), **options.pop("options", {}))
     trainer = make_trainer(tmp_path, bleu, Write(tmp_path, bleu), strategy="ddp_spawn", devices=processes, **options)
     trainer.validate(make_model(result=result), list(loaders.values()), verbose=False)
     return [torch.load(tmp_path / f"{rank}.pt", weights_only=False) for rank in range(processes)]

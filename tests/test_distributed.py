@@ -11,8 +11,9 @@ import pytest
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
+from torch.utils.data import DataLoader, DistributedSampler
 
-from lightning_bleu import CorpusBLEU, corpus_bleu
+from lightning_bleu import CorpusBLEU, corpus_bleu, distributed_mask
 from tests.conftest import random_corpus
 
 
@@ -100,6 +101,59 @@ def test_a_synchronised_state_can_be_saved_and_loaded(tmp_path: Path) -> None:
         metric.persistent(True)
         metric.load_state_dict(state)
         assert metric.hypothesis_length == 15
+
+
+def deal(rank: int, world_size: int, corpus: Any, batch_size: int | None) -> dict[str, Any]:
+    """Score what a `DistributedSampler` deals to a rank, and collect what only all sentences together can tell."""
+    metric = CorpusBLEU(keep_sentences=True)
+    pairs: list[Any] = list(zip(*corpus))
+    if batch_size is None:  # the items are batches of different sizes
+        pairs = [pairs[:5], pairs[5:6], pairs[6:14], pairs[14:]]
+    sampler = DistributedSampler(pairs, world_size, rank, shuffle=False) if world_size > 1 else None  # type: ignore[arg-type]
+    loader = DataLoader(pairs, batch_size=batch_size, sampler=sampler, collate_fn=list)  # type: ignore[arg-type]
+    for batch_idx, batch in enumerate(loader):
+        preds, target = zip(*batch)
+        metric.update(list(preds), list(target), distributed_mask(loader, batch_idx))
+    calls = []
+    gather = dist.all_gather
+    dist.all_gather = lambda *args, **kwargs: calls.append(1) or gather(*args, **kwargs)
+    with metric.synchronised():
+        result = {"bleu": metric.report().bleu, "interval": metric.interval(0.9, 200)}
+        result["sentences"] = metric.sentence_statistics
+    result |= {"collectives": len(calls), "again": metric.interval(0.9, 200), "blocks": len(metric.sentences)}
+    dist.all_gather = gather
+    return result
+
+
+@pytest.mark.parametrize("batch_size", [1, 4, None])
+@pytest.mark.parametrize("processes", [1, 2, 3])
+def test_sentences_come_back_in_the_order_of_the_set(processes: int, batch_size: int | None, tmp_path: Path) -> None:
+    corpus = random_corpus(random.Random(3), 37)
+    alone = CorpusBLEU(keep_sentences=True)
+    alone.update(*corpus)
+    for result in run(processes, deal, tmp_path, corpus, batch_size):
+        assert torch.equal(result["sentences"], alone.sentence_statistics)
+        assert result["bleu"] == alone.compute().item()
+        assert result["interval"] == result["again"] == alone.interval(0.9, 200)
+        assert result["collectives"] == 3  # the sums; how many sentences; the sentences
+        assert result["blocks"] > 0  # the rank's own go on
+
+
+def keep_nothing(rank: int, world_size: int, empty: list[int]) -> tuple[Any, Any]:
+    metric = CorpusBLEU(max_order=2, keep_sentences=True)
+    if rank not in empty:
+        metric.update([f"a b {rank}", "c"], [f"a b {rank} d", "c"], [True, rank != 1])
+    return metric.sentence_statistics.tolist(), metric.compute().item()
+
+
+@pytest.mark.filterwarnings("ignore:The ``compute`` method")
+@pytest.mark.parametrize("empty", [[0], [1], [0, 1]])
+def test_a_process_without_sentences(empty: list[int], tmp_path: Path) -> None:
+    first, second = [3, 2, 3, 2, 3, 4], [1, 0, 1, 0, 1, 1]
+    expected = {0: [first], 1: [first, second]}.get(empty[0], []) if len(empty) < 2 else []
+    results = run(2, keep_nothing, tmp_path, empty)
+    assert [sentences for sentences, _ in results] == [expected] * 2
+    assert results[0][1] == results[1][1]
 
 
 os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")

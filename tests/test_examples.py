@@ -15,7 +15,7 @@ import torch
 from sacrebleu.metrics import BLEU as SacreBLEU
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from lightning_bleu import BLEUScore, CorpusBLEU
+from lightning_bleu import BLEUScore, CorpusBLEU, block_t_test
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
@@ -83,6 +83,41 @@ def test_hugging_face_scores_what_its_tokenizer_decodes() -> None:
     assert list(report.possible_matches) == expected.totals
     assert metric.compute().item() == pytest.approx(expected.score, abs=1e-9)
     assert expected.score > 0
+
+
+@pytest.mark.filterwarnings("ignore:.*isinstance\\(treespec, LeafSpec\\)")
+@pytest.mark.filterwarnings("ignore:The number of training batches")
+def test_significant_gains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.syspath_prepend(EXAMPLES)
+    sizes = ["--sentences", "300", "--val-sentences", "40", "--max-steps", "24", "--val-every", "4", "--patience", "2"]
+    runs = load("significant_gains").main([*sizes, "--seeds", "3", "--logdir", str(tmp_path)])
+    printed = capsys.readouterr().out
+    assert f"in all {runs[0].validations} validations with every gain, {runs[1].validations} with" in printed
+    assert printed.count(" interval ") == 2
+    assert all(len(run.test.sentence_statistics) == 2_000 for run in runs)
+    assert list(tmp_path.rglob("*.ckpt"))
+
+
+@pytest.mark.filterwarnings("ignore:.*isinstance\\(treespec, LeafSpec\\)")
+def test_papineni_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.syspath_prepend(EXAMPLES)
+    example = load("papineni_blocks")
+    sentences = [" ".join("abcdefgh"[(i * j) % 8] for j in range(1, 9)) for i in range(60)]
+    texts = {"ref": sentences, "sys.good": sentences[:50] + ["?"] * 10, "sys.bad": ["?"] * 10 + sentences[:50]}
+    for name, text in texts.items():
+        (tmp_path / f"{name}.de").write_text("\n".join(text))
+    files = [str(tmp_path / f"{name}.de") for name in texts]
+    sizes = ["--sentences", "50", "--blocks", "10"]
+    systems = example.main([*sizes, "--refs", files[0], "--systems", *files[1:]])
+    rows = {line[:18].strip(): line[18:].split() for line in capsys.readouterr().out.splitlines()[2:]}
+    assert rows[""] == ["bad", "good"]
+    assert rows["BLEU"][1] == rows["mean"][1] == "1.0000"
+    assert rows["t"] == ["-", f"{block_t_test(systems['good'], systems['bad'], 10).t:.1f}"]
+
+    trained = example.main(
+        ["--sentences", "40", "--blocks", "4", "--max-steps", "200", "--logdir", str(tmp_path / "run")]
+    )
+    assert list(trained) == ["step 100", "step 200"]
 
 
 def test_lightning_cli(tmp_path: Path) -> None:

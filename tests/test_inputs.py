@@ -29,8 +29,7 @@ def pad(sentences: list[list[int]], width: int, value: int = 0, left: int = 0) -
 
 def counts(preds: Any, target: Any, **options: Any) -> list[list[int]]:
     options.setdefault("max_order", 3)
-    sample_mask = options.pop("sample_mask", None)
-    return sentence_statistics(preds, target, make_settings(**options), sample_mask)[0].tolist()
+    return sentence_statistics(preds, target, make_settings(**options))[0].tolist()
 
 
 EXPECTED = [statistics(h, rs, 3) for h, rs in zip(HYPOTHESES, REFERENCES)]
@@ -168,8 +167,22 @@ def test_reference_lengths_skip_missing_references(reference_length: str, expect
 def test_sample_mask(mask: Any) -> None:
     zeros = [0] * 8
     expected = [EXPECTED[0], zeros, EXPECTED[2], zeros]
-    assert counts(HYPOTHESES, REFERENCES, sample_mask=mask) == expected
-    assert counts(text(HYPOTHESES), text(REFERENCES), sample_mask=mask, tokenizer="none") == expected
+    metric = CorpusBLEU(max_order=3, tokenizer="none", keep_sentences=True)
+    for preds, target in ((HYPOTHESES, REFERENCES), (text(HYPOTHESES), text(REFERENCES))):
+        metric.reset()
+        metric.update(preds, target, mask)
+        assert metric.batch_statistics is not None
+        assert metric.batch_statistics.tolist() == expected
+        assert metric.statistics.tolist() == [sum(column) for column in zip(*expected)]
+        assert metric.sentence_statistics.tolist() == [EXPECTED[0], EXPECTED[2]]
+
+
+@pytest.mark.parametrize("counted", [True, False])
+def test_sample_mask_of_a_batch_that_is_one_item(counted: bool) -> None:
+    metric = CorpusBLEU(max_order=3, keep_sentences=True)
+    metric.update(HYPOTHESES, REFERENCES, torch.tensor([counted]))
+    assert metric.sentence_statistics.tolist() == (EXPECTED if counted else [])
+    assert metric.statistics.any() == counted
 
 
 def test_tensors_of_all_kinds_of_layout_and_mode() -> None:
@@ -268,7 +281,7 @@ def test_errors_say_what_to_do_and_leave_the_state_alone(
     ("mask", "error", "message"),
     [
         (torch.tensor([1, 0]), TypeError, "'sample_mask' must hold booleans, got torch.int64"),
-        (torch.tensor([True]), ValueError, r"'sample_mask' must have shape \(2,\).*got \(1,\)"),
+        (torch.tensor([True] * 3), ValueError, r"'sample_mask' must have shape \(2,\).*got \(3,\)"),
     ],
 )
 def test_sample_mask_errors(mask: Tensor, error: type[Exception], message: str) -> None:
@@ -280,12 +293,13 @@ def test_sample_mask_errors(mask: Tensor, error: type[Exception], message: str) 
 
 def test_nothing_is_looked_at_on_an_accelerator() -> None:
     """Tensors without data stand in for it: whatever had to look at a value would fail."""
-    settings = make_settings(pad_id=0, eos_id=2, bos_id=1, unk_id=3)
+    metric = CorpusBLEU(pad_id=0, eos_id=2, bos_id=1, unk_id=3, keep_sentences=True).to("meta")
     preds = torch.zeros(4, 7, dtype=torch.int32, device="meta")
     for target in (torch.zeros(4, 9, device="meta").long(), torch.zeros(4, 3, 5, device="meta").long()):
-        statistics, _ = sentence_statistics(preds, target, settings, torch.ones(4, dtype=torch.bool, device="meta"))
-        assert statistics.shape == (4, 10)
-        assert statistics.device.type == "meta"
+        metric.update(preds, target, torch.ones(4, dtype=torch.bool, device="meta"))
+        assert metric.batch_statistics is not None
+        assert metric.batch_statistics.shape == (4, 10)
+        assert {metric.statistics.device.type, *(rows.device.type for rows in metric.sentences)} == {"meta"}
 
 
 @pytest.mark.gpu

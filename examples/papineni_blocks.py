@@ -1,0 +1,129 @@
+"""The table in section 3 of Papineni et al. (2002): BLEU over blocks of sentences, and what t makes of the differences.
+
+The paper cuts 500 sentences into 20 blocks of 25, scores each block, and prints for every system the mean and the
+standard deviation of the 20 scores, and the t statistic of a paired test against the system to its left. A t of 1.7 or
+more is significant at 95%. Give it translations and references, one sentence a line, and it does so with your systems::
+
+    python examples/papineni_blocks.py --refs ref.A.de ref.B.de --systems one.de two.de three.de
+
+Without files, the systems are a model at several points of its training: the Transformer of ``train_translation.py``,
+saved after every 100 steps, and its translations of numbers that it was not trained with.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytorch_lightning as pl
+import torch
+from pytorch_lightning.callbacks import ModelCheckpoint
+
+from lightning_bleu import CorpusBLEU, block_scores, block_t_test
+
+Systems = dict[str, CorpusBLEU]
+
+
+def read(path: Path, sentences: int) -> list[str]:
+    """The first lines of a file."""
+    lines = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
+    if len(lines) < sentences:
+        raise SystemExit(f"{path} has {len(lines)} lines, which are fewer than {sentences}")
+    return lines[:sentences]
+
+
+def count(translations: list[str], references: list[list[str]]) -> CorpusBLEU:
+    """A metric that remembers each sentence."""
+    metric = CorpusBLEU(convention="sacrebleu", keep_sentences=True)
+    metric.update(translations, references)
+    return metric
+
+
+def read_systems(paths: list[Path], references: list[Path], sentences: int) -> Systems:
+    """The systems whose translations the files hold."""
+    groups = [list(group) for group in zip(*(read(path, sentences) for path in references))]
+    return {path.stem.rpartition(".")[2]: count(read(path, sentences), groups) for path in paths}
+
+
+def train_systems(sentences: int, steps: int, logdir: Path) -> Systems:
+    """Checkpoints of the demo's model as systems."""
+    from torch.utils.data import DataLoader
+    from train_translation import Translator, Vocabulary, frequent_words, make_batches, number_pairs
+
+    torch.set_num_threads(1)
+    pl.seed_everything(1)
+    # the batches are tensors in memory: there is nothing to do for workers
+    warnings.filterwarnings("ignore", ".*does not have many workers")
+    warnings.filterwarnings("ignore", ".*Skipping val loop")
+    # a matter between some versions of Lightning and PyTorch
+    warnings.filterwarnings("ignore", ".*LeafSpec")
+    pairs = number_pairs(10_000 + sentences)
+    words = [frequent_words(lines, 1_000) for lines in zip(*pairs)]
+    sizes = argparse.Namespace(max_len=64, batch_size=32)
+    test, train = (
+        make_batches(part, Vocabulary(words[0]), Vocabulary(words[1]), sizes)
+        for part in (pairs[:sentences], pairs[sentences:])
+    )
+    checkpoints = ModelCheckpoint(logdir, filename="{step}", every_n_train_steps=100, save_top_k=-1)
+    trainer = pl.Trainer(
+        max_steps=steps,
+        accelerator="cpu",
+        callbacks=[checkpoints],
+        logger=False,
+        enable_model_summary=False,
+        enable_progress_bar=False,
+    )
+    trainer.fit(Translator(words[0], words[1], with_metric=False), DataLoader(train, batch_size=None, shuffle=True))
+
+    systems = {}
+    for step in range(100, trainer.global_step + 1, 100):
+        model = Translator.load_from_checkpoint(logdir / f"step={step}.ckpt").eval()
+        with torch.inference_mode():
+            translations = [line for batch in test for line in model.translate(batch.source)]
+        systems[f"step {step}"] = count(translations, [[line] for batch in test for line in batch.references])
+    return systems
+
+
+def table(systems: Systems, blocks: int) -> str:
+    """Papineni's table, the systems in the order of their scores."""
+    ordered = sorted(systems.items(), key=lambda item: float(item[1].compute()))
+    scores = [block_scores(metric, blocks) for _, metric in ordered]
+    t = [f"{block_t_test(b, a, blocks).t:.1f}" for (_, a), (_, b) in itertools.pairwise(ordered)]
+    rows = {
+        "": [name for name, _ in ordered],
+        "BLEU": [f"{metric.compute():.4f}" for _, metric in ordered],
+        "mean": [f"{score.mean:.4f}" for score in scores],
+        "standard deviation": [f"{score.standard_deviation:.4f}" for score in scores],
+        "t": ["-", *t],
+    }
+    width = max(len(cell) for cells in rows.values() for cell in cells)
+    return "\n".join(f"{name:18}  " + "  ".join(f"{cell:>{width}}" for cell in cells) for name, cells in rows.items())
+
+
+def main(argv: Sequence[str] | None = None) -> Systems:
+    """Print the table, and return the systems."""
+    parser = argparse.ArgumentParser(description="BLEU over blocks of sentences, as in the BLEU paper.")
+    parser.add_argument("--systems", type=Path, nargs="+", help="files of translations")
+    parser.add_argument("--refs", type=Path, nargs="+", help="files of references")
+    parser.add_argument("--sentences", type=int, default=500, help="from the beginning of the files (default: 500)")
+    parser.add_argument("--blocks", type=int, default=20, help="(default: 20)")
+    parser.add_argument("--max-steps", type=int, default=800, help="of training without files (default: 800)")
+    parser.add_argument("--logdir", type=Path, default=Path("runs/blocks"), help="for them (default: runs/blocks)")
+    args = parser.parse_args(argv)
+    if bool(args.systems) != bool(args.refs):
+        parser.error("--systems and --refs go together")
+    if args.systems:
+        systems = read_systems(args.systems, args.refs, args.sentences)
+    else:
+        systems = train_systems(args.sentences, args.max_steps, args.logdir)
+    size = args.sentences // args.blocks
+    print(f"{args.sentences} sentences in {args.blocks} blocks of {size}; t against the system to the left\n")
+    print(table(systems, args.blocks))
+    return systems
+
+
+if __name__ == "__main__":
+    main()
