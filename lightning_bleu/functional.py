@@ -66,9 +66,12 @@ def _block_statistics(block: Segments, settings: Settings, orders: int) -> Array
     if convention.least_possible_matches:
         possible_matches = possible_matches.clip(convention.least_possible_matches)
     hypothesis_length, reference_lengths = block.lengths[:, 0], block.lengths[:, 1:]
-    reference_length = REFERENCE_LENGTHS[convention.reference_length](hypothesis_length, reference_lengths)
-    lengths = xp.stack([hypothesis_length, reference_length], -1)
-    return xp.concatenate([matches, possible_matches, lengths], -1)
+    if reference_lengths.shape[1] == 1:
+        reference_length = reference_lengths[:, 0]  # nothing to choose from
+    else:
+        reference_length = REFERENCE_LENGTHS[convention.reference_length](hypothesis_length, reference_lengths)
+    lengths = hypothesis_length[:, None], reference_length[:, None]
+    return xp.concatenate([matches, possible_matches, *lengths], -1)
 
 
 def check_corpus_smoothing(settings: Settings) -> Settings:

@@ -227,7 +227,8 @@ def _as_ids(name: str, value: Any) -> Tensor:
         if value.dtype.kind not in "iufb":
             raise TypeError(f"{name!r} must hold integers, got an array of {value.dtype}: use a list for strings")
         value = torch.from_numpy(value)
-    value = value.detach()
+    if value.requires_grad:
+        value = value.detach()
     if value.dtype == torch.bool or value.is_complex():
         raise TypeError(f"{name!r} is a {_describe(value)}: ids must be integers")
     ids: Tensor = value if value.is_floating_point() else value.to(torch.int64)
@@ -442,23 +443,25 @@ def _clean(ids: Array, extents: Array, missing_known: bool, settings: Settings |
                 end &= mask.cumsum(-1) > 0  # before the first token it begins or pads the sentence
             mask &= end.cumsum(-1) == 0
     lengths = mask.sum(-1)
-    if settings is not None and not settings.convention.removed_ids_split:
+    gaps = settings is not None and settings.convention.removed_ids_split
+    if settings is not None and not gaps:
         ids, mask = _compact(ids, mask, lengths)
-    if missing_known:
-        missing = extents[:, 1:] < 0
-    else:
-        # in an array all sentences have equally many references: one without a token fills up, if there is another
-        empty = lengths[:, 1:] == 0
-        missing = empty & ~empty.all(-1)[:, None]
-    lengths[:, 1:] = xp.where(missing, MISSING, lengths[:, 1:])
+    if lengths.shape[1] > 2:  # a single one is there
+        if missing_known:
+            missing = extents[:, 1:] < 0
+        else:
+            # in an array all sentences have equally many references: one without a token fills up, if there is another
+            empty = lengths[:, 1:] == 0
+            missing = empty & ~empty.all(-1)[:, None]
+        lengths[:, 1:] = xp.where(missing, MISSING, lengths[:, 1:])
     if settings is not None and settings.unk_id is not None:
         mask[:, 1:] &= ids[:, 1:] != settings.unk_id  # it still counts for the length, but matches nothing
-    return Segments(ids, mask, lengths)
+    return Segments(ids, mask, lengths, gaps)
 
 
 def _compact(ids: Array, mask: Array, lengths: Array) -> tuple[Array, Array]:
     """Move the tokens of every segment to its beginning."""
-    if isinstance(mask, np.ndarray) and not (mask[..., 1:] & ~mask[..., :-1]).any():
+    if isinstance(mask, np.ndarray) and not (mask[..., 1:] > mask[..., :-1]).any():
         return ids, mask
     prefix = arange(ids.shape[-1], ids) < lengths[..., None]
     if isinstance(mask, np.ndarray):

@@ -175,7 +175,8 @@ class CorpusBLEU(Metric):
         if self.keep_sentences:
             rows = to_device(pack_sentences(statistics, mask), self.statistics.device)
             self.sentences.append(rows)
-        self._seen |= seen
+        if seen != self._seen:
+            self._seen |= seen
 
     def compute(self) -> Tensor:
         """The score, a scalar in 64-bit floating point (32-bit where the device has no other); 0 without sentences."""

@@ -51,11 +51,13 @@ class Segments(NamedTuple):
         ids: 64-bit integers of shape ``(sentences, segments, tokens)``.
         mask: booleans of that shape, False where there is no token. What stands there in ``ids`` means nothing.
         lengths: tokens of each segment, shape ``(sentences, segments)``.
+        gaps: whether there may be gaps between the tokens of a hypothesis, or only behind them.
     """
 
     ids: Array
     mask: Array
     lengths: Array
+    gaps: bool = False
 
 
 def count_ngrams(batch: Segments, max_order: int) -> tuple[Array, Array]:
@@ -80,7 +82,7 @@ def count_ngrams(batch: Segments, max_order: int) -> tuple[Array, Array]:
         >>> matches.tolist(), possible_matches.tolist()
         ([[5, 4]], [[7, 6]])
     """
-    possible_matches = _count_windows(batch.mask[:, 0], max_order)
+    possible_matches = _count_windows(batch, max_order)
     matches = possible_matches * 0
     if 0 not in batch.ids.shape:
         for rows in _chunks(batch):
@@ -98,9 +100,12 @@ def arange(stop: int, like: Array) -> Array:
     return torch.arange(stop, device=like.device) if isinstance(like, torch.Tensor) else np.arange(stop)
 
 
-def _count_windows(mask: Array, max_order: int) -> Array:
-    """How many windows of n tokens hold no gap, for each n: shape (sentences, max_order)."""
-    windows = mask
+def _count_windows(batch: Segments, max_order: int) -> Array:
+    """How many windows of n tokens of a hypothesis hold no gap, for each n: shape (sentences, max_order)."""
+    if not batch.gaps:
+        windows = batch.lengths[:, :1] - arange(max_order, batch.lengths)
+        return windows * (windows > 0)
+    windows = mask = batch.mask[:, 0]
     counts = [windows.sum(-1)]
     for n in range(1, max_order):
         windows = windows[:, :-1] & mask[:, n:]
@@ -124,7 +129,7 @@ def _chunks(batch: Segments) -> Iterator[Any]:
 
 def _trim(batch: Segments, rows: Any) -> Segments:
     """Some sentences, without the columns that hold none of their tokens (where to look is to wait, with them)."""
-    ids, mask, lengths = (array[rows] for array in batch)
+    ids, mask, lengths = (array[rows] for array in batch[:3])
     if isinstance(mask, np.ndarray):
         used: np.ndarray = mask.any((0, 1), keepdims=True).ravel()
         width = max(1, len(used) - int(used[::-1].argmax()))
@@ -167,13 +172,13 @@ def _label(batch: Segments) -> tuple[Array, int]:
         # any position of an id will do as its label; the table need not be cleared, as only what was written is read
         ids = ids - low
         table = np.empty(span + 1, np.int64)
-        table[ids] = np.arange(ids.size).reshape(ids.shape)
+        table[ids] = np.arange(_GAPS, ids.size + _GAPS).reshape(ids.shape)
         labels = table[ids]
     else:
-        labels = _rank(ids)
+        labels = _rank(ids) + _GAPS
     largest = ids.size if isinstance(ids, np.ndarray) else ids.shape[1]
     gaps = (arange(batch.ids.shape[1], ids) > 0)[:, None]
-    labels = namespace(ids).where(batch.mask, labels.reshape(batch.ids.shape) + _GAPS, gaps)
+    labels = namespace(ids).where(batch.mask, labels.reshape(batch.ids.shape), gaps)
     return labels, (largest + _GAPS - 1).bit_length()
 
 
@@ -188,43 +193,60 @@ def _sort(rows: Array) -> Array:
     return rows.sort(-1).values if isinstance(rows, torch.Tensor) else np.sort(rows, axis=-1)
 
 
-def _cast(array: Array, dtype: Any) -> Array:
-    return array.to(dtype) if isinstance(array, torch.Tensor) else array.astype(dtype, copy=False)
-
-
-def _running_maximum(values: Array) -> Array:
-    if isinstance(values, torch.Tensor):
-        return values.cummax(-1).values
-    return np.maximum.accumulate(values, axis=-1)
-
-
 def _count_runs(keys: Array, segments: int, segment_bits: int, label_bits: int, orders: int) -> Array:
     """Clipped matches from sorted keys, for the `orders` longest of their prefixes: shape (sentences, orders)."""
     xp = namespace(keys)
     segment = keys & ((1 << segment_bits) - 1)
 
     # a run ends where the next key differs in the prefix, or in any bit at or above the prefix' lowest
-    difference = xp.zeros_like(keys)
+    difference = xp.empty_like(keys)
     difference[:, :-1] = keys[:, :-1] ^ keys[:, 1:]
     difference[:, -1] = 1 << (_KEY_BITS - 1)
     lowest_bit = segment_bits + label_bits * (orders - 1 - arange(orders, keys))
-    ends = difference[:, None] >= (1 << lowest_bit)[:, None]  # (sentences, orders, keys)
+    ends = difference >= (1 << lowest_bit)[:, None, None]  # (orders, sentences, keys)
+    # what begins with a gap matches nothing: there may be an end behind each, so that runs are short
+    ends |= keys < (_GAPS << (segment_bits + label_bits * (orders - 1)))
 
+    # one integer counts the hypothesis, in its lowest bits, and up to `step` references; all of a chunk must fit
+    size = keys.shape[0] * keys.shape[1]
     count_bits = (keys.shape[1] // segments).bit_length()
     count_mask = (1 << count_bits) - 1
-    step = _KEY_BITS // count_bits - 1
+    step = min(segments - 1, (_KEY_BITS - size.bit_length()) // count_bits)
     # half the width is about half the time
-    word = xp.int32 if min(step + 1, segments) * count_bits < 32 else xp.int64
+    word = xp.int32 if size.bit_length() + step * count_bits < 32 else xp.int64
     clip = None
     for first in range(0, segments - 1, step):
-        # one integer counts the hypothesis, in its lowest bits, and up to `step` references
         field = segment - first
         ones = 1 << (field * count_bits)
         if segments - 1 > step:
             ones = xp.where(segment == 0, 1, xp.where((field > 0) & (field <= step), ones, 0))
-        counts = ends * _cast(ones.cumsum(-1), word)[:, None]
-        counts[..., 1:] -= _running_maximum(counts)[..., :-1]
+        counts = _count_between(ends, ones, word)
         for reference in range(1, min(step, segments - 1 - first) + 1):
             occurrences = (counts >> (reference * count_bits)) & count_mask
             clip = occurrences if clip is None else xp.maximum(clip, occurrences)
-    return (ends * xp.minimum(counts & count_mask, clip)).sum(-1)
+    return (xp.minimum(counts & count_mask, clip) * ends).sum(-1, dtype=word).T
+
+
+def _count_between(ends: Array, ones: Array, word: Any) -> Array:
+    """What was counted since the end before, at every end: shape (orders, sentences, keys). Elsewhere it is nonsense.
+
+    That is the running count less the running count at the last end, which is the largest so far of those at ends.
+    """
+    if isinstance(ends, torch.Tensor):
+        counts = ends * ones.cumsum(-1, dtype=word)
+        last = counts.cummax(-1).values
+        counts[..., 1:] -= last[..., :-1]
+        return counts
+    # the sentences one after the other: the last key of each is an end, so it does not matter where they begin
+    counts = ends.reshape(len(ends), -1) * ones.cumsum(dtype=word)
+    # the largest of the last 2, 4, 8, ... until an end must be among them: less time than a running maximum takes
+    positions = np.flatnonzero(ends[0])
+    longest = max(int(positions[0]) + 1, int((positions[1:] - positions[:-1]).max(initial=0)))
+    last, reach = counts, 1
+    while reach < longest:
+        wider = np.empty_like(last)
+        wider[:, :reach] = last[:, :reach]
+        np.maximum(last[:, reach:], last[:, :-reach], out=wider[:, reach:])
+        last, reach = wider, 2 * reach
+    counts[:, 1:] -= last[:, :-1] if last is not counts else last[:, :-1].copy()
+    return counts.reshape(ends.shape)
