@@ -151,15 +151,15 @@ class TokenMemory:
             if len(self._numbers) > _MOST_KEYS or self._characters > _MOST_CHARACTERS:
                 self._forget()
             try:
-                # line by line, so that words are looked up while they are in the processor's cache
-                rows = [list(map(self._numbers.__getitem__, self._keys(line))) for line in lines]
+                rows = list(map(self._keys, lines))
+                sizes = np.fromiter(map(len, rows), np.int64, len(rows))
+                keys = chain.from_iterable(rows)
+                numbers = np.fromiter(map(self._numbers.__getitem__, keys), np.int64, sizes.sum())
                 self._learn()
             except BaseException:
                 self._forget()  # numbers without tokens
                 raise
             starts, tokens = self._starts.values, self._tokens.values
-        sizes = np.fromiter(map(len, rows), np.int64, len(rows))
-        numbers = np.fromiter(chain.from_iterable(rows), np.int64, sizes.sum())
         first, lengths = starts[numbers], starts[numbers + 1] - starts[numbers]
         ends = lengths.cumsum()
         positions = np.arange(len(ends) and ends[-1]) + np.repeat(first - (ends - lengths), lengths)
