@@ -45,7 +45,10 @@ def count(translations: list[str], references: list[list[str]]) -> CorpusBLEU:
 def read_systems(paths: list[Path], references: list[Path], sentences: int) -> Systems:
     """The systems whose translations the files hold."""
     groups = [list(group) for group in zip(*(read(path, sentences) for path in references))]
-    return {path.stem.rpartition(".")[2]: count(read(path, sentences), groups) for path in paths}
+    names = [path.stem.rpartition(".")[2] for path in paths]
+    if len(set(names)) < len(names):
+        names = list(map(str, paths))
+    return {name: count(read(path, sentences), groups) for name, path in zip(names, paths)}
 
 
 def train_systems(sentences: int, steps: int, logdir: Path) -> Systems:

@@ -47,11 +47,12 @@ class BLEUCallback(pl.Callback):
         confidence: logs a confidence interval of the score, ``val_bleu/low`` and ``val_bleu/high``: 0.95 for 95%.
         compare_to_best: compares each validation of a fit with the best one so far, on the same sentences (the loader
             must not shuffle). ``val_bleu/p_value`` is the p-value of :func:`lightning_bleu.paired_bootstrap` against
-            it, 1 for the first; ``val_bleu/best`` is the score of the best, this one included. The best goes with the
-            checkpoint, so that a resumed run is compared with it.
+            it, 1 for the first, and small too for one that is clearly worse; ``val_bleu/best`` is the score of the
+            best, this one included. The best goes with the checkpoint, so that a resumed run is compared with it, and
+            stays with the callback: make a new one for another training.
         significance_level: only a gain with a p-value below it makes a new best: monitor ``val_bleu/best`` in
-            ``EarlyStopping`` or ``ModelCheckpoint``, and noise neither keeps the training running nor replaces a
-            checkpoint. Includes `compare_to_best`.
+            ``EarlyStopping`` or ``ModelCheckpoint(save_top_k=1)``, and noise seldom keeps the training running or
+            replaces a checkpoint. Includes `compare_to_best`.
 
     Raises:
         TypeError: for options of a wrong type, and in an epoch for a step that returns something else.
@@ -99,7 +100,7 @@ class BLEUCallback(pl.Callback):
         """The confidence intervals of these scores."""
         self.comparisons: dict[str, PairedTest] = {}
         """How these scores compared with the best before."""
-        self._best: dict[str, _Best] = {}
+        self._best: dict[str, Tensor] = {}  # the statistics of the sentences
         self._laid_out = False
         self._parts: dict[tuple[str, int], _Part] = {}
         self._warned: set[tuple[str, int]] = set()
@@ -159,7 +160,8 @@ class BLEUCallback(pl.Callback):
         if key not in self._parts:
             metric = copy.deepcopy(self.metric)
             metric.reset()
-            if (self.confidence is not None or self.compare_to_best) and not metric.keep_sentences:
+            needed = self.confidence is not None or (self.compare_to_best and stage == "val")
+            if needed and not metric.keep_sentences:
                 metric._keep_sentences()
             self._parts[key] = _Part(metric, Dashboard(self.samples))
         part = self._parts[key]
@@ -275,20 +277,24 @@ class BLEUCallback(pl.Callback):
         self.comparisons.pop(key, None)
         sentences = metric.sentence_statistics
         best = self._best.get(key)
-        if best is not None and len(sentences) > 1 and best.sentences.shape != sentences.shape:
+        if best is not None and len(sentences) > 1 and best.shape != sentences.shape:
             rank_zero_warn(
-                f"The best epoch so far of {key!r} had statistics of shape {tuple(best.sentences.shape)}, this one has "
+                f"The best epoch so far of {key!r} had statistics of shape {tuple(best.shape)}, this one has "
                 f"{tuple(sentences.shape)}: they cannot be compared, so this one counts as the first"
             )
             best = None
-        p_value, better = 1.0, best is None
+        p_value, best_bleu, better = 1.0, report.bleu, best is None
+        if best is not None:
+            best_bleu = BLEUScore.from_statistics(best.long().sum(0), metric.settings, metric.signature).bleu
         if best is not None and len(sentences) > 1:
-            comparison = self.comparisons[key] = paired_bootstrap(metric, best.sentences)
+            # a p-value cannot be smaller than one in so many
+            resamples = max(1000, math.ceil(10 / (self.significance_level or 1)))
+            comparison = self.comparisons[key] = paired_bootstrap(metric, best, resamples)
             p_value = comparison.p_value
-            better = report.bleu > best.bleu and p_value < (self.significance_level or math.inf)
+            better = report.bleu > best_bleu and p_value < (self.significance_level or math.inf)
         if better and fitting and len(sentences) > 1:
-            self._best[key] = _Best(report.bleu, sentences.cpu())
-        return {"p_value": p_value, "best": report.bleu if best is None or better else best.bleu}
+            self._best[key] = sentences.cpu()
+        return {"p_value": p_value, "best": report.bleu if better else best_bleu}
 
     def _lay_out(self, trainer: pl.Trainer, loaders: int) -> None:
         """TensorBoard knows one layout for a run, so the first callback makes it for all."""
@@ -309,18 +315,11 @@ class BLEUCallback(pl.Callback):
 
     def state_dict(self) -> dict[str, Any]:
         """The best epochs, for the checkpoint."""
-        return {"best": {key: best._asdict() for key, best in self._best.items()}} if self._best else {}
+        return {"best": dict(self._best)} if self._best else {}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Compare with the best epochs of a checkpoint from now on."""
-        self._best = {key: _Best(**best) for key, best in state_dict["best"].items()}
-
-
-class _Best(NamedTuple):
-    """The best epoch so far."""
-
-    bleu: float
-    sentences: Tensor
+        self._best = dict(state_dict["best"])
 
 
 class _Part(NamedTuple):

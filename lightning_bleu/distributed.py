@@ -45,7 +45,7 @@ def distributed_mask(dataloader: Any, batch_idx: int) -> Tensor | None:
     if not isinstance(sampler, DistributedSampler):
         return None
     size = 1 if batches is None else batches.batch_size
-    local = torch.arange(batch_idx * size, min((batch_idx + 1) * size, len(sampler)))
+    local = torch.arange(batch_idx * size, min((batch_idx + 1) * size, len(sampler)), device="cpu")
     first_time: Tensor = local * sampler.num_replicas + sampler.rank < len(sampler.dataset)  # type: ignore[arg-type]
     return first_time
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -224,16 +224,23 @@ class CorpusBLEU(Metric):
             # a list, or a single tensor once they are synchronised
             kept = [self.sentences] if isinstance(self.sentences, Tensor) else self.sentences
             empty = self.statistics.new_zeros(0, len(self.statistics) + 1, dtype=torch.int32)
-            return unpack_sentences(torch.cat([empty, *kept]))
+            # compute_on_cpu moves lists
+            return unpack_sentences(torch.cat([empty, *(rows.to(empty.device) for rows in kept)]))
 
-    def synchronised(self) -> Any:
+    @contextlib.contextmanager
+    def synchronised(self) -> Iterator[None]:
         """A context in which the state is that of all processes together: they meet once for several results.
 
         Take :meth:`report`, :meth:`interval` and :attr:`sentence_statistics` in it; :meth:`compute` does it by itself.
         """
         if self._is_synced:
-            return contextlib.nullcontext()
-        return self.sync_context(self.dist_sync_fn, should_sync=self._to_sync)
+            yield
+            return
+        self.sync(self.dist_sync_fn, should_sync=self._to_sync)
+        try:
+            yield
+        finally:
+            self.unsync(should_unsync=self._is_synced)
 
     @property
     def signature(self) -> str:
@@ -281,12 +288,14 @@ class CorpusBLEU(Metric):
         """Count a batch as :meth:`update` does, and return the score of that batch alone."""
         before = self.__dict__.copy()
         if self.keep_sentences:
-            before["sentences"] = list(self.sentences)  # torchmetrics empties the list itself
+            self.sentences = []  # torchmetrics would copy all of them and empty the list
         try:
             value = super().forward(*args, **kwargs)
         except BaseException:
             self.__dict__.update(before)  # torchmetrics has reset the state by now
             raise
+        if self.keep_sentences:
+            self.sentences = before["sentences"] + self.sentences
         self._seen |= before["_seen"]
         return value
 
@@ -299,6 +308,8 @@ class CorpusBLEU(Metric):
     def merge_state(self, incoming_state: dict[str, Any] | Metric) -> None:
         """Add the sentences of another metric, or of its ``metric_state``, to those of this one."""
         own = list(self.sentences) if self.keep_sentences else []
+        if self.keep_sentences and isinstance(incoming_state, CorpusBLEU) and not incoming_state.keep_sentences:
+            raise ValueError("this metric keeps sentences, the other must too: CorpusBLEU(keep_sentences=True)")
         super().merge_state(incoming_state)
         if self.keep_sentences:  # torchmetrics puts the incoming ones first
             self.sentences = own + list(self.sentences)[: len(self.sentences) - len(own)]

@@ -212,7 +212,7 @@ def paired_bootstrap(a: System, b: System, resamples: int = 1000, seed: int = 0,
     """Test whether a system is better than another, by drawing the sentences again for both alike.
 
     After Koehn (2004), https://aclanthology.org/W04-3250, with the p-value of sacreBLEU's ``--paired-bs``: how often
-    the resamples' differences, less their mean, reach the difference that was found.
+    the resamples' differences, absolute and less their mean, reach the difference that was found.
 
     Args:
         a: a :class:`lightning_bleu.CorpusBLEU` with ``keep_sentences=True``, or statistics, integers of shape
@@ -370,7 +370,7 @@ Draw = Callable[[Tensor, torch.Generator], None]
 
 def _sums(sentences: Tensor, draw: Draw, trials: int, seed: int) -> Tensor:
     """Weighted sums over the sentences, shape ``(trials, columns)``; the draws do not depend on the size of a chunk."""
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator("cpu").manual_seed(seed)
     size = _CHUNK_CPU if sentences.device.type == "cpu" else _CHUNK_ACCELERATOR
     # one piece of memory for all chunks, which takes less time than new ones
     weights = sentences.new_empty(min(trials, max(1, size // len(sentences))), len(sentences))
@@ -384,14 +384,15 @@ def _sums(sentences: Tensor, draw: Draw, trials: int, seed: int) -> Tensor:
 def _draw_with_replacement(weights: Tensor, generator: torch.Generator) -> None:
     """How often each sentence is in a resample of as many sentences."""
     # 32-bit draws take a tenth of the time of 64-bit ones
-    drawn = torch.randint(weights.shape[1], weights.shape, generator=generator, dtype=torch.int32)
+    drawn = torch.randint(weights.shape[1], weights.shape, generator=generator, dtype=torch.int32, device="cpu")
     weights.zero_().scatter_add_(1, drawn.to(weights.device).long(), weights.new_ones(1, 1).expand_as(weights))
 
 
 def _toss(weights: Tensor, generator: torch.Generator) -> None:
     """0 or 1 for each sentence, eight from each random byte."""
     trials, sentences = weights.shape
-    drawn = torch.randint(256, (trials, -(-sentences // 8)), generator=generator, dtype=torch.uint8)
+    shape = trials, -(-sentences // 8)
+    drawn = torch.randint(256, shape, generator=generator, dtype=torch.uint8, device="cpu")
     bits = drawn.to(weights.device)[..., None] >> torch.arange(8, dtype=torch.uint8, device=weights.device) & 1
     weights.copy_(bits.flatten(1)[:, :sentences])
 
@@ -414,9 +415,14 @@ def _read(systems: dict[str, System], options: dict[str, Any]) -> tuple[list[Ten
         settings = make_settings(first.shape[1] // 2 - 1, **options)
         return list(statistics.values()), check_corpus_smoothing(settings)
     signatures = sorted({metric.signature for metric in metrics})
-    if len(signatures) > 1:
+    if not all(map(_agree, *(signature.split("|") for signature in (signatures[0], signatures[-1])))):
         raise ValueError(f"both systems must be scored in the same way, got {' and '.join(signatures)}")
     return list(statistics.values()), metrics[0].settings
+
+
+def _agree(one: str, other: str) -> bool:
+    """Whether two parts of signatures may be the same, ``?`` being unknown."""
+    return one == other or one.endswith(":?") or other.endswith(":?")
 
 
 def _statistics(name: str, system: System, options: bool) -> Tensor:
@@ -429,7 +435,7 @@ def _statistics(name: str, system: System, options: bool) -> Tensor:
                 f"{tuple(system.shape)}"
             )
         statistics = system
-    elif hasattr(system, "sentence_statistics"):
+    elif hasattr(type(system), "sentence_statistics"):
         if options:
             raise TypeError("options say how to score statistics; a metric is scored as it was made")
         statistics = system.sentence_statistics

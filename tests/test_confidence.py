@@ -15,7 +15,7 @@ from tensorboard.plugins.custom_scalar import layout_pb2
 from tensorboard.util import tensor_util
 from torch.utils.data import DataLoader
 
-from lightning_bleu import BLEUCallback, CorpusBLEU, paired_bootstrap
+from lightning_bleu import BLEUCallback, BLEUScore, CorpusBLEU, paired_bootstrap
 from tests.test_callback import Items, close, make_model, make_trainer, validate_in_processes
 
 pytestmark = [
@@ -44,6 +44,12 @@ def counted(epoch: int, sentences: torch.Tensor = SENTENCES) -> CorpusBLEU:
     for batch in sentences.split(7):
         metric.update(translate(batch, epoch), batch)
     return metric
+
+
+def corpus_score(bleu: BLEUCallback) -> float:
+    """The score of the best epoch that a callback remembers."""
+    statistics = bleu.state_dict()["best"]["val_bleu"].long().sum(0)
+    return BLEUScore.from_statistics(statistics, bleu.metric.settings, "").bleu
 
 
 class Record(pl.Callback):
@@ -132,11 +138,11 @@ def test_a_resumed_run_is_compared_with_the_true_best(tmp_path: Path) -> None:
             assert record.column(name) == whole.column(name)[start:epochs]
     state = torch.load(tmp_path / "1" / "last.ckpt", weights_only=True)["callbacks"]
     kept = [value["best"] for key, value in state.items() if key.startswith("BLEUCallback")]
-    assert {key: best["sentences"].shape for part in kept for key, best in part.items()} == {
+    assert {key: best.shape for part in kept for key, best in part.items()} == {
         "val_score": (60, 10),
         "val_bleu": (60, 6),
     }
-    assert kept[0]["val_score"]["sentences"].dtype == torch.int32
+    assert kept[0]["val_score"].dtype == torch.int32
 
 
 def test_the_sanity_check_validate_and_test_leave_the_best_alone(tmp_path: Path) -> None:
@@ -153,8 +159,22 @@ def test_the_sanity_check_validate_and_test_leave_the_best_alone(tmp_path: Path)
     (tested,) = trainer.test(perfect, loader, verbose=False)
     assert {"test_bleu/low", "test_bleu/high"} < set(tested)
     assert not {"test_bleu/p_value", "test_bleu/best"} & set(tested)
-    assert bleu.state_dict()["best"]["val_bleu"]["bleu"] == best
+    assert corpus_score(bleu) == best
     assert list(bleu.state_dict()["best"]) == ["val_bleu"]
+
+
+def test_a_small_significance_level_can_be_met(tmp_path: Path) -> None:
+    record = fit(tmp_path, BLEUCallback(significance_level=0.0005), epochs=2)
+    assert record.column("val_bleu/best")[1] == record.column("val_bleu")[1]
+    assert record.column("val_bleu/p_value")[1] < 0.0005
+
+
+def test_the_best_is_scored_as_the_present_epoch_is(tmp_path: Path) -> None:
+    first, second = BLEUCallback(compare_to_best=True), BLEUCallback(CorpusBLEU(percent=True), compare_to_best=True)
+    fit(tmp_path, first, epochs=2)
+    second.load_state_dict(first.state_dict())
+    record = fit(tmp_path, second, epochs=1)
+    assert record.column("val_bleu/best") == [pytest.approx(100 * counted(1).compute().item(), abs=1e-4)]
 
 
 @pytest.mark.parametrize("sentences", [0, 1])
@@ -181,7 +201,7 @@ def test_another_validation_set_begins_anew(tmp_path: Path) -> None:
     ):
         trainer.fit(model, DataLoader(SENTENCES), DataLoader(SENTENCES[1:]))
     assert trainer.callback_metrics["val_bleu/p_value"] == 1
-    assert bleu.state_dict()["best"]["val_bleu"]["bleu"] < 0.1
+    assert corpus_score(bleu) < 0.1
 
 
 def test_tensorboard_draws_the_intervals(tmp_path: Path) -> None:

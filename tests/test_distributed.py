@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 from pathlib import Path
@@ -120,8 +121,14 @@ def deal(rank: int, world_size: int, corpus: Any, batch_size: int | None) -> dic
     with metric.synchronised():
         result = {"bleu": metric.report().bleu, "interval": metric.interval(0.9, 200)}
         result["sentences"] = metric.sentence_statistics
-    result |= {"collectives": len(calls), "again": metric.interval(0.9, 200), "blocks": len(metric.sentences)}
+    result |= {"collectives": len(calls), "blocks": len(metric.sentences)}
+    calls.clear()
+    result["again"] = metric.interval(0.9, 200)
+    result["collectives of an interval"] = len(calls)
     dist.all_gather = gather
+    with contextlib.suppress(KeyError), metric.synchronised():
+        raise KeyError
+    metric.update(["a"], ["a"])  # its own state is back
     return result
 
 
@@ -135,7 +142,8 @@ def test_sentences_come_back_in_the_order_of_the_set(processes: int, batch_size:
         assert torch.equal(result["sentences"], alone.sentence_statistics)
         assert result["bleu"] == alone.compute().item()
         assert result["interval"] == result["again"] == alone.interval(0.9, 200)
-        assert result["collectives"] == 3  # the sums; how many sentences; the sentences
+        # the sums; how many sentences; the sentences
+        assert result["collectives"] == result["collectives of an interval"] == 3
         assert result["blocks"] > 0  # the rank's own go on
 
 

@@ -114,6 +114,7 @@ def test_papineni_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
     assert rows["BLEU"][1] == rows["mean"][1] == "1.0000"
     assert rows["t"] == ["-", f"{block_t_test(systems['good'], systems['bad'], 10).t:.1f}"]
 
+    assert list(example.read_systems([tmp_path / "ref.de"] * 2, [tmp_path / "ref.de"], 5)) == [str(tmp_path / "ref.de")]
     trained = example.main(
         ["--sentences", "40", "--blocks", "4", "--max-steps", "200", "--logdir", str(tmp_path / "run")]
     )

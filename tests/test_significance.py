@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import pickle
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +16,7 @@ import scipy.stats
 import torch
 from sacrebleu.metrics import BLEU as SacreBLEU
 from sacrebleu.significance import PairedTest as SacrePairedTest
+from torchmetrics import MetricCollection
 
 from lightning_bleu import (
     CONVENTIONS,
@@ -362,3 +364,57 @@ def test_a_device_gives_the_same_results(rng: random.Random) -> None:
     assert bootstrap_interval(on_device[0]).scores == pytest.approx(bootstrap_interval(a).scores, abs=1e-12)
     for test in (paired_bootstrap, approximate_randomization, block_t_test):
         assert test(*on_device).p_value == pytest.approx(test(a, b).p_value)
+
+
+@pytest.mark.filterwarnings("ignore:The ``compute`` method")
+def test_what_was_kept_survives_forward_merging_pickling_and_a_state_dict(rng: random.Random) -> None:
+    preds, target = random_corpus(rng, 30)
+    whole = kept(preds, target)
+    stepwise = CorpusBLEU(tokenizer="none", smoothing="exp", keep_sentences=True, compute_on_cpu=True)
+    for start in range(0, 20, 5):
+        stepwise(preds[start : start + 5], target[start : start + 5])
+        with pytest.raises(TypeError):
+            stepwise("a", "b")
+    stepwise.merge_state(kept(preds[20:25], target[20:25]))
+    stepwise = pickle.loads(pickle.dumps(stepwise)).clone()
+    stepwise.update(preds[25:], target[25:])
+    stepwise.persistent(True)
+    restored = CorpusBLEU(tokenizer="none", smoothing="exp", keep_sentences=True)
+    restored.load_state_dict(stepwise.state_dict())
+    for metric in (stepwise, restored):
+        assert torch.equal(metric.sentence_statistics, whole.sentence_statistics)
+        assert metric.compute() == whole.compute()
+        assert paired_bootstrap(metric, whole).p_value == 1  # where what a signature says of the data was lost, too
+    stepwise.reset()
+    assert len(stepwise.sentence_statistics) == 0
+
+
+def test_metrics_of_a_collection_keep_their_own_sentences(rng: random.Random) -> None:
+    preds, target = random_corpus(rng, 20)
+    options: list[dict[str, Any]] = [{"keep_sentences": True}, {}, {"keep_sentences": True, "max_order": 2}]
+    metrics = {str(n): CorpusBLEU(tokenizer="none", **some) for n, some in enumerate(options)}
+    collection = MetricCollection(metrics)  # type: ignore[arg-type]
+    for start in range(0, 20, 4):
+        collection.update(preds[start : start + 4], target[start : start + 4])
+    collection.compute()
+    assert collection["0"].sentence_statistics.shape == (20, 10)
+    assert collection["2"].sentence_statistics.shape == (20, 6)
+    assert collection["0"].interval().bleu == collection["1"].compute()
+
+
+def test_a_merge_that_fails_changes_nothing() -> None:
+    metric = kept(A)
+    before = metric.statistics.clone()
+    with pytest.raises(ValueError, match=r"the other must too: CorpusBLEU\(keep_sentences=True\)"):
+        metric.merge_state(CorpusBLEU())
+    assert torch.equal(metric.statistics, before)
+
+
+def test_draws_come_from_the_cpu_whatever_the_default_device() -> None:
+    a, b = kept(A), kept(B)
+    expected = a.interval(), approximate_randomization(a, b)
+    with torch.device("meta"):
+        drawn = torch.empty(3, 4, dtype=torch.float64, device="cpu")
+        for draw in (significance._draw_with_replacement, significance._toss):
+            draw(drawn, torch.Generator("cpu"))
+    assert (a.interval(), approximate_randomization(a, b)) == expected
