@@ -21,11 +21,13 @@ from typing import Any
 import numpy as np
 import torch
 from ignite.metrics.nlp import Bleu as IgniteBleu
+from nltk.translate.bleu_score import SmoothingFunction
 from nltk.translate.bleu_score import corpus_bleu as nltk_corpus_bleu
+from nltk.translate.bleu_score import sentence_bleu as nltk_sentence_bleu
 from sacrebleu.metrics import BLEU as SacreBLEU
 from torchmetrics.text import BLEUScore, SacreBLEUScore
 
-from lightning_bleu import CorpusBLEU
+from lightning_bleu import CorpusBLEU, sentence_bleu
 
 Ids = list[list[int]]
 
@@ -180,6 +182,26 @@ def floor() -> Callable[[Corpus], float] | None:
         return bleu(counts)
 
     return score
+
+
+def ours_sentences(corpus: Corpus) -> float:
+    """sentence_bleu, from padded tensors: the mean."""
+    options: dict[str, Any] = {"pad_id": 0, "smoothing": "floor"}
+    return torch.cat([sentence_bleu(preds, target, **options) for preds, target in corpus.tensors]).mean().item()
+
+
+def sacrebleu_sentences(corpus: Corpus) -> float:
+    """sacreBLEU without a tokenizer, a string at a time: the mean."""
+    peer = SacreBLEU(tokenize="none", smooth_method="floor", effective_order=True)
+    pairs = [pair for preds, target in corpus.lines for pair in zip(preds, target)]
+    return float(np.mean([peer.sentence_score(line, group).score / 100 for line, group in pairs]))
+
+
+def nltk_sentences(corpus: Corpus) -> float:
+    """NLTK with its method 1, a list of words at a time: the mean."""
+    smoothing = SmoothingFunction().method1
+    pairs = [pair for preds, target in corpus.words for pair in zip(preds, target)]
+    return float(np.mean([nltk_sentence_bleu(group, words, smoothing_function=smoothing) for words, group in pairs]))
 
 
 def ours_text(text: Text) -> float:

@@ -1,18 +1,25 @@
-"""Time this package beside others: `make bench`, or with options `make bench ARGS="--data FOLDER"`.
+"""Time this package beside others: `make bench`, or with options `make bench ARGS="--data FOLDER --only text"`.
 
-All contestants of a table are timed in turns in one process, and the median of their turns counts, so that a machine
-that is busy now and then slows all of them down alike. Before that, their scores are compared. What matters are the
-ratios, not the times. The tables are printed, and written to benchmarks/results.md.
+All contestants of a row are timed in turns in one process, and the median of their turns counts, so that a machine that
+is busy now and then slows all of them down alike. A turn lasts at least a tenth of a second, without the collection of
+garbage (as with timeit). Before that, their scores are compared. What matters are the ratios, not the times. The tables
+are printed, and written to benchmarks/results.md with a chart beside it; benchmarks/compare.py compares two such files.
 """
 
 from __future__ import annotations
 
 import argparse
+import gc
+import math
 import platform
 import random
+import resource
 import statistics
+import subprocess
+import sys
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,13 +27,22 @@ from typing import Any
 import contestants
 import numpy as np
 import torch
+import torch.distributed
+import torch.multiprocessing
 from contestants import Corpus, Text
 from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
 from sacrebleu.tokenizers.tokenizer_re import TokenizerRegexp
+from torchmetrics.text import BLEUScore
 
+from lightning_bleu import CorpusBLEU
 from lightning_bleu.tokenizers import token_memory
 
-RESULTS = Path(__file__).with_name("results.md")
+FOLDER = Path(__file__).parent
+OURS = "lightning_bleu"
+SYSTEMS = [*(f"Online-{letter}" for letter in "WABGY"), "PROMT", "Lan-Bridge", "OpenNMT", "JDExploreAcademy"]
+
+Run = Callable[[], float]
+Times = dict[str, float]
 
 
 def make_corpus(sentences: int, length: int, vocabulary: int, references: int, batch_size: int) -> Corpus:
@@ -49,7 +65,7 @@ def make_corpus(sentences: int, length: int, vocabulary: int, references: int, b
     return Corpus(hypotheses, groups, batch_size)
 
 
-def make_text(sentences: int, batch_size: int) -> Text:
+def make_text(sentences: int, batch_size: int) -> list[Text]:
     """Lines of invented words with the frequencies, commas and full stops of text."""
     rng = random.Random(0)
     corpus = make_corpus(sentences, 20, 16_000, 2, batch_size)
@@ -58,19 +74,19 @@ def make_text(sentences: int, batch_size: int) -> Text:
     def line(ids: list[int]) -> str:
         return " ".join(words[i] + ("," if i % 11 == 0 else "") for i in ids).capitalize() + "."
 
-    return Text(
-        [line(h) for h in corpus.hypotheses], [[line(r) for r in group] for group in corpus.references], batch_size
-    )
+    lines, groups = [line(h) for h in corpus.hypotheses], [[line(r) for r in group] for group in corpus.references]
+    return [Text(lines, groups, batch_size)]
 
 
-def read_wmt22(folder: Path, batch_size: int) -> Text:
-    """A system and both references of the WMT22 task from English to German."""
+def read_wmt22(folder: Path, batch_size: int) -> list[Text]:
+    """Systems and both references of the WMT22 task from English to German."""
 
     def read(name: str) -> list[str]:
         path = folder / "wmt22" / f"generaltest2022.en-de.{name}.de"
         return path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
 
-    return Text(read("hyp.Online-W"), [list(pair) for pair in zip(read("ref.A"), read("ref.B"))], batch_size)
+    groups = [list(pair) for pair in zip(read("ref.A"), read("ref.B"))]
+    return [Text(read(f"hyp.{system}"), groups, batch_size) for system in SYSTEMS]
 
 
 def forget() -> None:
@@ -80,77 +96,229 @@ def forget() -> None:
         tokenizer.__call__.cache_clear()
 
 
-def compare(
-    runs: dict[str, Callable[[], float]], rounds: int, before: Callable[[], None] | None = None
-) -> dict[str, float]:
-    """Seconds of each run, the median of several rounds in which all have a turn."""
+def seconds(run: Callable[[], Any], repeats: int) -> float:
+    """The time of a run, as the mean of some of them."""
+    gc.collect()
+    gc.disable()
+    start = time.perf_counter()
+    for _ in range(repeats):
+        run()
+    taken = time.perf_counter() - start
+    gc.enable()
+    return taken / repeats
+
+
+def compare(runs: dict[str, Run], rounds: int, before: Callable[[], None] | None = None) -> Times:
+    """Seconds of each run, the median of several rounds in which all have a turn; `before` makes a turn one run."""
     scores = {name: run() for name, run in runs.items()}
-    if max(scores.values()) - min(scores.values()) > 1e-6:
+    if not all(math.isclose(score, next(iter(scores.values())), abs_tol=1e-6) for score in scores.values()):
         raise SystemExit(f"the scores differ: {scores}")
+    repeats = {name: max(1, math.ceil(0.1 / seconds(run, 1))) for name, run in runs.items()}
     times: dict[str, list[float]] = {name: [] for name in runs}
     for _ in range(rounds):
         for name, run in runs.items():
             if before is not None:
                 before()
-            start = time.perf_counter()
-            run()
-            times[name].append(time.perf_counter() - start)
+            times[name].append(seconds(run, 1 if before else repeats[name]))
     return {name: statistics.median(turns) for name, turns in times.items()}
 
 
-def table(title: str, times: dict[str, float], sentences: int) -> str:
-    """A Markdown table: microseconds a sentence, and how many times the first row's."""
-    ours = next(iter(times.values()))
-    rows = [f"### {title}", "", "| | µs a sentence | times ours |", "| --- | ---: | ---: |"]
-    rows += [f"| {name} | {1e6 * t / sentences:.2f} | {t / ours:.2f} |" for name, t in times.items()]
-    return "\n".join([*rows, ""])
+def table(title: str, unit: str, labels: list[str], rows: list[tuple[list[Any], Times]]) -> str:
+    """Two Markdown tables: times in a unit (``"µs a sentence"``), and how many times as long as ours they are."""
+    names = list(dict.fromkeys(name for _, times in rows for name in times))
+
+    def lines(heading: str, columns: list[str], cell: Callable[[Times, str], str]) -> Iterator[str]:
+        yield from (heading, "", f"| {' | '.join([*labels, *columns])} |")
+        yield f"| {' | '.join(['---'] * len(labels) + ['---:'] * len(columns))} |"
+        for work, times in rows:
+            cells = [cell(times, name) if name in times else "" for name in columns]
+            yield f"| {' | '.join([*map(str, work), *cells])} |"
+        yield ""
+
+    return "\n".join(
+        [
+            *lines(f"### {title}: {unit}", names, lambda times, name: f"{1e6 * times[name]:.2f}"),
+            *lines(
+                f"### {title}: times ours",
+                [name for name in names if name != OURS],
+                lambda times, name: f"{times[name] / times[OURS]:.2f}",
+            ),
+        ]
+    )
 
 
-def bench_ids(args: argparse.Namespace) -> list[str]:
-    """Ids: the lengths, vocabularies and numbers of references that matter."""
-    tables = []
-    for length, vocabulary, references, peers in (
-        (28, 32_000, 1, True),
-        (28, 256_000, 1, False),
-        (28, 32_000, 4, False),
-        (128, 32_000, 1, False),
-        (1_000, 32_000, 1, False),
-    ):
-        sentences = max(128, min(2_048, 60_000 // length))
-        corpus = make_corpus(sentences, length, vocabulary, references, 64)
-        entries: dict[str, Callable[[Any], float]] = {"lightning_bleu": contestants.ours_ids}
+def per_sentence(times: Times, sentences: int) -> Times:
+    """Seconds a sentence."""
+    return {name: value / sentences for name, value in times.items()}
+
+
+def bench_ids(args: argparse.Namespace) -> Iterator[str]:
+    """Ids of all the lengths, batch sizes, vocabularies and numbers of references that matter."""
+    peers = {
+        "sacreBLEU, no tokenizer": contestants.sacrebleu_lines,
+        "NLTK": contestants.nltk_words,
+        "Counter script": contestants.counter_words,
+        "ignite": contestants.ignite_words,
+        "torchmetrics BLEUScore": contestants.torchmetrics_lines,
+    }
+    works = [(28, 64, 32_000, 1), (28, 64, 32_000, 4), (128, 64, 32_000, 1)]
+    compared = len(works)
+    grid = [(n, b, v, r) for n in (28, 128, 1_000) for b in (16, 64, 256) for v in (32_000, 256_000) for r in (1, 4)]
+    rows = []
+    for work in [*works, *(work for work in grid if work not in works)]:
+        length, batch_size, vocabulary, references = work
+        sentences = max(256, min(2_048, 60_000 // length))
+        corpus = make_corpus(sentences, length, vocabulary, references, batch_size)
+        entries: dict[str, Callable[[Any], float]] = {OURS: contestants.ours_ids}
         if (limit := contestants.floor()) is not None:
             entries["C loop, one thread"] = limit
-        if peers:
-            entries |= {
-                "sacreBLEU, no tokenizer": contestants.sacrebleu_lines,
-                "NLTK": contestants.nltk_words,
-                "Counter script": contestants.counter_words,
-                "ignite": contestants.ignite_words,
-                "torchmetrics BLEUScore": contestants.torchmetrics_lines,
-            }
-        times = compare({name: partial(run, corpus) for name, run in entries.items()}, args.rounds)
-        title = f"Ids: {sentences:,} sentences of about {length} tokens, batches of 64, {vocabulary:,} words, "
-        tables.append(table(title + f"{references} reference{'s' * (references > 1)}", times, sentences))
-    return tables
+        if len(rows) < compared:
+            entries |= peers
+        runs = {name: partial(run, corpus) for name, run in entries.items()}
+        rows.append(([*work], per_sentence(compare(runs, args.rounds), sentences)))
+    yield table("Ids", "µs a sentence", ["tokens", "batch", "vocabulary", "references"], rows)
 
 
-def bench_text(args: argparse.Namespace) -> list[str]:
-    """Text with the 13a tokenizer, unknown (cold) and known (warm) to the memories."""
-    text = read_wmt22(args.data, 64) if args.data else make_text(2_048, 64)
-    name = "WMT22 en-de" if args.data else "generated text"
+def texts(args: argparse.Namespace) -> tuple[str, list[Text]]:
+    """What there is, and its name."""
+    return ("WMT22 en-de", read_wmt22(args.data, 64)) if args.data else ("generated text", make_text(2_048, 64))
+
+
+def bench_text(args: argparse.Namespace) -> Iterator[str]:
+    """Text with 13a and two references, unknown to the memories (cold), known (warm), and over ten epochs."""
+    name, systems = texts(args)
     entries = {
-        "lightning_bleu": contestants.ours_text,
+        OURS: contestants.ours_text,
         "sacreBLEU": contestants.sacrebleu_text,
         "torchmetrics SacreBLEUScore": contestants.torchmetrics_text,
     }
-    runs = {label: partial(run, text) for label, run in entries.items()}
-    sentences = len(text.hypotheses)
-    title = f"{name}: {sentences:,} lines, two references, 13a"
-    return [
-        table(f"{title}, cold", compare(runs, args.rounds, forget), sentences),
-        table(f"{title}, warm", compare(runs, args.rounds), sentences),
+
+    def ten_epochs(score: Callable[[Text], float], systems: list[Text]) -> float:
+        return sum(score(systems[epoch % len(systems)]) for epoch in range(10)) / 10
+
+    once = {label: partial(run, systems[0]) for label, run in entries.items()}
+    epochs = {label: partial(ten_epochs, run, systems[:1]) for label, run in entries.items()}
+    sentences = len(systems[0].hypotheses)
+    rows = [
+        (["cold"], per_sentence(compare(once, args.rounds, forget), sentences)),
+        (["warm"], per_sentence(compare(once, args.rounds), sentences)),
+        (["ten epochs, the first of them cold"], per_sentence(compare(epochs, 3, forget), 10 * sentences)),
     ]
+    if len(systems) > 1:
+        changing = {label: partial(ten_epochs, run, systems) for label, run in entries.items()}
+        times = per_sentence(compare(changing, 3, forget), 10 * sentences)
+        rows.append((["ten epochs, each with other hypotheses"], times))
+    yield table(f"Text with 13a, {name}, {sentences:,} lines, two references", "µs a sentence", ["memory"], rows)
+
+
+def bench_sentences(args: argparse.Namespace) -> Iterator[str]:
+    """Scores of single sentences."""
+    corpus = make_corpus(2_048, 28, 32_000, 1, 64)
+    entries = {
+        OURS: contestants.ours_sentences,
+        "sacreBLEU sentence_score": contestants.sacrebleu_sentences,
+        "NLTK sentence_bleu": contestants.nltk_sentences,
+    }
+    times = compare({name: partial(run, corpus) for name, run in entries.items()}, args.rounds)
+    yield table(
+        "sentence_bleu, 28 tokens, batches of 64",
+        "µs a sentence",
+        ["smoothing"],
+        [(["floor"], per_sentence(times, 2_048))],
+    )
+
+
+def bench_sync(args: argparse.Namespace) -> Iterator[str]:
+    """What two processes take to put their counts together."""
+    with tempfile.TemporaryDirectory() as folder:
+        torch.multiprocessing.spawn(synchronise, (2, folder, args.rounds), nprocs=2)
+        times = torch.load(Path(folder) / "times.pt")
+    yield table("Synchronisation and score, two processes", "µs", ["backend"], [(["gloo"], times)])
+
+
+def synchronise(rank: int, processes: int, folder: str, rounds: int) -> None:
+    """Time `compute` in one of the processes."""
+    torch.set_num_threads(1)
+    torch.distributed.init_process_group("gloo", f"file://{folder}/store", rank=rank, world_size=processes)
+    corpus = make_corpus(64, 28, 32_000, 1, 64)
+    metrics: dict[str, Any] = {OURS: CorpusBLEU(), "torchmetrics BLEUScore": BLEUScore()}
+    for metric in metrics.values():
+        metric.update(*corpus.lines[0])
+
+    def compute(metric: Any) -> float:
+        metric._computed = None
+        return float(metric.compute())
+
+    times: dict[str, list[float]] = {name: [] for name in metrics}
+    for _ in range(rounds):
+        for name, metric in metrics.items():
+            torch.distributed.barrier()
+            times[name].append(seconds(partial(compute, metric), 50))
+    if rank == 0:
+        torch.save({name: statistics.median(turns) for name, turns in times.items()}, Path(folder) / "times.pt")
+    torch.distributed.destroy_process_group()
+
+
+def bench_growth(args: argparse.Namespace) -> Iterator[str]:
+    """Time and memory from a thousand sentences to a million, in a process of its own."""
+    yield subprocess.run([sys.executable, __file__, "--grow"], check=True, capture_output=True, text=True).stdout
+
+
+def grow() -> None:
+    """Print the table."""
+    batches = make_corpus(1_024, 28, 32_000, 1, 64).tensors
+    print("### Growth: 28 tokens, batches of 64\n\n| sentences | µs a sentence | peak memory of the process, MiB |")
+    print("| --- | ---: | ---: |")
+    for sentences in (1_000, 10_000, 100_000, 1_000_000):
+        metric = CorpusBLEU(pad_id=0)
+        start = time.perf_counter()
+        for number in range(sentences // 64):
+            metric.update(*batches[number % len(batches)])
+        metric.compute()
+        taken = time.perf_counter() - start
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)
+        print(f"| {sentences:,} | {1e6 * taken / sentences:.2f} | {peak:.0f} |")
+
+
+def bench_demo(args: argparse.Namespace) -> Iterator[str]:
+    """The share of the callback in the validations of the demo."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, FOLDER / "callback.py", "--logdir", folder]
+        printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    yield "### The callback in the demo\n\n" + printed[printed.index("validations took") :]
+
+
+def draw(path: Path, ids: str, text: str) -> None:
+    """A chart of the first row of the ids, and of warm text."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8, 4.2), dpi=110, layout="constrained")
+    FigureCanvasAgg(figure)
+    titles = ("ids: 28 tokens, one reference", "text: 13a, two references, warm")
+    for axes, title, part, row in zip(figure.subplots(2, height_ratios=[7, 3]), titles, (ids, text), (0, 1)):
+        lines = [line.strip("| ").split(" | ") for line in part.splitlines() if line.startswith("|")]
+        start = lines[0].index(OURS)
+        names, values = lines[0][start:], [float(value) for value in lines[2 + row][start:]]
+        bars = axes.barh(names, values, color=["#4c72b0", *["#b0b0b0"] * (len(names) - 1)])
+        axes.bar_label(bars, fmt="%.1f", padding=3, fontsize=8)
+        axes.set_title(title, fontsize=10)
+        axes.set_xscale("log")
+        axes.set_xlim(1, 3 * max(values))
+        axes.invert_yaxis()
+        axes.spines[["top", "right"]].set_visible(False)
+    axes.set_xlabel("µs a sentence (logarithmic)")
+    figure.savefig(path)
+
+
+PARTS: dict[str, Callable[[argparse.Namespace], Iterator[str]]] = {
+    "ids": bench_ids,
+    "text": bench_text,
+    "sentences": bench_sentences,
+    "sync": bench_sync,
+    "growth": bench_growth,
+    "demo": bench_demo,
+}
 
 
 def main() -> None:
@@ -158,19 +326,25 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--data", type=Path, help="a folder with WMT22 text (generated text without it)")
     parser.add_argument("--rounds", type=int, default=5, help="turns of each contestant (default %(default)s)")
-    parser.add_argument("--out", type=Path, default=RESULTS, help="where the tables go")
+    parser.add_argument("--out", type=Path, default=FOLDER / "results.md", help="where the tables go")
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS), help="some parts, without a chart")
+    parser.add_argument("--grow", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
+    if args.grow:
+        return grow()
     head = (
         f"Python {platform.python_version()}, torch {torch.__version__}, numpy {np.__version__}, "
         f"{torch.get_num_threads()} threads. Medians of {args.rounds} interleaved turns.\n"
     )
-    tables = [head]
     print(head)
-    for bench in (bench_ids, bench_text):
-        for result in bench(args):
-            print(result, flush=True)
-            tables.append(result)
-    args.out.write_text("# Speed\n\nWritten by `make bench`.\n\n" + "\n".join(tables), encoding="utf-8")
+    tables: dict[str, str] = {}
+    for name in args.only:
+        tables[name] = "\n".join(PARTS[name](args))
+        print(tables[name], flush=True)
+    args.out.write_text("\n".join(["# Speed\n\nWritten by `make bench`.\n", head, *tables.values()]), encoding="utf-8")
+    if {"ids", "text"} <= set(tables):
+        draw(args.out.with_suffix(".png"), tables["ids"], tables["text"])
+    return None
 
 
 if __name__ == "__main__":

@@ -183,18 +183,20 @@ def _recognise_references(target: Any, hypotheses: _Side) -> _Side:
             f"'preds' and 'target' must have the same number of sentences, got {sentences} and {len(entries)}{hint}"
         )
     groups = _group(entries, strings=hypotheses.kind == "strings")
-    for sentence, group in enumerate(groups):
-        if not group or any(reference is None for reference in group):
-            found = "a reference that is None (leave it out)" if group else "no reference"
-            raise ValueError(f"every sentence needs a reference, got {found} for sentence {sentence} of 'target'")
-    items = list(chain.from_iterable(groups))
-    return _Side(_kind("target", items), items, _lengths(groups))
+    items, counts = list(chain.from_iterable(groups)), _lengths(groups)
+    if not counts.all() or type(None) in set(map(type, items)):
+        bad = (not group or any(reference is None for reference in group) for group in groups)
+        sentence = next(number for number, is_bad in enumerate(bad) if is_bad)
+        found = "a reference that is None (leave it out)" if groups[sentence] else "no reference"
+        raise ValueError(f"every sentence needs a reference, got {found} for sentence {sentence} of 'target'")
+    return _Side(_kind("target", items), items, counts)
 
 
-def _group(entries: list[Any], *, strings: bool) -> list[list[Any]]:
+def _group(entries: list[Any], *, strings: bool) -> list[Sequence[Any]]:
     """Make every sentence's entry a list of references."""
     if strings:
-        return [list(entry) if isinstance(entry, list | tuple) else [entry] for entry in entries]
+        sequences = list, tuple  # a union of types would be made anew for each entry
+        return [entry if isinstance(entry, sequences) else [entry] for entry in entries]
     several = [_holds_sequences(entry) for entry in entries]
     # an empty list is an empty reference, unless the others are lists of references
     return [

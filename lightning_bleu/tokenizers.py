@@ -163,8 +163,8 @@ class TokenMemory:
         first, lengths = starts[numbers], starts[numbers + 1] - starts[numbers]
         ends = lengths.cumsum()
         positions = np.arange(len(ends) and ends[-1]) + np.repeat(first - (ends - lengths), lengths)
-        ends = np.concatenate([[0], ends])[sizes.cumsum()]
-        return tokens[positions], np.diff(ends, prepend=0)
+        ends = np.concatenate([[0], ends])[np.concatenate([[0], sizes.cumsum()])]
+        return tokens[positions], ends[1:] - ends[:-1]
 
     @staticmethod
     def _line_key(line: str) -> list[str]:
