@@ -1,7 +1,7 @@
 """Time this package beside others: `make bench`, or with options `make bench ARGS="--data FOLDER --only text"`.
 
 All contestants of a row are timed in turns in one process, and the median of their turns counts, so that a machine that
-is busy now and then slows all of them down alike. A turn lasts at least a tenth of a second, without the collection of
+is busy now and then slows all of them down alike. A turn lasts at least a quarter of a second, without collection of
 garbage (as with timeit). Before that, their scores are compared. What matters are the ratios, not the times. The tables
 are printed, and written to benchmarks/results.md with a chart beside it; benchmarks/compare.py compares two such files.
 """
@@ -113,7 +113,7 @@ def compare(runs: dict[str, Run], rounds: int, before: Callable[[], None] | None
     scores = {name: run() for name, run in runs.items()}
     if not all(math.isclose(score, next(iter(scores.values())), abs_tol=1e-6) for score in scores.values()):
         raise SystemExit(f"the scores differ: {scores}")
-    repeats = {name: max(1, math.ceil(0.1 / seconds(run, 1))) for name, run in runs.items()}
+    repeats = {name: max(1, math.ceil(0.25 / seconds(run, 1))) for name, run in runs.items()}
     times: dict[str, list[float]] = {name: [] for name in runs}
     for _ in range(rounds):
         for name, run in runs.items():
@@ -288,6 +288,13 @@ def bench_demo(args: argparse.Namespace) -> Iterator[str]:
     yield "### The callback in the demo\n\n" + printed[printed.index("validations took") :]
 
 
+def bench_significance(args: argparse.Namespace) -> Iterator[str]:
+    """Intervals and paired tests."""
+    command = [sys.executable, FOLDER / "significance.py", *(["--data", args.data] if args.data else [])]
+    printed = subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout
+    yield "### Intervals and paired tests\n\n" + printed
+
+
 def draw(path: Path, ids: str, text: str) -> None:
     """A chart of the first row of the ids, and of warm text."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -317,6 +324,7 @@ PARTS: dict[str, Callable[[argparse.Namespace], Iterator[str]]] = {
     "sentences": bench_sentences,
     "sync": bench_sync,
     "growth": bench_growth,
+    "significance": bench_significance,
     "demo": bench_demo,
 }
 

@@ -38,15 +38,11 @@ def closest_first(hypothesis: Array, references: Array) -> Array:
 
 
 def _closest(hypothesis: Array, references: Array, *, prefer_shorter: bool) -> Array:
-    """The smallest of numbers that hold, from high bits to low: distance, position, and which side the length is on."""
-    xp = namespace(references)
-    longer = references > hypothesis[:, None]
     distance = abs(references - hypothesis[:, None])
-    count = 1 if prefer_shorter else references.shape[1]
-    position = 0 if prefer_shorter else arange(count, references)
-    best = xp.amin((distance * count + position) * 2 + longer, -1)
-    distance = (best >> 1) // count
-    return hypothesis + xp.where(best & 1 == 1, distance, -distance)
+    if prefer_shorter:
+        distance = 2 * distance + (references > hypothesis[:, None])
+    # of several that are equally close, the first
+    return references[arange(len(references), references), distance.argmin(-1)]
 
 
 def shortest(hypothesis: Array, references: Array) -> Array:

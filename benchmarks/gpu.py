@@ -1,0 +1,135 @@
+"""Time updates on a GPU: `python benchmarks/gpu.py`. Written to benchmarks/gpu.md with the name of the card.
+
+For batches of 64 × 64, 256 × 128 and 64 × 1,024 ids, with one reference and four:
+
+- host time: until `update` returns, when the device is idle at its start. Training is held up for so long;
+- device time: between two CUDA events around many updates, divided by their number, so that it includes the gaps in
+  which the device waits for the host;
+- kernels: launches of an update, counted by PyTorch's profiler;
+- torchmetrics' BLEUScore, fed from the same tensors: it needs strings, so `tolist` and a decoder that joins words
+  (host time, as it works on the host);
+- reading: what it takes to read the ids once, at the bandwidth that a copy of 1 GiB reaches.
+
+Before that, the counts are compared with those of the CPU, with synchronisation forbidden during the update.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from torch import Tensor
+from torch.profiler import ProfilerActivity, profile
+from torchmetrics.text import BLEUScore
+
+from lightning_bleu import CorpusBLEU
+
+RESULTS = Path(__file__).with_name("gpu.md")
+
+
+def host_seconds(call: Callable[[], object], turns: int = 50) -> float:
+    """The median time until a call returns."""
+    times = []
+    for _ in range(turns):
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - start)
+    return statistics.median(times)
+
+
+def device_seconds(call: Callable[[], object], turns: int = 100) -> float:
+    """The time of a call on the device, one after the other."""
+    begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    torch.cuda.synchronize()
+    begin.record()
+    for _ in range(turns):
+        call()
+    end.record()
+    torch.cuda.synchronize()
+    return begin.elapsed_time(end) / 1e3 / turns
+
+
+def launches(call: Callable[[], object]) -> int:
+    """How many kernels (copies and fills included) a call launches."""
+    with profile(activities=[ProfilerActivity.CUDA, ProfilerActivity.CPU]) as profiler:
+        call()
+        torch.cuda.synchronize()
+    names = ("cudaLaunchKernel", "cudaLaunchKernelExC", "cuLaunchKernel", "cudaMemcpyAsync", "cudaMemsetAsync")
+    return sum(event.count for event in profiler.key_averages() if event.key in names)
+
+
+def bandwidth() -> float:
+    """Bytes a second, read and written, of a copy."""
+    source = torch.empty(2**30, dtype=torch.uint8, device="cuda")
+    target = torch.empty_like(source)
+    target.copy_(source)
+    return 2 * 2**30 / device_seconds(lambda: target.copy_(source), 20)
+
+
+def make_ids(sentences: int, tokens: int, references: int) -> tuple[Tensor, Tensor]:
+    """Hypotheses, and references in which 40% of the ids are others."""
+    generator = torch.Generator().manual_seed(0)
+    preds = torch.randint(1, 32_000, (sentences, tokens), generator=generator)
+    others = torch.randint(1, 32_000, (sentences, references, tokens), generator=generator)
+    changed = torch.rand(others.shape, generator=generator) < 0.4
+    return preds, torch.where(changed, others, preds[:, None])
+
+
+def check(preds: Tensor, target: Tensor) -> None:
+    """Compare the counts with those of the CPU."""
+    metric, expected = CorpusBLEU(pad_id=0).cuda(), CorpusBLEU(pad_id=0)
+    on_device = preds.cuda(), target.cuda()
+    metric.update(*on_device)
+    metric.reset()
+    torch.cuda.set_sync_debug_mode("error")
+    metric.update(*on_device)
+    torch.cuda.set_sync_debug_mode("default")
+    expected.update(preds, target)
+    if not torch.equal(metric.statistics.cpu(), expected.statistics):
+        raise SystemExit("the counts differ from those of the CPU")
+
+
+def main() -> None:
+    """Print and write the table."""
+    if not torch.cuda.is_available():
+        raise SystemExit("this needs a CUDA device")
+    rate = bandwidth()
+    lines = [
+        f"# Speed on a GPU\n\nWritten by `python benchmarks/gpu.py`: {torch.cuda.get_device_name()}, torch "
+        f"{torch.__version__}. Microseconds an update; a copy reaches {rate / 1e9:.0f} GB/s.\n",
+        "| sentences × tokens | references | host | device | kernels | torchmetrics | reading |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    for sentences, tokens in ((64, 64), (256, 128), (64, 1_024)):
+        for references in (1, 4):
+            preds, target = make_ids(sentences, tokens, references)
+            check(preds, target)
+            preds, target = preds.cuda(), target.cuda()
+            metric, peer = CorpusBLEU(pad_id=0).cuda(), BLEUScore().cuda()
+
+            def update(metric: CorpusBLEU = metric, preds: Tensor = preds, target: Tensor = target) -> None:
+                metric.update(preds, target)
+
+            def update_peer(peer: BLEUScore = peer, preds: Tensor = preds, target: Tensor = target) -> None:
+                texts = [" ".join(map(str, row)) for row in preds.tolist()]
+                peer.update(texts, [[" ".join(map(str, row)) for row in group] for group in target.tolist()])
+
+            numbers = [
+                1e6 * host_seconds(update),
+                1e6 * device_seconds(update),
+                launches(update),
+                1e6 * host_seconds(update_peer, 5),
+                1e6 * (preds.nbytes + target.nbytes) / rate,
+            ]
+            cells = " | ".join(f"{number:.0f}" if number >= 10 else f"{number:.2f}" for number in numbers)
+            lines.append(f"| {sentences} × {tokens:,} | {references} | {cells} |")
+            print(lines[-1], flush=True)
+    RESULTS.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
