@@ -418,3 +418,10 @@ def test_draws_come_from_the_cpu_whatever_the_default_device() -> None:
         for draw in (significance._draw_with_replacement, significance._toss):
             draw(drawn, torch.Generator("cpu"))
     assert (a.interval(), approximate_randomization(a, b)) == expected
+
+
+def test_what_was_found_is_one_of_the_trials() -> None:
+    """So that no p-value is 0, however large the difference."""
+    good, bad = kept(["a b c d e"] * 50, ["a b c d e"] * 50), kept(["a b c x y"] * 50, ["a b c d e"] * 50)
+    assert approximate_randomization(good, bad, 200).p_value == 1 / 201
+    assert paired_bootstrap(good, bad, 200).p_value == 1 / 201
