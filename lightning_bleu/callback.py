@@ -16,7 +16,7 @@ from lightning_bleu.dashboard import Dashboard, lay_out_intervals
 from lightning_bleu.distributed import distributed_mask
 from lightning_bleu.metric import CorpusBLEU
 from lightning_bleu.score import BLEUScore
-from lightning_bleu.significance import Interval, PairedTest, paired_bootstrap
+from lightning_bleu.significance import Interval, PairedTest, check_share, paired_bootstrap
 
 Extract = Callable[[Any, Any], tuple[Any, Any]]
 
@@ -84,8 +84,8 @@ class BLEUCallback(pl.Callback):
         if not isinstance(samples, int) or samples < 0:
             raise ValueError(f"'samples' must be an integer of 0 or more, got {samples!r}")
         for option, value in {"confidence": confidence, "significance_level": significance_level}.items():
-            if value is not None and not 0 < value < 1:
-                raise ValueError(f"{option!r} must lie between 0 and 1, got {value!r}")
+            if value is not None:
+                check_share(option, value)
         self.metric = CorpusBLEU() if metric is None else metric
         self.name = name
         self.extract = extract

@@ -101,6 +101,11 @@ class Settings:
         return (self.smoothing.value or 0.0) if value is None else value
 
     @property
+    def scale(self) -> float:
+        """The score of a perfect translation."""
+        return 100.0 if self.percent else 1.0
+
+    @property
     def removed_ids(self) -> frozenset[int]:
         """The ids that are no tokens wherever they stand."""
         return frozenset(value for value in (self.pad_id, self.bos_id, *self.ignore_ids) if value is not None)

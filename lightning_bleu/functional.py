@@ -137,4 +137,4 @@ def sentence_bleu(preds: Any, target: Any, **options: Any) -> Tensor:
     settings = make_settings(**options)
     orders = settings.max_order + settings.smoothing.next_order
     statistics, _ = sentence_statistics(preds, target, settings, orders=orders)
-    return score(statistics, settings).bleu * (100 if settings.percent else 1)
+    return score(statistics, settings).bleu * settings.scale

@@ -180,7 +180,7 @@ class CorpusBLEU(Metric):
 
     def compute(self) -> Tensor:
         """The score, a scalar in 64-bit floating point (32-bit where the device has no other); 0 without sentences."""
-        return score(self.statistics, self.settings).bleu * (100 if self.settings.percent else 1)
+        return score(self.statistics, self.settings).bleu * self.settings.scale
 
     def report(self) -> BLEUScore:
         """The score with its parts as numbers, synchronised as :meth:`compute` is."""
@@ -250,7 +250,7 @@ class CorpusBLEU(Metric):
     @property
     def plot_upper_bound(self) -> float:  # type: ignore[override]
         """The score of a perfect translation."""
-        return 100.0 if self.settings.percent else 1.0
+        return self.settings.scale
 
     @property
     def matches(self) -> Tensor:

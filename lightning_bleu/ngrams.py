@@ -248,5 +248,5 @@ def _count_between(ends: Array, ones: Array, word: Any) -> Array:
         wider[:, :reach] = last[:, :reach]
         np.maximum(last[:, reach:], last[:, :-reach], out=wider[:, reach:])
         last, reach = wider, 2 * reach
-    counts[:, 1:] -= last[:, :-1] if last is not counts else last[:, :-1].copy()
+    counts[:, 1:] -= last[:, :-1]
     return counts.reshape(ends.shape)

@@ -165,7 +165,7 @@ class BLEUScore:
         statistics = statistics.cpu()
         result = score(statistics, settings)
         matches, possible_matches, hypothesis_length, reference_length = Statistics.unpack(statistics)
-        scale = 100.0 if settings.percent else 1.0
+        scale = settings.scale
         return cls(
             bleu=scale * result.bleu.item(),
             precisions=tuple(scale * precision for precision in result.precisions.tolist()),

@@ -196,15 +196,13 @@ def bootstrap_interval(
         >>> print(bootstrap_interval(bleu))
         BLEU = 76.00 (95% interval 60.65 to 100.00, 1000 resamples)
     """
-    if not 0 < confidence < 1:
-        raise ValueError(f"'confidence' must lie between 0 and 1, got {confidence}")
+    check_share("confidence", confidence)
     (sentences,), settings = _read({"system": system}, options)
-    scale = 100 if settings.percent else 1
     sums = _sums(sentences, _draw_with_replacement, _count("resamples", resamples), seed)
-    scores = scale * score(sums, settings).bleu
+    scores = settings.scale * score(sums, settings).bleu
     ends = torch.tensor([(1 - confidence) / 2, (1 + confidence) / 2], dtype=scores.dtype, device=scores.device)
     low, high = scores.quantile(ends).tolist()
-    bleu = scale * score(sentences.sum(0), settings).bleu.item()
+    bleu = settings.scale * score(sentences.sum(0), settings).bleu.item()
     return Interval(bleu, low, high, confidence, tuple(scores.tolist()), settings.percent)
 
 
@@ -345,8 +343,7 @@ def _block_scores(sentences: Tensor, blocks: int, settings: Settings) -> BlockSc
             f"'blocks' must be at most the number of sentences, got {blocks} for {len(sentences)} sentences"
         )
     sums = torch.stack([block.sum(0) for block in sentences.tensor_split(blocks)])
-    scale = 100 if settings.percent else 1
-    return BlockScores(tuple((scale * score(sums, settings).bleu).tolist()), settings.percent)
+    return BlockScores(tuple((settings.scale * score(sums, settings).bleu).tolist()), settings.percent)
 
 
 def _paired_test(test: str, a: Tensor, b: Tensor, by_chance: Tensor, settings: Settings) -> PairedTest:
@@ -357,10 +354,9 @@ def _paired_test(test: str, a: Tensor, b: Tensor, by_chance: Tensor, settings: S
     """
     scores = score(torch.stack([a.sum(0), b.sum(0)]), settings).bleu
     found = (scores[0] - scores[1]).abs()
-    as_large = (
-        (by_chance >= found - 1e-12).sum().item()
-    )  # the same counts may differ in the last bits of their logarithms
-    bleu_a, bleu_b = (scores * (100 if settings.percent else 1)).tolist()
+    # the same counts may differ in the last bits of their logarithms
+    as_large = (by_chance >= found - 1e-12).sum().item()
+    bleu_a, bleu_b = (settings.scale * scores).tolist()
     return PairedTest(test, bleu_a, bleu_b, (as_large + 1) / (len(by_chance) + 1), len(by_chance), settings.percent)
 
 
@@ -445,6 +441,12 @@ def _statistics(name: str, system: System, options: bool) -> Tensor:
         )
     # MPS has no 64-bit floating point
     return (statistics.cpu() if statistics.device.type == "mps" else statistics).double()
+
+
+def check_share(name: str, value: float) -> None:
+    """Refuse what does not lie between 0 and 1."""
+    if not 0 < value < 1:
+        raise ValueError(f"{name!r} must lie between 0 and 1, got {value!r}")
 
 
 def _count(name: str, value: int, least: int = 1) -> int:
