@@ -7,10 +7,11 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from lightning_bleu.arrays import Array, namespace
 from lightning_bleu.conventions import Settings, make_settings, signature
 from lightning_bleu.inputs import read
 from lightning_bleu.lengths import REFERENCE_LENGTHS
-from lightning_bleu.ngrams import Array, Segments, count_ngrams, namespace
+from lightning_bleu.ngrams import Segments, count_ngrams
 from lightning_bleu.score import BLEUScore, score
 
 

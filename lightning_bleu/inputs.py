@@ -1,8 +1,8 @@
 """Every accepted `preds` and `target` → padded ids, and every error about them.
 
 Four steps. *Recognise* the form (strings, lists of tokens, ids, logits) and check that both sides fit each other.
-*Encode* what is not ids yet. *Pad* hypotheses and references to one array. *Clean* the ids: cut them at the end of the
-sentence, take out padding and the like.
+*Encode* what is not ids yet. *Pad* hypotheses and references to one array. *Clean* the ids: tell tokens from what
+follows the end of the sentence, padding and the like.
 
 The result is a stream of :class:`lightning_bleu.ngrams.Segments`: numpy arrays on the CPU, torch tensors on
 accelerators, where nothing here waits for the device (except to decode ids to strings, which has to see them).
@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -20,17 +19,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from lightning_bleu.arrays import CPU, Array, arange, full, namespace, to_device
 from lightning_bleu.conventions import Settings
 from lightning_bleu.lengths import MISSING
-from lightning_bleu.ngrams import Array, Segments, arange, namespace
+from lightning_bleu.ngrams import Segments
 from lightning_bleu.tokenizers import intern_tokens, token_memory, tokenizer_name
 
 _BLOCK = 1024
 """Sentences of a list that are padded at once: memory stays small however many there are."""
 
 
-@dataclass(frozen=True)
-class Batch:
+class Batch(NamedTuple):
     """The sentences of one call, checked.
 
     Attributes:
@@ -63,7 +62,6 @@ def read(preds: Any, target: Any, settings: Settings) -> Batch:
     """
     hypotheses = _recognise_hypotheses(preds)
     references = _recognise_references(target, hypotheses)
-    sentences = len(hypotheses.counts)
     kinds = {hypotheses.kind, references.kind}
     if len(kinds - {"nothing"}) > 1 or kinds == {"strings", "nothing"}:
         raise TypeError(
@@ -74,11 +72,10 @@ def read(preds: Any, target: Any, settings: Settings) -> Batch:
     if kind == "ids" and settings.decoder is not None:
         hypotheses, references = _decode(hypotheses, references, settings)
         kind = "strings"
-    numbers = frozenset(references.counts.tolist())
+    numbers = references.numbers()
     if kind == "ids":
-        left, right = _pack_ids(hypotheses), _pack_ids(references)
-        device = _device(*(side.ids for side in (left, right) if isinstance(side, _Padded)))
-        return Batch(sentences, _blocks(left, right, settings), device, kind, numbers)
+        device, blocks = _id_blocks(hypotheses, references, settings)
+        return Batch(len(hypotheses.items), blocks, device, kind, numbers)
     items = [*hypotheses.items, *references.items]
     if kind == "strings":
         tokenizer = settings.convention.tokenizer
@@ -88,8 +85,12 @@ def read(preds: Any, target: Any, settings: Settings) -> Batch:
         )
     else:
         values, lengths = intern_tokens(chain.from_iterable(items)), _lengths(items)
-    left, right = _deal(values, lengths, hypotheses.counts, references.counts)
-    return Batch(sentences, _blocks(left, right, None), _CPU, kind, numbers)
+    sentences = len(hypotheses.items)
+    tokens = lengths[:sentences].sum()
+    left = _Ragged(values[:tokens], lengths[:sentences], hypotheses.counts)
+    right = _Ragged(values[tokens:], lengths[sentences:], references.counts)
+    blocks = (Segments(ids, mask, _mark(lengths, lengths < 0)) for ids, mask, lengths in _pad_blocks(left, right))
+    return Batch(sentences, blocks, CPU, kind, numbers)
 
 
 def sentence_texts(preds: Any, target: Any, settings: Settings) -> list[tuple[str, list[str]]]:
@@ -112,11 +113,7 @@ def sentence_texts(preds: Any, target: Any, settings: Settings) -> list[tuple[st
     return list(zip(texts[0], groups))
 
 
-_CPU = torch.device("cpu")
-
-
-@dataclass(frozen=True)
-class _Side:
+class _Side(NamedTuple):
     """`preds` or `target`, recognised.
 
     Attributes:
@@ -128,6 +125,10 @@ class _Side:
     kind: str
     items: Any
     counts: np.ndarray
+
+    def numbers(self) -> frozenset[int]:
+        """The numbers of references that occur."""
+        return frozenset(self.counts.tolist())
 
 
 def _recognise_hypotheses(preds: Any) -> _Side:
@@ -287,20 +288,8 @@ class _Padded(NamedTuple):
     ids: Array
     lengths: Array | None
 
-    @classmethod
-    def from_tensors(cls, tensors: list[Tensor], counts: np.ndarray) -> _Padded:
-        """Pad 1-D tensors of an accelerator there."""
-        lengths = _split_rows(_lengths(tensors), counts, -1)
-        padded = torch.nn.utils.rnn.pad_sequence(tensors, batch_first=True)
-        if (lengths < 0).any():
-            rows = _split_rows(np.arange(len(tensors)), counts, 0)
-            padded = padded[to_device(torch.from_numpy(rows), padded.device)]
-        ids = padded.reshape(*lengths.shape, padded.shape[-1])
-        return cls(ids, to_device(torch.from_numpy(lengths), ids.device))
 
-
-@dataclass(frozen=True)
-class _Ragged:
+class _Ragged(NamedTuple):
     """Segments of one side, one after the other.
 
     Attributes:
@@ -313,48 +302,71 @@ class _Ragged:
     lengths: np.ndarray
     counts: np.ndarray
 
-    def blocks(self, size: int) -> Iterator[_Padded]:
-        """Pad `size` sentences at a time."""
+    def pieces(self, size: int) -> Iterator[_Ragged]:
+        """`size` sentences at a time."""
         segment = token = 0
         for first in range(0, len(self.counts), size):
             counts = self.counts[first : first + size]
             lengths = self.lengths[segment : segment + counts.sum()]
             values = self.values[token : token + lengths.sum()]
-            rows = _split_rows(lengths, counts, -1)
-            ids = np.zeros((*rows.shape, lengths.max(initial=0)), np.int64)
-            ids[np.arange(ids.shape[-1]) < rows[..., None]] = values
-            yield _Padded(ids, rows)
+            yield _Ragged(values, lengths, counts)
             segment += len(lengths)
             token += len(values)
 
 
+def _pad_blocks(*sides: _Ragged) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Pad some sentences at a time, all sides in one array."""
+    for pieces in zip(*(side.pieces(_BLOCK) for side in sides)):
+        yield _pad(*pieces)
+
+
+def _pad(*sides: _Ragged) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Ids and mask of shape (sentences, segments, tokens), and lengths, -1 for a segment that is not there."""
+    lengths = np.concatenate([_split_rows(side.lengths, side.counts, -1) for side in sides], 1)
+    mask = np.arange(lengths.max(initial=0)) < lengths[..., None]
+    ids = np.zeros(mask.shape, np.int64)
+    end = 0
+    for side in sides:
+        begin, end = end, end + side.counts.max(initial=0)
+        ids[:, begin:end][mask[:, begin:end]] = side.values
+    return ids, mask, lengths
+
+
 def _split_rows(values: np.ndarray, counts: np.ndarray, missing: int) -> np.ndarray:
     """Deal values to rows of different lengths: shape (rows, longest row)."""
-    rows = np.full((len(counts), counts.max(initial=0)), missing)
-    rows[np.arange(rows.shape[1]) < counts[:, None]] = values
+    width = counts.max(initial=0)
+    if width * len(counts) == len(values):
+        return values.reshape(len(counts), width)
+    rows = np.full((len(counts), width), missing)
+    rows[np.arange(width) < counts[:, None]] = values
     return rows
 
 
-def _deal(values: np.ndarray, lengths: np.ndarray, *counts: np.ndarray) -> list[_Ragged]:
-    """Deal tokens to hypotheses and references."""
-    sides = []
-    for count in counts:
-        segments = int(count.sum())
-        tokens = int(lengths[:segments].sum())
-        sides.append(_Ragged(values[:tokens], lengths[:segments], count))
-        values, lengths = values[tokens:], lengths[segments:]
-    return sides
+def _id_blocks(
+    hypotheses: _Side, references: _Side, settings: Settings
+) -> tuple[torch.device, Iterator[Segments]]:
+    """Where the ids are to be (on an accelerator if some are there), and the ids."""
+    sides = hypotheses, references
+    device = next((device for side in sides if (device := _device(side.items)) != CPU), CPU)
+    if device == CPU and not all(isinstance(side.items, Tensor) for side in sides):
+        blocks = _pad_blocks(*map(_flatten, sides))
+        return device, (_clean(ids, mask, lengths, settings) for ids, mask, lengths in blocks)
+    joined = _join(*(_pad_side(side, device) for side in sides), settings)
+    return device, iter([_clean(*joined, settings)])
 
 
-def _pack_ids(side: _Side) -> _Padded | _Ragged:
+def _device(items: Any) -> torch.device:
+    first = items if isinstance(items, Tensor) or not items else items[0]
+    return first.device if isinstance(first, Tensor) else CPU
+
+
+def _flatten(side: _Side) -> _Ragged:
+    """Ids one after the other."""
     items = side.items
     if isinstance(items, Tensor):
-        return _Padded(items.numpy() if items.device == _CPU else items, None)
+        return _Ragged(items.reshape(-1).numpy(), np.full(items.shape[:2], items.shape[2]).reshape(-1), side.counts)
     if items and isinstance(items[0], Tensor | np.ndarray):
-        tensors = [_as_ids("", item) for item in items]
-        if tensors[0].device != _CPU:
-            return _Padded.from_tensors(tensors, side.counts)
-        values = torch.cat(tensors).numpy()
+        values = torch.cat([_as_ids("", item) for item in items]).numpy()
     else:
         try:
             values = np.fromiter(chain.from_iterable(items), np.int64)
@@ -363,48 +375,49 @@ def _pack_ids(side: _Side) -> _Padded | _Ragged:
     return _Ragged(values, _lengths(items), side.counts)
 
 
-def _blocks(
-    hypotheses: _Padded | _Ragged, references: _Padded | _Ragged, settings: Settings | None
-) -> Iterator[Segments]:
-    """Join both sides, and clean ids by the settings where there are some."""
-    size = _BLOCK
-    if isinstance(hypotheses, _Padded) or isinstance(references, _Padded):
-        size = max(1, len(hypotheses.ids if isinstance(hypotheses, _Padded) else hypotheses.counts))
-    left, right = ([side] if isinstance(side, _Padded) else side.blocks(size) for side in (hypotheses, references))
-    for hypothesis, reference in zip(left, right):
-        yield _clean(*_join(hypothesis, reference), settings)
+def _pad_side(side: _Side, device: torch.device) -> _Padded:
+    """Ids of one side as an array of the device."""
+    items = side.items
+    if isinstance(items, Tensor):
+        return _Padded(items.numpy() if device == CPU else to_device(items, device), None)
+    if _device(items) == CPU:
+        ids, _, lengths = _pad(_flatten(side))
+        return _Padded(*(to_device(torch.from_numpy(array), device) for array in (ids, lengths)))
+    tensors = [_as_ids("", item) for item in items]
+    lengths = _split_rows(_lengths(tensors), side.counts, -1)
+    padded = torch.nn.utils.rnn.pad_sequence(tensors, batch_first=True)
+    if (lengths < 0).any():
+        rows = _split_rows(np.arange(len(tensors)), side.counts, 0)
+        padded = padded[to_device(torch.from_numpy(rows), device)]
+    ids = padded.reshape(*lengths.shape, padded.shape[-1])
+    return _Padded(ids, to_device(torch.from_numpy(lengths), device))
 
 
-def _join(hypotheses: _Padded, references: _Padded) -> tuple[Array, Array, bool]:
-    """All segments in one array of ids, how far each reaches there, and whether a missing one is known by its -1."""
-    device = _device(hypotheses.ids, references.ids)
-    if device != _CPU:
-        hypotheses, references = (_to_device(side, device) for side in (hypotheses, references))
-    sentences, count, reference_width = references.ids.shape
-    width = hypotheses.ids.shape[-1]
-    ids = _zeros((sentences, 1 + count, max(width, reference_width)), references.ids)
-    ids[:, :1, :width] = hypotheses.ids
-    ids[:, 1:, :reference_width] = references.ids
-    extents = _zeros((sentences, 1 + count), references.ids)
-    extents[:, :1] = width if hypotheses.lengths is None else hypotheses.lengths
-    extents[:, 1:] = reference_width if references.lengths is None else references.lengths
-    return ids, extents, references.lengths is not None
+def _join(hypotheses: _Padded, references: _Padded, settings: Settings) -> tuple[Array, Array | None, Array | None]:
+    """All ids in one array, the places that are not filled up (None: what fills up is removed), and their numbers."""
+    xp = namespace(hypotheses.ids)
+    sides = hypotheses, references
+    width = max(side.ids.shape[-1] for side in sides)
+    fill, *_ = *settings.removed_ids, 0
+    ids = xp.concatenate([_widen(side.ids, width, fill) for side in sides], 1)
+    known = any(side.lengths is not None for side in sides)
+    if settings.removed_ids and not known:
+        return ids, None, None
+    lengths = xp.concatenate(
+        [full(side.ids.shape[:2], side.ids.shape[-1], ids) if side.lengths is None else side.lengths for side in sides],
+        1,
+    )
+    mask = arange(0, width, ids) < lengths[..., None]
+    return ids, mask, lengths if references.lengths is not None else None
 
 
-def _device(*arrays: Array) -> torch.device:
-    """Where the arrays are to be: on an accelerator if one of them is."""
-    return next((array.device for array in arrays if isinstance(array, Tensor)), _CPU)
-
-
-def _zeros(shape: tuple[int, ...], like: Array) -> Array:
-    return like.new_zeros(shape) if isinstance(like, Tensor) else np.zeros(shape, np.int64)
-
-
-def to_device(tensor: Tensor, device: torch.device) -> Tensor:
-    """Copy a tensor without waiting for the device."""
-    if device.type == "cuda" and tensor.device == _CPU:
-        tensor = tensor.pin_memory()
-    return tensor.to(device, non_blocking=device.type == "cuda")
+def _widen(ids: Array, width: int, fill: int) -> Array:
+    sentences, segments, tokens = ids.shape
+    if tokens == width:
+        return ids
+    wider = full((sentences, segments, width), fill, ids)
+    wider[..., :tokens] = ids
+    return wider
 
 
 def read_sample_mask(sample_mask: Any, sentences: int, device: torch.device) -> Tensor | None:
@@ -427,68 +440,59 @@ def read_sample_mask(sample_mask: Any, sentences: int, device: torch.device) -> 
     return to_device(mask, device)
 
 
-def _to_device(side: _Padded, device: torch.device) -> _Padded:
-    ids, lengths = (array if array is None else to_device(torch.as_tensor(array), device) for array in side)
-    return _Padded(ids, lengths)
+def _clean(ids: Array, mask: Array | None, lengths: Array | None, settings: Settings) -> Segments:
+    """Tell what is a token.
 
-
-def _clean(ids: Array, extents: Array, missing_known: bool, settings: Settings | None) -> Segments:
-    """Mask what is no token, and move the tokens together."""
-    xp = namespace(ids)
-    mask = arange(ids.shape[-1], ids) < extents[..., None]
-    if settings is not None:
-        for removed in settings.removed_ids:
-            mask &= ids != removed
-        if settings.eos_id is not None:
-            end = ids == settings.eos_id
-            if settings.eos_id in (settings.bos_id, settings.pad_id):
-                end &= mask.cumsum(-1) > 0  # before the first token it begins or pads the sentence
-            mask &= end.cumsum(-1) == 0
-    lengths = mask.sum(-1)
-    gaps = settings is not None and settings.convention.removed_ids_split
-    if settings is not None and not gaps:
-        ids, mask = _compact(ids, mask, lengths)
-    if lengths.shape[1] > 2:  # a single one is there
-        if missing_known:
-            missing = extents[:, 1:] < 0
+    Args:
+        ids: shape (sentences, segments, tokens).
+        mask: False where an id only fills up; None if all of those are removed.
+        lengths: -1 for segments that are not there; None if those are like empty ones.
+        settings: what the ids mean.
+    """
+    for removed in settings.removed_ids:
+        stays = ids != removed
+        if mask is None:
+            mask = stays
         else:
-            # in an array all sentences have equally many references: one without a token fills up, if there is another
-            empty = lengths[:, 1:] == 0
-            missing = empty & ~empty.all(-1)[:, None]
-        lengths[:, 1:] = xp.where(missing, MISSING, lengths[:, 1:])
-    if settings is not None and settings.unk_id is not None:
-        mask[:, 1:] &= ids[:, 1:] != settings.unk_id  # it still counts for the length, but matches nothing
-    return Segments(ids, mask, lengths, gaps)
+            mask &= stays
+    assert mask is not None
+    if settings.eos_id is not None:
+        end = ids == settings.eos_id
+        if settings.eos_id in (settings.bos_id, settings.pad_id):
+            end &= mask.cumsum(-1) > 0  # before the first token it begins or pads the sentence
+        mask &= end.cumsum(-1) == 0
+    counts = mask.sum(-1)
+    if counts.shape[1] > 2:  # a single reference is there
+        # in an array all sentences have equally many: one without a token fills up, if there is another
+        missing = (counts == 0) & counts[:, 1:].any(-1)[:, None] if lengths is None else lengths < 0
+        counts = _mark(counts, missing)
+    matching = None
+    if settings.unk_id is not None:
+        matching = ids != settings.unk_id  # it still counts for the length of a reference
+        matching[:, 0] = True
+    return Segments(ids, mask, counts, settings.convention.removed_ids_split, matching)
 
 
-def _compact(ids: Array, mask: Array, lengths: Array) -> tuple[Array, Array]:
-    """Move the tokens of every segment to its beginning."""
-    if isinstance(mask, np.ndarray) and not (mask[..., 1:] > mask[..., :-1]).any():
-        return ids, mask
-    prefix = arange(ids.shape[-1], ids) < lengths[..., None]
-    if isinstance(mask, np.ndarray):
-        compact = np.zeros_like(ids)
-        compact[prefix] = ids[mask]
-        return compact, prefix
-    # what is no token goes to a column of its own, which is then cut off
-    column = torch.where(mask, mask.cumsum(-1) - 1, ids.shape[-1])
-    compact = ids.new_zeros(*ids.shape[:-1], ids.shape[-1] + 1).scatter_(-1, column, ids)
-    return compact[..., :-1], prefix
+def _mark(lengths: Array, missing: Array) -> Array:
+    """Give references that are not there a length that no rule picks."""
+    lengths[:, 1:] = namespace(lengths).where(missing[:, 1:], MISSING, lengths[:, 1:])
+    return lengths
 
 
 def _decode(hypotheses_: _Side, references_: _Side, settings: Settings) -> tuple[_Side, _Side]:
     """Turn ids to strings."""
     decoder = settings.decoder
-    convention = dataclasses.replace(settings.convention, removed_ids_split=False)
-    settings = dataclasses.replace(settings, unk_id=None, convention=convention)
-    blocks = _blocks(_pack_ids(hypotheses_), _pack_ids(references_), settings)
+    _, blocks = _id_blocks(hypotheses_, references_, settings)
     hypotheses: list[list[int]] = []
     references: list[list[int]] = []
     counts: list[int] = []
     for block in blocks:
-        ids, lengths = (torch.as_tensor(array).tolist() for array in (block.ids, block.lengths))
-        for segments, sizes in zip(ids, lengths):
-            first, *others = [segment[:size] for segment, size in zip(segments, sizes) if size != MISSING]
+        ids, masks, lengths = (torch.as_tensor(array).cpu().numpy() for array in block[:3])
+        there = (lengths < MISSING).tolist()
+        for number, (segments, mask) in enumerate(zip(ids, masks)):
+            first, *others = [
+                segment[tokens].tolist() for segment, tokens, is_there in zip(segments, mask, there[number]) if is_there
+            ]
             hypotheses.append(first)
             references.extend(others)
             counts.append(len(others))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from lightning_bleu.ngrams import Array, arange, namespace
+from lightning_bleu.arrays import Array, arange, namespace
 
 MISSING = 2**40
 """Stands for the length of a reference that is not there; far above any length, far below an overflow."""
@@ -42,7 +42,7 @@ def _closest(hypothesis: Array, references: Array, *, prefer_shorter: bool) -> A
     if prefer_shorter:
         distance = 2 * distance + (references > hypothesis[:, None])
     # of several that are equally close, the first
-    return references[arange(len(references), references), distance.argmin(-1)]
+    return references[arange(0, len(references), references), distance.argmin(-1)]
 
 
 def shortest(hypothesis: Array, references: Array) -> Array:

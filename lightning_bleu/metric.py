@@ -10,10 +10,11 @@ import torch
 from torch import Tensor
 from torchmetrics import Metric
 
+from lightning_bleu.arrays import to_device
 from lightning_bleu.conventions import Convention, Settings, make_settings
 from lightning_bleu.distributed import gather, pack_sentences, unpack_sentences
 from lightning_bleu.functional import Seen, check_corpus_smoothing, sentence_statistics
-from lightning_bleu.inputs import read_sample_mask, to_device
+from lightning_bleu.inputs import read_sample_mask
 from lightning_bleu.score import BLEUScore, Statistics, score
 from lightning_bleu.significance import Interval, bootstrap_interval
 from lightning_bleu.tokenizers import Tokenizer

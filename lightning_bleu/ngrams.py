@@ -3,17 +3,18 @@
 How often does each n-gram of a hypothesis stand in its references, every order at once, without a hash table and
 without a loop over sentences?
 
-1. *Label.* Ids become small labels, so that several fit in one 64-bit key.
-2. *Pack.* The key at position i holds the labels i ... i + N - 1, the first one in the highest bits, and below them the
-   number of its segment: 0 for the hypothesis, r for reference r.
-3. *Sort* the keys of a sentence. Equal n-grams of every order n <= N are now neighbours, because they share a prefix.
-4. *Count.* A running count of all segments, packed in one integer as well, read at the end of each run of equal
-   prefixes, gives the occurrences in the hypothesis and in each reference.
+1. *Label.* Ids become small labels, so that several fit in one 64-bit key. The places around the tokens get labels too,
+   which no other segment has, so that an n-gram that reaches beyond its segment matches nothing.
+2. *Pack.* The key at position i holds the labels i ... i + N - 1, the first one in the highest bits.
+3. *Sort* the keys. Equal n-grams of every order n <= N are now neighbours, because they share a prefix.
+4. *Count* how often each prefix of a hypothesis stands there and in the references.
 
-Everything is exact integer arithmetic. The same lines run on numpy arrays (the CPU, where numpy sorts rows ten times
-faster than torch) and on torch tensors (accelerators, where no operation waits for the device or has a shape that
-depends on the data). Long rows or high orders that do not fit in 63 bits take several passes: the n-grams of a full key
-become the labels of the next pass.
+Everything is exact integer arithmetic. The first two steps are the same lines for numpy arrays (the CPU, where numpy
+sorts rows ten times faster than torch) and torch tensors (accelerators, where no operation waits for the device or has
+a shape that depends on the data). The last two suit the machine: :func:`_count_runs` sorts all segments of a sentence
+together and looks only at what has equal neighbours; :func:`_count_by_search` sorts each segment by itself and looks up
+all prefixes at once, in a few operations whatever the number of references. Long rows or high orders that do not fit in
+63 bits take several passes: the n-grams of a full key become the labels of the next pass.
 
 Not handled here: what counts as a token (see :mod:`lightning_bleu.inputs`), and how counts become a score (see
 :mod:`lightning_bleu.score`).
@@ -22,20 +23,15 @@ Not handled here: what counts as a token (see :mod:`lightning_bleu.inputs`), and
 from __future__ import annotations
 
 from collections.abc import Iterator
-from types import ModuleType
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from torch import Tensor
 
-Array: TypeAlias = Any
-"""A :class:`numpy.ndarray` or a :class:`torch.Tensor`; all arrays of one call are of one kind."""
+from lightning_bleu.arrays import Array, arange, namespace, to_device
 
 _KEY_BITS = 63
-_GAPS = 2
-"""Labels below this stand where there is no token: 0 in a hypothesis and 1 in a reference, so that an n-gram that holds
-a gap matches nothing."""
-
 _CHUNK_CPU = 2**14
 """Tokens counted at once on a CPU: the arrays stay in its cache, and four labels of one chunk fit in a key."""
 _CHUNK_ACCELERATOR = 2**20
@@ -45,19 +41,21 @@ _TABLE = 2**22
 
 
 class Segments(NamedTuple):
-    """A batch of hypotheses (segment 0) and their references (the other segments) as padded ids.
+    """A batch of hypotheses (segment 0) and their references (the other segments) as ids.
 
     Attributes:
         ids: 64-bit integers of shape ``(sentences, segments, tokens)``.
         mask: booleans of that shape, False where there is no token. What stands there in ``ids`` means nothing.
         lengths: tokens of each segment, shape ``(sentences, segments)``.
-        gaps: whether there may be gaps between the tokens of a hypothesis, or only behind them.
+        split: whether what is no token stands between its neighbours; otherwise they are neighbours of each other.
+        matching: booleans of the same shape, False for tokens that match nothing; None if there are none.
     """
 
     ids: Array
     mask: Array
     lengths: Array
-    gaps: bool = False
+    split: bool = False
+    matching: Array | None = None
 
 
 def count_ngrams(batch: Segments, max_order: int) -> tuple[Array, Array]:
@@ -83,27 +81,21 @@ def count_ngrams(batch: Segments, max_order: int) -> tuple[Array, Array]:
         ([[5, 4]], [[7, 6]])
     """
     possible_matches = _count_windows(batch, max_order)
+    if 0 in batch.ids.shape:
+        return possible_matches * 0, possible_matches
+    chunks = list(_chunks(batch))
+    if len(chunks) == 1:
+        return _count_matches(_trim(batch), max_order), possible_matches
     matches = possible_matches * 0
-    if 0 not in batch.ids.shape:
-        for rows in _chunks(batch):
-            matches[rows] = _count_matches(_trim(batch, rows), max_order)
+    for rows in chunks:
+        matches[rows] = _count_matches(_trim(_take(batch, rows)), max_order)
     return matches, possible_matches
 
 
-def namespace(array: Array) -> ModuleType:
-    """The module whose functions work on this array: numpy or torch."""
-    return torch if isinstance(array, torch.Tensor) else np
-
-
-def arange(stop: int, like: Array) -> Array:
-    """The integers below `stop`, where the other array lives."""
-    return torch.arange(stop, device=like.device) if isinstance(like, torch.Tensor) else np.arange(stop)
-
-
 def _count_windows(batch: Segments, max_order: int) -> Array:
-    """How many windows of n tokens of a hypothesis hold no gap, for each n: shape (sentences, max_order)."""
-    if not batch.gaps:
-        windows = batch.lengths[:, :1] - arange(max_order, batch.lengths)
+    """How many windows of n tokens a hypothesis has, for each n: shape (sentences, max_order)."""
+    if not batch.split:
+        windows = batch.lengths[:, :1] - arange(0, max_order, batch.lengths)
         return windows * (windows > 0)
     windows = mask = batch.mask[:, 0]
     counts = [windows.sum(-1)]
@@ -127,126 +119,172 @@ def _chunks(batch: Segments) -> Iterator[Any]:
         yield from (slice(start, start + size) for start in starts)
 
 
-def _trim(batch: Segments, rows: Any) -> Segments:
-    """Some sentences, without the columns that hold none of their tokens (where to look is to wait, with them)."""
-    ids, mask, lengths = (array[rows] for array in batch[:3])
-    if isinstance(mask, np.ndarray):
-        used: np.ndarray = mask.any((0, 1), keepdims=True).ravel()
-        width = max(1, len(used) - int(used[::-1].argmax()))
-        ids, mask = ids[..., :width], mask[..., :width]
-    return Segments(ids, mask, lengths)
+def _take(batch: Segments, index: Any) -> Segments:
+    """Index the sentences or the tokens of a batch."""
+    ids, mask, lengths, split, matching = batch
+    return Segments(ids[index], mask[index], lengths, split, None if matching is None else matching[index])
+
+
+def _trim(batch: Segments) -> Segments:
+    """Leave out the last columns if no sentence has a token there (where to look is to wait, they stay)."""
+    if isinstance(batch.mask, Tensor) or batch.mask[..., -1].any():
+        return batch
+    used = batch.mask.any((0, 1))
+    width = max(1, len(used) - int(used[::-1].argmax()))
+    return _take(batch, (..., slice(width)))
 
 
 def _count_matches(batch: Segments, max_order: int) -> Array:
     """The clipped matches, shape (sentences, max_order)."""
-    xp = namespace(batch.ids)
-    labels, label_bits = _label(batch)
-    sentences, segments, tokens = labels.shape
-    segment = arange(segments, labels)[:, None]
-    segment_bits = (segments - 1).bit_length()
-    capacity = (_KEY_BITS - segment_bits) // label_bits
-    gap = labels[:, :, :1] * 0 + (segment > 0)
-    padded = xp.concatenate([labels, *[gap] * (max_order - 1)], -1)
+    sentences, segments, tokens = batch.ids.shape
+    labels, label_bits = _label(batch, max_order)
+    capacity = (_KEY_BITS - _segment_bits(segments)) // label_bits
+    count = _count_by_search if isinstance(labels, Tensor) else _count_runs
 
     matches: list[Array] = []
     counted = 0  # orders done
-    heads, head_order = labels, 1  # labels of n-grams, and their n
     while counted < max_order:
-        fields = min(capacity, max_order - head_order + 1)
-        keys = heads
-        for field in range(head_order, head_order + fields - 1):
-            keys = (keys << label_bits) | padded[..., field : field + tokens]
-        orders = head_order + fields - 1 - counted
-        rows = ((keys << segment_bits) | segment).reshape(sentences, -1)
-        matches.append(_count_runs(_sort(rows), segments, segment_bits, label_bits, orders))
-        counted = head_order = counted + orders
+        orders = min(capacity - (counted > 0), max_order - counted)
+        keys = _pack(labels, label_bits, orders)[..., counted : counted + tokens]
+        if counted:
+            keys = (heads << (orders * label_bits)) | keys
+        matches.append(count(keys, label_bits, orders))
+        counted += orders
         if counted < max_order:
             heads = _rank(keys.reshape(sentences, -1)).reshape(keys.shape)
-    return matches[0] if len(matches) == 1 else xp.concatenate(matches, -1)
+    return matches[0] if len(matches) == 1 else namespace(labels).concatenate(matches, -1)
 
 
-def _label(batch: Segments) -> tuple[Array, int]:
-    """Replace ids by labels that are equal where ids of a sentence are, and say how many bits a label takes."""
-    ids = batch.ids.reshape(len(batch.ids), -1)
-    if isinstance(ids, np.ndarray) and (span := int(ids.max()) - (low := int(ids.min()))) < _TABLE:
-        # any position of an id will do as its label; the table need not be cleared, as only what was written is read
-        ids = ids - low
-        table = np.empty(span + 1, np.int64)
-        table[ids] = np.arange(_GAPS, ids.size + _GAPS).reshape(ids.shape)
-        labels = table[ids]
+def _segment_bits(segments: int) -> int:
+    return (segments - 1).bit_length()
+
+
+def _label(batch: Segments, max_order: int) -> tuple[Array, int]:
+    """Replace ids by labels that are equal where ids of a sentence are, and say how many bits a label takes.
+
+    The tokens of each segment come first, and `max_order - 1` or more places that hold none come last.
+    """
+    sentences, segments, tokens = batch.ids.shape
+    width = tokens + max_order
+    widest = (_KEY_BITS - _segment_bits(segments)) // max_order
+    labels, limit = _number(batch.ids.reshape(sentences, -1), 2**widest - segments * width)
+    labels = labels.reshape(batch.ids.shape)
+    end = limit + segments * width
+    gaps = arange(limit, end, labels).reshape(segments, width)
+    if batch.matching is not None:
+        labels = namespace(labels).where(batch.matching, labels, gaps[:, :tokens])
+    padded = namespace(gaps).broadcast_to(gaps, (sentences, segments, width))
+    if isinstance(labels, Tensor):
+        # what is no token goes to the first column, which is then left out
+        places = arange(1, tokens + 1, labels) if batch.split else batch.mask.cumsum(-1)
+        padded = padded.scatter(-1, places * batch.mask, labels)
+        return padded[..., 1:], (end - 1).bit_length()
+    padded = padded[..., 1:].copy()
+    if batch.split or not (batch.mask[..., 1:] > batch.mask[..., :-1]).any():
+        np.copyto(padded[..., :tokens], labels, where=batch.mask)
     else:
-        labels = _rank(ids) + _GAPS
-    largest = ids.size if isinstance(ids, np.ndarray) else ids.shape[1]
-    gaps = (arange(batch.ids.shape[1], ids) > 0)[:, None]
-    labels = namespace(ids).where(batch.mask, labels.reshape(batch.ids.shape), gaps)
-    return labels, (largest + _GAPS - 1).bit_length()
+        places = np.arange(tokens) < batch.mask.sum(-1, keepdims=True)
+        padded[..., :tokens][places] = labels[batch.mask]
+    return padded, (end - 1).bit_length()
+
+
+def _number(rows: Array, most: int) -> tuple[Array, int]:
+    """Labels for the ids of each row (or, on a CPU, of all), and a limit below which they are, at most `most` if easy."""
+    if isinstance(rows, Tensor):
+        return _rank(rows), rows.shape[1]
+    if (limit := _limit(rows)) > _TABLE:
+        rows = rows - rows.min()  # from 0 on, if unsigned
+        limit = _limit(rows)
+    if limit <= most:
+        return rows, limit
+    if limit > _TABLE:
+        return _rank(rows), rows.size
+    # any position of an id will do as its label; the table need not be cleared, as only what was written is read
+    table = np.empty(limit, np.int64)
+    table[rows] = np.arange(rows.size).reshape(rows.shape)
+    return table[rows], rows.size
+
+
+def _limit(values: np.ndarray) -> int:
+    """One more than the largest value, where negative ones count as large."""
+    return int(values.view(np.uint64).max()) + 1
 
 
 def _rank(rows: Array) -> Array:
     """The rank of every value in its row, or, on a CPU, among all: equal for equal values, and below their number."""
-    if isinstance(rows, torch.Tensor):
+    if isinstance(rows, Tensor):
         return torch.searchsorted(rows.sort(-1).values, rows)
     return np.searchsorted(np.sort(rows, axis=None), rows)
 
 
-def _sort(rows: Array) -> Array:
-    return rows.sort(-1).values if isinstance(rows, torch.Tensor) else np.sort(rows, axis=-1)
+def _pack(labels: Array, label_bits: int, count: int) -> Array:
+    """Keys of `count` labels each; there are `count - 1` fewer of them than labels."""
+    keys, packed = labels, 1
+    while packed < count:
+        step = min(packed, count - packed)
+        # what both have in common comes to stand in the same place
+        keys = (keys[..., :-step] << (step * label_bits)) | keys[..., step:]
+        packed += step
+    return keys
 
 
-def _count_runs(keys: Array, segments: int, segment_bits: int, label_bits: int, orders: int) -> Array:
-    """Clipped matches from sorted keys, for the `orders` longest of their prefixes: shape (sentences, orders)."""
-    xp = namespace(keys)
-    segment = keys & ((1 << segment_bits) - 1)
+def _count_runs(keys: np.ndarray, label_bits: int, orders: int) -> np.ndarray:
+    """Clipped matches for the `orders` longest prefixes of the keys: shape (sentences, orders).
 
-    # a run ends where the next key differs in the prefix, or in any bit at or above the prefix' lowest
-    difference = xp.empty_like(keys)
-    difference[:, :-1] = keys[:, :-1] ^ keys[:, 1:]
-    difference[:, -1] = 1 << (_KEY_BITS - 1)
-    lowest_bit = segment_bits + label_bits * (orders - 1 - arange(orders, keys))
-    ends = difference >= (1 << lowest_bit)[:, None, None]  # (orders, sentences, keys)
-    # what begins with a gap matches nothing: there may be an end behind each, so that runs are short
-    ends |= keys < (_GAPS << (segment_bits + label_bits * (orders - 1)))
-
-    # one integer counts the hypothesis, in its lowest bits, and up to `step` references; all of a chunk must fit
-    size = keys.shape[0] * keys.shape[1]
-    count_bits = (keys.shape[1] // segments).bit_length()
-    count_mask = (1 << count_bits) - 1
-    step = min(segments - 1, (_KEY_BITS - size.bit_length()) // count_bits)
-    # half the width is about half the time
-    word = xp.int32 if size.bit_length() + step * count_bits < 32 else xp.int64
-    clip = None
-    for first in range(0, segments - 1, step):
-        field = segment - first
-        ones = 1 << (field * count_bits)
-        if segments - 1 > step:
-            ones = xp.where(segment == 0, 1, xp.where((field > 0) & (field <= step), ones, 0))
-        counts = _count_between(ends, ones, word)
-        for reference in range(1, min(step, segments - 1 - first) + 1):
-            occurrences = (counts >> (reference * count_bits)) & count_mask
-            clip = occurrences if clip is None else xp.maximum(clip, occurrences)
-    return (xp.minimum(counts & count_mask, clip) * ends).sum(-1, dtype=word).T
-
-
-def _count_between(ends: Array, ones: Array, word: Any) -> Array:
-    """What was counted since the end before, at every end: shape (orders, sentences, keys). Elsewhere it is nonsense.
-
-    That is the running count less the running count at the last end, which is the largest so far of those at ends.
+    Keys with equal prefixes form runs once they are sorted. Only runs of several keys can match.
     """
-    if isinstance(ends, torch.Tensor):
-        counts = ends * ones.cumsum(-1, dtype=word)
-        last = counts.cummax(-1).values
-        counts[..., 1:] -= last[..., :-1]
-        return counts
-    # the sentences one after the other: the last key of each is an end, so it does not matter where they begin
-    counts = ends.reshape(len(ends), -1) * ones.cumsum(dtype=word)
-    # the largest of the last 2, 4, 8, ... until an end must be among them: less time than a running maximum takes
-    positions = np.flatnonzero(ends[0])
-    longest = max(int(positions[0]) + 1, int((positions[1:] - positions[:-1]).max(initial=0)))
-    last, reach = counts, 1
-    while reach < longest:
-        wider = np.empty_like(last)
-        wider[:, :reach] = last[:, :reach]
-        np.maximum(last[:, reach:], last[:, :-reach], out=wider[:, reach:])
-        last, reach = wider, 2 * reach
-    counts[:, 1:] -= last[:, :-1]
-    return counts.reshape(ends.shape)
+    sentences, segments, tokens = keys.shape
+    segment_bits = _segment_bits(segments)
+    width = segments * tokens
+    keys = (keys << segment_bits) | np.arange(segments)[:, None]
+    keys = np.sort(keys.reshape(sentences, width)).reshape(-1)
+
+    # the keys that share a prefix with the next one, order by order, and which of them are the ends of a run
+    difference = np.empty_like(keys)
+    np.bitwise_xor(keys[1:], keys[:-1], out=difference[:-1])
+    difference[width - 1 :: width] = 1 << (_KEY_BITS - 1)
+    lowest_bit = segment_bits + label_bits * np.arange(orders - 1, -1, -1)
+    joined = np.flatnonzero(difference < (1 << lowest_bit)[:, None])
+    edges = np.ones(len(joined) + 1, bool)
+    np.not_equal(joined[1:] - joined[:-1], 1, out=edges[1:-1])
+    first, last = joined[edges[:-1]], joined[edges[1:]]
+
+    # one integer counts the segments, the hypothesis in its lowest bits, as many of them at a time as it has room for
+    count_bits = tokens.bit_length()
+    mask = (1 << count_bits) - 1
+    word = np.int32 if segments * count_bits < 32 else np.int64
+    step = min(segments, _KEY_BITS // count_bits) - 1
+    segment = keys & ((1 << segment_bits) - 1)
+    before = first // keys.size * keys.size  # the keys of the orders before
+    clip: Any = 0
+    for field in range(0, segments - 1, step):
+        ones = 1 << (segment * count_bits)
+        if step < segments - 1:
+            place = segment - field
+            ones = np.where(segment == 0, 1, np.where((place > 0) & (place <= step), 1 << (place * count_bits), 0))
+        running = np.zeros(keys.size + 1, word)
+        ones.cumsum(dtype=word, out=running[1:])
+        total = running[last - before + 2] - running[first - before]
+        for reference in range(1, min(step, segments - 1 - field) + 1):
+            clip = np.maximum(clip, (total >> (reference * count_bits)) & mask)
+    matches = np.bincount(first // width, np.minimum(total & mask, clip), orders * sentences)
+    return matches.astype(np.int64).reshape(orders, sentences).T
+
+
+def _count_by_search(keys: Tensor, label_bits: int, orders: int) -> Tensor:
+    """Clipped matches for the `orders` longest prefixes of the keys: shape (sentences, orders).
+
+    A prefix occurs in a sorted segment from the place of the smallest key that begins with it to that of the largest.
+    """
+    segments, tokens = keys.shape[1:]
+    keys = keys.sort(-1).values
+    sizes = 1 << label_bits * np.arange(orders - 1, -1, -1)[:, None]  # of the range of keys that share a prefix
+    ends = np.broadcast_to([np.zeros_like(sizes), sizes], (segments, 2, orders, 1)).copy()
+    ends = to_device(torch.from_numpy(ends), keys.device)
+    smallest = keys[:, 0, None, :] & -ends[0, 1]  # (sentences, orders, tokens)
+    bounds = smallest[:, None, None] + ends  # (sentences, segments, 2, orders, tokens)
+    places = torch.searchsorted(keys, bounds.flatten(2)).reshape(bounds.shape)
+    clip = (places[:, 1:, 1] - places[:, 1:, 0]).amax(1)
+    # the keys of a run of the hypothesis match one after the other, as long as there are as many in a reference
+    number = arange(0, tokens, keys) - places[:, 0, 0]
+    return (number < clip).sum(-1)

@@ -99,7 +99,7 @@ def test_nothing_to_count(shape: tuple[int, int, int]) -> None:
 def test_gaps_void_the_ngrams_that_hold_them() -> None:
     # a b _ c d against a b c d: bigrams "a b" and "c d", nothing longer
     ids = np.array([[[1, 2, 9, 3, 4], [1, 2, 3, 4, 9]]])
-    matches, possible = count_ngrams(Segments(ids, ids < 9, (ids < 9).sum(-1), gaps=True), 3)
+    matches, possible = count_ngrams(Segments(ids, ids < 9, (ids < 9).sum(-1), split=True), 3)
     assert matches.tolist() == [[4, 2, 0]]
     assert possible.tolist() == [[4, 2, 0]]
 
