@@ -32,6 +32,11 @@ def full(shape: tuple[int, ...], value: int, like: Array) -> Array:
     return np.full(shape, value, np.int64)
 
 
+def not_negative(array: Array) -> Array:
+    """The array, with 0 in place of what is less."""
+    return array.clamp(min=0) if isinstance(array, Tensor) else np.maximum(array, 0)
+
+
 def to_device(tensor: Tensor, device: torch.device) -> Tensor:
     """Copy a tensor without waiting for the device."""
     if device.type == "cuda" and tensor.device == CPU:

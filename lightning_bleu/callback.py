@@ -14,9 +14,13 @@ from torch import Tensor
 
 from lightning_bleu.dashboard import Dashboard, lay_out_intervals
 from lightning_bleu.distributed import distributed_mask
+from lightning_bleu.inputs import recognise
 from lightning_bleu.metric import CorpusBLEU
 from lightning_bleu.score import BLEUScore
 from lightning_bleu.significance import Interval, PairedTest, check_share, paired_bootstrap
+
+_WAITING = 256
+"""Strings are counted so many at a time, as a call costs more than its sentences if there are only a few."""
 
 Extract = Callable[[Any, Any], tuple[Any, Any]]
 
@@ -154,6 +158,7 @@ class BLEUCallback(pl.Callback):
             if key[0] == stage:
                 part.metric.reset()
                 part.dashboard.reset()
+                part.forget()
 
     def _part(self, stage: str, dataloader_idx: int, device: torch.device) -> _Part:
         key = stage, dataloader_idx
@@ -163,7 +168,7 @@ class BLEUCallback(pl.Callback):
             needed = self.confidence is not None or (self.compare_to_best and stage == "val")
             if needed and not metric.keep_sentences:
                 metric._keep_sentences()
-            self._parts[key] = _Part(metric, Dashboard(self.samples))
+            self._parts[key] = _Part(metric, Dashboard(self.samples), [], [])
         part = self._parts[key]
         if part.metric.device != device:
             part.metric.to(device)
@@ -183,10 +188,28 @@ class BLEUCallback(pl.Callback):
         mask = None
         if trainer.world_size > 1:
             mask = self._mask(stage, trainer, batch_idx, dataloader_idx, preds)
-        metric, dashboard = self._part(stage, dataloader_idx, pl_module.device)
+        part = self._part(stage, dataloader_idx, pl_module.device)
+        if mask is None and isinstance(preds, list | tuple) and preds and isinstance(preds[0], str):
+            recognise(preds, target)  # errors are for now
+            part.preds.extend(preds)
+            part.target.extend(entry if isinstance(entry, str) else list(entry) for entry in target)
+            if len(part.preds) >= _WAITING:
+                self._count(part, trainer)
+            return
+        self._count(part, trainer)
+        self._count_batch(part, trainer, preds, target, mask)
+
+    def _count(self, part: _Part, trainer: pl.Trainer) -> None:
+        """Count the strings that wait."""
+        if part.preds:
+            self._count_batch(part, trainer, part.preds.copy(), part.target.copy())
+            part.forget()
+
+    def _count_batch(self, part: _Part, trainer: pl.Trainer, preds: Any, target: Any, mask: Any = None) -> None:
+        metric = part.metric
         metric.update(preds, target, mask)
         if self.samples and trainer.is_global_zero and metric.batch_statistics is not None:
-            dashboard.add(preds, target, metric.batch_statistics)
+            part.dashboard.add(preds, target, metric.batch_statistics)
 
     def _extract(self, stage: str, outputs: Any, batch: Any) -> tuple[Any, Any]:
         step = {"val": "validation_step", "test": "test_step"}[stage]
@@ -244,7 +267,9 @@ class BLEUCallback(pl.Callback):
             self._lay_out(trainer, loaders)
         for dataloader_idx in range(loaders):
             key = self._key(stage, dataloader_idx, loaders)
-            metric, dashboard = self._part(stage, dataloader_idx, pl_module.device)
+            part = self._part(stage, dataloader_idx, pl_module.device)
+            self._count(part, trainer)
+            metric = part.metric
             with metric.synchronised():
                 report = self.reports[key] = metric.report()
                 parts = _parts_of(report) | self._interval(key, metric, report)
@@ -256,12 +281,12 @@ class BLEUCallback(pl.Callback):
             values = {key: report.bleu} | {f"{key}/{name}": value for name, value in parts.items()}
             for name, value in values.items():
                 # all processes have the same values, so that any reduction will do that does not round
-                options: dict[str, Any] = {"sync_dist": True, "reduce_fx": "max"} if distributed else {}
+                options: dict[str, Any] = {"sync_dist": distributed, "reduce_fx": "max"}
                 pl_module.log(name, value, prog_bar=name == key, add_dataloader_idx=False, **options)
             if shown:
                 note = f"The sentences are those of process 0 of {trainer.world_size}." if distributed else ""
                 interval = self.intervals.get(key)
-                dashboard.show(trainer.loggers, key, report, metric.settings, note, trainer.global_step, interval)
+                part.dashboard.show(trainer.loggers, key, report, metric.settings, note, trainer.global_step, interval)
 
     def _interval(self, key: str, metric: CorpusBLEU, report: BLEUScore) -> dict[str, float]:
         self.intervals.pop(key, None)
@@ -323,10 +348,17 @@ class BLEUCallback(pl.Callback):
 
 
 class _Part(NamedTuple):
-    """What there is for one stage and loader."""
+    """What there is for one stage and loader: the metric, the dashboard, and strings that wait to be counted."""
 
     metric: CorpusBLEU
     dashboard: Dashboard
+    preds: list[str]
+    target: list[str | list[str]]
+
+    def forget(self) -> None:
+        """Let no strings wait any more."""
+        self.preds.clear()
+        self.target.clear()
 
 
 def _parts_of(report: BLEUScore) -> dict[str, float]:

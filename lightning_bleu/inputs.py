@@ -60,15 +60,7 @@ def read(preds: Any, target: Any, settings: Settings) -> Batch:
         >>> [block.lengths.tolist() for block in batch.blocks], batch.tokens
         ([[[2, 3]]], 'ids')
     """
-    hypotheses = _recognise_hypotheses(preds)
-    references = _recognise_references(target, hypotheses)
-    kinds = {hypotheses.kind, references.kind}
-    if len(kinds - {"nothing"}) > 1 or kinds == {"strings", "nothing"}:
-        raise TypeError(
-            f"'preds' and 'target' must be of one kind, got {hypotheses.kind} and {references.kind}: "
-            "tokenize (or decode) both or neither"
-        )
-    kind = "tokens" if kinds == {"nothing"} else (kinds - {"nothing"}).pop()
+    kind, hypotheses, references = recognise(preds, target)
     if kind == "ids" and settings.decoder is not None:
         hypotheses, references = _decode(hypotheses, references, settings)
         kind = "strings"
@@ -91,6 +83,24 @@ def read(preds: Any, target: Any, settings: Settings) -> Batch:
     right = _Ragged(values[tokens:], lengths[sentences:], references.counts)
     blocks = (Segments(ids, mask, _mark(lengths, lengths < 0)) for ids, mask, lengths in _pad_blocks(left, right))
     return Batch(sentences, blocks, CPU, kind, numbers)
+
+
+def recognise(preds: Any, target: Any) -> tuple[str, _Side, _Side]:
+    """What both sides are made of, ``"strings"``, ``"tokens"`` or ``"ids"``, and the sides; errors as in :func:`read`.
+
+    Example:
+        >>> recognise(["a b", "c"], [["a"], ["b", "c"]])[0]
+        'strings'
+    """
+    hypotheses = _recognise_hypotheses(preds)
+    references = _recognise_references(target, hypotheses)
+    kinds = {hypotheses.kind, references.kind}
+    if len(kinds - {"nothing"}) > 1 or kinds == {"strings", "nothing"}:
+        raise TypeError(
+            f"'preds' and 'target' must be of one kind, got {hypotheses.kind} and {references.kind}: "
+            "tokenize (or decode) both or neither"
+        )
+    return "tokens" if kinds == {"nothing"} else (kinds - {"nothing"}).pop(), hypotheses, references
 
 
 def sentence_texts(preds: Any, target: Any, settings: Settings) -> list[tuple[str, list[str]]]:
@@ -173,6 +183,7 @@ def _recognise_references(target: Any, hypotheses: _Side) -> _Side:
             raise ValueError(f"every sentence needs a reference, got 'target' of shape {tuple(target.shape)}")
         return _Side("ids", ids, np.full(sentences, ids.shape[1]))
     entries = _as_list("target", target)
+    strings = hypotheses.kind == "strings"
     if len(entries) != sentences:
         hint = ""
         if entries and isinstance(entries[0], list | tuple) and len(entries[0]) == sentences:
@@ -183,7 +194,9 @@ def _recognise_references(target: Any, hypotheses: _Side) -> _Side:
         raise ValueError(
             f"'preds' and 'target' must have the same number of sentences, got {sentences} and {len(entries)}{hint}"
         )
-    groups = _group(entries, strings=hypotheses.kind == "strings")
+    if strings and set(map(type, entries)) == {str}:
+        return _Side("strings", entries, np.ones(sentences, np.int64))
+    groups = _group(entries, strings=strings)
     items, counts = list(chain.from_iterable(groups)), _lengths(groups)
     if not counts.all() or type(None) in set(map(type, items)):
         bad = (not group or any(reference is None for reference in group) for group in groups)
@@ -342,17 +355,15 @@ def _split_rows(values: np.ndarray, counts: np.ndarray, missing: int) -> np.ndar
     return rows
 
 
-def _id_blocks(
-    hypotheses: _Side, references: _Side, settings: Settings
-) -> tuple[torch.device, Iterator[Segments]]:
+def _id_blocks(hypotheses: _Side, references: _Side, settings: Settings) -> tuple[torch.device, Iterator[Segments]]:
     """Where the ids are to be (on an accelerator if some are there), and the ids."""
     sides = hypotheses, references
     device = next((device for side in sides if (device := _device(side.items)) != CPU), CPU)
     if device == CPU and not all(isinstance(side.items, Tensor) for side in sides):
         blocks = _pad_blocks(*map(_flatten, sides))
         return device, (_clean(ids, mask, lengths, settings) for ids, mask, lengths in blocks)
-    joined = _join(*(_pad_side(side, device) for side in sides), settings)
-    return device, iter([_clean(*joined, settings)])
+    left, right = (_pad_side(side, device) for side in sides)
+    return device, iter([_clean(*_join(left, right, settings), settings)])
 
 
 def _device(items: Any) -> torch.device:
@@ -381,15 +392,16 @@ def _pad_side(side: _Side, device: torch.device) -> _Padded:
     if isinstance(items, Tensor):
         return _Padded(items.numpy() if device == CPU else to_device(items, device), None)
     if _device(items) == CPU:
-        ids, _, lengths = _pad(_flatten(side))
-        return _Padded(*(to_device(torch.from_numpy(array), device) for array in (ids, lengths)))
-    tensors = [_as_ids("", item) for item in items]
-    lengths = _split_rows(_lengths(tensors), side.counts, -1)
-    padded = torch.nn.utils.rnn.pad_sequence(tensors, batch_first=True)
-    if (lengths < 0).any():
-        rows = _split_rows(np.arange(len(tensors)), side.counts, 0)
-        padded = padded[to_device(torch.from_numpy(rows), device)]
-    ids = padded.reshape(*lengths.shape, padded.shape[-1])
+        padded, _, lengths = _pad(_flatten(side))
+        ids = to_device(torch.from_numpy(padded), device)
+    else:
+        tensors = [_as_ids("", item) for item in items]
+        lengths = _split_rows(_lengths(tensors), side.counts, -1)
+        ids = torch.nn.utils.rnn.pad_sequence(tensors, batch_first=True)
+        if (lengths < 0).any():
+            rows = _split_rows(np.arange(len(tensors)), side.counts, 0)
+            ids = ids[to_device(torch.from_numpy(rows), device)]
+        ids = ids.reshape(*lengths.shape, ids.shape[-1])
     return _Padded(ids, to_device(torch.from_numpy(lengths), device))
 
 

@@ -29,7 +29,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lightning_bleu.arrays import Array, arange, namespace, to_device
+from lightning_bleu.arrays import Array, arange, namespace, not_negative, to_device
 
 _KEY_BITS = 63
 _CHUNK_CPU = 2**14
@@ -95,8 +95,7 @@ def count_ngrams(batch: Segments, max_order: int) -> tuple[Array, Array]:
 def _count_windows(batch: Segments, max_order: int) -> Array:
     """How many windows of n tokens a hypothesis has, for each n: shape (sentences, max_order)."""
     if not batch.split:
-        windows = batch.lengths[:, :1] - arange(0, max_order, batch.lengths)
-        return windows * (windows > 0)
+        return not_negative(batch.lengths[:, :1] - arange(0, max_order, batch.lengths))
     windows = mask = batch.mask[:, 0]
     counts = [windows.sum(-1)]
     for n in range(1, max_order):
@@ -142,12 +141,12 @@ def _count_matches(batch: Segments, max_order: int) -> Array:
     count = _count_by_search if isinstance(labels, Tensor) else _count_runs
 
     matches: list[Array] = []
-    counted = 0  # orders done
+    counted, heads = 0, None  # orders done, and labels of the n-grams of the last of them
     while counted < max_order:
-        orders = min(capacity - (counted > 0), max_order - counted)
+        orders = min(capacity - (heads is not None), max_order - counted)
         keys = _pack(labels, label_bits, orders)[..., counted : counted + tokens]
-        if counted:
-            keys = (heads << (orders * label_bits)) | keys
+        if heads is not None:
+            keys = _append(heads, keys, orders * label_bits)
         matches.append(count(keys, label_bits, orders))
         counted += orders
         if counted < max_order:
@@ -173,13 +172,13 @@ def _label(batch: Segments, max_order: int) -> tuple[Array, int]:
     gaps = arange(limit, end, labels).reshape(segments, width)
     if batch.matching is not None:
         labels = namespace(labels).where(batch.matching, labels, gaps[:, :tokens])
-    padded = namespace(gaps).broadcast_to(gaps, (sentences, segments, width))
     if isinstance(labels, Tensor):
         # what is no token goes to the first column, which is then left out
         places = arange(1, tokens + 1, labels) if batch.split else batch.mask.cumsum(-1)
-        padded = padded.scatter(-1, places * batch.mask, labels)
+        padded: Array = gaps.expand(sentences, -1, -1).scatter(-1, places * batch.mask, labels)
         return padded[..., 1:], (end - 1).bit_length()
-    padded = padded[..., 1:].copy()
+    padded = np.empty((sentences, segments, width - 1), np.int64)
+    padded[:] = gaps[:, 1:]
     if batch.split or not (batch.mask[..., 1:] > batch.mask[..., :-1]).any():
         np.copyto(padded[..., :tokens], labels, where=batch.mask)
     else:
@@ -189,7 +188,7 @@ def _label(batch: Segments, max_order: int) -> tuple[Array, int]:
 
 
 def _number(rows: Array, most: int) -> tuple[Array, int]:
-    """Labels for the ids of each row (or, on a CPU, of all), and a limit below which they are, at most `most` if easy."""
+    """Labels for the ids of each row (or, on a CPU, of all), and what they are below; `most` is small enough."""
     if isinstance(rows, Tensor):
         return _rank(rows), rows.shape[1]
     if (limit := _limit(rows)) > _TABLE:
@@ -219,13 +218,18 @@ def _rank(rows: Array) -> Array:
 
 def _pack(labels: Array, label_bits: int, count: int) -> Array:
     """Keys of `count` labels each; there are `count - 1` fewer of them than labels."""
-    keys, packed = labels, 1
-    while packed < count:
-        step = min(packed, count - packed)
-        # what both have in common comes to stand in the same place
-        keys = (keys[..., :-step] << (step * label_bits)) | keys[..., step:]
-        packed += step
-    return keys
+    if count == 1:
+        return labels
+    half = count // 2
+    keys = _pack(labels, label_bits, half)
+    keys = _append(keys[..., :-half], keys[..., half:], half * label_bits)
+    return keys if count % 2 == 0 else _append(keys[..., :-1], labels[..., 2 * half :], label_bits)
+
+
+def _append(high: Array, low: Array, bits: int) -> Array:
+    """Put two keys together, the second of so many bits."""
+    # torch can do it in one operation, if the second key is not negative
+    return torch.add(low, high, alpha=1 << bits) if isinstance(high, Tensor) else (high << bits) | low
 
 
 def _count_runs(keys: np.ndarray, label_bits: int, orders: int) -> np.ndarray:
@@ -279,12 +283,13 @@ def _count_by_search(keys: Tensor, label_bits: int, orders: int) -> Tensor:
     segments, tokens = keys.shape[1:]
     keys = keys.sort(-1).values
     sizes = 1 << label_bits * np.arange(orders - 1, -1, -1)[:, None]  # of the range of keys that share a prefix
-    ends = np.broadcast_to([np.zeros_like(sizes), sizes], (segments, 2, orders, 1)).copy()
-    ends = to_device(torch.from_numpy(ends), keys.device)
+    reach = np.broadcast_to([np.zeros_like(sizes), sizes], (segments, 2, orders, 1)).copy()
+    ends = to_device(torch.from_numpy(reach), keys.device)
     smallest = keys[:, 0, None, :] & -ends[0, 1]  # (sentences, orders, tokens)
     bounds = smallest[:, None, None] + ends  # (sentences, segments, 2, orders, tokens)
     places = torch.searchsorted(keys, bounds.flatten(2)).reshape(bounds.shape)
     clip = (places[:, 1:, 1] - places[:, 1:, 0]).amax(1)
     # the keys of a run of the hypothesis match one after the other, as long as there are as many in a reference
     number = arange(0, tokens, keys) - places[:, 0, 0]
-    return (number < clip).sum(-1)
+    matches: Tensor = (number < clip).sum(-1)
+    return matches

@@ -41,7 +41,7 @@ def divide(numerator: Tensor, denominator: Tensor) -> Tensor:
         >>> divide(torch.tensor([1.0, 0.0]), torch.tensor([4.0, 0.0]))
         tensor([0.2500, 0.0000])
     """
-    return torch.where(denominator == 0, 0, numerator / denominator.where(denominator != 0, 1))
+    return (numerator / denominator).where(denominator != 0, 0)
 
 
 def none(counts: Counts, value: float) -> Tensor:

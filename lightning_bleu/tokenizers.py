@@ -125,7 +125,7 @@ class TokenMemory:
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenize = load_tokenizer(tokenizer)
-        self._keys = self._line_key
+        self._keys = self._line_keys
         if tokenizer in _WORDWISE:
             self._keys = self._word_keys
         elif tokenizer in _WORDWISE_BY_PLACE:
@@ -151,7 +151,7 @@ class TokenMemory:
             if len(self._numbers) > _MOST_KEYS or self._characters > _MOST_CHARACTERS:
                 self._forget()
             try:
-                rows = list(map(self._keys, lines))
+                rows = self._keys(lines)
                 sizes = np.fromiter(map(len, rows), np.int64, len(rows))
                 keys = chain.from_iterable(rows)
                 numbers = np.fromiter(map(self._numbers.__getitem__, keys), np.int64, sizes.sum())
@@ -160,32 +160,37 @@ class TokenMemory:
                 self._forget()  # numbers without tokens
                 raise
             starts, tokens = self._starts.values, self._tokens.values
-        first, lengths = starts[numbers], starts[numbers + 1] - starts[numbers]
-        ends = lengths.cumsum()
-        positions = np.arange(len(ends) and ends[-1]) + np.repeat(first - (ends - lengths), lengths)
-        ends = np.concatenate([[0], ends])[np.concatenate([[0], sizes.cumsum()])]
-        return tokens[positions], ends[1:] - ends[:-1]
+        first = starts[numbers]
+        lengths = starts[numbers + 1] - first
+        ends = np.zeros(len(numbers) + 1, np.int64)
+        lengths.cumsum(out=ends[1:])
+        positions = np.arange(ends[-1]) + (first - ends[:-1]).repeat(lengths)
+        line_ends = ends[sizes.cumsum()]
+        line_ends[1:] -= line_ends[:-1]
+        return tokens[positions], line_ends
 
     @staticmethod
-    def _line_key(line: str) -> list[str]:
-        return [_WHOLE + line]
+    def _line_keys(lines: Sequence[str]) -> list[list[str]]:
+        return [[_WHOLE + line] for line in lines]
 
     @staticmethod
-    def _word_keys(line: str) -> list[str]:
-        # 13a joins and splits lines at newlines
-        return [_WHOLE + line] if "\n" in line else line.split()
+    def _word_keys(lines: Sequence[str]) -> list[list[str]]:
+        rows = list(map(str.split, lines))
+        if "\n" in "".join(lines):  # 13a joins and splits lines there
+            rows = [[_WHOLE + line] if "\n" in line else row for line, row in zip(lines, rows)]
+        return rows
 
     @staticmethod
-    def _word_keys_by_place(line: str) -> list[str]:
-        words = line.split()
-        if not words:
-            return words
-        # intl tells whitespace before the first word from the beginning of a line, zh does not
-        if "\n" in line or line[0].isspace():
-            return [_WHOLE + line]
-        words[0] = _EDGE + words[0]
-        words[-1] += _EDGE
-        return words
+    def _word_keys_by_place(lines: Sequence[str]) -> list[list[str]]:
+        rows = list(map(str.split, lines))
+        for number, (line, words) in enumerate(zip(lines, rows)):
+            # intl tells whitespace before the first word from the beginning of a line, zh does not
+            if words and ("\n" in line or line[0].isspace()):
+                rows[number] = [_WHOLE + line]
+            elif words:
+                words[0] = _EDGE + words[0]
+                words[-1] += _EDGE
+        return rows
 
     def _learn(self) -> None:
         """Tokenize the keys that have come up since the last time."""
