@@ -57,7 +57,7 @@ def sentence_statistics(
         statistics = torch.cat(blocks) if len(blocks) > 1 else blocks[0]
     else:
         statistics = torch.zeros(0, 2 * orders + 2, dtype=torch.int64, device=batch.device)
-    return statistics, Seen(frozenset({batch.tokens}), batch.references)
+    return statistics, Seen(frozenset({batch.tokens}), batch.references) if batch.sentences else Seen()
 
 
 def _block_statistics(block: Segments, settings: Settings, orders: int) -> Array:

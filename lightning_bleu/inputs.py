@@ -359,9 +359,12 @@ def _id_blocks(hypotheses: _Side, references: _Side, settings: Settings) -> tupl
     """Where the ids are to be (on an accelerator if some are there), and the ids."""
     sides = hypotheses, references
     device = next((device for side in sides if (device := _device(side.items)) != CPU), CPU)
+    if not len(hypotheses.items):
+        return device, iter([])
     if device == CPU and not all(isinstance(side.items, Tensor) for side in sides):
         blocks = _pad_blocks(*map(_flatten, sides))
-        return device, (_clean(ids, mask, lengths, settings) for ids, mask, lengths in blocks)
+        known = not isinstance(references.items, Tensor)
+        return device, (_clean(ids, mask, lengths if known else None, settings) for ids, mask, lengths in blocks)
     left, right = (_pad_side(side, device) for side in sides)
     return device, iter([_clean(*_join(left, right, settings), settings)])
 

@@ -13,6 +13,7 @@ the statistics are.
 from __future__ import annotations
 
 import math
+import operator
 import statistics as descriptive
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -449,10 +450,10 @@ def check_share(name: str, value: float) -> None:
         raise ValueError(f"{name!r} must lie between 0 and 1, got {value!r}")
 
 
-def _count(name: str, value: int, least: int = 1) -> int:
-    if not isinstance(value, int) or value < least:
+def _count(name: str, value: Any, least: int = 1) -> int:
+    if not hasattr(value, "__index__") or value < least:
         raise ValueError(f"{name!r} must be an integer of {least} or more, got {value!r}")
-    return value
+    return operator.index(value)
 
 
 def _percent(value: float, percent: bool) -> float:

@@ -178,6 +178,47 @@ def test_what_a_step_may_return(result: Any, tmp_path: Path) -> None:
     assert bleu.reports["val_bleu"].matches == expected().matches
 
 
+def test_strings_are_counted_some_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is done to them meanwhile, and with other forms between them."""
+    monkeypatch.setattr("lightning_bleu.callback._WAITING", 12)
+    returned: list[Any] = []
+
+    def result(batch: torch.Tensor, epoch: int) -> Any:
+        for preds, target in returned:
+            if isinstance(preds[0], str):
+                preds[0] = target[0][0] = "something else"
+        preds, target = translate(batch), batch
+        if len(returned) % 4 == 2:
+            returned.append((preds.tolist(), [[row] for row in target.tolist()]))
+        else:
+            lines = [[" ".join(map(str, row)) for row in side.tolist()] for side in (preds, target)]
+            returned.append((lines[0], [[line] for line in lines[1]]))
+        return returned[-1]
+
+    class Noting(CorpusBLEU):
+        def update(self, preds: Any, *args: Any) -> None:
+            sizes.append(len(preds))
+            super().update(preds, *args)
+
+    sizes: list[int] = []
+    bleu = BLEUCallback(Noting(), samples=40)
+    make_trainer(tmp_path, bleu).validate(make_model(result=result), loader(), verbose=False)
+    assert bleu.reports["val_bleu"].matches == expected().matches
+    assert sizes == [14, 7, 14, 2]
+
+
+def test_errors_about_strings_come_with_their_batch(tmp_path: Path) -> None:
+    batches: list[int] = []
+
+    def result(batch: torch.Tensor, epoch: int) -> Any:
+        batches.append(len(batch))
+        return ["a b"] * len(batch), [["a"]] * (len(batch) - (len(batches) == 2))
+
+    with pytest.raises(ValueError, match="the same number of sentences"):
+        make_trainer(tmp_path, BLEUCallback()).validate(make_model(result=result), loader(), verbose=False)
+    assert len(batches) == 2
+
+
 def test_extract(tmp_path: Path) -> None:
     bleu = BLEUCallback(extract=lambda outputs, batch: (outputs["translations"], batch))
     model = make_model(result=lambda batch, epoch: {"translations": translate(batch)})

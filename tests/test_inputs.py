@@ -1,15 +1,18 @@
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import Tensor
 
-from lightning_bleu import CorpusBLEU, corpus_bleu
+from lightning_bleu import CorpusBLEU, corpus_bleu, inputs
 from lightning_bleu.conventions import make_settings
-from lightning_bleu.functional import sentence_statistics
+from lightning_bleu.functional import Seen, sentence_statistics
 from tests.reference import statistics
 
 HYPOTHESES = [[5, 6, 7, 8, 9], [5, 6], [], [9, 9, 9, 8]]
@@ -144,6 +147,7 @@ def test_excluded_ids_void_ngrams_in_allennlp() -> None:
 def test_references_without_a_token_fill_up_an_array() -> None:
     target = torch.tensor([[[5, 6, 7], [0, 0, 0]], [[0, 0, 0], [5, 0, 0]], [[0, 0, 0], [0, 0, 0]]])
     assert [row[-1] for row in counts(pad([[5], [6, 7, 8], [5]], 3), target, pad_id=0)] == [3, 1, 0]
+    assert [row[-1] for row in counts([[5], [6, 7, 8], [5]], target, pad_id=0)] == [3, 1, 0]
     # in lists, where no filling is needed, they are references
     assert [row[-1] for row in counts([[5]], [[[5, 6, 7], []]])] == [0]
 
@@ -208,6 +212,7 @@ def test_long_lists_are_read_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_nothing() -> None:
     assert counts([], []) == []
     assert counts(torch.zeros(0, 5, dtype=torch.long), torch.zeros(0, 2, 5, dtype=torch.long)) == []
+    assert sentence_statistics([], [], make_settings())[1] == Seen()
     assert counts([[]], [[]]) == [[0] * 8]
     assert counts([""], [""]) == [[0] * 8]
     assert counts(torch.zeros(2, 0, dtype=torch.long), torch.zeros(2, 3, dtype=torch.long), pad_id=0) == [[0] * 8] * 2
@@ -299,7 +304,50 @@ def test_nothing_is_looked_at_on_an_accelerator() -> None:
         metric.update(preds, target, torch.ones(4, dtype=torch.bool, device="meta"))
         assert metric.batch_statistics is not None
         assert metric.batch_statistics.shape == (4, 10)
+        metric.update(preds[:0], [])
         assert {metric.statistics.device.type, *(rows.device.type for rows in metric.sentences)} == {"meta"}
+
+
+@st.composite
+def batches_of_ids(draw: st.DrawFn) -> tuple[Any, Any]:
+    def ids(*shape: int) -> Tensor:
+        size = math.prod(shape)
+        return torch.tensor(draw(st.lists(st.integers(0, 7), min_size=size, max_size=size))).reshape(shape).long()
+
+    sentences, references = draw(st.integers(1, 4)), draw(st.integers(1, 3))
+    widths = st.integers(0, 7)
+    preds: Any = ids(sentences, draw(widths))
+    target: Any = ids(sentences, references, draw(widths))
+    if draw(st.booleans()):
+        preds = [ids(draw(widths)) for _ in range(sentences)]
+    if draw(st.booleans()):
+        target = [[ids(draw(widths)) for _ in range(draw(st.integers(1, 3)))] for _ in range(sentences)]
+    return preds, target
+
+
+@given(
+    batches_of_ids(),
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "pad_id": st.just(0),
+            "bos_id": st.integers(0, 1),
+            "eos_id": st.integers(0, 2),
+            "unk_id": st.just(3),
+            "ignore_ids": st.sampled_from([(), (-100, 4)]),
+            "convention": st.sampled_from(["papineni", "allennlp", "gnmt", "nltk"]),
+            "max_order": st.sampled_from([1, 2, 3, 4, 9]),
+        },
+    ),
+)
+def test_torch_counts_what_numpy_counts(batch: tuple[Any, Any], options: dict[str, Any]) -> None:
+    """What runs on accelerators, run here."""
+    settings = make_settings(**options)
+    expected, _ = sentence_statistics(*batch, settings)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(inputs, "CPU", torch.device("meta"))  # so that the CPU is taken for an accelerator
+        counted, _ = sentence_statistics(*batch, settings)
+    assert torch.equal(counted, expected)
 
 
 @pytest.mark.gpu

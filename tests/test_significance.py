@@ -315,6 +315,10 @@ def test_the_figure_shows_the_resamples() -> None:
 METRIC, STATISTICS = kept(A), kept(A).sentence_statistics
 
 
+def test_numbers_of_numpy() -> None:
+    assert bootstrap_interval(METRIC, resamples=np.int64(50)) == bootstrap_interval(METRIC, resamples=50)
+
+
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
