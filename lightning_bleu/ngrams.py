@@ -265,7 +265,7 @@ def _count_runs(keys: np.ndarray, label_bits: int, orders: int) -> np.ndarray:
         ones = 1 << (segment * count_bits)
         if step < segments - 1:
             place = segment - field
-            ones = np.where(segment == 0, 1, np.where((place > 0) & (place <= step), 1 << (place * count_bits), 0))
+            ones = np.where((place > 0) & (place <= step), 1 << (place * count_bits), segment == 0)
         running = np.zeros(keys.size + 1, word)
         ones.cumsum(dtype=word, out=running[1:])
         total = running[last - before + 2] - running[first - before]

@@ -43,6 +43,9 @@ _WORDWISE = {"13a", "char", "none"}
 _WORDWISE_BY_PLACE = {"intl", "zh"}
 """Tokenizers to which it matters whether a word has a neighbour on its left and on its right."""
 
+_ALPHANUMERIC = {"13a", "none"}
+"""Tokenizers to which a word of letters and digits is a token."""
+
 _NEIGHBOUR = "\ue000"
 """A private-use character: a token of its own for every wordwise tokenizer."""
 _EDGE = "\n"
@@ -130,6 +133,7 @@ class TokenMemory:
             self._keys = self._word_keys
         elif tokenizer in _WORDWISE_BY_PLACE:
             self._keys = self._word_keys_by_place
+        self._knows_words = tokenizer in _ALPHANUMERIC
         self._lock = threading.Lock()
         self._forget()
 
@@ -198,9 +202,11 @@ class TokenMemory:
             return
         self._numbers.unseen = []
         self._characters += sum(map(len, unseen))
-        plain = [key for key in unseen if _EDGE not in key and _NEIGHBOUR not in key]
-        tokenized = dict(zip(plain, self._tokenize_words(plain), strict=True)) if plain else {}
-        tokens = [tokenized[key] if key in tokenized else self._tokenize_key(key) for key in unseen]
+        known = {key: [key] for key in unseen if key.isalnum()} if self._knows_words else {}
+        plain = [key for key in unseen if key not in known and _EDGE not in key and _NEIGHBOUR not in key]
+        if plain:
+            known |= zip(plain, self._tokenize_words(plain), strict=True)
+        tokens = [known[key] if key in known else self._tokenize_key(key) for key in unseen]
         lengths = np.fromiter(map(len, tokens), np.int64, len(tokens))
         ids = np.fromiter(map(self._token_ids.__getitem__, chain.from_iterable(tokens)), np.int64, lengths.sum())
         self._starts.extend(self._starts.values[-1] + lengths.cumsum())

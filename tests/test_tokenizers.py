@@ -161,6 +161,12 @@ def test_sentencepiece_tokenizer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert "tok:flores200" in result.signature
 
 
+@pytest.mark.parametrize("tokenizer", sorted(tokenizers._ALPHANUMERIC))
+def test_letters_and_digits_are_left_as_they_are(tokenizer: str) -> None:
+    words = [f"{character}a1{character}" for character in map(chr, range(sys.maxunicode)) if character.isalnum()]
+    assert load_tokenizer(tokenizer)(" ".join(words)).split() == words
+
+
 def test_unknown_tokenizer_lists_the_choices() -> None:
     with pytest.raises(ValueError, match=r"'tokenizer' must be a callable or one of .*'13a'.*'flores200'.*got '13b'"):
         load_tokenizer("13b")
