@@ -481,10 +481,8 @@ def _clean(ids: Array, mask: Array | None, lengths: Array | None, settings: Sett
         # in an array all sentences have equally many: one without a token fills up, if there is another
         missing = (counts == 0) & counts[:, 1:].any(-1)[:, None] if lengths is None else lengths < 0
         counts = _mark(counts, missing)
-    matching = None
-    if settings.unk_id is not None:
-        matching = ids != settings.unk_id  # it still counts for the length of a reference
-        matching[:, 0] = True
+    # it still counts for the length
+    matching = None if settings.unk_id is None else ids != settings.unk_id
     return Segments(ids, mask, counts, settings.convention.removed_ids_split, matching)
 
 

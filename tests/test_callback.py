@@ -180,7 +180,7 @@ def test_what_a_step_may_return(result: Any, tmp_path: Path) -> None:
 
 def test_strings_are_counted_some_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever is done to them meanwhile, and with other forms between them."""
-    monkeypatch.setattr("lightning_bleu.callback._WAITING", 12)
+    monkeypatch.setattr("lightning_bleu.callback._WAITING", 16)
     returned: list[Any] = []
 
     def result(batch: torch.Tensor, epoch: int) -> Any:
@@ -204,7 +204,7 @@ def test_strings_are_counted_some_at_a_time(tmp_path: Path, monkeypatch: pytest.
     bleu = BLEUCallback(Noting(), samples=40)
     make_trainer(tmp_path, bleu).validate(make_model(result=result), loader(), verbose=False)
     assert bleu.reports["val_bleu"].matches == expected().matches
-    assert sizes == [14, 7, 14, 2]
+    assert sizes == [14, 7, 16]  # in order
 
 
 def test_errors_about_strings_come_with_their_batch(tmp_path: Path) -> None:
@@ -217,6 +217,22 @@ def test_errors_about_strings_come_with_their_batch(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="the same number of sentences"):
         make_trainer(tmp_path, BLEUCallback()).validate(make_model(result=result), loader(), verbose=False)
     assert len(batches) == 2
+
+
+def test_an_interrupted_validation_leaves_nothing_behind(tmp_path: Path) -> None:
+    batches: list[int] = []
+
+    def result(batch: torch.Tensor, epoch: int) -> Any:
+        batches.append(len(batch))
+        if len(batches) == 3:
+            raise RuntimeError("interrupted")
+        return [[" ".join(map(str, row)) for row in side.tolist()] for side in (translate(batch), batch)]
+
+    bleu = BLEUCallback()
+    with pytest.raises(RuntimeError, match="interrupted"):
+        make_trainer(tmp_path, bleu).validate(make_model(result=result), loader(), verbose=False)
+    make_trainer(tmp_path, bleu).validate(make_model(result=result), loader(), verbose=False)
+    assert bleu.reports["val_bleu"].matches == expected().matches
 
 
 def test_extract(tmp_path: Path) -> None:
