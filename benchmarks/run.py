@@ -2,8 +2,9 @@
 
 All contestants of a row are timed in turns in one process, and the median of their turns counts, so that a machine that
 is busy now and then slows all of them down alike. A turn lasts at least a quarter of a second, without collection of
-garbage (as with timeit). Before that, their scores are compared. What matters are the ratios, not the times. The tables
-are printed, and written to benchmarks/results.md with a chart beside it; benchmarks/compare.py compares two such files.
+garbage (as with timeit). Before that, their scores are compared. Each table is made in a process of its own, so that
+nothing depends on what was measured before. What matters are the ratios, not the times. The tables are printed, and
+written to benchmarks/results.md with a chart beside it; benchmarks/compare.py compares two such files.
 """
 
 from __future__ import annotations
@@ -260,15 +261,10 @@ def synchronise(rank: int, processes: int, folder: str, rounds: int) -> None:
 
 
 def bench_growth(args: argparse.Namespace) -> Iterator[str]:
-    """Time and memory from a thousand sentences to a million, in a process of its own."""
-    yield subprocess.run([sys.executable, __file__, "--grow"], check=True, capture_output=True, text=True).stdout
-
-
-def grow() -> None:
-    """Print the table."""
+    """Time and memory from a thousand sentences to a million."""
     batches = make_corpus(1_024, 28, 32_000, 1, 64).tensors
-    print("### Growth: 28 tokens, batches of 64\n\n| sentences | µs a sentence | peak memory of the process, MiB |")
-    print("| --- | ---: | ---: |")
+    yield "### Growth: 28 tokens, batches of 64\n\n| sentences | µs a sentence | peak memory of the process, MiB |"
+    yield "| --- | ---: | ---: |"
     for sentences in (1_000, 10_000, 100_000, 1_000_000):
         metric = CorpusBLEU(pad_id=0)
         start = time.perf_counter()
@@ -277,7 +273,8 @@ def grow() -> None:
         metric.compute()
         taken = time.perf_counter() - start
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)
-        print(f"| {sentences:,} | {1e6 * taken / sentences:.2f} | {peak:.0f} |")
+        yield f"| {sentences:,} | {1e6 * taken / sentences:.2f} | {peak:.0f} |"
+    yield ""
 
 
 def bench_demo(args: argparse.Namespace) -> Iterator[str]:
@@ -336,10 +333,11 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5, help="turns of each contestant (default %(default)s)")
     parser.add_argument("--out", type=Path, default=FOLDER / "results.md", help="where the tables go")
     parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS), help="some parts, without a chart")
-    parser.add_argument("--grow", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--part", choices=PARTS, help=argparse.SUPPRESS)
     args = parser.parse_args()
-    if args.grow:
-        return grow()
+    if args.part:
+        print("\n".join(PARTS[args.part](args)))
+        return
     head = (
         f"Python {platform.python_version()}, torch {torch.__version__}, numpy {np.__version__}, "
         f"{torch.get_num_threads()} threads. Medians of {args.rounds} interleaved turns.\n"
@@ -347,12 +345,13 @@ def main() -> None:
     print(head)
     tables: dict[str, str] = {}
     for name in args.only:
-        tables[name] = "\n".join(PARTS[name](args))
+        command = [sys.executable, __file__, "--part", name, "--rounds", str(args.rounds)]
+        command += ["--data", str(args.data)] if args.data else []
+        tables[name] = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.rstrip("\n") + "\n"
         print(tables[name], flush=True)
     args.out.write_text("\n".join(["# Speed\n\nWritten by `make bench`.\n", head, *tables.values()]), encoding="utf-8")
     if {"ids", "text"} <= set(tables):
         draw(args.out.with_suffix(".png"), tables["ids"], tables["text"])
-    return None
 
 
 if __name__ == "__main__":
