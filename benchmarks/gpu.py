@@ -1,5 +1,8 @@
 """Time updates on a GPU: `python benchmarks/gpu.py`. Written to benchmarks/gpu.md with the name of the card.
 
+First, also without a GPU: how many operations an update issues, views and allocations aside. An operation is one kernel,
+or a few if it is a sort.
+
 For batches of 64 × 64, 256 × 128 and 64 × 1,024 ids, with one reference and four:
 
 - host time: until `update` returns, when the device is idle at its start. Training is held up for so long;
@@ -19,10 +22,12 @@ import statistics
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.profiler import ProfilerActivity, profile
+from torch.utils._python_dispatch import TorchDispatchMode
 from torchmetrics.text import BLEUScore
 
 from lightning_bleu import CorpusBLEU
@@ -70,6 +75,26 @@ def bandwidth() -> float:
     return 2 * 2**30 / device_seconds(lambda: target.copy_(source), 20)
 
 
+class Operations(TorchDispatchMode):
+    """Counts operations that compute something."""
+
+    count = 0
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = function.__name__.split(".")[0]
+        self.count += not (function.is_view or name.endswith("empty") or name in {"empty_like", "_unsafe_view"})
+        return function(*args, **(kwargs or {}))
+
+
+def operations(references: int) -> int:
+    """The operations of an update, on tensors without data."""
+    preds, target = (ids.to("meta") for ids in make_ids(64, 64, references))
+    metric = CorpusBLEU(pad_id=0).to("meta")
+    with Operations() as counted:
+        metric.update(preds, target)
+    return counted.count
+
+
 def make_ids(sentences: int, tokens: int, references: int) -> tuple[Tensor, Tensor]:
     """Hypotheses, and references in which 40% of the ids are others."""
     generator = torch.Generator().manual_seed(0)
@@ -95,8 +120,9 @@ def check(preds: Tensor, target: Tensor) -> None:
 
 def main() -> None:
     """Print and write the table."""
+    print(f"operations of an update: {operations(1)} with one reference, {operations(4)} with four")
     if not torch.cuda.is_available():
-        raise SystemExit("this needs a CUDA device")
+        raise SystemExit("the rest needs a CUDA device")
     rate = bandwidth()
     lines = [
         f"# Speed on a GPU\n\nWritten by `python benchmarks/gpu.py`: {torch.cuda.get_device_name()}, torch "
