@@ -1,6 +1,6 @@
 """Time updates on a GPU: `python benchmarks/gpu.py`. Written to benchmarks/gpu.md with the name of the card.
 
-First, also without a GPU: how many operations an update issues, views and allocations aside. An operation is one kernel,
+First, also without a GPU: how many operations an update issues, views and allocations aside. Each is one kernel,
 or a few if it is a sort.
 
 For batches of 64 × 64, 256 × 128 and 64 × 1,024 ids, with one reference and four:
