@@ -21,8 +21,10 @@ def namespace(array: Array) -> ModuleType:
 
 
 def arange(start: int, stop: int, like: Array) -> Array:
-    """The integers from `start` to below `stop`, where the other array lives."""
-    return torch.arange(start, stop, device=like.device) if isinstance(like, Tensor) else np.arange(start, stop)
+    """The integers from `start` to below `stop`, in 64 bits, where the other array lives."""
+    if isinstance(like, Tensor):
+        return torch.arange(start, stop, device=like.device)
+    return np.arange(start, stop, dtype=np.int64)
 
 
 def full(shape: tuple[int, ...], value: int, like: Array) -> Array:

@@ -409,7 +409,7 @@ def _pad_side(side: _Side, device: torch.device) -> _Padded:
 
 
 def _join(hypotheses: _Padded, references: _Padded, settings: Settings) -> tuple[Array, Array | None, Array | None]:
-    """All ids in one array, the places that are not filled up (None: what fills up is removed), and their numbers."""
+    """Both sides in one array of ids, with what :func:`_clean` takes: a mask (or None), and lengths (or None)."""
     xp = namespace(hypotheses.ids)
     sides = hypotheses, references
     width = max(side.ids.shape[-1] for side in sides)

@@ -247,7 +247,7 @@ def _count_runs(keys: np.ndarray, label_bits: int, orders: int) -> np.ndarray:
     difference = np.empty_like(keys)
     np.bitwise_xor(keys[1:], keys[:-1], out=difference[:-1])
     difference[width - 1 :: width] = 1 << (_KEY_BITS - 1)
-    lowest_bit = segment_bits + label_bits * np.arange(orders - 1, -1, -1)
+    lowest_bit = segment_bits + label_bits * np.arange(orders - 1, -1, -1, dtype=np.int64)
     joined = np.flatnonzero(difference < (1 << lowest_bit)[:, None])
     edges = np.ones(len(joined) + 1, bool)
     np.not_equal(joined[1:] - joined[:-1], 1, out=edges[1:-1])
@@ -282,7 +282,9 @@ def _count_by_search(keys: Tensor, label_bits: int, orders: int) -> Tensor:
     """
     segments, tokens = keys.shape[1:]
     keys = keys.sort(-1).values
-    sizes = 1 << label_bits * np.arange(orders - 1, -1, -1)[:, None]  # of the range of keys that share a prefix
+    sizes = (
+        1 << label_bits * np.arange(orders - 1, -1, -1, dtype=np.int64)[:, None]
+    )  # of the range of keys that share a prefix
     reach = np.broadcast_to([np.zeros_like(sizes), sizes], (segments, 2, orders, 1)).copy()
     ends = to_device(torch.from_numpy(reach), keys.device)
     smallest = keys[:, 0, None, :] & -ends[0, 1]  # (sentences, orders, tokens)
