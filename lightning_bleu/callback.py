@@ -194,12 +194,12 @@ class BLEUCallback(pl.Callback):
             part.preds.extend(preds)
             part.target.extend(entry if isinstance(entry, str) else list(entry) for entry in target)
             if len(part.preds) >= _WAITING:
-                self._count(part, trainer)
+                self._count_waiting(part, trainer)
             return
-        self._count(part, trainer)
+        self._count_waiting(part, trainer)
         self._count_batch(part, trainer, preds, target, mask)
 
-    def _count(self, part: _Part, trainer: pl.Trainer) -> None:
+    def _count_waiting(self, part: _Part, trainer: pl.Trainer) -> None:
         """Count the strings that wait."""
         if part.preds:
             self._count_batch(part, trainer, part.preds.copy(), part.target.copy())
@@ -268,7 +268,7 @@ class BLEUCallback(pl.Callback):
         for dataloader_idx in range(loaders):
             key = self._key(stage, dataloader_idx, loaders)
             part = self._part(stage, dataloader_idx, pl_module.device)
-            self._count(part, trainer)
+            self._count_waiting(part, trainer)
             metric = part.metric
             with metric.synchronised():
                 report = self.reports[key] = metric.report()
@@ -281,8 +281,14 @@ class BLEUCallback(pl.Callback):
             values = {key: report.bleu} | {f"{key}/{name}": value for name, value in parts.items()}
             for name, value in values.items():
                 # all processes have the same values, so that any reduction will do that does not round
-                options: dict[str, Any] = {"sync_dist": distributed, "reduce_fx": "max"}
-                pl_module.log(name, value, prog_bar=name == key, add_dataloader_idx=False, **options)
+                pl_module.log(
+                    name,
+                    value,
+                    prog_bar=name == key,
+                    add_dataloader_idx=False,
+                    sync_dist=distributed,
+                    reduce_fx="max",
+                )
             if shown:
                 note = f"The sentences are those of process 0 of {trainer.world_size}." if distributed else ""
                 interval = self.intervals.get(key)

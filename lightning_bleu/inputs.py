@@ -64,7 +64,7 @@ def read(preds: Any, target: Any, settings: Settings) -> Batch:
     if kind == "ids" and settings.decoder is not None:
         hypotheses, references = _decode(hypotheses, references, settings)
         kind = "strings"
-    numbers = references.numbers()
+    numbers = frozenset(references.counts.tolist())
     if kind == "ids":
         device, blocks = _id_blocks(hypotheses, references, settings)
         return Batch(len(hypotheses.items), blocks, device, kind, numbers)
@@ -111,9 +111,8 @@ def sentence_texts(preds: Any, target: Any, settings: Settings) -> list[tuple[st
         >>> sentence_texts(torch.tensor([[5, 6, 0]]), [[[5, 7], [5]]], make_settings(pad_id=0))
         [('5 6', ['5 7', '5'])]
     """
-    hypotheses = _recognise_hypotheses(preds)
-    references = _recognise_references(target, hypotheses)
-    if hypotheses.kind == "ids":
+    kind, hypotheses, references = recognise(preds, target)
+    if kind == "ids":
         if settings.decoder is None:
             settings = dataclasses.replace(settings, decoder=lambda rows: [" ".join(map(str, row)) for row in rows])
         hypotheses, references = _decode(hypotheses, references, settings)
@@ -135,10 +134,6 @@ class _Side(NamedTuple):
     kind: str
     items: Any
     counts: np.ndarray
-
-    def numbers(self) -> frozenset[int]:
-        """The numbers of references that occur."""
-        return frozenset(self.counts.tolist())
 
 
 def _recognise_hypotheses(preds: Any) -> _Side:

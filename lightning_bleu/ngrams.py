@@ -232,6 +232,11 @@ def _append(high: Array, low: Array, bits: int) -> Array:
     return torch.add(low, high, alpha=1 << bits) if isinstance(high, Tensor) else (high << bits) | low
 
 
+def _prefix_sizes(label_bits: int, orders: int) -> np.ndarray:
+    """How many keys can begin with each of the `orders` longest prefixes, from the shortest on: shape (orders, 1)."""
+    return 1 << label_bits * np.arange(orders - 1, -1, -1, dtype=np.int64)[:, None]
+
+
 def _count_runs(keys: np.ndarray, label_bits: int, orders: int) -> np.ndarray:
     """Clipped matches for the `orders` longest prefixes of the keys: shape (sentences, orders).
 
@@ -247,8 +252,7 @@ def _count_runs(keys: np.ndarray, label_bits: int, orders: int) -> np.ndarray:
     difference = np.empty_like(keys)
     np.bitwise_xor(keys[1:], keys[:-1], out=difference[:-1])
     difference[width - 1 :: width] = 1 << (_KEY_BITS - 1)
-    lowest_bit = segment_bits + label_bits * np.arange(orders - 1, -1, -1, dtype=np.int64)
-    joined = np.flatnonzero(difference < (1 << lowest_bit)[:, None])
+    joined = np.flatnonzero(difference < _prefix_sizes(label_bits, orders) << segment_bits)
     edges = np.ones(len(joined) + 1, bool)
     np.not_equal(joined[1:] - joined[:-1], 1, out=edges[1:-1])
     first, last = joined[edges[:-1]], joined[edges[1:]]
@@ -282,9 +286,7 @@ def _count_by_search(keys: Tensor, label_bits: int, orders: int) -> Tensor:
     """
     segments, tokens = keys.shape[1:]
     keys = keys.sort(-1).values
-    sizes = (
-        1 << label_bits * np.arange(orders - 1, -1, -1, dtype=np.int64)[:, None]
-    )  # of the range of keys that share a prefix
+    sizes = _prefix_sizes(label_bits, orders)
     reach = np.broadcast_to([np.zeros_like(sizes), sizes], (segments, 2, orders, 1)).copy()
     ends = to_device(torch.from_numpy(reach), keys.device)
     smallest = keys[:, 0, None, :] & -ends[0, 1]  # (sentences, orders, tokens)

@@ -324,6 +324,13 @@ def test_nothing_is_looked_at_on_an_accelerator() -> None:
         assert {metric.statistics.device.type, *(rows.device.type for rows in metric.sentences)} == {"meta"}
 
 
+def test_the_texts_of_hypotheses_without_a_token() -> None:
+    settings = make_settings()
+    assert inputs.sentence_texts([[], []], [[1, 2], [3]], settings) == [("", ["1 2"]), ("", ["3"])]
+    assert inputs.sentence_texts([[], []], [["a", "b"], ["c"]], settings) == [("", ["a b"]), ("", ["c"])]
+    assert inputs.sentence_texts([[5], [6]], [[], []], settings) == [("5", [""]), ("6", [""])]
+
+
 @st.composite
 def batches_of_ids(draw: st.DrawFn) -> tuple[Any, Any]:
     def ids(*shape: int) -> Tensor:
