@@ -17,8 +17,7 @@ import pytorch_lightning as pl
 sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
 import train_translation
 
-from lightning_bleu import BLEUCallback
-from lightning_bleu.dashboard import Dashboard
+from lightning_bleu import BLEUCallback, callback
 
 seconds: defaultdict[str, float] = defaultdict(float)
 
@@ -52,7 +51,7 @@ def main() -> None:
     """Train, and print the shares."""
     for name in ("_update", "_finish"):
         setattr(BLEUCallback, name, timed("callback", getattr(BLEUCallback, name)))
-    Dashboard.show = timed("pictures", Dashboard.show)  # type: ignore[method-assign]
+    callback.show = timed("pictures", callback.show)
     make_trainer = train_translation.make_trainer
     train_translation.make_trainer = lambda args, batches, *callbacks: make_trainer(
         args, batches, Validation(), *callbacks

@@ -36,7 +36,7 @@ from sacrebleu.tokenizers.tokenizer_re import TokenizerRegexp
 from torchmetrics.text import BLEUScore
 
 from lightning_bleu import CorpusBLEU
-from lightning_bleu.tokenizers import token_memory
+from lightning_bleu.counting.token_cache import clear_caches
 
 FOLDER = Path(__file__).parent
 OURS = "lightning_bleu"
@@ -92,7 +92,7 @@ def read_wmt22(folder: Path, batch_size: int) -> list[Text]:
 
 def forget() -> None:
     """Empty the memories of this package and of sacreBLEU."""
-    token_memory.cache_clear()
+    clear_caches()
     for tokenizer in (Tokenizer13a, TokenizerRegexp):
         tokenizer.__call__.cache_clear()
 

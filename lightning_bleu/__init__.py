@@ -1,14 +1,14 @@
-"""Corpus BLEU as a validation metric for PyTorch Lightning: right, exact, fast.
+"""Corpus BLEU as a validation metric for PyTorch Lightning.
 
-Start with :class:`CorpusBLEU`, or with :class:`BLEUCallback` to change no code of a model.
+Start with :class:`CorpusBLEU`, or with :class:`BLEUCallback` to leave the code of a model as it is.
 """
 
-from lightning_bleu.callback import BLEUCallback
-from lightning_bleu.conventions import CONVENTIONS, Convention
-from lightning_bleu.distributed import distributed_mask
+from typing import TYPE_CHECKING, Any
+
 from lightning_bleu.functional import corpus_bleu, sentence_bleu
 from lightning_bleu.metric import CorpusBLEU
-from lightning_bleu.score import BLEUScore
+from lightning_bleu.scoring.conventions import CONVENTIONS, Convention
+from lightning_bleu.scoring.score import BLEUScore
 from lightning_bleu.significance import (
     approximate_randomization,
     block_scores,
@@ -16,7 +16,11 @@ from lightning_bleu.significance import (
     bootstrap_interval,
     paired_bootstrap,
 )
+from lightning_bleu.training.distributed import distributed_mask
 from lightning_bleu.version import __version__
+
+if TYPE_CHECKING:
+    from lightning_bleu.callback import BLEUCallback
 
 __all__ = [
     "CONVENTIONS",
@@ -34,3 +38,16 @@ __all__ = [
     "paired_bootstrap",
     "sentence_bleu",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # Only the callback needs Lightning, which takes long to import.
+    if name == "BLEUCallback":
+        from lightning_bleu.callback import BLEUCallback
+
+        return BLEUCallback
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -2,94 +2,90 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from lightning_bleu.arrays import Array, namespace
-from lightning_bleu.conventions import Settings, make_settings, signature
-from lightning_bleu.inputs import read
-from lightning_bleu.lengths import REFERENCE_LENGTHS
-from lightning_bleu.ngrams import Segments, count_ngrams
-from lightning_bleu.score import BLEUScore, score
+from lightning_bleu.counting.batch import Batch, read_batch
+from lightning_bleu.counting.devices import CPU, to_device
+from lightning_bleu.counting.inputs import Hypotheses, References
+from lightning_bleu.counting.padded import Padded
+from lightning_bleu.counting.statistics import padded_statistics, ragged_statistics
+from lightning_bleu.scoring.score import BLEUScore, score
+from lightning_bleu.scoring.settings import Options, Settings, refuse_sentence_smoothing
+from lightning_bleu.scoring.signature import InputCounts, signature
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
-class Seen(NamedTuple):
-    """What a signature says about the data, rather than about the options."""
+class Counted(NamedTuple):
+    """The sentences of a call and their statistics.
 
-    tokens: frozenset[str] = frozenset()
-    references: frozenset[int] = frozenset()
+    Attributes:
+        statistics: 64-bit integers of shape ``(sentences, 2 * orders + 2)``, see
+            :class:`lightning_bleu.scoring.score.Statistics`, on the device of the ids (strings: the CPU).
+        batch: the sentences as they were counted.
+    """
 
-    def __or__(self, other: Seen) -> Seen:
-        return Seen(self.tokens | other.tokens, self.references | other.references)
+    statistics: Tensor
+    batch: Batch
 
-    def signature(self, settings: Settings) -> str:
-        """The signature of a score of such data."""
-        references = "var" if len(self.references) > 1 else "".join(map(str, self.references)) or "?"
-        return signature(settings, "+".join(sorted(self.tokens)) or "?", references)
+    def totals(self) -> Tensor:
+        """The sums of the statistics, then the :class:`~lightning_bleu.scoring.signature.InputCounts`."""
+        inputs = InputCounts.of(self.batch)
+        if self.statistics.device == CPU:
+            # NumPy adds small arrays up in a fraction of the time.
+            return torch.from_numpy(np.concatenate([self.statistics.numpy().sum(0), inputs]))
+        return torch.cat([self.statistics.sum(0), to_device(torch.tensor(inputs, device=CPU), self.statistics.device)])
 
 
 def sentence_statistics(
-    preds: Any, target: Any, settings: Settings, *, orders: int | None = None
-) -> tuple[Tensor, Seen]:
+    preds: Hypotheses, target: References, settings: Settings, *, orders: int | None = None
+) -> Counted:
     """Count every sentence.
 
-    Args:
-        preds: hypotheses, in any form that :meth:`lightning_bleu.CorpusBLEU.update` takes.
-        target: references.
-        settings: the convention and the special ids.
-        orders: the longest n-gram, ``max_order`` by default.
+    This is the spine of the package: everything that is ever scored comes from here.
 
-    Returns:
-        64-bit integers of shape ``(sentences, 2 * orders + 2)`` on the device of the ids (strings: the CPU), as
-        :class:`lightning_bleu.score.Statistics` orders them, and what was seen.
+    Args:
+        preds: hypotheses, in any form that :meth:`lightning_bleu.CorpusBLEU.update` accepts.
+        target: the references of each hypothesis.
+        settings: how to get at the tokens, and what to count.
+        orders: the longest n-gram; ``max_order`` when None.
+
+    Raises:
+        TypeError: for a form that is not accepted, or two that do not go together.
+        ValueError: for different numbers of sentences, shapes that are not accepted, or a sentence without a reference.
 
     Example:
-        >>> statistics, _ = sentence_statistics(["the cat sat"], ["the cat sat down"], make_settings(max_order=2))
-        >>> statistics
+        >>> counted = sentence_statistics(["the cat sat"], ["the cat sat down"], Settings.from_options(max_order=2))
+        >>> counted.statistics
         tensor([[3, 2, 3, 2, 3, 4]])
     """
+    count = _count
+    if torch.compiler.is_compiling():  # nothing here is for torch.compile: NumPy, and shapes that depend on the data
+        count = torch.compiler.disable(_count)  # type: ignore[no-untyped-call]
+    return count(preds, target, settings, orders)
+
+
+def _count(preds: Hypotheses, target: References, settings: Settings, orders: int | None) -> Counted:
+    batch = read_batch(preds, target, settings)
     orders = orders or settings.max_order
-    batch = read(preds, target, settings)
-    blocks = [torch.as_tensor(_block_statistics(block, settings, orders)) for block in batch.blocks]
-    if blocks:
-        statistics = torch.cat(blocks) if len(blocks) > 1 else blocks[0]
-    else:
-        statistics = torch.zeros(0, 2 * orders + 2, dtype=torch.int64, device=batch.device)
-    return statistics, Seen(frozenset({batch.tokens}), batch.references) if batch.sentences else Seen()
+    rule, least = settings.length_rule, settings.min_possible_matches
+    if isinstance(batch.tokens, Padded):
+        return Counted(padded_statistics(batch.tokens, orders, rule, min_possible_matches=least), batch)
+    unk_id = settings.special_ids.unk_id if batch.kind == "ids" else None
+    statistics = ragged_statistics(batch.tokens, orders, rule, unk_id=unk_id, min_possible_matches=least)
+    return Counted(statistics, batch)
 
 
-def _block_statistics(block: Segments, settings: Settings, orders: int) -> Array:
-    xp = namespace(block.ids)
-    convention = settings.convention
-    matches, possible_matches = count_ngrams(block, orders)
-    if convention.least_possible_matches:
-        possible_matches = possible_matches.clip(convention.least_possible_matches)
-    hypothesis_length, reference_lengths = block.lengths[:, 0], block.lengths[:, 1:]
-    if reference_lengths.shape[1] == 1:
-        reference_length = reference_lengths[:, 0]  # nothing to choose from
-    else:
-        reference_length = REFERENCE_LENGTHS[convention.reference_length](hypothesis_length, reference_lengths)
-    lengths = hypothesis_length[:, None], reference_length[:, None]
-    return xp.concatenate([matches, possible_matches, *lengths], -1)
-
-
-def check_corpus_smoothing(settings: Settings) -> Settings:
-    """Refuse a smoothing that has no meaning for a corpus."""
-    if settings.smoothing.sentences_only:
-        raise ValueError(
-            f"smoothing {settings.convention.smoothing!r} is defined for single sentences only: "
-            "use sentence_bleu, or another smoothing"
-        )
-    return settings
-
-
-def corpus_bleu(preds: Any, target: Any, **options: Any) -> BLEUScore:
+def corpus_bleu(preds: Hypotheses, target: References, **options: Unpack[Options]) -> BLEUScore:
     """Score a corpus.
 
     Args:
-        preds: hypotheses, in any form that :meth:`lightning_bleu.CorpusBLEU.update` takes.
+        preds: hypotheses, in any form that :meth:`lightning_bleu.CorpusBLEU.update` accepts.
         target: the references of each hypothesis.
         options: those of :class:`lightning_bleu.CorpusBLEU`.
 
@@ -97,37 +93,37 @@ def corpus_bleu(preds: Any, target: Any, **options: Any) -> BLEUScore:
         the score with its parts.
 
     Raises:
-        TypeError: for inputs or options of a wrong type.
-        ValueError: for inputs that do not fit each other, or unknown options.
+        TypeError: for inputs or options of a wrong type, and for unknown options.
+        ValueError: for inputs that do not go together, and for options that are out of range.
 
     Example:
         >>> corpus_bleu(["the cat sat on the mat"], ["the cat sat on a mat"], percent=True).bleu
         53.7284965911771
     """
-    settings = check_corpus_smoothing(make_settings(**options))
-    statistics, seen = sentence_statistics(preds, target, settings)
-    return BLEUScore.from_statistics(statistics.sum(0), settings, seen.signature(settings))
+    settings = refuse_sentence_smoothing(Settings.from_options(**options))
+    statistics, batch = sentence_statistics(preds, target, settings)
+    return BLEUScore.from_statistics(statistics.sum(0), settings, signature(settings, InputCounts.of(batch)))
 
 
-def sentence_bleu(preds: Any, target: Any, **options: Any) -> Tensor:
+def sentence_bleu(preds: Hypotheses, target: References, **options: Unpack[Options]) -> Tensor:
     """Score every sentence by itself.
 
     Without smoothing most sentences score 0, as they have no match of the highest order: ``smoothing="exp"`` with
     ``effective_order=True`` is what sacreBLEU recommends, ``smoothing="add-k"`` what Lin and Och (2004) proposed.
 
     Args:
-        preds: hypotheses, in any form that :meth:`lightning_bleu.CorpusBLEU.update` takes.
+        preds: hypotheses, in any form that :meth:`lightning_bleu.CorpusBLEU.update` accepts.
         target: the references of each hypothesis.
-        options: those of :class:`lightning_bleu.CorpusBLEU`, and the smoothings that know sentences only.
+        options: those of :class:`lightning_bleu.CorpusBLEU`, and the smoothings that are for sentences only.
 
     Returns:
         scores of shape ``(sentences,)`` in 64-bit floating point (32-bit where the device has no other), in 0..1, or in
-        0..100 with ``percent``, on the device of the ids (strings: the CPU). Nothing waits for the device, so that the
-        scores can serve as rewards.
+        0..100 with ``percent``, on the device of the ids (strings: the CPU). Nothing waits for the device, so the scores
+        can serve as rewards.
 
     Raises:
-        TypeError: for inputs or options of a wrong type.
-        ValueError: for inputs that do not fit each other, or unknown options.
+        TypeError: for inputs or options of a wrong type, and for unknown options.
+        ValueError: for inputs that do not go together, and for options that are out of range.
 
     Example:
         >>> preds = torch.tensor([[5, 6, 7, 8, 9], [5, 6, 7, 9, 8]])
@@ -135,7 +131,7 @@ def sentence_bleu(preds: Any, target: Any, **options: Any) -> Tensor:
         >>> sentence_bleu(preds, target, smoothing="add-k")
         tensor([1.0000, 0.5623], dtype=torch.float64)
     """
-    settings = make_settings(**options)
-    orders = settings.max_order + settings.smoothing.next_order
+    settings = Settings.from_options(**options)
+    orders = settings.max_order + settings.smoothing_method.needs_next_order
     statistics, _ = sentence_statistics(preds, target, settings, orders=orders)
     return score(statistics, settings).bleu * settings.scale

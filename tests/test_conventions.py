@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from lightning_bleu import CONVENTIONS, Convention, CorpusBLEU, corpus_bleu, sentence_bleu
-from lightning_bleu.conventions import make_settings
-from lightning_bleu.smoothing import SMOOTHINGS
+from lightning_bleu.scoring.settings import Settings
+from lightning_bleu.scoring.smoothing import SMOOTHINGS
 
 NAMES = [
     "papineni",
@@ -90,14 +90,14 @@ def test_nltk_counts_one_possible_match_in_every_sentence() -> None:
 
 
 def test_an_explicit_option_wins_over_the_convention() -> None:
-    settings = make_settings(
+    settings = Settings.from_options(
         convention="sacrebleu", smoothing="floor", tokenizer="zh", lowercase=True, reference_length="shortest"
     )
     assert settings.convention == Convention("zh", True, "floor", None, "shortest")
     own = Convention(smoothing="floor", smoothing_value=0.3)
-    assert make_settings(convention=own).smoothing_value == 0.3
-    assert make_settings(convention=own, smoothing="add-k").smoothing_value == 1
-    assert make_settings(convention=own, smoothing_value=0.2).smoothing_value == 0.2
+    assert Settings.from_options(convention=own).smoothing_value == 0.3
+    assert Settings.from_options(convention=own, smoothing="add-k").smoothing_value == 1
+    assert Settings.from_options(convention=own, smoothing_value=0.2).smoothing_value == 0.2
 
 
 @pytest.mark.parametrize(
@@ -166,7 +166,7 @@ def test_errors_list_the_choices(options: dict[str, Any], error: type[Exception]
 
 
 def test_integers_of_all_kinds_are_integers() -> None:
-    settings = make_settings(np.int64(3), pad_id=torch.tensor(0), ignore_ids=np.array([7]))  # type: ignore[arg-type]
+    settings = Settings.from_options(np.int64(3), pad_id=torch.tensor(0), ignore_ids=np.array([7]))  # type: ignore[arg-type]
     assert (settings.max_order, settings.pad_id, settings.ignore_ids) == (3, 0, (7,))
 
 

@@ -16,10 +16,10 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from torch.utils.data import DataLoader
 
 from lightning_bleu import BLEUCallback, CorpusBLEU, corpus_bleu, sentence_bleu
-from lightning_bleu.conventions import make_settings
-from lightning_bleu.dashboard import Dashboard, Row, escape, markdown_table
+from lightning_bleu.scoring.settings import Settings
+from lightning_bleu.training.dashboard import Dashboard, Row, escape, markdown_table
 from lightning_bleu.functional import sentence_statistics
-from lightning_bleu.plots import lengths_figure, precisions_figure
+from lightning_bleu.training.figures import lengths_figure, precisions_figure
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*does not have many workers"),
@@ -130,7 +130,7 @@ def test_tensorboard(tmp_path: Path) -> None:
 def test_figures_take_a_small_share_of_the_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A clock that only validations and figures move on: a validation takes 1 s, figures 0.1 s."""
     clock = [0.0]
-    monkeypatch.setattr("lightning_bleu.dashboard.time.perf_counter", lambda: clock[0])
+    monkeypatch.setattr("lightning_bleu.training.dashboard.time.perf_counter", lambda: clock[0])
 
     class Board:
         drawn = 0
@@ -202,10 +202,10 @@ def test_figures_show_the_scores() -> None:
 
     hypotheses = ["a b c d", "a b c e", "a b c d e f g h", "a b c d e f g i"]
     references = ["a b c d", "a b c d", "a b c d e f g h", "a b c d e f g h"]
-    statistics, _ = sentence_statistics(hypotheses, references, make_settings(max_order=2))
-    axes = lengths_figure(statistics, make_settings(max_order=2)).axes[0]
+    statistics, _ = sentence_statistics(hypotheses, references, Settings.from_options(max_order=2))
+    axes = lengths_figure(statistics, Settings.from_options(max_order=2)).axes[0]
     assert [label.get_text() for label in axes.get_xticklabels()] == ["4", "8"]
     expected = [corpus_bleu(hypotheses[i : i + 2], references[i : i + 2], max_order=2).bleu for i in (0, 2)]
     assert [bar.get_height() for bar in axes.patches] == pytest.approx([100 * score for score in expected])
-    axes = lengths_figure(statistics, make_settings(max_order=2), 1).axes[0]
+    axes = lengths_figure(statistics, Settings.from_options(max_order=2), 1).axes[0]
     assert [label.get_text() for label in axes.get_xticklabels()] == ["4-8"]

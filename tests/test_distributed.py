@@ -118,7 +118,7 @@ def deal(rank: int, world_size: int, corpus: Any, batch_size: int | None) -> dic
     calls = []
     gather = dist.all_gather
     dist.all_gather = lambda *args, **kwargs: calls.append(1) or gather(*args, **kwargs)
-    with metric.synchronised():
+    with metric.sync_context():
         result = {"bleu": metric.report().bleu, "interval": metric.interval(0.9, 200)}
         result["sentences"] = metric.sentence_statistics
     result |= {"collectives": len(calls), "blocks": len(metric.sentences)}
@@ -126,7 +126,7 @@ def deal(rank: int, world_size: int, corpus: Any, batch_size: int | None) -> dic
     result["again"] = metric.interval(0.9, 200)
     result["collectives of an interval"] = len(calls)
     dist.all_gather = gather
-    with contextlib.suppress(KeyError), metric.synchronised():
+    with contextlib.suppress(KeyError), metric.sync_context():
         raise KeyError
     metric.update(["a"], ["a"])  # its own state is back
     return result

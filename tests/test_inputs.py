@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from lightning_bleu import CorpusBLEU, corpus_bleu, inputs
-from lightning_bleu.conventions import make_settings
+from lightning_bleu.scoring.settings import Settings
 from lightning_bleu.functional import Seen, sentence_statistics
 from tests.reference import statistics
 
@@ -44,7 +44,7 @@ def pad(sentences: list[list[int]], width: int, value: int = 0, left: int = 0) -
 
 def counts(preds: Any, target: Any, **options: Any) -> list[list[int]]:
     options.setdefault("max_order", 3)
-    return sentence_statistics(preds, target, make_settings(**options))[0].tolist()
+    return sentence_statistics(preds, target, Settings.from_options(**options))[0].tolist()
 
 
 EXPECTED = [statistics(h, rs, 3) for h, rs in zip(HYPOTHESES, REFERENCES)]
@@ -228,7 +228,7 @@ def test_long_lists_are_read_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_nothing() -> None:
     assert counts([], []) == []
     assert counts(torch.zeros(0, 5, dtype=torch.long), torch.zeros(0, 2, 5, dtype=torch.long)) == []
-    assert sentence_statistics([], [], make_settings())[1] == Seen()
+    assert sentence_statistics([], [], Settings.from_options())[1] == Seen()
     assert counts([[]], [[]]) == [[0] * 8]
     assert counts([""], [""]) == [[0] * 8]
     assert counts(torch.zeros(2, 0, dtype=torch.long), torch.zeros(2, 3, dtype=torch.long), pad_id=0) == [[0] * 8] * 2
@@ -325,7 +325,7 @@ def test_nothing_is_looked_at_on_an_accelerator() -> None:
 
 
 def test_the_texts_of_hypotheses_without_a_token() -> None:
-    settings = make_settings()
+    settings = Settings.from_options()
     assert inputs.sentence_texts([[], []], [[1, 2], [3]], settings) == [("", ["1 2"]), ("", ["3"])]
     assert inputs.sentence_texts([[], []], [["a", "b"], ["c"]], settings) == [("", ["a b"]), ("", ["c"])]
     assert inputs.sentence_texts([[5], [6]], [[], []], settings) == [("5", [""]), ("6", [""])]
@@ -398,9 +398,9 @@ def test_ids_are_cleaned_as_described(
 )
 @settings(max_examples=300)
 def test_torch_counts_what_numpy_counts(batch: tuple[Any, Any], options: dict[str, Any]) -> None:
-    expected, _ = sentence_statistics(*batch, make_settings(**options))
+    expected, _ = sentence_statistics(*batch, Settings.from_options(**options))
     with torch_for_the_cpu():
-        counted, _ = sentence_statistics(*batch, make_settings(**options))
+        counted, _ = sentence_statistics(*batch, Settings.from_options(**options))
     assert torch.equal(counted, expected)
 
 
@@ -408,7 +408,7 @@ def test_torch_counts_what_numpy_counts(batch: tuple[Any, Any], options: dict[st
 @pytest.mark.parametrize("references", [1, 4])
 def test_cuda_statistics_are_those_of_the_cpu_and_never_wait(references: int) -> None:
     torch.manual_seed(0)
-    convention = make_settings(pad_id=0, eos_id=2, bos_id=1, unk_id=3)
+    convention = Settings.from_options(pad_id=0, eos_id=2, bos_id=1, unk_id=3)
     preds, target = torch.randint(0, 30, (64, 50)), torch.randint(0, 30, (64, references, 60))
     logits = torch.randn(64, 50, 30)
     on_device = preds.cuda(), target.cuda(), logits.cuda()

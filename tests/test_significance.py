@@ -29,8 +29,8 @@ from lightning_bleu import (
     paired_bootstrap,
     significance,
 )
-from lightning_bleu.plots import interval_figure
-from lightning_bleu.smoothing import SMOOTHINGS
+from lightning_bleu.training.figures import interval_figure
+from lightning_bleu.scoring.smoothing import SMOOTHINGS
 from tests.conftest import lines, random_corpus
 
 TARGET = ["a b c d e f", "a b c d", "g h i j k l m", "a b c d e"]

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from sacrebleu.metrics import BLEU as SacreBLEU
 
 from lightning_bleu import corpus_bleu, tokenizers
-from lightning_bleu.conventions import make_settings
+from lightning_bleu.scoring.settings import Settings
 from lightning_bleu.functional import sentence_statistics
-from lightning_bleu.tokenizers import TOKENIZERS, TokenMemory, intern_tokens, load_tokenizer, token_memory
+from lightning_bleu.counting.tokenizers import TOKENIZERS, TokenMemory, intern_tokens, load_tokenizer, token_memory
 from tests.conftest import lines
 
 WORDWISE = ["13a", "intl", "zh", "char", "none"]
@@ -101,7 +101,7 @@ def test_fuzzed_corpora_have_sacrebleus_integers(tokenizer: str, lowercase: bool
     peer = SacreBLEU(tokenize=tokenizer, lowercase=lowercase)
     streams = [[group[i] if i < len(group) else None for group in references] for i in range(3)]
     expected = np.array(peer._extract_corpus_statistics(hypotheses, streams))
-    settings = make_settings(tokenizer=tokenizer, lowercase=lowercase)
+    settings = Settings.from_options(tokenizer=tokenizer, lowercase=lowercase)
     ours, _ = sentence_statistics(hypotheses, references, settings)
     # sacreBLEU's order: lengths, matches, possible matches
     np.testing.assert_array_equal(np.roll(ours.numpy(), 2, axis=1), expected)
@@ -125,7 +125,7 @@ def test_wmt22_has_sacrebleus_integers(pair: str, tokenizer: str, wmt22: Path) -
     assert systems
     assert references
     peer = SacreBLEU(tokenize=tokenizer, references=references)
-    settings = make_settings(tokenizer=tokenizer)
+    settings = Settings.from_options(tokenizer=tokenizer)
     for system in systems:
         hypotheses = lines(system)
         expected = np.array(peer._extract_corpus_statistics(hypotheses, None))

@@ -1,26 +1,24 @@
-"""Statistics → score: brevity penalty, precisions and their weighted geometric mean.
+"""Statistics → score: brevity penalty, precisions, and their weighted geometric mean.
 
-Counts stay integers until here; the only divisions are in this module and in :mod:`lightning_bleu.smoothing`, in 64-bit
-floating point where the device has it.
+Counts stay integers until here. The only divisions are in this module and in :mod:`lightning_bleu.scoring.smoothing`, in
+64-bit floating point where the device has it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from lightning_bleu.smoothing import Counts, divide
-
-if TYPE_CHECKING:
-    from lightning_bleu.conventions import Settings
+from lightning_bleu.counting.devices import CPU, to_device
+from lightning_bleu.scoring.settings import Settings
+from lightning_bleu.scoring.smoothing import ZERO_RULES, Counts, divide
 
 
 class Statistics(NamedTuple):
-    """The sufficient statistics of BLEU; sums of them over sentences are those of the corpus.
+    """The statistics from which BLEU is computed. Those of a corpus are the sums over its sentences.
 
     Attributes:
         matches: shape ``(..., orders)``.
@@ -36,7 +34,7 @@ class Statistics(NamedTuple):
 
     @classmethod
     def unpack(cls, vector: Tensor) -> Statistics:
-        """Name the parts of a vector of shape ``(..., 2 * orders + 2)`` that holds them one after the other.
+        """Split vectors of shape ``(..., 2 * orders + 2)``.
 
         Example:
             >>> Statistics.unpack(torch.tensor([5, 4, 7, 6, 7, 7])).possible_matches.tolist()
@@ -47,7 +45,7 @@ class Statistics(NamedTuple):
 
 
 class Score(NamedTuple):
-    """Scores in 0..1, floating point.
+    """Scores in 0..1, in floating point.
 
     Attributes:
         bleu: shape ``(...)``.
@@ -61,66 +59,35 @@ class Score(NamedTuple):
 
 
 def score(statistics: Tensor, settings: Settings) -> Score:
-    """Score statistics of one corpus, or of many sentences at once.
+    """Score the statistics of a corpus, or of many sentences at once.
 
     Args:
-        statistics: integers of shape ``(..., 2 * orders + 2)``, as :class:`Statistics` orders them. The orders are
-            ``max_order``, and one more for smoothings that look at it.
-        settings: the convention and the weights.
+        statistics: integers of shape ``(..., 2 * orders + 2)``, see :class:`Statistics`. The orders are ``max_order``, or
+            one more for a smoothing that needs it.
+        settings: how to score.
 
     Example:
-        >>> from lightning_bleu.conventions import make_settings
-        >>> score(torch.tensor([5, 4, 7, 6, 7, 7]), make_settings(max_order=2)).bleu
+        >>> score(torch.tensor([5, 4, 7, 6, 7, 7]), Settings.from_options(max_order=2)).bleu
         tensor(0.6901, dtype=torch.float64)
     """
     dtype = torch.float32 if statistics.device.type == "mps" else torch.float64
     matches, possible_matches, hypothesis_length, reference_length = Statistics.unpack(statistics.to(dtype))
     counts = Counts(matches[..., : settings.max_order], possible_matches[..., : settings.max_order], hypothesis_length)
-    if settings.smoothing.next_order:
+    if settings.smoothing_method.needs_next_order:
         counts = counts._replace(next_precision=divide(matches[..., -1], possible_matches[..., -1]))
-    precisions = settings.smoothing.function(counts, settings.smoothing_value)
+    precisions = settings.smoothing_method.function(counts, settings.smoothing_value or 0.0)
 
-    weights = torch.tensor(settings.weights, dtype=dtype, device=statistics.device)
-    if settings.convention.effective_order:
+    weights = to_device(torch.tensor(settings.weights, dtype=dtype, device=CPU), statistics.device)
+    if settings.effective_order:
         usable = ((counts.possible_matches > 0) | (precisions > 0)).to(dtype).cumprod(-1)
         weights = divide(weights * usable, (weights * usable).sum(-1, keepdim=True))
     # BLEU = BP * exp(sum over n of w_n * log p_n)
-    log_precisions = ZERO_RULES[settings.convention.zero_rule](counts.matches, precisions)
+    log_precisions = ZERO_RULES[settings.zero_rule](counts.matches, precisions)
     mean = torch.where(weights > 0, weights * log_precisions, 0).sum(-1).exp()
     # BP = 1 if c > r, else exp(1 - r / c)
     brevity_penalty = (1 - divide(reference_length, hypothesis_length)).clamp(max=0).exp()
     brevity_penalty = brevity_penalty.where(hypothesis_length > 0, 0)
     return Score(brevity_penalty * mean, precisions, brevity_penalty)
-
-
-def _as_smoothed(matches: Tensor, precisions: Tensor) -> Tensor:
-    """An order with precision 0 makes the score 0."""
-    return precisions.log()
-
-
-def _no_match(matches: Tensor, precisions: Tensor) -> Tensor:
-    """As before, and whatever the smoothing, the score is 0 if nothing matches at all (sacreBLEU)."""
-    return precisions.log().where((matches > 0).any(-1, keepdim=True), -torch.inf)
-
-
-def _every_order(matches: Tensor, precisions: Tensor) -> Tensor:
-    """Whatever the smoothing, an order without a match makes the score 0 (torchmetrics)."""
-    return precisions.log().where((matches > 0).all(-1, keepdim=True), -torch.inf)
-
-
-def _leave_out(matches: Tensor, precisions: Tensor) -> Tensor:
-    """An order with precision 0 is left out, with the weights as they are; if nothing matches the score is 0 (NLTK)."""
-    logs = precisions.log().where(precisions > 0, 0)
-    return logs.where((matches > 0).any(-1, keepdim=True), -torch.inf)
-
-
-ZERO_RULES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
-    "no-match": _no_match,
-    "as-smoothed": _as_smoothed,
-    "every-order": _every_order,
-    "leave-out": _leave_out,
-}
-"""What an order without a match does to the score: matches and precisions → the logarithms to average."""
 
 
 @dataclass(frozen=True)
@@ -129,15 +96,15 @@ class BLEUScore:
 
     Attributes:
         bleu: 0..1, or 0..100 if ``percent``.
-        precisions: of the orders 1 ... max_order, as smoothed, in the same unit.
+        precisions: one per order 1 ... max_order, as smoothed, in the same unit.
         brevity_penalty: 0..1.
-        length_ratio: hypothesis length over reference length (0 without references).
-        hypothesis_length: tokens.
-        reference_length: tokens of the references that the convention picks.
-        matches: n-grams of order 1 ... max_order that stand in a reference.
+        length_ratio: hypothesis length over reference length (0 if the latter is 0).
+        hypothesis_length: tokens of the hypotheses.
+        reference_length: tokens of the references that the convention chooses.
+        matches: n-grams of order 1 ... max_order that appear in a reference.
         possible_matches: n-grams of the hypotheses.
-        signature: what the score depends on.
-        percent: the unit of ``bleu`` and ``precisions``.
+        signature: everything the score depends on.
+        percent: whether ``bleu`` and ``precisions`` are in 0..100.
 
     Example:
         >>> from lightning_bleu import corpus_bleu

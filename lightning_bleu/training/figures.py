@@ -1,4 +1,4 @@
-"""Figures of scores, for TensorBoard; they need matplotlib."""
+"""Figures of scores; they need matplotlib."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from lightning_bleu.conventions import Settings
-from lightning_bleu.score import BLEUScore, Statistics, score
+from lightning_bleu.scoring.score import BLEUScore, Statistics, score
+from lightning_bleu.scoring.settings import Settings
 from lightning_bleu.significance import Interval
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def precisions_figure(report: BLEUScore) -> Figure:
-    """Bars of the precision of every order, in percent.
+    """Bars: the precision of each order, in percent.
 
     Example:
         >>> from lightning_bleu import corpus_bleu
@@ -33,17 +33,16 @@ def precisions_figure(report: BLEUScore) -> Figure:
 
 
 def lengths_figure(statistics: Tensor, settings: Settings, groups: int = 6) -> Figure:
-    """Bars of the BLEU of short ... long sentences, in percent.
+    """Bars: BLEU by the length of the reference, in percent.
 
     Args:
         statistics: integers of shape ``(sentences, 2 * max_order + 2)``.
         settings: how to score them.
-        groups: how many groups of about equally many sentences to make.
+        groups: how many groups to make, of about the same number of sentences.
 
     Example:
-        >>> from lightning_bleu.conventions import make_settings
         >>> from lightning_bleu.functional import sentence_statistics
-        >>> settings = make_settings()
+        >>> settings = Settings.from_options()
         >>> statistics, _ = sentence_statistics(["a b c d", "a b c d e f"], ["a b c d", "a b c d e f"], settings)
         >>> figure = lengths_figure(statistics, settings)
         >>> [label.get_text() for label in figure.axes[0].get_xticklabels()]
@@ -65,7 +64,7 @@ def lengths_figure(statistics: Tensor, settings: Settings, groups: int = 6) -> F
 
 
 def interval_figure(interval: Interval) -> Figure:
-    """The distribution of the resamples' scores, in percent, with the interval and the score of the corpus.
+    """Histogram of the resamples' scores, in percent, with the interval and the score of the corpus.
 
     Example:
         >>> from lightning_bleu import CorpusBLEU
@@ -94,7 +93,7 @@ def _bars(title: str, xlabel: str, ylabel: str, labels: Sequence[str], heights: 
 
 
 def _axes(title: str, xlabel: str, ylabel: str) -> tuple[Figure, Axes]:
-    # without pyplot, which would keep every figure
+    # Without pyplot, which would keep every figure.
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

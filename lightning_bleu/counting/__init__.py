@@ -1,0 +1,1 @@
+"""Hypotheses and references → the statistics of every sentence."""

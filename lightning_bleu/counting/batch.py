@@ -1,0 +1,223 @@
+"""Read a call: from `preds` and `target` in any form to the tokens that are counted."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Sequence, Sized
+from itertools import chain
+from typing import NamedTuple, Protocol, TypeAlias
+
+import numpy as np
+import torch
+
+from lightning_bleu.counting.devices import CPU, to_device
+from lightning_bleu.counting.inputs import (
+    Form,
+    Hypotheses,
+    IdLists,
+    IdTensor,
+    IdTensors,
+    References,
+    Strings,
+    TokenKind,
+    TokenLists,
+    recognize,
+)
+from lightning_bleu.counting.padded import Padded, PaddedSide, join, pad_ragged, pad_tensors
+from lightning_bleu.counting.ragged import IntArray, Ragged, RaggedBatch, clean, drop_fillers
+from lightning_bleu.counting.special_ids import SpecialIds
+from lightning_bleu.counting.token_cache import number_tokens, tokenize
+from lightning_bleu.counting.tokenizers import Tokenizer
+
+
+class BatchDecoder(Protocol):
+    """A tokenizer of Hugging Face."""
+
+    def batch_decode(self, sequences: list[list[int]], *, skip_special_tokens: bool) -> Sequence[str]:
+        """Turn lists of ids into strings."""
+
+
+Decoder: TypeAlias = "BatchDecoder | Callable[[list[list[int]]], Sequence[str]]"
+"""Turns lists of ids into strings."""
+
+
+class ReadingOptions(Protocol):
+    """The options that say how to get at the tokens; :class:`lightning_bleu.scoring.settings.Settings` has them."""
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """For strings."""
+
+    @property
+    def lowercase(self) -> bool:
+        """For strings."""
+
+    @property
+    def special_ids(self) -> SpecialIds:
+        """For ids."""
+
+    @property
+    def decoder(self) -> Decoder | None:
+        """For ids that are to be scored as strings."""
+
+
+class Batch(NamedTuple):
+    """The sentences of one call.
+
+    Attributes:
+        tokens: what is counted. Never a view of what the call was given.
+        kind: what the sentences are made of: strings (decoded ones, too), tokens, or ids.
+        reference_counts: how many references each sentence has, shape ``(sentences,)``.
+        lines: the text of all hypotheses and then all references, for strings.
+        vocabulary: the tokens by their ids, for tokens.
+    """
+
+    tokens: RaggedBatch | Padded
+    kind: TokenKind
+    reference_counts: IntArray
+    lines: Sequence[str] = ()
+    vocabulary: Sequence[Hashable] = ()
+
+    @property
+    def sentence_count(self) -> int:
+        """The number of sentences."""
+        return len(self.reference_counts)
+
+    def texts(self, sentence: int) -> tuple[str, list[str]]:
+        """A hypothesis and its references as a person reads them; waits for an accelerator.
+
+        Example:
+            >>> from lightning_bleu.scoring.settings import Settings
+            >>> read_batch([[5, 6], [7]], [[[5, 7], [5]], [[7]]], Settings.from_options()).texts(0)
+            ('5 6', ['5 7', '5'])
+        """
+        if isinstance(self.tokens, Padded):
+            missing = self.tokens.missing
+            rows = [
+                self.tokens.row(sentence, segment)
+                for segment in range(self.tokens.ids.shape[1])
+                if missing is None or not missing[sentence, segment]
+            ]
+            hypothesis, *references = (" ".join(map(str, row)) for row in rows)
+            return hypothesis, references
+        counts = self.tokens.reference_counts
+        first = self.sentence_count + int(counts[:sentence].sum())
+        return self._text(sentence), [self._text(first + number) for number in range(counts[sentence])]
+
+    def _text(self, segment: int) -> str:
+        if self.lines:
+            return self.lines[segment]
+        assert isinstance(self.tokens, RaggedBatch)
+        ids = self.tokens.tokens.row(segment)
+        return " ".join(str(self.vocabulary[i]) if self.vocabulary else str(i) for i in ids)
+
+
+def read_batch(preds: Hypotheses, target: References, options: ReadingOptions) -> Batch:
+    """Recognize, tokenize or clean, and check what a call was given.
+
+    Args:
+        preds: the hypotheses; see :meth:`lightning_bleu.CorpusBLEU.update`.
+        target: their references.
+        options: how to get at the tokens.
+
+    Raises:
+        TypeError: for a form that is not accepted, or two that do not go together.
+        ValueError: for different numbers of sentences, shapes that are not accepted, or a sentence without a reference.
+
+    Example:
+        >>> from lightning_bleu.scoring.settings import Settings
+        >>> batch = read_batch(torch.tensor([[5, 6, 0]]), torch.tensor([[5, 7, 6]]), Settings.from_options(pad_id=0))
+        >>> batch.tokens.tokens.rows(), batch.kind
+        ([[5, 6], [5, 7, 6]], 'ids')
+    """
+    kind, hypotheses, references, counts = recognize(preds, target)
+    if isinstance(hypotheses, Strings) and isinstance(references, Strings):
+        return _read_strings([*hypotheses.lines, *references.lines], counts, options)
+    if kind == "tokens":
+        return _read_tokens(hypotheses, references, counts)
+    if options.decoder is not None:
+        tokens = _read_ragged(hypotheses, references, counts, options.special_ids)
+        return _read_strings(_decode(tokens.tokens, options.decoder), tokens.reference_counts, options)
+    device = _device(hypotheses, references)
+    if device == CPU:
+        return Batch(_read_ragged(hypotheses, references, counts, options.special_ids), "ids", counts)
+    return Batch(read_padded(hypotheses, references, counts, options.special_ids, device), "ids", counts)
+
+
+def _read_strings(lines: list[str], counts: IntArray, options: ReadingOptions) -> Batch:
+    tokens = tokenize([line.lower() for line in lines] if options.lowercase else lines, options.tokenizer)
+    return Batch(RaggedBatch(tokens, counts), "strings", counts, lines=lines)
+
+
+def _read_tokens(hypotheses: Form, references: Form, counts: IntArray) -> Batch:
+    assert isinstance(hypotheses, TokenLists | IdLists)  # the latter without any token
+    assert isinstance(references, TokenLists | IdLists)
+    rows = [*hypotheses.rows, *references.rows]
+    ids, vocabulary = number_tokens(chain.from_iterable(rows))
+    return Batch(RaggedBatch(Ragged.of(ids, _lengths(rows)), counts), "tokens", counts, vocabulary=vocabulary)
+
+
+def _decode(tokens: Ragged, decoder: Decoder) -> list[str]:
+    rows = tokens.rows()
+    if hasattr(decoder, "batch_decode"):
+        lines = list(decoder.batch_decode(rows, skip_special_tokens=True))
+    else:
+        lines = list(decoder(rows))
+    if len(lines) != len(rows) or not all(isinstance(line, str) for line in lines):
+        raise TypeError("'decoder' must return one string for each list of ids")
+    return lines
+
+
+def _read_ragged(hypotheses: Form, references: Form, counts: IntArray, special_ids: SpecialIds) -> RaggedBatch:
+    """Bring ids to the CPU, without padding."""
+    sides = [_flatten(hypotheses), _flatten(references)]
+    ids, lengths = (np.concatenate(arrays) for arrays in zip(*sides))
+    batch = RaggedBatch(clean(Ragged.of(ids, lengths), special_ids), counts)
+    may_have_fillers = isinstance(references, IdTensor) and references.ids.ndim == 3 and references.ids.shape[1] > 1
+    return drop_fillers(batch) if may_have_fillers else batch
+
+
+def read_padded(
+    hypotheses: Form, references: Form, counts: IntArray, special_ids: SpecialIds, device: torch.device
+) -> Padded:
+    """Bring ids to an accelerator, with padding; see :mod:`lightning_bleu.counting.padded`."""
+    sides = _pad(hypotheses, np.ones_like(counts), device), _pad(references, counts, device)
+    return join(*sides, special_ids)
+
+
+def _flatten(form: Form) -> tuple[IntArray, IntArray]:
+    """All ids, and the number of ids of each segment."""
+    if isinstance(form, IdTensor):
+        *segments, width = form.ids.shape
+        return form.ids.cpu().numpy().reshape(-1), np.full(math.prod(segments), width, np.int64)
+    assert isinstance(form, IdLists | IdTensors)
+    lengths = _lengths(form.rows)
+    if isinstance(form, IdTensors):
+        return torch.cat(form.rows).cpu().numpy(), lengths
+    try:
+        return np.fromiter(chain.from_iterable(form.rows), np.int64, int(lengths.sum())), lengths
+    except OverflowError:
+        raise ValueError("ids must fit in 64 bits") from None
+
+
+def _lengths(rows: Sequence[Sized]) -> IntArray:
+    return np.fromiter(map(len, rows), np.int64, len(rows))
+
+
+def _device(*forms: Form) -> torch.device:
+    """The accelerator that some of the ids are on, or else the CPU."""
+    tensors = [
+        form.ids if isinstance(form, IdTensor) else form.rows[0]
+        for form in forms
+        if isinstance(form, IdTensor | IdTensors)
+    ]
+    return next((tensor.device for tensor in tensors if tensor.device != CPU), CPU)
+
+
+def _pad(form: Form, counts: IntArray, device: torch.device) -> PaddedSide:
+    if isinstance(form, IdTensor):
+        ids = to_device(form.ids, device)
+        return PaddedSide(ids[:, None] if ids.ndim == 2 else ids)
+    if isinstance(form, IdTensors) and form.rows[0].device == device:
+        return pad_tensors(form.rows, counts)
+    return pad_ragged(Ragged.of(*_flatten(form)), counts, device)

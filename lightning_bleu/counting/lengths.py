@@ -1,0 +1,107 @@
+"""Reference lengths: which of its references' lengths a hypothesis is compared with.
+
+A rule is a cost: the reference with the lowest cost is chosen, and of several with the same cost the first.
+:data:`REFERENCE_LENGTHS` maps names to rules. They are plain arithmetic and work on NumPy arrays and tensors alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from lightning_bleu.counting.ragged import IntArray
+
+Integers = TypeVar("Integers", IntArray, Tensor)
+
+
+class LengthRule(Protocol):
+    """The cost of choosing a reference, given its length and that of the hypothesis."""
+
+    def __call__(self, hypothesis: Integers, reference: Integers) -> Integers:
+        """Lengths of hypotheses and references, of shapes that broadcast, to costs of 0 or more."""
+
+
+def closest(hypothesis: Integers, reference: Integers) -> Integers:
+    """The distance, and the shorter of two that are equally close (Papineni et al. 2002; sacreBLEU, NLTK).
+
+    Example:
+        >>> closest(torch.tensor(10), torch.tensor([7, 12, 8])).tolist()
+        [6, 5, 4]
+    """
+    return 2 * abs(reference - hypothesis) + (reference > hypothesis)
+
+
+def closest_first(hypothesis: Integers, reference: Integers) -> Integers:
+    """The distance alone (torchmetrics).
+
+    Example:
+        >>> closest_first(torch.tensor(10), torch.tensor([7, 12, 8])).tolist()
+        [3, 2, 2]
+    """
+    return abs(reference - hypothesis)
+
+
+def shortest(hypothesis: Integers, reference: Integers) -> Integers:
+    """The length of the reference, whatever that of the hypothesis (the GNMT script, Hugging Face evaluate).
+
+    Example:
+        >>> shortest(torch.tensor(10), torch.tensor([7, 12, 8])).tolist()
+        [7, 12, 8]
+    """
+    return reference
+
+
+REFERENCE_LENGTHS: Mapping[str, LengthRule] = {
+    "closest": closest,
+    "closest-first": closest_first,
+    "shortest": shortest,
+}
+"""Every rule by its name."""
+
+
+def choose_ragged(rule: LengthRule, hypotheses: IntArray, references: IntArray, counts: IntArray) -> IntArray:
+    """Choose the reference length of each sentence.
+
+    Args:
+        rule: one of :data:`REFERENCE_LENGTHS`.
+        hypotheses: the lengths of the hypotheses, shape ``(sentences,)``.
+        references: the lengths of all references, sentence by sentence.
+        counts: how many references each sentence has, at least one, shape ``(sentences,)``.
+
+    Example:
+        >>> choose_ragged(closest, np.array([10, 4]), np.array([7, 12, 8, 9]), np.array([3, 1])).tolist()
+        [8, 9]
+    """
+    if len(references) == len(hypotheses):
+        return references
+    # The index in the low part of the number decides between references of the same cost.
+    index = np.arange(len(references))
+    keys = rule(hypotheses.repeat(counts), references) * len(references) + index
+    cheapest: IntArray = np.minimum.reduceat(keys, counts.cumsum() - counts)
+    return references[cheapest % len(references)]
+
+
+def choose_padded(rule: LengthRule, lengths: Tensor, missing: Tensor | None) -> Tensor:
+    """Choose the reference length of each sentence, without waiting for the device.
+
+    Args:
+        rule: one of :data:`REFERENCE_LENGTHS`.
+        lengths: of the hypothesis and the references of each sentence, shape ``(sentences, 1 + references)``.
+        missing: which of them do not exist, booleans of the same shape; None if all exist.
+
+    Example:
+        >>> lengths, missing = torch.tensor([[10, 7, 12, 8]]), torch.tensor([[False, False, False, True]])
+        >>> choose_padded(closest, lengths, missing).tolist()
+        [12]
+    """
+    hypotheses, references = lengths[:, :1], lengths[:, 1:]
+    if references.shape[1] == 1:
+        return references[:, 0]
+    costs = rule(hypotheses, references)
+    if missing is not None:
+        costs = costs.masked_fill(missing[:, 1:], torch.iinfo(torch.int64).max)
+    return references.gather(1, costs.argmin(1, keepdim=True))[:, 0]

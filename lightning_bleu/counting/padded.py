@@ -1,0 +1,155 @@
+"""Padded: tokens in rows of equal length, the form in which ids are counted on an accelerator.
+
+The size of a ragged form depends on the data, and to learn it the host would have to wait for the device. So ids stay in
+the rectangular tensors they arrive in, with a mask that says where the tokens are. Nothing in this module waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
+from lightning_bleu.counting.devices import to_device
+from lightning_bleu.counting.ragged import IntArray, Ragged
+from lightning_bleu.counting.special_ids import SpecialIds
+
+
+class Padded(NamedTuple):
+    """The sentences of one call.
+
+    Attributes:
+        ids: 64-bit integers of shape ``(sentences, segments, tokens)``. Segment 0 is the hypothesis, the others are its
+            references.
+        is_token: booleans of the same shape. Where it is False, the id has no meaning.
+        lengths: tokens of each segment, shape ``(sentences, segments)``.
+        missing: True for a segment that does not exist because other sentences have more references, shape
+            ``(sentences, segments)``; None if all exist.
+        can_match: False for tokens that match nothing, same shape as ``ids``; None if all can match.
+        break_ngrams: whether an n-gram may not span a place without a token.
+    """
+
+    ids: Tensor
+    is_token: Tensor
+    lengths: Tensor
+    missing: Tensor | None = None
+    can_match: Tensor | None = None
+    break_ngrams: bool = False
+
+    def row(self, sentence: int, segment: int) -> list[int]:
+        """The tokens of a segment; waits for the device."""
+        row: list[int] = self.ids[sentence, segment][self.is_token[sentence, segment]].tolist()
+        return row
+
+
+class PaddedSide(NamedTuple):
+    """All hypotheses or all references of a call.
+
+    Attributes:
+        ids: 64-bit integers of shape ``(sentences, segments, tokens)``.
+        lengths: ids of each segment, shape ``(sentences, segments)``, -1 for a segment that does not exist; None if
+            every row is full.
+    """
+
+    ids: Tensor
+    lengths: Tensor | None = None
+
+
+def pad_ragged(ragged: Ragged, counts: IntArray, device: torch.device) -> PaddedSide:
+    """Pad segments on the host and send them to the device.
+
+    Args:
+        ragged: segments of one piece each.
+        counts: how many of them each sentence has, shape ``(sentences,)``.
+        device: where the ids go.
+
+    Example:
+        >>> ragged = Ragged.of(np.array([5, 6, 7]), np.array([2, 0, 1]))
+        >>> side = pad_ragged(ragged, np.array([2, 1]), torch.device("cpu"))
+        >>> side.ids.tolist(), side.lengths.tolist()
+        ([[[5, 6], [0, 0]], [[7, 0], [0, 0]]], [[2, 0], [1, -1]])
+    """
+    exists = np.arange(counts.max(initial=1)) < counts[:, None]
+    lengths = np.full(exists.shape, -1, np.int64)
+    lengths[exists] = ragged.lengths
+    is_token = np.arange(ragged.lengths.max(initial=0)) < lengths[..., None]
+    ids = np.zeros(is_token.shape, np.int64)
+    ids[is_token] = ragged.ids
+    return PaddedSide(to_device(torch.from_numpy(ids), device), to_device(torch.from_numpy(lengths), device))
+
+
+def pad_tensors(tensors: Sequence[Tensor], counts: IntArray) -> PaddedSide:
+    """Pad tensors of shape ``(tokens,)`` on their device; see :func:`pad_ragged`."""
+    device = tensors[0].device
+    exists = np.arange(counts.max()) < counts[:, None]
+    lengths = np.full(exists.shape, -1, np.int64)
+    lengths[exists] = [len(tensor) for tensor in tensors]
+    index = np.zeros(exists.shape, np.int64)
+    index[exists] = np.arange(len(tensors))
+    ids = pad_sequence(list(tensors), batch_first=True).to(torch.int64)
+    if not exists.all():
+        ids = ids[to_device(torch.from_numpy(index).reshape(-1), device)]
+    return PaddedSide(ids.reshape(*exists.shape, ids.shape[1]), to_device(torch.from_numpy(lengths), device))
+
+
+def join(hypotheses: PaddedSide, references: PaddedSide, special_ids: SpecialIds) -> Padded:
+    """Put hypotheses and references into one tensor, and tell tokens from padding and markers.
+
+    In tensors all sentences have the same number of references. One without a token is filler, and missing, if the
+    sentence has another one.
+
+    Example:
+        >>> hypotheses = PaddedSide(torch.tensor([[[5, 6, 0]]]))
+        >>> references = PaddedSide(torch.tensor([[[5, 7, 6, 8], [0, 0, 0, 0]]]))
+        >>> padded = join(hypotheses, references, SpecialIds(pad_id=0))
+        >>> padded.lengths.tolist(), padded.missing.tolist()
+        ([[2, 4, 0]], [[False, False, True]])
+    """
+    sides = hypotheses, references
+    width = max(side.ids.shape[-1] for side in sides)
+    # A wider row needs no mask if what fills it is removed anyway.
+    fill, *_ = *special_ids.removed, 0
+    ids = torch.cat([_widen(side.ids, width, fill) for side in sides], 1)
+    lengths = None
+    is_token: Tensor | None = None
+    if not special_ids.removed or any(side.lengths is not None for side in sides):
+        lengths = torch.cat([_lengths(side) for side in sides], 1)
+        is_token = torch.arange(width, device=ids.device) < lengths[..., None]
+    is_token = _clean(ids, is_token, special_ids)
+    counts = is_token.sum(-1)
+    missing = None
+    if references.lengths is not None and lengths is not None:
+        missing = lengths < 0
+    elif references.ids.shape[1] > 1:
+        missing = (counts == 0) & (counts[:, 1:] > 0).any(-1, keepdim=True)
+    can_match = None if special_ids.unk_id is None else ids != special_ids.unk_id
+    return Padded(ids, is_token, counts, missing, can_match, special_ids.break_ngrams)
+
+
+def _widen(ids: Tensor, width: int, fill: int) -> Tensor:
+    if ids.shape[-1] == width:
+        return ids
+    wider = ids.new_full((*ids.shape[:-1], width), fill)
+    wider[..., : ids.shape[-1]] = ids
+    return wider
+
+
+def _lengths(side: PaddedSide) -> Tensor:
+    return side.ids.new_full(side.ids.shape[:2], side.ids.shape[2]) if side.lengths is None else side.lengths
+
+
+def _clean(ids: Tensor, is_token: Tensor | None, special_ids: SpecialIds) -> Tensor:
+    """Mask padding, markers, and everything from the end of each sentence on."""
+    for removed in special_ids.removed:
+        is_token = ids != removed if is_token is None else is_token & (ids != removed)
+    assert is_token is not None  # there is a mask if no id is removed
+    if special_ids.eos_id is not None:
+        ends = ids == special_ids.eos_id
+        if special_ids.eos_also_leads:
+            ends &= is_token.cumsum(-1) > 0
+        is_token = is_token & (ends.cumsum(-1) == 0)
+    return is_token

@@ -1,0 +1,221 @@
+"""Ragged: tokens without padding, the form in which every sentence is counted on the CPU.
+
+A *segment* is a hypothesis or a reference. All tokens of all segments lie in one flat array, and the length of each
+segment says where it ends:
+
+    ids      5 6 7 | 5 8 |     | 9
+    lengths    3      2     0    1
+
+Most segments are a single *piece*. A convention that does not let n-grams span a removed id breaks a segment into
+several pieces, so the code that counts n-grams never looks across a piece and needs no special case.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from lightning_bleu.counting.special_ids import SpecialIds
+
+IntArray: TypeAlias = npt.NDArray[np.int64]
+BoolArray: TypeAlias = npt.NDArray[np.bool_]
+
+
+class Ragged(NamedTuple):
+    """Tokens of many segments, one segment after the other.
+
+    Attributes:
+        ids: the tokens of all pieces, shape ``(tokens,)``.
+        lengths: tokens of each piece, shape ``(pieces,)``.
+        segments: the segment that each piece belongs to, shape ``(pieces,)``. Ascending; every segment has at least one
+            piece, which may be empty.
+    """
+
+    ids: IntArray
+    lengths: IntArray
+    segments: IntArray
+
+    @classmethod
+    def of(cls, ids: IntArray, lengths: IntArray) -> Ragged:
+        """Segments of one piece each."""
+        return cls(ids, lengths, np.arange(len(lengths), dtype=np.int64))
+
+    @property
+    def segment_count(self) -> int:
+        """The number of segments."""
+        return int(self.segments[-1]) + 1 if len(self.segments) else 0
+
+    @property
+    def segment_lengths(self) -> IntArray:
+        """Tokens of each segment, shape ``(segments,)``."""
+        if len(self.lengths) == self.segment_count:
+            return self.lengths
+        return np.add.reduceat(self.lengths, first_positions(self.segments))
+
+    def rows(self) -> list[list[int]]:
+        """The tokens of each segment.
+
+        Example:
+            >>> Ragged.of(np.array([5, 6, 7, 5, 8]), np.array([3, 2])).rows()
+            [[5, 6, 7], [5, 8]]
+        """
+        ids, ends = self.ids.tolist(), self.segment_lengths.cumsum().tolist()
+        return [ids[start:end] for start, end in zip([0, *ends], ends)]
+
+    def row(self, segment: int) -> list[int]:
+        """The tokens of one segment."""
+        lengths = self.segment_lengths
+        start = int(lengths[:segment].sum())
+        row: list[int] = self.ids[start : start + lengths[segment]].tolist()
+        return row
+
+
+def first_positions(ascending: IntArray) -> IntArray:
+    """Where each value of an ascending array appears first.
+
+    Example:
+        >>> first_positions(np.array([0, 0, 1, 2, 2])).tolist()
+        [0, 2, 3]
+    """
+    new = np.ones(len(ascending), bool)
+    np.not_equal(ascending[1:], ascending[:-1], out=new[1:])
+    return np.flatnonzero(new)
+
+
+def clean(ragged: Ragged, special_ids: SpecialIds) -> Ragged:
+    """Remove padding, markers, and everything from the end of each sentence on.
+
+    Args:
+        ragged: segments of one piece each.
+        special_ids: which ids to remove.
+
+    Example:
+        >>> padded = Ragged.of(np.array([1, 5, 6, 2, 0, 1, 7, 2, 8, 0]), np.array([5, 5]))
+        >>> clean(padded, SpecialIds(pad_id=0, bos_id=1, eos_id=2)).rows()
+        [[5, 6], [7]]
+    """
+    ids, lengths = ragged.ids, ragged.lengths
+    keep: BoolArray | None = None
+    for removed in special_ids.removed:
+        keep = ids != removed if keep is None else keep & (ids != removed)
+    if special_ids.eos_id is not None:
+        if keep is None:
+            keep = np.ones(len(ids), bool)
+        ends = lengths.cumsum()
+        search_from = ends - lengths
+        if special_ids.eos_also_leads:
+            search_from = next_positions(keep, search_from)
+        ends = np.minimum(next_positions(ids == special_ids.eos_id, search_from), ends)
+        keep &= np.arange(len(ids)) < ends.repeat(lengths)
+    if keep is None:
+        return ragged
+    return select(ragged, keep, break_ngrams=special_ids.break_ngrams)
+
+
+def next_positions(flags: BoolArray, positions: IntArray) -> IntArray:
+    """The first position at or after each given one at which a flag is set; the number of flags if there is none.
+
+    Example:
+        >>> next_positions(np.array([False, True, False, True, False]), np.array([0, 1, 2, 4])).tolist()
+        [1, 1, 3, 5]
+    """
+    found = np.append(np.flatnonzero(flags), len(flags))
+    return found[found.searchsorted(positions)]
+
+
+def select(ragged: Ragged, keep: BoolArray, *, break_ngrams: bool) -> Ragged:
+    """Keep some tokens.
+
+    Args:
+        ragged: segments of any number of pieces.
+        keep: which tokens to keep, shape ``(tokens,)``.
+        break_ngrams: whether a removed token ends a piece. Otherwise its neighbors become neighbors of each other.
+
+    Example:
+        >>> ragged, keep = Ragged.of(np.array([5, 6, 7, 8]), np.array([4])), np.array([True, False, True, True])
+        >>> select(ragged, keep, break_ngrams=False).lengths.tolist()
+        [3]
+        >>> select(ragged, keep, break_ngrams=True).lengths.tolist()
+        [1, 2]
+    """
+    positions = keep.nonzero()[0]
+    ends = positions.searchsorted(ragged.lengths.cumsum())
+    segments = ragged.segments
+    if break_ngrams:
+        breaks = np.flatnonzero(np.diff(positions) > 1) + 1
+        segments = segments.repeat(1 + np.bincount(ends.searchsorted(breaks), minlength=len(ends)))
+        ends = np.sort(np.concatenate([ends, breaks]))
+    lengths = ends.copy()
+    lengths[1:] -= ends[:-1]
+    return Ragged(ragged.ids[positions], lengths, segments)
+
+
+class RaggedBatch(NamedTuple):
+    """The sentences of one call.
+
+    Attributes:
+        tokens: all hypotheses, then all references, sentence by sentence.
+        reference_counts: how many references each sentence has, shape ``(sentences,)``.
+    """
+
+    tokens: Ragged
+    reference_counts: IntArray
+
+    @property
+    def sentence_count(self) -> int:
+        """The number of sentences."""
+        return len(self.reference_counts)
+
+    @property
+    def hypothesis_pieces(self) -> int:
+        """How many of the pieces belong to hypotheses."""
+        segments, sentences = self.tokens.segments, self.sentence_count
+        if sentences and segments[sentences] == sentences:
+            return sentences
+        return int(segments.searchsorted(sentences))
+
+    def piece_owners(self) -> tuple[IntArray, IntArray]:
+        """The sentence of each piece, and a number for its segment.
+
+        The number is 0 for the hypothesis, from 1 to the largest number of references for a reference, and different for
+        the references of a sentence.
+
+        Example:
+            >>> tokens = Ragged.of(np.array([5, 6, 5, 7, 6, 8]), np.array([1, 1, 1, 2, 1]))
+            >>> sentences, numbers = RaggedBatch(tokens, reference_counts=np.array([2, 1])).piece_owners()
+            >>> sentences.tolist(), numbers.tolist()
+            ([0, 1, 0, 0, 1], [0, 0, 1, 2, 1])
+        """
+        counts, segments = self.reference_counts, self.tokens.segments
+        hypotheses = np.arange(len(counts), dtype=np.int64)
+        sentences = np.concatenate([hypotheses, hypotheses.repeat(counts)])
+        numbers = np.arange(-len(counts), len(sentences) - len(counts), dtype=np.int64) % counts.max() + 1
+        numbers[: len(counts)] = 0
+        if len(segments) == len(sentences):
+            return sentences, numbers
+        return sentences[segments], numbers[segments]
+
+
+def drop_fillers(batch: RaggedBatch) -> RaggedBatch:
+    """Drop the references without a token from sentences that have another one.
+
+    In a tensor all sentences have the same number of references, and such rows fill it up.
+
+    Example:
+        >>> tokens = Ragged.of(np.array([5, 6, 7]), np.array([1, 0, 2, 0, 0, 0]))
+        >>> batch = drop_fillers(RaggedBatch(tokens, np.array([2, 2])))
+        >>> batch.tokens.rows(), batch.reference_counts.tolist()
+        ([[5], [], [6, 7], [], []], [1, 2])
+    """
+    sentences, references = batch.sentence_count, batch.reference_counts.max(initial=0)
+    has_tokens = (batch.tokens.segment_lengths[sentences:] > 0).reshape(sentences, references)
+    stays = has_tokens | ~has_tokens.any(1, keepdims=True)
+    if stays.all():
+        return batch
+    segment_stays = np.concatenate([np.ones(sentences, bool), stays.reshape(-1)])
+    ids, lengths, segments = batch.tokens
+    piece_stays = segment_stays[segments]
+    numbers = segment_stays.cumsum() - 1
+    return RaggedBatch(Ragged(ids, lengths[piece_stays], numbers[segments[piece_stays]]), stays.sum(1))

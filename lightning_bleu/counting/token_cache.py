@@ -1,0 +1,192 @@
+"""Text → ids of tokens, with a cache of how words and lines are tokenized.
+
+In training the references never change and hypotheses repeat most of their words, so only the first epoch pays for
+tokenization. What is cached, a word or a line, depends on the tokenizer: see :mod:`lightning_bleu.counting.words`.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Sequence
+from itertools import chain, count
+
+import numpy as np
+
+from lightning_bleu.counting.ragged import IntArray, Ragged
+from lightning_bleu.counting.tokenizers import TokenizeFunction, Tokenizer, load_tokenizer
+from lightning_bleu.counting.words import split_to_keys, tokenize_keys
+
+_MAX_KEYS = 2**20
+"""Words and lines that all caches may hold together."""
+_MAX_CHARACTERS = 2**26
+"""Characters that all these words and lines may have together."""
+
+
+def tokenize(lines: Sequence[str], tokenizer: Tokenizer) -> Ragged:
+    """Tokenize lines and replace the tokens by ids.
+
+    Equal tokens of one call get equal ids. Ids of different calls are unrelated.
+
+    Args:
+        lines: text; each line becomes a segment.
+        tokenizer: a name or a callable.
+
+    Example:
+        >>> tokenize(["Hello, world!", "Hello!"], "13a").lengths.tolist()
+        [4, 2]
+    """
+    cache = _find_cache(tokenizer)
+    _make_room()
+    return cache.encode(lines, load_tokenizer(tokenizer))
+
+
+def number_tokens(tokens: Iterable[Hashable]) -> tuple[IntArray, list[Hashable]]:
+    """Number tokens in the order of their first appearance.
+
+    Returns:
+        the number of each token, and the tokens by their numbers.
+
+    Example:
+        >>> numbers, vocabulary = number_tokens(["a", "b", "a"])
+        >>> numbers.tolist(), vocabulary
+        ([0, 1, 0], ['a', 'b'])
+    """
+    numbers: defaultdict[Hashable, int] = defaultdict(count().__next__)
+    return np.fromiter(map(numbers.__getitem__, tokens), np.int64), list(numbers)
+
+
+class TokenCache:
+    """Remembers how words, or lines, are tokenized.
+
+    Args:
+        name: the name of the tokenizer, or None for a callable.
+
+    Attributes:
+        characters: how many characters of text it holds.
+    """
+
+    def __init__(self, name: str | None = None) -> None:
+        self._name = name
+        self._lock = threading.Lock()
+        self._clear()
+
+    def __len__(self) -> int:
+        return len(self._key_numbers)
+
+    def clear(self) -> None:
+        """Forget everything, unless another thread is using the cache."""
+        if self._lock.acquire(blocking=False):
+            try:
+                self._clear()
+            finally:
+                self._lock.release()
+
+    def _clear(self) -> None:
+        self.characters = 0
+        self._key_numbers = _KeyNumbers()
+        self._token_ids: defaultdict[Hashable, int] = defaultdict(count().__next__)
+        # The tokens of key k are tokens[starts[k] : starts[k + 1]].
+        self._tokens = _GrowingArray()
+        self._starts = _GrowingArray([0])
+
+    def encode(self, lines: Sequence[str], tokenize: TokenizeFunction) -> Ragged:
+        """Tokenize lines; see :func:`tokenize`."""
+        with self._lock:
+            try:
+                rows = split_to_keys(lines, self._name)
+                keys_per_line = np.fromiter(map(len, rows), np.int64, len(rows))
+                keys = chain.from_iterable(rows)
+                numbers = np.fromiter(map(self._key_numbers.__getitem__, keys), np.int64, keys_per_line.sum())
+                self._learn(tokenize)
+            except BaseException:
+                self._clear()  # there may be keys without tokens
+                raise
+            starts, tokens = self._starts.values, self._tokens.values
+        first = starts[numbers]
+        lengths = starts[numbers + 1] - first
+        ends = np.concatenate([[0], lengths.cumsum()])
+        line_ends = ends[np.concatenate([[0], keys_per_line.cumsum()])]
+        places = np.arange(ends[-1]) + (first - ends[:-1]).repeat(lengths)
+        return Ragged.of(tokens[places], line_ends[1:] - line_ends[:-1])
+
+    def _learn(self, tokenize: TokenizeFunction) -> None:
+        """Tokenize the keys that are new."""
+        new, self._key_numbers.new = self._key_numbers.new, []
+        if not new:
+            return
+        self.characters += sum(map(len, new))
+        tokens = tokenize_keys(new, tokenize, self._name)
+        lengths = np.fromiter(map(len, tokens), np.int64, len(tokens))
+        ids = np.fromiter(map(self._token_ids.__getitem__, chain.from_iterable(tokens)), np.int64, lengths.sum())
+        self._starts.extend(self._starts.values[-1] + lengths.cumsum())
+        self._tokens.extend(ids)
+
+
+class _KeyNumbers(dict[str, int]):
+    """Numbers keys in the order of their first appearance, and collects the new ones."""
+
+    def __init__(self) -> None:
+        self.new: list[str] = []
+
+    def __missing__(self, key: str) -> int:
+        self.new.append(key)
+        self[key] = number = len(self)
+        return number
+
+
+class _GrowingArray:
+    """Integers to which others are added at the end, in constant time each."""
+
+    def __init__(self, values: Sequence[int] = ()) -> None:
+        self._buffer = np.array(values, np.int64)
+        self._size = len(values)
+
+    @property
+    def values(self) -> IntArray:
+        return self._buffer[: self._size]
+
+    def extend(self, values: IntArray) -> None:
+        size = self._size + len(values)
+        if size > len(self._buffer):
+            grown = np.empty(2 * size, np.int64)
+            grown[: self._size] = self.values
+            self._buffer = grown
+        self._buffer[self._size : size] = values
+        self._size = size
+
+
+_caches: dict[Hashable, TokenCache] = {}
+"""The cache of each tokenizer, by its name or by the identity of a callable."""
+
+
+def _find_cache(tokenizer: Tokenizer) -> TokenCache:
+    """The cache of a tokenizer. That of a callable lives as long as the callable itself."""
+    if isinstance(tokenizer, str):
+        return _caches.setdefault(tokenizer, TokenCache(tokenizer))
+    # A bound method is a new object each time it is looked up.
+    owner = getattr(tokenizer, "__self__", tokenizer)
+    key = id(owner), id(getattr(tokenizer, "__func__", tokenizer))
+    cache = _caches.get(key)
+    if cache is None:
+        cache = TokenCache()
+        try:
+            weakref.finalize(owner, _caches.pop, key, None).atexit = False
+        except TypeError:
+            return cache  # without weak references nobody can tell when to free a cache: use it once
+        _caches[key] = cache
+    return cache
+
+
+def _make_room() -> None:
+    """Clear all caches if together they hold too much."""
+    caches = list(_caches.values())
+    if sum(map(len, caches)) > _MAX_KEYS or sum(cache.characters for cache in caches) > _MAX_CHARACTERS:
+        clear_caches()
+
+
+def clear_caches() -> None:
+    """Forget how everything was tokenized, except in caches that another thread is using."""
+    for cache in list(_caches.values()):
+        cache.clear()

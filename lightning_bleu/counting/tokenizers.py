@@ -1,0 +1,71 @@
+"""Tokenizers by name: sacreBLEU's own objects, so they are right by definition."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import TypeAlias
+
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.tokenizers.tokenizer_base import BaseTokenizer
+
+TokenizeFunction: TypeAlias = Callable[[str], "str | Sequence[Hashable]"]
+"""Takes a line and returns its tokens, or a string to split at whitespace."""
+
+Tokenizer: TypeAlias = "str | TokenizeFunction"
+"""A name from :data:`TOKENIZERS`, or a callable, which must always return the same tokens for the same line."""
+
+TOKENIZERS: Mapping[str, str] = {
+    "13a": "",
+    "intl": "",
+    "zh": "",
+    "char": "",
+    "none": "",
+    "ja-mecab": 'pip install "sacrebleu[ja]"',
+    "ko-mecab": 'pip install "sacrebleu[ko]"',
+    "spm": "pip install sentencepiece",
+    "flores101": "pip install sentencepiece",
+    "flores200": "pip install sentencepiece",
+    "spBLEU-1K": "pip install sentencepiece",
+}
+"""sacreBLEU's tokenizers by name, each with the command that installs the optional package it needs."""
+
+
+def load_tokenizer(tokenizer: Tokenizer) -> TokenizeFunction:
+    """Load a tokenizer by name. A callable is returned as it is.
+
+    Raises:
+        TypeError: if it is neither a name nor a callable.
+        ValueError: if the name is unknown, or the package that it needs is missing.
+
+    Example:
+        >>> load_tokenizer("13a")("Hello, world!")
+        'Hello , world !'
+    """
+    if callable(tokenizer):
+        return tokenizer
+    if not isinstance(tokenizer, str):
+        raise TypeError(f"'tokenizer' must be a name or a callable, got {tokenizer!r}")
+    if tokenizer not in TOKENIZERS:
+        raise ValueError(f"'tokenizer' must be a callable or one of {list(TOKENIZERS)}, got {tokenizer!r}")
+    return _load_by_name(tokenizer)
+
+
+@functools.cache
+def _load_by_name(name: str) -> BaseTokenizer:
+    try:
+        tokenizer: BaseTokenizer = BLEU(tokenize=name).tokenizer
+    except Exception as error:
+        raise ValueError(
+            f"tokenizer {name!r} cannot be loaded ({type(error).__name__}: {str(error).strip()}). "
+            f"It needs packages that come with: {TOKENIZERS[name]}"
+        ) from error
+    return tokenizer
+
+
+def tokenizer_name(tokenizer: Tokenizer) -> str:
+    """The name of a tokenizer in a signature: that of sacreBLEU, or that of the callable."""
+    if isinstance(tokenizer, str):
+        name: str = _load_by_name(tokenizer).signature()  # type: ignore[no-untyped-call]
+        return name
+    return getattr(tokenizer, "__name__", type(tokenizer).__name__)

@@ -1,0 +1,239 @@
+"""Settings: everything that determines a score, in one list and checked in one place."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import operator
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from lightning_bleu.counting.batch import Decoder
+from lightning_bleu.counting.lengths import REFERENCE_LENGTHS, LengthRule
+from lightning_bleu.counting.special_ids import SpecialIds
+from lightning_bleu.counting.tokenizers import Tokenizer, load_tokenizer
+from lightning_bleu.scoring.conventions import CONVENTIONS, Convention
+from lightning_bleu.scoring.smoothing import SMOOTHINGS, ZERO_RULES, Smoothing
+
+if TYPE_CHECKING:
+    from typing_extensions import Self, Unpack
+
+
+class Options(TypedDict, total=False):
+    """The options of a score, as a user gives them; see :class:`lightning_bleu.CorpusBLEU`."""
+
+    max_order: int
+    weights: Sequence[float] | None
+    convention: str | Convention
+    tokenizer: Tokenizer | None
+    lowercase: bool | None
+    smoothing: str | None
+    smoothing_value: float | None
+    reference_length: str | None
+    effective_order: bool | None
+    pad_id: int | None
+    bos_id: int | None
+    eos_id: int | None
+    unk_id: int | None
+    ignore_ids: int | Iterable[int] | None
+    decoder: Decoder | None
+    percent: bool
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Settings(Convention):
+    """A convention with everything that a user can add to it. Make one with :meth:`from_options`.
+
+    Settings are equal if they score alike: values by value, callables by identity.
+
+    Attributes:
+        max_order: the longest n-gram.
+        weights: one per order.
+        special_ids: which ids are not tokens.
+        decoder: turns ids into strings.
+        percent: whether scores are in 0..100 rather than in 0..1.
+
+    Raises:
+        TypeError: for a value of a wrong type.
+        ValueError: for a value that is out of range or not among the choices, which the message lists.
+    """
+
+    max_order: int
+    weights: tuple[float, ...]
+    special_ids: SpecialIds
+    decoder: Decoder | None
+    percent: bool
+
+    @classmethod
+    def from_options(cls, **options: Unpack[Options]) -> Self:
+        """Merge the convention with the options that were given, and check them.
+
+        Example:
+            >>> settings = Settings.from_options(convention="sacrebleu", tokenizer="intl")
+            >>> settings.tokenizer, settings.smoothing, settings.weights
+            ('intl', 'exp', (0.25, 0.25, 0.25, 0.25))
+        """
+        if unknown := options.keys() - Options.__annotations__.keys():
+            raise TypeError(f"unknown options {sorted(unknown)}; the options are {sorted(Options.__annotations__)}")
+        convention = options.get("convention", "papineni")
+        if not isinstance(convention, Convention):
+            convention = CONVENTIONS[_choice("convention", convention, CONVENTIONS)]
+        names = [field.name for field in dataclasses.fields(Convention)]
+        merged = {name: getattr(convention, name) for name in names}
+        given = {name: value for name, value in options.items() if name in names and value is not None}
+        if given.get("smoothing", convention.smoothing) != convention.smoothing:
+            merged["smoothing_value"] = None  # the value of the convention was for its own smoothing
+        max_order = _integer("max_order", options.get("max_order", 4))
+        weights = options.get("weights")
+        return cls(
+            **merged | given,
+            max_order=max_order,
+            weights=(1 / max(1, max_order),) * max_order if weights is None else tuple(map(float, weights)),
+            special_ids=SpecialIds(
+                pad_id=_optional_integer("pad_id", options.get("pad_id")),
+                bos_id=_optional_integer("bos_id", options.get("bos_id")),
+                eos_id=_optional_integer("eos_id", options.get("eos_id")),
+                unk_id=_optional_integer("unk_id", options.get("unk_id")),
+                ignore_ids=_integers("ignore_ids", options.get("ignore_ids", (-100,))),
+                break_ngrams=convention.break_ngrams,
+            ),
+            decoder=options.get("decoder"),
+            percent=bool(options.get("percent", False)),
+        )
+
+    def __post_init__(self) -> None:
+        if self.max_order < 1:
+            raise ValueError(f"'max_order' must be 1 or more, got {self.max_order}")
+        _check_weights(self.weights, self.max_order)
+        load_tokenizer(self.tokenizer)
+        _choice("smoothing", self.smoothing, SMOOTHINGS)
+        _choice("reference_length", self.reference_length, REFERENCE_LENGTHS)
+        _choice("zero_rule", self.zero_rule, ZERO_RULES)
+        _check_smoothing_value(self.smoothing, self.smoothing_value)
+        if self.smoothing_value is None:
+            object.__setattr__(self, "smoothing_value", SMOOTHINGS[self.smoothing].default)
+        if self.decoder is not None and not (callable(self.decoder) or hasattr(self.decoder, "batch_decode")):
+            raise TypeError(
+                "'decoder' must be a callable that turns a list of lists of ids into strings, or have such a method "
+                f"'batch_decode' (as Hugging Face tokenizers have), got {type(self.decoder).__name__}"
+            )
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """Settings never change, and tokenizers and decoders may hold what cannot be copied."""
+        return self
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Settings):
+            return NotImplemented
+        return all(_same(getattr(self, field.name), getattr(other, field.name)) for field in dataclasses.fields(self))
+
+    def __hash__(self) -> int:
+        return hash((self.max_order, self.weights, self.smoothing, self.reference_length, self.special_ids))
+
+    @property
+    def smoothing_method(self) -> Smoothing:
+        """The method that ``smoothing`` names."""
+        return SMOOTHINGS[self.smoothing]
+
+    @property
+    def length_rule(self) -> LengthRule:
+        """The rule that ``reference_length`` names."""
+        return REFERENCE_LENGTHS[self.reference_length]
+
+    @property
+    def scale(self) -> float:
+        """The score of a perfect translation."""
+        return 100.0 if self.percent else 1.0
+
+    def differences(self, other: Settings) -> list[str]:
+        """The names of the settings that make scores under both incomparable.
+
+        The unit does not. Neither do ids that both decode to text: two models may have vocabularies of their own.
+
+        Example:
+            >>> one, other = Settings.from_options(smoothing="floor"), Settings.from_options(smoothing="exp", percent=True)
+            >>> one.differences(other)
+            ['smoothing', 'smoothing_value']
+        """
+        ignored = {"percent"}
+        if self.decoder is not None and other.decoder is not None:
+            ignored |= {"decoder", "special_ids", "break_ngrams"}
+        names = [field.name for field in dataclasses.fields(self)]
+        return [name for name in names if name not in ignored and not _same(getattr(self, name), getattr(other, name))]
+
+    def fingerprint(self) -> dict[str, Any]:
+        """What determines the score, as plain data that can be saved; callables are represented by their names.
+
+        Example:
+            >>> Settings.from_options(tokenizer=str.split).fingerprint()["tokenizer"]
+            'builtins.str.split'
+        """
+        values = dataclasses.asdict(dataclasses.replace(self, percent=False, tokenizer="none", decoder=None))
+        return values | {"tokenizer": _plain(self.tokenizer), "decoder": _plain(self.decoder)}
+
+
+def refuse_sentence_smoothing(settings: Settings) -> Settings:
+    """Raise a ValueError for a smoothing that is not defined for a corpus."""
+    if settings.smoothing_method.sentences_only:
+        raise ValueError(
+            f"smoothing {settings.smoothing!r} is defined for single sentences only: "
+            "use sentence_bleu, or another smoothing"
+        )
+    return settings
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two values are equal, or the same object if they are not plain values."""
+    return one is other or (isinstance(one, str | int | float | tuple | SpecialIds) and bool(one == other))
+
+
+def _plain(value: Any) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    named = value if hasattr(value, "__qualname__") else type(value)
+    module = getattr(named, "__module__", None) or getattr(named, "__objclass__", type(named)).__module__
+    return f"{module}.{named.__qualname__}"
+
+
+def _check_smoothing_value(smoothing: str, value: float | None) -> None:
+    if value is None:
+        return
+    if SMOOTHINGS[smoothing].default is None:
+        with_value = [name for name, method in SMOOTHINGS.items() if method.default is not None]
+        raise ValueError(f"smoothing {smoothing!r} takes no 'smoothing_value'; these do: {with_value}")
+    if not (math.isfinite(value) and value >= 0):
+        raise ValueError(f"'smoothing_value' must be a finite number of 0 or more, got {value}")
+
+
+def _check_weights(weights: tuple[float, ...], max_order: int) -> None:
+    if len(weights) != max_order:
+        raise ValueError(
+            f"'weights' must hold one weight for each order 1 ... max_order={max_order}, got {len(weights)}: {weights}"
+        )
+    if not all(math.isfinite(weight) and weight >= 0 for weight in weights) or not any(weights):
+        raise ValueError(f"'weights' must be finite, not negative and not all 0, got {weights}")
+
+
+def _choice(name: str, value: str, choices: Collection[str]) -> str:
+    if value not in choices:
+        raise ValueError(f"{name!r} must be one of {list(choices)}, got {value!r}")
+    return value
+
+
+def _integer(name: str, value: Any) -> int:
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise TypeError(f"{name!r} must be an integer, got {value!r} of type {type(value).__name__}")
+    return operator.index(value)
+
+
+def _optional_integer(name: str, value: Any) -> int | None:
+    return None if value is None else _integer(name, value)
+
+
+def _integers(name: str, value: Any) -> tuple[int, ...]:
+    if value is None:
+        return ()
+    if not isinstance(value, Iterable) or getattr(value, "ndim", 1) == 0:
+        value = [value]
+    return tuple(_integer(name, item) for item in value)

@@ -1,0 +1,96 @@
+"""Signatures: one line that names everything a score depends on, in the manner of sacreBLEU."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from lightning_bleu.counting.batch import Batch
+from lightning_bleu.counting.tokenizers import tokenizer_name
+from lightning_bleu.scoring.settings import Settings
+from lightning_bleu.version import __version__
+
+
+class InputCounts(NamedTuple):
+    """What a corpus was made of, as sums, so that batches and processes add up.
+
+    Attributes:
+        strings: sentences that were strings.
+        tokens: sentences that were tokenized already.
+        ids: sentences that were ids.
+        references: references of all sentences.
+        squared_references: the sum of the squared number of references per sentence. With it one can tell whether all
+            sentences had the same number.
+
+    Example:
+        >>> InputCounts(strings=2, tokens=0, ids=0, references=4, squared_references=8).reference_count
+        '2'
+        >>> InputCounts(strings=2, tokens=0, ids=0, references=4, squared_references=10).reference_count
+        'var'
+    """
+
+    strings: int = 0
+    tokens: int = 0
+    ids: int = 0
+    references: int = 0
+    squared_references: int = 0
+
+    @classmethod
+    def of(cls, batch: Batch) -> InputCounts:
+        """Count the inputs of a batch."""
+        counts = batch.reference_counts
+        strings, tokens, ids = (len(counts) if batch.kind == kind else 0 for kind in ("strings", "tokens", "ids"))
+        return cls(strings, tokens, ids, int(counts.sum()), int(counts @ counts))
+
+    @property
+    def sentences(self) -> int:
+        """All sentences."""
+        return self.strings + self.tokens + self.ids
+
+    @property
+    def reference_count(self) -> str:
+        """The number of references of a sentence, ``"var"`` if it varies, ``"?"`` without sentences."""
+        if not self.sentences:
+            return "?"
+        if self.squared_references * self.sentences != self.references**2:
+            return "var"
+        return str(self.references // self.sentences)
+
+    def token_source(self, settings: Settings) -> str:
+        """Where the tokens come from: a tokenizer, ``"ids"``, or ``"tokens"``; ``"?"`` without sentences."""
+        sources = {"ids": self.ids, "tokens": self.tokens, tokenizer_name(settings.tokenizer): self.strings}
+        return "+".join(sorted(source for source, sentences in sources.items() if sentences)) or "?"
+
+
+def signature(settings: Settings, inputs: InputCounts) -> str:
+    """Name everything that a score depends on.
+
+    Example:
+        >>> inputs = InputCounts(strings=3, references=6, squared_references=12)
+        >>> signature(Settings.from_options(lowercase=True, smoothing="floor"), inputs)
+        'nrefs:2|case:lc|eff:no|tok:13a|smooth:floor[0.10]|reflen:closest|version:0.1.0'
+    """
+    smoothing, value = settings.smoothing, settings.smoothing_value
+    if value is not None:
+        smoothing += f"[{value:.2f}]" if value >= 0.01 else f"[{value:g}]"
+    parts = {
+        "nrefs": inputs.reference_count,
+        "case": "lc" if settings.lowercase else "mixed",
+        "eff": "yes" if settings.effective_order else "no",
+        "tok": inputs.token_source(settings),
+        "smooth": smoothing,
+        "reflen": settings.reference_length,
+    }
+    # What most conventions have in common is not mentioned.
+    if settings.zero_rule != "no-match":
+        parts["zero"] = settings.zero_rule
+    if settings.min_possible_matches:
+        parts["possible"] = f"{settings.min_possible_matches}+"
+    if settings.break_ngrams:
+        parts["removed"] = "split"
+    if settings.special_ids.unk_id is not None:
+        parts["unk"] = "unmatched"
+    if settings.max_order != 4:
+        parts["order"] = str(settings.max_order)
+    if settings.weights != (1 / settings.max_order,) * settings.max_order:
+        parts["weights"] = ",".join(f"{weight:g}" for weight in settings.weights)
+    return "|".join(f"{name}:{value}" for name, value in (parts | {"version": __version__}).items())

@@ -1,0 +1,185 @@
+"""Smoothing: what an order without a match counts.
+
+Without smoothing, an order without a match makes the score 0. Each method is a pure function of :class:`Counts` and a
+value, works on any number of leading dimensions, and returns precisions of shape ``(..., orders)``. :data:`SMOOTHINGS`
+maps names to methods. They follow Chen and Cherry (2014), "A Systematic Comparison of Smoothing Techniques for
+Sentence-Level BLEU" (https://aclanthology.org/W14-3346), in the variants that sacreBLEU and NLTK made common.
+
+What the score is where a precision is still 0 is the choice of a zero rule, at the end of this module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+
+class Counts(NamedTuple):
+    """The counts that a smoothing looks at, in floating point.
+
+    Attributes:
+        matches: shape ``(..., orders)``.
+        possible_matches: shape ``(..., orders)``.
+        hypothesis_length: shape ``(...)``.
+        next_precision: the precision of the order above the highest, shape ``(...)``, for methods that need it.
+    """
+
+    matches: Tensor
+    possible_matches: Tensor
+    hypothesis_length: Tensor
+    next_precision: Tensor | None = None
+
+
+def divide(numerator: Tensor, denominator: Tensor) -> Tensor:
+    """Divide, with 0 where the denominator is 0.
+
+    Example:
+        >>> divide(torch.tensor([1.0, 0.0]), torch.tensor([4.0, 0.0]))
+        tensor([0.2500, 0.0000])
+    """
+    return (numerator / denominator).where(denominator != 0, 0)
+
+
+def none(counts: Counts, value: float) -> Tensor:
+    """No smoothing."""
+    return divide(counts.matches, counts.possible_matches)
+
+
+def floor(counts: Counts, value: float) -> Tensor:
+    """Count `value` matches where there is none (method 1)."""
+    return divide(counts.matches.where(counts.matches > 0, value), counts.possible_matches)
+
+
+def add_k(counts: Counts, value: float) -> Tensor:
+    """Add `value` to matches and possible matches of the orders above 1 (method 2; Lin and Och 2004)."""
+    added = torch.full_like(counts.matches, value)
+    added[..., 0] = 0
+    return divide(counts.matches + added, counts.possible_matches + added)
+
+
+def add_to_all(counts: Counts, value: float) -> Tensor:
+    """Add `value` to matches and possible matches of all orders (GNMT with 1, AllenNLP with 1e-13)."""
+    return divide(counts.matches + value, counts.possible_matches + value)
+
+
+def exp(counts: Counts, value: float) -> Tensor:
+    """Count 1/2, 1/4, ... matches at the first, second, ... order without a match (method 3; mteval-v13a)."""
+    return divide(counts.matches.where(counts.matches > 0, _halved(counts)), counts.possible_matches)
+
+
+def smallest(counts: Counts, value: float) -> Tensor:
+    """The smallest positive number as the precision of an order without a match (NLTK's method 0)."""
+    return none(counts, value).where(counts.matches > 0, torch.finfo(counts.matches.dtype).tiny)
+
+
+def exp_by_length(counts: Counts, value: float) -> Tensor:
+    """As :func:`exp`, with counts that grow with the logarithm of the hypothesis length (method 4, as in NLTK)."""
+    smoothed = _halved(counts) * counts.hypothesis_length.clamp(min=1).log()[..., None] / value
+    return divide(counts.matches.where(counts.matches > 0, smoothed), counts.possible_matches)
+
+
+def average(counts: Counts, value: float) -> Tensor:
+    """Average the precisions of orders n - 1 (averaged already), n, and n + 1 (method 5)."""
+    return _average(none(counts, value), counts)
+
+
+def interpolate(counts: Counts, value: float) -> Tensor:
+    """Mix each precision above order 2 with a prior from the two orders below (method 6; Gao and He 2013)."""
+    precisions = list(none(counts, value).unbind(-1))
+    for n in range(2, len(precisions)):
+        prior = divide(precisions[n - 1] ** 2, precisions[n - 2])
+        possible = (counts.hypothesis_length - n).clamp(min=0)
+        precisions[n] = (counts.matches[..., n] + value * prior) / (possible + value)
+    return torch.stack(precisions, -1)
+
+
+def exp_by_length_average(counts: Counts, value: float) -> Tensor:
+    """Method 4, then method 5 (method 7)."""
+    return _average(exp_by_length(counts, value), counts)
+
+
+def _halved(counts: Counts) -> Tensor:
+    """1/2 at the first order without a match, 1/4 at the second, and so on."""
+    missing = (counts.matches == 0).to(counts.matches.dtype)
+    return 0.5 ** missing.cumsum(-1)
+
+
+def _average(precisions: Tensor, counts: Counts) -> Tensor:
+    assert counts.next_precision is not None
+    following = torch.cat([precisions[..., 1:], counts.next_precision[..., None]], -1)
+    previous = precisions[..., 0] + 1
+    averaged = []
+    for n in range(precisions.shape[-1]):
+        previous = (previous + precisions[..., n] + following[..., n]) / 3
+        averaged.append(previous)
+    return torch.stack(averaged, -1)
+
+
+@dataclass(frozen=True)
+class Smoothing:
+    """A smoothing method.
+
+    Attributes:
+        function: counts and value → precisions.
+        default: the default value; None if the method has none.
+        sentences_only: whether it is defined for single sentences and not for the counts of a corpus.
+        needs_next_order: whether it looks at the order above ``max_order``.
+    """
+
+    function: Callable[[Counts, float], Tensor]
+    default: float | None = None
+    sentences_only: bool = False
+    needs_next_order: bool = False
+
+
+SMOOTHINGS: Mapping[str, Smoothing] = {
+    "none": Smoothing(none),
+    "floor": Smoothing(floor, 0.1),
+    "add-k": Smoothing(add_k, 1.0),
+    "add-one": Smoothing(add_to_all, 1.0),
+    "exp": Smoothing(exp),
+    "epsilon": Smoothing(add_to_all, 1e-13),
+    "method0": Smoothing(smallest),
+    "method1": Smoothing(floor, 0.1),
+    "method2": Smoothing(add_k, 1.0),
+    "method3": Smoothing(exp),
+    "method4": Smoothing(exp_by_length, 5.0),
+    "method5": Smoothing(average, sentences_only=True, needs_next_order=True),
+    "method6": Smoothing(interpolate, 5.0, sentences_only=True),
+    "method7": Smoothing(exp_by_length_average, 5.0, sentences_only=True, needs_next_order=True),
+}
+"""Every smoothing by its name. ``epsilon`` is AllenNLP's; ``method0`` to ``method7`` are NLTK's names."""
+
+
+def zero_as_smoothed(matches: Tensor, precisions: Tensor) -> Tensor:
+    """The score is 0 if a precision is 0."""
+    return precisions.log()
+
+
+def zero_without_any_match(matches: Tensor, precisions: Tensor) -> Tensor:
+    """As :func:`zero_as_smoothed`, and 0 despite smoothing if no order has a match (sacreBLEU)."""
+    return precisions.log().where((matches > 0).any(-1, keepdim=True), -torch.inf)
+
+
+def zero_without_every_match(matches: Tensor, precisions: Tensor) -> Tensor:
+    """The score is 0 despite smoothing if one order has no match (torchmetrics)."""
+    return precisions.log().where((matches > 0).all(-1, keepdim=True), -torch.inf)
+
+
+def skip_zeros(matches: Tensor, precisions: Tensor) -> Tensor:
+    """An order with precision 0 is skipped and the weights stay; the score is 0 if no order has a match (NLTK)."""
+    logs = precisions.log().where(precisions > 0, 0)
+    return logs.where((matches > 0).any(-1, keepdim=True), -torch.inf)
+
+
+ZERO_RULES: Mapping[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "no-match": zero_without_any_match,
+    "as-smoothed": zero_as_smoothed,
+    "every-order": zero_without_every_match,
+    "leave-out": skip_zeros,
+}
+"""Every zero rule by its name: matches and precisions → the logarithms to average."""

@@ -1,0 +1,20 @@
+"""Is a difference in BLEU real? Confidence intervals and paired tests from the statistics of the sentences.
+
+All of them ask how much the score depends on which sentences happen to be in the test set.
+"""
+
+from lightning_bleu.significance.blocks import block_scores, block_t_test
+from lightning_bleu.significance.resampling import approximate_randomization, bootstrap_interval, paired_bootstrap
+from lightning_bleu.significance.results import BlockScores, BlockTest, Interval, PairedTest
+
+__all__ = [
+    "BlockScores",
+    "BlockTest",
+    "Interval",
+    "PairedTest",
+    "approximate_randomization",
+    "block_scores",
+    "block_t_test",
+    "bootstrap_interval",
+    "paired_bootstrap",
+]

@@ -1,0 +1,132 @@
+"""The results of intervals and tests."""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A score with its confidence interval; ``str(...)`` is one line, in percent.
+
+    Attributes:
+        bleu: the score of the corpus.
+        low: the lower end.
+        high: the upper end.
+        confidence: 0..1.
+        scores: of the resamples, in the order in which they were drawn.
+        percent: whether scores are in 0..100 rather than in 0..1.
+    """
+
+    bleu: float
+    low: float
+    high: float
+    confidence: float
+    scores: tuple[float, ...] = field(repr=False)
+    percent: bool = False
+
+    @property
+    def half_width(self) -> float:
+        """Half the distance between the ends."""
+        return (self.high - self.low) / 2
+
+    def __str__(self) -> str:
+        bleu, low, high = (_to_percent(value, self.percent) for value in (self.bleu, self.low, self.high))
+        return (
+            f"BLEU = {bleu:.2f} ({100 * self.confidence:g}% interval {low:.2f} to {high:.2f}, "
+            f"{len(self.scores)} resamples)"
+        )
+
+
+@dataclass(frozen=True)
+class PairedTest:
+    """How two systems compare on the same sentences; ``str(...)`` is one line, in percent.
+
+    Attributes:
+        test: the name of the test.
+        bleu_a: the score of the first system.
+        bleu_b: the score of the second system.
+        p_value: how probable so large a difference would be if the systems were equally good.
+        trials: the number of resamples or shuffles.
+        percent: whether scores are in 0..100 rather than in 0..1.
+    """
+
+    test: str
+    bleu_a: float
+    bleu_b: float
+    p_value: float
+    trials: int
+    percent: bool = False
+
+    @property
+    def difference(self) -> float:
+        """The score of the first system minus that of the second."""
+        return self.bleu_a - self.bleu_b
+
+    def __str__(self) -> str:
+        a, b, difference = (_to_percent(value, self.percent) for value in (self.bleu_a, self.bleu_b, self.difference))
+        return (
+            f"BLEU = {a:.2f} against {b:.2f}: {difference:+.2f}, p = {self.p_value:.4f} "
+            f"({self.test}, {self.trials} trials)"
+        )
+
+
+@dataclass(frozen=True)
+class BlockScores:
+    """The scores of blocks of sentences; ``str(...)`` is one line, in percent.
+
+    Attributes:
+        scores: one per block.
+        percent: whether scores are in 0..100 rather than in 0..1.
+    """
+
+    scores: tuple[float, ...]
+    percent: bool = False
+
+    @property
+    def mean(self) -> float:
+        """The mean of the scores, which is not the score of the corpus."""
+        return statistics.fmean(self.scores)
+
+    @property
+    def standard_deviation(self) -> float:
+        """The sample standard deviation (n - 1); 0 for a single block."""
+        return statistics.stdev(self.scores) if len(self.scores) > 1 else 0.0
+
+    def __str__(self) -> str:
+        mean, deviation = (_to_percent(value, self.percent) for value in (self.mean, self.standard_deviation))
+        return f"BLEU of {len(self.scores)} blocks: mean {mean:.2f}, standard deviation {deviation:.2f}"
+
+
+@dataclass(frozen=True)
+class BlockTest:
+    """A paired t-test over blocks of sentences; ``str(...)`` is one line, in percent.
+
+    Attributes:
+        a: the blocks of the first system.
+        b: the blocks of the second system.
+        t: the mean of the differences between the blocks over its standard error.
+        p_value: two-sided, from Student's t distribution with one degree of freedom less than there are blocks.
+    """
+
+    a: BlockScores
+    b: BlockScores
+    t: float
+    p_value: float
+
+    @property
+    def difference(self) -> float:
+        """The mean of the first system's blocks minus that of the second's."""
+        return self.a.mean - self.b.mean
+
+    def __str__(self) -> str:
+        difference = _to_percent(self.difference, self.a.percent)
+        return (
+            f"mean difference {difference:+.2f} over {len(self.a.scores)} blocks, "
+            f"t = {self.t:.2f}, p = {self.p_value:.4f}"
+        )
+
+
+def _to_percent(value: float, percent: bool) -> float:
+    return value if percent else 100 * value

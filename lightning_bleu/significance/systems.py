@@ -1,0 +1,119 @@
+"""The systems that intervals and tests are about: metrics that keep their sentences, or bare statistics."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any, Protocol, TypeAlias
+
+from torch import Tensor
+
+from lightning_bleu.scoring.settings import Options, Settings, refuse_sentence_smoothing
+from lightning_bleu.scoring.signature import InputCounts
+
+
+class KeepsSentences(Protocol):
+    """What is needed of a metric; :class:`lightning_bleu.CorpusBLEU` with ``keep_sentences=True`` has it."""
+
+    settings: Settings
+
+    @property
+    def sentence_statistics(self) -> Tensor:
+        """Integers of shape ``(sentences, 2 * max_order + 2)``."""
+
+    @property
+    def input_counts(self) -> InputCounts:
+        """What the sentences were made of."""
+
+    @property
+    def signature(self) -> str:
+        """Everything that the score depends on."""
+
+
+System: TypeAlias = Tensor | KeepsSentences
+"""A metric that keeps its sentences, or their statistics."""
+
+
+def read_systems(systems: dict[str, System], options: Options) -> tuple[list[Tensor], Settings]:
+    """Check systems that are to be compared.
+
+    Args:
+        systems: by the names of the arguments that they were.
+        options: how to score, if all of them are bare statistics.
+
+    Returns:
+        their statistics in 64-bit floating point, and how to score them.
+
+    Raises:
+        TypeError: if a system is neither a metric nor statistics, or if options accompany a metric.
+        ValueError: for fewer than two sentences, different numbers of sentences, or systems that are scored differently.
+    """
+    statistics = [_read_statistics(name, system) for name, system in systems.items()]
+    metrics = [system for system in systems.values() if not isinstance(system, Tensor)]
+    if metrics and options:
+        raise TypeError("options say how to score statistics; a metric is scored as it was made")
+    first = statistics[0]
+    for name, other in zip(systems, statistics):
+        if len(other) < 2:
+            raise ValueError(f"{name!r} must have at least two sentences, got {len(other)}")
+        if other.shape != first.shape:
+            raise ValueError(
+                "both systems must have translated the same sentences and be counted to the same order, got statistics "
+                f"of shape {tuple(first.shape)} and {tuple(other.shape)}"
+            )
+    statistics = [other.to(first.device) for other in statistics]
+    if metrics:
+        _check_scored_alike(metrics[0], metrics[-1])
+        return statistics, metrics[0].settings
+    max_order = first.shape[1] // 2 - 1
+    if options.get("max_order", max_order) != max_order:
+        raise ValueError(f"'max_order' must be {max_order}, as in the statistics, got {options['max_order']}")
+    given: Options = {**options, "max_order": max_order}
+    return statistics, refuse_sentence_smoothing(Settings.from_options(**given))
+
+
+def _check_scored_alike(a: KeepsSentences, b: KeepsSentences) -> None:
+    differences = a.settings.differences(b.settings)
+    if a.input_counts.sentences and b.input_counts.sentences:
+        sources = [metric.input_counts.token_source(metric.settings) for metric in (a, b)]
+        counts = [metric.input_counts.reference_count for metric in (a, b)]
+        differences += ["tokens"] * (sources[0] != sources[1]) + ["number of references"] * (counts[0] != counts[1])
+    if differences:
+        raise ValueError(
+            f"both systems must be scored in the same way, got {a.signature} and {b.signature}, "
+            f"which differ in: {', '.join(dict.fromkeys(differences))}"
+        )
+
+
+def _read_statistics(name: str, system: System) -> Tensor:
+    if isinstance(system, Tensor):
+        columns = system.shape[-1] if system.ndim == 2 else 0
+        if system.is_floating_point() or system.is_complex() or columns < 4 or columns % 2:
+            raise ValueError(
+                f"{name!r} must be integers of shape (sentences, 2 * max_order + 2), as those of "
+                f"CorpusBLEU(keep_sentences=True).sentence_statistics, got {system.dtype} of shape "
+                f"{tuple(system.shape)}"
+            )
+        statistics = system
+    elif isinstance(getattr(system, "settings", None), Settings):
+        statistics = system.sentence_statistics
+    else:
+        raise TypeError(
+            f"{name!r} must be a CorpusBLEU(keep_sentences=True) or statistics, got {type(system).__name__}"
+        )
+    # MPS has no 64-bit floating point.
+    return (statistics.cpu() if statistics.device.type == "mps" else statistics).double()
+
+
+def check_share(name: str, value: Any) -> None:
+    """Raise an error for anything but a number between 0 and 1."""
+    if not isinstance(value, int | float) and not hasattr(value, "__float__"):
+        raise TypeError(f"{name!r} must be a number between 0 and 1, got {value!r}")
+    if not 0 < value < 1:
+        raise ValueError(f"{name!r} must lie between 0 and 1, got {value!r}")
+
+
+def check_count(name: str, value: Any, least: int = 1) -> int:
+    """An integer of at least `least`, or an error."""
+    if not hasattr(value, "__index__") or value < least:
+        raise ValueError(f"{name!r} must be an integer of {least} or more, got {value!r}")
+    return operator.index(value)

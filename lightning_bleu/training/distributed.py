@@ -1,0 +1,49 @@
+"""Which sentences of a batch a ``DistributedSampler`` has dealt a second time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.data import BatchSampler, DistributedSampler
+
+
+def distributed_mask(dataloader: Any, batch_idx: int) -> Tensor | None:
+    """Tell the sentences of a batch from repeated ones.
+
+    PyTorch's :class:`~torch.utils.data.DistributedSampler`, which Lightning puts into every loader, gives all processes
+    the same number of items, and repeats the first ones where the set cannot be divided evenly. Local item j of process r
+    out of W is at position j * W + r, and the positions at or past the end of the set are repeats.
+
+    For the ``sample_mask`` of :meth:`lightning_bleu.CorpusBLEU.update`, in a ``validation_step`` or ``test_step``.
+
+    Args:
+        dataloader: the loader of the batch, as Lightning has prepared it: ``self.trainer.val_dataloaders`` (or
+            ``test_dataloaders``; with several loaders, the one at ``dataloader_idx``).
+        batch_idx: the number of the batch in this process.
+
+    Returns:
+        booleans on the CPU, one for each item of the batch; a single one for a loader with ``batch_size=None``, where an
+        item of the set is a batch. None for a loader without a ``DistributedSampler``, or with a batch sampler other
+        than PyTorch's own, whose order is unknown.
+
+    Example:
+        >>> from torch.utils.data import DataLoader, DistributedSampler
+        >>> last_of_two = DistributedSampler(range(5), num_replicas=2, rank=1, shuffle=False)
+        >>> loader = DataLoader(range(5), batch_size=2, sampler=last_of_two)
+        >>> list(loader)
+        [tensor([1, 3]), tensor([0])]
+        >>> distributed_mask(loader, 0), distributed_mask(loader, 1)
+        (tensor([True, True]), tensor([False]))
+    """
+    batches = getattr(dataloader, "batch_sampler", None)
+    if type(batches) not in (BatchSampler, type(None)):
+        return None
+    sampler = getattr(dataloader if batches is None else batches, "sampler", None)
+    if not isinstance(sampler, DistributedSampler):
+        return None
+    size = 1 if batches is None else batches.batch_size
+    local = torch.arange(batch_idx * size, min((batch_idx + 1) * size, len(sampler)), device="cpu")
+    first_time: Tensor = local * sampler.num_replicas + sampler.rank < len(sampler.dataset)  # type: ignore[arg-type]
+    return first_time

@@ -1,0 +1,164 @@
+"""One evaluation of a model: its metric, its sentences, and how it compares with the best one before."""
+
+from __future__ import annotations
+
+import copy
+import math
+from typing import Any, NamedTuple
+
+import torch
+from lightning_utilities.core.rank_zero import rank_zero_warn
+from torch import Tensor
+
+from lightning_bleu.counting.inputs import Hypotheses, References, SampleMask
+from lightning_bleu.functional import Counted
+from lightning_bleu.metric import CorpusBLEU
+from lightning_bleu.scoring.score import BLEUScore
+from lightning_bleu.significance import PairedTest, paired_bootstrap
+
+_MAX_TEXTS = 10_000
+"""Sentences whose text is kept until the end of an evaluation, for the samples to be chosen from."""
+
+
+class Evaluation:
+    """The sentences of one stage and loader.
+
+    Args:
+        metric: what to score with; copied.
+        keep_texts: whether to keep sentences that can be shown.
+        keep_sentences: whether the copy keeps the statistics of every sentence, for intervals and tests.
+
+    Example:
+        >>> evaluation = Evaluation(CorpusBLEU(tokenizer="none"))
+        >>> evaluation.update(["a b c d", "x y"], ["a b c d", "x z"])
+        >>> evaluation.metric.report().matches, evaluation.text(1)
+        ((5, 3, 2, 1), ('x y', ['x z']))
+    """
+
+    def __init__(self, metric: CorpusBLEU, *, keep_texts: bool = True, keep_sentences: bool = False) -> None:
+        self.metric = copy.deepcopy(metric)
+        if keep_sentences and not self.metric.keep_sentences:
+            self.metric.start_keeping_sentences()
+        self.keep_texts = keep_texts
+        self._batches: list[Counted] = []
+        self._statistics: list[Tensor] = []
+        self.text_count = 0
+        """How many sentences have a text, from the first one on."""
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget all sentences."""
+        self.metric.reset()
+        self._batches.clear()
+        self._statistics.clear()
+        self.text_count = 0
+
+    def update(self, preds: Hypotheses, target: References, sample_mask: SampleMask | None = None) -> None:
+        """Count a batch, see :meth:`lightning_bleu.CorpusBLEU.update`."""
+        self.metric.update(preds, target, sample_mask)
+        if self.keep_texts and self.metric.last_batch is not None:
+            self._statistics.append(self.metric.last_batch.statistics)
+            if self.text_count < _MAX_TEXTS:
+                self._batches.append(self.metric.last_batch)
+                self.text_count += len(self.metric.last_batch.statistics)
+
+    def statistics(self) -> Tensor:
+        """The statistics of all sentences of this process, on the CPU, 0 for those that do not count.
+
+        64-bit integers of shape ``(sentences, 2 * max_order + 2)``.
+        """
+        empty = torch.zeros(0, 2 * self.metric.settings.max_order + 2, dtype=torch.int64, device="cpu")
+        return torch.cat([statistics.cpu() for statistics in self._statistics]) if self._statistics else empty
+
+    def text(self, sentence: int) -> tuple[str, list[str]]:
+        """The text of a hypothesis and of its references.
+
+        Raises:
+            IndexError: for a sentence without a text.
+        """
+        for statistics, batch in self._batches:
+            if sentence < len(statistics):
+                return batch.texts(sentence)
+            sentence -= len(statistics)
+        raise IndexError(f"only {self.text_count} sentences have a text")
+
+
+class Comparison(NamedTuple):
+    """How an evaluation compares with the best one before.
+
+    Attributes:
+        p_value: of the paired bootstrap; 1 if there is nothing to compare with.
+        best: the score of the best evaluation so far, including this one.
+        test: the test, if there was one.
+    """
+
+    p_value: float
+    best: float
+    test: PairedTest | None = None
+
+
+class BestSoFar:
+    """The best evaluation so far, by the name of its score.
+
+    Args:
+        significance_level: an evaluation becomes the best only if its p-value is below this level; None if a higher score
+            is enough.
+    """
+
+    def __init__(self, significance_level: float | None = None) -> None:
+        self.significance_level = significance_level
+        self._statistics: dict[str, Tensor] = {}
+        self._settings: dict[str, dict[str, Any]] = {}
+
+    def compare(self, name: str, metric: CorpusBLEU, *, keep: bool = True) -> Comparison:
+        """Compare an evaluation with the best so far, which it becomes if it is better.
+
+        Args:
+            name: names the score.
+            metric: made with ``keep_sentences=True``.
+            keep: False if the evaluation must not become the best.
+        """
+        report, sentences = metric.report(), metric.sentence_statistics
+        best = self._find_comparable(name, metric, sentences)
+        if len(sentences) < 2:  # too few for a test
+            return Comparison(1.0, report.bleu if best is None else _score(best, metric))
+        test = None
+        if best is not None:
+            # A p-value cannot be smaller than one in so many.
+            resamples = max(1000, math.ceil(10 / (self.significance_level or 1)))
+            test = paired_bootstrap(metric, best, resamples)
+            if test.difference <= 0 or test.p_value >= (self.significance_level or math.inf):
+                return Comparison(test.p_value, _score(best, metric), test)
+        if keep:
+            self._statistics[name] = sentences.cpu()
+            self._settings[name] = metric.settings.fingerprint()
+        return Comparison(test.p_value if test else 1.0, report.bleu, test)
+
+    def _find_comparable(self, name: str, metric: CorpusBLEU, sentences: Tensor) -> Tensor | None:
+        """The best so far, or None if there is none or it cannot be compared."""
+        if name not in self._statistics:
+            return None
+        best, settings = self._statistics[name], metric.settings.fingerprint()
+        reason = ""
+        if changed := [option for option, value in self._settings.get(name, {}).items() if settings[option] != value]:
+            reason = f"was scored with other settings ({', '.join(changed)})"
+        elif best.shape[1] != sentences.shape[1] or (len(sentences) > 1 and len(best) != len(sentences)):
+            reason = f"had statistics of shape {tuple(best.shape)}, this one has {tuple(sentences.shape)}"
+        if reason:
+            rank_zero_warn(
+                f"The best epoch so far of {name!r} {reason}: they cannot be compared, so this one counts as the first"
+            )
+        return None if reason else best
+
+    def state_dict(self) -> dict[str, Any]:
+        """The best evaluations, for a checkpoint; empty if there are none."""
+        return {"best": dict(self._statistics), "settings": dict(self._settings)} if self._statistics else {}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Compare with the best evaluations of a checkpoint from now on."""
+        self._statistics = dict(state_dict.get("best", {}))
+        self._settings = dict(state_dict.get("settings", {}))
+
+
+def _score(statistics: Tensor, metric: CorpusBLEU) -> float:
+    return BLEUScore.from_statistics(statistics.long().sum(0), metric.settings, "").bleu

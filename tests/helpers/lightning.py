@@ -1,0 +1,152 @@
+"""One toy module, one trainer, one loader, and one reader of event files for all tests with Lightning."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pytest
+import pytorch_lightning as pl
+import torch
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
+
+from lightning_bleu import BLEUScore, corpus_bleu
+
+NAMESPACES = ["pytorch_lightning", "lightning.pytorch"]
+"""Both names under which Lightning is installed."""
+
+SENTENCES = torch.randint(3, 9, (37, 8), generator=torch.Generator().manual_seed(0))
+
+IGNORED_WARNINGS = [
+    "ignore:.*does not have many workers",
+    "ignore:.*isinstance\\(treespec, LeafSpec\\)",
+    "ignore:.*[Tt]ensorboard.*",
+    "ignore:.*Using `DistributedSampler` with the dataloaders",
+    "ignore:.*The number of training batches",
+]
+"""Warnings of Lightning and its dependencies that are not about what is tested."""
+
+ignore_lightning_warnings = [pytest.mark.filterwarnings(warning) for warning in IGNORED_WARNINGS]
+
+Step: TypeAlias = Callable[[Any, int], Any]
+"""A batch and the number of the epoch → what the step returns."""
+
+
+def translate(sentences: Tensor, epoch: int = 0) -> Tensor:
+    """Right in the first ``4 + epoch`` tokens, wrong in the others."""
+    return torch.where(torch.arange(sentences.shape[1]) < 4 + epoch, sentences, 99)
+
+
+def expected_score(epoch: int = 0, sentences: Tensor = SENTENCES, **options: Any) -> BLEUScore:
+    """The score of :func:`translate`."""
+    return corpus_bleu(translate(sentences, epoch), sentences, **options)
+
+
+def return_ids(batch: Tensor, epoch: int) -> dict[str, Any]:
+    """Translations and references as ids."""
+    return {"preds": translate(batch, epoch), "target": batch, "other": 1}
+
+
+def return_text(batch: Tensor, epoch: int) -> tuple[list[str], list[str]]:
+    """Translations and references as text."""
+    hypotheses, references = (
+        [" ".join(map(str, row)) for row in side.tolist()] for side in (translate(batch, epoch), batch)
+    )
+    return hypotheses, references
+
+
+class ToySteps:
+    """The steps of a module that has never heard of this package."""
+
+    def __init__(self, step: Step = return_ids) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.zeros(1))
+        self.step = step
+
+    def training_step(self, batch: Any) -> Tensor:
+        return self.weight.sum()
+
+    def validation_step(self, batch: Any, batch_idx: int, dataloader_idx: int = 0) -> Any:
+        return self.step(batch, self.current_epoch)  # type: ignore[attr-defined]
+
+    def test_step(self, batch: Any, batch_idx: int, dataloader_idx: int = 0) -> Any:
+        return self.step(batch, self.current_epoch)  # type: ignore[attr-defined]
+
+    def configure_optimizers(self) -> torch.optim.Optimizer:
+        return torch.optim.SGD([self.weight], 0.1)
+
+
+class ToyModule(ToySteps, pl.LightningModule):
+    """A module whose validation and test steps return what `step` returns."""
+
+
+def make_module(namespace: str = "pytorch_lightning", step: Step = return_ids) -> Any:
+    """A :class:`ToyModule`, or the same for the other name of Lightning."""
+    if namespace == "pytorch_lightning":
+        return ToyModule(step)
+    return type("ToyModule", (ToySteps, importlib.import_module(namespace).LightningModule), {})(step)
+
+
+def make_trainer(folder: Path, *callbacks: Any, namespace: str = "pytorch_lightning", **options: Any) -> Any:
+    """A quiet trainer on one CPU process, with checkpoints if a callback makes some."""
+    defaults: dict[str, Any] = {
+        "accelerator": "cpu",
+        "devices": 1,
+        "max_epochs": 3,
+        "enable_progress_bar": False,
+        "enable_model_summary": False,
+        "log_every_n_steps": 1,
+        "default_root_dir": folder,
+        "callbacks": list(callbacks),
+        "logger": False,
+        "enable_checkpointing": any("Checkpoint" in type(callback).__name__ for callback in callbacks),
+    }
+    return importlib.import_module(namespace).Trainer(**defaults | options)
+
+
+def make_loader(sentences: Any = SENTENCES, **options: Any) -> Any:
+    """A loader with batches of 7."""
+    return DataLoader(sentences, **{"batch_size": 7} | options)
+
+
+class Items(Dataset[Tensor]):
+    """Random sentences of eight ids."""
+
+    def __init__(self, size: int) -> None:
+        self.sentences = torch.randint(3, 9, (size, 8), generator=torch.Generator().manual_seed(size))
+
+    def __len__(self) -> int:
+        return len(self.sentences)
+
+    def __getitem__(self, index: int) -> Tensor:
+        return self.sentences[index]
+
+
+class Record(pl.Callback):
+    """What was logged in each epoch."""
+
+    def __init__(self) -> None:
+        self.logged: list[dict[str, float]] = []
+
+    def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        if not trainer.sanity_checking:
+            self.logged.append({key: value.item() for key, value in trainer.callback_metrics.items()})
+
+    def column(self, name: str) -> list[float]:
+        return [values[name] for values in self.logged]
+
+
+def read_events(folder: Path) -> EventAccumulator:
+    """Everything that TensorBoard can read in a folder."""
+    events = EventAccumulator(str(folder), size_guidance={"tensors": 0, "images": 0, "histograms": 0, "scalars": 0})
+    events.Reload()  # type: ignore[no-untyped-call]
+    return events
+
+
+def as_logged(value: float) -> Any:
+    """A score after Lightning has logged it as a 32-bit number."""
+    return pytest.approx(value, abs=1e-6)

@@ -1,0 +1,67 @@
+"""Real processes that talk to each other."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytorch_lightning as pl
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+
+from lightning_bleu import BLEUCallback
+from tests.helpers.lightning import Step, make_module, make_trainer, return_ids
+
+os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+
+
+def run_in_processes(world_size: int, work: Callable[..., Any], folder: Path, *args: Any) -> list[Any]:
+    """Call ``work(rank, world_size, *args)`` in each process, and collect what they return."""
+    mp.spawn(_run, (world_size, work, folder, args), nprocs=world_size)  # type: ignore[no-untyped-call]
+    return [torch.load(folder / f"{rank}.pt", weights_only=False) for rank in range(world_size)]
+
+
+def _run(rank: int, world_size: int, work: Callable[..., Any], folder: Path, args: Any) -> None:
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", f"file://{folder / 'store'}", rank=rank, world_size=world_size)
+    try:
+        torch.save(work(rank, world_size, *args), folder / f"{rank}.pt")
+    finally:
+        dist.destroy_process_group()
+
+
+class Write(pl.Callback):
+    """Saves what a process has logged and counted."""
+
+    def __init__(self, folder: Path, bleu: BLEUCallback) -> None:
+        self.folder, self.bleu = folder, bleu
+
+    def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        content = {
+            "logged": {key: value.item() for key, value in trainer.callback_metrics.items()},
+            "reports": self.bleu.reports,
+            "intervals": self.bleu.intervals,
+            "panels": getattr(trainer.logger, "panels", []),
+        }
+        torch.save(content, self.folder / f"{trainer.global_rank}.pt")
+
+
+def validate_in_processes(
+    processes: int,
+    loaders: dict[str, Any],
+    folder: Path,
+    *,
+    step: Step = return_ids,
+    callback_options: dict[str, Any] | None = None,
+    **trainer_options: Any,
+) -> list[dict[str, Any]]:
+    """What each process has logged and counted of several loaders, see :class:`Write`."""
+    bleu = BLEUCallback(dataloader_names=list(loaders), **callback_options or {})
+    trainer = make_trainer(
+        folder, bleu, Write(folder, bleu), strategy="ddp_spawn", devices=processes, **trainer_options
+    )
+    trainer.validate(make_module(step=step), list(loaders.values()), verbose=False)
+    return [torch.load(folder / f"{rank}.pt", weights_only=False) for rank in range(processes)]
