@@ -1,13 +1,14 @@
 # make env    sets up .venv with the pinned versions of requirements-dev.txt
 # make demo   trains the example and logs to TensorBoard
 # make test   runs all tests
+# make quick  runs all but the slow tests (processes, browsers, examples)
 # make lint   checks style and types
 # make bench  measures speed beside other implementations
 
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: env demo test lint bench build clean
+.PHONY: env demo test quick lint bench build clean
 
 env: .venv/.done
 
@@ -23,6 +24,9 @@ demo: env
 
 test: env
 	$(BIN)/python -m pytest --numprocesses auto $(ARGS)
+
+quick: env
+	$(BIN)/python -m pytest --numprocesses auto -m "not slow" $(ARGS)
 
 lint: env
 	$(BIN)/ruff check .

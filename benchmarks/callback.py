@@ -1,6 +1,6 @@
-"""How much of a validation the callback takes: trains the example and times what BLEUCallback does.
+"""Measure the share of validation time that BLEUCallback takes, while training examples/train_translation.py.
 
-python benchmarks/callback.py [options of examples/train_translation.py]
+Run `python benchmarks/callback.py`, with any options of the example.
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ import pytorch_lightning as pl
 sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
 import train_translation
 
-from lightning_bleu import BLEUCallback, callback
+import lightning_bleu.callback
+from lightning_bleu import BLEUCallback
 
 seconds: defaultdict[str, float] = defaultdict(float)
 
 
 def timed(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the time of each call to what the name has taken so far."""
+    """Wrap a function so that the time of each call is added to `seconds[name]`."""
 
     def run(*args: Any, **kwargs: Any) -> Any:
         start = time.perf_counter()
@@ -36,30 +37,33 @@ def timed(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class Validation(pl.Callback):
-    """Times validations as a whole."""
+    """Times whole validations."""
 
     def on_validation_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Start the clock."""
         self.start = time.perf_counter()
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Stop it."""
+        """Stop the clock."""
         seconds["validation"] += time.perf_counter() - self.start
 
 
 def main() -> None:
     """Train, and print the shares."""
-    for name in ("_update", "_finish"):
-        setattr(BLEUCallback, name, timed("callback", getattr(BLEUCallback, name)))
-    callback.show = timed("pictures", callback.show)
+    for owner, function, name in (
+        (BLEUCallback, "_update", "callback"),
+        (BLEUCallback, "_finish", "callback"),
+        (lightning_bleu.callback, "show", "dashboard"),
+    ):
+        setattr(owner, function, timed(name, getattr(owner, function)))
     make_trainer = train_translation.make_trainer
     train_translation.make_trainer = lambda args, batches, *callbacks: make_trainer(
         args, batches, Validation(), *callbacks
     )
     train_translation.main(["--callback", *sys.argv[1:]])
-    seconds["BLEU"] = seconds["callback"] - seconds["pictures"]
-    print(f"\nvalidations took {seconds['validation']:.1f} s; of that")
-    for name in ("BLEU", "pictures"):
+    seconds["BLEU"] = seconds["callback"] - seconds["dashboard"]
+    print(f"\nvalidations took {seconds['validation']:.1f} s, of which")
+    for name in ("BLEU", "dashboard"):
         print(f"  {name}: {seconds[name]:.2f} s, {seconds[name] / seconds['validation']:.1%}")
 
 

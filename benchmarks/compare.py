@@ -1,7 +1,7 @@
-"""Name what became slower: `python benchmarks/compare.py OLD NEW`, two files that `make bench` wrote.
+"""Name what became slower: `python benchmarks/compare.py OLD NEW`, with two files written by `make bench`.
 
-The machine may be faster or slower than it was: the time of each row is compared with what the other contestants of the
-same table would let expect (their median change). Ends with 1 if a row became slower by more than a tenth.
+The machine itself may be faster or slower than before. So our change in each row is divided by the median change of the
+other contestants in the same table. The exit status is 1 if a row became more than 10% slower.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ Rows = dict[tuple[str, ...], dict[str, float]]
 
 
 def read(path: Path) -> dict[str, Rows]:
-    """The tables of times in a file by their headings, row for row."""
+    """Read the tables of times in a file, keyed by heading."""
     tables: dict[str, Rows] = {}
-    heading, header = "", []
+    heading, header = "", list[str]()
     for line in path.read_text(encoding="utf-8").splitlines():
         cells = [cell.strip() for cell in line.strip("|").split("|")]
         if line.startswith("### "):
@@ -34,7 +34,7 @@ def read(path: Path) -> dict[str, Rows]:
 
 
 def compare(old: dict[str, Rows], new: dict[str, Rows]) -> list[tuple[str, float]]:
-    """Every row that both have, and the factor by which it became slower."""
+    """Every row that both files have, and the factor by which it became slower; largest factor first."""
     changes = []
     for heading in old.keys() & new.keys():
         both = [(row, old[heading][row], new[heading][row]) for row in old[heading].keys() & new[heading].keys()]
@@ -49,20 +49,20 @@ def compare(old: dict[str, Rows], new: dict[str, Rows]) -> list[tuple[str, float
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Print what became slower, and how everything changed in the middle."""
+    """Print the rows that became slower, and the median change."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("old", type=Path)
     parser.add_argument("new", type=Path)
     args = parser.parse_args(argv)
     changes = compare(read(args.old), read(args.new))
     if not changes:
-        raise SystemExit("the files have no row in common")
+        raise SystemExit("the files have no rows in common")
     slower = [(row, factor) for row, factor in changes if factor > 1.1]
     for row, factor in slower:
         print(f"{factor:.2f} times as long: {row}")
     median = statistics.median(factor for _, factor in changes)
     print(
-        f"{len(slower)} of {len(changes)} rows became slower by more than a tenth; "
+        f"{len(slower)} of {len(changes)} rows became more than 10% slower; "
         f"the median row takes {median:.2f} times as long as before"
     )
     return 1 if slower else 0

@@ -1,6 +1,6 @@
-"""What is compared: each contestant takes a corpus in batches and returns its score in 0..1.
+"""The contestants: functions that take a corpus in batches and return its score in 0..1.
 
-Every contestant gets the form of input that it is made for, prepared beforehand.
+Each one gets the form of input that it is made for. The input is prepared beforehand.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from typing import Any
 import numpy as np
 import torch
 from ignite.metrics.nlp import Bleu as IgniteBleu
-from nltk.translate.bleu_score import SmoothingFunction
+from nltk.translate.bleu_score import SmoothingFunction  # type: ignore[import-untyped]
 from nltk.translate.bleu_score import corpus_bleu as nltk_corpus_bleu
 from nltk.translate.bleu_score import sentence_bleu as nltk_sentence_bleu
-from sacrebleu.metrics import BLEU as SacreBLEU
+from sacrebleu import BLEU as SacreBLEU
 from torchmetrics.text import BLEUScore, SacreBLEUScore
 
 from lightning_bleu import CorpusBLEU, sentence_bleu
@@ -34,7 +34,7 @@ Ids = list[list[int]]
 
 @dataclass
 class Corpus:
-    """Ids of hypotheses and of their references, and the forms that contestants take them in."""
+    """Hypotheses and their references as ids, and in the other forms that contestants need."""
 
     hypotheses: Ids
     references: list[Ids]
@@ -45,7 +45,7 @@ class Corpus:
 
     @cached_property
     def tensors(self) -> list[tuple[torch.Tensor, torch.Tensor]]:
-        """Padded with 0: ``(sentences, tokens)`` and ``(sentences, references, tokens)``."""
+        """Batches padded with 0, of shapes ``(sentences, tokens)`` and ``(sentences, references, tokens)``."""
         return [
             (pad(hypotheses), pad([r for group in groups for r in group]).reshape(len(groups), len(groups[0]), -1))
             for hypotheses, groups in zip(self._batches(self.hypotheses), self._batches(self.references))
@@ -53,14 +53,14 @@ class Corpus:
 
     @cached_property
     def words(self) -> list[tuple[Any, Any]]:
-        """Lists of words, one for each id."""
+        """Batches of lists of words, one word per id."""
         as_words = [[str(i) for i in h] for h in self.hypotheses]
         groups = [[[str(i) for i in r] for r in group] for group in self.references]
         return list(zip(self._batches(as_words), self._batches(groups)))
 
     @cached_property
     def lines(self) -> list[tuple[Any, Any]]:
-        """Those words as strings."""
+        """Batches of strings, the words joined with spaces."""
         return [
             ([" ".join(h) for h in hypotheses], [[" ".join(r) for r in group] for group in groups])
             for hypotheses, groups in self.words
@@ -77,7 +77,7 @@ class Text:
 
     @cached_property
     def lines(self) -> list[tuple[Any, Any]]:
-        """The batches."""
+        """Batches of lines."""
         starts = range(0, len(self.hypotheses), self.batch_size)
         return [(self.hypotheses[i : i + self.batch_size], self.references[i : i + self.batch_size]) for i in starts]
 
@@ -88,7 +88,7 @@ def pad(sentences: Ids) -> torch.Tensor:
 
 
 def ours_ids(corpus: Corpus) -> float:
-    """CorpusBLEU, from padded tensors."""
+    """CorpusBLEU on padded tensors."""
     metric = CorpusBLEU(pad_id=0)
     for preds, target in corpus.tensors:
         metric.update(preds, target)
@@ -96,7 +96,7 @@ def ours_ids(corpus: Corpus) -> float:
 
 
 def torchmetrics_lines(corpus: Corpus) -> float:
-    """torchmetrics' BLEUScore, from strings."""
+    """torchmetrics' BLEUScore on strings."""
     metric = BLEUScore()
     for preds, target in corpus.lines:
         metric.update(preds, target)
@@ -104,14 +104,16 @@ def torchmetrics_lines(corpus: Corpus) -> float:
 
 
 def sacrebleu_lines(corpus: Corpus) -> float:
-    """sacreBLEU without a tokenizer, from strings, in one call."""
+    """sacreBLEU without a tokenizer, on strings, in one call."""
     hypotheses = [line for preds, _ in corpus.lines for line in preds]
     references = [group for _, target in corpus.lines for group in target]
-    return SacreBLEU(tokenize="none", smooth_method="none").corpus_score(hypotheses, list(zip(*references))).score / 100
+    peer = SacreBLEU(tokenize="none", smooth_method="none")
+    percent: float = peer.corpus_score(hypotheses, list(zip(*references))).score
+    return percent / 100
 
 
 def nltk_words(corpus: Corpus) -> float:
-    """NLTK, from lists of words, in one call."""
+    """NLTK on lists of words, in one call."""
     hypotheses = [words for preds, _ in corpus.words for words in preds]
     references = [group for _, target in corpus.words for group in target]
     with warnings.catch_warnings():
@@ -120,15 +122,17 @@ def nltk_words(corpus: Corpus) -> float:
 
 
 def ignite_words(corpus: Corpus) -> float:
-    """ignite's Bleu with micro average, from lists of words."""
+    """ignite's Bleu with micro averaging, on lists of words."""
     metric = IgniteBleu(average="micro")
     for batch in corpus.words:
         metric.update(batch)
-    return float(metric.compute())
+    score = metric.compute()
+    assert score is not None
+    return float(score)
 
 
 def counter_words(corpus: Corpus) -> float:
-    """The script that everybody has written: a Counter for each sentence."""
+    """The script that everyone has written once: one Counter per sentence and order."""
     counts = np.zeros(10, np.int64)
     for preds, target in corpus.words:
         for hypothesis, references in zip(preds, target):
@@ -145,15 +149,15 @@ def counter_words(corpus: Corpus) -> float:
 
 
 def bleu(counts: np.ndarray) -> float:
-    """BLEU-4 of matches, possible matches, hypothesis length and reference length."""
+    """BLEU-4 from matches, possible matches, hypothesis length, and reference length."""
     if not counts[:4].all():
         return 0.0
-    return min(1.0, math.exp(1 - counts[9] / counts[8])) * math.exp(np.log(counts[:4] / counts[4:8]).mean())
+    return min(1.0, math.exp(1 - counts[9] / counts[8])) * math.exp(float(np.log(counts[:4] / counts[4:8]).mean()))
 
 
 @lru_cache(maxsize=1)
 def floor() -> Callable[[Corpus], float] | None:
-    """The C program, compiled; None without a compiler."""
+    """Compile the C program; None without a compiler."""
     compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     if compiler is None:
         return None
@@ -163,7 +167,7 @@ def floor() -> Callable[[Corpus], float] | None:
     count_matches = ctypes.CDLL(str(library)).count_matches
 
     def score(corpus: Corpus) -> float:
-        """A C loop over sentences, from padded arrays."""
+        """A C loop over sentences, on padded arrays."""
         counts = np.zeros(10, np.int64)
         for preds, target in corpus.tensors:
             hypotheses, references = preds.numpy(), target.numpy()
@@ -185,27 +189,27 @@ def floor() -> Callable[[Corpus], float] | None:
 
 
 def ours_sentences(corpus: Corpus) -> float:
-    """sentence_bleu, from padded tensors: the mean."""
+    """The mean of sentence_bleu, on padded tensors."""
     options: dict[str, Any] = {"pad_id": 0, "smoothing": "floor"}
     return torch.cat([sentence_bleu(preds, target, **options) for preds, target in corpus.tensors]).mean().item()
 
 
 def sacrebleu_sentences(corpus: Corpus) -> float:
-    """sacreBLEU without a tokenizer, a string at a time: the mean."""
+    """The mean of sacreBLEU's sentence scores, one call per string, without a tokenizer."""
     peer = SacreBLEU(tokenize="none", smooth_method="floor", effective_order=True)
     pairs = [pair for preds, target in corpus.lines for pair in zip(preds, target)]
     return float(np.mean([peer.sentence_score(line, group).score / 100 for line, group in pairs]))
 
 
 def nltk_sentences(corpus: Corpus) -> float:
-    """NLTK with its method 1, a list of words at a time: the mean."""
+    """The mean of NLTK's sentence scores with its method 1, one call per list of words."""
     smoothing = SmoothingFunction().method1
     pairs = [pair for preds, target in corpus.words for pair in zip(preds, target)]
     return float(np.mean([nltk_sentence_bleu(group, words, smoothing_function=smoothing) for words, group in pairs]))
 
 
 def ours_text(text: Text) -> float:
-    """CorpusBLEU, from strings with 13a, in batches."""
+    """CorpusBLEU on strings with 13a, in batches."""
     metric = CorpusBLEU()
     for preds, target in text.lines:
         metric.update(preds, target)
@@ -215,7 +219,8 @@ def ours_text(text: Text) -> float:
 def sacrebleu_text(text: Text) -> float:
     """sacreBLEU with 13a, in one call."""
     peer = SacreBLEU(smooth_method="none")
-    return peer.corpus_score(text.hypotheses, list(zip(*text.references))).score / 100
+    percent: float = peer.corpus_score(text.hypotheses, list(zip(*text.references))).score
+    return percent / 100
 
 
 def torchmetrics_text(text: Text) -> float:

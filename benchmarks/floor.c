@@ -1,7 +1,7 @@
-/* The limit: clipped n-gram matches with one hash table a sentence, in one thread.
+/* A baseline in C: clipped n-gram matches with one hash table per sentence, in one thread.
  *
- * N-grams are found by a rolling hash and compared token by token, so the counts are exact. The table is as large as it
- * must be and no larger; references never enter it, only the n-grams of the hypothesis do. */
+ * N-grams are found with a rolling hash and compared token by token, so the counts are exact. The table is no larger
+ * than it has to be. Only the n-grams of the hypothesis are inserted, never those of the references. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +18,7 @@ static Slot *find(Slot *table, size_t mask, uint64_t hash, const int64_t *hypoth
     return table + i;
 }
 
-/* hypotheses (sentences, width), references (sentences, count, width), lengths of both, matches (sentences, orders) */
+/* Shapes: hypotheses (sentences, width), references (sentences, count, width), matches (sentences, orders). */
 void count_matches(const int64_t *hypotheses, const int64_t *hypothesis_lengths, const int64_t *references,
                    const int64_t *reference_lengths, int sentences, int count, int hypothesis_width,
                    int reference_width, int orders, int64_t *matches) {
@@ -50,7 +50,7 @@ void count_matches(const int64_t *hypotheses, const int64_t *hypothesis_lengths,
                 for (int n = 1; n <= orders && i + n <= reference_length; n++) {
                     hash = (hash + reference[i + n - 1] + n) * 0x9E3779B97F4A7C15u;
                     Slot *slot = find(all, used - 1, hash, hypothesis, reference + i, n);
-                    if (!slot->order) break; /* longer ones cannot match either */
+                    if (!slot->order) break; /* longer n-grams cannot match either */
                     if (slot->reference != r) slot->reference = r, slot->seen = 0;
                     if (++slot->seen > slot->clip) slot->clip = slot->seen;
                 }

@@ -1,19 +1,19 @@
-"""Time updates on a GPU: `python benchmarks/gpu.py`. Written to benchmarks/gpu.md with the name of the card.
+"""Time updates on a GPU: `python benchmarks/gpu.py`. Writes benchmarks/gpu.md, with the name of the GPU.
 
-First, also without a GPU: how many operations an update issues, views and allocations aside. Each is one kernel,
-or a few if it is a sort.
+First it prints how many operations an update issues, not counting views and allocations. This works without a GPU. Most
+operations launch one kernel; a sort launches a few.
 
-For batches of 64 × 64, 256 × 128 and 64 × 1,024 ids, with one reference and four:
+Then, for batches of 64 × 64, 256 × 128, and 64 × 1,024 ids, each with one reference and with four, it measures:
 
-- host time: until `update` returns, when the device is idle at its start. Training is held up for so long;
-- device time: between two CUDA events around many updates, divided by their number, so that it includes the gaps in
+- host: the time until `update` returns, if the device is idle when it starts. Training is blocked for this long;
+- device: the time between two CUDA events around many updates, divided by the number of updates. It includes gaps in
   which the device waits for the host;
-- kernels: launches of an update, counted by PyTorch's profiler;
-- torchmetrics' BLEUScore, fed from the same tensors: it needs strings, so `tolist` and a decoder that joins words
-  (host time, as it works on the host);
-- reading: what it takes to read the ids once, at the bandwidth that a copy of 1 GiB reaches.
+- kernels: the number of launches per update, counted by PyTorch's profiler;
+- torchmetrics: the host time of its BLEUScore on the same tensors. It takes strings, so this includes `tolist` and
+  joining the ids of each row;
+- reading: the time to read the ids once, at the bandwidth of a 1 GiB copy.
 
-Before that, the counts are compared with those of the CPU, with synchronisation forbidden during the update.
+Before each measurement, the counts are compared with those of the CPU. Synchronization is forbidden during that update.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ RESULTS = Path(__file__).with_name("gpu.md")
 
 
 def host_seconds(call: Callable[[], object], turns: int = 50) -> float:
-    """The median time until a call returns."""
+    """The median time until a call returns, on an idle device."""
     times = []
     for _ in range(turns):
         torch.cuda.synchronize()
@@ -47,19 +47,20 @@ def host_seconds(call: Callable[[], object], turns: int = 50) -> float:
 
 
 def device_seconds(call: Callable[[], object], turns: int = 100) -> float:
-    """The time of a call on the device, one after the other."""
-    begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    """The mean time of a call on the device, with many calls back to back."""
+    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
     torch.cuda.synchronize()
     begin.record()
     for _ in range(turns):
         call()
     end.record()
     torch.cuda.synchronize()
-    return begin.elapsed_time(end) / 1e3 / turns
+    milliseconds: float = begin.elapsed_time(end)
+    return milliseconds / 1e3 / turns
 
 
 def launches(call: Callable[[], object]) -> int:
-    """How many kernels (copies and fills included) a call launches."""
+    """How many kernels a call launches, including copies and fills."""
     with profile(activities=[ProfilerActivity.CUDA, ProfilerActivity.CPU]) as profiler:
         call()
         torch.cuda.synchronize()
@@ -68,17 +69,19 @@ def launches(call: Callable[[], object]) -> int:
 
 
 def bandwidth() -> float:
-    """Bytes a second, read and written, of a copy."""
+    """Bytes per second of a copy, counting both reads and writes."""
     source = torch.empty(2**30, dtype=torch.uint8, device="cuda")
     target = torch.empty_like(source)
     target.copy_(source)
     return 2 * 2**30 / device_seconds(lambda: target.copy_(source), 20)
 
 
-class Operations(TorchDispatchMode):
-    """Counts operations that compute something."""
+class Operations(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Counts operations other than views and allocations."""
 
-    count = 0
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.count = 0
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = function.__name__.split(".")[0]
@@ -87,16 +90,17 @@ class Operations(TorchDispatchMode):
 
 
 def operations(references: int) -> int:
-    """The operations of an update, on tensors without data."""
+    """Count the operations of an update, on tensors without data."""
     preds, target = (ids.to("meta") for ids in make_ids(64, 64, references))
     metric = CorpusBLEU(pad_id=0).to("meta")
-    with Operations() as counted:
+    counter = Operations()
+    with counter:
         metric.update(preds, target)
-    return counted.count
+    return counter.count
 
 
 def make_ids(sentences: int, tokens: int, references: int) -> tuple[Tensor, Tensor]:
-    """Hypotheses, and references in which 40% of the ids are others."""
+    """Random hypotheses, and references in which 40% of the ids are different."""
     generator = torch.Generator().manual_seed(0)
     preds = torch.randint(1, 32_000, (sentences, tokens), generator=generator)
     others = torch.randint(1, 32_000, (sentences, references, tokens), generator=generator)
@@ -105,7 +109,7 @@ def make_ids(sentences: int, tokens: int, references: int) -> tuple[Tensor, Tens
 
 
 def check(preds: Tensor, target: Tensor) -> None:
-    """Compare the counts with those of the CPU."""
+    """Check that the counts equal those of the CPU, and that an update never waits for the device."""
     metric, expected = CorpusBLEU(pad_id=0).cuda(), CorpusBLEU(pad_id=0)
     on_device = preds.cuda(), target.cuda()
     metric.update(*on_device)
@@ -115,18 +119,18 @@ def check(preds: Tensor, target: Tensor) -> None:
     torch.cuda.set_sync_debug_mode("default")
     expected.update(preds, target)
     if not torch.equal(metric.statistics.cpu(), expected.statistics):
-        raise SystemExit("the counts differ from those of the CPU")
+        raise SystemExit("the GPU and the CPU count differently")
 
 
 def main() -> None:
     """Print and write the table."""
-    print(f"operations of an update: {operations(1)} with one reference, {operations(4)} with four")
+    print(f"operations per update: {operations(1)} with one reference, {operations(4)} with four")
     if not torch.cuda.is_available():
         raise SystemExit("the rest needs a CUDA device")
     rate = bandwidth()
     lines = [
         f"# Speed on a GPU\n\nWritten by `python benchmarks/gpu.py`: {torch.cuda.get_device_name()}, torch "
-        f"{torch.__version__}. Microseconds an update; a copy reaches {rate / 1e9:.0f} GB/s.\n",
+        f"{torch.__version__}. Microseconds per update; a copy reaches {rate / 1e9:.0f} GB/s.\n",
         "| sentences × tokens | references | host | device | kernels | torchmetrics | reading |",
         "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]

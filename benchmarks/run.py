@@ -1,10 +1,12 @@
-"""Time this package beside others: `make bench`, or with options `make bench ARGS="--data FOLDER --only text"`.
+"""Time this package against others: `make bench`, or with options, `make bench ARGS="--data FOLDER --only text"`.
 
-All contestants of a row are timed in turns in one process, and the median of their turns counts, so that a machine that
-is busy now and then slows all of them down alike. A turn lasts at least a quarter of a second, without collection of
-garbage (as with timeit). Before that, their scores are compared. Each table is made in a process of its own, so that
-nothing depends on what was measured before. What matters are the ratios, not the times. The tables are printed, and
-written to benchmarks/results.md with a chart beside it; benchmarks/compare.py compares two such files.
+The contestants in a row of a table take turns in one process, so a machine that is busy now and then slows all of them
+down alike. A turn lasts at least a quarter of a second, with garbage collection off (as in timeit). The median turn
+counts. Before the first turn, their scores are compared. Each table is made in its own process, so no table depends on
+an earlier one. Look at the ratios, not at the times.
+
+The tables are printed and written to benchmarks/results.md, with a chart next to it. benchmarks/compare.py compares two
+such files.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -29,10 +31,10 @@ import contestants
 import numpy as np
 import torch
 import torch.distributed
-import torch.multiprocessing
 from contestants import Corpus, Text
 from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
 from sacrebleu.tokenizers.tokenizer_re import TokenizerRegexp
+from torch.multiprocessing.spawn import spawn
 from torchmetrics.text import BLEUScore
 
 from lightning_bleu import CorpusBLEU
@@ -47,11 +49,11 @@ Times = dict[str, float]
 
 
 def make_corpus(sentences: int, length: int, vocabulary: int, references: int, batch_size: int) -> Corpus:
-    """Ids with the frequencies of words (Zipf), the references being hypotheses with 40% of the words replaced."""
+    """Random ids, distributed like words (Zipf). The references are hypotheses with 40% of their words replaced."""
     generator = np.random.default_rng(0)
     weights = 1 / np.arange(1, vocabulary)
     cumulated = np.cumsum(weights / weights.sum())
-    names = generator.permutation(vocabulary - 1) + 1  # 0 pads
+    names = generator.permutation(vocabulary - 1) + 1  # 0 is padding
 
     def draw(count: int) -> np.ndarray:
         return names[np.minimum(np.searchsorted(cumulated, generator.random(count)), vocabulary - 2)]
@@ -67,7 +69,7 @@ def make_corpus(sentences: int, length: int, vocabulary: int, references: int, b
 
 
 def make_text(sentences: int, batch_size: int) -> list[Text]:
-    """Lines of invented words with the frequencies, commas and full stops of text."""
+    """Lines of made-up words, with realistic word frequencies, commas, and periods."""
     rng = random.Random(0)
     corpus = make_corpus(sentences, 20, 16_000, 2, batch_size)
     words = ["".join(rng.choices("etaoinshrdlu", k=rng.randint(2, 9))) for _ in range(16_000)]
@@ -80,7 +82,7 @@ def make_text(sentences: int, batch_size: int) -> list[Text]:
 
 
 def read_wmt22(folder: Path, batch_size: int) -> list[Text]:
-    """Systems and both references of the WMT22 task from English to German."""
+    """The systems of the WMT22 English-German task, with both references."""
 
     def read(name: str) -> list[str]:
         path = folder / "wmt22" / f"generaltest2022.en-de.{name}.de"
@@ -90,15 +92,15 @@ def read_wmt22(folder: Path, batch_size: int) -> list[Text]:
     return [Text(read(f"hyp.{system}"), groups, batch_size) for system in SYSTEMS]
 
 
-def forget() -> None:
-    """Empty the memories of this package and of sacreBLEU."""
+def clear_all_caches() -> None:
+    """Clear the tokenization caches of this package and of sacreBLEU."""
     clear_caches()
     for tokenizer in (Tokenizer13a, TokenizerRegexp):
         tokenizer.__call__.cache_clear()
 
 
 def seconds(run: Callable[[], Any], repeats: int) -> float:
-    """The time of a run, as the mean of some of them."""
+    """The mean time of a run over several repeats."""
     gc.collect()
     gc.disable()
     start = time.perf_counter()
@@ -109,8 +111,11 @@ def seconds(run: Callable[[], Any], repeats: int) -> float:
     return taken / repeats
 
 
-def compare(runs: dict[str, Run], rounds: int, before: Callable[[], None] | None = None) -> Times:
-    """Seconds of each run, the median of several rounds in which all have a turn; `before` makes a turn one run."""
+def compare(runs: Mapping[str, Run], rounds: int, before: Callable[[], None] | None = None) -> Times:
+    """Median seconds of each run, over several rounds in which each has a turn.
+
+    If there is a `before`, it is called before each turn, and a turn is a single run.
+    """
     scores = {name: run() for name, run in runs.items()}
     if not all(math.isclose(score, next(iter(scores.values())), abs_tol=1e-6) for score in scores.values()):
         raise SystemExit(f"the scores differ: {scores}")
@@ -125,7 +130,7 @@ def compare(runs: dict[str, Run], rounds: int, before: Callable[[], None] | None
 
 
 def table(title: str, unit: str, labels: list[str], rows: list[tuple[list[Any], Times]]) -> str:
-    """Two Markdown tables: times in a unit (``"µs a sentence"``), and how many times as long as ours they are."""
+    """Two Markdown tables: times in a unit (``"µs per sentence"``), and the same times relative to ours."""
     names = list(dict.fromkeys(name for _, times in rows for name in times))
 
     def lines(heading: str, columns: list[str], cell: Callable[[Times, str], str]) -> Iterator[str]:
@@ -140,7 +145,7 @@ def table(title: str, unit: str, labels: list[str], rows: list[tuple[list[Any], 
         [
             *lines(f"### {title}: {unit}", names, lambda times, name: f"{1e6 * times[name]:.2f}"),
             *lines(
-                f"### {title}: times ours",
+                f"### {title}: relative to {OURS}",
                 [name for name in names if name != OURS],
                 lambda times, name: f"{times[name] / times[OURS]:.2f}",
             ),
@@ -149,12 +154,12 @@ def table(title: str, unit: str, labels: list[str], rows: list[tuple[list[Any], 
 
 
 def per_sentence(times: Times, sentences: int) -> Times:
-    """Seconds a sentence."""
+    """Seconds per sentence."""
     return {name: value / sentences for name, value in times.items()}
 
 
 def bench_ids(args: argparse.Namespace) -> Iterator[str]:
-    """Ids of all the lengths, batch sizes, vocabularies and numbers of references that matter."""
+    """Ids, with various lengths, batch sizes, vocabularies, and numbers of references."""
     peers = {
         "sacreBLEU, no tokenizer": contestants.sacrebleu_lines,
         "NLTK": contestants.nltk_words,
@@ -163,30 +168,30 @@ def bench_ids(args: argparse.Namespace) -> Iterator[str]:
         "torchmetrics BLEUScore": contestants.torchmetrics_lines,
     }
     works = [(28, 64, 32_000, 1), (28, 64, 32_000, 4), (128, 64, 32_000, 1)]
-    compared = len(works)
+    with_peers = len(works)
     grid = [(n, b, v, r) for n in (28, 128, 1_000) for b in (16, 64, 256) for v in (32_000, 256_000) for r in (1, 4)]
-    rows = []
+    rows: list[tuple[list[Any], Times]] = []
     for work in [*works, *(work for work in grid if work not in works)]:
         length, batch_size, vocabulary, references = work
         sentences = max(256, min(2_048, 60_000 // length))
         corpus = make_corpus(sentences, length, vocabulary, references, batch_size)
-        entries: dict[str, Callable[[Any], float]] = {OURS: contestants.ours_ids}
-        if (limit := contestants.floor()) is not None:
-            entries["C loop, one thread"] = limit
-        if len(rows) < compared:
+        entries: dict[str, Callable[[Corpus], float]] = {OURS: contestants.ours_ids}
+        if (c_loop := contestants.floor()) is not None:
+            entries["C loop, one thread"] = c_loop
+        if len(rows) < with_peers:
             entries |= peers
         runs = {name: partial(run, corpus) for name, run in entries.items()}
         rows.append(([*work], per_sentence(compare(runs, args.rounds), sentences)))
-    yield table("Ids", "µs a sentence", ["tokens", "batch", "vocabulary", "references"], rows)
+    yield table("Ids", "µs per sentence", ["tokens", "batch", "vocabulary", "references"], rows)
 
 
 def texts(args: argparse.Namespace) -> tuple[str, list[Text]]:
-    """What there is, and its name."""
+    """The text to score, and its name."""
     return ("WMT22 en-de", read_wmt22(args.data, 64)) if args.data else ("generated text", make_text(2_048, 64))
 
 
 def bench_text(args: argparse.Namespace) -> Iterator[str]:
-    """Text with 13a and two references, unknown to the memories (cold), known (warm), and over ten epochs."""
+    """Text with 13a and two references: with empty caches (cold), with full ones (warm), and over ten epochs."""
     name, systems = texts(args)
     entries = {
         OURS: contestants.ours_text,
@@ -201,19 +206,19 @@ def bench_text(args: argparse.Namespace) -> Iterator[str]:
     epochs = {label: partial(ten_epochs, run, systems[:1]) for label, run in entries.items()}
     sentences = len(systems[0].hypotheses)
     rows = [
-        (["cold"], per_sentence(compare(once, args.rounds, forget), sentences)),
+        (["cold"], per_sentence(compare(once, args.rounds, clear_all_caches), sentences)),
         (["warm"], per_sentence(compare(once, args.rounds), sentences)),
-        (["ten epochs, the first of them cold"], per_sentence(compare(epochs, 3, forget), 10 * sentences)),
+        (["ten epochs, the first one cold"], per_sentence(compare(epochs, 3, clear_all_caches), 10 * sentences)),
     ]
     if len(systems) > 1:
         changing = {label: partial(ten_epochs, run, systems) for label, run in entries.items()}
-        times = per_sentence(compare(changing, 3, forget), 10 * sentences)
-        rows.append((["ten epochs, each with other hypotheses"], times))
-    yield table(f"Text with 13a, {name}, {sentences:,} lines, two references", "µs a sentence", ["memory"], rows)
+        times = per_sentence(compare(changing, 3, clear_all_caches), 10 * sentences)
+        rows.append((["ten epochs, each with different hypotheses"], times))
+    yield table(f"Text with 13a, {name}, {sentences:,} lines, two references", "µs per sentence", ["caches"], rows)
 
 
 def bench_sentences(args: argparse.Namespace) -> Iterator[str]:
-    """Scores of single sentences."""
+    """Sentence scores."""
     corpus = make_corpus(2_048, 28, 32_000, 1, 64)
     entries = {
         OURS: contestants.ours_sentences,
@@ -223,22 +228,22 @@ def bench_sentences(args: argparse.Namespace) -> Iterator[str]:
     times = compare({name: partial(run, corpus) for name, run in entries.items()}, args.rounds)
     yield table(
         "sentence_bleu, 28 tokens, batches of 64",
-        "µs a sentence",
+        "µs per sentence",
         ["smoothing"],
         [(["floor"], per_sentence(times, 2_048))],
     )
 
 
 def bench_sync(args: argparse.Namespace) -> Iterator[str]:
-    """What two processes take to put their counts together."""
+    """The time that two processes take to add up their counts and compute the score."""
     with tempfile.TemporaryDirectory() as folder:
-        torch.multiprocessing.spawn(synchronise, (2, folder, args.rounds), nprocs=2)
+        spawn(time_sync, (2, folder, args.rounds), nprocs=2)  # type: ignore[no-untyped-call]
         times = torch.load(Path(folder) / "times.pt")
-    yield table("Synchronisation and score, two processes", "µs", ["backend"], [(["gloo"], times)])
+    yield table("Sync and score, two processes", "µs", ["backend"], [(["gloo"], times)])
 
 
-def synchronise(rank: int, processes: int, folder: str, rounds: int) -> None:
-    """Time `compute` in one of the processes."""
+def time_sync(rank: int, processes: int, folder: str, rounds: int) -> None:
+    """Time `compute` in one of several processes."""
     torch.set_num_threads(1)
     torch.distributed.init_process_group("gloo", f"file://{folder}/store", rank=rank, world_size=processes)
     corpus = make_corpus(64, 28, 32_000, 1, 64)
@@ -261,9 +266,9 @@ def synchronise(rank: int, processes: int, folder: str, rounds: int) -> None:
 
 
 def bench_growth(args: argparse.Namespace) -> Iterator[str]:
-    """Time and memory from a thousand sentences to a million."""
+    """Time and memory, from a thousand sentences to a million."""
     batches = make_corpus(1_024, 28, 32_000, 1, 64).tensors
-    yield "### Growth: 28 tokens, batches of 64\n\n| sentences | µs a sentence | peak memory of the process, MiB |"
+    yield "### Growth: 28 tokens, batches of 64\n\n| sentences | µs per sentence | peak memory of the process, MiB |"
     yield "| --- | ---: | ---: |"
     for sentences in (1_000, 10_000, 100_000, 1_000_000):
         metric = CorpusBLEU(pad_id=0)
@@ -278,22 +283,22 @@ def bench_growth(args: argparse.Namespace) -> Iterator[str]:
 
 
 def bench_demo(args: argparse.Namespace) -> Iterator[str]:
-    """The share of the callback in the validations of the demo."""
+    """The share of validation time that the callback takes in the demo."""
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, FOLDER / "callback.py", "--logdir", folder]
+        command = [sys.executable, str(FOLDER / "callback.py"), "--logdir", folder]
         printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     yield "### The callback in the demo\n\n" + printed[printed.index("validations took") :]
 
 
 def bench_significance(args: argparse.Namespace) -> Iterator[str]:
-    """Intervals and paired tests."""
-    command = [sys.executable, FOLDER / "significance.py", *(["--data", args.data] if args.data else [])]
+    """Confidence intervals and paired tests."""
+    command = [sys.executable, str(FOLDER / "significance.py"), *(["--data", str(args.data)] if args.data else [])]
     printed = subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout
-    yield "### Intervals and paired tests\n\n" + printed
+    yield "### Confidence intervals and paired tests\n\n" + printed
 
 
 def draw(path: Path, ids: str, text: str) -> None:
-    """A chart of the first row of the ids, and of warm text."""
+    """Draw a chart of the first row of the table of ids, and of warm text."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -311,7 +316,7 @@ def draw(path: Path, ids: str, text: str) -> None:
         axes.set_xlim(1, 3 * max(values))
         axes.invert_yaxis()
         axes.spines[["top", "right"]].set_visible(False)
-    axes.set_xlabel("µs a sentence (logarithmic)")
+    axes.set_xlabel("µs per sentence (log scale)")
     figure.savefig(path)
 
 
@@ -327,12 +332,18 @@ PARTS: dict[str, Callable[[argparse.Namespace], Iterator[str]]] = {
 
 
 def main() -> None:
-    """Run all tables."""
+    """Make all tables."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--data", type=Path, help="a folder with WMT22 text (generated text without it)")
-    parser.add_argument("--rounds", type=int, default=5, help="turns of each contestant (default %(default)s)")
-    parser.add_argument("--out", type=Path, default=FOLDER / "results.md", help="where the tables go")
-    parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS), help="some parts, without a chart")
+    parser.add_argument("--data", type=Path, help="a folder with WMT22 text (default: generated text)")
+    parser.add_argument("--rounds", type=int, default=5, help="turns per contestant (default: %(default)s)")
+    parser.add_argument("--out", type=Path, default=FOLDER / "results.md", help="output file (default: %(default)s)")
+    parser.add_argument(
+        "--only",
+        nargs="+",
+        choices=PARTS,
+        default=list(PARTS),
+        help="make only these tables; the chart needs ids and text",
+    )
     parser.add_argument("--part", choices=PARTS, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.part:

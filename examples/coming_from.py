@@ -1,16 +1,19 @@
-"""How BLEU code for other libraries turns into code for this one, with the same numbers.
+"""Port BLEU code from fastai, torchmetrics, sacreBLEU, and NLTK to this library, and get the same numbers.
 
-Each pair of functions below does the same before and after. Both are run, printed and compared::
+Takes a few seconds. From a checkout::
 
-    pip install lightning-bleu nltk
+    pip install ".[examples]"
     python examples/coming_from.py
 
-Mind the layout: sacreBLEU wants streams of references, all first ones and then all second ones, while this library,
-torchmetrics and NLTK want the references of each hypothesis together. ``list(zip(*streams))`` is the way from one to
-the other.
+Each pair of functions below computes the same score, before and after the port. The script runs all of them, prints the
+scores side by side, and checks that they agree.
+
+Watch the layout of the references. sacreBLEU wants one list per stream of references: the first reference of every
+sentence, then the second reference of every sentence, and so on. This library, torchmetrics, and NLTK want one list per
+sentence. ``list(zip(*streams))`` converts one layout to the other.
 """
 
-# the names say what the functions do
+# The function names say it all.
 # ruff: noqa: D103
 
 from __future__ import annotations
@@ -20,10 +23,10 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 import torch
-from nltk.translate.bleu_score import SmoothingFunction
+from nltk.translate.bleu_score import SmoothingFunction  # type: ignore[import-untyped]
 from nltk.translate.bleu_score import corpus_bleu as nltk_corpus_bleu
+from sacrebleu import BLEU
 from sacrebleu import corpus_bleu as sacrebleu_corpus_bleu
-from sacrebleu.metrics import BLEU
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 from torchmetrics.text import BLEUScore, SacreBLEUScore
@@ -51,7 +54,7 @@ STREAMS = [
     ],
 ]
 REFERENCES = list(zip(*STREAMS))
-"""The references of each hypothesis."""
+"""One list of references per hypothesis."""
 
 PAD = 1
 
@@ -60,7 +63,7 @@ PAD = 1
 
 
 class OldCallback:
-    """The notebooks' callback: counts are added up over the batches, and the score is made after the epoch."""
+    """The callback from fastai's notebooks: adds up counts over the batches and computes the score after the epoch."""
 
     def before_epoch(self) -> None:
         self.pred_len, self.targ_len = 0, 0
@@ -92,7 +95,7 @@ def fastai_before() -> float:
 
 
 def fastai_after() -> float:
-    # the old code takes padding for words; CorpusBLEU(convention="fastai", pad_id=PAD) does not
+    # The old code counts padding as words. To exclude it, use CorpusBLEU(convention="fastai", pad_id=PAD).
     metric = CorpusBLEU(convention="fastai")
     for preds, targets in id_batches():
         metric.update(preds, targets)
@@ -100,14 +103,14 @@ def fastai_after() -> float:
 
 
 def id_batches() -> list[tuple[Tensor, Tensor]]:
-    """Two batches of hypotheses and references of shape ``(sentences, tokens)``."""
+    """Two batches of hypotheses and references, each of shape ``(sentences, tokens)``."""
     lines = HYPOTHESES + STREAMS[0]
     ids = {
         word: number for number, word in enumerate(sorted({word for line in lines for word in line.split()}), PAD + 1)
     }
     encoded = [torch.tensor([ids[word] for word in line.split()]) for line in lines]
     preds, targets = pad_sequence(encoded, batch_first=True, padding_value=PAD).chunk(2)
-    return list(zip(preds.split(2), targets.split(2)))
+    return list(zip(preds.chunk(2), targets.chunk(2)))
 
 
 # torchmetrics ---------------------------------------------------------------------------------------------------------
@@ -150,7 +153,8 @@ def sacrebleu_after() -> float:
 
 def sacrebleu_options_before() -> float:
     metric = BLEU(lowercase=True, tokenize="intl")
-    return metric.corpus_score(HYPOTHESES, STREAMS).score
+    score: float = metric.corpus_score(HYPOTHESES, STREAMS).score
+    return score
 
 
 def sacrebleu_options_after() -> float:
@@ -163,14 +167,14 @@ def sacrebleu_options_after() -> float:
 
 
 def nltk_before() -> float:
-    # no four words match, so the smoothing makes a difference
+    # No 4-gram matches, so the smoothing makes a difference.
     hypotheses, references = [HYPOTHESES[0].split()], [[STREAMS[0][0].split()]]
-    # references come first here
+    # NLTK takes the references first.
     return float(nltk_corpus_bleu(references, hypotheses, smoothing_function=SmoothingFunction().method1))
 
 
 def nltk_after() -> float:
-    # the convention splits at whitespace; lists of tokens will do as well
+    # The "nltk" convention splits at whitespace. You can also pass lists of tokens.
     return corpus_bleu(HYPOTHESES[:1], STREAMS[0][:1], convention="nltk", smoothing="method1").bleu
 
 
@@ -196,12 +200,12 @@ PAIRS: dict[str, tuple[Callable[[], float], Callable[[], float]]] = {
 
 
 def main(argv: Sequence[str] | None = None) -> dict[str, tuple[float, float]]:
-    """Print and compare all pairs of scores."""
+    """Print all pairs of scores, and check that they agree."""
     scores = {name: (before(), after()) for name, (before, after) in PAIRS.items()}
     print(f"{'':30}{'before':>12}{'after':>12}")
     for name, (before, after) in scores.items():
         print(f"{name:30}{before:12.6f}{after:12.6f}")
-        # torchmetrics has 32-bit floats
+        # torchmetrics computes in float32
         assert math.isclose(before, after, rel_tol=1e-6), name
     return scores
 

@@ -1,15 +1,17 @@
-"""Validate a Hugging Face model by the BLEU of what it generates, without a word about BLEU in the LightningModule.
+"""Validate a Hugging Face model by the BLEU of the text it generates, with no BLEU code in the LightningModule.
 
-A small Marian model that knows nothing yet learns to translate number words from English to French, with a tokenizer
-that is trained here too, so nothing is downloaded. It takes about a minute on two CPU cores::
+Takes about a minute on two CPU cores. From a checkout::
 
-    pip install lightning-bleu transformers num2words tensorboard
+    pip install ".[examples]"
     python examples/hugging_face.py
     tensorboard --logdir runs
 
-``validation_step`` returns the generated ids and the labels as they are, padding, special tokens, -100 and all. One
-line in the Trainer makes the score of them: :class:`lightning_bleu.BLEUCallback` has the tokenizer decode both, and
-scores the text as sacreBLEU would.
+A small, randomly initialized Marian model learns to translate number words from English to French. The tokenizer is
+trained here too, so nothing is downloaded.
+
+``validation_step`` returns the generated ids and the labels as they are, with padding, special tokens, and -100. One
+line in the Trainer does the rest: :class:`lightning_bleu.BLEUCallback` decodes both with the tokenizer and scores the
+text the way sacreBLEU does.
 """
 
 from __future__ import annotations
@@ -19,15 +21,15 @@ import random
 import warnings
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import pytorch_lightning as pl
 import torch
-from num2words import num2words
+from num2words import num2words  # type: ignore[import-untyped]
 from pytorch_lightning.loggers import TensorBoardLogger
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from torch import Tensor
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, Dataset
 from transformers import DataCollatorForSeq2Seq, MarianConfig, MarianMTModel, PreTrainedTokenizerFast
 
 from lightning_bleu import BLEUCallback, BLEUScore, CorpusBLEU
@@ -36,7 +38,7 @@ PAD, EOS, UNK = range(3)
 
 
 class Translator(pl.LightningModule):
-    """Any model that has ``generate``: what to look at is ``validation_step``."""
+    """Trains any model that has ``generate``. The interesting part is ``validation_step``."""
 
     def __init__(self, model: MarianMTModel, learning_rate: float = 1e-3) -> None:
         super().__init__()
@@ -50,26 +52,29 @@ class Translator(pl.LightningModule):
 
     def validation_step(self, batch: dict[str, Tensor]) -> dict[str, Any]:
         self.log("val_loss", self.model(**batch).loss, prog_bar=True)
-        preds = self.model.generate(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"])
-        return {"preds": preds, "target": batch["labels"]}  # both of shape (sentences, tokens), of different length
+        ids, mask = batch["input_ids"], batch["attention_mask"]
+        preds = self.model.generate(input_ids=ids, attention_mask=mask)  # type: ignore[misc]
+        return {"preds": preds, "target": batch["labels"]}  # both (sentences, tokens), with different numbers of tokens
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
         return torch.optim.AdamW(self.parameters(), self.learning_rate, betas=(0.9, 0.98))
 
 
 def make_tokenizer(lines: Sequence[str], size: int = 300) -> PreTrainedTokenizerFast:
-    """Learn subwords from lines; ``PreTrainedTokenizerFast.from_pretrained`` in real life."""
+    """Train a subword tokenizer. In a real project, call ``AutoTokenizer.from_pretrained``."""
     bpe = Tokenizer(models.BPE(unk_token="<unk>"))
     bpe.pre_tokenizer = pre_tokenizers.Metaspace()
     bpe.decoder = decoders.Metaspace()
     bpe.post_processor = processors.TemplateProcessing("$A </s>", special_tokens=[("</s>", EOS)])
     special = ["<pad>", "</s>", "<unk>"]
     bpe.train_from_iterator(lines, trainers.BpeTrainer(vocab_size=size, special_tokens=special, show_progress=False))
-    return PreTrainedTokenizerFast(tokenizer_object=bpe, pad_token="<pad>", eos_token="</s>", unk_token="<unk>")
+    return PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
+        tokenizer_object=bpe, pad_token="<pad>", eos_token="</s>", unk_token="<unk>"
+    )
 
 
 def make_model(tokenizer: PreTrainedTokenizerFast, d_model: int = 64, layers: int = 2) -> MarianMTModel:
-    """Make a small model; ``MarianMTModel.from_pretrained`` in real life."""
+    """Make a small model. In a real project, call ``MarianMTModel.from_pretrained``."""
     config = MarianConfig(
         vocab_size=len(tokenizer),
         d_model=d_model,
@@ -93,7 +98,7 @@ def make_model(tokenizer: PreTrainedTokenizerFast, d_model: int = 64, layers: in
 
 
 def number_pairs(count: int) -> list[tuple[str, str]]:
-    """Different numbers of three to five digits, in English and French words."""
+    """Distinct numbers of three to five digits, spelled out in English and French."""
     numbers = random.sample(range(100, 100_000), count)
     return [(num2words(number), num2words(number, lang="fr")) for number in numbers]
 
@@ -101,7 +106,7 @@ def number_pairs(count: int) -> list[tuple[str, str]]:
 def collate(
     pairs: list[tuple[str, str]], tokenizer: PreTrainedTokenizerFast, collator: DataCollatorForSeq2Seq
 ) -> dict[str, Tensor]:
-    """Make a batch, with labels that are padded by -100."""
+    """Make a batch. The labels are padded with -100."""
     sources, targets = map(list, zip(*pairs))
     encoded = tokenizer(sources, text_target=targets, return_token_type_ids=False)
     batch: dict[str, Tensor] = collator([dict(zip(encoded, row)) for row in zip(*encoded.values())])
@@ -109,16 +114,18 @@ def collate(
 
 
 def main(argv: Sequence[str] | None = None) -> BLEUScore:
-    """Train, and return the score of the last validation."""
+    """Train the model, and return the score of the last validation."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--max-steps", type=int, default=1200, metavar="N", help="(default: %(default)s)")
-    parser.add_argument("--logdir", default="runs", help="for TensorBoard (default: %(default)s)")
+    parser.add_argument(
+        "--max-steps", type=int, default=1200, metavar="N", help="training steps (default: %(default)s)"
+    )
+    parser.add_argument("--logdir", default="runs", help="TensorBoard logs (default: %(default)s)")
     args = parser.parse_args(argv)
-    # the batches are made in no time: there is nothing to do for workers
+    # Making a batch is cheap, so worker processes would not help.
     warnings.filterwarnings("ignore", ".*does not have many workers")
-    # a matter between some versions of Lightning and PyTorch
+    # Lightning uses an API that recent versions of PyTorch deprecate.
     warnings.filterwarnings("ignore", ".*LeafSpec")
-    torch.set_num_threads(1)  # more would wait for each other, with so small a model
+    torch.set_num_threads(1)  # more threads make a model this small slower
     pl.seed_everything(1)
 
     pairs = number_pairs(8_000)
@@ -141,8 +148,9 @@ def main(argv: Sequence[str] | None = None) -> BLEUScore:
     )
     trainer.fit(
         Translator(model),
-        DataLoader(train, batch_size=32, shuffle=True, collate_fn=make_batch),
-        DataLoader(val, batch_size=100, collate_fn=make_batch),
+        # any sequence works as a dataset
+        DataLoader(cast("Dataset[Any]", train), batch_size=32, shuffle=True, collate_fn=make_batch),
+        DataLoader(cast("Dataset[Any]", val), batch_size=100, collate_fn=make_batch),
     )
 
     result = callback.reports["val_bleu"]

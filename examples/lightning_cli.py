@@ -1,18 +1,19 @@
-"""BLEU from a configuration file: a LightningCLI to which YAML adds callback, early stopping and checkpoint.
+r"""Configure BLEU in a YAML file: LightningCLI with the callback, early stopping, and checkpoints in its config.
 
-The Python code here knows nothing of BLEU; ``lightning_cli.yaml`` says what is scored, and how. It takes seconds::
+Takes about ten seconds. From a checkout::
 
-    pip install lightning-bleu "jsonargparse[signatures]" tensorboard
+    pip install ".[examples]"
     python examples/lightning_cli.py fit --config examples/lightning_cli.yaml
     tensorboard --logdir runs
 
-Every option of the callback and of the metric can be changed on the command line as well::
+The Python code contains nothing about BLEU. ``lightning_cli.yaml`` says what is scored and how. You can also change
+every option of the callback and of the metric on the command line::
 
     python examples/lightning_cli.py fit --config examples/lightning_cli.yaml --data.longest 20 \
         --trainer.callbacks.metric.init_args.max_order 2
 
-The task is to add to every digit the one before it. As each digit can be read off the source, all of them are predicted
-at once, and what the validation scores is what the model would say without knowing the answer.
+The task is to add the previous digit to each digit, modulo 10. Each sum depends on the source alone, so the model
+predicts all of them at once. The validation scores real predictions: the model never sees the reference.
 """
 
 from __future__ import annotations
@@ -27,15 +28,15 @@ from torch.nn.functional import cross_entropy
 from torch.utils.data import DataLoader, TensorDataset
 
 PAD = 0
-"""The ids 1 ... 10 stand for the digits 0 ... 9."""
+"""Padding. The ids 1 to 10 stand for the digits 0 to 9."""
 
 
 class Adder(pl.LightningModule):
-    """A recurrent network with one answer for each token.
+    """A recurrent network that outputs one token per input token.
 
     Args:
         width: size of the hidden state.
-        learning_rate: of Adam.
+        learning_rate: Adam's learning rate.
     """
 
     def __init__(self, width: int = 64, learning_rate: float = 5e-3) -> None:
@@ -64,12 +65,12 @@ class Adder(pl.LightningModule):
 
 
 class Digits(pl.LightningDataModule):
-    """Random digits, and what becomes of them.
+    """Random digits and their sums.
 
     Args:
-        size: sentences to train with.
-        longest: most tokens of a sentence.
-        batch_size: sentences.
+        size: number of training sentences.
+        longest: maximum number of tokens per sentence.
+        batch_size: sentences per batch.
     """
 
     def __init__(self, size: int = 4_000, longest: int = 12, batch_size: int = 64) -> None:
@@ -95,8 +96,8 @@ class Digits(pl.LightningDataModule):
 
 
 def main(argv: Sequence[str] | None = None) -> LightningCLI:
-    """Do what the command line and the YAML say."""
-    torch.set_num_threads(1)  # more would wait for each other, with so small a model
+    """Run the subcommand with the options from the command line and the YAML file."""
+    torch.set_num_threads(1)  # more threads make a model this small slower
     return LightningCLI(Adder, Digits, args=None if argv is None else list(argv))
 
 

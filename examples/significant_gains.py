@@ -1,17 +1,21 @@
-"""Stop when the gains are noise: early stopping and checkpoints that go by significant gains in BLEU only.
+"""Stop training when the gains are noise: early stopping and checkpoints that react to significant gains in BLEU only.
 
-Trains the Transformer of ``train_translation.py`` to translate lists such as "three cars, two books" into French, where
-every thing has two names that are equally good and chance decides which one the reference has. No model can know, so
-that BLEU soon goes up and down around what can be reached. Plain patience takes every lucky validation for progress
-and goes on. Then the same training again, from the same seed, stopped by ``val_bleu/best`` of a callback with a
-significance level: that changes only when a validation is better than the best before by more than chance explains.
-Both trainings end with their best checkpoint on test sentences, and with the paired test of one against the other. All
-that for several seeds, since one proves nothing::
+Takes about MINUTES minutes on two CPU cores; ``--seeds 1`` takes a third of that. From a checkout::
 
+    pip install ".[examples]"
     python examples/significant_gains.py
     tensorboard --logdir runs
 
-In TensorBoard, the page of custom scalars shows the score within its confidence interval.
+The Transformer of ``train_translation.py`` learns to translate lists such as "three cars, two books" into French. Each
+noun has two equally good translations, and the reference picks one of them at random. No model can guess which, so BLEU
+soon fluctuates around a ceiling. Plain early stopping mistakes every lucky validation for progress and keeps going.
+
+Each seed is trained twice. The first run monitors ``val_bleu``. The second run monitors ``val_bleu/best`` of a callback
+with a significance level, which changes only when a validation beats the best one so far by more than chance explains.
+The best checkpoints of both runs are then scored on test sentences and compared with a paired test. There are several
+seeds because one seed proves nothing.
+
+In TensorBoard, the custom scalars page shows the score with its confidence interval.
 """
 
 from __future__ import annotations
@@ -25,11 +29,10 @@ from typing import NamedTuple
 
 import pytorch_lightning as pl
 import torch
-from num2words import num2words
+from num2words import num2words  # type: ignore[import-untyped]
 from pytorch_lightning.callbacks import EarlyStopping, ModelCheckpoint
 from pytorch_lightning.loggers import TensorBoardLogger
-from torch.utils.data import DataLoader
-from train_translation import Batch, Pairs, Translator, Vocabulary, frequent_words, make_batches
+from train_translation import Batch, Pairs, Translator, Vocabulary, frequent_words, make_batches, make_loader
 
 from lightning_bleu import BLEUCallback, CorpusBLEU, paired_bootstrap
 
@@ -44,7 +47,7 @@ NAMES = {
 
 
 class Run(NamedTuple):
-    """How a training went: its validations, and the BLEU of its best checkpoint on the test sentences."""
+    """A training run: its number of validations, and its best checkpoint with the BLEU on the test sentences."""
 
     validations: int
     checkpoint: str
@@ -52,12 +55,12 @@ class Run(NamedTuple):
 
 
 def train(monitor: str, data: list[list[Batch]], model: Translator, args: argparse.Namespace) -> Run:
-    """Train until `monitor` has not become better for some validations, and test what was best by it."""
+    """Train until `monitor` stops improving, and score the best checkpoint on the test sentences."""
     bleu = BLEUCallback(
         CorpusBLEU(convention="sacrebleu", percent=True), confidence=0.95, significance_level=args.significance_level
     )
     patience = EarlyStopping(monitor, mode="max", patience=args.patience)
-    # a slash in a name would make a folder
+    # The name leaves out the score: a slash in the key would create a folder.
     checkpoint = ModelCheckpoint(monitor=monitor, mode="max", filename="{step}", save_top_k=1)
     trainer = pl.Trainer(
         max_steps=args.max_steps,
@@ -70,8 +73,7 @@ def train(monitor: str, data: list[list[Batch]], model: Translator, args: argpar
         enable_model_summary=False,
         log_every_n_steps=args.val_every,
     )
-    train_loader, val_loader = DataLoader(data[0], batch_size=None, shuffle=True), DataLoader(data[1], batch_size=None)
-    trainer.fit(model, train_loader, val_loader)
+    trainer.fit(model, make_loader(data[0], shuffle=True), make_loader(data[1]))
 
     test = CorpusBLEU(convention="sacrebleu", percent=True, keep_sentences=True)
     best = Translator.load_from_checkpoint(checkpoint.best_model_path).eval()
@@ -82,7 +84,7 @@ def train(monitor: str, data: list[list[Batch]], model: Translator, args: argpar
 
 
 def list_pairs(count: int) -> Pairs:
-    """Lists of things in English, and in French with names that chance chooses."""
+    """Lists of nouns in English and in French, with French nouns picked at random."""
     pairs = []
     for _ in range(count):
         items = [(random.randint(2, 9), random.choice(list(NAMES))) for _ in range(random.randint(2, 4))]
@@ -93,24 +95,26 @@ def list_pairs(count: int) -> Pairs:
 
 
 def main(argv: Sequence[str] | None = None) -> list[Run]:
-    """Train twice, print how both went, and return it."""
-    parser = argparse.ArgumentParser(description="Early stopping that noise does not keep running.")
-    parser.add_argument("--logdir", type=Path, default="runs", help="for TensorBoard and checkpoints (default: runs)")
-    parser.add_argument("--significance-level", type=float, default=0.05, help="for a gain to count (default: 0.05)")
-    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3], help="of everything random (default: 1 2 3)")
+    """Train twice per seed, print the results, and return them."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--logdir", type=Path, default="runs", help="TensorBoard logs and checkpoints (default: runs)")
+    parser.add_argument(
+        "--significance-level", type=float, default=0.05, help="p-value below which a gain counts (default: 0.05)"
+    )
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3], help="random seeds (default: 1 2 3)")
     integers = {
-        "sentences": (10_000, "to train with"),
-        "val-sentences": (500, "to validate with"),
-        "max-steps": (5_000, "most steps"),
-        "val-every": (25, "steps between validations"),
-        "patience": (12, "validations without a gain before the training ends"),
+        "sentences": (10_000, "training sentences"),
+        "val-sentences": (500, "validation sentences"),
+        "max-steps": (5_000, "maximum number of training steps"),
+        "val-every": (25, "validate every N training steps"),
+        "patience": (12, "stop after N validations without a gain"),
     }
     for name, (number, text) in integers.items():
         parser.add_argument(f"--{name}", type=int, default=number, metavar="N", help=f"{text} (default: {number})")
     args = parser.parse_args(argv)
-    # the batches are tensors in memory: there is nothing to do for workers
+    # The batches are tensors in memory, so worker processes would not help.
     warnings.filterwarnings("ignore", ".*does not have many workers")
-    # a matter between some versions of Lightning and PyTorch
+    # Lightning uses an API that recent versions of PyTorch deprecate.
     warnings.filterwarnings("ignore", ".*LeafSpec")
     torch.set_num_threads(1)
     args.max_len, args.batch_size = 64, 32
@@ -128,11 +132,11 @@ def main(argv: Sequence[str] | None = None) -> list[Run]:
             runs.append(train(monitor, data, model, args))
         plain, significant = runs[-2:]
         print(f"seed {seed}")
-        print(f"  every gain         {plain.validations:3} validations, test {plain.test.interval()}")
-        print(f"  significant gains  {significant.validations:3} validations, test {significant.test.interval()}")
-        print(f"  both checkpoints   {paired_bootstrap(plain.test, significant.test)}")
+        print(f"  any gain          {plain.validations:3} validations, test {plain.test.interval()}")
+        print(f"  significant gain  {significant.validations:3} validations, test {significant.test.interval()}")
+        print(f"  paired test       {paired_bootstrap(plain.test, significant.test)}")
     validations = [sum(run.validations for run in runs[start::2]) for start in (0, 1)]
-    print(f"in all {validations[0]} validations with every gain, {validations[1]} with significant gains")
+    print(f"total: {validations[0]} validations if any gain counts, {validations[1]} if only significant gains count")
     return runs
 
 

@@ -1,22 +1,25 @@
-"""Train a small Transformer to translate, and watch its corpus BLEU climb while it learns.
+r"""Train a small Transformer to translate, and watch its corpus BLEU climb as it learns.
 
-Without options it learns to translate number words from English to French, within three minutes on two CPU cores::
+Takes two to three minutes on two CPU cores. From a checkout::
 
-    pip install "lightning-bleu[examples]"
+    pip install ".[examples]"
     python examples/train_translation.py
     tensorboard --logdir runs
 
-With ``--callback`` the model knows nothing of BLEU: a :class:`lightning_bleu.BLEUCallback` scores what its validation
-step returns, and TensorBoard shows translations and figures as well; then ``--devices 2`` trains in two processes.
+By default, the model learns to translate number words from English to French.
 
-With parallel text, one sentence a line, it learns from that instead::
+The interesting part is :class:`Translator`. It owns a :class:`lightning_bleu.CorpusBLEU`, updates it with translations
+from greedy decoding, and logs the metric itself. At the end of each validation, Lightning computes the score of the
+whole corpus, resets the metric, and passes the score to the progress bar, early stopping, checkpoints, and TensorBoard.
+
+With ``--callback``, the model does not use BLEU at all. A :class:`lightning_bleu.BLEUCallback` scores what
+``validation_step`` returns, and TensorBoard also shows sample translations and figures. ``--callback --devices 2``
+trains in two processes.
+
+To train on your own parallel text, pass files with one sentence per line::
 
     python examples/train_translation.py --src train.de --tgt train.en --val-src val.de --val-tgt val.en \
         --test-src test.de --test-tgt test.en --d-model 256 --layers 3 --batch-size 64 --max-epochs 10
-
-What to look at is :class:`Translator`: it owns a :class:`lightning_bleu.CorpusBLEU`, updates it with translations that
-it decoded word by word, and logs the metric itself. Lightning computes the score of the whole corpus when a validation
-ends, resets the metric, and hands the score to the progress bar, the early stopping, the checkpoint and TensorBoard.
 """
 
 from __future__ import annotations
@@ -29,18 +32,18 @@ import warnings
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import pytorch_lightning as pl
 import torch
-from num2words import num2words
+from num2words import num2words  # type: ignore[import-untyped]
 from pytorch_lightning.callbacks import Callback, EarlyStopping, ModelCheckpoint, RichProgressBar
 from pytorch_lightning.loggers import TensorBoardLogger
 from pytorch_lightning.utilities.types import OptimizerLRScheduler
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from torch.nn.utils.rnn import pad_sequence
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, Dataset
 
 from lightning_bleu import BLEUCallback, BLEUScore, CorpusBLEU
 
@@ -50,7 +53,7 @@ Pairs = list[tuple[str, str]]
 
 
 class Vocabulary:
-    """Turns lines into ids and back. What follows a hyphen or an apostrophe keeps it, so as to find its way back."""
+    """Converts lines to ids and back; see :func:`split_words`."""
 
     def __init__(self, words: Iterable[str]) -> None:
         self.words = ["<pad>", "<bos>", "<eos>", "<unk>", *words]
@@ -66,17 +69,20 @@ class Vocabulary:
 
 
 def split_words(line: str) -> list[str]:
-    """Words, parts of hyphenated words, and punctuation marks."""
+    """Split a line into words and punctuation. Parts after a hyphen or an apostrophe keep it, so they can be rejoined.
+
+    For example, "quatre-vingt, deux" becomes "quatre", "-vingt", ",", "deux".
+    """
     return re.findall(r"(?<=\w)[-'’]\w+|\w+|[^\w\s]", line)
 
 
 def frequent_words(lines: Iterable[str], size: int) -> list[str]:
-    """At most `size` words, the most frequent first."""
+    """The `size` most frequent words, most frequent first."""
     return [word for word, _ in Counter(word for line in lines for word in split_words(line)).most_common(size)]
 
 
 class Batch(NamedTuple):
-    """Padded ids of shape ``(sentences, tokens)``, and the translations as they were written."""
+    """Padded ids of shape ``(sentences, tokens)``, and the reference translations as text."""
 
     source: Tensor
     target: Tensor
@@ -84,7 +90,7 @@ class Batch(NamedTuple):
 
 
 class Translator(pl.LightningModule):
-    """An encoder-decoder Transformer that is validated by the BLEU of its own translations."""
+    """An encoder-decoder Transformer, validated by the BLEU of its own translations."""
 
     positions: Tensor
 
@@ -99,7 +105,7 @@ class Translator(pl.LightningModule):
         with_metric: bool = True,
     ) -> None:
         super().__init__()
-        self.save_hyperparameters(logger=False)  # so that load_from_checkpoint needs the path alone
+        self.save_hyperparameters(logger=False)  # so that load_from_checkpoint needs only the path
         self.target_vocabulary = Vocabulary(target_words)
         self.max_len = max_len
         self.learning_rate = learning_rate
@@ -113,7 +119,7 @@ class Translator(pl.LightningModule):
         self.decoder = nn.TransformerDecoder(decoder_layer, layers, nn.LayerNorm(d_model))
         for parameter in self.parameters():
             if parameter.dim() > 1:
-                nn.init.xavier_uniform_(parameter)  # all layers are copies of one
+                nn.init.xavier_uniform_(parameter)  # PyTorch makes all layers copies of the same one
         self.source_embedding = nn.Embedding(len(source_words) + 4, d_model)
         self.target_embedding = nn.Embedding(len(target_words) + 4, d_model)
         for embedding in (self.source_embedding, self.target_embedding):
@@ -122,28 +128,32 @@ class Translator(pl.LightningModule):
         self.dropout = nn.Dropout(0.1)
 
     def embed(self, ids: Tensor, embedding: nn.Embedding) -> Tensor:
-        return self.dropout(embedding(ids) * math.sqrt(embedding.embedding_dim) + self.positions[: ids.shape[1]])
+        scaled = embedding(ids) * math.sqrt(embedding.embedding_dim)
+        embedded: Tensor = self.dropout(scaled + self.positions[: ids.shape[1]])
+        return embedded
 
     def encode(self, source: Tensor) -> tuple[Tensor, Tensor]:
         padding = source == PAD
-        return self.encoder(self.embed(source, self.source_embedding), src_key_padding_mask=padding), padding
+        memory: Tensor = self.encoder(self.embed(source, self.source_embedding), src_key_padding_mask=padding)
+        return memory, padding
 
     def decode(self, target: Tensor, memory: Tensor, padding: Tensor) -> Tensor:
-        # padding comes after the sentence, so the causal mask hides that of the target
+        # Target padding comes last, so the causal mask already hides it.
         mask = nn.Transformer.generate_square_subsequent_mask(target.shape[1], device=target.device)
         embedded = self.embed(target, self.target_embedding)
-        return self.decoder(embedded, memory, mask, memory_key_padding_mask=padding, tgt_is_causal=True)
+        decoded: Tensor = self.decoder(embedded, memory, mask, memory_key_padding_mask=padding, tgt_is_causal=True)
+        return decoded
 
     def logits(self, decoded: Tensor) -> Tensor:
         return decoded @ self.target_embedding.weight.T
 
     def loss(self, batch: Batch) -> Tensor:
         logits = self.logits(self.decode(batch.target[:, :-1], *self.encode(batch.source)))
-        # (sentences, vocabulary, tokens)
+        # cross_entropy takes (sentences, vocabulary, tokens)
         return cross_entropy(logits.transpose(1, 2), batch.target[:, 1:], ignore_index=PAD, label_smoothing=0.1)
 
     def translate(self, source: Tensor) -> list[str]:
-        """Decode greedily: the most probable next word, time and again, until all sentences of the batch have ended."""
+        """Translate a batch with greedy decoding."""
         memory, padding = self.encode(source)
         ids = source.new_full((len(source), 1), BOS)
         ended = torch.zeros(len(source), dtype=torch.bool, device=source.device)
@@ -174,11 +184,11 @@ class Translator(pl.LightningModule):
         if self.bleu is not None:
             self.bleu.update(translations, batch.references)
             self.log(name, self.bleu, prog_bar=True, batch_size=len(batch.source))
-        return {"preds": translations, "target": batch.references}  # for a callback
+        return {"preds": translations, "target": batch.references}  # for BLEUCallback
 
     def on_test_epoch_end(self) -> None:
         if self.bleu is not None:
-            self.result = self.bleu.report()  # after this Lightning resets the metric
+            self.result = self.bleu.report()  # before Lightning resets the metric
 
     def configure_optimizers(self) -> OptimizerLRScheduler:
         optimizer = torch.optim.AdamW(self.parameters(), self.learning_rate, betas=(0.9, 0.98))
@@ -191,14 +201,14 @@ class Translator(pl.LightningModule):
 
 
 def sinusoids(length: int, d_model: int) -> Tensor:
-    """Positional encodings of shape ``(length, d_model)``."""
+    """Sinusoidal positional encodings of shape ``(length, d_model)``."""
     frequencies = torch.exp(torch.arange(0, d_model, 2) * (-math.log(10_000) / d_model))
     angles = torch.arange(length)[:, None] * frequencies
     return torch.stack([angles.sin(), angles.cos()], -1).flatten(1)
 
 
 class Curve(Callback):
-    """Prints and keeps the score of every validation."""
+    """Prints the loss and the BLEU of each validation, and keeps the BLEU in a list."""
 
     def __init__(self) -> None:
         self.scores: list[float] = []
@@ -212,15 +222,15 @@ class Curve(Callback):
 
 
 def number_pairs(count: int) -> Pairs:
-    """Different numbers of four to nine digits, in English and French words."""
-    numbers: dict[int, None] = {}  # in order, unlike a set
+    """Distinct numbers of four to nine digits, spelled out in English and French."""
+    numbers: dict[int, None] = {}  # unlike a set, keeps the order
     while len(numbers) < count:
         numbers[random.randrange(1_000, 10 ** random.randint(4, 9))] = None
     return [(num2words(number), num2words(number, lang="fr")) for number in numbers]
 
 
 def read_pairs(source: Path, target: Path) -> Pairs:
-    """The lines of two files, side by side."""
+    """Read a file and its translation, line by line."""
     sources, targets = (path.read_text(encoding="utf-8").rstrip("\n").split("\n") for path in (source, target))
     if len(sources) != len(targets):
         raise SystemExit(f"{source} has {len(sources)} lines, but {target} has {len(targets)}")
@@ -228,7 +238,7 @@ def read_pairs(source: Path, target: Path) -> Pairs:
 
 
 def load_pairs(args: argparse.Namespace) -> list[Pairs]:
-    """Pairs to train, validate and test with."""
+    """Sentence pairs for training, validation, and test."""
     if not args.src:
         pairs = number_pairs((args.limit_train or 20_000) + 500)
         return [pairs[500:], pairs[:250], pairs[250:500]]
@@ -246,7 +256,7 @@ def load_pairs(args: argparse.Namespace) -> list[Pairs]:
 
 
 def make_batches(pairs: Pairs, source: Vocabulary, target: Vocabulary, args: argparse.Namespace) -> list[Batch]:
-    """Batches of sentences of similar length, so that there is little padding."""
+    """Put sentences of similar length into the same batch, to keep padding low."""
     encoded = [(source.encode(s, args.max_len), target.encode(t, args.max_len), t) for s, t in pairs]
     encoded.sort(key=lambda sentence: (len(sentence[0]), len(sentence[1])))
     batches = []
@@ -257,8 +267,14 @@ def make_batches(pairs: Pairs, source: Vocabulary, target: Vocabulary, args: arg
     return batches
 
 
+def make_loader(batches: list[Batch], shuffle: bool = False) -> DataLoader[Batch]:
+    """Make a loader of finished batches."""
+    dataset = cast("Dataset[Batch]", batches)  # any sequence works as a dataset
+    return DataLoader(dataset, batch_size=None, shuffle=shuffle)
+
+
 def make_trainer(args: argparse.Namespace, batches: int, *callbacks: Callback) -> pl.Trainer:
-    """A trainer that goes by the BLEU of the validations."""
+    """Make a trainer that stops when the validation BLEU no longer improves."""
     interval = max(1, batches // args.devices // args.vals_per_epoch)
     return pl.Trainer(
         max_epochs=args.max_epochs,
@@ -278,47 +294,47 @@ def make_trainer(args: argparse.Namespace, batches: int, *callbacks: Callback) -
 
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
-    """Read the command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     for kind in ("", "val-", "test-"):
-        default = "some lines of --src and --tgt" if kind else "number words"
-        parser.add_argument(f"--{kind}src", type=Path, metavar="FILE", help=f"sentences (default: {default})")
+        default = "held-out lines of --src and --tgt" if kind else "number words"
+        parser.add_argument(f"--{kind}src", type=Path, metavar="FILE", help=f"source sentences (default: {default})")
         parser.add_argument(f"--{kind}tgt", type=Path, metavar="FILE", help="their translations")
-    parser.add_argument("--limit-train", type=int, metavar="N", help="train with so many pairs of sentences")
-    parser.add_argument("--learning-rate", type=float, default=5e-4, help="its peak (default: %(default)s)")
-    parser.add_argument("--logdir", default="runs", help="for TensorBoard and checkpoints (default: %(default)s)")
+    parser.add_argument("--limit-train", type=int, metavar="N", help="train on at most N sentence pairs")
+    parser.add_argument("--learning-rate", type=float, default=5e-4, help="peak learning rate (default: %(default)s)")
+    parser.add_argument("--logdir", default="runs", help="TensorBoard logs and checkpoints (default: %(default)s)")
     integers = {
-        "vocabulary": (8_000, "words of each language, the most frequent"),
-        "max-len": (64, "most words of a sentence"),
-        "batch-size": (32, "sentences"),
-        "d-model": (64, "width, a multiple of 32"),
-        "layers": (2, "of the encoder, and of the decoder"),
-        "max-epochs": (6, "most times to go through the sentences"),
-        "max-steps": (-1, "most steps, -1 for any number"),
-        "vals-per-epoch": (10, "validations in an epoch"),
-        "patience": (8, "validations without a better BLEU before the training ends"),
-        "devices": (1, "processes, with --callback"),
-        "threads": (1, "more than one is faster for larger models, and much slower on busy cores"),
-        "seed": (1, "of everything random"),
+        "vocabulary": (8_000, "maximum number of words per language; the most frequent ones are kept"),
+        "max-len": (64, "maximum number of words per sentence; the rest is cut off"),
+        "batch-size": (32, "sentences per batch"),
+        "d-model": (64, "width of the model, a multiple of 32"),
+        "layers": (2, "number of layers, in the encoder and in the decoder"),
+        "max-epochs": (6, "maximum number of epochs"),
+        "max-steps": (-1, "maximum number of training steps; -1 for no limit"),
+        "vals-per-epoch": (10, "validations per epoch"),
+        "patience": (8, "stop after N validations without a better BLEU"),
+        "devices": (1, "number of processes; more than one needs --callback"),
+        "threads": (1, "CPU threads; more than one helps large models, but is much slower if the cores are busy"),
+        "seed": (1, "random seed"),
     }
     for name, (number, text) in integers.items():
         parser.add_argument(f"--{name}", type=int, default=number, metavar="N", help=f"{text} (default: {number})")
-    parser.add_argument("--callback", action="store_true", help="score with BLEUCallback")
+    parser.add_argument("--callback", action="store_true", help="let BLEUCallback compute BLEU")
     args = parser.parse_args(argv)
     if args.devices > 1 and not args.callback:
-        parser.error("--devices needs --callback, which counts no sentence twice that two processes have in common")
+        parser.error("--devices needs --callback, which counts every sentence once even if two processes score it")
     for source, target in ((args.src, args.tgt), (args.val_src, args.val_tgt), (args.test_src, args.test_tgt)):
         if (source is None) != (target is None):
-            parser.error(f"{source or target} needs the file with its translations, or of what it translates")
+            parser.error(f"source and target files come in pairs, but {source or target} is given alone")
     return args
 
 
 def main(argv: Sequence[str] | None = None) -> BLEUScore:
-    """Train, test the best checkpoint, and return its score."""
+    """Train the model, test its best checkpoint, and return the test score."""
     args = parse(argv)
-    # the batches are tensors in memory: there is nothing to do for workers
+    # The batches are tensors in memory, so worker processes would not help.
     warnings.filterwarnings("ignore", ".*does not have many workers")
-    # a matter between some versions of Lightning and PyTorch
+    # Lightning uses an API that recent versions of PyTorch deprecate.
     warnings.filterwarnings("ignore", ".*LeafSpec")
     torch.set_num_threads(args.threads)
     pl.seed_everything(args.seed)
@@ -334,8 +350,8 @@ def main(argv: Sequence[str] | None = None) -> BLEUScore:
     curve = Curve()
     bleu = BLEUCallback(CorpusBLEU(convention="sacrebleu", percent=True))
     trainer = make_trainer(args, len(train), *([bleu] if args.callback else []), checkpoint, curve)
-    trainer.fit(model, DataLoader(train, batch_size=None, shuffle=True), DataLoader(val, batch_size=None))
-    trainer.test(model, DataLoader(test, batch_size=None), ckpt_path=checkpoint.best_model_path)
+    trainer.fit(model, make_loader(train, shuffle=True), make_loader(val))
+    trainer.test(model, make_loader(test), ckpt_path=checkpoint.best_model_path)
     result = model.result or bleu.reports["test_bleu"]
     if not trainer.is_global_zero:
         return result

@@ -10,14 +10,14 @@ import torch
 from lightning_utilities.core.rank_zero import rank_zero_warn
 from torch import Tensor
 
-from lightning_bleu.counting.inputs import materialize
+from lightning_bleu.counting.forms import materialize
 from lightning_bleu.metric import CorpusBLEU
 from lightning_bleu.scoring.score import BLEUScore
 from lightning_bleu.significance import Interval, PairedTest
 from lightning_bleu.significance.systems import check_share
 from lightning_bleu.training.dashboard import lay_out_intervals, show
 from lightning_bleu.training.distributed import distributed_mask
-from lightning_bleu.training.evaluation import BestSoFar, Evaluation
+from lightning_bleu.training.evaluation import BestSoFar, Evaluation, Result
 
 Extract: TypeAlias = Callable[[Any, Any], tuple[Any, Any]]
 """Takes what a step returned and its batch, and returns hypotheses and references."""
@@ -192,12 +192,13 @@ class BLEUCallback(pl.Callback):
         for dataloader_idx in range(max(1, len(_loaders(stage, trainer)))):
             key = self._key(stage, dataloader_idx, trainer)
             evaluation = self._evaluation(stage, dataloader_idx, trainer, pl_module.device)
-            with evaluation.metric.sync_context():
-                report = self.reports[key] = evaluation.metric.report()
-                values = {key: report.bleu, **_parts(key, report), **self._interval(key, evaluation.metric)}
-                if self.compare_to_best and stage == "val":
-                    values |= self._compare(key, evaluation.metric, trainer)
-            for name, value in values.items():
+            best = None
+            if self.compare_to_best and stage == "val":
+                best = BestSoFar() if trainer.sanity_checking else self._best  # the check sees a part of the set
+            result = evaluation.result(key, confidence=self.confidence, best=best, keep_best=trainer.state.fn == "fit")
+            self._remember(key, result)
+            parts = {f"{key}/{name}": value for name, value in result.parts().items()}
+            for name, value in {key: result.report.bleu, **parts}.items():
                 # All processes have the same value, and this reduction does not round.
                 pl_module.log(
                     name,
@@ -212,11 +213,11 @@ class BLEUCallback(pl.Callback):
                     trainer.loggers,
                     key,
                     evaluation,
-                    report,
+                    result.report,
                     samples=self.samples,
                     step=trainer.global_step,
                     note=f"The sentences are those of process 0 of {trainer.world_size}." if distributed else "",
-                    interval=self.intervals.get(key),
+                    interval=result.interval,
                 )
 
     def _evaluation(self, stage: str, dataloader_idx: int, trainer: pl.Trainer, device: torch.device) -> Evaluation:
@@ -276,24 +277,14 @@ class BLEUCallback(pl.Callback):
             return f"{key}/{self.dataloader_names[dataloader_idx]}"
         return key if loaders <= 1 else f"{key}/dataloader_idx_{dataloader_idx}"
 
-    def _interval(self, key: str, metric: CorpusBLEU) -> dict[str, float]:
+    def _remember(self, key: str, result: Result) -> None:
+        self.reports[key] = result.report
         self.intervals.pop(key, None)
-        if self.confidence is None:
-            return {}
-        low = high = self.reports[key].bleu
-        if len(metric.sentence_statistics) > 1:
-            interval = self.intervals[key] = metric.interval(self.confidence)
-            low, high = interval.low, interval.high
-        return {f"{key}/low": low, f"{key}/high": high}
-
-    def _compare(self, key: str, metric: CorpusBLEU, trainer: pl.Trainer) -> dict[str, float]:
         self.comparisons.pop(key, None)
-        if trainer.sanity_checking:  # on a part of the set
-            return {f"{key}/p_value": 1.0, f"{key}/best": self.reports[key].bleu}
-        comparison = self._best.compare(key, metric, keep=trainer.state.fn == "fit")
-        if comparison.test is not None:
-            self.comparisons[key] = comparison.test
-        return {f"{key}/p_value": comparison.p_value, f"{key}/best": comparison.best}
+        if result.interval is not None:
+            self.intervals[key] = result.interval
+        if result.comparison is not None and result.comparison.test is not None:
+            self.comparisons[key] = result.comparison.test
 
     def _lay_out(self, trainer: pl.Trainer) -> None:
         """TensorBoard knows one layout per run, so the first callback makes it for all."""
@@ -307,16 +298,6 @@ class BLEUCallback(pl.Callback):
             tags = [callback._key("val", loader, trainer) for callback in callbacks for loader in loaders]
             lay_out_intervals(trainer.loggers, tags)
             self._laid_out = True
-
-
-def _parts(key: str, report: BLEUScore) -> dict[str, float]:
-    return {
-        **{f"{key}/precision_{n}": precision for n, precision in enumerate(report.precisions, 1)},
-        f"{key}/brevity_penalty": report.brevity_penalty,
-        f"{key}/length_ratio": report.length_ratio,
-        f"{key}/hypothesis_length": float(report.hypothesis_length),
-        f"{key}/reference_length": float(report.reference_length),
-    }
 
 
 def _loaders(stage: str, trainer: pl.Trainer) -> list[Any]:

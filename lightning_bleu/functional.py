@@ -10,7 +10,7 @@ from torch import Tensor
 
 from lightning_bleu.counting.batch import Batch, read_batch
 from lightning_bleu.counting.devices import CPU, to_device
-from lightning_bleu.counting.inputs import Hypotheses, References
+from lightning_bleu.counting.forms import Hypotheses, References
 from lightning_bleu.counting.padded import Padded
 from lightning_bleu.counting.statistics import padded_statistics, ragged_statistics
 from lightning_bleu.scoring.score import BLEUScore, score
@@ -118,8 +118,8 @@ def sentence_bleu(preds: Hypotheses, target: References, **options: Unpack[Optio
 
     Returns:
         scores of shape ``(sentences,)`` in 64-bit floating point (32-bit where the device has no other), in 0..1, or in
-        0..100 with ``percent``, on the device of the ids (strings: the CPU). Nothing waits for the device, so the scores
-        can serve as rewards.
+        0..100 with ``percent``, on the device of the ids (strings: the CPU). Nothing waits for the device, so the
+        scores can serve as rewards.
 
     Raises:
         TypeError: for inputs or options of a wrong type, and for unknown options.

@@ -13,8 +13,8 @@ def pack_sentences(statistics: Tensor, mask: Tensor | None) -> Tensor:
 
     Args:
         statistics: integers of shape ``(sentences, columns)``.
-        mask: which sentences count, booleans of shape ``(sentences,)`` or ``(1,)``; None for all. A mask that is shorter
-            than the batch says that the batch is a single item of the set.
+        mask: which sentences count, booleans of shape ``(sentences,)`` or ``(1,)``; None for all. A mask that is
+            shorter than the batch says that the batch is a single item of the set.
 
     Returns:
         32-bit integers of shape ``(sentences, 1 + columns)``. The first column is 1 where an item of the set begins. A
@@ -41,12 +41,12 @@ def unpack_sentences(rows: Tensor) -> Tensor:
 def gather(state: Tensor, group: Any = None) -> list[Tensor]:
     """Gather a state of :class:`lightning_bleu.CorpusBLEU`; its ``dist_sync_fn`` for torchmetrics.
 
-    PyTorch's :class:`~torch.utils.data.DistributedSampler` deals the items of a set to the processes in turn: local item j
-    of process r out of W is at position j * W + r.
+    PyTorch's :class:`~torch.utils.data.DistributedSampler` deals the items of a set to the processes in turn: local
+    item j of process r out of W is at position j * W + r.
 
     Args:
-        state: sums, of shape ``(columns,)``, or packed sentences, of shape ``(sentences, columns)``. For a process without
-            sentences, torchmetrics passes an empty vector instead.
+        state: sums, of shape ``(columns,)``, or packed sentences, of shape ``(sentences, columns)``. For a process
+            without sentences, torchmetrics passes an empty vector instead.
         group: the processes; all when None.
 
     Returns:

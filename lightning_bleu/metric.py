@@ -12,7 +12,8 @@ from torchmetrics import Metric
 from lightning_bleu.additive_metric import AdditiveMetric
 from lightning_bleu.counting.batch import Decoder
 from lightning_bleu.counting.devices import to_device
-from lightning_bleu.counting.inputs import Hypotheses, References, SampleMask, read_sample_mask
+from lightning_bleu.counting.forms import Hypotheses, References, SampleMask
+from lightning_bleu.counting.inputs import read_sample_mask
 from lightning_bleu.counting.tokenizers import Tokenizer
 from lightning_bleu.functional import Counted, sentence_statistics
 from lightning_bleu.kept_sentences import gather, pack_sentences, unpack_sentences
@@ -51,8 +52,8 @@ class CorpusBLEU(AdditiveMetric):
         unk_id: for ids: matches nothing in a reference, but counts toward its length (as in fairseq).
         ignore_ids: for ids: removed. The default is the label that losses ignore.
         decoder: turns ids into strings, which are then scored: an object with ``batch_decode`` (a Hugging Face
-            tokenizer; special tokens are skipped), or a callable that takes a list of lists of ids and returns a list of
-            strings. Padding and markers are removed first.
+            tokenizer; special tokens are skipped), or a callable that takes a list of lists of ids and returns a list
+            of strings. Padding and markers are removed first.
         percent: score in 0..100, as sacreBLEU, rather than in 0..1, as torchmetrics.
         keep_sentences: keep the statistics of every sentence, for intervals and paired tests. They take 44 bytes per
             sentence (4 for each number, and one number more), and every device gets all of them when the metric is

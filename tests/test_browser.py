@@ -1,4 +1,4 @@
-"""What a person sees: a run of the example, in a real TensorBoard, in a real browser."""
+"""What a person sees: runs of the examples, in a real TensorBoard, in a real browser."""
 
 from __future__ import annotations
 
@@ -9,57 +9,50 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
-from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from playwright.sync_api import Page, sync_playwright
+
+from tests.helpers.lightning import read_events
 
 ROOT = Path(__file__).parents[1]
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+TIMEOUT = 60_000
+"""Milliseconds to wait for something to appear on a page."""
 
 pytestmark = [
     pytest.mark.browser,
+    pytest.mark.slow,
     pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here"),
 ]
 
 
-@pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The log of a short run of the example."""
-    folder = tmp_path_factory.mktemp("runs")
-    options = ["--callback", "--max-steps", "60", "--limit-train", "1000", "--vals-per-epoch", "4"]
-    script = [sys.executable, str(ROOT / "examples" / "train_translation.py"), *options, "--logdir", str(folder)]
+def run_example(name: str, folder: Path, *options: str) -> Path:
+    """Run an example, and return the folder of its logs."""
+    script = [sys.executable, str(ROOT / "examples" / name), *options, "--logdir", str(folder)]
     subprocess.run(script, check=True, capture_output=True)
     return folder
 
 
-@pytest.fixture(scope="module")
-def confident_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The log of a short run with confidence intervals."""
-    folder = tmp_path_factory.mktemp("confident")
-    options = ["--sentences", "300", "--val-sentences", "40", "--max-steps", "40", "--val-every", "4", "--seeds", "1"]
-    script = [sys.executable, str(ROOT / "examples" / "significant_gains.py"), *options, "--logdir", str(folder)]
-    subprocess.run(script, check=True, capture_output=True)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def board(run: Path) -> Iterator[str]:
-    """The address of a TensorBoard that shows it."""
-    yield from serve(run)
-
-
-@pytest.fixture(scope="module")
-def confident_board(confident_run: Path) -> Iterator[str]:
-    yield from serve(confident_run)
-
-
-def serve(run: Path) -> Iterator[str]:
+@contextmanager
+def serve(folder: Path) -> Iterator[str]:
+    """The address of a TensorBoard that shows the logs in a folder."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [sys.executable, "-m", "tensorboard.main", "--logdir", str(run), "--port", str(port), "--load_fast=false"]
+    options = ["--logdir", str(folder), "--port", str(port), "--load_fast=false"]
+    command = [sys.executable, "-m", "tensorboard.main", *options]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         for _ in range(240):
@@ -75,77 +68,91 @@ def serve(run: Path) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def page() -> Iterator[Any]:
-    from playwright.sync_api import sync_playwright
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The logs of a short training with the callback."""
+    options = ["--callback", "--max-steps", "60", "--limit-train", "1000", "--vals-per-epoch", "4"]
+    return run_example("train_translation.py", tmp_path_factory.mktemp("runs"), *options)
 
-    options = "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking"
-    options += " --disable-component-update --disable-sync"
+
+@pytest.fixture(scope="module")
+def run_with_intervals(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The logs of short trainings with confidence intervals."""
+    options = ["--sentences", "300", "--val-sentences", "40", "--max-steps", "40", "--val-every", "4", "--seeds", "1"]
+    return run_example("significant_gains.py", tmp_path_factory.mktemp("intervals"), *options)
+
+
+@pytest.fixture(scope="module")
+def board(run: Path) -> Iterator[str]:
+    with serve(run) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def board_with_intervals(run_with_intervals: Path) -> Iterator[str]:
+    with serve(run_with_intervals) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def page() -> Iterator[Page]:
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=options.split())
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         yield browser.new_page(viewport={"width": 1400, "height": 1000})
         browser.close()
 
 
-def open_tab(page: Any, board: str, tab: str) -> None:
-    page.goto("about:blank")
+def open_tab(page: Page, board: str, tab: str) -> None:
+    page.goto("about:blank")  # another hash alone would not load the page again
     page.goto(f"{board}/#{tab}")
 
 
-def test_the_scores_are_on_the_page(page: Any, board: str, run: Path, tmp_path: Path) -> None:
+def test_the_scores_are_on_the_page(page: Page, board: str, run: Path, tmp_path: Path) -> None:
     open_tab(page, board, "timeseries")
     page.locator("input[placeholder='Filter tags (regex)']").fill("val_bleu")
+    page.keyboard.press("Escape")  # closes the list of suggestions
     for name in ("brevity_penalty", "by_length", "hypothesis_length"):
-        page.locator("card-view").filter(has_text=f"/{name}").first.wait_for(timeout=60_000)
-    page.locator("card-view").filter(has_text=re.compile("^val_bleu ?Alt.*Value")).first.wait_for(timeout=60_000)
+        page.locator("card-view").filter(has_text=f"/{name}").first.wait_for(timeout=TIMEOUT)
+    page.locator("card-view").filter(has_text=re.compile("^val_bleu ?Alt.*Value")).first.wait_for(timeout=TIMEOUT)
+    page.screenshot(path=tmp_path / "timeseries.png")
     cards = [card.inner_text() for card in page.locator("card-view").all()]
     (card,) = [text for text in cards if text.startswith("val_bleu\nAlt")]
-    events = EventAccumulator(str(next(run.rglob("events.out.tfevents.*")).parent))
-    events.Reload()
+    events = read_events(next(run.rglob("events.out.tfevents.*")).parent)
     score = events.Scalars("val_bleu")[-1].value
     shown = [float(number) for number in re.findall(r"\d+\.\d+", card)]
     assert any(number == pytest.approx(score, abs=1e-4) for number in shown)
-    page.screenshot(path=tmp_path / "timeseries.png")
 
 
-def test_the_sentences_are_on_the_page(page: Any, board: str, tmp_path: Path) -> None:
+def test_the_sentences_are_on_the_page(page: Page, board: str, tmp_path: Path) -> None:
     open_tab(page, board, "text")
-    page.get_by_text("val_bleu/samples", exact=False).first.wait_for(timeout=60_000)
+    page.get_by_text("val_bleu/samples", exact=False).first.wait_for(timeout=TIMEOUT)
     table = page.locator("table").first
-    table.wait_for(timeout=60_000)
+    table.wait_for(timeout=TIMEOUT)
+    page.screenshot(path=tmp_path / "text.png")
     header = [cell.inner_text().replace("\n", "").replace(" ", "") for cell in table.locator("th").all()]
     assert header == ["no.", "sentenceBLEU", "hypothesis", "references"]
     labels = "".join(cell.inner_text() for cell in table.locator("td:first-child").all())
     assert "worst" in labels
     assert "best" in labels
-    page.screenshot(path=tmp_path / "text.png")
 
 
-def test_the_figures_are_on_the_page(page: Any, board: str, tmp_path: Path) -> None:
+def test_the_figures_are_on_the_page(page: Page, board: str, tmp_path: Path) -> None:
     open_tab(page, board, "images")
     for name in ("val_bleu/precisions", "val_bleu/by_length"):
-        page.get_by_text(name, exact=True).first.wait_for(timeout=60_000)
-    page.wait_for_function("() => true")
+        page.get_by_text(name, exact=True).first.wait_for(timeout=TIMEOUT)
     images = page.locator("img")
-    images.first.wait_for(timeout=60_000)
-    widths = images.evaluate_all("images => images.map(image => image.naturalWidth)")
-    assert 500 in widths
+    images.first.wait_for(timeout=TIMEOUT)
     page.screenshot(path=tmp_path / "images.png")
+    widths = images.evaluate_all("images => images.map(image => image.naturalWidth)")
+    assert 500 in widths  # 5 inches with 100 dots each
 
 
-def test_the_intervals_are_on_the_page(page: Any, confident_board: str, tmp_path: Path) -> None:
-    open_tab(page, confident_board, "custom_scalars")
-    page.get_by_text("BLEU with its confidence interval").first.wait_for(timeout=60_000)
+def test_the_intervals_are_on_the_page(page: Page, board_with_intervals: str, tmp_path: Path) -> None:
+    open_tab(page, board_with_intervals, "custom_scalars")
+    page.get_by_text("BLEU with its confidence interval").first.wait_for(timeout=TIMEOUT)
     chart = page.locator("tf-custom-scalar-margin-chart-card")
-    chart.first.wait_for(timeout=60_000)
-    chart.first.get_by_text("val_bleu", exact=True).first.wait_for(timeout=60_000)
-    page.wait_for_function(
-        """() => {
-            const seen = (root) => [...root.querySelectorAll("*")].flatMap((e) => [
-                ...(e.matches("path") && (e.getAttribute("d") || "").length > 40 ? [e] : []),
-                ...(e.shadowRoot ? seen(e.shadowRoot) : []),
-            ]);
-            return seen(document).length > 0;
-        }""",
-        timeout=60_000,
-    )
+    chart.first.wait_for(timeout=TIMEOUT)
+    chart.first.get_by_text("val_bleu", exact=True).first.wait_for(timeout=TIMEOUT)
+    for run in range(2):  # two trainings, and for each of them a score within its interval
+        for shape in ("area", "line"):
+            chart.locator(f"path.{shape}").nth(run).wait_for(timeout=TIMEOUT)
     page.screenshot(path=tmp_path / "custom_scalars.png")

@@ -1,124 +1,75 @@
-"""The callback in real Trainers of both names of Lightning."""
+"""The callback in real trainers, under both names of Lightning."""
 
 from __future__ import annotations
 
 import importlib
 import warnings
+from collections import deque
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
-import pytorch_lightning as pl
 import torch
-from pytorch_lightning.loggers import CSVLogger
-from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-from torch.utils.data import DataLoader, Dataset, IterableDataset, SequentialSampler
+from torch import Tensor
 
-from lightning_bleu import BLEUCallback, CorpusBLEU, corpus_bleu
+from lightning_bleu import BLEUCallback, CorpusBLEU
+from tests.helpers.lightning import (
+    NAMESPACES,
+    SENTENCES,
+    PanelLogger,
+    Record,
+    as_lines,
+    as_logged,
+    expected_score,
+    ignore_lightning_warnings,
+    make_loader,
+    make_module,
+    make_trainer,
+    read_events,
+    read_table,
+    return_ids,
+    return_text,
+    translate,
+)
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:.*does not have many workers"),
-    pytest.mark.filterwarnings("ignore:.*isinstance\\(treespec, LeafSpec\\)"),
-    pytest.mark.filterwarnings("ignore:.*[Tt]ensorboard.*"),
-]
+pytestmark = ignore_lightning_warnings
 
-SENTENCES = torch.randint(3, 9, (37, 8), generator=torch.Generator().manual_seed(0))
-NAMESPACES = ["pytorch_lightning", "lightning.pytorch"]
-
-
-def translate(batch: torch.Tensor, epoch: int = 0) -> torch.Tensor:
-    right = torch.arange(batch.shape[1]) < 4 + epoch
-    return torch.where(right, batch, 99)
-
-
-def expected(epoch: int = 0, sentences: torch.Tensor = SENTENCES, **options: Any) -> Any:
-    return corpus_bleu(translate(sentences, epoch), sentences, **options)
-
-
-class Behaviour:
-    """A module that has never heard of this package."""
-
-    def __init__(self, result: Any = None) -> None:
-        super().__init__()
-        self.weight = torch.nn.Parameter(torch.zeros(1))
-        self.result = result
-
-    def training_step(self, batch: Any) -> Any:
-        return self.weight.sum()
-
-    def validation_step(self, batch: Any, batch_idx: int, dataloader_idx: int = 0) -> Any:
-        epoch = self.current_epoch  # type: ignore[attr-defined]
-        if self.result is not None:
-            return self.result(batch, epoch)
-        return {"preds": translate(batch, epoch), "target": batch, "other": 1}
-
-    def test_step(self, batch: Any, batch_idx: int, dataloader_idx: int = 0) -> Any:
-        return self.validation_step(batch, batch_idx)
-
-    def configure_optimizers(self) -> Any:
-        return torch.optim.SGD([self.weight], 0.1)
+SHOWN = list(zip(as_lines(translate(SENTENCES)), as_lines(SENTENCES)))
+"""Hypotheses and references as a table of samples shows them."""
 
 
-class Model(Behaviour, pl.LightningModule):
-    pass
+def shown_sentences(logger: PanelLogger) -> list[tuple[str, str]]:
+    """Hypotheses and references in the last table of samples."""
+    return [(hypothesis, references) for _, _, hypothesis, references in read_table(logger.panels[-1])]
 
 
-def make_model(namespace: str = "pytorch_lightning", result: Any = None) -> Any:
-    if namespace == "pytorch_lightning":
-        return Model(result)
-    return type("Model", (Behaviour, importlib.import_module(namespace).LightningModule), {})(result)
-
-
-def make_trainer(tmp_path: Path, *callbacks: Any, namespace: str = "pytorch_lightning", **options: Any) -> Any:
-    lightning = importlib.import_module(namespace)
-    defaults: dict[str, Any] = {
-        "accelerator": "cpu",
-        "devices": 1,
-        "max_epochs": 3,
-        "enable_progress_bar": False,
-        "enable_model_summary": False,
-        "log_every_n_steps": 1,
-        "default_root_dir": tmp_path,
-        "callbacks": list(callbacks),
-        "logger": False,
-        "enable_checkpointing": any("Checkpoint" in type(callback).__name__ for callback in callbacks),
-    }
-    return lightning.Trainer(**defaults | options)
-
-
-def loader(sentences: Any = SENTENCES, **options: Any) -> Any:
-    return DataLoader(sentences, **{"batch_size": 7} | options)
-
-
-def close(value: float) -> Any:
-    return pytest.approx(value, abs=1e-6)  # Lightning logs 32-bit numbers
+def validate(folder: Path, bleu: BLEUCallback, step: Callable[[Any, int], Any], **options: Any) -> dict[str, float]:
+    """What one validation of the toy module logs."""
+    (logged,) = make_trainer(folder, bleu, **options).validate(make_module(step=step), make_loader(), verbose=False)
+    assert isinstance(logged, dict)
+    return logged
 
 
 @pytest.mark.parametrize("namespace", NAMESPACES)
-def test_one_line_monitors_a_model(namespace: str, tmp_path: Path) -> None:
+def test_the_score_is_logged_shown_and_monitored(namespace: str, tmp_path: Path) -> None:
     callbacks = importlib.import_module(f"{namespace}.callbacks")
     loggers = importlib.import_module(f"{namespace}.loggers")
     bleu = BLEUCallback()
     checkpoint = callbacks.ModelCheckpoint(monitor="val_bleu", mode="max")
-    stopping = callbacks.EarlyStopping("val_bleu", mode="max", stopping_threshold=expected(1).bleu - 1e-6)
-    trainer = make_trainer(
-        tmp_path,
-        bleu,
-        checkpoint,
-        stopping,
-        namespace=namespace,
-        logger=loggers.TensorBoardLogger(tmp_path, name="run", version=""),
-    )
-    trainer.fit(make_model(namespace), loader(), loader())
-    assert trainer.current_epoch == 2
-    assert checkpoint.best_model_score == close(expected(1).bleu)
-    assert bleu.reports["val_bleu"] == expected(1)
-    assert trainer.progress_bar_metrics["val_bleu"] == close(expected(1).bleu)
+    stopping = callbacks.EarlyStopping("val_bleu", mode="max", stopping_threshold=expected_score(1).bleu - 1e-6)
+    logger = loggers.TensorBoardLogger(tmp_path, name="run", version="")
+    trainer = make_trainer(tmp_path, bleu, checkpoint, stopping, namespace=namespace, logger=logger)
+    trainer.fit(make_module(namespace), make_loader(), make_loader())
+    report = expected_score(1)
+    assert trainer.current_epoch == 2  # epoch 1 reaches the threshold
+    assert checkpoint.best_model_score == as_logged(report.bleu)
+    assert bleu.reports["val_bleu"] == report
+    assert trainer.progress_bar_metrics["val_bleu"] == as_logged(report.bleu)
     assert "val_bleu/precision_1" not in trainer.progress_bar_metrics
 
-    events = EventAccumulator(str(tmp_path / "run"))
-    events.Reload()
-    report = expected(1)
+    events = read_events(tmp_path / "run")
     for name, value in {
         "val_bleu": report.bleu,
         "val_bleu/precision_1": report.precisions[0],
@@ -128,118 +79,176 @@ def test_one_line_monitors_a_model(namespace: str, tmp_path: Path) -> None:
         "val_bleu/hypothesis_length": report.hypothesis_length,
         "val_bleu/reference_length": report.reference_length,
     }.items():
-        assert len(events.Scalars(name)) == 2
-        assert events.Scalars(name)[-1].value == close(value)
+        logged = events.Scalars(name)
+        assert len(logged) == 2  # one per epoch, none for the sanity check
+        assert logged[-1].value == as_logged(value)
 
-    (tested,) = trainer.test(make_model(namespace), loader(), verbose=False)
-    assert tested["test_bleu"] == close(expected(2).bleu)
-    (validated,) = trainer.validate(make_model(namespace), loader(SENTENCES[:5]), verbose=False)
-    assert validated["val_bleu/hypothesis_length"] == 40
+    (tested,) = trainer.test(make_module(namespace), make_loader(), verbose=False)
+    assert tested["test_bleu"] == as_logged(expected_score(2).bleu)
+    (validated,) = trainer.validate(make_module(namespace), make_loader(SENTENCES[:5]), verbose=False)
+    assert validated["val_bleu/hypothesis_length"] == 5 * 8
 
 
-def test_the_sanity_check_leaves_nothing_behind(tmp_path: Path) -> None:
+@pytest.mark.parametrize("namespace", NAMESPACES)
+def test_the_sanity_check_does_not_count(namespace: str, tmp_path: Path) -> None:
     bleu = BLEUCallback()
-    trainer = make_trainer(tmp_path, bleu, max_epochs=1, num_sanity_val_steps=3)
-    trainer.fit(make_model(), loader(), loader())
+    trainer = make_trainer(tmp_path, bleu, namespace=namespace, max_epochs=1, num_sanity_val_steps=3)
+    trainer.fit(make_module(namespace), make_loader(), make_loader())
     assert bleu.reports["val_bleu"].hypothesis_length == SENTENCES.numel()
 
 
-def test_validation_within_an_epoch(tmp_path: Path) -> None:
+def test_every_validation_within_an_epoch_is_scored_afresh(tmp_path: Path) -> None:
     bleu = BLEUCallback()
-    trainer = make_trainer(tmp_path, bleu, max_epochs=2, val_check_interval=2)
-    seen: list[Any] = []
-    update = bleu._finish
-
-    def finish(*args: Any) -> None:
-        update(*args)
-        seen.append(bleu.reports["val_bleu"])
-
-    bleu._finish = finish  # type: ignore[method-assign]
-    trainer.fit(make_model(), loader(), loader())
-    assert seen[1:] == [expected(0)] * 3 + [expected(1)] * 3
+    record = Record(bleu)
+    trainer = make_trainer(tmp_path, bleu, record, max_epochs=2, val_check_interval=2)
+    trainer.fit(make_module(), make_loader(), make_loader())
+    # 37 sentences in batches of 7 are 6 steps, so 3 validations.
+    assert record.reports == [{"val_bleu": expected_score(0)}] * 3 + [{"val_bleu": expected_score(1)}] * 3
 
 
 @pytest.mark.parametrize(
-    "result",
+    "step",
     [
         lambda batch, epoch: (translate(batch, epoch), batch),
         lambda batch, epoch: [translate(batch, epoch), batch],
         lambda batch, epoch: {"preds": translate(batch, epoch).tolist(), "target": [[row] for row in batch.tolist()]},
         lambda batch, epoch: {"preds": iter(translate(batch, epoch)), "target": iter(batch)},
-        lambda batch, epoch: {
-            "preds": [" ".join(map(str, row)) for row in translate(batch, epoch).tolist()],
-            "target": [" ".join(map(str, row)) for row in batch.tolist()],
-        },
+        lambda batch, epoch: dict(zip(["preds", "target"], return_text(batch, epoch))),
     ],
+    ids=["pair", "list of two", "lists of ids", "iterators", "strings"],
 )
-def test_what_a_step_may_return(result: Any, tmp_path: Path) -> None:
+def test_a_step_may_return_any_form_that_the_metric_accepts(step: Any, tmp_path: Path) -> None:
     bleu = BLEUCallback()
-    make_trainer(tmp_path, bleu).validate(make_model(result=result), loader(), verbose=False)
-    assert bleu.reports["val_bleu"].matches == expected().matches
+    validate(tmp_path, bleu, step)
+    assert bleu.reports["val_bleu"].matches == expected_score().matches
 
 
-def test_strings_are_counted_some_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever is done to them meanwhile, and with other forms between them."""
-    monkeypatch.setattr("lightning_bleu.callback._WAITING", 14)
-    returned: list[Any] = []
+@pytest.mark.parametrize("form", ["strings", "ids"])
+@pytest.mark.parametrize(
+    "container",
+    [deque, tuple, iter, lambda items: (item for item in items), lambda items: dict(enumerate(items)).values()],
+    ids=["deque", "tuple", "iterator", "generator", "dict view"],
+)
+def test_sentences_in_any_container_are_counted_and_shown(container: Any, form: str, tmp_path: Path) -> None:
+    def step(batch: Tensor, epoch: int) -> Any:
+        if form == "strings":
+            hypotheses, references = return_text(batch, epoch)
+            return container(hypotheses), container([container([line]) for line in references])
+        rows = [[container(row) for row in side.tolist()] for side in (translate(batch, epoch), batch)]
+        return container(rows[0]), container([container([row]) for row in rows[1]])
 
-    def result(batch: torch.Tensor, epoch: int) -> Any:
-        for preds, target in returned:
-            if isinstance(preds[0], str):
-                preds[0] = target[0][0] = "something else"
-        preds, target = translate(batch), batch
-        if len(returned) == 1:
-            returned.append((preds.tolist(), [[row] for row in target.tolist()]))
-        else:
-            lines = [[" ".join(map(str, row)) for row in side.tolist()] for side in (preds, target)]
-            returned.append((lines[0], [[line] for line in lines[1]]))
-        return returned[-1]
-
-    class Noting(CorpusBLEU):
-        def update(self, preds: Any, *args: Any) -> None:
-            sizes.append(len(preds))
-            super().update(preds, *args)
-
-    sizes: list[int] = []
-    bleu = BLEUCallback(Noting(), samples=40)
-    make_trainer(tmp_path, bleu).validate(make_model(result=result), loader(), verbose=False)
-    assert bleu.reports["val_bleu"].matches == expected().matches
-    assert sizes == [7, 7, 14, 9]  # in order
+    bleu, logger = BLEUCallback(samples=len(SENTENCES)), PanelLogger(tmp_path)
+    validate(tmp_path, bleu, step, logger=logger)
+    assert bleu.reports["val_bleu"].matches == expected_score().matches
+    assert shown_sentences(logger) == SHOWN
 
 
-def test_errors_about_strings_come_with_their_batch(tmp_path: Path) -> None:
+def refill_tensors(form: Callable[[Tensor], Any]) -> Callable[[Tensor, int], Any]:
+    buffers = torch.empty(2, 7, 8, dtype=torch.int64)
+
+    def step(batch: Tensor, epoch: int) -> Any:
+        preds, target = buffers[:, : len(batch)]
+        return form(preds.copy_(translate(batch))), form(target.copy_(batch))
+
+    return step
+
+
+def refill_arrays() -> Callable[[Tensor, int], Any]:
+    buffers = np.empty((2, 7, 8), np.int64)
+
+    def step(batch: Tensor, epoch: int) -> Any:
+        preds, target = buffers[:, : len(batch)]
+        preds[:], target[:] = translate(batch).numpy(), batch.numpy()
+        return preds, target
+
+    return step
+
+
+def refill_lists(form: Callable[[Tensor], list[Any]]) -> Callable[[Tensor, int], Any]:
+    preds: list[Any] = []
+    target: list[Any] = []
+
+    def step(batch: Tensor, epoch: int) -> Any:
+        for sentences in (preds, *target):
+            sentences.clear()
+        target.clear()
+        preds.extend(form(translate(batch)))
+        target.extend([sentence] for sentence in form(batch))
+        return preds, target
+
+    return step
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        refill_tensors(lambda sentences: sentences),
+        refill_tensors(list),
+        refill_arrays(),
+        refill_lists(as_lines),
+        refill_lists(lambda batch: [line.split() for line in as_lines(batch)]),
+        refill_lists(Tensor.tolist),
+        refill_lists(list),
+    ],
+    ids=["tensor", "rows of a tensor", "array", "strings", "tokens", "ids", "tensors"],
+)
+def test_a_step_may_reuse_its_buffers(step: Any, tmp_path: Path) -> None:
+    """The table is made at the end of the validation, from the sentences of all batches."""
+    bleu, logger = BLEUCallback(samples=len(SENTENCES)), PanelLogger(tmp_path)
+    validate(tmp_path, bleu, step, logger=logger)
+    assert bleu.reports["val_bleu"].matches == expected_score().matches
+    assert shown_sentences(logger) == SHOWN
+
+
+def test_batches_of_different_forms_add_up(tmp_path: Path) -> None:
+    steps = 3 * [return_ids, return_text]  # 37 sentences in batches of 7 are 6 batches
+
+    def step(batch: Tensor, epoch: int) -> Any:
+        return steps.pop()(batch, epoch)
+
+    bleu, logger = BLEUCallback(samples=len(SENTENCES)), PanelLogger(tmp_path)
+    validate(tmp_path, bleu, step, logger=logger)
+    assert bleu.reports["val_bleu"].matches == expected_score().matches
+    assert shown_sentences(logger) == SHOWN
+
+
+def test_an_error_about_strings_is_raised_with_their_batch(tmp_path: Path) -> None:
     batches: list[int] = []
 
-    def result(batch: torch.Tensor, epoch: int) -> Any:
+    def step(batch: Tensor, epoch: int) -> Any:
         batches.append(len(batch))
         return ["a b"] * len(batch), [["a"]] * (len(batch) - (len(batches) == 2))
 
     with pytest.raises(ValueError, match="the same number of sentences"):
-        make_trainer(tmp_path, BLEUCallback()).validate(make_model(result=result), loader(), verbose=False)
+        validate(tmp_path, BLEUCallback(), step)
     assert len(batches) == 2
 
 
-def test_an_interrupted_validation_leaves_nothing_behind(tmp_path: Path) -> None:
+@pytest.mark.parametrize("namespace", NAMESPACES)
+@pytest.mark.parametrize("returned", [return_ids, return_text])
+def test_an_interrupted_validation_is_forgotten(namespace: str, returned: Any, tmp_path: Path) -> None:
     batches: list[int] = []
 
-    def result(batch: torch.Tensor, epoch: int) -> Any:
+    def step(batch: Tensor, epoch: int) -> Any:
         batches.append(len(batch))
         if len(batches) == 3:
             raise RuntimeError("interrupted")
-        return as_text(batch, epoch)
+        return returned(batch, epoch)
 
-    bleu = BLEUCallback()
+    bleu, logger = BLEUCallback(samples=len(SENTENCES)), PanelLogger(tmp_path)
+    trainer = make_trainer(tmp_path, bleu, namespace=namespace, logger=logger)
     with pytest.raises(RuntimeError, match="interrupted"):
-        make_trainer(tmp_path, bleu).validate(make_model(result=result), loader(), verbose=False)
-    make_trainer(tmp_path, bleu).validate(make_model(result=result), loader(), verbose=False)
-    assert bleu.reports["val_bleu"].matches == expected().matches
+        trainer.validate(make_module(namespace, step), make_loader(), verbose=False)
+    trainer = make_trainer(tmp_path, bleu, namespace=namespace, logger=logger)
+    trainer.validate(make_module(namespace, step), make_loader(), verbose=False)
+    assert bleu.reports["val_bleu"].matches == expected_score().matches
+    assert shown_sentences(logger) == SHOWN
 
 
-def test_extract(tmp_path: Path) -> None:
+def test_extract_takes_outputs_and_batch_to_sentences(tmp_path: Path) -> None:
     bleu = BLEUCallback(extract=lambda outputs, batch: (outputs["translations"], batch))
-    model = make_model(result=lambda batch, epoch: {"translations": translate(batch)})
-    make_trainer(tmp_path, bleu).validate(model, loader(), verbose=False)
-    assert bleu.reports["val_bleu"] == expected()
+    validate(tmp_path, bleu, lambda batch, epoch: {"translations": translate(batch)})
+    assert bleu.reports["val_bleu"] == expected_score()
 
 
 @pytest.mark.parametrize(
@@ -250,79 +259,84 @@ def test_extract(tmp_path: Path) -> None:
         ({"loss": 1, "preds": 2}, r"the keys \['loss', 'preds'\] from 'validation_step'"),
     ],
 )
-def test_a_step_that_returns_something_else(output: Any, found: str, tmp_path: Path) -> None:
-    model = make_model()
-    model.validation_step = lambda batch, batch_idx: output
+def test_an_error_says_what_a_step_must_return(output: Any, found: str, tmp_path: Path) -> None:
     message = found + r".*Either return \{'preds': .*from 'validation_step', or give BLEUCallback\(extract="
     with pytest.raises(TypeError, match=message):
-        make_trainer(tmp_path, BLEUCallback()).validate(model, loader(), verbose=False)
-    bad = BLEUCallback(extract=lambda outputs, batch: batch)
+        validate(tmp_path, BLEUCallback(), lambda batch, epoch: output)
+    wrong = BLEUCallback(extract=lambda outputs, batch: batch)
     with pytest.raises(TypeError, match="from 'extract'"):
-        make_trainer(tmp_path, bad).validate(make_model(), loader(), verbose=False)
+        validate(tmp_path, wrong, return_ids)
 
 
+@pytest.mark.parametrize("namespace", NAMESPACES)
 @pytest.mark.parametrize("names", [None, ["news", "talks"]])
-def test_several_loaders(names: list[str] | None, tmp_path: Path) -> None:
+def test_each_loader_has_a_score_of_its_own(names: list[str] | None, namespace: str, tmp_path: Path) -> None:
     bleu = BLEUCallback(dataloader_names=names)
-    loaders = [loader(), loader(SENTENCES[:3, :5])]
-    results = make_trainer(tmp_path, bleu).validate(make_model(), loaders, verbose=False)
+    loaders = [make_loader(), make_loader(SENTENCES[:3, :5])]
+    trainer = make_trainer(tmp_path, bleu, namespace=namespace)
+    first, second = trainer.validate(make_module(namespace), loaders, verbose=False)
+    logged = first | second
     keys = [f"val_bleu/{name}" for name in names or ["dataloader_idx_0", "dataloader_idx_1"]]
-    assert [bleu.reports[key] for key in keys] == [expected(), expected(0, SENTENCES[:3, :5])]
-    logged = results[0] | results[1]
-    assert logged[keys[1]] == close(expected(0, SENTENCES[:3, :5]).bleu)
-    assert logged[f"{keys[1]}/hypothesis_length"] == 15
+    expected = [expected_score(), expected_score(0, SENTENCES[:3, :5])]
+    assert [bleu.reports[key] for key in keys] == expected
+    assert [logged[key] for key in keys] == [as_logged(report.bleu) for report in expected]
+    assert logged[f"{keys[1]}/hypothesis_length"] == 3 * 5
 
 
-def test_names_for_every_loader(tmp_path: Path) -> None:
-    with pytest.raises(
-        ValueError, match="'dataloader_names' must name every loader of 'val', got 1 names for 2 loaders"
-    ):
-        make_trainer(tmp_path, BLEUCallback(dataloader_names=["news"])).validate(
-            make_model(), [loader(), loader()], verbose=False
-        )
+def test_every_loader_needs_a_name(tmp_path: Path) -> None:
+    trainer = make_trainer(tmp_path, BLEUCallback(dataloader_names=["news"]))
+    message = "'dataloader_names' must name every loader of 'val', got 1 names for 2 loaders"
+    with pytest.raises(ValueError, match=message):
+        trainer.validate(make_module(), [make_loader(), make_loader()], verbose=False)
 
 
-def test_callbacks_side_by_side(tmp_path: Path) -> None:
+def test_callbacks_with_different_names_work_side_by_side(tmp_path: Path) -> None:
     one, two = BLEUCallback(), BLEUCallback(CorpusBLEU(max_order=2, percent=True), name="bleu2")
-    (logged,) = make_trainer(tmp_path, one, two).validate(make_model(), loader(), verbose=False)
-    assert logged["val_bleu"] == close(expected().bleu)
-    assert logged["val_bleu2"] == pytest.approx(expected(max_order=2, percent=True).bleu, abs=1e-4)
-    assert logged["val_bleu2/precision_2"] == pytest.approx(100 * expected().precisions[1], abs=1e-4)
+    (logged,) = make_trainer(tmp_path, one, two).validate(make_module(), make_loader(), verbose=False)
+    assert logged["val_bleu"] == as_logged(expected_score().bleu)
+    # 32-bit numbers near 100 are exact to about 1e-5.
+    assert logged["val_bleu2"] == pytest.approx(expected_score(max_order=2, percent=True).bleu, abs=1e-4)
+    assert logged["val_bleu2/precision_2"] == pytest.approx(100 * expected_score().precisions[1], abs=1e-4)
 
 
-def test_the_key_is_there_where_nothing_was_scored(tmp_path: Path) -> None:
-    callbacks = importlib.import_module("pytorch_lightning.callbacks")
+@pytest.mark.parametrize("namespace", NAMESPACES)
+def test_a_validation_without_sentences_scores_0(namespace: str, tmp_path: Path) -> None:
+    callbacks = importlib.import_module(f"{namespace}.callbacks")
     checkpoint = callbacks.ModelCheckpoint(monitor="val_bleu", mode="max")
     stopping = callbacks.EarlyStopping("val_bleu", mode="max")
-    trainer = make_trainer(tmp_path, BLEUCallback(), checkpoint, stopping, max_epochs=1)
-    trainer.fit(make_model(result=lambda batch, epoch: {"preds": [], "target": []}), loader(), loader())
+    trainer = make_trainer(tmp_path, BLEUCallback(), checkpoint, stopping, namespace=namespace, max_epochs=1)
+    module = make_module(namespace, lambda batch, epoch: {"preds": [], "target": []})
+    trainer.fit(module, make_loader(), make_loader())
     assert trainer.callback_metrics["val_bleu"] == 0
     assert checkpoint.best_model_score == 0
 
 
-def test_resuming(tmp_path: Path) -> None:
-    callbacks = importlib.import_module("pytorch_lightning.callbacks")
+@pytest.mark.parametrize("namespace", NAMESPACES)
+def test_a_resumed_run_is_scored_afresh(namespace: str, tmp_path: Path) -> None:
+    callbacks = importlib.import_module(f"{namespace}.callbacks")
+    folder = tmp_path / "saved"
 
-    def checkpoint() -> Any:
-        return callbacks.ModelCheckpoint(tmp_path / "saved", monitor="val_bleu", mode="max", save_last=True)
+    def make_resumable(bleu: BLEUCallback, epochs: int) -> Any:
+        checkpoint = callbacks.ModelCheckpoint(folder, monitor="val_bleu", mode="max", save_last=True)
+        return make_trainer(tmp_path, bleu, checkpoint, namespace=namespace, max_epochs=epochs)
 
-    make_trainer(tmp_path, BLEUCallback(), checkpoint(), max_epochs=1).fit(make_model(), loader(), loader())
+    make_resumable(BLEUCallback(), 1).fit(make_module(namespace), make_loader(), make_loader())
     bleu = BLEUCallback()
-    resumed = make_trainer(tmp_path, bleu, checkpoint(), max_epochs=2)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Checkpoint directory")
-        path = tmp_path / "saved" / "last.ckpt"
-        resumed.fit(make_model(), loader(), loader(), ckpt_path=path, weights_only=False)
-    assert bleu.reports["val_bleu"] == expected(1)
+        make_resumable(bleu, 2).fit(
+            make_module(namespace), make_loader(), make_loader(), ckpt_path=folder / "last.ckpt", weights_only=False
+        )
+    assert bleu.reports["val_bleu"] == expected_score(1)
 
 
-def test_the_given_metric_stays_as_it_is(tmp_path: Path) -> None:
+def test_the_given_metric_is_not_changed(tmp_path: Path) -> None:
     metric = CorpusBLEU()
     metric.update(["a b"], ["a b"])
     bleu = BLEUCallback(metric)
-    make_trainer(tmp_path, bleu).validate(make_model(), loader(), verbose=False)
+    validate(tmp_path, bleu, return_ids)
     assert metric.hypothesis_length == 2
-    assert bleu.reports["val_bleu"] == expected()
+    assert bleu.reports["val_bleu"] == expected_score()
 
 
 @pytest.mark.parametrize(
@@ -332,127 +346,11 @@ def test_the_given_metric_stays_as_it_is(tmp_path: Path) -> None:
         ({"extract": 1}, TypeError, "'extract' must take outputs and batch"),
         ({"dataloader_names": "news"}, TypeError, "'dataloader_names' must be a list of names"),
         ({"samples": -1}, ValueError, "'samples' must be an integer of 0 or more, got -1"),
+        ({"confidence": 95}, ValueError, "'confidence' must lie between 0 and 1, got 95"),
+        ({"confidence": 0}, ValueError, "'confidence' must lie between 0 and 1, got 0"),
+        ({"significance_level": 1}, ValueError, "'significance_level' must lie between 0 and 1, got 1"),
     ],
 )
-def test_options(options: dict[str, Any], error: type[Exception], message: str) -> None:
+def test_an_error_names_the_option(options: dict[str, Any], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         BLEUCallback(**options)
-
-
-class Stream(IterableDataset[torch.Tensor]):
-    def __iter__(self) -> Any:
-        return iter(SENTENCES)
-
-
-class Items(Dataset[torch.Tensor]):
-    def __init__(self, size: int) -> None:
-        self.sentences = torch.randint(3, 9, (size, 8), generator=torch.Generator().manual_seed(size))
-
-    def __len__(self) -> int:
-        return len(self.sentences)
-
-    def __getitem__(self, index: int) -> torch.Tensor:
-        return self.sentences[index]
-
-
-class Write(pl.Callback):
-    """Saves what a process has logged and counted."""
-
-    def __init__(self, folder: Path, bleu: BLEUCallback) -> None:
-        self.folder, self.bleu = folder, bleu
-
-    def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        logged = {key: value.item() for key, value in trainer.callback_metrics.items()}
-        panels = getattr(trainer.logger, "panels", [])
-        content = {"logged": logged, "reports": self.bleu.reports, "panels": panels, "intervals": self.bleu.intervals}
-        torch.save(content, self.folder / f"{trainer.global_rank}.pt")
-
-
-class Panels(CSVLogger):
-    """Keeps what TensorBoard would show as text."""
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder)
-        self.panels: list[str] = []
-
-    @property
-    def experiment(self) -> Any:
-        return self
-
-    def add_text(self, tag: str, text: str, step: int) -> None:
-        self.panels.append(text)
-
-    def add_histogram(self, *args: Any, **options: Any) -> None:
-        pass
-
-    add_figure = log_metrics = save = finalize = add_histogram  # type: ignore[assignment]
-
-
-def validate_in_processes(processes: int, loaders: dict[str, Any], tmp_path: Path, **options: Any) -> list[Any]:
-    """What each process has logged and counted of several loaders."""
-    result = options.pop("result", None)
-    bleu = BLEUCallback(dataloader_names=list(loaders), **options.pop("options", {}))
-    trainer = make_trainer(tmp_path, bleu, Write(tmp_path, bleu), strategy="ddp_spawn", devices=processes, **options)
-    trainer.validate(make_model(result=result), list(loaders.values()), verbose=False)
-    return [torch.load(tmp_path / f"{rank}.pt", weights_only=False) for rank in range(processes)]
-
-
-def as_text(batch: torch.Tensor, epoch: int) -> Any:
-    return [[" ".join(map(str, row)) for row in side.tolist()] for side in (translate(batch), batch)]
-
-
-@pytest.mark.filterwarnings("ignore:.*Using `DistributedSampler` with the dataloaders")
-@pytest.mark.parametrize(("processes", "result"), [(2, None), (2, as_text), (3, None)])
-def test_every_sentence_counts_once(processes: int, result: Any, tmp_path: Path) -> None:
-    sets = {f"{size}-{batch_size}": (Items(size), batch_size) for size in (1, 5, 37) for batch_size in (1, 4)}
-    loaders = {name: DataLoader(items, batch_size=batch_size) for name, (items, batch_size) in sets.items()}
-    for content in validate_in_processes(processes, loaders, tmp_path, result=result):
-        for name, (items, _) in sets.items():
-            alone = corpus_bleu(translate(items.sentences), items.sentences)
-            assert content["reports"][f"val_bleu/{name}"].matches == alone.matches
-            assert content["reports"][f"val_bleu/{name}"].reference_length == alone.reference_length
-            # to the last of the 32 bits that Lightning logs
-            assert content["logged"][f"val_bleu/{name}"] == torch.tensor(alone.bleu).item()
-
-
-class MyBatches(torch.utils.data.BatchSampler):
-    pass
-
-
-def doubled(batch: torch.Tensor, epoch: int) -> Any:
-    twice = batch.repeat_interleave(2, 0)
-    return twice, twice
-
-
-@pytest.mark.filterwarnings("ignore:.*Using `DistributedSampler` with the dataloaders")
-def test_loaders_that_are_not_plain(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """On two processes: what is known is counted once, and there is a warning where it is not known."""
-    loaders = {
-        "dropping": DataLoader(Items(37), batch_size=7, drop_last=True),
-        "unbatched": DataLoader(list(Items(5).sentences.split(2)), batch_size=None),
-        "own batches": DataLoader(Items(37), batch_sampler=MyBatches(SequentialSampler(range(37)), 7, False)),
-        "stream": DataLoader(Stream(), batch_size=7),
-    }
-    sentences = {
-        "dropping": 28,  # of 19 items for each process, 14 make full batches
-        "unbatched": 5,  # three items for two processes, each of them a batch
-        "own batches": 38,
-        "stream": 74,
-    }
-    for content in validate_in_processes(2, loaders, tmp_path):
-        counted = {name: report.hypothesis_length / 8 for name, report in content["reports"].items()}
-        assert counted == {f"val_bleu/{name}": number for name, number in sentences.items()}
-    error = capfd.readouterr().err
-    warned = {name for name in sentences if f"cannot tell which sentences of 'val_bleu/{name}'" in error}
-    assert warned == {"own batches", "stream"}
-
-
-@pytest.mark.filterwarnings("ignore:.*Using `DistributedSampler` with the dataloaders")
-def test_two_sentences_of_an_item(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    loaders = {"plain": DataLoader(Items(37), batch_size=7)}
-    contents = validate_in_processes(2, loaders, tmp_path, limit_val_batches=2, result=doubled, logger=Panels(tmp_path))
-    assert contents[0]["reports"]["val_bleu/plain"].hypothesis_length == 8 * 2 * 7 * 2 * 2
-    # one process shows its sentences, and says that they are not all
-    assert "The sentences are those of process 0 of 2." in contents[0]["panels"][0]
-    assert contents[1]["panels"] == []
-    assert "a batch of 7 items became 14 sentences" in capfd.readouterr().err

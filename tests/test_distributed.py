@@ -1,167 +1,259 @@
-"""Real processes."""
+"""Syncing in real processes."""
 
 from __future__ import annotations
 
 import contextlib
-import os
+import math
 import random
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, TypeAlias
 
 import pytest
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as mp
+from torch import Tensor
 from torch.utils.data import DataLoader, DistributedSampler
 
 from lightning_bleu import CorpusBLEU, corpus_bleu, distributed_mask
-from tests.conftest import random_corpus
+from tests.helpers.corpora import Hypotheses, References, random_corpus
+from tests.helpers.process_groups import ProcessPool
+
+pytestmark = pytest.mark.slow
 
 
-def run(world_size: int, work: Any, tmp_path: Path, *args: Any) -> list[Any]:
-    """Call `work(rank, world_size, *args)` in processes, and collect what they return."""
-    mp.spawn(_process, (world_size, work, tmp_path, args), nprocs=world_size)
-    return [torch.load(tmp_path / f"{rank}.pt", weights_only=False) for rank in range(world_size)]
+@pytest.fixture(scope="module")
+def pool() -> Iterator[ProcessPool]:
+    pool = ProcessPool(3)
+    yield pool
+    pool.close()
 
 
-def _process(rank: int, world_size: int, work: Any, tmp_path: Path, args: Any) -> None:
-    torch.set_num_threads(1)
-    dist.init_process_group("gloo", f"file://{tmp_path / 'store'}", rank=rank, world_size=world_size)
-    try:
-        torch.save(work(rank, world_size, *args), tmp_path / f"{rank}.pt")
-    finally:
-        dist.destroy_process_group()
+Corpus: TypeAlias = tuple[Hypotheses, References]
+
+COLLECTIVES = ("all_gather", "all_reduce", "barrier", "all_gather_into_tensor", "all_gather_object", "broadcast")
 
 
-def score_share(rank: int, world_size: int, corpus: Any, shares: list[int]) -> dict[str, Any]:
-    """Score one rank's sentences, and note the collectives of one synchronisation."""
-    start = sum(shares[:rank])
-    stop = start + shares[rank]
-    metric = CorpusBLEU()
-    if stop > start:
-        metric.update(corpus[0][start:stop], corpus[1][start:stop])
-    local = metric.statistics.clone()
-    calls: list[str] = []
+@contextlib.contextmanager
+def record_collectives() -> Iterator[list[str]]:
+    """The names of all collectives that are called within this context."""
+    names: list[str] = []
+    originals = {name: getattr(dist, name) for name in COLLECTIVES}
 
-    def noting(name: str, call: Any) -> Any:
-        def noted(*args: Any, **kwargs: Any) -> Any:
-            calls.append(name)
-            return call(*args, **kwargs)
+    def record(name: str) -> Any:
+        def recorded(*args: Any, **kwargs: Any) -> Any:
+            names.append(name)
+            return originals[name](*args, **kwargs)
 
-        return noted
+        return recorded
 
-    for name in ("all_gather", "all_reduce", "barrier", "all_gather_into_tensor", "all_gather_object", "broadcast"):
-        setattr(dist, name, noting(name, getattr(dist, name)))
-    value = metric.compute()
-    collectives = list(calls)
-    return {
-        "value": value,
-        "report": metric.report(),
-        "collectives": collectives,
-        "kept": torch.equal(metric.statistics, local),
-    }
+    for name in COLLECTIVES:
+        setattr(dist, name, record(name))
+    yield names
+    for name, original in originals.items():
+        setattr(dist, name, original)
+
+
+# Sums
+
+
+def score_shares(rank: int, world_size: int, corpus: Corpus, cases: list[list[int]]) -> list[dict[str, Any]]:
+    """Score the sentences of one rank, for several ways to share a corpus."""
+    results = []
+    for shares in cases:
+        start = sum(shares[:rank])
+        stop = start + shares[rank]
+        metric = CorpusBLEU()
+        if stop > start:
+            metric.update(corpus[0][start:stop], corpus[1][start:stop])
+        local = metric.totals.clone()
+        with record_collectives() as collectives:
+            value = metric.compute()
+        result = {"value": value, "collectives": collectives, "report": metric.report()}
+        with metric.sync_context():
+            result["signature"] = metric.signature
+        results.append(result | {"is_local_again": torch.equal(metric.totals, local)})
+    return results
 
 
 @pytest.mark.filterwarnings("ignore:The ``compute`` method")
-@pytest.mark.parametrize("shares", [[20, 17], [37, 0], [0, 37], [12, 13, 12]])
-def test_processes_give_the_score_of_one_in_one_gather(shares: list[int], tmp_path: Path) -> None:
+@pytest.mark.parametrize("cases", [[[20, 17], [37, 0], [0, 37]], [[12, 13, 12]]], ids=["two", "three"])
+def test_all_processes_have_the_score_and_signature_of_one_after_one_gather(
+    cases: list[list[int]], pool: ProcessPool
+) -> None:
     corpus = random_corpus(random.Random(3), 37)
     expected = corpus_bleu(*corpus)
-    results = run(len(shares), score_share, tmp_path, corpus, shares)
-    for result in results:
-        assert result["value"].item() == expected.bleu
-        assert result["collectives"] == ["all_gather"]
-        assert result["kept"]  # the rank's own counts go on after the synchronisation
-        assert result["report"].matches == expected.matches
-        assert result["report"].bleu == expected.bleu
+    for results in pool.run(len(cases[0]), score_shares, corpus, cases):
+        for result in results:
+            assert result["value"].item() == expected.bleu
+            assert result["collectives"] == ["all_gather"]
+            assert result["is_local_again"]
+            assert result["report"] == expected  # with the full signature, whatever the rank itself has seen
+            assert result["signature"] == expected.signature
+    assert expected.signature.startswith("nrefs:var|case:mixed|eff:no|tok:tokens|")
 
 
-def synchronise_every_step(rank: int, world_size: int) -> list[float]:
-    batches = [(["a b c d e"], ["a b c d f"]), (["x y z w"], ["x y z w"])]
-    metric = CorpusBLEU(dist_sync_on_step=True)
-    step = metric(*batches[rank])
-    return [step.item(), metric.compute().item()]
+def sync_every_step(rank: int, world_size: int) -> list[list[float]]:
+    """Score two steps and the whole, with lists and with generators."""
+    results = []
+    for read in (list, iter):
+        metric = CorpusBLEU(dist_sync_on_step=True, keep_sentences=True)
+        steps = [
+            metric(read(preds), read(target)).item()
+            for preds, target in [
+                [(["a b c d e"], ["a b c d f"]), (["x y z w"], ["x y z w"])][rank],
+                [(["a b c x"], ["a b c d"]), (["a b c d", "e f g h"], ["a b c d", "e f g i"])][rank],
+            ]
+        ]
+        results.append([*steps, metric.compute().item(), len(metric.sentence_statistics)])
+    return results
 
 
-def test_synchronisation_on_every_step(tmp_path: Path) -> None:
-    expected = corpus_bleu(["a b c d e", "x y z w"], ["a b c d f", "x y z w"]).bleu
-    assert run(2, synchronise_every_step, tmp_path) == [[expected, expected]] * 2
+def test_a_sync_in_every_step_reads_generators_once(pool: ProcessPool) -> None:
+    preds, target = ["a b c d e", "x y z w"], ["a b c d f", "x y z w"]
+    more_preds, more_target = ["a b c x", "a b c d", "e f g h"], ["a b c d", "a b c d", "e f g i"]
+    expected = [
+        corpus_bleu(preds, target).bleu,
+        corpus_bleu(more_preds, more_target).bleu,
+        corpus_bleu(preds + more_preds, target + more_target).bleu,
+        5,
+    ]
+    assert min(expected) > 0
+    for result in pool.run(2, sync_every_step):
+        assert result == [expected, expected]
 
 
-def save_merged(rank: int, world_size: int) -> dict[str, Any]:
-    metric = CorpusBLEU()
+# Kept sentences
+
+
+def deal(rank: int, world_size: int, corpus: Corpus, batch_sizes: list[int | None]) -> list[dict[str, Any]]:
+    """Score what a `DistributedSampler` deals to a rank, for several batch sizes."""
+    return [score_dealt(rank, world_size, corpus, batch_size) for batch_size in batch_sizes]
+
+
+def score_dealt(rank: int, world_size: int, corpus: Corpus, batch_size: int | None) -> dict[str, Any]:
+    metric = CorpusBLEU(keep_sentences=True)
+    pairs: list[Any] = list(zip(*corpus))
+    if batch_size is None:  # the items are batches of different sizes
+        pairs = [pairs[:5], pairs[5:6], pairs[6:14], pairs[14:]]
+    sampler: Any = DistributedSampler(pairs, world_size, rank, shuffle=False) if world_size > 1 else None  # type: ignore[arg-type]
+    loader: Any = DataLoader(pairs, batch_size=batch_size, sampler=sampler, collate_fn=list)  # type: ignore[arg-type]
+    for batch_idx, batch in enumerate(loader):
+        preds, target = zip(*batch)
+        metric.update(list(preds), list(target), distributed_mask(loader, batch_idx))
+    local = metric.totals.clone()
+    with record_collectives() as in_context, metric.sync_context():
+        result: dict[str, Any] = {"bleu": metric.report().bleu, "interval": metric.interval(0.9, 200)}
+        with metric.sync_context():
+            result["sentences"] = metric.sentence_statistics
+        assert metric._is_synced  # the inner context has left it to the outer one
+    with record_collectives() as in_interval:
+        result["interval again"] = metric.interval(0.9, 200)
+    with contextlib.suppress(KeyError), metric.sync_context():
+        raise KeyError
+    metric.update([["a"]], [["a"]])  # refused if it were still synced
+    result["batches"] = len(metric.sentences)
+    return result | {
+        "collectives": [in_context, in_interval],
+        "is_local_again": metric.totals[-4].item() == local[-4].item() + 1,  # sentences that were tokens
+    }
+
+
+@pytest.mark.parametrize("processes", [1, 2, 3])
+def test_kept_sentences_come_back_in_the_order_of_the_set(processes: int, pool: ProcessPool) -> None:
+    corpus = random_corpus(random.Random(3), 37)
+    batch_sizes = [1, 4, None]
+    alone = CorpusBLEU(keep_sentences=True)
+    alone.update(*corpus)
+    interval = alone.interval(0.9, 200)
+    for results in pool.run(processes, deal, corpus, batch_sizes):
+        for result, batch_size in zip(results, batch_sizes):
+            assert torch.equal(result["sentences"], alone.sentence_statistics)
+            assert result["bleu"] == alone.compute().item()
+            assert result["interval"] == result["interval again"] == interval
+            # the sums; how many sentences; the sentences
+            assert result["collectives"] == [["all_gather"] * 3] * 2
+            # Its own sentences go on, one entry per batch and one for the last update.
+            items = math.ceil((4 if batch_size is None else 37) / processes)
+            assert result["batches"] == math.ceil(items / (batch_size or 1)) + 1
+            assert result["is_local_again"]
+
+
+def keep_some(rank: int, world_size: int, cases: list[list[int]]) -> list[tuple[list[list[int]], float, str]]:
+    """Keep sentences in all ranks but some."""
+    results = []
+    for empty in cases:
+        metric = CorpusBLEU(max_order=2, keep_sentences=True)
+        if rank not in empty:
+            metric.update([f"a b {rank}", "c"], [f"a b {rank} d", "c"], [True, rank != 1])
+        results.append((metric.sentence_statistics.tolist(), metric.compute().item(), metric.report().signature))
+    return results
+
+
+@pytest.mark.filterwarnings("ignore:The ``compute`` method")
+def test_a_process_without_sentences_gathers_those_of_the_others(pool: ProcessPool) -> None:
+    # matches, possible matches, and lengths of "a b 0" and of "c"; rank 1 masks its "c"
+    first, second = [3, 2, 3, 2, 3, 4], [1, 0, 1, 0, 1, 1]
+    expected = [[first], [first, second], []]
+    results = pool.run(2, keep_some, [[0], [1], [0, 1]])
+    assert results[0] == results[1]
+    assert [sentences for sentences, _, _ in results[0]] == expected
+    assert [signature[:8] for _, _, signature in results[0]] == ["nrefs:1|", "nrefs:1|", "nrefs:?|"]
+
+
+def sync_by_hand(rank: int, world_size: int) -> dict[str, Any]:
+    """Keep two sentences in ranks 0 and 2, and none in rank 1."""
+    metric = CorpusBLEU(max_order=1, keep_sentences=True)
+    if rank != 1:
+        lengths = [rank + 1, rank + 4]  # the positions of the sentences in the set, plus 1
+        metric.update([["x"] * length for length in lengths], [["x"] * length for length in lengths])
+    local = metric.totals.clone()
+    metric.sync()
+    result = {
+        "sentences": metric.sentence_statistics.tolist(),
+        "totals": metric.totals.tolist(),
+        "report": metric.report(),
+    }
+    metric.unsync()
+    return result | {"is_local_again": torch.equal(metric.totals, local), "batches": len(metric.sentences)}
+
+
+def test_a_sync_by_hand_gathers_sentences_in_the_order_of_the_set(pool: ProcessPool) -> None:
+    # Positions 0 and 3 are those of rank 0, positions 2 and 5 those of rank 2.
+    lengths = [1, 3, 4, 6]
+    sentences = [["x"] * length for length in lengths]
+    expected = CorpusBLEU(max_order=1, keep_sentences=True)
+    expected.update(sentences, sentences)
+    for rank, result in enumerate(pool.run(3, sync_by_hand)):
+        # one column each for matches, possible matches, and lengths
+        assert result["sentences"] == [[length] * 4 for length in lengths]
+        assert result["totals"] == expected.totals.tolist()
+        assert result["report"] == expected.report()
+        assert result["is_local_again"]
+        assert result["batches"] == (rank != 1)
+
+
+# Saving
+
+
+def save_synced(rank: int, world_size: int) -> dict[str, Any]:
+    metric = CorpusBLEU(keep_sentences=True)
     metric.persistent(True)
     metric.update(["a b c d e"] * (rank + 1), ["a b c d f"] * (rank + 1))
     with metric.sync_context(dist_sync_fn=metric.dist_sync_fn):
         return dict(metric.state_dict())
 
 
-def test_a_synchronised_state_can_be_saved_and_loaded(tmp_path: Path) -> None:
-    for state in run(2, save_merged, tmp_path):
-        metric = CorpusBLEU()
+def test_a_synced_state_can_be_saved_and_loaded(pool: ProcessPool) -> None:
+    expected = CorpusBLEU(keep_sentences=True)
+    expected.update(["a b c d e"] * 3, ["a b c d f"] * 3)
+    for state in pool.run(2, save_synced):
+        assert isinstance(state["sentences"], Tensor)
+        metric = CorpusBLEU(keep_sentences=True)
         metric.persistent(True)
         metric.load_state_dict(state)
         assert metric.hypothesis_length == 15
-
-
-def deal(rank: int, world_size: int, corpus: Any, batch_size: int | None) -> dict[str, Any]:
-    """Score what a `DistributedSampler` deals to a rank, and collect what only all sentences together can tell."""
-    metric = CorpusBLEU(keep_sentences=True)
-    pairs: list[Any] = list(zip(*corpus))
-    if batch_size is None:  # the items are batches of different sizes
-        pairs = [pairs[:5], pairs[5:6], pairs[6:14], pairs[14:]]
-    sampler = DistributedSampler(pairs, world_size, rank, shuffle=False) if world_size > 1 else None  # type: ignore[arg-type]
-    loader = DataLoader(pairs, batch_size=batch_size, sampler=sampler, collate_fn=list)  # type: ignore[arg-type]
-    for batch_idx, batch in enumerate(loader):
-        preds, target = zip(*batch)
-        metric.update(list(preds), list(target), distributed_mask(loader, batch_idx))
-    calls = []
-    gather = dist.all_gather
-    dist.all_gather = lambda *args, **kwargs: calls.append(1) or gather(*args, **kwargs)
-    with metric.sync_context():
-        result = {"bleu": metric.report().bleu, "interval": metric.interval(0.9, 200)}
-        result["sentences"] = metric.sentence_statistics
-    result |= {"collectives": len(calls), "blocks": len(metric.sentences)}
-    calls.clear()
-    result["again"] = metric.interval(0.9, 200)
-    result["collectives of an interval"] = len(calls)
-    dist.all_gather = gather
-    with contextlib.suppress(KeyError), metric.sync_context():
-        raise KeyError
-    metric.update(["a"], ["a"])  # its own state is back
-    return result
-
-
-@pytest.mark.parametrize("batch_size", [1, 4, None])
-@pytest.mark.parametrize("processes", [1, 2, 3])
-def test_sentences_come_back_in_the_order_of_the_set(processes: int, batch_size: int | None, tmp_path: Path) -> None:
-    corpus = random_corpus(random.Random(3), 37)
-    alone = CorpusBLEU(keep_sentences=True)
-    alone.update(*corpus)
-    for result in run(processes, deal, tmp_path, corpus, batch_size):
-        assert torch.equal(result["sentences"], alone.sentence_statistics)
-        assert result["bleu"] == alone.compute().item()
-        assert result["interval"] == result["again"] == alone.interval(0.9, 200)
-        # the sums; how many sentences; the sentences
-        assert result["collectives"] == result["collectives of an interval"] == 3
-        assert result["blocks"] > 0  # the rank's own go on
-
-
-def keep_nothing(rank: int, world_size: int, empty: list[int]) -> tuple[Any, Any]:
-    metric = CorpusBLEU(max_order=2, keep_sentences=True)
-    if rank not in empty:
-        metric.update([f"a b {rank}", "c"], [f"a b {rank} d", "c"], [True, rank != 1])
-    return metric.sentence_statistics.tolist(), metric.compute().item()
-
-
-@pytest.mark.filterwarnings("ignore:The ``compute`` method")
-@pytest.mark.parametrize("empty", [[0], [1], [0, 1]])
-def test_a_process_without_sentences(empty: list[int], tmp_path: Path) -> None:
-    first, second = [3, 2, 3, 2, 3, 4], [1, 0, 1, 0, 1, 1]
-    expected = {0: [first], 1: [first, second]}.get(empty[0], []) if len(empty) < 2 else []
-    results = run(2, keep_nothing, tmp_path, empty)
-    assert [sentences for sentences, _ in results] == [expected] * 2
-    assert results[0][1] == results[1][1]
-
-
-os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+        assert metric.report() == expected.report()
+        assert torch.equal(metric.sentence_statistics, expected.sentence_statistics)
+        metric.update(["x y z w"], ["x y z w"])
+        assert metric.interval(resamples=10).bleu == metric.report().bleu
+        assert len(metric.sentence_statistics) == 4

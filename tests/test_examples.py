@@ -2,43 +2,49 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import math
 import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from types import ModuleType
 
 import pytest
 import torch
-from sacrebleu.metrics import BLEU as SacreBLEU
-from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from sacrebleu import BLEU as SacreBLEU
 
 from lightning_bleu import BLEUScore, CorpusBLEU, block_t_test
+from tests.helpers.lightning import read_events
 
-EXAMPLES = Path(__file__).parents[1] / "examples"
-
-
-def load(name: str) -> Any:
-    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+ROOT = Path(__file__).parents[1]
+EXAMPLES = ROOT / "examples"
 
 
-@pytest.mark.filterwarnings("ignore:.*isinstance\\(treespec, LeafSpec\\)")
-@pytest.mark.parametrize("text", [False, True])
-def test_train_translation(text: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def load(name: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """Import an example the way that `python examples/NAME.py` finds it and its imports."""
+    monkeypatch.syspath_prepend(EXAMPLES)
+    return importlib.import_module(name)
+
+
+def logged_names(folder: Path) -> set[str]:
+    """The names of the scalars in the only TensorBoard file below a folder."""
+    (events,) = folder.rglob("events.out.tfevents.*")
+    return set(read_events(events.parent).Tags()["scalars"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("from_files", [False, True])
+def test_train_translation_prints_its_score_and_writes_logs_and_checkpoints(
+    from_files: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     options = ["--max-steps", "4", "--limit-train", "200", "--vals-per-epoch", "3", "--logdir", str(tmp_path / "runs")]
-    if text:
+    if from_files:
         for name, words in (("src", "eins zwei drei"), ("tgt", "one two three")):
             lines = [" ".join(words.split()[(i * j) % 3] for j in range(1, 8)) + f" {i}." for i in range(300)]
             (tmp_path / name).write_text("\n".join(lines))
             options += [f"--{name}", str(tmp_path / name)]
-    result = load("train_translation").main(options)
+    result = load("train_translation", monkeypatch).main(options)
     printed = capsys.readouterr().out
     assert str(result) in printed
     assert result.signature in printed
@@ -47,25 +53,38 @@ def test_train_translation(text: bool, tmp_path: Path, capsys: pytest.CaptureFix
     assert list((tmp_path / "runs").rglob("*.ckpt"))
 
 
-@pytest.mark.filterwarnings("ignore:.*isinstance\\(treespec, LeafSpec\\)")
-def test_hugging_face(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    result = load("hugging_face").main(["--max-steps", "4", "--logdir", str(tmp_path)])
+@pytest.mark.slow
+def test_train_translation_in_two_processes_counts_each_sentence_once(tmp_path: Path) -> None:
+    options = ["--callback", "--devices", "2", "--max-steps", "4", "--limit-train", "200", "--vals-per-epoch", "3"]
+    script = [sys.executable, str(EXAMPLES / "train_translation.py"), *options, "--logdir", str(tmp_path)]
+    done = subprocess.run(script, check=True, capture_output=True, text=True)
+    assert done.stdout.count("test       BLEU = ") == 1
+    # The 250 test sentences have 1,888 tokens, as a run in one process prints.
+    assert "ref_len = 1888)" in done.stdout
+
+
+@pytest.mark.slow
+def test_hugging_face_logs_and_prints_the_score_of_the_decoded_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    result = load("hugging_face", monkeypatch).main(["--max-steps", "4", "--logdir", str(tmp_path)])
     printed = capsys.readouterr().out
     assert isinstance(result, BLEUScore)
     assert "|tok:13a|" in result.signature
     assert str(result) in printed
     assert result.signature in printed
-    assert "val_bleu" in logged(tmp_path)
+    assert "val_bleu" in logged_names(tmp_path)
 
 
-def test_hugging_face_scores_what_its_tokenizer_decodes() -> None:
-    example = load("hugging_face")
+@pytest.mark.slow
+def test_hugging_face_ids_score_like_the_text_that_the_tokenizer_decodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    example = load("hugging_face", monkeypatch)
     pairs = example.number_pairs(40)
     tokenizer = example.make_tokenizer([line for pair in pairs for line in pair])
     model = example.make_model(tokenizer).eval()
     collator = example.DataCollatorForSeq2Seq(tokenizer, model)
     batches = [example.collate(part, tokenizer, collator) for part in (pairs[:20], pairs[20:])]
-    # the model knows nothing, so the second half gets the translations of other numbers
+    # The model is not trained, so the second half gets the translations of other numbers instead.
     generated = model.generate(input_ids=batches[0]["input_ids"], attention_mask=batches[0]["attention_mask"])
     copied = batches[1]["decoder_input_ids"].roll(1, 0)
     metric = CorpusBLEU(convention="sacrebleu", decoder=tokenizer, percent=True)
@@ -85,79 +104,77 @@ def test_hugging_face_scores_what_its_tokenizer_decodes() -> None:
     assert expected.score > 0
 
 
-@pytest.mark.filterwarnings("ignore:.*isinstance\\(treespec, LeafSpec\\)")
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:The number of training batches")
-def test_significant_gains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.syspath_prepend(EXAMPLES)
+def test_significant_gains_trains_twice_and_compares_the_best_checkpoints(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     sizes = ["--sentences", "300", "--val-sentences", "40", "--max-steps", "24", "--val-every", "4", "--patience", "2"]
-    runs = load("significant_gains").main([*sizes, "--seeds", "3", "--logdir", str(tmp_path)])
+    runs = load("significant_gains", monkeypatch).main([*sizes, "--seeds", "3", "--logdir", str(tmp_path)])
     printed = capsys.readouterr().out
-    assert f"in all {runs[0].validations} validations with every gain, {runs[1].validations} with" in printed
+    assert f"total: {runs[0].validations} validations if any gain counts, {runs[1].validations} if only" in printed
     assert printed.count(" interval ") == 2
     assert all(len(run.test.sentence_statistics) == 2_000 for run in runs)
     assert list(tmp_path.rglob("*.ckpt"))
 
 
-@pytest.mark.filterwarnings("ignore:.*isinstance\\(treespec, LeafSpec\\)")
-def test_papineni_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.syspath_prepend(EXAMPLES)
-    example = load("papineni_blocks")
+def test_papineni_blocks_prints_the_table_of_systems_in_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    example = load("papineni_blocks", monkeypatch)
     sentences = [" ".join("abcdefgh"[(i * j) % 8] for j in range(1, 9)) for i in range(60)]
     texts = {"ref": sentences, "sys.good": sentences[:50] + ["?"] * 10, "sys.bad": ["?"] * 10 + sentences[:50]}
     for name, text in texts.items():
         (tmp_path / f"{name}.de").write_text("\n".join(text))
     files = [str(tmp_path / f"{name}.de") for name in texts]
-    sizes = ["--sentences", "50", "--blocks", "10"]
-    systems = example.main([*sizes, "--refs", files[0], "--systems", *files[1:]])
+    # "good" equals the reference in the first 50 sentences, so its score is 1 in every block.
+    systems = example.main(["--sentences", "50", "--blocks", "10", "--refs", files[0], "--systems", *files[1:]])
     rows = {line[:18].strip(): line[18:].split() for line in capsys.readouterr().out.splitlines()[2:]}
     assert rows[""] == ["bad", "good"]
     assert rows["BLEU"][1] == rows["mean"][1] == "1.0000"
     assert rows["t"] == ["-", f"{block_t_test(systems['good'], systems['bad'], 10).t:.1f}"]
 
-    assert list(example.read_systems([tmp_path / "ref.de"] * 2, [tmp_path / "ref.de"], 5)) == [str(tmp_path / "ref.de")]
-    trained = example.main(
-        ["--sentences", "40", "--blocks", "4", "--max-steps", "200", "--logdir", str(tmp_path / "run")]
-    )
-    assert list(trained) == ["step 100", "step 200"]
+
+def test_papineni_blocks_names_systems_by_their_paths_if_short_names_collide(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "ref.de"
+    file.write_text("\n".join(f"sentence {i}" for i in range(5)))
+    assert list(load("papineni_blocks", monkeypatch).read_systems([file] * 2, [file], 5)) == [str(file)]
 
 
-def test_lightning_cli(tmp_path: Path) -> None:
-    config = EXAMPLES / "lightning_cli.yaml"
-    command = [sys.executable, EXAMPLES / "lightning_cli.py", "fit", "--config", config]
+@pytest.mark.slow
+def test_papineni_blocks_trains_and_scores_a_checkpoint_every_100_steps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = ["--sentences", "40", "--blocks", "4", "--max-steps", "200", "--logdir", str(tmp_path / "run")]
+    assert list(load("papineni_blocks", monkeypatch).main(options)) == ["step 100", "step 200"]
+
+
+@pytest.mark.slow
+def test_lightning_cli_scores_and_saves_checkpoints_as_its_config_says(tmp_path: Path) -> None:
+    config = str(EXAMPLES / "lightning_cli.yaml")
+    command = [sys.executable, str(EXAMPLES / "lightning_cli.py"), "fit", "--config", config]
     options = ["--trainer.max_epochs=1", f"--trainer.default_root_dir={tmp_path}", "--data.size=200"]
     done = subprocess.run(
         [*command, *options],
         capture_output=True,
         text=True,
         timeout=300,
-        cwd=EXAMPLES.parent,
+        cwd=ROOT,
         env=os.environ | {"CUDA_VISIBLE_DEVICES": ""},
     )
     assert done.returncode == 0, done.stderr
-    assert {"val_bleu", "val_bleu/precision_1"} <= logged(tmp_path)
+    assert {"val_bleu", "val_bleu/precision_1"} <= logged_names(tmp_path)
     assert list(tmp_path.rglob("*val_bleu=*.ckpt"))
 
 
-def test_coming_from(capsys: pytest.CaptureFixture[str]) -> None:
-    scores = load("coming_from").main([])
+def test_coming_from_gets_the_same_scores_before_and_after(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scores = load("coming_from", monkeypatch).main([])
     printed = capsys.readouterr().out
     for name, (before, after) in scores.items():
         assert name in printed
         assert math.isclose(before, after, rel_tol=1e-6)
         assert after > 0
-
-
-def logged(folder: Path) -> set[str]:
-    """The names of the numbers in the one TensorBoard file below a folder."""
-    (events,) = folder.rglob("events.out.tfevents.*")
-    accumulator = EventAccumulator(str(events))
-    accumulator.Reload()
-    return set(accumulator.Tags()["scalars"])
-
-
-def test_train_translation_with_the_callback_in_two_processes(tmp_path: Path) -> None:
-    options = ["--callback", "--devices", "2", "--max-steps", "4", "--limit-train", "200", "--vals-per-epoch", "3"]
-    script = [sys.executable, str(EXAMPLES / "train_translation.py"), *options, "--logdir", str(tmp_path)]
-    done = subprocess.run(script, check=True, capture_output=True, text=True)
-    assert done.stdout.count("test       BLEU = ") == 1
-    assert "ref_len = 1888)" in done.stdout  # of all 250 sentences, each of them once

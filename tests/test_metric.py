@@ -2,15 +2,24 @@ from __future__ import annotations
 
 import copy
 import pickle
+import random
+import shutil
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 from matplotlib import pyplot
+from torch import Tensor
 from torchmetrics import MetricCollection, MetricTracker
 
-from lightning_bleu import BLEUScore, CorpusBLEU, corpus_bleu
-from tests.conftest import random_corpus
+from lightning_bleu import BLEUScore, CorpusBLEU, bootstrap_interval, corpus_bleu, paired_bootstrap, sentence_bleu
+from lightning_bleu.metric import SentencesNotKept
+from lightning_bleu.scoring.signature import InputCounts
+from tests.helpers.corpora import random_corpus
+from tests.helpers.process_groups import group_of_one
+from tests.helpers.systems import A as PREDS
+from tests.helpers.systems import make_metric
 from tests.reference import bleu, corpus_statistics
 
 A = (["the cat sat on the mat", "hello there world ok"], [["the cat sat on a mat"], ["hello there world", "ok ok"]])
@@ -25,19 +34,36 @@ def updated(*batches: Any, **options: Any) -> CorpusBLEU:
     return metric
 
 
-def test_state_is_one_vector_of_64_bit_integers() -> None:
+def member(collection: MetricCollection, name: str) -> CorpusBLEU:
+    metric = collection[name]
+    assert isinstance(metric, CorpusBLEU)
+    return metric
+
+
+# State and score
+
+
+def test_the_state_is_one_vector_of_64_bit_integers() -> None:
     metric = updated(A, B)
-    assert list(metric.metric_state) == ["statistics"]
-    assert metric.statistics.dtype == torch.int64
+    assert list(metric.metric_state) == ["totals"]
+    assert metric.totals.dtype == metric.statistics.dtype == torch.int64
     expected = corpus_statistics([h.split() for h in BOTH[0]], [[r.split() for r in group] for group in BOTH[1]])
     assert metric.statistics.tolist() == expected
     assert metric.matches.tolist() == expected[:4]
     assert metric.possible_matches.tolist() == expected[4:8]
     assert metric.hypothesis_length.item() == expected[8]
     assert metric.reference_length.item() == expected[9]
+    # 3 strings with 1, 2, and 2 references
+    assert metric.input_counts == InputCounts(strings=3, references=5, squared_references=9)
+    assert metric.totals.tolist() == [*expected, *metric.input_counts]
 
 
-def test_compute_is_a_scalar_and_report_its_parts() -> None:
+def test_statistics_are_read_only() -> None:
+    with pytest.raises(AttributeError):
+        CorpusBLEU().statistics = torch.zeros(10)  # type: ignore[misc]
+
+
+def test_compute_is_a_scalar_and_report_has_its_parts() -> None:
     metric = updated(A, B)
     value, report = metric.compute(), metric.report()
     assert value.shape == ()
@@ -47,7 +73,7 @@ def test_compute_is_a_scalar_and_report_its_parts() -> None:
     assert report.signature == metric.signature
 
 
-def test_percent() -> None:
+def test_a_score_in_percent_is_100_times_as_large() -> None:
     metric = updated(A, B, percent=True)
     unit = updated(A, B).report()
     assert metric.compute().item() == pytest.approx(100 * unit.bleu)
@@ -56,7 +82,7 @@ def test_percent() -> None:
     assert metric.plot_upper_bound == 100
 
 
-def test_forward_gives_the_score_of_the_batch() -> None:
+def test_forward_returns_the_score_of_the_batch() -> None:
     metric = CorpusBLEU()
     assert metric(*A).item() == corpus_bleu(*A).bleu
     assert metric(*B).item() == corpus_bleu(*B).bleu
@@ -64,40 +90,202 @@ def test_forward_gives_the_score_of_the_batch() -> None:
     assert metric.signature.startswith("nrefs:var|")
 
 
-def test_reset() -> None:
-    metric = updated(A)
+def test_reset_forgets_all_sentences() -> None:
+    metric = updated(A, keep_sentences=True)
     metric.reset()
     assert not metric.statistics.any()
+    assert metric.last_batch is None
+    assert metric.batch_statistics is None
+    assert metric.sentence_statistics.shape == (0, 10)
     assert metric.signature.startswith("nrefs:?|case:mixed|eff:no|tok:?")
     metric.update(*B)
     assert metric.compute().item() == corpus_bleu(*B).bleu
 
 
-@pytest.mark.parametrize("replicate", [copy.deepcopy, lambda m: m.clone(), lambda m: pickle.loads(pickle.dumps(m))])
-def test_copies_go_their_own_way(replicate: Any) -> None:
+def test_random_batches_make_one_corpus(rng: random.Random) -> None:
+    hypotheses, references = random_corpus(rng, 100)
+    metric = CorpusBLEU()
+    first = 0
+    while first < 100:
+        size = rng.randint(1, 20)
+        metric.update(hypotheses[first : first + size], references[first : first + size])
+        first += size
+    expected = corpus_statistics(hypotheses, references)
+    assert metric.statistics.tolist() == expected
+    assert metric.compute().item() == pytest.approx(bleu(expected), abs=1e-15)
+
+
+def test_a_metric_without_sentences_scores_zero() -> None:
+    metric = CorpusBLEU()
+    with pytest.warns(UserWarning, match="before the ``update`` method"):
+        assert metric.compute().item() == 0
+    assert metric.report().bleu == metric.report().length_ratio == 0
+    assert updated(([], [])).compute().item() == 0
+    assert updated(([""], ["a b"])).report().brevity_penalty == 0
+    assert updated((["a b c d e"], [""])).compute().item() == 0
+
+
+def test_counts_are_exact_beyond_what_floats_and_32_bits_hold() -> None:
+    metric = CorpusBLEU(max_order=2)
+    ids = torch.arange(1000).repeat(4, 1)
+    metric.update(ids, ids)
+    for exponent in (24, 31, 40):
+        metric.totals = torch.full_like(metric.totals, 2**exponent)
+        metric.update([[1, 2, 3]], [[1, 2, 4]])
+        # 2 of 3 unigrams and 1 of 2 bigrams match; both are 3 ids long
+        assert metric.statistics.tolist() == [2**exponent + n for n in (2, 1, 3, 2, 3, 3)]
+        assert metric.report().hypothesis_length == 2**exponent + 3
+
+
+def test_an_update_does_not_keep_the_graph() -> None:
+    metric = CorpusBLEU()
+    logits = torch.randn(2, 5, 7, requires_grad=True)
+    value = metric(logits, logits.argmax(-1))
+    assert value.item() == 1
+    assert not metric.totals.requires_grad
+    assert metric.batch_statistics is not None
+    assert not metric.batch_statistics.requires_grad
+
+
+def test_the_last_batch_and_its_statistics_are_available(rng: random.Random) -> None:
+    preds, target = random_corpus(rng, 6)
+    metric = updated(A)
+    metric.update(preds, target, [True, True, False, True, True, True])
+    expected = [corpus_statistics([h], [group]) for h, group in zip(preds, target)]
+    expected[2] = [0] * 10
+    assert metric.batch_statistics is not None
+    assert metric.batch_statistics.tolist() == expected
+    assert metric.last_batch is not None
+    assert metric.last_batch.batch.texts(1) == (" ".join(preds[1]), [" ".join(reference) for reference in target[1]])
+
+
+@pytest.mark.parametrize("keep_sentences", [False, True])
+def test_an_update_that_fails_changes_nothing(keep_sentences: bool) -> None:
+    metric = updated(A, keep_sentences=keep_sentences)
+    before = metric.totals.clone()
+    for update in (metric.update, metric):
+        with pytest.raises(ValueError, match="same number of sentences"):
+            update(["a", "b"], ["a"])
+        with pytest.raises(ValueError, match="'sample_mask' must have shape"):
+            update(*A, [True, True, True])
+    assert torch.equal(metric.totals, before)
+    assert metric.update_count == 1
+    assert metric.report() == corpus_bleu(*A)
+    if keep_sentences:
+        assert len(metric.sentence_statistics) == 2
+
+
+# Kept sentences
+
+
+@pytest.mark.filterwarnings("ignore:The ``compute`` method")
+def test_kept_sentences_survive_forward_merging_pickling_and_a_state_dict(rng: random.Random) -> None:
+    preds, target = random_corpus(rng, 30)
+    whole = make_metric(preds, target)
+    options: dict[str, Any] = {"tokenizer": "none", "smoothing": "exp", "keep_sentences": True}
+    stepwise = CorpusBLEU(**options, compute_on_cpu=True)
+    for start in range(0, 20, 5):
+        stepwise(preds[start : start + 5], target[start : start + 5])
+        with pytest.raises(TypeError):
+            stepwise("a", "b")
+    stepwise.merge_state(make_metric(preds[20:25], target[20:25]))
+    stepwise = pickle.loads(pickle.dumps(stepwise)).clone()
+    stepwise.update(preds[25:], target[25:])
+    stepwise.persistent(True)
+    restored = CorpusBLEU(**options)
+    restored.load_state_dict(stepwise.state_dict())
+    for metric in (stepwise, restored):
+        assert torch.equal(metric.sentence_statistics, whole.sentence_statistics)
+        assert metric.compute() == whole.compute()
+        assert paired_bootstrap(metric, whole).p_value == 1
+    stepwise.reset()
+    assert len(stepwise.sentence_statistics) == 0
+
+
+def test_kept_sentences_are_the_statistics_of_those_that_count(rng: random.Random) -> None:
+    preds, target = random_corpus(rng, 9)
+    metric = CorpusBLEU(keep_sentences=True)
+    mask = [True, False, True, True]
+    metric.update(preds[:4], target[:4], mask)
+    metric.update(preds[4:6], target[4:6], [False])
+    metric.update(preds[6:], target[6:], torch.tensor([True]))
+    expected = [corpus_statistics([preds[i]], [target[i]]) for i in (0, 2, 3, 6, 7, 8)]
+    assert metric.sentence_statistics.dtype == torch.int32
+    assert metric.sentence_statistics.tolist() == expected
+    assert metric.statistics.tolist() == [sum(column) for column in zip(*expected)]
+
+
+def test_a_metric_that_keeps_sums_only_has_no_sentence_statistics() -> None:
+    metric = updated(A)
+    assert not hasattr(metric, "sentence_statistics")
+    with pytest.raises(SentencesNotKept, match=r"keeps sums only: make it with CorpusBLEU\(keep_sentences=True\)"):
+        _ = metric.sentence_statistics
+    for error in (ValueError, AttributeError):
+        with pytest.raises(error, match=r"make it with CorpusBLEU\(keep_sentences=True\)"):
+            metric.interval()
+    assert hasattr(CorpusBLEU(keep_sentences=True), "sentence_statistics")
+    with pytest.raises(AttributeError, match="no attribute 'sentence_statistic'"):
+        _ = metric.sentence_statistic
+
+
+def test_a_metric_can_start_to_keep_sentences_later() -> None:
+    metric = CorpusBLEU()
+    metric.start_keeping_sentences()
+    metric.update(*A)
+    assert torch.equal(metric.sentence_statistics, updated(A, keep_sentences=True).sentence_statistics)
+    metric.start_keeping_sentences()  # it does already
+    assert len(metric.sentence_statistics) == 2
+
+
+def test_the_interval_of_a_metric_is_the_bootstrap_interval() -> None:
+    metric = make_metric(PREDS)
+    assert metric.interval(0.9, 200, 5) == bootstrap_interval(metric, 0.9, 200, 5)
+
+
+# Copying, saving, merging
+
+
+@pytest.mark.parametrize(
+    "replicate",
+    [copy.deepcopy, CorpusBLEU.clone, lambda metric: pickle.loads(pickle.dumps(metric))],
+    ids=["deepcopy", "clone", "pickle"],
+)
+def test_copies_are_independent(replicate: Callable[[CorpusBLEU], CorpusBLEU]) -> None:
     metric = updated(A, convention="sacrebleu", tokenizer="intl")
     twin = replicate(metric)
     assert twin.settings == metric.settings
+    assert twin.last_batch is None  # the counts are needed elsewhere, the last batch is not
     twin.update(*B)
     assert metric.statistics.tolist() == updated(A, tokenizer="intl").statistics.tolist()
     assert twin.report() == corpus_bleu(*BOTH, convention="sacrebleu", tokenizer="intl")
     assert twin.signature.startswith("nrefs:var|")
 
 
-def test_state_dict() -> None:
+def test_the_state_is_saved_only_if_it_is_persistent() -> None:
     metric = updated(A)
     assert metric.state_dict() == {}
     metric.persistent(True)
     state = metric.state_dict()
-    assert list(state) == ["statistics"]
+    assert list(state) == ["totals"]
     restored = CorpusBLEU()
     restored.persistent(True)
     restored.load_state_dict(state)
     restored.update(*B)
-    assert torch.equal(restored.statistics, updated(*[A, B]).statistics)
+    assert torch.equal(restored.statistics, updated(A, B).statistics)
 
 
-def test_merge_state() -> None:
+def test_a_metric_whose_state_was_loaded_reports_the_full_signature() -> None:
+    metric = updated(A)
+    metric.persistent(True)
+    restored = CorpusBLEU()
+    restored.persistent(True)
+    restored.load_state_dict(metric.state_dict())
+    assert restored.signature == metric.signature == corpus_bleu(*A).signature
+    assert restored.signature.startswith("nrefs:var|case:mixed|eff:no|tok:13a|")
+    assert restored.report() == corpus_bleu(*A)
+
+
+def test_merging_adds_the_sentences_of_another_metric() -> None:
     first, second = updated(A), updated(B)
     first.compute()
     first.merge_state(second)
@@ -106,12 +294,32 @@ def test_merge_state() -> None:
     from_dict = CorpusBLEU()
     from_dict.merge_state(second.metric_state)
     assert from_dict.compute().item() == corpus_bleu(*B).bleu
+    assert from_dict.signature == second.signature
     unchanged = updated(A)
     unchanged.merge_state(CorpusBLEU())
     assert unchanged.report() == corpus_bleu(*A)
 
 
-def test_precision_of_the_model_leaves_counts_alone() -> None:
+def test_merging_appends_kept_sentences() -> None:
+    metric = updated(A, keep_sentences=True)
+    metric.merge_state(updated(B, keep_sentences=True))
+    assert torch.equal(metric.sentence_statistics, updated(BOTH, keep_sentences=True).sentence_statistics)
+
+
+def test_a_merge_that_fails_changes_nothing() -> None:
+    metric = make_metric(PREDS)
+    before = metric.statistics.clone()
+    with pytest.raises(ValueError, match=r"the other must too: CorpusBLEU\(keep_sentences=True\)"):
+        metric.merge_state(CorpusBLEU())
+    with pytest.raises(ValueError, match="sentences"):
+        metric.merge_state(updated(A).metric_state)
+    with pytest.raises(RuntimeError, match="size of tensor"):
+        metric.merge_state(updated(A, max_order=2, keep_sentences=True))
+    assert torch.equal(metric.statistics, before)
+    assert len(metric.sentence_statistics) == 4
+
+
+def test_the_precision_of_the_model_leaves_counts_alone() -> None:
     metric = updated(A)
     before = metric.statistics.clone()
     model = torch.nn.Module()
@@ -129,7 +337,7 @@ def test_precision_of_the_model_leaves_counts_alone() -> None:
 
 
 @pytest.mark.gpu
-def test_cuda() -> None:
+def test_a_device_counts_without_waiting() -> None:
     metric = updated(A).to("cuda")
     metric.update(*B)
     assert metric.statistics.device.type == "cuda"
@@ -148,8 +356,11 @@ def test_cuda() -> None:
     assert metric.compute().item() == 1
 
 
-def test_metric_collection_shares_no_state_between_different_metrics() -> None:
-    """All agree on the first batch: torchmetrics would let them share one state."""
+# Collections, trackers, plots
+
+
+def test_metrics_with_different_settings_share_no_state_in_a_collection() -> None:
+    """All agree on the first batch, so torchmetrics alone would let them share one state."""
     options: dict[str, dict[str, Any]] = {
         "13a": {},
         "none": {"tokenizer": "none"},
@@ -157,83 +368,217 @@ def test_metric_collection_shares_no_state_between_different_metrics() -> None:
         "exp": {"smoothing": "exp"},
         "shortest": {"reference_length": "shortest"},
     }
+    batches: list[Any] = [
+        (["a b c d e"], ["a b c d e"]),
+        (["The Cat, sat. No?"], [["the cat, sat. no", "The cat"]]),
+    ]
     collection = MetricCollection({name: CorpusBLEU(**option) for name, option in options.items()})
-    collection.update(["a b c d e"], ["a b c d e"])
-    collection.update(["The Cat, sat. No?"], [["the cat, sat. no", "The cat"]])
+    for batch in batches:
+        collection.update(*batch)
     results = collection.compute()
+    assert len(collection.compute_groups) == 5
     for name, option in options.items():
-        alone = updated(
-            (["a b c d e"], ["a b c d e"]), (["The Cat, sat. No?"], [["the cat, sat. no", "The cat"]]), **option
-        )
+        alone = updated(*batches, **option)
         assert results[name].item() == alone.compute().item()
-        assert collection[name].report() == alone.report()
+        assert member(collection, name).report() == alone.report()
     collection.reset()
-    assert not collection["13a"].statistics.any()
+    assert not member(collection, "13a").statistics.any()
 
 
-def test_metric_tracker() -> None:
+@pytest.mark.parametrize("keep_sentences", [False, True])
+def test_metrics_with_equal_settings_share_a_state_and_its_signature_in_a_collection(keep_sentences: bool) -> None:
+    metrics = {
+        "leader": CorpusBLEU(convention="sacrebleu", keep_sentences=keep_sentences),
+        "other": CorpusBLEU(keep_sentences=keep_sentences),
+        "follower": CorpusBLEU(smoothing="exp", keep_sentences=keep_sentences),
+    }
+    collection = MetricCollection(metrics)  # type: ignore[arg-type]
+    for batch in (A, B):
+        collection.update(*batch)
+    assert sorted(map(sorted, collection.compute_groups.values())) == [["follower", "leader"], ["other"]]
+    expected = corpus_bleu(*BOTH, convention="sacrebleu")
+    assert collection.compute()["follower"].item() == expected.bleu
+    for name in ("leader", "follower"):
+        metric = member(collection, name)
+        assert metric.report() == expected
+        assert metric.signature == expected.signature
+        assert not keep_sentences or len(metric.sentence_statistics) == 3
+
+
+def test_metrics_of_a_collection_keep_their_own_sentences(rng: random.Random) -> None:
+    preds, target = random_corpus(rng, 20)
+    options: list[dict[str, Any]] = [{"keep_sentences": True}, {}, {"keep_sentences": True, "max_order": 2}]
+    metrics = {str(n): CorpusBLEU(tokenizer="none", **some) for n, some in enumerate(options)}
+    collection = MetricCollection(metrics)  # type: ignore[arg-type]
+    for start in range(0, 20, 4):
+        collection.update(preds[start : start + 4], target[start : start + 4])
+    collection.compute()
+    assert member(collection, "0").sentence_statistics.shape == (20, 10)
+    assert member(collection, "2").sentence_statistics.shape == (20, 6)
+    assert member(collection, "0").interval().bleu == member(collection, "1").compute()
+
+
+def test_a_tracker_finds_the_best_step() -> None:
     tracker = MetricTracker(CorpusBLEU())
     for batch in (A, B):
         tracker.increment()
         tracker.update(*batch)
-    best, step = tracker.best_metric(return_step=True)
-    assert (best, step) == (corpus_bleu(*B).bleu, 1)
+    assert tracker.best_metric(return_step=True) == (corpus_bleu(*B).bleu, 1)
 
 
-def test_plot() -> None:
-    for val in (None, torch.tensor(0.5), [torch.tensor(0.5), torch.tensor(0.7)]):
-        figure, axis = updated(A).plot(val)
-        assert axis.get_ylim()[1] >= 1
-        pyplot.close(figure)
+@pytest.mark.parametrize("val", [None, torch.tensor(0.5), [torch.tensor(0.5), torch.tensor(0.7)]], ids=str)
+def test_one_or_several_scores_can_be_plotted(val: Any) -> None:
+    figure, axis = updated(A).plot(val)
+    assert axis.get_ylim()[1] >= 1
+    pyplot.close(figure)
 
 
-def test_counts_are_exact_beyond_what_floats_and_32_bits_hold() -> None:
-    metric = CorpusBLEU(max_order=2)
-    ids = torch.arange(1000).repeat(4, 1)
-    metric.update(ids, ids)
-    for exponent in (24, 31, 40):
-        metric.statistics = torch.full_like(metric.statistics, 2**exponent)
-        metric.update([[1, 2, 3]], [[1, 2, 4]])
-        assert metric.statistics.tolist() == [2**exponent + n for n in (2, 1, 3, 2, 3, 3)]
-        assert metric.report().hypothesis_length == 2**exponent + 3
+# Process groups; several processes: test_distributed.py
 
 
-def test_no_update_at_all_scores_zero() -> None:
-    metric = CorpusBLEU()
-    with pytest.warns(UserWarning, match="before the ``update`` method"):
-        assert metric.compute().item() == 0
-    assert metric.report().bleu == metric.report().length_ratio == 0
-    assert updated(([], [])).compute().item() == 0
-    assert updated(([""], ["a b"])).report().brevity_penalty == 0
-    assert updated((["a b c d e"], [""])).compute().item() == 0
+def test_the_sentences_of_a_synced_metric_can_be_read() -> None:
+    metric = updated(A, B, keep_sentences=True)
+    expected = metric.sentence_statistics
+    with group_of_one():
+        metric.sync()
+        assert torch.equal(metric.sentence_statistics, expected)
+        assert metric.report() == corpus_bleu(*BOTH)
+        metric.unsync()
+        assert torch.equal(metric.sentence_statistics, expected)
 
 
-@pytest.mark.parametrize("smoothing", ["method5", "method6", "method7"])
-def test_smoothings_of_sentences_are_refused_for_a_corpus(smoothing: str) -> None:
-    with pytest.raises(
-        ValueError, match=f"smoothing '{smoothing}' is defined for single sentences only: use sentence_bleu"
-    ):
-        CorpusBLEU(smoothing=smoothing)
-    with pytest.raises(ValueError, match="single sentences only"):
-        corpus_bleu(["a"], ["a"], smoothing=smoothing)
+def test_a_synced_metric_without_sentences_keeps_none() -> None:
+    metric = CorpusBLEU(keep_sentences=True)
+    with group_of_one():
+        metric.sync()
+        assert metric.sentence_statistics.shape == (0, 10)
+        metric.unsync()
+    metric.update(*A)
+    assert len(metric.sentence_statistics) == 2
 
 
-def test_random_batches_make_one_corpus(rng: Any) -> None:
-    hypotheses, references = random_corpus(rng, 100)
-    metric = CorpusBLEU()
-    first = 0
-    while first < 100:
-        size = rng.randint(1, 20)
-        metric.update(hypotheses[first : first + size], references[first : first + size])
-        first += size
-    expected = corpus_statistics(hypotheses, references)
-    assert metric.statistics.tolist() == expected
-    assert metric.compute().item() == pytest.approx(bleu(expected), abs=1e-15)
+# torch.compile and torch.jit
+
+IDS = torch.tensor([[5, 6, 7, 8, 9], [5, 6, 7, 9, 8]])
+INPUTS: dict[str, tuple[Any, Any]] = {
+    "ids": (IDS, IDS.flip(0)),
+    "strings": A,
+    "token lists": ([["a", "b", "c", "d"], ["x"]], [["a", "b", "c", "e"], ["x", "y"]]),
+    "lists of ids": ([[5, 6, 7, 8, 9], [5]], [[[5, 6, 7, 8, 1], [2]], [[5]]]),
+    "id tensors": ([IDS[0], IDS[1, :3]], [IDS[1], IDS[1]]),
+}
 
 
-def test_update_does_not_keep_the_graph() -> None:
-    metric = CorpusBLEU()
-    logits = torch.randn(2, 5, 7, requires_grad=True)
-    value = metric(logits, logits.argmax(-1))
-    assert value.item() == 1
-    assert not metric.statistics.requires_grad
+class Updating(torch.nn.Module):
+    """A module that counts each batch."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__()
+        self.bleu = CorpusBLEU(smoothing="exp", **options)
+        self.weight = torch.nn.Parameter(torch.ones(1))
+
+    def forward(self, preds: Any, target: Any) -> Tensor:
+        self.bleu.update(preds, target)
+        return self.weight * 2
+
+
+class Scoring(Updating):
+    """A module that counts and scores each batch."""
+
+    def forward(self, preds: Any, target: Any) -> Tensor:
+        score: Tensor = self.bleu(preds, target)
+        return self.weight * score
+
+
+def check_compiled(module_type: type[Updating], inputs: tuple[Any, Any], backend: str, **options: Any) -> None:
+    """Check that a compiled module counts and returns what it does without compilation."""
+    torch.compiler.reset()
+    plain, module = module_type(**options), module_type(**options)
+    compiled = torch.compile(module, backend=backend)
+    for _ in range(3):
+        assert torch.equal(compiled(*inputs), plain(*inputs))
+    assert torch.equal(module.bleu.totals, plain.bleu.totals)
+    assert module.bleu.compute() == plain.bleu.compute()
+    assert module.bleu.update_count == 3
+    assert module.bleu.report() == plain.bleu.report()
+    if module.bleu.keep_sentences:
+        assert torch.equal(module.bleu.sentence_statistics, plain.bleu.sentence_statistics)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", list(INPUTS))
+@pytest.mark.parametrize("module_type", [Updating, Scoring])
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_a_compiled_module_counts_inputs_of_all_kinds(kind: str, module_type: type[Updating], backend: str) -> None:
+    check_compiled(module_type, INPUTS[kind], backend)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("module_type", [Updating, Scoring])
+def test_a_compiled_module_keeps_sentences(module_type: type[Updating]) -> None:
+    check_compiled(module_type, INPUTS["ids"], "eager", keep_sentences=True)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not (shutil.which("c++") or shutil.which("g++")), reason="no C++ compiler")
+@pytest.mark.parametrize("module_type", [Updating, Scoring])
+def test_a_module_can_be_compiled_by_inductor(module_type: type[Updating]) -> None:
+    check_compiled(module_type, INPUTS["ids"], "inductor")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("keep_sentences", [False, True])
+@pytest.mark.parametrize("module_type", [Updating, Scoring])
+def test_a_compiled_module_is_not_compiled_again_for_every_batch(
+    module_type: type[Updating], keep_sentences: bool
+) -> None:
+    """Neither the number of batches nor that of kept sentences is a reason."""
+    torch.compiler.reset()
+    module = torch.compile(module_type(keep_sentences=keep_sentences), backend="eager")
+    for _ in range(3):
+        module(IDS, IDS)
+    with torch.compiler.set_stance("fail_on_recompile"):
+        for _ in range(3):
+            module(IDS, IDS)
+
+
+@pytest.mark.slow
+def test_sentences_can_be_scored_in_a_compiled_function() -> None:
+    torch.compiler.reset()
+
+    def reward(preds: Tensor, target: Tensor) -> Tensor:
+        return 2 * sentence_bleu(preds, target, smoothing="add-k")
+
+    assert torch.equal(torch.compile(reward, backend="eager")(*INPUTS["ids"]), reward(*INPUTS["ids"]))
+
+
+class Owner(torch.nn.Module):
+    """A module that owns a metric and does not call it in its forward pass, as a LightningModule does."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__()
+        self.bleu = CorpusBLEU(**options)
+        self.layer = torch.nn.Linear(2, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = self.layer(x)
+        return y
+
+
+def trace(module: torch.nn.Module) -> Any:
+    return torch.jit.trace(module, torch.ones(1, 2))  # type: ignore[no-untyped-call]
+
+
+@pytest.mark.filterwarnings("ignore:This property will be removed:DeprecationWarning")  # torchmetrics' own property
+@pytest.mark.parametrize("has_sentences", [False, True])
+@pytest.mark.parametrize("keep_sentences", [False, True])
+@pytest.mark.parametrize("convert", [torch.jit.script, trace])
+def test_a_module_that_owns_a_metric_can_be_scripted_and_traced(
+    convert: Callable[[torch.nn.Module], Callable[[Tensor], Tensor]], keep_sentences: bool, has_sentences: bool
+) -> None:
+    module, x = Owner(keep_sentences=keep_sentences), torch.ones(3, 2)
+    if has_sentences:
+        module.bleu.update(*A)
+    assert torch.equal(convert(module)(x), module(x))
+    module.bleu.update(*B)
+    assert module.bleu.report() == (corpus_bleu(*BOTH) if has_sentences else corpus_bleu(*B))

@@ -1,18 +1,113 @@
-"""What is shipped."""
+"""What is shipped, and what imports what."""
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
 import tarfile
 import zipfile
+from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
+
+import pytest
 
 import lightning_bleu
 
 ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "lightning_bleu"
+
+LAYERS = [
+    "version",
+    "counting",
+    "scoring",
+    "significance",
+    "functional",
+    "additive_metric",
+    "kept_sentences",
+    "metric",
+    "training",
+    "callback",
+    "__init__",
+]
+"""Data flows down this list, and imports point up."""
 
 
+def modules() -> dict[str, Path]:
+    """The modules of the package by their names, ``counting.ngrams`` for example."""
+    paths = sorted(PACKAGE.rglob("*.py"))
+    return {".".join(path.relative_to(PACKAGE).with_suffix("").parts): path for path in paths}
+
+
+def imports(path: Path, *, only_at_import: bool = False) -> Iterator[str]:
+    """The modules that a file imports; with `only_at_import`, those that it needs when it is imported itself."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    nodes = tree.body if only_at_import else ast.walk(tree)
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.module is not None
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def own_imports() -> dict[str, set[str]]:
+    """The modules of the package that each module imports."""
+    names = modules()
+    graph: dict[str, set[str]] = {}
+    for name, path in names.items():
+        found = {imported.removeprefix("lightning_bleu.") for imported in imports(path)}
+        graph[name] = {other for other in found if other in names} | {
+            f"{other}.__init__" for other in found if f"{other}.__init__" in names
+        }
+        graph[name].discard(name)
+    return graph
+
+
+def test_imports_point_one_way() -> None:
+    graph = own_imports()
+    assert {name.split(".")[0] for name in graph} == set(LAYERS)
+    for name, others in graph.items():
+        for other in others:
+            layer, below = name.split(".")[0], other.split(".")[0]
+            assert LAYERS.index(below) <= LAYERS.index(layer), f"{name} imports {other}"
+
+
+def test_there_is_no_circle_of_imports() -> None:
+    order = list(TopologicalSorter(own_imports()).static_order())  # raises an error for a circle
+    assert order.index("counting.ragged") < order.index("metric") < order.index("callback")
+
+
+def test_only_the_callback_needs_lightning_and_nothing_needs_scipy_or_matplotlib_when_imported() -> None:
+    for name, path in modules().items():
+        packages = {imported.split(".")[0] for imported in imports(path, only_at_import=True)}
+        allowed = {"pytorch_lightning"} if name == "callback" else set()
+        assert packages & {"pytorch_lightning", "lightning", "scipy", "matplotlib"} == allowed, name
+
+
+@pytest.mark.slow
+def test_importing_the_package_does_not_import_lightning() -> None:
+    code = (
+        "import sys, lightning_bleu\n"
+        "assert not {'pytorch_lightning', 'lightning'} & {name.split('.')[0] for name in sys.modules}\n"
+        "assert 'BLEUCallback' in dir(lightning_bleu)\n"
+        "lightning_bleu.BLEUCallback()\n"
+        "assert 'pytorch_lightning' in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True)
+
+
+def test_all_public_names_exist() -> None:
+    assert len(set(lightning_bleu.__all__)) == len(lightning_bleu.__all__)
+    for name in lightning_bleu.__all__:
+        assert hasattr(lightning_bleu, name)
+    with pytest.raises(AttributeError, match="module 'lightning_bleu' has no attribute 'BLEUCallbak'"):
+        lightning_bleu.BLEUCallbak  # noqa: B018
+
+
+@pytest.mark.slow
 def test_wheel_and_sdist_build_and_the_wheel_imports(tmp_path: Path) -> None:
     build = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(tmp_path), str(ROOT)]
     subprocess.run(build, check=True, capture_output=True)
@@ -20,6 +115,7 @@ def test_wheel_and_sdist_build_and_the_wheel_imports(tmp_path: Path) -> None:
     (sdist,) = tmp_path.glob("*.tar.gz")
     names = zipfile.ZipFile(wheel).namelist()
     assert "lightning_bleu/py.typed" in names
+    assert "lightning_bleu/counting/ngrams.py" in names
     assert any(name.endswith("LICENSE") for name in names)
     assert {name.split("/")[0].split("-")[0] for name in names} == {"lightning_bleu"}
     with tarfile.open(sdist) as archive:
@@ -32,9 +128,3 @@ def test_wheel_and_sdist_build_and_the_wheel_imports(tmp_path: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, cwd=tmp_path)
     assert done.stdout.split() == [str(target / "lightning_bleu" / "__init__.py"), lightning_bleu.__version__]
-
-
-def test_all_names_are_there() -> None:
-    assert len(set(lightning_bleu.__all__)) == len(lightning_bleu.__all__)
-    for name in lightning_bleu.__all__:
-        assert hasattr(lightning_bleu, name)

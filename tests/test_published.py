@@ -1,19 +1,21 @@
-"""Numbers that others have printed, by the document that they come from."""
+"""Numbers that others have printed; each says where."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from lightning_bleu import corpus_bleu
+from lightning_bleu import BLEUScore, corpus_bleu
+from tests.helpers.corpora import read_lines
 
 
 def close(value: Any) -> Any:
     return pytest.approx(value, abs=1e-9)
 
 
-# Papineni et al. (2002), example 1, as NLTK prints it
+# Example 1 of Papineni et al. (2002), https://aclanthology.org/P02-1040, as it is in the documentation of NLTK.
 CANDIDATE_1 = "It is a guide to action which ensures that the military always obeys the commands of the party"
 CANDIDATE_2 = "It is to insure the troops forever hearing the activity guidebook that party direct"
 REFERENCES = [
@@ -24,36 +26,40 @@ REFERENCES = [
 
 
 @pytest.mark.parametrize(("convention", "length_ratio", "reference_length"), [("papineni", 1, 18), ("gnmt", 1.125, 16)])
-def test_guide_to_action(convention: str, length_ratio: float, reference_length: int) -> None:
+def test_the_first_candidate_of_the_bleu_paper_scores_as_in_nltk(
+    convention: str, length_ratio: float, reference_length: int
+) -> None:
     result = corpus_bleu([CANDIDATE_1.split()], [[r.split() for r in REFERENCES]], convention=convention)
+    # nltk.translate.bleu_score.sentence_bleu; the GNMT script has the same score, and the shortest reference length
     assert result.bleu == close(0.5045666840058485)
     assert result.precisions == close((17 / 18, 10 / 17, 7 / 16, 4 / 15))
     assert result.length_ratio == close(length_ratio)
     assert (result.hypothesis_length, result.reference_length) == (18, reference_length)
 
 
-def test_guide_to_action_second_candidate() -> None:
+def test_the_second_candidate_of_the_bleu_paper_scores_0() -> None:
     result = corpus_bleu([CANDIDATE_2.split()], [[r.split() for r in REFERENCES]])
     assert result.bleu == 0
+    # 14 words against 16: exp(1 - 16 / 14)
     assert result.brevity_penalty == close(0.8668778997501817)
     assert result.precisions == close((8 / 14, 1 / 13, 0, 0))
 
 
-def test_guide_to_action_with_full_stops() -> None:
-    def score(candidate: str) -> Any:
+def test_the_candidates_with_full_stops_score_as_in_nltk() -> None:
+    def score(candidate: str) -> BLEUScore:
         stopped = [[reference + "." for reference in REFERENCES]]
         return corpus_bleu([candidate], stopped, tokenizer="none")
 
     first = score(CANDIDATE_1 + ".")
     assert first.precisions == close((16 / 18, 10 / 17, 7 / 16, 4 / 15))
-    assert first.bleu == close(0.4969770530031034)
+    assert first.bleu == close(0.4969770530031034)  # nltk.translate.bleu_score.sentence_bleu
     second = score(CANDIDATE_2 + ".")
     assert second.precisions == close((7 / 14, 1 / 13, 0, 0))
     assert second.bleu == 0
     assert score("").bleu == 0
 
 
-def test_hugging_face_evaluate_transformers() -> None:
+def test_three_sentences_score_as_in_hugging_face_evaluate() -> None:
     result = corpus_bleu(
         [
             "Transformers Transformers are fast plus efficient",
@@ -74,6 +80,7 @@ def test_hugging_face_evaluate_transformers() -> None:
         max_order=2,
         convention="evaluate",
     )
+    # evaluate.load("bleu").compute(predictions=..., references=..., max_order=2)
     assert result.bleu == close(0.5037930378757725)
     assert result.precisions == close((0.7142857142857143, 0.5454545454545454))
     assert result.brevity_penalty == close(0.8071177470053892)
@@ -81,7 +88,7 @@ def test_hugging_face_evaluate_transformers() -> None:
     assert (result.hypothesis_length, result.reference_length) == (14, 17)
 
 
-def test_hugging_face_evaluate_coffee() -> None:
+def test_a_sentence_about_coffee_scores_as_in_hugging_face_evaluate() -> None:
     result = corpus_bleu(
         ["A bold, full-flavored coffee with a slightly bitter aftertaste."],
         [
@@ -92,38 +99,37 @@ def test_hugging_face_evaluate_coffee() -> None:
         ],
         convention="evaluate",
     )
+    # evaluate.load("bleu").compute(predictions=..., references=...)
     assert result.bleu == close(0.7016879391277371)
     assert result.precisions == close((10 / 11, 8 / 10, 6 / 9, 4 / 8))
     assert (result.hypothesis_length, result.reference_length) == (11, 10)
 
 
-def test_fastai_repeated_ids() -> None:
+def test_repeated_ids_are_clipped_as_in_the_notebook_of_fastai() -> None:
     result = corpus_bleu([[1, 2, 3, 7, 5, 1, 1]], [[1, 2, 3, 4, 5, 1, 2]], convention="fastai")
-    assert result.matches[0] == 5
+    assert result.matches[0] == 5  # 1 (twice), 2, 3, and 5
 
 
-def test_cat_on_the_mat() -> None:
+def test_four_of_six_bigrams_match_in_the_lecture_about_the_cat_on_the_mat() -> None:
     result = corpus_bleu(
         ["The cat the cat on the mat"],
         [["the cat is on the mat", "there is a cat on the mat"]],
         lowercase=True,
     )
+    # deeplearning.ai, Sequence Models: "the cat" is clipped to 1, "cat the" is in no reference
     assert (result.matches[1], result.possible_matches[1]) == (4, 6)
 
 
-def test_clipping() -> None:
+def test_a_word_that_is_repeated_counts_once_if_it_appears_once_in_the_reference() -> None:
     repeated = " ".join(["Transformers"] * 4)
     result = corpus_bleu([repeated], ["Transformers make everything quick and efficient"])
-    assert result.precisions[0] == close(1 / 4)
+    assert result.precisions[0] == close(1 / 4)  # clipped; 4 / 4 otherwise
 
 
-def test_sacrebleu_wmt22_online_w(wmt22: Any) -> None:
-    from tests.conftest import lines
-
+def test_online_w_at_wmt22_scores_as_in_sacrebleu(wmt22: Path) -> None:
     def read(name: str) -> list[str]:
-        return lines(wmt22 / f"generaltest2022.en-de.{name}.de")
+        return read_lines(wmt22 / f"generaltest2022.en-de.{name}.de")
 
-    result = corpus_bleu(
-        read("hyp.Online-W"), list(zip(read("ref.A"), read("ref.B"))), convention="sacrebleu", percent=True
-    )
-    assert round(result.bleu, 2) == 48.86
+    references = list(zip(read("ref.A"), read("ref.B")))
+    result = corpus_bleu(read("hyp.Online-W"), references, convention="sacrebleu", percent=True)
+    assert round(result.bleu, 2) == 48.86  # sacrebleu --metrics bleu

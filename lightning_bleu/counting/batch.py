@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from lightning_bleu.counting.devices import CPU, to_device
-from lightning_bleu.counting.inputs import (
+from lightning_bleu.counting.forms import (
     Form,
     Hypotheses,
     IdLists,
@@ -21,8 +21,8 @@ from lightning_bleu.counting.inputs import (
     Strings,
     TokenKind,
     TokenLists,
-    recognize,
 )
+from lightning_bleu.counting.inputs import recognize
 from lightning_bleu.counting.padded import Padded, PaddedSide, join, pad_ragged, pad_tensors
 from lightning_bleu.counting.ragged import IntArray, Ragged, RaggedBatch, clean, drop_fillers
 from lightning_bleu.counting.special_ids import SpecialIds

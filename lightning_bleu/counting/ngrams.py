@@ -111,49 +111,53 @@ def _chunks(batch: RaggedBatch) -> Iterator[RaggedBatch]:
 
 def _count_chunk(batch: RaggedBatch, max_order: int) -> IntArray:
     """The matches of a few sentences, shape ``(sentences, max_order)``."""
-    tokens, sentences = batch.tokens, batch.sentence_count
-    hypothesis_pieces = batch.hypothesis_pieces
-    hypothesis_tokens = int(tokens.lengths[:hypothesis_pieces].sum())
+    sentences, counted = batch.sentence_count, 0
     matches = np.zeros((max_order, sentences), np.int64)
-    if hypothesis_tokens in (0, len(tokens.ids)):
+    hypothesis_tokens = int(batch.tokens.lengths[: batch.hypothesis_pieces].sum())
+    if hypothesis_tokens in (0, len(batch.tokens.ids)):
         return matches.T
 
-    # A gap after each piece. Its label never appears on the other side, so no n-gram that spans it matches.
-    repeats = tokens.lengths + 1
-    gaps = repeats.cumsum() - 1
-    is_token = np.ones(len(tokens.ids) + len(gaps), bool)
-    is_token[gaps] = False
-    labels = np.full(len(is_token) + max_order, _NO_MATCH, np.int64)
-    labels[: len(is_token)][is_token] = _label(tokens.ids, hypothesis_tokens)
-    labels[gaps[:hypothesis_pieces]] = hypothesis_tokens + 1
+    labels = _label_with_gaps(batch, hypothesis_tokens, max_order)
     label_bits = (hypothesis_tokens + 1).bit_length()
-
-    # A head stands for what all keys of a run have in common before their labels: in the first pass, the sentence.
-    heads, segments = batch.piece_owners()
     segment_bits = int(batch.reference_counts.max()).bit_length()
+    # The head of a key is what it has in common with others before their labels: in the first pass, the sentence.
+    heads, segments = batch.piece_owners()
     head_sentences = np.arange(sentences, dtype=np.int64)
-    positions: slice | IntArray = slice(len(is_token))
-    counted = 0
+    repeats = batch.tokens.lengths + 1
+    positions: slice | IntArray = slice(len(labels) - max_order)
     while counted < max_order and len(heads):
         head_bits = (len(head_sentences) - 1).bit_length()
         orders = min((_KEY_BITS - head_bits - segment_bits) // label_bits, max_order - counted)
-        tags = (heads << orders * label_bits + segment_bits | segments).repeat(repeats)
         keys = _pack(labels[counted:], label_bits, orders)[positions] << segment_bits
-        keys += tags
+        keys += ((heads << orders * label_bits + segment_bits) + segments).repeat(repeats)
         runs = _find_runs(np.sort(keys), orders, label_bits, segment_bits)
         keys_per_sentence = np.bincount(head_sentences[heads], repeats, sentences).astype(np.int64)
         matches[counted : counted + orders] = runs.sum_matches(keys_per_sentence)
         counted += orders
         if counted < max_order:
-            # Only n-grams that match can begin a longer one that does.
+            # Only an n-gram that matches can begin a longer one that does. Its number is the next head.
             known = runs.matched_keys() >> segment_bits
-            ngrams = keys >> segment_bits
-            places = known.searchsorted(ngrams)
-            again = np.append(known, -1)[places] == ngrams
+            heads = known.searchsorted(keys >> segment_bits)
+            again = np.append(known, -1)[heads] == keys >> segment_bits
             positions = np.arange(len(labels))[positions][again]
-            heads, segments, repeats = places[again], keys[again] & ((1 << segment_bits) - 1), np.ones_like(positions)
+            heads, segments, repeats = heads[again], keys[again] & ((1 << segment_bits) - 1), np.ones_like(positions)
             head_sentences = head_sentences[known >> orders * label_bits]
     return matches.T
+
+
+def _label_with_gaps(batch: RaggedBatch, hypothesis_tokens: int, max_order: int) -> IntArray:
+    """The label of each token, with a gap after each piece.
+
+    The gaps of hypotheses have one label and those of references another, so no n-gram that spans a gap matches. There
+    are `max_order` labels more at the end, which complete the last n-grams.
+    """
+    gaps = (batch.tokens.lengths + 1).cumsum() - 1
+    is_token = np.ones(len(batch.tokens.ids) + len(gaps), bool)
+    is_token[gaps] = False
+    labels = np.full(len(is_token) + max_order, _NO_MATCH, np.int64)
+    labels[: len(is_token)][is_token] = _label(batch.tokens.ids, hypothesis_tokens)
+    labels[gaps[: batch.hypothesis_pieces]] = hypothesis_tokens + 1
+    return labels
 
 
 def _label(ids: IntArray, hypothesis_tokens: int) -> npt.NDArray[np.signedinteger[Any]]:

@@ -1,7 +1,7 @@
 """Padded: tokens in rows of equal length, the form in which ids are counted on an accelerator.
 
-The size of a ragged form depends on the data, and to learn it the host would have to wait for the device. So ids stay in
-the rectangular tensors they arrive in, with a mask that says where the tokens are. Nothing in this module waits.
+The size of a ragged form depends on the data, and to learn it the host would have to wait for the device. So ids stay
+in the rectangular tensors they arrive in, with a mask that says where the tokens are. Nothing in this module waits.
 """
 
 from __future__ import annotations

@@ -179,8 +179,8 @@ class RaggedBatch(NamedTuple):
     def piece_owners(self) -> tuple[IntArray, IntArray]:
         """The sentence of each piece, and a number for its segment.
 
-        The number is 0 for the hypothesis, from 1 to the largest number of references for a reference, and different for
-        the references of a sentence.
+        The number is 0 for the hypothesis, from 1 to the largest number of references for a reference, and different
+        for the references of a sentence.
 
         Example:
             >>> tokens = Ragged.of(np.array([5, 6, 5, 7, 6, 8]), np.array([1, 1, 1, 2, 1]))

@@ -1,8 +1,8 @@
 """Keys: the pieces of a line that can be tokenized one by one.
 
-sacreBLEU's 13a, intl, zh, char, and none look no further than the whitespace around a word, so a word is a key. For intl
-and zh it matters whether a word begins or ends its line, and the key of such a word says so. Other tokenizers (MeCab,
-SentencePiece, callables) see the whole line, and the whole line is a key.
+sacreBLEU's 13a, intl, zh, char, and none look no further than the whitespace around a word, so a word is a key. For
+intl and zh it matters whether a word begins or ends its line, and the key of such a word says so. Other tokenizers
+(MeCab, SentencePiece, callables) see the whole line, and the whole line is a key.
 """
 
 from __future__ import annotations

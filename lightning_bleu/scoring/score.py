@@ -1,7 +1,7 @@
 """Statistics → score: brevity penalty, precisions, and their weighted geometric mean.
 
-Counts stay integers until here. The only divisions are in this module and in :mod:`lightning_bleu.scoring.smoothing`, in
-64-bit floating point where the device has it.
+Counts stay integers until here. The only divisions are in this module and in :mod:`lightning_bleu.scoring.smoothing`,
+in 64-bit floating point where the device has it.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ def score(statistics: Tensor, settings: Settings) -> Score:
     """Score the statistics of a corpus, or of many sentences at once.
 
     Args:
-        statistics: integers of shape ``(..., 2 * orders + 2)``, see :class:`Statistics`. The orders are ``max_order``, or
-            one more for a smoothing that needs it.
+        statistics: integers of shape ``(..., 2 * orders + 2)``, see :class:`Statistics`. The orders are ``max_order``,
+            or one more for a smoothing that needs it.
         settings: how to score.
 
     Example:

@@ -152,7 +152,8 @@ class Settings(Convention):
         The unit does not. Neither do ids that both decode to text: two models may have vocabularies of their own.
 
         Example:
-            >>> one, other = Settings.from_options(smoothing="floor"), Settings.from_options(smoothing="exp", percent=True)
+            >>> one = Settings.from_options(smoothing="floor")
+            >>> other = Settings.from_options(smoothing="exp", percent=True)
             >>> one.differences(other)
             ['smoothing', 'smoothing_value']
         """

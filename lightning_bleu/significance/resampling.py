@@ -1,8 +1,9 @@
 """Bootstrap and approximate randomization: draw the sentences again, or exchange them between two systems.
 
-A resample or a shuffle is a weighted sum of sentences, and the sums of all of them come out of one matrix product: weights
-(trials × sentences) times statistics (sentences × counts). Sums of integers below 2^53 are exact in it, in any order. They
-are scored by :func:`lightning_bleu.scoring.score.score` as any corpus is, so every convention and smoothing works.
+A resample or a shuffle is a weighted sum of sentences, and the sums of all of them come out of one matrix product:
+weights (trials × sentences) times statistics (sentences × counts). Sums of integers below 2^53 are exact in it, in any
+order. They are scored by :func:`lightning_bleu.scoring.score.score` as any corpus is, so every convention and smoothing
+works.
 
 Weights are made for some trials at a time, so memory does not grow with their number. They are drawn on the CPU by a
 generator that belongs to the call, so every device gets the same ones and PyTorch's own generators stay as they are.
@@ -142,8 +143,8 @@ def approximate_randomization(
 def _paired_test(test: str, a: Tensor, b: Tensor, by_chance: Tensor, settings: Settings) -> PairedTest:
     """Count how often chance reaches the observed difference, which is itself one of the trials.
 
-    Unlike in sacreBLEU, a trial with exactly the observed difference counts. That is rare, unless the systems differ in a
-    few sentences only: then most trials are like it, and not counting them would make an exchange of one sentence
+    Unlike in sacreBLEU, a trial with exactly the observed difference counts. That is rare, unless the systems differ in
+    a few sentences only: then most trials are like it, and not counting them would make an exchange of one sentence
     certain.
     """
     scores = score(torch.stack([a.sum(0), b.sum(0)]), settings).bleu

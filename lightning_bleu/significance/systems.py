@@ -45,7 +45,8 @@ def read_systems(systems: dict[str, System], options: Options) -> tuple[list[Ten
 
     Raises:
         TypeError: if a system is neither a metric nor statistics, or if options accompany a metric.
-        ValueError: for fewer than two sentences, different numbers of sentences, or systems that are scored differently.
+        ValueError: for fewer than two sentences, different numbers of sentences, or systems that are scored
+            differently.
     """
     statistics = [_read_statistics(name, system) for name, system in systems.items()]
     metrics = [system for system in systems.values() if not isinstance(system, Tensor)]

@@ -87,7 +87,7 @@ def _draw(
     if importlib.util.find_spec("matplotlib") is None:
         return
     figures = {"precisions": precisions_figure(report), "by_length": lengths_figure(statistics, settings)}
-    if interval is not None:
+    if interval is not None and interval.scores:
         figures["resamples"] = interval_figure(interval)
     for name, figure in figures.items():
         board.add_figure(f"{tag}/{name}", figure, step, close=False)

@@ -13,8 +13,8 @@ def distributed_mask(dataloader: Any, batch_idx: int) -> Tensor | None:
     """Tell the sentences of a batch from repeated ones.
 
     PyTorch's :class:`~torch.utils.data.DistributedSampler`, which Lightning puts into every loader, gives all processes
-    the same number of items, and repeats the first ones where the set cannot be divided evenly. Local item j of process r
-    out of W is at position j * W + r, and the positions at or past the end of the set are repeats.
+    the same number of items, and repeats the first ones where the set cannot be divided evenly. Local item j of process
+    r out of W is at position j * W + r, and the positions at or past the end of the set are repeats.
 
     For the ``sample_mask`` of :meth:`lightning_bleu.CorpusBLEU.update`, in a ``validation_step`` or ``test_step``.
 
@@ -24,8 +24,8 @@ def distributed_mask(dataloader: Any, batch_idx: int) -> Tensor | None:
         batch_idx: the number of the batch in this process.
 
     Returns:
-        booleans on the CPU, one for each item of the batch; a single one for a loader with ``batch_size=None``, where an
-        item of the set is a batch. None for a loader without a ``DistributedSampler``, or with a batch sampler other
+        booleans on the CPU, one for each item of the batch; a single one for a loader with ``batch_size=None``, where
+        an item of the set is a batch. None for a loader without a ``DistributedSampler``, or with a batch sampler other
         than PyTorch's own, whose order is unknown.
 
     Example:

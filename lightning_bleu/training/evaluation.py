@@ -10,14 +10,60 @@ import torch
 from lightning_utilities.core.rank_zero import rank_zero_warn
 from torch import Tensor
 
-from lightning_bleu.counting.inputs import Hypotheses, References, SampleMask
+from lightning_bleu.counting.forms import Hypotheses, References, SampleMask
 from lightning_bleu.functional import Counted
 from lightning_bleu.metric import CorpusBLEU
 from lightning_bleu.scoring.score import BLEUScore
-from lightning_bleu.significance import PairedTest, paired_bootstrap
+from lightning_bleu.significance import Interval, PairedTest, paired_bootstrap
 
 _MAX_TEXTS = 10_000
 """Sentences whose text is kept until the end of an evaluation, for the samples to be chosen from."""
+
+
+class Comparison(NamedTuple):
+    """How an evaluation compares with the best one before.
+
+    Attributes:
+        p_value: of the paired bootstrap; 1 if there is nothing to compare with.
+        best: the score of the best evaluation so far, including this one.
+        test: the test, if there was one.
+    """
+
+    p_value: float
+    best: float
+    test: PairedTest | None = None
+
+
+class Result(NamedTuple):
+    """What an evaluation found.
+
+    Attributes:
+        report: the score.
+        interval: its confidence interval, if one was wanted. The interval of a single sentence is empty.
+        comparison: how it compares with the best one before, if that was wanted.
+    """
+
+    report: BLEUScore
+    interval: Interval | None = None
+    comparison: Comparison | None = None
+
+    def parts(self) -> dict[str, float]:
+        """What is logged beside the score, by the last part of its name.
+
+        Example:
+            >>> from lightning_bleu import corpus_bleu
+            >>> Result(corpus_bleu(["a b"], ["a c"], max_order=1)).parts()
+            {'precision_1': 0.5, 'brevity_penalty': 1.0, 'length_ratio': 1.0, 'hypothesis_length': 2.0, \
+'reference_length': 2.0}
+        """
+        parts = {f"precision_{n}": precision for n, precision in enumerate(self.report.precisions, 1)}
+        for name in ("brevity_penalty", "length_ratio", "hypothesis_length", "reference_length"):
+            parts[name] = float(getattr(self.report, name))
+        if self.interval is not None:
+            parts |= {"low": self.interval.low, "high": self.interval.high}
+        if self.comparison is not None:
+            parts |= {"p_value": self.comparison.p_value, "best": self.comparison.best}
+        return parts
 
 
 class Evaluation:
@@ -62,6 +108,27 @@ class Evaluation:
                 self._batches.append(self.metric.last_batch)
                 self.text_count += len(self.metric.last_batch.statistics)
 
+    def result(
+        self, name: str, *, confidence: float | None = None, best: BestSoFar | None = None, keep_best: bool = True
+    ) -> Result:
+        """Score the sentences of all processes.
+
+        Args:
+            name: names the score.
+            confidence: of the interval; None for no interval.
+            best: what to compare with; None for no comparison.
+            keep_best: whether this evaluation becomes the best if it is better.
+        """
+        metric, interval = self.metric, None
+        with metric.sync_context():
+            report = metric.report()
+            if confidence is not None and len(metric.sentence_statistics) > 1:
+                interval = metric.interval(confidence)
+            elif confidence is not None:
+                interval = Interval(report.bleu, report.bleu, report.bleu, confidence, (), report.percent)
+            comparison = None if best is None else best.compare(name, metric, keep=keep_best)
+            return Result(report, interval, comparison)
+
     def statistics(self) -> Tensor:
         """The statistics of all sentences of this process, on the CPU, 0 for those that do not count.
 
@@ -83,26 +150,12 @@ class Evaluation:
         raise IndexError(f"only {self.text_count} sentences have a text")
 
 
-class Comparison(NamedTuple):
-    """How an evaluation compares with the best one before.
-
-    Attributes:
-        p_value: of the paired bootstrap; 1 if there is nothing to compare with.
-        best: the score of the best evaluation so far, including this one.
-        test: the test, if there was one.
-    """
-
-    p_value: float
-    best: float
-    test: PairedTest | None = None
-
-
 class BestSoFar:
     """The best evaluation so far, by the name of its score.
 
     Args:
-        significance_level: an evaluation becomes the best only if its p-value is below this level; None if a higher score
-            is enough.
+        significance_level: an evaluation becomes the best only if its p-value is below this level; None if a higher
+            score is enough.
     """
 
     def __init__(self, significance_level: float | None = None) -> None:
@@ -111,12 +164,12 @@ class BestSoFar:
         self._settings: dict[str, dict[str, Any]] = {}
 
     def compare(self, name: str, metric: CorpusBLEU, *, keep: bool = True) -> Comparison:
-        """Compare an evaluation with the best so far, which it becomes if it is better.
+        """Compare an evaluation with the best so far.
 
         Args:
             name: names the score.
             metric: made with ``keep_sentences=True``.
-            keep: False if the evaluation must not become the best.
+            keep: whether the evaluation becomes the best if it is better.
         """
         report, sentences = metric.report(), metric.sentence_statistics
         best = self._find_comparable(name, metric, sentences)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import importlib
 from collections.abc import Callable
 from pathlib import Path
@@ -10,11 +11,12 @@ from typing import Any, TypeAlias
 import pytest
 import pytorch_lightning as pl
 import torch
-from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from pytorch_lightning.loggers import CSVLogger
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator  # type: ignore[import-untyped]
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from lightning_bleu import BLEUScore, corpus_bleu
+from lightning_bleu import BLEUCallback, BLEUScore, corpus_bleu
 
 NAMESPACES = ["pytorch_lightning", "lightning.pytorch"]
 """Both names under which Lightning is installed."""
@@ -27,6 +29,7 @@ IGNORED_WARNINGS = [
     "ignore:.*[Tt]ensorboard.*",
     "ignore:.*Using `DistributedSampler` with the dataloaders",
     "ignore:.*The number of training batches",
+    "ignore:.*[`']pin_memory[`']",
 ]
 """Warnings of Lightning and its dependencies that are not about what is tested."""
 
@@ -53,10 +56,12 @@ def return_ids(batch: Tensor, epoch: int) -> dict[str, Any]:
 
 def return_text(batch: Tensor, epoch: int) -> tuple[list[str], list[str]]:
     """Translations and references as text."""
-    hypotheses, references = (
-        [" ".join(map(str, row)) for row in side.tolist()] for side in (translate(batch, epoch), batch)
-    )
-    return hypotheses, references
+    return as_lines(translate(batch, epoch)), as_lines(batch)
+
+
+def as_lines(sentences: Tensor) -> list[str]:
+    """The ids of each sentence, separated by spaces."""
+    return [" ".join(map(str, row)) for row in sentences.tolist()]
 
 
 class ToySteps:
@@ -127,23 +132,52 @@ class Items(Dataset[Tensor]):
 
 
 class Record(pl.Callback):
-    """What was logged in each epoch."""
+    """What was logged in each validation, and what a callback reported."""
 
-    def __init__(self) -> None:
+    def __init__(self, bleu: BLEUCallback | None = None) -> None:
+        self.bleu = bleu
         self.logged: list[dict[str, float]] = []
+        self.reports: list[dict[str, BLEUScore]] = []
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         if not trainer.sanity_checking:
             self.logged.append({key: value.item() for key, value in trainer.callback_metrics.items()})
+            self.reports.append(dict(self.bleu.reports) if self.bleu else {})
 
     def column(self, name: str) -> list[float]:
         return [values[name] for values in self.logged]
 
 
+class PanelLogger(CSVLogger):
+    """Keeps in `panels` the text that TensorBoard would show."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.panels: list[str] = []
+
+    @property
+    def experiment(self) -> Any:
+        return self
+
+    def add_text(self, tag: str, text: str, step: int) -> None:
+        self.panels.append(text)
+
+    def add_histogram(self, *args: Any, **options: Any) -> None:
+        pass
+
+    add_figure = log_metrics = save = finalize = add_histogram
+
+
+def read_table(panel: str) -> list[list[str]]:
+    """The cells of the table in a panel, row by row, without the header and without HTML entities."""
+    lines = [line for line in panel.splitlines() if line.startswith("|")][2:]
+    return [[html.unescape(cell).strip() for cell in line.strip("|").split(" | ")] for line in lines]
+
+
 def read_events(folder: Path) -> EventAccumulator:
     """Everything that TensorBoard can read in a folder."""
     events = EventAccumulator(str(folder), size_guidance={"tensors": 0, "images": 0, "histograms": 0, "scalars": 0})
-    events.Reload()  # type: ignore[no-untyped-call]
+    events.Reload()
     return events
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytorch_lightning as pl
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as mp
+from torch.multiprocessing.spawn import spawn
 
 from lightning_bleu import BLEUCallback
 from tests.helpers.lightning import Step, make_module, make_trainer, return_ids
@@ -20,7 +20,7 @@ os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
 
 def run_in_processes(world_size: int, work: Callable[..., Any], folder: Path, *args: Any) -> list[Any]:
     """Call ``work(rank, world_size, *args)`` in each process, and collect what they return."""
-    mp.spawn(_run, (world_size, work, folder, args), nprocs=world_size)  # type: ignore[no-untyped-call]
+    spawn(_run, (world_size, work, folder, args), nprocs=world_size)  # type: ignore[no-untyped-call]
     return [torch.load(folder / f"{rank}.pt", weights_only=False) for rank in range(world_size)]
 
 

@@ -6,12 +6,14 @@ from typing import Any
 
 import pytest
 import torch
-from sacrebleu.metrics import BLEU as SacreBLEU
+from sacrebleu.metrics.bleu import BLEU as SacreBLEU
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 from tokenizers.decoders import ByteLevel
 from transformers import PreTrainedTokenizerFast
 
 from lightning_bleu import CorpusBLEU, corpus_bleu
+from lightning_bleu.counting.batch import read_batch
+from lightning_bleu.scoring.settings import Settings
 
 TEXT = [
     "Ein Mann geht über die Straße, und niemand sieht ihn.",
@@ -32,19 +34,17 @@ def tokenizer() -> Any:
     bpe = Tokenizer(models.BPE(unk_token="<unk>"))
     bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     bpe.decoder = ByteLevel()
-    special = ["<pad>", "<s>", "</s>", "<unk>"]
     bpe.train_from_iterator(
         TEXT + HYPOTHESES,
         trainers.BpeTrainer(
             vocab_size=350,
-            special_tokens=special,
+            special_tokens=["<pad>", "<s>", "</s>", "<unk>"],
             initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
             show_progress=False,
         ),
     )
-    return PreTrainedTokenizerFast(
-        tokenizer_object=bpe, pad_token="<pad>", bos_token="<s>", eos_token="</s>", unk_token="<unk>"
-    )
+    make: Any = PreTrainedTokenizerFast  # has no types
+    return make(tokenizer_object=bpe, pad_token="<pad>", bos_token="<s>", eos_token="</s>", unk_token="<unk>")
 
 
 def encode(tokenizer: Any, lines: list[str], *, filler: int) -> torch.Tensor:
@@ -53,26 +53,33 @@ def encode(tokenizer: Any, lines: list[str], *, filler: int) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("options", [{}, {"pad_id": 0, "bos_id": 1, "eos_id": 2}])
-def test_the_score_is_that_of_the_decoded_strings(tokenizer: Any, options: dict[str, int]) -> None:
+def test_decoded_ids_score_as_the_strings_they_stand_for(tokenizer: Any, options: dict[str, Any]) -> None:
     preds, labels = encode(tokenizer, HYPOTHESES, filler=0), encode(tokenizer, TEXT, filler=-100)
     expected = SacreBLEU(smooth_method="none").corpus_score(HYPOTHESES, [TEXT])
-    metric = CorpusBLEU(decoder=tokenizer, percent=True, **options)
+    metric = CorpusBLEU(decoder=tokenizer, percent=True, smoothing="none", **options)
     metric.update(preds, labels)
     assert metric.compute().item() == pytest.approx(expected.score, abs=1e-9)
     assert list(metric.report().matches) == expected.counts
     assert "|tok:13a|" in metric.signature
 
 
-def test_several_references(tokenizer: Any) -> None:
+def test_references_without_a_token_are_filler(tokenizer: Any) -> None:
     preds = encode(tokenizer, HYPOTHESES, filler=0)
-    labels = encode(tokenizer, TEXT + HYPOTHESES[:2] + ["", ""], filler=-100).reshape(2, 4, -1).transpose(0, 1)
+    labels = encode(tokenizer, [*TEXT, *HYPOTHESES[:2], "", ""], filler=-100).reshape(2, 4, -1).transpose(0, 1)
     labels[2:, 1] = -100
     references = [[TEXT[0], HYPOTHESES[0]], [TEXT[1], HYPOTHESES[1]], [TEXT[2]], [TEXT[3]]]
     result = corpus_bleu(preds, labels, decoder=tokenizer)
     assert result == corpus_bleu(HYPOTHESES, references)
 
 
-def test_a_callable_decoder_gets_lists_of_ids() -> None:
+def test_decoded_samples_are_read_as_text(tokenizer: Any) -> None:
+    options = Settings.from_options(decoder=tokenizer)
+    batch = read_batch(encode(tokenizer, HYPOTHESES, filler=0), encode(tokenizer, TEXT, filler=-100), options)
+    assert batch.kind == "strings"
+    assert [batch.texts(number) for number in range(4)] == [(h, [r]) for h, r in zip(HYPOTHESES, TEXT)]
+
+
+def test_a_callable_decoder_gets_lists_of_ids_without_padding() -> None:
     def decode(ids: list[list[int]]) -> list[str]:
         return [" ".join("abcdefghij"[i] for i in sentence) for sentence in ids]
 
@@ -82,11 +89,17 @@ def test_a_callable_decoder_gets_lists_of_ids() -> None:
     assert result == corpus_bleu(["b c d e"], ["b c d f"], tokenizer="none")
 
 
-def test_a_decoder_does_not_touch_strings() -> None:
-    assert corpus_bleu(["a b"], ["a b"], decoder=len) == corpus_bleu(["a b"], ["a b"])
+def test_a_decoder_leaves_strings_alone() -> None:
+    decoder: Any = len  # fails for anything but a list
+    assert corpus_bleu(["a b"], ["a b"], decoder=decoder) == corpus_bleu(["a b"], ["a b"])
 
 
 @pytest.mark.parametrize("decoder", [lambda ids: ["a"], lambda ids: [1, 2]])
 def test_a_decoder_must_return_a_string_for_each_list(decoder: Any) -> None:
+    metric = CorpusBLEU(decoder=decoder)
+    for call in (metric.update, metric.forward):
+        with pytest.raises(TypeError, match="'decoder' must return one string for each list of ids"):
+            call([[1]], [[2]])
+        assert not metric.totals.any()
     with pytest.raises(TypeError, match="'decoder' must return one string for each list of ids"):
         corpus_bleu([[1]], [[2]], decoder=decoder)

@@ -1,0 +1,162 @@
+"""The forms in which a call may pass sentences: text, tokens, or ids."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, MappingView, Sequence, Set
+from itertools import chain
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+Sentence: TypeAlias = "str | Sequence[str] | Sequence[int] | Tensor | npt.NDArray[Any]"
+"""Text, tokens, or ids."""
+Hypotheses: TypeAlias = "Tensor | npt.NDArray[Any] | Iterable[Sentence]"
+"""What a call accepts as `preds`; see :meth:`lightning_bleu.CorpusBLEU.update`."""
+References: TypeAlias = "Tensor | npt.NDArray[Any] | Iterable[Sentence | Iterable[Sentence]]"
+"""What a call accepts as `target`; see :meth:`lightning_bleu.CorpusBLEU.update`."""
+SampleMask: TypeAlias = "Tensor | npt.NDArray[np.bool_] | Sequence[bool]"
+"""What a call accepts as `sample_mask`."""
+
+
+TokenKind: TypeAlias = Literal["strings", "tokens", "ids"]
+"""What sentences are made of."""
+
+
+class Strings(NamedTuple):
+    """Text."""
+
+    lines: list[str]
+
+
+class TokenLists(NamedTuple):
+    """Sentences that are tokenized already."""
+
+    rows: list[Sequence[str]]
+
+
+class IdLists(NamedTuple):
+    """Lists of ids, or lists without any token, which go with tokens as well."""
+
+    rows: list[Sequence[int]]
+
+
+class IdTensors(NamedTuple):
+    """Tensors of shape ``(tokens,)``."""
+
+    rows: list[Tensor]
+
+
+class IdTensor(NamedTuple):
+    """64-bit integers of shape ``(sentences, tokens)``, or for references ``(sentences, references, tokens)``."""
+
+    ids: Tensor
+
+
+Form: TypeAlias = Strings | TokenLists | IdLists | IdTensors | IdTensor
+"""All hypotheses or all references of a call."""
+
+SEQUENCES = (list, tuple)
+"""What needs no copy to be read more than once. (A union of types would be slower in isinstance.)"""
+_INTEGERS = {
+    *(torch.int8, torch.int16, torch.int32, torch.int64),
+    *(torch.uint8, torch.uint16, torch.uint32, torch.uint64),
+}
+
+
+def segment_count(form: Form) -> int:
+    """The number of hypotheses or references; of sentences, for a tensor."""
+    return len(form[0])
+
+
+def kind_of(form: Form) -> TokenKind | Literal["nothing"]:
+    """What a form is made of; lists without any token are made of nothing, and go with tokens as well as with ids."""
+    if isinstance(form, Strings):
+        return "strings"
+    if isinstance(form, TokenLists):
+        return "tokens"
+    return "nothing" if isinstance(form, IdLists) and not any(form.rows) else "ids"
+
+
+def materialize(value: Any) -> Any:
+    """A list in place of a deque, a generator, a view of a dict, and the like."""
+    if isinstance(value, str | bytes | list | tuple | Tensor | np.ndarray | Mapping):
+        return value
+    if isinstance(value, Set) and not isinstance(value, MappingView):
+        return value  # has no order
+    return list(value) if isinstance(value, Iterable) else value
+
+
+def recognize_list(name: str, items: list[Any]) -> Form:
+    """Recognize what a list of hypotheses or references holds.
+
+    Raises:
+        TypeError: for sentences that are not accepted, or not all of one kind.
+        ValueError: for tensors of more than one dimension.
+
+    Example:
+        >>> recognize_list("preds", [["a", "b"], ["c"]])
+        TokenLists(rows=[['a', 'b'], ['c']])
+    """
+    types = {*map(type, items)}
+    if types and all(issubclass(type_, str) for type_ in types):
+        return Strings(items)
+    if types and all(issubclass(type_, Tensor | np.ndarray) for type_ in types):
+        return IdTensors([_as_row(name, item) for item in items])
+    if not types <= {list, tuple}:
+        items = [materialize(item) for item in items]
+    for item in items:
+        if not isinstance(item, SEQUENCES):
+            raise TypeError(
+                f"{name!r} must hold sentences of one kind (strings, lists of tokens or tensors of ids), "
+                f"got {type(item).__name__} among {type_names(types)}"
+            )
+    types = {*map(type, chain.from_iterable(items))}
+    if types and all(issubclass(type_, str) for type_ in types):
+        return TokenLists(items)
+    if all(issubclass(type_, int | np.integer) and type_ is not bool for type_ in types):
+        return IdLists(items)
+    raise TypeError(f"tokens of {name!r} must be all strings or all integers, got {type_names(types)}")
+
+
+def _as_row(name: str, value: Tensor | npt.NDArray[Any]) -> Tensor:
+    ids = as_tensor(name, value)
+    if ids.is_floating_point():
+        raise TypeError(f"{name!r} holds a {describe(ids)}: ids must be integers")
+    if ids.ndim != 1:
+        raise ValueError(f"{name!r} must hold tensors of shape (tokens,), got a {describe(ids)}")
+    return ids
+
+
+def as_tensor(name: str, value: Tensor | npt.NDArray[Any]) -> Tensor:
+    """A dense tensor of 64-bit integers or of floating point.
+
+    Raises:
+        TypeError: for other types of numbers, and for sparse and nested tensors.
+    """
+    if isinstance(value, np.ndarray):
+        if value.dtype.kind not in "iufb":
+            raise TypeError(f"{name!r} must hold integers, got an array of {value.dtype}: use a list for strings")
+        # Not every array can become a tensor: it may run backward, be read-only, or have the byte order of another CPU.
+        value = torch.from_numpy(np.require(value, value.dtype.newbyteorder("="), ["C", "W"]))
+    if value.layout != torch.strided or value.is_nested:
+        raise TypeError(f"{name!r} is a {'nested' if value.is_nested else 'sparse'} tensor: ids must be a dense tensor")
+    if value.dtype == torch.int64:
+        return value
+    if value.dtype.is_floating_point:
+        return value.detach()
+    if value.dtype not in _INTEGERS:
+        raise TypeError(f"{name!r} is a {describe(value)}: ids must be integers")
+    return value.to(torch.int64)
+
+
+def describe(value: Tensor) -> str:
+    """A tensor in the words of an error message."""
+    return f"tensor of {value.dtype} and shape {tuple(value.shape)}"
+
+
+def type_names(types: Iterable[type]) -> list[str]:
+    """Types in the words of an error message."""
+    return sorted(type_.__name__ for type_ in types)

@@ -1,0 +1,212 @@
+"""The kernel on accelerators, run on the CPU, beside the definition, with every internal limit reached."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lightning_bleu.counting import ngrams_accelerator
+from lightning_bleu.counting.ngrams import count_matches
+from lightning_bleu.counting.ngrams_accelerator import count_ngrams
+from lightning_bleu.counting.padded import Padded
+from tests.helpers.counting import (
+    EXTREME_IDS,
+    Ids,
+    Pieces,
+    count_by_definition,
+    in_one_piece,
+    make_ragged,
+    piece_batches,
+    random_batch,
+)
+from tests.reference import statistics
+
+LIMITS: Mapping[str, Mapping[str, int]] = {
+    "as they are": {},
+    "chunks of few places": {"_MAX_PLACES": 40},
+    "every sentence a chunk": {"_MAX_PLACES": 0},
+    "several passes": {"_KEY_BITS": 40},
+    "many passes": {"_KEY_BITS": 24},
+    "all of them": {"_MAX_PLACES": 40, "_KEY_BITS": 24},
+}
+"""The limits of the kernel, so low that a small batch reaches them."""
+
+UNKNOWN = 8
+"""The id that matches nothing in some tests."""
+
+
+def make_padded(
+    rng: random.Random, sentences: list[list[Pieces]], *, break_ngrams: bool = False, unknown: bool = False
+) -> Padded:
+    """Put sentences into a tensor, with random ids in random places between, before, and after their pieces."""
+    segments = max(map(len, sentences), default=2)
+    rows: list[list[list[int | None]]] = []
+    for group in sentences:
+        rows.append([])
+        for pieces in group:
+            row: list[int | None] = []
+            for piece in pieces:
+                row += [None] * rng.randint(1 if break_ngrams and row else 0, 2)
+                row += piece
+            rows[-1].append(row + [None] * rng.randint(0, 2))
+        rows[-1] += [[] for _ in range(segments - len(group))]
+    width = max((len(row) for group in rows for row in group), default=0)
+    fillers = [*EXTREME_IDS, *range(4)]
+    padded = [[row + [None] * (width - len(row)) for row in group] for group in rows]
+    is_token = [[[id_ is not None for id_ in row] for row in group] for group in padded]
+    ids = [[[rng.choice(fillers) if id_ is None else id_ for id_ in row] for row in group] for group in padded]
+    shape = (len(sentences), segments, width)
+    tokens = torch.tensor(is_token, dtype=torch.bool).reshape(shape)
+    tensor = torch.tensor(ids, dtype=torch.int64).reshape(shape)
+    can_match = tensor != UNKNOWN if unknown else None
+    return Padded(tensor, tokens, tokens.sum(-1), can_match=can_match, break_ngrams=break_ngrams)
+
+
+def count(batch: Padded, max_order: int, limits: Mapping[str, int] = {}) -> list[list[int]]:
+    """The matches and then the possible matches of each sentence."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in limits.items():
+            patch.setattr(ngrams_accelerator, name, value)
+        rows: list[list[int]] = torch.cat(count_ngrams(batch, max_order), -1).tolist()
+    return rows
+
+
+def expected_counts(
+    sentences: list[list[Pieces]], max_order: int, *, break_ngrams: bool = False, unknown: bool = False
+) -> list[list[int]]:
+    rows = []
+    for group in sentences:
+        if not break_ngrams:
+            group = [[[id_ for piece in pieces for id_ in piece]] for pieces in group]
+        if unknown:  # in references they become an id that no hypothesis has
+            group = [
+                group[0],
+                *([[-5 if id_ == UNKNOWN else id_ for id_ in p] for p in pieces] for pieces in group[1:]),
+            ]
+        matches, possible_matches = count_by_definition(group, max_order)
+        rows.append(matches + possible_matches)
+    return rows
+
+
+@given(piece_batches, st.integers(1, 6), st.sampled_from(sorted(LIMITS)), st.booleans(), st.booleans(), st.randoms())
+def test_counts_are_those_of_the_definition(
+    sentences: list[list[Pieces]],
+    max_order: int,
+    limits: str,
+    break_ngrams: bool,
+    unknown: bool,
+    rng: random.Random,
+) -> None:
+    batch = make_padded(rng, sentences, break_ngrams=break_ngrams, unknown=unknown)
+    expected = expected_counts(sentences, max_order, break_ngrams=break_ngrams, unknown=unknown)
+    assert count(batch, max_order, LIMITS[limits]) == expected
+
+
+@pytest.mark.parametrize("limits", LIMITS.values(), ids=LIMITS)
+def test_random_batches_have_the_counts_of_the_definition(limits: Mapping[str, int], rng: random.Random) -> None:
+    for _ in range(40):
+        sentences, max_order = random_batch(rng), rng.choice([1, 2, 4, 4, 6, 9, 15])
+        break_ngrams = rng.random() < 0.5
+        batch = make_padded(rng, sentences, break_ngrams=break_ngrams)
+        assert count(batch, max_order, limits) == expected_counts(sentences, max_order, break_ngrams=break_ngrams)
+
+
+@given(st.lists(st.lists(st.lists(st.integers(0, 2), max_size=12), min_size=2, max_size=2), min_size=1, max_size=4))
+def test_repeated_tokens_are_clipped(sentences: list[list[Ids]]) -> None:
+    expected = [statistics(hypothesis, references, 4)[:8] for hypothesis, *references in sentences]
+    batch = make_padded(random.Random(0), in_one_piece(sentences))
+    assert count(batch, 4) == expected
+
+
+@pytest.mark.parametrize("references", [1, 2, 7, 8, 30])
+def test_matches_are_clipped_at_the_largest_count_in_any_one_reference(references: int) -> None:
+    generator = np.random.default_rng(references)
+    sentences = [
+        [generator.integers(0, 6, generator.integers(0, 15)).tolist() for _ in range(1 + references)] for _ in range(20)
+    ]
+    expected = [statistics(hypothesis, group, 4)[:8] for hypothesis, *group in sentences]
+    assert count(make_padded(random.Random(0), in_one_piece(sentences)), 4) == expected
+
+
+@pytest.mark.parametrize("max_order", [1, 2, 5, 9, 20, 40])
+def test_any_order_can_be_counted(max_order: int) -> None:
+    generator = np.random.default_rng(max_order)
+    base = generator.integers(0, 5, (10, 40))
+    sentences = [[row.tolist(), np.delete(row, generator.integers(40)).tolist()] for row in base]
+    expected = [statistics(hypothesis, group, max_order)[: 2 * max_order] for hypothesis, *group in sentences]
+    assert count(make_padded(random.Random(0), in_one_piece(sentences)), max_order) == expected
+
+
+@pytest.mark.parametrize("spread", [1, 2**45])
+def test_a_sentence_may_have_tens_of_thousands_of_tokens(spread: int) -> None:
+    generator = np.random.default_rng(0)
+    base = generator.integers(0, 300, 30_000) * spread
+    changed = base.copy()
+    changed[generator.integers(0, len(base), 5_000)] = 3 * spread
+    sentences = [[[base.tolist()], [changed.tolist()], [base[::-1].tolist()]]]
+    matches = count_matches(make_ragged(sentences), 4).tolist()
+    possible_matches = [30_000 - n for n in range(4)]
+    assert count(make_padded(random.Random(0), sentences), 4) == [matches[0] + possible_matches]
+
+
+@pytest.mark.parametrize("shape", [(0, 2, 3), (4, 2, 0), (0, 2, 0)])
+def test_a_tensor_without_places_has_no_matches(shape: tuple[int, int, int]) -> None:
+    empty = Padded(torch.zeros(shape).long(), torch.zeros(shape).bool(), torch.zeros(shape[:2]).long())
+    for batch in (empty, empty._replace(break_ngrams=True)):
+        assert count(batch, 4) == [[0] * 8] * shape[0]
+
+
+def test_no_ngram_spans_a_gap_if_gaps_break_ngrams() -> None:
+    # "a b _ c d" against "a b c d": the bigrams "a b" and "c d", nothing longer
+    ids = torch.tensor([[[1, 2, 9, 3, 4], [1, 2, 3, 4, 9]]])
+    batch = Padded(ids, ids < 9, (ids < 9).sum(-1), break_ngrams=True)
+    assert count(batch, 3) == [[4, 2, 0, 4, 2, 0]]
+    assert count(batch._replace(break_ngrams=False), 3) == [[4, 3, 2, 4, 3, 2]]
+
+
+def test_tokens_that_cannot_match_are_possible_matches_all_the_same() -> None:
+    # "a unk b" against "a unk b": "a" and "b" match
+    ids = torch.tensor([[[5, UNKNOWN, 6], [5, UNKNOWN, 6]]])
+    batch = Padded(ids, ids > 0, (ids > 0).sum(-1), can_match=ids != UNKNOWN)
+    assert count(batch, 3) == [[2, 0, 0, 3, 2, 1]]
+
+
+@pytest.mark.parametrize("limits", LIMITS.values(), ids=LIMITS)
+@pytest.mark.parametrize("break_ngrams", [False, True])
+@pytest.mark.parametrize("unknown", [False, True])
+@pytest.mark.parametrize("references", [1, 3])
+def test_no_operation_depends_on_the_data(
+    limits: Mapping[str, int], break_ngrams: bool, unknown: bool, references: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tensors without data stand in for those on an accelerator: any operation that needs a value fails."""
+    for name, value in limits.items():
+        monkeypatch.setattr(ngrams_accelerator, name, value)
+    ids = torch.zeros(6, 1 + references, 9, dtype=torch.int64, device="meta")
+    tokens = torch.zeros_like(ids, dtype=torch.bool)
+    can_match = torch.zeros_like(tokens) if unknown else None
+    batch = Padded(ids, tokens, tokens.sum(-1), can_match=can_match, break_ngrams=break_ngrams)
+    matches, possible_matches = count_ngrams(batch, 5)
+    assert matches.shape == possible_matches.shape == (6, 5)
+    assert matches.device.type == possible_matches.device.type == "meta"
+
+
+@pytest.mark.gpu
+def test_cuda_counts_what_the_cpu_counts_and_never_waits() -> None:
+    generator = np.random.default_rng(0)
+    sentences = [[[generator.integers(0, 50, generator.integers(0, 60)).tolist()] for _ in range(4)] for _ in range(64)]
+    batch = make_padded(random.Random(0), sentences)
+    on_device = Padded(batch.ids.cuda(), batch.is_token.cuda(), batch.lengths.cuda())
+    torch.cuda.synchronize()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        counted = count_ngrams(on_device, 4)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    for part, expected in zip(counted, count_ngrams(batch, 4)):
+        assert torch.equal(part.cpu(), expected)

@@ -1,0 +1,139 @@
+"""Tokenizers by name, which are sacreBLEU's own, beside sacreBLEU itself."""
+
+from __future__ import annotations
+
+import random
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import sentencepiece
+from sacrebleu.metrics.bleu import BLEU as SacreBLEU
+
+from lightning_bleu import corpus_bleu
+from lightning_bleu.counting import token_cache, tokenizers
+from lightning_bleu.counting.tokenizers import TOKENIZERS, load_tokenizer, tokenizer_name
+from lightning_bleu.functional import sentence_statistics
+from lightning_bleu.scoring.settings import Settings
+from tests.helpers.corpora import read_lines
+from tests.helpers.text import WORDWISE, fuzz_line
+
+
+@pytest.mark.parametrize("tokenizer", WORDWISE)
+@pytest.mark.parametrize("lowercase", [False, True])
+def test_fuzzed_corpora_have_the_counts_of_sacrebleu(tokenizer: str, lowercase: bool, rng: random.Random) -> None:
+    hypotheses = [fuzz_line(rng) for _ in range(1_500)]
+
+    def change_a_word(line: str) -> str:
+        words = line.split(" ")
+        words[rng.randrange(len(words))] = fuzz_line(rng)[:5]
+        return " ".join(words)
+
+    references = [[change_a_word(line) for _ in range(rng.randint(1, 3))] for line in hypotheses]
+    peer = SacreBLEU(tokenize=tokenizer, lowercase=lowercase)
+    streams: Any = [[group[i] if i < len(group) else None for group in references] for i in range(3)]
+    expected = np.array(peer._extract_corpus_statistics(hypotheses, streams))
+    settings = Settings.from_options(tokenizer=tokenizer, lowercase=lowercase)
+    ours = sentence_statistics(hypotheses, references, settings).statistics
+    # sacreBLEU puts the lengths first, then matches and possible matches.
+    np.testing.assert_array_equal(np.roll(ours.numpy(), 2, axis=1), expected)
+
+
+WMT22_CORPORA = [
+    ("en-de", "13a"),
+    ("en-cs", "13a"),
+    ("en-cs", "intl"),
+    ("en-zh", "zh"),
+    ("en-zh", "char"),
+    ("en-ja", "ja-mecab"),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("pair", "tokenizer"), WMT22_CORPORA)
+def test_every_system_of_wmt22_has_the_counts_of_sacrebleu(pair: str, tokenizer: str, wmt22: Path) -> None:
+    references = [read_lines(path) for path in sorted(wmt22.glob(f"generaltest2022.{pair}.ref.*"))]
+    systems = sorted(wmt22.glob(f"generaltest2022.{pair}.hyp.*"))
+    assert systems
+    assert references
+    peer = SacreBLEU(tokenize=tokenizer, references=references)
+    settings = Settings.from_options(tokenizer=tokenizer)
+    for system in systems:
+        hypotheses = read_lines(system)
+        expected = np.array(peer._extract_corpus_statistics(hypotheses, None))
+        ours = sentence_statistics(hypotheses, list(zip(*references)), settings).statistics
+        np.testing.assert_array_equal(np.roll(ours.numpy(), 2, axis=1), expected)
+
+
+@pytest.fixture
+def flores200(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A model trained here, in the place of the one that sacreBLEU downloads."""
+    text = tmp_path / "text"
+    text.write_text("\n".join(f"the {a} cat and the {b} dog" for a in "abcdefgh" for b in "ijklmnop"))
+    (tmp_path / "models").mkdir()
+    sentencepiece.SentencePieceTrainer.train(
+        input=str(text), model_prefix=str(tmp_path / "m"), vocab_size=23, minloglevel=2
+    )
+    (tmp_path / "m.model").rename(tmp_path / "models" / "flores200sacrebleuspm")
+    monkeypatch.setattr("sacrebleu.tokenizers.tokenizer_spm.SACREBLEU_DIR", str(tmp_path))
+    tokenizers._load_by_name.cache_clear()
+    token_cache.clear_caches()
+    yield
+    tokenizers._load_by_name.cache_clear()
+    token_cache.clear_caches()
+
+
+@pytest.mark.usefixtures("flores200")
+def test_sentencepiece_models_tokenize_as_in_sacrebleu() -> None:
+    result = corpus_bleu(["the a cat"], ["the b cat"], tokenizer="flores200", max_order=2)
+    expected = SacreBLEU(tokenize="flores200", max_ngram_order=2).corpus_score(["the a cat"], [["the b cat"]])
+    assert list(result.matches) == expected.counts
+    assert "tok:flores200" in result.signature
+
+
+def test_every_name_is_known_to_sacrebleu() -> None:
+    assert set(TOKENIZERS) <= set(SacreBLEU.TOKENIZERS)
+
+
+def test_a_tokenizer_is_loaded_once_and_a_callable_is_taken_as_it_is() -> None:
+    assert load_tokenizer("13a") is load_tokenizer("13a")
+    assert load_tokenizer(str.split) is str.split
+
+
+def test_a_signature_names_the_tokenizer() -> None:
+    class Whitespace:
+        def __call__(self, line: str) -> list[str]:
+            return line.split()
+
+    names = [SacreBLEU(tokenize=tokenizer).tokenizer.signature() for tokenizer in WORDWISE]
+    assert [tokenizer_name(tokenizer) for tokenizer in WORDWISE] == names
+    assert (tokenizer_name(str.split), tokenizer_name(Whitespace())) == ("split", "Whitespace")
+
+
+def test_an_unknown_tokenizer_is_an_error_that_lists_the_choices() -> None:
+    with pytest.raises(ValueError, match=r"'tokenizer' must be a callable or one of .*'13a'.*'flores200'.*got '13b'"):
+        load_tokenizer("13b")
+    with pytest.raises(TypeError, match="'tokenizer' must be a name or a callable, got 13"):
+        load_tokenizer(13)  # type: ignore[arg-type]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "module", "command"),
+    [
+        ("ja-mecab", "MeCab", r'pip install "sacrebleu\[ja\]"'),
+        ("ko-mecab", "mecab_ko", r'pip install "sacrebleu\[ko\]"'),
+        ("flores200", "sentencepiece", "pip install sentencepiece"),
+    ],
+)
+def test_a_missing_package_is_an_error_with_the_command_that_installs_it(name: str, module: str, command: str) -> None:
+    """In a process of its own, where the package cannot be imported."""
+    code = f"import sys; sys.modules[{module!r}] = None; import lightning_bleu as l; l.CorpusBLEU(tokenizer={name!r})"
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=False)
+    expected = f"ValueError: tokenizer {name!r} cannot be loaded .*{command}"
+    assert re.search(expected, done.stderr, re.DOTALL), done.stderr

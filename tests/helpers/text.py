@@ -1,0 +1,54 @@
+"""Text that is hard to tokenize, and how sacreBLEU tokenizes it."""
+
+from __future__ import annotations
+
+import functools
+import random
+
+from sacrebleu.metrics.bleu import BLEU as SacreBLEU
+
+WORDWISE = ["13a", "intl", "zh", "char", "none"]
+"""The tokenizers that look at one word at a time."""
+
+_PIECES = [
+    *"abcxyzABC0123456789",
+    *".,-'\"!?;:()[]{}<>&/\\@#$%^*_+=|~`",
+    *" \t\x0b\x0c\x1c\x1f\x85\xa0\u2003\u2028\u3000",
+    "\n",
+    "-\n",
+    "\n-",
+    "\r\n",
+    "<skipped>",
+    "&quot;",
+    "&amp;",
+    "&lt;",
+    "&gt;",
+    "&amp;quot;",
+    *"äößéžřСловоελαابجहिन्दी한국어日本語中文。，！？「」￥€£±×÷≠→♥😀👩\u200d",
+    *"\u0301\u200b\ufeff\ue000\ue001\x00",
+    *"٣४½²Ⅻ",
+    "1,000.50",
+    "3.",
+    ".5",
+    "e.g.",
+    "don't",
+    "U.S.",
+    "word",
+    "Wort",
+    *[" "] * 40,
+]
+
+
+def fuzz_line(rng: random.Random) -> str:
+    """A line of up to 25 words, numbers, entities, kinds of whitespace, and single characters."""
+    return "".join(rng.choices(_PIECES, k=rng.randint(0, 25)))
+
+
+def sacrebleu_tokens(tokenizer: str, line: str) -> list[str]:
+    """The tokens of a line."""
+    return str(_peer(tokenizer)._preprocess_segment(line)).split()
+
+
+@functools.cache
+def _peer(tokenizer: str) -> SacreBLEU:
+    return SacreBLEU(tokenize=tokenizer)

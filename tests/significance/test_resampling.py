@@ -1,0 +1,293 @@
+"""Bootstrap and approximate randomization: against all resamples there are, sacreBLEU, and known results."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.stats
+import torch
+from sacrebleu.metrics.bleu import BLEU as SacreBLEU
+from sacrebleu.significance import PairedTest as SacrePairedTest
+
+from lightning_bleu import (
+    CONVENTIONS,
+    approximate_randomization,
+    block_scores,
+    block_t_test,
+    bootstrap_interval,
+    paired_bootstrap,
+)
+from lightning_bleu.scoring.smoothing import SMOOTHINGS
+from lightning_bleu.significance import PairedTest, resampling
+from lightning_bleu.significance.resampling import Draw, draw_with_replacement, toss_coins, weighted_sums
+from tests.helpers.corpora import random_corpus, read_lines
+from tests.helpers.systems import TARGET, A, B, make_metric, pick, score_corpus
+
+RESAMPLES = list(itertools.product(range(4), repeat=4))
+"""All resamples of four sentences, which have equal probability."""
+
+EXCHANGES = list(itertools.product([False, True], repeat=4))
+"""All ways in which two systems can exchange their translations of four sentences."""
+
+
+# Against all resamples and exchanges that there are
+
+
+def test_the_interval_is_that_of_all_resamples() -> None:
+    scores = np.array([score_corpus(pick(B, indices), pick(TARGET, indices)) for indices in RESAMPLES])
+    interval = bootstrap_interval(make_metric(B), 0.8, resamples=20_000)
+    assert interval.bleu == score_corpus(B, TARGET)
+    assert len(interval.scores) == 20_000
+    assert np.mean(interval.scores) == pytest.approx(scores.mean(), abs=0.005)
+    assert (interval.low, interval.high) == pytest.approx(tuple(np.quantile(scores, [0.1, 0.9])), abs=0.01)
+    drawn = {round(value, 9) for value in interval.scores}
+    assert drawn == {round(float(value), 9) for value in scores}
+
+
+def test_the_p_value_of_the_bootstrap_is_that_of_all_resamples() -> None:
+    other = ["a b c d e f", "a b c d", "g h i j k l m", "a b x d e"]
+    pairs = [[score_corpus(pick(s, indices), pick(TARGET, indices)) for s in (A, other)] for indices in RESAMPLES]
+    differences = np.abs(np.diff(pairs)[:, 0])
+    observed = abs(score_corpus(A, TARGET) - score_corpus(other, TARGET))
+    expected = np.mean(differences - differences.mean() >= observed)
+    result = paired_bootstrap(make_metric(A), make_metric(other), 20_000)
+    scores = score_corpus(A, TARGET), score_corpus(other, TARGET)
+    assert (result.bleu_a, result.bleu_b) == pytest.approx(scores, abs=1e-12)
+    assert result.difference == result.bleu_a - result.bleu_b
+    assert result.p_value == pytest.approx(expected, abs=0.01)
+    assert 0.01 < expected < 0.9
+
+
+def test_the_p_value_of_the_randomization_is_that_of_all_exchanges() -> None:
+    observed = abs(score_corpus(A, TARGET) - score_corpus(B, TARGET))
+    as_large = []
+    for exchanged in EXCHANGES:
+        mixed = [[b if swap else a for a, b, swap in zip(*pair, exchanged)] for pair in ((A, B), (B, A))]
+        difference = abs(score_corpus(mixed[0], TARGET) - score_corpus(mixed[1], TARGET))
+        as_large.append(difference >= observed - 1e-12)
+    result = approximate_randomization(make_metric(A), make_metric(B))
+    assert result.p_value == pytest.approx(np.mean(as_large), abs=0.02)
+    assert 0.01 < result.p_value < 0.99
+
+
+# Known results
+
+
+@pytest.mark.parametrize("test", [paired_bootstrap, approximate_randomization])
+def test_equal_systems_do_not_differ(test: Callable[..., PairedTest]) -> None:
+    result = test(make_metric(A), make_metric(A))
+    assert (result.difference, result.p_value) == (0, 1)
+
+
+def test_a_difference_in_one_sentence_is_not_significant() -> None:
+    """However often it is exchanged, the difference stays as large."""
+    assert approximate_randomization(make_metric(A), make_metric([B[0], *A[1:]])).p_value == 1
+
+
+def test_the_observed_difference_counts_as_one_of_the_trials() -> None:
+    """So no p-value is 0, however large the difference."""
+    target = ["a b c d e"] * 50
+    good, bad = make_metric(target, target), make_metric(["a b c x y"] * 50, target)
+    assert approximate_randomization(good, bad, 200).p_value == 1 / 201
+    assert paired_bootstrap(good, bad, 200).p_value == 1 / 201
+
+
+@pytest.mark.slow
+def test_95_percent_of_the_intervals_hold_the_score_of_the_population() -> None:
+    rng = np.random.default_rng(0)
+    words = rng.integers(0, 50, (4000, 12))
+    preds = np.where(rng.random(words.shape) < rng.beta(4, 2, (4000, 1)), words, -1)
+    metric = make_metric(preds.tolist(), words.tolist(), smoothing="none")
+    true = metric.compute().item()
+    covered = 0
+    for seed in range(200):
+        sample = metric.sentence_statistics[rng.integers(4000, size=200)]
+        interval = bootstrap_interval(sample, resamples=300, seed=seed)
+        covered += interval.low <= true <= interval.high
+    # 190 of 200 are expected. A binomial count with p = 0.95 lies in these bounds with a probability of 98%.
+    assert 0.91 <= covered / 200 <= 0.98
+
+
+# Scoring
+
+
+OPTIONS: list[dict[str, Any]] = [
+    *({"convention": name} for name in CONVENTIONS),
+    *({"smoothing": name} for name, smoothing in SMOOTHINGS.items() if not smoothing.sentences_only),
+    {"max_order": 2},
+    {"max_order": 1},
+    {"weights": [0.5, 0.5, 0, 0]},
+    {"percent": True},
+    {"effective_order": True},
+    {"reference_length": "shortest"},
+]
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_a_resample_and_a_block_are_scored_as_the_metric_is(options: dict[str, Any]) -> None:
+    options = {"tokenizer": "none", "smoothing": None} | options
+    preds, target = ["a b c d e f g", "x b c"], [["a b c d e y", "a b c d"], ["x b c d", "x"]]
+    scores = bootstrap_interval(make_metric(preds, target, **options), resamples=60).scores
+    resamples = [score_corpus(pick(preds, i), pick(target, i), **options) for i in ((0, 0), (0, 1), (1, 1))]
+    assert all(min(abs(value - other) for other in resamples) < 1e-12 for value in scores)
+    assert {round(value, 9) for value in scores} == {round(value, 9) for value in resamples}
+    blocks = block_scores(make_metric(preds, target, **options), 2)
+    expected = [score_corpus([p], [t], **options) for p, t in zip(preds, target)]
+    assert blocks.scores == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize("further", [{}, {"percent": True, "convention": "sacrebleu"}], ids=str)
+def test_bare_statistics_give_the_results_of_metrics(further: dict[str, Any], rng: random.Random) -> None:
+    preds, target = random_corpus(rng, 60)
+    others = random_corpus(rng, 60)[0]
+    options = {"tokenizer": "none", "smoothing": "floor"} | further
+    a, b = make_metric(preds, target, **options), make_metric(others, target, **options)
+    first, second = a.sentence_statistics, b.sentence_statistics
+    assert bootstrap_interval(a) == bootstrap_interval(first, **options) == a.interval()
+    assert block_scores(a) == block_scores(first, **options)
+    for test in (paired_bootstrap, approximate_randomization, block_t_test):
+        assert test(a, b) == test(first, second, **options) == test(a, second)
+
+
+# Draws
+
+
+def test_a_seed_determines_the_draws_and_leaves_the_generators_of_pytorch_alone() -> None:
+    metric = make_metric(B)
+    torch.manual_seed(5)
+    before = torch.get_rng_state()
+    first = metric.interval(seed=1)
+    paired_bootstrap(metric, make_metric(A))
+    approximate_randomization(metric, make_metric(A))
+    assert torch.equal(torch.get_rng_state(), before)
+    assert metric.interval(seed=1) == first
+    assert metric.interval(seed=2).scores != first.scores
+
+
+@pytest.mark.parametrize("draw", [draw_with_replacement, toss_coins])
+def test_memory_does_not_grow_with_the_number_of_trials(draw: Draw, monkeypatch: pytest.MonkeyPatch) -> None:
+    sentences = torch.arange(74.0, dtype=torch.float64).reshape(37, 2)
+    whole = weighted_sums(sentences, draw, 500, 3)
+    sizes: list[int] = []
+
+    def record_size(weights: torch.Tensor, generator: torch.Generator) -> None:
+        sizes.append(weights.numel())
+        draw(weights, generator)
+
+    for most in (1, 100, 1000):
+        monkeypatch.setattr(resampling, "_MAX_WEIGHTS_CPU", most)
+        assert torch.equal(weighted_sums(sentences, record_size, 500, 3), whole)
+        assert max(sizes) <= max(most, 37)  # at least one trial at a time
+        sizes.clear()
+
+
+def test_draws_are_fair() -> None:
+    weights = torch.empty(2000, 10, dtype=torch.float64)
+    draw_with_replacement(weights, torch.Generator().manual_seed(0))
+    assert (weights.sum(1) == 10).all()
+    assert scipy.stats.chisquare(weights.sum(0)).pvalue > 0.001
+    # binomial: 10 draws, each of which takes a sentence with probability 1 / 10, have variance 10 * 0.1 * 0.9
+    assert weights.var(0).mean() == pytest.approx(0.9, abs=0.05)
+    toss_coins(weights, torch.Generator().manual_seed(0))
+    assert set(weights.flatten().tolist()) == {0, 1}
+    assert weights.mean(0) == pytest.approx(0.5, abs=0.05)
+    assert np.corrcoef(weights.T) == pytest.approx(np.eye(10), abs=0.1)
+
+
+def test_draws_come_from_the_cpu_whatever_the_default_device() -> None:
+    a, b = make_metric(A), make_metric(B)
+    expected = a.interval(), approximate_randomization(a, b)
+    with torch.device("meta"):
+        weights = torch.empty(3, 4, dtype=torch.float64, device="cpu")
+        for draw in (draw_with_replacement, toss_coins):
+            draw(weights, torch.Generator("cpu"))
+            assert weights.isfinite().all()
+    assert (a.interval(), approximate_randomization(a, b)) == expected
+
+
+def test_sums_are_exact(rng: random.Random) -> None:
+    """Of integers below 2 ** 53, in any order."""
+    sentences = torch.tensor([[rng.randrange(2**40) for _ in range(3)] for _ in range(50)])
+    sums = weighted_sums(sentences.double(), toss_coins, 20, seed=4)
+    weights = torch.empty(20, 50, dtype=torch.float64)
+    toss_coins(weights, torch.Generator().manual_seed(4))
+    assert sums.long().tolist() == (weights.long() @ sentences).tolist()
+
+
+@pytest.mark.gpu
+def test_a_device_gives_the_results_of_the_cpu(rng: random.Random) -> None:
+    preds, target = random_corpus(rng, 300)
+    a = make_metric(preds, target).sentence_statistics
+    b = make_metric(random_corpus(rng, 300)[0], target).sentence_statistics
+    on_device = a.cuda(), b.cuda()
+    assert bootstrap_interval(on_device[0]).scores == pytest.approx(bootstrap_interval(a).scores, abs=1e-12)
+    for test in (paired_bootstrap, approximate_randomization, block_t_test):
+        assert test(*on_device).p_value == pytest.approx(test(a, b).p_value)
+
+
+# Against sacreBLEU
+
+
+def sacrebleu_results(a: list[str], b: list[str], references: list[list[str]]) -> list[Any]:
+    """Its results for the second system: those of the paired bootstrap and of approximate randomization."""
+    systems: list[tuple[str, Sequence[str]]] = [("a", a), ("b", b)]
+    tests = [SacrePairedTest(systems, {"BLEU": SacreBLEU(references=references)}, None, kind) for kind in ("bs", "ar")]
+    return [test()[1]["BLEU"][1] for test in tests]
+
+
+def compare_with_sacrebleu(a: list[str], b: list[str], references: list[list[str]]) -> list[float]:
+    """Compare scores, p-values, and intervals, and return our p-values."""
+    groups = list(zip(*references))
+    options = {"convention": "sacrebleu", "tokenizer": "13a", "smoothing": None, "percent": True}
+    ours = make_metric(a, groups, **options), make_metric(b, groups, **options)
+    theirs = sacrebleu_results(a, b, references)
+    results = [paired_bootstrap(*ours), approximate_randomization(*ours)]
+    for result, their in zip(results, theirs):
+        assert result.bleu_b == pytest.approx(their.score, abs=1e-9)
+        assert result.p_value == pytest.approx(their.p_value, abs=0.02)
+    assert ours[1].interval().half_width == pytest.approx(theirs[0].ci, rel=0.1)
+    return [result.p_value for result in results]
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("seed", range(3))
+def test_paired_tests_agree_with_sacrebleu(seed: int) -> None:
+    rng = random.Random(seed)
+
+    def spoil(line: str, share: float) -> str:
+        return " ".join("?" if rng.random() < share else word for word in line.split())
+
+    references = [" ".join(rng.choices("abcdefghij", k=rng.randint(4, 20))) for _ in range(300)]
+    a, b = ([spoil(line, share) for line in references] for share in (0.2, 0.2 + 0.015 * seed))
+    compare_with_sacrebleu(a, b, [references])
+
+
+PAIRS = [
+    ("Online-A", "Online-Y"),
+    ("Online-A", "Online-G"),
+    ("Online-Y", "Online-G"),
+    ("Online-G", "PROMT"),
+    ("Lan-Bridge", "PROMT"),
+    ("PROMT", "OpenNMT"),
+    ("Online-W", "Online-B"),
+    ("JDExploreAcademy", "Lan-Bridge"),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("pair", PAIRS, ids="-".join)
+def test_paired_tests_agree_with_sacrebleu_on_real_systems(pair: tuple[str, str], wmt22: Path) -> None:
+    a, b = (read_lines(wmt22 / f"generaltest2022.en-de.hyp.{name}.de") for name in pair)
+    references = [read_lines(wmt22 / f"generaltest2022.en-de.ref.{name}.de") for name in "AB"]
+    bootstrap, _ = compare_with_sacrebleu(a, b, references)
+    # the p-values that sacreBLEU 2.6.0 prints for --paired-bs
+    known = {("Online-A", "Online-Y"): 0.106, ("Online-A", "Online-G"): 0.048}
+    if pair in known:
+        assert bootstrap == pytest.approx(known[pair], abs=0.02)

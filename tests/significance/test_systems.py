@@ -1,0 +1,212 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from lightning_bleu import (
+    CorpusBLEU,
+    approximate_randomization,
+    block_scores,
+    block_t_test,
+    bootstrap_interval,
+    paired_bootstrap,
+)
+from tests.helpers.systems import TARGET, A, B, make_metric
+
+METRIC, STATISTICS = make_metric(A), make_metric(A).sentence_statistics
+
+# Untyped aliases, for calls with arguments of a wrong type.
+interval_of: Callable[..., Any] = bootstrap_interval
+randomize: Callable[..., Any] = approximate_randomization
+
+PAIRED_TESTS: list[Callable[..., Any]] = [
+    paired_bootstrap,
+    approximate_randomization,
+    lambda a, b, **options: block_t_test(a, b, 2, **options),
+]
+
+
+def refuse(a: Any, b: Any, message: str) -> None:
+    """Check that no paired test compares two systems."""
+    for test in PAIRED_TESTS:
+        for pair in ((a, b), (b, a)):
+            with pytest.raises(ValueError, match=message):
+                test(*pair)
+
+
+# Errors
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (
+            lambda: paired_bootstrap(METRIC, make_metric(B[:3], TARGET[:3])),
+            ValueError,
+            r"same sentences.*\(4, 10\) and \(3, 10",
+        ),
+        (lambda: approximate_randomization(STATISTICS, STATISTICS[:3]), ValueError, "same sentences"),
+        (lambda: block_t_test(METRIC, make_metric(B, max_order=3)), ValueError, r"same order.*\(4, 10\) and \(4, 8\)"),
+        (
+            lambda: paired_bootstrap(METRIC, make_metric(B, lowercase=True)),
+            ValueError,
+            "in the same way, got .*case:lc",
+        ),
+        (
+            lambda: bootstrap_interval(make_metric(A[:1], TARGET[:1])),
+            ValueError,
+            "'system' must have at least two .* got 1",
+        ),
+        (lambda: bootstrap_interval(CorpusBLEU(keep_sentences=True)), ValueError, "at least two sentences, got 0"),
+        (lambda: paired_bootstrap(STATISTICS[:1], STATISTICS[:1]), ValueError, "'a' must have at least two"),
+        (lambda: bootstrap_interval(CorpusBLEU()), ValueError, r"CorpusBLEU\(keep_sentences=True\)"),
+        (lambda: CorpusBLEU().sentence_statistics, ValueError, r"make it with CorpusBLEU\(keep_sentences=True\)"),
+        (lambda: bootstrap_interval(METRIC, 95), ValueError, "'confidence' must lie between 0 and 1, got 95"),
+        (lambda: interval_of(METRIC, "95%"), TypeError, "'confidence' must be a number between 0 and 1"),
+        (lambda: bootstrap_interval(METRIC, resamples=0), ValueError, "'resamples' must be an integer of 1 or more"),
+        (
+            lambda: randomize(METRIC, METRIC, 0.5),
+            ValueError,
+            "'trials' must be an integer of 1 or more",
+        ),
+        (lambda: block_scores(METRIC, 5), ValueError, "'blocks' must be at most .* got 5 for 4 sentences"),
+        (lambda: block_t_test(METRIC, METRIC, 5), ValueError, "'blocks' must be at most .* got 5 for 4 sentences"),
+        (lambda: block_scores(METRIC, 0), ValueError, "'blocks' must be an integer of 1 or more, got 0"),
+        (lambda: block_t_test(METRIC, METRIC, 1), ValueError, "'blocks' must be an integer of 2 or more, got 1"),
+        (lambda: bootstrap_interval(STATISTICS.float()), ValueError, "must be integers of shape"),
+        (lambda: bootstrap_interval(STATISTICS[0]), ValueError, r"must be integers .* of shape \(10,\)"),
+        (lambda: bootstrap_interval(STATISTICS[:, 1:]), ValueError, r"must be integers .* of shape \(4, 9\)"),
+        (lambda: interval_of([0.1, 0.2]), TypeError, "or statistics, got list"),
+        (lambda: bootstrap_interval(METRIC, smoothing="exp"), TypeError, "a metric is scored as it was made"),
+        (lambda: bootstrap_interval(STATISTICS, smoothing="method5"), ValueError, "for single sentences only"),
+        (lambda: interval_of(STATISTICS, smooth="exp"), TypeError, r"unknown options \['smooth'\]"),
+    ],
+)
+def test_an_error_says_what_is_wrong(call: Callable[[], Any], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        call()
+
+
+def test_numbers_may_be_those_of_numpy() -> None:
+    assert interval_of(METRIC, resamples=np.int64(50)) == bootstrap_interval(METRIC, resamples=50)
+    assert interval_of(METRIC, np.float32(0.5)) == bootstrap_interval(METRIC, 0.5)
+
+
+# The order of bare statistics
+
+
+@pytest.mark.parametrize("test", [*PAIRED_TESTS, lambda a, _, **options: bootstrap_interval(a, **options)])
+def test_an_order_that_contradicts_bare_statistics_is_refused(test: Callable[..., Any]) -> None:
+    with pytest.raises(ValueError, match="'max_order' must be 4, as in the statistics, got 2"):
+        test(STATISTICS, STATISTICS, max_order=2)
+    test(STATISTICS, STATISTICS, max_order=4)
+
+
+def test_bare_statistics_know_their_order() -> None:
+    metric = make_metric(A, max_order=2)
+    assert bootstrap_interval(metric.sentence_statistics, smoothing="exp") == bootstrap_interval(metric)
+
+
+def test_weights_must_fit_the_order_of_bare_statistics() -> None:
+    with pytest.raises(ValueError, match=r"one weight for each order 1 ... max_order=4, got 2"):
+        bootstrap_interval(STATISTICS, weights=[0.5, 0.5])
+
+
+# Which systems are scored alike
+
+
+def test_smoothing_values_are_compared_even_where_signatures_are_equal() -> None:
+    a, b = (make_metric(A, smoothing="floor", smoothing_value=value) for value in (0.101, 0.104))
+    assert a.signature == b.signature  # which has two decimals
+    refuse(a, b, "both systems must be scored in the same way, .* which differ in: smoothing_value$")
+
+
+def test_two_lambdas_are_different_tokenizers() -> None:
+    a = make_metric(A, tokenizer=lambda line: line.split())
+    b = make_metric(A, tokenizer=lambda line: list(line))
+    assert a.signature == b.signature
+    refuse(a, b, "which differ in: tokenizer$")
+
+
+def test_systems_with_the_same_tokenizer_can_be_compared() -> None:
+    tokenizer = lambda line: line.split()  # noqa: E731
+    a, b = make_metric(A, tokenizer=tokenizer), make_metric(B, tokenizer=tokenizer)
+    for test in PAIRED_TESTS:
+        assert test(a, b) == test(make_metric(A), make_metric(B))
+
+
+@pytest.mark.parametrize(
+    ("options", "names"),
+    [
+        ({"lowercase": True}, "lowercase"),
+        ({"reference_length": "shortest"}, "reference_length"),
+        ({"effective_order": True}, "effective_order"),
+        ({"weights": [0.4, 0.2, 0.2, 0.2]}, "weights"),
+        ({"pad_id": 0}, "special_ids"),
+        ({"smoothing": "floor"}, "smoothing, smoothing_value"),
+        ({"convention": "overlap"}, "zero_rule"),
+    ],
+    ids=str,
+)
+def test_an_error_names_all_settings_that_differ(options: dict[str, Any], names: str) -> None:
+    refuse(METRIC, make_metric(B, **options), f"which differ in: {names}$")
+
+
+def test_the_unit_does_not_matter() -> None:
+    a, b = make_metric(A), make_metric(B, percent=True)
+    assert paired_bootstrap(a, b) == paired_bootstrap(a, make_metric(B))
+
+
+def test_two_models_may_have_their_own_decoders_and_special_ids() -> None:
+    words = sorted({word for line in [*A, *B, *TARGET] for word in line.split()})
+    vocabularies = {"a": words, "b": words[::-1]}
+
+    def make_model(name: str, lines: list[str]) -> CorpusBLEU:
+        """A metric that decodes the ids of a vocabulary, in which the word after the last one is padding."""
+        vocabulary = vocabularies[name]
+
+        def decode(rows: list[list[int]]) -> list[str]:
+            return [" ".join(vocabulary[i] for i in row) for row in rows]
+
+        def encode(sentences: list[str]) -> list[list[int]]:
+            return [[vocabulary.index(word) for word in line.split()] for line in sentences]
+
+        pad_id = len(vocabulary) + (name == "b")
+        preds = [[*row, pad_id] for row in encode(lines)]
+        return make_metric(preds, encode(TARGET), decoder=decode, pad_id=pad_id)
+
+    a, b = make_model("a", A), make_model("b", B)
+    assert a.settings != b.settings
+    for test in PAIRED_TESTS:
+        assert test(a, b) == test(make_metric(A), make_metric(B))
+    # A model whose ids are scored without decoding is not comparable.
+    ids = make_metric([[1, 2]] * 4, [[1, 2]] * 4)
+    refuse(a, ids, "which differ in: special_ids, decoder, tokens$")
+
+
+def test_the_sources_of_tokens_are_compared() -> None:
+    tokens = make_metric([line.split() for line in B], [line.split() for line in TARGET])
+    refuse(METRIC, tokens, "tok:(none|tokens).*tok:(none|tokens).* which differ in: tokens$")
+
+
+def test_the_numbers_of_references_are_compared() -> None:
+    refuse(METRIC, make_metric(B, [[line, line] for line in TARGET]), "which differ in: number of references$")
+    refuse(
+        METRIC,
+        make_metric(B, [[TARGET[0], "x"], *TARGET[1:]]),
+        "nrefs:(1|var).*nrefs:(1|var).* which differ in: number of references$",
+    )
+
+
+def test_a_metric_can_be_compared_with_bare_statistics() -> None:
+    for test in PAIRED_TESTS:
+        assert test(METRIC, make_metric(B).sentence_statistics) == test(METRIC, make_metric(B))
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int16, torch.int32, torch.int64])
+def test_statistics_may_be_integers_of_any_type(dtype: torch.dtype) -> None:
+    assert bootstrap_interval(STATISTICS.to(dtype), smoothing="exp") == bootstrap_interval(METRIC)

@@ -1,0 +1,274 @@
+"""The callback's confidence intervals and comparisons with the best validation, in real trainers."""
+
+from __future__ import annotations
+
+import importlib
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from pytorch_lightning.callbacks import EarlyStopping, ModelCheckpoint
+from pytorch_lightning.loggers import TensorBoardLogger
+from tensorboard.plugins.custom_scalar import layout_pb2  # type: ignore[import-untyped]
+from torch import Tensor
+
+from lightning_bleu import BLEUCallback, BLEUScore, CorpusBLEU, paired_bootstrap
+from tests.helpers.lightning import (
+    NAMESPACES,
+    Record,
+    as_logged,
+    ignore_lightning_warnings,
+    make_loader,
+    make_module,
+    make_trainer,
+    read_events,
+)
+
+pytestmark = ignore_lightning_warnings
+
+SENTENCES = torch.randint(3, 50, (60, 12), generator=torch.Generator().manual_seed(0))
+RIGHT = [0.6, 0.75, 0.755, 0.76, 0.765, 0.77, 0.775, 0.78, 0.785]
+"""The share of right words in each epoch: one clear gain, then many that could be chance."""
+
+
+def translate(sentences: Tensor, epoch: int) -> Tensor:
+    luck = torch.rand(sentences.shape, generator=torch.Generator().manual_seed(epoch + len(sentences)))
+    return torch.where(luck < RIGHT[epoch], sentences, 99)
+
+
+def step(batch: Tensor, epoch: int) -> tuple[Tensor, Tensor]:
+    return translate(batch, epoch), batch
+
+
+def copy_target(batch: Tensor, epoch: int) -> tuple[Tensor, Tensor]:
+    return batch, batch
+
+
+def score_epoch(epoch: int) -> CorpusBLEU:
+    """A metric that has counted the validation of an epoch, batch by batch as the callback does."""
+    metric = CorpusBLEU(keep_sentences=True)
+    for batch in make_loader(SENTENCES):
+        metric.update(translate(batch, epoch), batch)
+    return metric
+
+
+def kept_score(bleu: BLEUCallback) -> float:
+    """The score of the best validation that a callback keeps."""
+    statistics = bleu.state_dict()["best"]["val_bleu"].long().sum(0)
+    return BLEUScore.from_statistics(statistics, bleu.metric.settings, "").bleu
+
+
+def fit(
+    folder: Path, *callbacks: Any, epochs: int = len(RIGHT), ckpt_path: Path | None = None, **options: Any
+) -> Record:
+    """Train the toy module, and record what was logged."""
+    record = Record()
+    trainer = make_trainer(folder, *callbacks, record, max_epochs=epochs, **options)
+    module = make_module(options.get("namespace", "pytorch_lightning"), step)
+    trainer.fit(module, make_loader(SENTENCES), make_loader(SENTENCES), ckpt_path=ckpt_path)
+    return record
+
+
+@pytest.mark.parametrize("namespace", NAMESPACES)
+def test_the_interval_of_each_epoch_is_logged(namespace: str, tmp_path: Path) -> None:
+    bleu = BLEUCallback(confidence=0.9)
+    record = fit(tmp_path, bleu, epochs=3, namespace=namespace)
+    for epoch, logged in enumerate(record.logged):
+        interval = score_epoch(epoch).interval(0.9)
+        assert (logged["val_bleu/low"], logged["val_bleu/high"]) == (as_logged(interval.low), as_logged(interval.high))
+        assert logged["val_bleu/low"] < logged["val_bleu"] < logged["val_bleu/high"]
+    assert bleu.intervals == {"val_bleu": score_epoch(2).interval(0.9)}
+    assert not bleu.metric.keep_sentences
+    assert "val_bleu/p_value" not in record.logged[0]
+
+
+def test_each_epoch_is_compared_with_the_best_before(tmp_path: Path) -> None:
+    bleu = BLEUCallback(compare_to_best=True)
+    record = fit(tmp_path, bleu)
+    metrics = [score_epoch(epoch) for epoch in range(len(RIGHT))]
+    scores = [metric.compute().item() for metric in metrics]
+    best, p_values = 0, [1.0]
+    for epoch in range(1, len(RIGHT)):
+        p_values.append(paired_bootstrap(metrics[epoch], metrics[best]).p_value)
+        best = max(best, epoch, key=lambda e: scores[e])
+    assert record.column("val_bleu/p_value") == [as_logged(value) for value in p_values]
+    assert record.column("val_bleu/best") == [as_logged(max(scores[: epoch + 1])) for epoch in range(len(RIGHT))]
+    assert bleu.comparisons["val_bleu"].p_value == p_values[-1]
+    assert min(p_values) < 0.05 < sorted(p_values)[-2]
+
+
+def test_only_a_significant_gain_makes_a_new_best(tmp_path: Path) -> None:
+    bleu = BLEUCallback(significance_level=0.05)
+    plain = EarlyStopping("val_bleu", mode="max", patience=3)
+    checkpoint = ModelCheckpoint(tmp_path, monitor="val_bleu/best", mode="max", filename="{epoch}")
+    record = fit(tmp_path, bleu, plain, checkpoint)
+    metrics = [score_epoch(epoch) for epoch in range(len(RIGHT))]
+    best, expected, accepted = 0, [], [0]
+    for epoch, metric in enumerate(metrics):
+        test = paired_bootstrap(metric, metrics[best])
+        if test.difference > 0 and test.p_value < 0.05:
+            best = epoch
+            accepted.append(epoch)
+        expected.append(metrics[best].compute().item())
+    assert record.column("val_bleu/best") == [as_logged(value) for value in expected]
+    assert accepted == [0, 1]
+    assert len(record.logged) == len(RIGHT)  # plain patience went on to the end
+    assert Path(checkpoint.best_model_path).name == "epoch=1.ckpt"
+
+    patience = EarlyStopping("val_bleu/best", mode="max", patience=3)
+    stopped = fit(tmp_path, BLEUCallback(significance_level=0.05), patience)
+    assert len(stopped.logged) == 5  # the best is from the second epoch, three more change nothing
+
+
+@pytest.mark.parametrize("namespace", NAMESPACES)
+@pytest.mark.filterwarnings("ignore:The dirpath has changed")
+def test_a_resumed_run_is_compared_with_the_best_before_it(namespace: str, tmp_path: Path) -> None:
+    callbacks = importlib.import_module(f"{namespace}.callbacks")
+    options: dict[str, Any] = {"name": "score", "compare_to_best": True}
+    whole = fit(tmp_path, BLEUCallback(**options), epochs=6, namespace=namespace)
+    for number, (epochs, path) in enumerate([(4, None), (6, tmp_path / "0" / "last.ckpt")]):
+        other = BLEUCallback(CorpusBLEU(max_order=2), compare_to_best=True)  # keeps a best of its own
+        checkpoint = callbacks.ModelCheckpoint(tmp_path / str(number), filename="last")
+        run = [BLEUCallback(**options), other, checkpoint]
+        record = fit(tmp_path, *run, epochs=epochs, ckpt_path=path, namespace=namespace)
+        start = 4 * number
+        for name in ("val_score/p_value", "val_score/best"):
+            assert record.column(name) == whole.column(name)[start:epochs]
+    state = torch.load(tmp_path / "1" / "last.ckpt", weights_only=True)["callbacks"]
+    kept = [value["best"] for key, value in state.items() if key.startswith("BLEUCallback")]
+    # 60 sentences with 2 * max_order + 2 statistics each
+    assert {key: best.shape for part in kept for key, best in part.items()} == {
+        "val_score": (60, 10),
+        "val_bleu": (60, 6),
+    }
+    assert kept[0]["val_score"].dtype == torch.int32
+
+
+def test_the_sanity_check_and_validate_and_test_do_not_change_the_best(tmp_path: Path) -> None:
+    bleu, record = BLEUCallback(confidence=0.95, compare_to_best=True), Record()
+    trainer = make_trainer(tmp_path, bleu, record, max_epochs=1, num_sanity_val_steps=-1)
+    loader = make_loader(SENTENCES)
+    trainer.fit(make_module(step=step), loader, loader)
+    assert record.logged[0]["val_bleu/p_value"] == 1
+    best = score_epoch(0).compute().item()
+    perfect = make_module(step=copy_target)
+    (validated,) = trainer.validate(perfect, loader, verbose=False)
+    assert validated["val_bleu/p_value"] < 0.01
+    assert validated["val_bleu/best"] == 1
+    (tested,) = trainer.test(perfect, loader, verbose=False)
+    assert {"test_bleu/low", "test_bleu/high"} < set(tested)
+    assert not {"test_bleu/p_value", "test_bleu/best"} & set(tested)
+    assert kept_score(bleu) == best
+    assert list(bleu.state_dict()["best"]) == ["val_bleu"]
+
+    trainer = make_trainer(tmp_path, bleu, record := Record(), max_epochs=1)
+    trainer.fit(perfect, loader, loader)  # only a fit replaces the best
+    assert record.column("val_bleu/p_value") == [validated["val_bleu/p_value"]]
+    assert kept_score(bleu) == 1
+
+
+def test_the_sanity_check_is_not_compared_with_the_best_of_an_earlier_fit(tmp_path: Path) -> None:
+    """It sees two batches, so a comparison would warn that the number of sentences has changed."""
+    bleu = BLEUCallback(compare_to_best=True)
+    fit(tmp_path, bleu, epochs=1)
+    best = kept_score(bleu)
+    record = fit(tmp_path, bleu, epochs=1)
+    assert record.column("val_bleu/best") == [as_logged(best)]
+    assert kept_score(bleu) == best
+
+
+def test_a_small_significance_level_can_be_met(tmp_path: Path) -> None:
+    record = fit(tmp_path, BLEUCallback(significance_level=0.0005), epochs=2)
+    assert record.column("val_bleu/best")[1] == record.column("val_bleu")[1]
+    assert record.column("val_bleu/p_value")[1] < 0.0005
+
+
+def test_a_best_in_another_unit_is_compared(tmp_path: Path) -> None:
+    first, second = BLEUCallback(compare_to_best=True), BLEUCallback(CorpusBLEU(percent=True), compare_to_best=True)
+    fit(tmp_path, first, epochs=2)
+    second.load_state_dict(first.state_dict())
+    record = fit(tmp_path, second, epochs=1)
+    # 32-bit numbers near 100 are exact to about 1e-5.
+    assert record.column("val_bleu/best") == [pytest.approx(100 * score_epoch(1).compute().item(), abs=1e-4)]
+    assert record.column("val_bleu/p_value") == [as_logged(paired_bootstrap(score_epoch(0), score_epoch(1)).p_value)]
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "names"),
+    [
+        ({}, {"tokenizer": "intl"}, "tokenizer"),
+        ({}, {"tokenizer": str.split}, "tokenizer"),
+        ({"smoothing": "floor"}, {"smoothing": "floor", "smoothing_value": 0.5}, "smoothing_value"),
+        ({}, {"eos_id": 2}, "special_ids"),
+    ],
+)
+def test_a_best_with_other_settings_is_not_compared(
+    before: dict[str, Any], now: dict[str, Any], names: str, tmp_path: Path
+) -> None:
+    first = BLEUCallback(CorpusBLEU(**before), compare_to_best=True)
+    second = BLEUCallback(CorpusBLEU(**now), compare_to_best=True)
+    fit(tmp_path, first, ModelCheckpoint(tmp_path, filename="first"), epochs=1)
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        record = fit(tmp_path, second, epochs=3, ckpt_path=tmp_path / "first.ckpt")
+    messages = [str(warning.message) for warning in warned]
+    assert [message for message in messages if "best epoch" in message] == [
+        f"The best epoch so far of 'val_bleu' was scored with other settings ({names}): they cannot be compared, so "
+        "this one counts as the first"
+    ]
+    assert record.column("val_bleu/p_value")[0] == 1
+    assert record.column("val_bleu/best")[0] == record.column("val_bleu")[0]
+    metrics = [score_epoch(epoch) for epoch in (1, 2)]  # ids and matches of all orders: none of the settings matter
+    assert record.column("val_bleu/p_value")[1] == as_logged(paired_bootstrap(metrics[1], metrics[0]).p_value)
+
+
+@pytest.mark.parametrize("sentences", [0, 1])
+def test_fewer_than_two_sentences_give_an_empty_interval_and_no_best(sentences: int, tmp_path: Path) -> None:
+    bleu, record = BLEUCallback(confidence=0.95, significance_level=0.05), Record()
+    stopping = EarlyStopping("val_bleu/best", mode="max", patience=1)
+    trainer = make_trainer(tmp_path, bleu, record, stopping)
+    module = make_module(step=lambda batch, epoch: (batch[:sentences], batch[:sentences]))
+    trainer.fit(module, make_loader(SENTENCES[:1]), make_loader(SENTENCES[:1]))
+    for logged in record.logged:
+        assert [logged[f"val_bleu/{name}"] for name in ("low", "high", "best")] == [logged["val_bleu"]] * 3
+        assert logged["val_bleu"] == sentences
+        assert logged["val_bleu/p_value"] == 1
+    assert bleu.state_dict() == {}
+
+
+def test_another_validation_set_starts_over(tmp_path: Path) -> None:
+    bleu = BLEUCallback(compare_to_best=True)
+    fit(tmp_path, bleu, epochs=1)
+    trainer = make_trainer(tmp_path, bleu, max_epochs=1)
+    module = make_module(step=lambda batch, epoch: (batch.flip(1), batch))
+    message = r"'val_bleu' had statistics of shape \(60, 10\), this one has \(59, 10\).*the first"
+    with pytest.warns(UserWarning, match=message):
+        trainer.fit(module, make_loader(SENTENCES), make_loader(SENTENCES[1:]))
+    assert trainer.callback_metrics["val_bleu/p_value"] == 1
+    assert kept_score(bleu) < 0.1  # of the reversed sentences
+
+
+@pytest.mark.slow
+def test_tensorboard_draws_each_score_within_its_interval(tmp_path: Path) -> None:
+    callbacks = [
+        BLEUCallback(confidence=0.95, dataloader_names=["news", "talks"]),
+        BLEUCallback(name="plain"),
+        BLEUCallback(CorpusBLEU(max_order=2), name="bleu2", confidence=0.9),
+    ]
+    logger = TensorBoardLogger(tmp_path, name="run", version="")
+    trainer = make_trainer(tmp_path, *callbacks, logger=logger, max_epochs=2)
+    loader = make_loader(SENTENCES)
+    trainer.fit(make_module(step=step), loader, [loader, loader])
+    events = read_events(tmp_path / "run")
+    (event,) = events.Tensors("custom_scalars__config__")  # TensorBoard knows one layout per run
+    layout = layout_pb2.Layout.FromString(event.tensor_proto.string_val[0])
+    charts = [chart for category in layout.category for chart in category.chart]
+    keys = ["val_bleu/news", "val_bleu/talks", "val_bleu2/dataloader_idx_0", "val_bleu2/dataloader_idx_1"]
+    assert [chart.title for chart in charts] == keys
+    for key, chart in zip(keys, charts):
+        (series,) = chart.margin.series
+        assert (series.value, series.lower, series.upper) == (key, f"{key}/low", f"{key}/high")
+        assert {series.value, series.lower, series.upper} < set(events.Tags()["scalars"])
+    assert {f"{key}/resamples" for key in keys} < set(events.Tags()["images"])

@@ -1,0 +1,123 @@
+"""The callback in several real processes: the scores are those of one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.utils.data import BatchSampler, DataLoader, IterableDataset, SequentialSampler
+
+from lightning_bleu import BLEUCallback
+from tests.helpers.lightning import (
+    SENTENCES,
+    Items,
+    PanelLogger,
+    expected_score,
+    ignore_lightning_warnings,
+    make_loader,
+    make_module,
+    make_trainer,
+    return_ids,
+    return_text,
+)
+from tests.helpers.processes import validate_in_processes
+
+pytestmark = [*ignore_lightning_warnings, pytest.mark.slow]
+
+
+def return_generators(batch: Tensor, epoch: int) -> tuple[Iterator[str], Iterator[str]]:
+    """Strings whose number is known only once they are read."""
+    hypotheses, references = return_text(batch, epoch)
+    return (line for line in hypotheses), (line for line in references)
+
+
+def return_twice(batch: Tensor, epoch: int) -> tuple[Tensor, Tensor]:
+    """Two sentences for each item."""
+    twice = batch.repeat_interleave(2, 0)
+    return twice, twice
+
+
+def return_uneven(batch: Tensor, epoch: int) -> tuple[Tensor, Tensor]:
+    """Sentences that are translated more or less well."""
+    right = torch.arange(batch.shape[1]) < batch[:, :1]
+    return torch.where(right, batch, 99), batch
+
+
+class OtherBatches(BatchSampler):
+    """Lightning cannot tell what it would need to make another one."""
+
+
+class Stream(IterableDataset[Tensor]):
+    """Every process reads all of it."""
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return iter(SENTENCES)
+
+
+@pytest.mark.parametrize(
+    ("processes", "step"), [(2, return_ids), (2, return_text), (2, return_generators), (3, return_ids)]
+)
+def test_every_sentence_counts_once(processes: int, step: Any, tmp_path: Path) -> None:
+    sets = {f"{size}-{batch_size}": (Items(size), batch_size) for size in (1, 5, 37) for batch_size in (1, 4)}
+    loaders = {name: make_loader(items, batch_size=batch_size) for name, (items, batch_size) in sets.items()}
+    for content in validate_in_processes(processes, loaders, tmp_path, step=step):
+        for name, (items, _) in sets.items():
+            alone = expected_score(sentences=items.sentences)
+            assert content["reports"][f"val_bleu/{name}"].matches == alone.matches
+            assert content["reports"][f"val_bleu/{name}"].reference_length == alone.reference_length
+            # Equal to the last of the 32 bits that Lightning logs.
+            assert content["logged"][f"val_bleu/{name}"] == torch.tensor(alone.bleu).item()
+
+
+def test_repeated_sentences_are_skipped_or_warned_about(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    loaders: dict[str, Any] = {
+        "dropping": make_loader(Items(37), drop_last=True),
+        "unbatched": make_loader(list(make_loader(Items(5), batch_size=2)), batch_size=None),
+        "own batches": DataLoader(Items(37), batch_sampler=OtherBatches(SequentialSampler(range(37)), 7, False)),
+        "stream": make_loader(Stream()),
+    }
+    sentences = {
+        "dropping": 28,  # of 19 items per process, 14 make full batches
+        "unbatched": 5,  # three items for two processes, each of them a batch
+        "own batches": 38,  # 19 per process, so one of 37 counts twice
+        "stream": 74,  # all 37 count twice
+    }
+    for content in validate_in_processes(2, loaders, tmp_path):
+        counted = {name: report.hypothesis_length / 8 for name, report in content["reports"].items()}
+        assert counted == {f"val_bleu/{name}": number for name, number in sentences.items()}
+    error = capfd.readouterr().err
+    warned = {name for name in sentences if f"cannot tell which sentences of 'val_bleu/{name}'" in error}
+    assert warned == {"own batches", "stream"}
+
+
+def test_two_sentences_per_item_are_warned_about(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    loaders = {"plain": make_loader(Items(37))}
+    options: dict[str, Any] = {"limit_val_batches": 2, "logger": PanelLogger(tmp_path)}
+    contents = validate_in_processes(2, loaders, tmp_path, step=return_twice, **options)
+    # 2 processes, 2 batches, 7 items, 2 sentences, 8 tokens
+    assert contents[0]["reports"]["val_bleu/plain"].hypothesis_length == 2 * 2 * 7 * 2 * 8
+    # One process shows its sentences, and says that they are not all.
+    assert "The sentences are those of process 0 of 2." in contents[0]["panels"][0]
+    assert contents[1]["panels"] == []
+    assert "a batch of 7 items became 14 sentences" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("processes", [2, 3])
+def test_intervals_and_comparisons_are_those_of_one_process(processes: int, tmp_path: Path) -> None:
+    loaders: dict[str, Any] = {
+        "plain": make_loader(Items(37), batch_size=4),
+        "unbatched": make_loader([Items(size).sentences for size in (5, 9, 3)], batch_size=None),
+    }
+    options: dict[str, Any] = {"confidence": 0.95, "compare_to_best": True}
+    alone = BLEUCallback(dataloader_names=list(loaders), **options)
+    trainer = make_trainer(tmp_path, alone)
+    trainer.validate(make_module(step=return_uneven), list(loaders.values()), verbose=False)
+    expected = {key: value.item() for key, value in trainer.callback_metrics.items()}
+    assert expected["val_bleu/plain/low"] < expected["val_bleu/plain"] < expected["val_bleu/plain/high"]
+    for content in validate_in_processes(processes, loaders, tmp_path, step=return_uneven, callback_options=options):
+        assert content["logged"] == expected
+        assert content["intervals"] == alone.intervals

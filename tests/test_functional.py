@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+import torch
+
+from lightning_bleu import CorpusBLEU, corpus_bleu, sentence_bleu
+from lightning_bleu.functional import sentence_statistics
+from lightning_bleu.scoring.settings import Settings
+from lightning_bleu.scoring.signature import InputCounts
+from lightning_bleu.scoring.smoothing import SMOOTHINGS
+from tests.helpers.corpora import random_corpus
+from tests.reference import corpus_statistics, statistics
+
+
+def test_statistics_are_those_of_every_sentence(rng: random.Random) -> None:
+    preds, target = random_corpus(rng, 30)
+    counted = sentence_statistics(preds, target, Settings.from_options())
+    assert counted.statistics.dtype == torch.int64
+    assert counted.statistics.tolist() == [statistics(hypothesis, group) for hypothesis, group in zip(preds, target)]
+    assert counted.batch.kind == "tokens"
+
+
+def test_statistics_can_be_counted_to_a_higher_order_than_is_scored(rng: random.Random) -> None:
+    preds, target = random_corpus(rng, 10)
+    counted = sentence_statistics(preds, target, Settings.from_options(max_order=2), orders=5)
+    assert counted.statistics.sum(0).tolist() == corpus_statistics(preds, target, max_order=5)
+
+
+def test_totals_are_the_sums_of_the_statistics_and_the_input_counts(rng: random.Random) -> None:
+    preds, target = random_corpus(rng, 20)
+    counted = sentence_statistics(preds, target, Settings.from_options())
+    inputs = InputCounts(
+        tokens=20, references=sum(map(len, target)), squared_references=sum(len(group) ** 2 for group in target)
+    )
+    assert counted.totals().tolist() == [*corpus_statistics(preds, target), *inputs]
+
+
+@pytest.mark.parametrize("smoothing", list(SMOOTHINGS))
+def test_a_sentence_scores_in_a_batch_what_it_scores_alone(smoothing: str) -> None:
+    """To the last bit."""
+    preds = [[1, 2, 3, 4, 5, 6], [1, 2, 9, 9], [7], []]
+    target = [[[1, 2, 3, 4, 6], [2, 3]], [[1, 2, 3, 9]], [[7]], [[1]]]
+    scores = sentence_bleu(preds, target, smoothing=smoothing)
+    assert scores.shape == (4,)
+    for score, hypothesis, references in zip(scores, preds, target):
+        assert score == sentence_bleu([hypothesis], [references], smoothing=smoothing)[0]
+        if not SMOOTHINGS[smoothing].sentences_only:
+            assert score == corpus_bleu([hypothesis], [references], smoothing=smoothing).bleu
+
+
+def test_sentences_can_be_scored_in_percent() -> None:
+    assert sentence_bleu(["a b c d"], ["a b c d"], percent=True).tolist() == [pytest.approx(100)]
+
+
+def test_no_sentences_have_no_scores() -> None:
+    assert sentence_bleu([], []).shape == (0,)
+    assert corpus_bleu([], []).bleu == 0
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"convention": "nltk"}, {"smoothing": "floor", "smoothing_value": 0.3, "percent": True}, {"max_order": 2}],
+    ids=str,
+)
+def test_the_function_and_the_metric_report_the_same(options: Any, rng: random.Random) -> None:
+    preds, target = random_corpus(rng, 30)
+    metric = CorpusBLEU(**options)
+    metric.update(preds, target)
+    assert corpus_bleu(preds, target, **options) == metric.report()
+
+
+def test_generators_are_read_once(rng: random.Random) -> None:
+    preds, target = random_corpus(rng, 10)
+    expected = corpus_bleu(preds, target, smoothing="exp").bleu
+    assert corpus_bleu(iter(preds), (iter(group) for group in target), smoothing="exp").bleu == expected

@@ -1,0 +1,133 @@
+"""Which items a ``DistributedSampler`` has repeated, without processes: every rank's loader is read in turn."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+from lightning_fabric.utilities.distributed import DistributedSamplerWrapper
+from torch import Tensor
+from torch.utils.data import (
+    BatchSampler,
+    DataLoader,
+    DistributedSampler,
+    IterableDataset,
+    SequentialSampler,
+    SubsetRandomSampler,
+)
+
+from lightning_bleu import distributed_mask
+from tests.helpers.lightning import make_loader
+
+FIVE: Any = range(5)
+"""A set of five items; a range is not a Dataset for mypy."""
+
+
+def deal(size: int, processes: int, *, shuffle: bool = False, drop_last: bool = False, **options: Any) -> list[Any]:
+    """A loader of the numbers 0 ... size - 1 for each process."""
+    numbers: Any = range(size)
+    samplers: list[DistributedSampler[int]] = [
+        DistributedSampler(numbers, processes, rank, shuffle=shuffle, drop_last=drop_last) for rank in range(processes)
+    ]
+    return [make_loader(numbers, sampler=sampler, **{"collate_fn": list} | options) for sampler in samplers]
+
+
+def kept_items(loader: Any) -> Iterator[int]:
+    """The items that are not repeats. There must be a value for each item of a batch."""
+    for batch_idx, batch in enumerate(loader):
+        mask = distributed_mask(loader, batch_idx)
+        assert mask is not None
+        assert (mask.dtype, mask.shape) == (torch.bool, (len(batch),))
+        yield from (item for item, keep in zip(batch, mask.tolist()) if keep)
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+@pytest.mark.parametrize("processes", [1, 2, 3, 4])
+@pytest.mark.parametrize("size", [1, 2, 5, 12, 13, 14, 37])
+def test_every_item_is_kept_in_exactly_one_process(size: int, processes: int, shuffle: bool) -> None:
+    for batch_size in (1, 3, 40):
+        loaders = deal(size, processes, shuffle=shuffle, batch_size=batch_size)
+        kept = Counter(item for loader in loaders for item in kept_items(loader))
+        assert kept == Counter(range(size))
+
+
+def test_the_mask_of_each_batch() -> None:
+    first, second = deal(5, 2)
+    # Five items for two processes, which get 0, 2, 4 and 1, 3, and item 0 once more.
+    assert [list(loader) for loader in (first, second)] == [[[0, 2, 4]], [[1, 3, 0]]]
+    masks = [distributed_mask(loader, 0) for loader in (first, second)]
+    assert [mask.tolist() for mask in masks if mask is not None] == [[True, True, True], [True, True, False]]
+
+
+def test_nothing_is_repeated_by_a_sampler_that_drops() -> None:
+    for loader in deal(5, 2, drop_last=True):
+        mask = distributed_mask(loader, 0)
+        assert mask is not None
+        assert mask.tolist() == [True, True]
+
+
+def test_batches_that_a_loader_drops_need_no_mask() -> None:
+    loaders = [
+        DataLoader(loader.dataset, batch_size=2, sampler=loader.sampler, drop_last=True, collate_fn=list)
+        for loader in deal(5, 2)
+    ]
+    assert [list(kept_items(loader)) for loader in loaders] == [[0, 2], [1, 3]]
+
+
+def test_a_loader_without_batches_has_one_value_per_item() -> None:
+    """An item of the set is a batch of sentences, all of which count or do not count."""
+    loaders = deal(3, 2, batch_size=None, collate_fn=None)
+    masks = [[distributed_mask(loader, batch_idx) for batch_idx in range(2)] for loader in loaders]
+    assert [[mask.tolist() for mask in row if mask is not None] for row in masks] == [
+        [[True], [True]],
+        [[True], [False]],
+    ]
+
+
+def test_a_sampler_that_lightning_has_wrapped_is_known() -> None:
+    """Lightning replaces a sampler of the user by one that deals out what it draws."""
+    indices = [4, 1, 0]
+    kept: list[int] = []
+    for rank in range(2):
+        sampler = DistributedSamplerWrapper(SubsetRandomSampler(indices), num_replicas=2, rank=rank, shuffle=False)
+        torch.manual_seed(0)  # all processes must draw alike
+        kept.extend(kept_items(DataLoader(FIVE, batch_size=2, sampler=sampler, collate_fn=list)))
+    assert sorted(kept) == sorted(indices)
+
+
+class OtherBatches(BatchSampler):
+    """Its batches may be in any order."""
+
+
+class Stream(IterableDataset[Tensor]):
+    """Without a sampler."""
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return iter(torch.arange(5))
+
+
+UNKNOWN: dict[str, Any] = {
+    "no distributed sampler": DataLoader(FIVE),
+    "no distributed sampler and no batches": DataLoader(FIVE, batch_size=None),
+    "other batches": DataLoader(FIVE, batch_sampler=OtherBatches(DistributedSampler(FIVE, 2, 0), 2, False)),
+    "batches of a plain sampler": DataLoader(FIVE, batch_sampler=BatchSampler(SequentialSampler(FIVE), 2, False)),
+    "stream": DataLoader(Stream(), batch_size=2),
+    "list": [[0, 1], [2, 3]],
+}
+
+
+@pytest.mark.parametrize("loader", UNKNOWN.values(), ids=UNKNOWN)
+def test_there_is_no_mask_where_repeats_cannot_be_known(loader: Any) -> None:
+    assert distributed_mask(loader, 0) is None
+
+
+def test_the_mask_is_on_the_cpu_whatever_the_default_device() -> None:
+    (loader,) = deal(5, 1, batch_size=3)
+    with torch.device("meta"):
+        mask = distributed_mask(loader, 1)
+    assert mask is not None
+    assert mask.device == torch.device("cpu")
+    assert mask.tolist() == [True, True]
