@@ -101,15 +101,31 @@ class AdditiveMetric(Metric):
 
     def merge_state(self, incoming_state: dict[str, Any] | Metric) -> None:
         """Add the state of another metric, or its ``metric_state``, to the state of this one."""
-        # torchmetrics puts the incoming sentences first, keeps a score that was computed before, and would warn that
-        # nothing was updated.
-        own = self._states()
+        # torchmetrics keeps a score that was computed before, and would warn that nothing was updated.
         super().merge_state(incoming_state)
-        for name, state in own.items():
-            if isinstance(state, list):
-                setattr(self, name, state + getattr(self, name)[: -len(state) or None])
         self._computed = None
         self._update_count += 1
+
+    def _reduce_states(self, incoming_state: dict[str, Any]) -> None:
+        # torchmetrics puts the incoming sentences first, expects lists even of a metric that is synced, and changes
+        # some states before it finds that others are missing.
+        own = self._states()
+        if missing := own.keys() - incoming_state.keys():
+            raise ValueError(f"Expected {sorted(missing)} to be present in incoming state {incoming_state}")
+        merged = {}
+        for name, state in own.items():
+            incoming = incoming_state[name]
+            was_synced = isinstance(state, list) and isinstance(incoming, Tensor)
+            merged[name] = state + ([incoming] if was_synced else incoming)
+        for name, state in merged.items():
+            setattr(self, name, state)
+
+    def reset(self) -> None:
+        """Forget all batches, see :meth:`torchmetrics.Metric.reset`."""
+        # torchmetrics cannot clear a list that became a tensor when it was synced.
+        if self._is_synced:
+            self.unsync()
+        super().reset()
 
     def _load_from_state_dict(self, *args: Any) -> None:
         # A list state that was saved while it was synced is a tensor.

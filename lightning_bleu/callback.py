@@ -7,7 +7,6 @@ from typing import Any, TypeAlias
 
 import pytorch_lightning as pl
 import torch
-from lightning_utilities.core.rank_zero import rank_zero_warn
 from torch import Tensor
 
 from lightning_bleu.counting.forms import materialize
@@ -18,6 +17,7 @@ from lightning_bleu.significance.systems import check_share
 from lightning_bleu.training.dashboard import lay_out_intervals, show
 from lightning_bleu.training.distributed import distributed_mask
 from lightning_bleu.training.evaluation import BestSoFar, Evaluation, Result
+from lightning_bleu.user_warnings import warn_user
 
 Extract: TypeAlias = Callable[[Any, Any], tuple[Any, Any]]
 """Takes what a step returned and its batch, and returns hypotheses and references."""
@@ -259,7 +259,7 @@ class BLEUCallback(pl.Callback):
         key = stage, dataloader_idx
         if key not in self._warned:
             self._warned.add(key)
-            rank_zero_warn(
+            warn_user(
                 f"BLEUCallback cannot tell which sentences of {self._key(stage, dataloader_idx, trainer)!r} the "
                 f"processes have in common: {reason}. Those that several of them score count several times."
             )

@@ -145,8 +145,9 @@ class CorpusBLEU(AdditiveMetric):
 
     def start_keeping_sentences(self) -> None:
         """Keep the statistics of every sentence from now on, as with ``keep_sentences=True``."""
-        self.keep_sentences = True
-        self.add_state("sentences", [], dist_reduce_fx="cat")
+        if not self.keep_sentences:
+            self.keep_sentences = True
+            self.add_state("sentences", [], dist_reduce_fx="cat")
 
     def update(self, preds: Hypotheses, target: References, sample_mask: SampleMask | None = None) -> None:
         """Count a batch of sentences.

@@ -20,6 +20,7 @@ PACKAGE = ROOT / "lightning_bleu"
 
 LAYERS = [
     "version",
+    "user_warnings",
     "counting",
     "scoring",
     "significance",

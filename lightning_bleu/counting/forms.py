@@ -139,8 +139,7 @@ def as_tensor(name: str, value: Tensor | npt.NDArray[Any]) -> Tensor:
     if isinstance(value, np.ndarray):
         if value.dtype.kind not in "iufb":
             raise TypeError(f"{name!r} must hold integers, got an array of {value.dtype}: use a list for strings")
-        # Not every array can become a tensor: it may run backward, be read-only, or have the byte order of another CPU.
-        value = torch.from_numpy(np.require(value, value.dtype.newbyteorder("="), ["C", "W"]))
+        value = from_array(value)
     if value.layout != torch.strided or value.is_nested:
         raise TypeError(f"{name!r} is a {'nested' if value.is_nested else 'sparse'} tensor: ids must be a dense tensor")
     if value.dtype == torch.int64:
@@ -150,6 +149,11 @@ def as_tensor(name: str, value: Tensor | npt.NDArray[Any]) -> Tensor:
     if value.dtype not in _INTEGERS:
         raise TypeError(f"{name!r} is a {describe(value)}: ids must be integers")
     return value.to(torch.int64)
+
+
+def from_array(array: npt.NDArray[Any]) -> Tensor:
+    """A tensor with a copy of an array, which may run backward, be read-only, or have the byte order of another CPU."""
+    return torch.from_numpy(np.array(array, array.dtype.newbyteorder("="), order="C"))
 
 
 def describe(value: Tensor) -> str:

@@ -28,6 +28,7 @@ from lightning_bleu.counting.forms import (
     TokenKind,
     as_tensor,
     describe,
+    from_array,
     kind_of,
     materialize,
     recognize_list,
@@ -91,7 +92,9 @@ def read_sample_mask(sample_mask: SampleMask, sentences: int, device: torch.devi
         if wrong := {type(value) for value in sample_mask} - {bool, np.bool_}:
             raise TypeError(f"'sample_mask' must hold booleans, got {type_names(wrong)}")
         sample_mask = np.array(sample_mask, bool)
-    mask = torch.from_numpy(sample_mask) if isinstance(sample_mask, np.ndarray) else sample_mask
+    mask = sample_mask
+    if isinstance(mask, np.ndarray) and mask.dtype == np.bool_:
+        mask = from_array(mask)
     if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
         raise TypeError(f"'sample_mask' must hold booleans, got {getattr(mask, 'dtype', type(mask).__name__)}")
     if mask.shape not in ((sentences,), (1,)):

@@ -126,6 +126,7 @@ def join(hypotheses: PaddedSide, references: PaddedSide, special_ids: SpecialIds
         missing = lengths < 0
     elif references.ids.shape[1] > 1:
         missing = (counts == 0) & (counts[:, 1:] > 0).any(-1, keepdim=True)
+        missing[:, 0] = False
     can_match = None if special_ids.unk_id is None else ids != special_ids.unk_id
     return Padded(ids, is_token, counts, missing, can_match, special_ids.break_ngrams)
 

@@ -9,8 +9,11 @@ from __future__ import annotations
 import threading
 import weakref
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from functools import partial
 from itertools import chain, count
+from types import BuiltinMethodType, MethodType
+from typing import Any
 
 import numpy as np
 
@@ -65,9 +68,11 @@ class TokenCache:
 
     Attributes:
         characters: how many characters of text it holds.
+        owner: a weak reference to the callable, which frees the cache.
     """
 
     def __init__(self, name: str | None = None) -> None:
+        self.owner: weakref.ref[Any] | None = None
         self._name = name
         self._lock = threading.Lock()
         self._clear()
@@ -165,18 +170,26 @@ def _find_cache(tokenizer: Tokenizer) -> TokenCache:
     """The cache of a tokenizer. That of a callable lives as long as the callable itself."""
     if isinstance(tokenizer, str):
         return _caches.setdefault(tokenizer, TokenCache(tokenizer))
-    # A bound method is a new object each time it is looked up.
-    owner = getattr(tokenizer, "__self__", tokenizer)
-    key = id(owner), id(getattr(tokenizer, "__func__", tokenizer))
+    key, refer = _identify(tokenizer)
     cache = _caches.get(key)
     if cache is None:
         cache = TokenCache()
         try:
-            weakref.finalize(owner, _caches.pop, key, None).atexit = False
+            cache.owner = refer(lambda _: _caches.pop(key, None))
         except TypeError:
             return cache  # without weak references nobody can tell when to free a cache: use it once
         _caches[key] = cache
     return cache
+
+
+def _identify(tokenizer: TokenizeFunction) -> tuple[Hashable, Callable[..., weakref.ref[Any]]]:
+    """What tells a callable from all others that are alive, and a function that makes a weak reference to it."""
+    # A bound method is a new object each time it is looked up.
+    if isinstance(tokenizer, MethodType):
+        return (id(tokenizer.__self__), id(tokenizer.__func__)), partial(weakref.WeakMethod, tokenizer)
+    if isinstance(tokenizer, BuiltinMethodType):
+        return (id(tokenizer.__self__), tokenizer.__name__), partial(weakref.ref, tokenizer.__self__)
+    return id(tokenizer), partial(weakref.ref, tokenizer)
 
 
 def _make_room() -> None:

@@ -7,7 +7,6 @@ import math
 from typing import Any, NamedTuple
 
 import torch
-from lightning_utilities.core.rank_zero import rank_zero_warn
 from torch import Tensor
 
 from lightning_bleu.counting.forms import Hypotheses, References, SampleMask
@@ -15,6 +14,7 @@ from lightning_bleu.functional import Counted
 from lightning_bleu.metric import CorpusBLEU
 from lightning_bleu.scoring.score import BLEUScore
 from lightning_bleu.significance import Interval, PairedTest, paired_bootstrap
+from lightning_bleu.user_warnings import warn_user
 
 _MAX_TEXTS = 10_000
 """Sentences whose text is kept until the end of an evaluation, for the samples to be chosen from."""
@@ -198,7 +198,7 @@ class BestSoFar:
         elif best.shape[1] != sentences.shape[1] or (len(sentences) > 1 and len(best) != len(sentences)):
             reason = f"had statistics of shape {tuple(best.shape)}, this one has {tuple(sentences.shape)}"
         if reason:
-            rank_zero_warn(
+            warn_user(
                 f"The best epoch so far of {name!r} {reason}: they cannot be compared, so this one counts as the first"
             )
         return None if reason else best

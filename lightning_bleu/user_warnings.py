@@ -1,0 +1,21 @@
+"""Warnings that point to the user's line."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+
+from torch import distributed
+
+_LIBRARIES = {"lightning_bleu", "torchmetrics", "torch", "pytorch_lightning", "lightning", "contextlib"}
+"""Packages through which a call passes on its way from the user's code."""
+
+
+def warn_user(message: str) -> None:
+    """Warn once for all processes, with the line of the user's code that led here."""
+    if distributed.is_available() and distributed.is_initialized() and distributed.get_rank() > 0:
+        return
+    level, frame = 1, sys._getframe()
+    while frame is not None and frame.f_globals.get("__name__", "").split(".")[0] in _LIBRARIES:
+        level, frame = level + 1, frame.f_back  # type: ignore[assignment]
+    warnings.warn(message, UserWarning, stacklevel=level)
