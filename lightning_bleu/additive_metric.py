@@ -1,4 +1,4 @@
-"""The base class of :class:`lightning_bleu.CorpusBLEU`, and the only place where torchmetrics is worked around."""
+"""The base class of :class:`lightning_bleu.CorpusBLEU`: all workarounds for torchmetrics."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ import torch
 from torch import Tensor
 from torchmetrics import Metric
 from torchmetrics.utilities.exceptions import TorchMetricsUserError
+
+from lightning_bleu.eager import eager
 
 
 class AdditiveMetric(Metric):
@@ -37,6 +39,7 @@ class AdditiveMetric(Metric):
         cls.__jit_unused_properties__ = [*cls.__jit_unused_properties__, *properties]
 
     @torch.jit.unused
+    @eager
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Count a batch as :meth:`update` does, and return the score of that batch alone.
 
@@ -69,6 +72,7 @@ class AdditiveMetric(Metric):
         # torchmetrics counts an update and forgets the score before it knows that the update succeeds. It also switches
         # gradients off, which integers do not need and which takes as long as counting a sentence.
         @functools.wraps(update)
+        @eager
         def wrapped(*args: Any, **kwargs: Any) -> None:
             update(*args, **kwargs)
             self._computed = None

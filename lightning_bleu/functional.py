@@ -13,6 +13,7 @@ from lightning_bleu.counting.devices import CPU, to_device
 from lightning_bleu.counting.forms import Hypotheses, References
 from lightning_bleu.counting.padded import Padded
 from lightning_bleu.counting.statistics import padded_statistics, ragged_statistics
+from lightning_bleu.eager import eager
 from lightning_bleu.scoring.score import BLEUScore, score
 from lightning_bleu.scoring.settings import Options, Settings, refuse_sentence_smoothing
 from lightning_bleu.scoring.signature import InputCounts, signature
@@ -42,12 +43,13 @@ class Counted(NamedTuple):
         return torch.cat([self.statistics.sum(0), to_device(torch.tensor(inputs, device=CPU), self.statistics.device)])
 
 
+@eager
 def sentence_statistics(
     preds: Hypotheses, target: References, settings: Settings, *, orders: int | None = None
 ) -> Counted:
     """Count every sentence.
 
-    This is the spine of the package: everything that is ever scored comes from here.
+    Everything that is ever scored comes from here.
 
     Args:
         preds: hypotheses, in any form that :meth:`lightning_bleu.CorpusBLEU.update` accepts.
@@ -64,13 +66,6 @@ def sentence_statistics(
         >>> counted.statistics
         tensor([[3, 2, 3, 2, 3, 4]])
     """
-    count = _count
-    if torch.compiler.is_compiling():  # nothing here is for torch.compile: NumPy, and shapes that depend on the data
-        count = torch.compiler.disable(_count)  # type: ignore[no-untyped-call]
-    return count(preds, target, settings, orders)
-
-
-def _count(preds: Hypotheses, target: References, settings: Settings, orders: int | None) -> Counted:
     batch = read_batch(preds, target, settings)
     orders = orders or settings.max_order
     rule, least = settings.length_rule, settings.min_possible_matches

@@ -25,7 +25,7 @@ from lightning_bleu.significance import Interval, bootstrap_interval
 
 
 class CorpusBLEU(AdditiveMetric):
-    """Corpus BLEU of all sentences since the last reset, whatever their batches, order, device, or process.
+    """Corpus BLEU of all sentences since the last reset, regardless of batching, order, device, and process.
 
     The score is that of Papineni et al. (2002), https://aclanthology.org/P02-1040, from the same n-gram counts as
     sacreBLEU's. Other conventions go by name.
@@ -39,9 +39,9 @@ class CorpusBLEU(AdditiveMetric):
             ``"none"``, ``"ja-mecab"``, ``"ko-mecab"``, ``"flores200"``, ...), or a callable that takes a line and
             returns its tokens, always the same for the same line.
         lowercase: for strings: lowercase them first.
-        smoothing: what an order without a match counts, a name from
+        smoothing: what an order without a match counts as, a name from
             :data:`lightning_bleu.scoring.smoothing.SMOOTHINGS`.
-        smoothing_value: the value of the smoothings ``floor``, ``add-k``, ``add-one``, ``epsilon``, and ``method4``.
+        smoothing_value: for smoothings that take a value; the default is theirs.
         reference_length: ``"closest"`` (of two equally close the shorter), ``"closest-first"`` (the first of them), or
             ``"shortest"``.
         effective_order: skip the orders for which all hypotheses are too short.
@@ -165,8 +165,9 @@ class CorpusBLEU(AdditiveMetric):
                 Other iterables are read once, into a list.
 
             target: the references, of the same kind: one per hypothesis in the same form, or a list of references per
-                hypothesis (any number of them), or ids of shape ``(sentences, references, tokens)``, where references
-                without a token are filler.
+                hypothesis (any number of them), or ids of shape ``(sentences, references, tokens)``. In such a tensor,
+                a reference without tokens is ignored, unless the sentence has no other. In lists it counts, with
+                length 0.
             sample_mask: booleans of shape ``(sentences,)``; a sentence with False does not count. Or of shape ``(1,)``,
                 for a batch that is a single item of the set and counts or does not count as a whole.
 

@@ -175,6 +175,20 @@ def test_an_update_that_fails_changes_nothing(keep_sentences: bool) -> None:
         assert len(metric.sentence_statistics) == 2
 
 
+def test_a_metric_counts_the_same_under_any_default_device() -> None:
+    """As in ``with torch.device("cuda")``, under which models are often made."""
+
+    def count(metric: CorpusBLEU) -> list[Any]:
+        metric.update(*A, [True, False])
+        step = metric(*B).item()
+        return [step, metric.report(), metric.compute().item(), metric.sentence_statistics.tolist()]
+
+    metric = CorpusBLEU(keep_sentences=True)
+    expected = count(CorpusBLEU(keep_sentences=True))
+    with torch.device("meta"):
+        assert count(metric) == expected
+
+
 # Kept sentences
 
 

@@ -46,19 +46,19 @@ class ReadingOptions(Protocol):
 
     @property
     def tokenizer(self) -> Tokenizer:
-        """For strings."""
+        """How strings are tokenized."""
 
     @property
     def lowercase(self) -> bool:
-        """For strings."""
+        """Whether strings are lowercased first."""
 
     @property
     def special_ids(self) -> SpecialIds:
-        """For ids."""
+        """Which ids are not tokens."""
 
     @property
     def decoder(self) -> Decoder | None:
-        """For ids that are to be scored as strings."""
+        """Turns ids into strings, which are then scored."""
 
 
 class Batch(NamedTuple):
@@ -67,7 +67,8 @@ class Batch(NamedTuple):
     Attributes:
         tokens: what is counted. Never a view of what the call was given.
         kind: what the sentences are made of: strings (decoded ones, too), tokens, or ids.
-        reference_counts: how many references each sentence has, shape ``(sentences,)``.
+        reference_counts: how many references each sentence has, shape ``(sentences,)``. For ids in a tensor this includes
+            rows without tokens: to tell which they are, the host would have to wait for the accelerator.
         lines: the text of all hypotheses and then all references, for strings.
         vocabulary: the tokens by their ids, for tokens.
     """
@@ -136,8 +137,8 @@ def read_batch(preds: Hypotheses, target: References, options: ReadingOptions) -
     if kind == "tokens":
         return _read_tokens(hypotheses, references, counts)
     if options.decoder is not None:
-        tokens = _read_ragged(hypotheses, references, counts, options.special_ids)
-        return _read_strings(_decode(tokens.tokens, options.decoder), tokens.reference_counts, options)
+        ids = _read_ragged(hypotheses, references, counts, options.special_ids)
+        return _read_strings(_decode(ids.tokens, options.decoder), ids.reference_counts, options)
     device = _device(hypotheses, references)
     if device == CPU:
         return Batch(_read_ragged(hypotheses, references, counts, options.special_ids), "ids", counts)

@@ -27,8 +27,8 @@ class Padded(NamedTuple):
             references.
         is_token: booleans of the same shape. Where it is False, the id has no meaning.
         lengths: tokens of each segment, shape ``(sentences, segments)``.
-        missing: True for a segment that does not exist because other sentences have more references, shape
-            ``(sentences, segments)``; None if all exist.
+        missing: True for a segment that is not there, because other sentences have more references, shape
+            ``(sentences, segments)``; None if all are there.
         can_match: False for tokens that match nothing, same shape as ``ids``; None if all can match.
         break_ngrams: whether an n-gram may not span a place without a token.
     """
@@ -99,8 +99,8 @@ def pad_tensors(tensors: Sequence[Tensor], counts: IntArray) -> PaddedSide:
 def join(hypotheses: PaddedSide, references: PaddedSide, special_ids: SpecialIds) -> Padded:
     """Put hypotheses and references into one tensor, and tell tokens from padding and markers.
 
-    In tensors all sentences have the same number of references. One without a token is filler, and missing, if the
-    sentence has another one.
+    A tensor has the same number of references for all sentences. A reference without tokens counts as missing if its
+    sentence has one with tokens; :func:`lightning_bleu.counting.ragged.drop_fillers` is the same rule on the CPU.
 
     Example:
         >>> hypotheses = PaddedSide(torch.tensor([[[5, 6, 0]]]))

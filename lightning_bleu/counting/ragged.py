@@ -201,7 +201,8 @@ class RaggedBatch(NamedTuple):
 def drop_fillers(batch: RaggedBatch) -> RaggedBatch:
     """Drop the references without a token from sentences that have another one.
 
-    In a tensor all sentences have the same number of references, and such rows fill it up.
+    A tensor has the same number of references for all sentences, and those with fewer are filled up with such rows.
+    :func:`lightning_bleu.counting.padded.join` is the same rule on an accelerator.
 
     Example:
         >>> tokens = Ragged.of(np.array([5, 6, 7]), np.array([1, 0, 2, 0, 0, 0]))

@@ -183,7 +183,7 @@ def _find_cache(tokenizer: Tokenizer) -> TokenCache:
 
 
 def _identify(tokenizer: TokenizeFunction) -> tuple[Hashable, Callable[..., weakref.ref[Any]]]:
-    """What tells a callable from all others that are alive, and a function that makes a weak reference to it."""
+    """A key that identifies a callable while it is alive, and a function that makes a weak reference to it."""
     # A bound method is a new object each time it is looked up.
     if isinstance(tokenizer, MethodType):
         return (id(tokenizer.__self__), id(tokenizer.__func__)), partial(weakref.WeakMethod, tokenizer)

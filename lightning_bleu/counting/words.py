@@ -1,7 +1,7 @@
 """Keys: the pieces of a line that can be tokenized one by one.
 
-sacreBLEU's 13a, intl, zh, char, and none look no further than the whitespace around a word, so a word is a key. For
-intl and zh it matters whether a word begins or ends its line, and the key of such a word says so. Other tokenizers
+sacreBLEU's 13a, intl, zh, char, and none need nothing beyond a word and the whitespace around it, so a word is a key.
+For intl and zh it matters whether a word begins or ends its line, and the key of such a word says so. Other tokenizers
 (MeCab, SentencePiece, callables) see the whole line, and the whole line is a key.
 """
 
@@ -12,14 +12,14 @@ from collections.abc import Hashable, Sequence
 from lightning_bleu.counting.tokenizers import TokenizeFunction
 
 _SPLITS_WORDS = {"13a", "char", "none"}
-"""Tokenizers that split a word alike wherever it appears in a line."""
+"""Tokenizers that split a word the same way anywhere in a line."""
 _SPLITS_WORDS_BY_PLACE = {"intl", "zh"}
 """Tokenizers for which it matters whether a word has a neighbor on its left and on its right."""
 _KEEPS_ALPHANUMERIC = {"13a", "none"}
 """Tokenizers that leave a word of letters and digits as it is."""
 
 _NEIGHBOR = "\ue000"
-"""A private-use character, which is a token of its own for all tokenizers whose keys are words."""
+"""A private-use character, which every tokenizer whose keys are words keeps as a separate token."""
 _EDGE = "\n"
 """Marks a word that begins or ends its line. It cannot be part of the word, which holds no whitespace."""
 _LINE = "\n\n"
@@ -50,7 +50,7 @@ def split_to_keys(lines: Sequence[str], tokenizer: str | None) -> list[list[str]
 def _mark_edges(line: str) -> list[str]:
     words = line.split()
     if words:
-        # intl treats whitespace before the first word unlike the beginning of a line, zh does not.
+        # intl distinguishes leading whitespace from the start of the line.
         if "\n" in line or line[0].isspace():
             return [_LINE + line]
         words[0] = _EDGE + words[0]

@@ -149,7 +149,8 @@ class Settings(Convention):
     def differences(self, other: Settings) -> list[str]:
         """The names of the settings that make scores under both incomparable.
 
-        The unit does not. Neither do ids that both decode to text: two models may have vocabularies of their own.
+        Scores in different units (``percent``) are comparable. So are those of two decoders, whatever their special
+        ids: two models may have vocabularies of their own.
 
         Example:
             >>> one = Settings.from_options(smoothing="floor")

@@ -1,11 +1,12 @@
-"""Smoothing: what an order without a match counts.
+"""Smoothing: what an order without a match counts as.
 
 Without smoothing, an order without a match makes the score 0. Each method is a pure function of :class:`Counts` and a
-value, works on any number of leading dimensions, and returns precisions of shape ``(..., orders)``. :data:`SMOOTHINGS`
-maps names to methods. They follow Chen and Cherry (2014), "A Systematic Comparison of Smoothing Techniques for
-Sentence-Level BLEU" (https://aclanthology.org/W14-3346), in the variants that sacreBLEU and NLTK made common.
+value (0 for methods without one), works on any number of leading dimensions, and returns precisions of shape
+``(..., orders)``. :data:`SMOOTHINGS` maps names to methods. They follow Chen and Cherry (2014), "A Systematic
+Comparison of Smoothing Techniques for Sentence-Level BLEU" (https://aclanthology.org/W14-3346), in the variants that
+sacreBLEU and NLTK made common.
 
-What the score is where a precision is still 0 is the choice of a zero rule, at the end of this module.
+A zero rule, at the end of this module, decides the score where a precision is still 0.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ class Counts(NamedTuple):
         matches: shape ``(..., orders)``.
         possible_matches: shape ``(..., orders)``.
         hypothesis_length: shape ``(...)``.
-        next_precision: the precision of the order above the highest, shape ``(...)``, for methods that need it.
+        next_precision: the precision of order ``orders + 1``, shape ``(...)``, for methods that need it.
     """
 
     matches: Tensor
@@ -68,7 +69,7 @@ def add_to_all(counts: Counts, value: float) -> Tensor:
 
 def exp(counts: Counts, value: float) -> Tensor:
     """Count 1/2, 1/4, ... matches at the first, second, ... order without a match (method 3; mteval-v13a)."""
-    return divide(counts.matches.where(counts.matches > 0, _halved(counts)), counts.possible_matches)
+    return divide(counts.matches.where(counts.matches > 0, _halving_matches(counts)), counts.possible_matches)
 
 
 def smallest(counts: Counts, value: float) -> Tensor:
@@ -78,7 +79,7 @@ def smallest(counts: Counts, value: float) -> Tensor:
 
 def exp_by_length(counts: Counts, value: float) -> Tensor:
     """As :func:`exp`, with counts that grow with the logarithm of the hypothesis length (method 4, as in NLTK)."""
-    smoothed = _halved(counts) * counts.hypothesis_length.clamp(min=1).log()[..., None] / value
+    smoothed = _halving_matches(counts) * counts.hypothesis_length.clamp(min=1).log()[..., None] / value
     return divide(counts.matches.where(counts.matches > 0, smoothed), counts.possible_matches)
 
 
@@ -102,13 +103,14 @@ def exp_by_length_average(counts: Counts, value: float) -> Tensor:
     return _average(exp_by_length(counts, value), counts)
 
 
-def _halved(counts: Counts) -> Tensor:
+def _halving_matches(counts: Counts) -> Tensor:
     """1/2 at the first order without a match, 1/4 at the second, and so on."""
     missing = (counts.matches == 0).to(counts.matches.dtype)
     return 0.5 ** missing.cumsum(-1)
 
 
 def _average(precisions: Tensor, counts: Counts) -> Tensor:
+    """Each precision with its neighbors, of which the lower one is averaged already."""
     assert counts.next_precision is not None
     following = torch.cat([precisions[..., 1:], counts.next_precision[..., None]], -1)
     previous = precisions[..., 0] + 1
@@ -155,31 +157,31 @@ SMOOTHINGS: Mapping[str, Smoothing] = {
 """Every smoothing by its name. ``epsilon`` is AllenNLP's; ``method0`` to ``method7`` are NLTK's names."""
 
 
-def zero_as_smoothed(matches: Tensor, precisions: Tensor) -> Tensor:
+def zero_if_a_precision_is_zero(matches: Tensor, precisions: Tensor) -> Tensor:
     """The score is 0 if a precision is 0."""
     return precisions.log()
 
 
-def zero_without_any_match(matches: Tensor, precisions: Tensor) -> Tensor:
-    """As :func:`zero_as_smoothed`, and 0 despite smoothing if no order has a match (sacreBLEU)."""
+def zero_if_nothing_matches(matches: Tensor, precisions: Tensor) -> Tensor:
+    """As :func:`zero_if_a_precision_is_zero`, and 0 despite smoothing if no order has a match (sacreBLEU)."""
     return precisions.log().where((matches > 0).any(-1, keepdim=True), -torch.inf)
 
 
-def zero_without_every_match(matches: Tensor, precisions: Tensor) -> Tensor:
+def zero_if_an_order_has_no_match(matches: Tensor, precisions: Tensor) -> Tensor:
     """The score is 0 despite smoothing if one order has no match (torchmetrics)."""
     return precisions.log().where((matches > 0).all(-1, keepdim=True), -torch.inf)
 
 
-def skip_zeros(matches: Tensor, precisions: Tensor) -> Tensor:
-    """An order with precision 0 is skipped and the weights stay; the score is 0 if no order has a match (NLTK)."""
+def leave_zeros_out(matches: Tensor, precisions: Tensor) -> Tensor:
+    """An order with precision 0 is left out and the weights stay; the score is 0 if no order has a match (NLTK)."""
     logs = precisions.log().where(precisions > 0, 0)
     return logs.where((matches > 0).any(-1, keepdim=True), -torch.inf)
 
 
 ZERO_RULES: Mapping[str, Callable[[Tensor, Tensor], Tensor]] = {
-    "no-match": zero_without_any_match,
-    "as-smoothed": zero_as_smoothed,
-    "every-order": zero_without_every_match,
-    "leave-out": skip_zeros,
+    "no-match": zero_if_nothing_matches,
+    "as-smoothed": zero_if_a_precision_is_zero,
+    "every-order": zero_if_an_order_has_no_match,
+    "leave-out": leave_zeros_out,
 }
 """Every zero rule by its name: matches and precisions → the logarithms to average."""

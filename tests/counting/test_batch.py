@@ -154,7 +154,7 @@ def test_an_end_that_also_begins_or_pads_does_not_end_before_the_first_token(rol
     eos_id=st.sampled_from([None, 0, 2]),
     ignore_ids=st.sampled_from([(), (-100,), (4, 7)]),
 )
-@settings(max_examples=120)
+@settings(max_examples=200)
 def test_ids_are_cleaned_as_the_arguments_are_described(
     way: Count,
     batch: tuple[Any, Any],

@@ -71,6 +71,14 @@ def test_many_references_take_the_memory_of_their_own_words(
     assert peak_memory(hypotheses, [many, [form(draw(rng, 20_000))]]) < without + 20 * MEGABYTE
 
 
+@pytest.mark.parametrize("form", [as_text, as_tokens, list])
+def test_the_memory_for_references_is_linear(form: Callable[[list[int]], Any], rng: random.Random) -> None:
+    """From 1,000 to 8,000 references of one sentence; to compare each with all others would take 64 times as much."""
+    references = [form(draw(rng, 20)) for _ in range(8_000)]
+    few, many = (peak_memory([form(draw(rng, 20))], [references[:count]]) for count in (1_000, 8_000))
+    assert many < 1.5 * 8 * few
+
+
 SCRIPT = """
 import random, resource, sys, torch
 from lightning_bleu import corpus_bleu

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from lightning_bleu.counting import ngrams_accelerator
 from lightning_bleu.counting.ngrams import count_matches
@@ -194,6 +197,34 @@ def test_no_operation_depends_on_the_data(
     matches, possible_matches = count_ngrams(batch, 5)
     assert matches.shape == possible_matches.shape == (6, 5)
     assert matches.device.type == possible_matches.device.type == "meta"
+
+
+class RecordSizes(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Notes the number of elements of every tensor that an operation returns."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.sizes: list[int] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **kwargs or {})
+        self.sizes += [value.numel() for value in tree_leaves(result) if isinstance(value, torch.Tensor)]
+        return result
+
+
+@pytest.mark.parametrize("break_ngrams", [False, True])
+def test_the_tensors_for_references_grow_linearly(break_ngrams: bool) -> None:
+    """The same operations, on tensors whose size is proportional to the references."""
+    sizes = []
+    for references in (1_000, 8_000):
+        ids = torch.zeros(1, 1 + references, 5, dtype=torch.int64, device="meta")
+        tokens = torch.zeros_like(ids, dtype=torch.bool)
+        with RecordSizes() as record:
+            count_ngrams(Padded(ids, tokens, tokens.sum(-1), break_ngrams=break_ngrams), 2)
+        sizes.append(record.sizes)
+    few, many = sizes
+    assert len(few) == len(many) > 10
+    assert max(many) <= 8 * max(few)
 
 
 @pytest.mark.gpu

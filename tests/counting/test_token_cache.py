@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import gc
 import random
@@ -164,10 +165,15 @@ def test_the_cache_of_a_callable_is_freed_with_it() -> None:
     assert token_cache._caches == {}
 
 
-def test_the_cache_of_a_callable_is_freed_with_the_last_metric_that_uses_it() -> None:
-    metrics = [CorpusBLEU(tokenizer=tokenizer) for tokenizer in [HashableSplit("-")] * 2]
+@pytest.mark.parametrize(
+    "make", [lambda: HashableSplit("-"), lambda: lambda line: line.split("-")], ids=["object", "lambda"]
+)
+def test_the_cache_of_a_callable_is_freed_with_the_last_metric_that_uses_it(make: Callable[[], Any]) -> None:
+    metrics = [CorpusBLEU(tokenizer=make())]
+    metrics.append(copy.deepcopy(metrics[0]))
     for metric in metrics:
         metric.update(["a-b"], ["a-c"])
+        metric(["a-b"], ["a-c"])
     metrics.pop()
     del metric
     gc.collect()

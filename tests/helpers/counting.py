@@ -144,11 +144,11 @@ def in_one_piece(sentences: Sequence[Sequence[Ids]]) -> list[list[Pieces]]:
 
 @st.composite
 def id_batches(draw: st.DrawFn, *, min_sentences: int = 1) -> tuple[Any, Any]:
-    """Hypotheses and references as tensors, or as lists of tensors of different lengths, with ids from 0 to 5."""
+    """Hypotheses and references as tensors, or as lists of tensors of different lengths, with ids from 0 to 7."""
 
     def ids(*shape: int) -> Tensor:
         size = math.prod(shape)
-        return torch.tensor(draw(st.lists(st.integers(0, 5), min_size=size, max_size=size))).reshape(shape).long()
+        return torch.tensor(draw(st.lists(st.integers(0, 7), min_size=size, max_size=size))).reshape(shape).long()
 
     sentences, references = draw(st.integers(min_sentences, 4)), draw(st.integers(1, 3))
     widths = st.integers(0, 7)

@@ -211,6 +211,19 @@ def test_draws_come_from_the_cpu_whatever_the_default_device() -> None:
     assert (a.interval(), approximate_randomization(a, b)) == expected
 
 
+def test_intervals_and_tests_are_the_same_under_any_default_device() -> None:
+    """As in ``with torch.device("cuda")``, under which models are often made."""
+    a, b = make_metric(A), make_metric(B)
+
+    def results() -> list[Any]:
+        tests = paired_bootstrap(a, b), approximate_randomization(a, b), block_t_test(a, b, 2)
+        return [a.interval(), block_scores(a, 2), *tests]
+
+    expected = results()
+    with torch.device("meta"):
+        assert results() == expected
+
+
 def test_sums_are_exact(rng: random.Random) -> None:
     """Of integers below 2 ** 53, in any order."""
     sentences = torch.tensor([[rng.randrange(2**40) for _ in range(3)] for _ in range(50)])
