@@ -67,8 +67,8 @@ class Batch(NamedTuple):
     Attributes:
         tokens: what is counted. Never a view of what the call was given.
         kind: what the sentences are made of: strings (decoded ones, too), tokens, or ids.
-        reference_counts: how many references each sentence has, shape ``(sentences,)``. For ids in a tensor this includes
-            rows without tokens: to tell which they are, the host would have to wait for the accelerator.
+        reference_counts: how many references each sentence has, shape ``(sentences,)``. For ids in a tensor this
+            includes rows without tokens: to tell which they are, the host would have to wait for the accelerator.
         lines: the text of all hypotheses and then all references, for strings.
         vocabulary: the tokens by their ids, for tokens.
     """
