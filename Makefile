@@ -23,7 +23,7 @@ demo: env
 	$(BIN)/python examples/train_translation.py $(ARGS)
 
 test: env
-	$(BIN)/python -m pytest --numprocesses auto $(ARGS)
+	$(BIN)/python -m pytest --numprocesses auto --dist worksteal $(ARGS)
 
 quick: env
 	$(BIN)/python -m pytest --numprocesses auto -m "not slow" $(ARGS)

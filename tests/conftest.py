@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import random
 from pathlib import Path
@@ -13,6 +14,9 @@ from hypothesis import settings
 from tests.helpers.corpora import DATA
 
 os.environ.setdefault("MPLBACKEND", "Agg")
+
+# A server that has imported everything once forks the processes of tests, which saves seconds for each of them.
+multiprocessing.set_forkserver_preload(["tests.helpers.lightning"])
 
 settings.register_profile("default", deadline=None)  # the first example of a test may wait for an import
 settings.load_profile("default")

@@ -106,7 +106,7 @@ def open_tab(page: Page, board: str, tab: str) -> None:
     page.goto(f"{board}/#{tab}")
 
 
-def test_the_scores_are_on_the_page(page: Page, board: str, run: Path, tmp_path: Path) -> None:
+def check_scores(page: Page, board: str, run: Path, tmp_path: Path) -> None:
     open_tab(page, board, "timeseries")
     page.locator("input[placeholder='Filter tags (regex)']").fill("val_bleu")
     page.keyboard.press("Escape")  # closes the list of suggestions
@@ -122,7 +122,7 @@ def test_the_scores_are_on_the_page(page: Page, board: str, run: Path, tmp_path:
     assert any(number == pytest.approx(score, abs=1e-4) for number in shown)
 
 
-def test_the_sentences_are_on_the_page(page: Page, board: str, tmp_path: Path) -> None:
+def check_sentences(page: Page, board: str, tmp_path: Path) -> None:
     open_tab(page, board, "text")
     page.get_by_text("val_bleu/samples", exact=False).first.wait_for(timeout=TIMEOUT)
     table = page.locator("table").first
@@ -135,7 +135,7 @@ def test_the_sentences_are_on_the_page(page: Page, board: str, tmp_path: Path) -
     assert "best" in labels
 
 
-def test_the_figures_are_on_the_page(page: Page, board: str, tmp_path: Path) -> None:
+def check_figures(page: Page, board: str, tmp_path: Path) -> None:
     open_tab(page, board, "images")
     for name in ("val_bleu/precisions", "val_bleu/by_length"):
         page.get_by_text(name, exact=True).first.wait_for(timeout=TIMEOUT)
@@ -144,6 +144,15 @@ def test_the_figures_are_on_the_page(page: Page, board: str, tmp_path: Path) -> 
     page.screenshot(path=tmp_path / "images.png")
     widths = images.evaluate_all("images => images.map(image => image.naturalWidth)")
     assert 500 in widths  # 5 inches with 100 dots each
+
+
+def test_the_scores_the_sentences_and_the_figures_are_on_their_pages(
+    page: Page, board: str, run: Path, tmp_path: Path
+) -> None:
+    """One test, so that a single process trains the model."""
+    check_scores(page, board, run, tmp_path)
+    check_sentences(page, board, tmp_path)
+    check_figures(page, board, tmp_path)
 
 
 def test_the_intervals_are_on_the_page(page: Page, board_with_intervals: str, tmp_path: Path) -> None:

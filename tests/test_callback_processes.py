@@ -86,7 +86,7 @@ def test_repeated_sentences_are_skipped_or_warned_about(tmp_path: Path, capfd: p
         "own batches": 38,  # 19 per process, so one of 37 counts twice
         "stream": 74,  # all 37 count twice
     }
-    for content in validate_in_processes(2, loaders, tmp_path):
+    for content in validate_in_processes(2, loaders, tmp_path, start_method="spawn"):
         counted = {name: report.hypothesis_length / 8 for name, report in content["reports"].items()}
         assert counted == {f"val_bleu/{name}": number for name, number in sentences.items()}
     error = capfd.readouterr().err
@@ -96,7 +96,7 @@ def test_repeated_sentences_are_skipped_or_warned_about(tmp_path: Path, capfd: p
 
 def test_two_sentences_per_item_are_warned_about(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     loaders = {"plain": make_loader(Items(37))}
-    options: dict[str, Any] = {"limit_val_batches": 2, "logger": PanelLogger(tmp_path)}
+    options: dict[str, Any] = {"limit_val_batches": 2, "logger": PanelLogger(tmp_path), "start_method": "spawn"}
     contents = validate_in_processes(2, loaders, tmp_path, step=return_twice, **options)
     # 2 processes, 2 batches, 7 items, 2 sentences, 8 tokens
     assert contents[0]["reports"]["val_bleu/plain"].hypothesis_length == 2 * 2 * 7 * 2 * 8

@@ -9,6 +9,7 @@ import pytest
 import torch
 from pytorch_lightning.callbacks import EarlyStopping, ModelCheckpoint
 from pytorch_lightning.loggers import TensorBoardLogger
+from pytorch_lightning.strategies import DDPStrategy
 from torch import Tensor
 
 from lightning_bleu import CorpusBLEU
@@ -103,7 +104,8 @@ def test_half_precision_does_not_touch_the_counts(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_two_processes_score_as_one(tmp_path: Path) -> None:
     sentences = SENTENCES[:30]  # 15 per process, none of them twice
-    trainer = make_trainer(tmp_path, strategy="ddp_spawn", devices=2, max_epochs=1, num_sanity_val_steps=0)
+    strategy = DDPStrategy(start_method="forkserver")
+    trainer = make_trainer(tmp_path, strategy=strategy, devices=2, max_epochs=1, num_sanity_val_steps=0)
     trainer.fit(MetricModule(), make_loader(sentences), make_loader(sentences))
     expected = expected_score(0, sentences).bleu
     assert trainer.callback_metrics["val_bleu"].item() == pytest.approx(expected, abs=1e-7)

@@ -27,14 +27,14 @@ def group_of_one() -> Iterator[None]:
 
 
 class ProcessPool:
-    """Processes that form a new group for each task. To start them takes as long as to import PyTorch.
+    """Processes that form a new group for each task.
 
     Args:
         size: the number of processes.
     """
 
     def __init__(self, size: int) -> None:
-        self._executor = ProcessPoolExecutor(size, multiprocessing.get_context("spawn"))
+        self._executor = ProcessPoolExecutor(size, multiprocessing.get_context("forkserver"))
 
     def run(self, world_size: int, work: Callable[..., Any], *args: Any) -> list[Any]:
         """Call ``work(rank, world_size, *args)`` in each process of a group, and collect what they return."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytorch_lightning as pl
 import torch
 import torch.distributed as dist
-from torch.multiprocessing.spawn import spawn
+from pytorch_lightning.strategies import DDPStrategy
+from torch.multiprocessing.spawn import start_processes
 
 from lightning_bleu import BLEUCallback
 from tests.helpers.lightning import Step, make_module, make_trainer, return_ids
@@ -20,7 +21,9 @@ os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
 
 def run_in_processes(world_size: int, work: Callable[..., Any], folder: Path, *args: Any) -> list[Any]:
     """Call ``work(rank, world_size, *args)`` in each process, and collect what they return."""
-    spawn(_run, (world_size, work, folder, args), nprocs=world_size)  # type: ignore[no-untyped-call]
+    start_processes(  # type: ignore[no-untyped-call]
+        _run, (world_size, work, folder, args), nprocs=world_size, start_method="forkserver"
+    )
     return [torch.load(folder / f"{rank}.pt", weights_only=False) for rank in range(world_size)]
 
 
@@ -56,12 +59,15 @@ def validate_in_processes(
     *,
     step: Step = return_ids,
     callback_options: dict[str, Any] | None = None,
+    start_method: Literal["spawn", "forkserver"] = "forkserver",
     **trainer_options: Any,
 ) -> list[dict[str, Any]]:
-    """What each process has logged and counted of several loaders, see :class:`Write`."""
+    """What each process has logged and counted of several loaders, see :class:`Write`.
+
+    Only spawned processes write to the `stderr` that `capfd` reads.
+    """
     bleu = BLEUCallback(dataloader_names=list(loaders), **callback_options or {})
-    trainer = make_trainer(
-        folder, bleu, Write(folder, bleu), strategy="ddp_spawn", devices=processes, **trainer_options
-    )
+    strategy = DDPStrategy(start_method=start_method)
+    trainer = make_trainer(folder, bleu, Write(folder, bleu), strategy=strategy, devices=processes, **trainer_options)
     trainer.validate(make_module(step=step), list(loaders.values()), verbose=False)
     return [torch.load(folder / f"{rank}.pt", weights_only=False) for rank in range(processes)]

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import pkgutil
-import subprocess
-import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -13,7 +10,6 @@ import pytest
 import torch
 from lightning_utilities.core.rank_zero import rank_zero_only
 
-import lightning_bleu.training
 from lightning_bleu import CorpusBLEU, corpus_bleu, paired_bootstrap
 from lightning_bleu.training import evaluation as evaluation_module
 from lightning_bleu.training.evaluation import BestSoFar, Evaluation
@@ -371,19 +367,3 @@ def test_a_best_that_was_saved_without_settings_is_compared_by_its_shape() -> No
     message = r"statistics of shape \(60, 10\), this one has \(60, 6\)"
     with pytest.warns(UserWarning, match=message):
         assert best.compare("bleu", make_metric(0.5, max_order=2)).p_value == 1
-
-
-@pytest.mark.slow
-def test_training_without_the_callback_does_not_import_lightning() -> None:
-    modules = [
-        f"lightning_bleu.training.{module.name}" for module in pkgutil.iter_modules(lightning_bleu.training.__path__)
-    ]
-    assert "lightning_bleu.training.evaluation" in modules
-    code = (
-        f"import sys, {', '.join(modules)}\n"
-        "print({name for name in sys.modules if name.split('.')[0] in ('pytorch_lightning', 'lightning')})\n"
-        "from lightning_bleu import BLEUCallback\n"
-        "print('pytorch_lightning' in sys.modules)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True, text=True)
-    assert done.stdout.splitlines() == ["set()", "True"]
