@@ -13,20 +13,22 @@ BIN := .venv/bin
 env: .venv/.done
 
 .venv/.done: requirements-dev.txt pyproject.toml
-	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --requirement requirements-dev.txt
-	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
-	touch $@
+	@echo "Setting up .venv with the packages of requirements-dev.txt; this takes a few minutes, once"
+	@$(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install --quiet --upgrade pip
+	@$(BIN)/python -m pip install --quiet --requirement requirements-dev.txt
+	@$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
 
 demo: env
-	$(BIN)/python examples/train_translation.py $(ARGS)
+	@echo "Training a small Transformer to translate, for two to three minutes"
+	@$(BIN)/python examples/train_translation.py $(ARGS)
 
 test: env
 	$(BIN)/python -m pytest --numprocesses auto --dist worksteal $(ARGS)
 
 quick: env
-	$(BIN)/python -m pytest --numprocesses auto -m "not slow" $(ARGS)
+	$(BIN)/python -m pytest --numprocesses auto --dist worksteal -m "not slow" $(ARGS)
 
 lint: env
 	$(BIN)/ruff check .

@@ -56,9 +56,7 @@ class Run(NamedTuple):
 
 def train(monitor: str, data: list[list[Batch]], model: Translator, args: argparse.Namespace) -> Run:
     """Train until `monitor` stops improving, and score the best checkpoint on the test sentences."""
-    bleu = BLEUCallback(
-        CorpusBLEU(convention="sacrebleu", percent=True), confidence=0.95, significance_level=args.significance_level
-    )
+    bleu = BLEUCallback(CorpusBLEU(percent=True), confidence=0.95, significance_level=args.significance_level)
     patience = EarlyStopping(monitor, mode="max", patience=args.patience)
     # The name leaves out the score: a slash in the key would create a folder.
     checkpoint = ModelCheckpoint(monitor=monitor, mode="max", filename="{step}", save_top_k=1)
@@ -75,7 +73,7 @@ def train(monitor: str, data: list[list[Batch]], model: Translator, args: argpar
     )
     trainer.fit(model, make_loader(data[0], shuffle=True), make_loader(data[1]))
 
-    test = CorpusBLEU(convention="sacrebleu", percent=True, keep_sentences=True)
+    test = CorpusBLEU(percent=True, keep_sentences=True)
     best = Translator.load_from_checkpoint(checkpoint.best_model_path).eval()
     with torch.inference_mode():
         for batch in data[2]:

@@ -49,6 +49,9 @@ from lightning_bleu import BLEUCallback, BLEUScore, CorpusBLEU
 
 PAD, BOS, EOS, UNK = range(4)
 
+TARGET = 99.5
+"""Training ends when the validation BLEU reaches this."""
+
 Pairs = list[tuple[str, str]]
 
 
@@ -109,7 +112,7 @@ class Translator(pl.LightningModule):
         self.target_vocabulary = Vocabulary(target_words)
         self.max_len = max_len
         self.learning_rate = learning_rate
-        self.bleu = CorpusBLEU(convention="sacrebleu", percent=True) if with_metric else None
+        self.bleu = CorpusBLEU(percent=True) if with_metric else None
         self.result: BLEUScore | None = None
 
         shape: dict[str, Any] = {"d_model": d_model, "nhead": d_model // 32, "dim_feedforward": 4 * d_model}
@@ -208,17 +211,12 @@ def sinusoids(length: int, d_model: int) -> Tensor:
 
 
 class Curve(Callback):
-    """Prints the loss and the BLEU of each validation, and keeps the BLEU in a list."""
-
-    def __init__(self) -> None:
-        self.scores: list[float] = []
+    """Prints the loss and the BLEU of each validation."""
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        if trainer.sanity_checking:
-            return
-        bleu, loss = (trainer.callback_metrics[name].item() for name in ("val_bleu", "val_loss"))
-        self.scores.append(bleu)
-        pl_module.print(f"step {trainer.global_step:5}  val_loss {loss:6.3f}  val_bleu {bleu:6.2f}")
+        if not trainer.sanity_checking:
+            bleu, loss = (trainer.callback_metrics[name].item() for name in ("val_bleu", "val_loss"))
+            pl_module.print(f"step {trainer.global_step:5}  val_loss {loss:6.3f}  val_bleu {bleu:6.2f}")
 
 
 def number_pairs(count: int) -> Pairs:
@@ -274,7 +272,7 @@ def make_loader(batches: list[Batch], shuffle: bool = False) -> DataLoader[Batch
 
 
 def make_trainer(args: argparse.Namespace, batches: int, *callbacks: Callback) -> pl.Trainer:
-    """Make a trainer that stops when the validation BLEU no longer improves."""
+    """Make a trainer for so many batches per epoch."""
     interval = max(1, batches // args.devices // args.vals_per_epoch)
     return pl.Trainer(
         max_epochs=args.max_epochs,
@@ -285,12 +283,26 @@ def make_trainer(args: argparse.Namespace, batches: int, *callbacks: Callback) -
         log_every_n_steps=min(10, batches),
         gradient_clip_val=1.0,
         logger=TensorBoardLogger(args.logdir, name="translation"),
-        callbacks=[
-            *callbacks,
-            EarlyStopping(monitor="val_bleu", mode="max", patience=args.patience, stopping_threshold=99.5),
-            RichProgressBar(refresh_rate=10),
-        ],
+        callbacks=[*callbacks, RichProgressBar(refresh_rate=10)],
     )
+
+
+def describe_end(trainer: pl.Trainer, early_stopping: EarlyStopping) -> str:
+    """Why training ended."""
+    if trainer.callback_metrics["val_bleu"] >= TARGET:
+        return f"the validation BLEU reached {TARGET}"
+    if early_stopping.wait_count >= early_stopping.patience:
+        return f"{early_stopping.patience} validations without a better BLEU"
+    return f"{trainer.global_step} steps, the limit"
+
+
+def print_samples(model: Translator, pairs: Pairs, vocabulary: Vocabulary) -> None:
+    """Print some sentences with their translations."""
+    for source, reference in pairs:
+        ids = vocabulary.encode(source, model.max_len)[None].to(model.device)
+        with torch.no_grad():
+            (translation,) = model.eval().translate(ids)
+        print(f"\nsource      {source}\nreference   {reference}\ntranslation {translation}")
 
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -341,26 +353,34 @@ def main(argv: Sequence[str] | None = None) -> BLEUScore:
 
     parts = load_pairs(args)
     words = [frequent_words(lines, args.vocabulary) for lines in zip(*parts[0])]
-    train, val, test = (make_batches(pairs, Vocabulary(words[0]), Vocabulary(words[1]), args) for pairs in parts)
+    source, target = map(Vocabulary, words)
+    train, val, test = (make_batches(pairs, source, target, args) for pairs in parts)
     model = Translator(
         words[0], words[1], args.d_model, args.layers, args.max_len, args.learning_rate, not args.callback
     )
 
     checkpoint = ModelCheckpoint(monitor="val_bleu", mode="max", filename="{step}-{val_bleu:.2f}")
-    curve = Curve()
-    bleu = BLEUCallback(CorpusBLEU(convention="sacrebleu", percent=True))
-    trainer = make_trainer(args, len(train), *([bleu] if args.callback else []), checkpoint, curve)
+    early_stopping = EarlyStopping(monitor="val_bleu", mode="max", patience=args.patience, stopping_threshold=TARGET)
+    bleu = BLEUCallback(CorpusBLEU(percent=True))
+    trainer = make_trainer(args, len(train), *([bleu] if args.callback else []), checkpoint, early_stopping, Curve())
+    if trainer.is_global_zero:
+        sizes = " / ".join(f"{len(pairs):,}" for pairs in parts)
+        text = f"{args.src} and {args.tgt}" if args.src else "number words, English to French"
+        print(f"Data: {text}; {sizes} sentence pairs for training / validation / test")
+        print(f"Training ends when the validation BLEU reaches {TARGET}, or after {args.max_epochs} epochs")
     trainer.fit(model, make_loader(train, shuffle=True), make_loader(val))
-    trainer.test(model, make_loader(test), ckpt_path=checkpoint.best_model_path)
+    end = describe_end(trainer, early_stopping)
+    trainer.test(model, make_loader(test), ckpt_path=checkpoint.best_model_path, verbose=False)
     result = model.result or bleu.reports["test_bleu"]
     if not trainer.is_global_zero:
         return result
 
-    print("val_bleu  ", " ".join(f"{score:.1f}" for score in curve.scores))
-    print("test      ", result)
-    print("signature ", result.signature)
-    print("checkpoint", checkpoint.best_model_path)
-    print("curves     tensorboard --logdir", args.logdir)
+    print(f"\nTraining ended: {end}")
+    print_samples(model, parts[2][:3], source)
+    print(f"\nTest score  {result}")
+    print(f"Signature   {result.signature}")
+    print(f"Checkpoint  {checkpoint.best_model_path}")
+    print(f"TensorBoard tensorboard --logdir {args.logdir}")
     return result
 
 

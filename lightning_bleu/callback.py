@@ -12,11 +12,13 @@ from torch import Tensor
 from lightning_bleu.counting.forms import materialize
 from lightning_bleu.metric import CorpusBLEU
 from lightning_bleu.scoring.score import BLEUScore
+from lightning_bleu.scoring.settings import check_bool
 from lightning_bleu.significance import Interval, PairedTest
 from lightning_bleu.significance.systems import check_share
 from lightning_bleu.training.dashboard import lay_out_intervals, show
-from lightning_bleu.training.distributed import distributed_mask
+from lightning_bleu.training.distributed import distributed_mask, shuffles
 from lightning_bleu.training.evaluation import BestSoFar, Evaluation, Result
+from lightning_bleu.training.mistakes import minimized, missing_packages
 from lightning_bleu.user_warnings import warn_user
 
 Extract: TypeAlias = Callable[[Any, Any], tuple[Any, Any]]
@@ -89,8 +91,11 @@ class BLEUCallback(pl.Callback):
             raise TypeError(f"'extract' must take outputs and batch and return (preds, target), got {extract!r}")
         if isinstance(dataloader_names, str):
             raise TypeError(f"'dataloader_names' must be a list of names, got {dataloader_names!r}")
-        if not isinstance(samples, int) or samples < 0:
+        if dataloader_names is not None and len(set(dataloader_names)) < len(dataloader_names):
+            raise ValueError(f"'dataloader_names' must be different from each other, got {list(dataloader_names)}")
+        if not isinstance(samples, int) or isinstance(samples, bool) or samples < 0:
             raise ValueError(f"'samples' must be an integer of 0 or more, got {samples!r}")
+        check_bool("compare_to_best", compare_to_best)
         for option, value in {"confidence": confidence, "significance_level": significance_level}.items():
             if value is not None:
                 check_share(option, value)
@@ -107,7 +112,7 @@ class BLEUCallback(pl.Callback):
         self._best = BestSoFar(significance_level)
         self._evaluations: dict[tuple[str, int], Evaluation] = {}
         self._laid_out = False
-        self._warned: set[tuple[str, int]] = set()
+        self._warned: set[str] = set()
 
     @property
     def state_key(self) -> str:
@@ -123,11 +128,20 @@ class BLEUCallback(pl.Callback):
         self._best.load_state_dict(state_dict)
 
     def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
-        """Prepare for loggers that may be new."""
+        """Prepare for loggers that may be new, and warn of likely mistakes."""
         self._laid_out = False
+        for message in minimized(trainer.callbacks, (f"val_{self.name}", f"test_{self.name}")):  # type: ignore[attr-defined]
+            self._warn_once(message)
+        for message in missing_packages(trainer.loggers) if self.samples else ():
+            self._warn_once(message)
 
     def on_validation_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Forget the last validation."""
+        if self.compare_to_best and any(map(shuffles, _loaders("val", trainer))):
+            raise ValueError(
+                "BLEUCallback(compare_to_best=True) compares the same sentences in the same order, but a validation "
+                "loader shuffles them: make it with shuffle=False"
+            )
         self._start("val")
 
     def on_test_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
@@ -198,11 +212,12 @@ class BLEUCallback(pl.Callback):
             result = evaluation.result(key, confidence=self.confidence, best=best, keep_best=trainer.state.fn == "fit")
             self._remember(key, result)
             parts = {f"{key}/{name}": value for name, value in result.parts().items()}
+            dtype = torch.float32 if pl_module.device.type == "mps" else torch.float64
             for name, value in {key: result.report.bleu, **parts}.items():
                 # All processes have the same value, and this reduction does not round.
                 pl_module.log(
                     name,
-                    value,
+                    torch.tensor(value, dtype=dtype, device=pl_module.device),
                     prog_bar=name == key,
                     add_dataloader_idx=False,
                     sync_dist=distributed,
@@ -256,14 +271,18 @@ class BLEUCallback(pl.Callback):
             return mask
         else:
             reason = f"a batch of {len(mask)} items became {len(preds)} sentences"
-        key = stage, dataloader_idx
-        if key not in self._warned:
-            self._warned.add(key)
-            warn_user(
-                f"BLEUCallback cannot tell which sentences of {self._key(stage, dataloader_idx, trainer)!r} the "
-                f"processes have in common: {reason}. Those that several of them score count several times."
-            )
+        name = self._key(stage, dataloader_idx, trainer)
+        message = (
+            f"BLEUCallback cannot tell which sentences of {name!r} the processes have in common: {reason}. Those that "
+            "several of them score count several times."
+        )
+        self._warn_once(message)
         return None
+
+    def _warn_once(self, message: str) -> None:
+        if message not in self._warned:
+            self._warned.add(message)
+            warn_user(message)
 
     def _key(self, stage: str, dataloader_idx: int, trainer: pl.Trainer) -> str:
         """The name of a score."""

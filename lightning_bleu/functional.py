@@ -14,9 +14,12 @@ from lightning_bleu.counting.forms import Hypotheses, References
 from lightning_bleu.counting.padded import Padded
 from lightning_bleu.counting.statistics import padded_statistics, ragged_statistics
 from lightning_bleu.eager import eager
+from lightning_bleu.scoring.conventions import CONVENTIONS
+from lightning_bleu.scoring.options import Options
 from lightning_bleu.scoring.score import BLEUScore, score
-from lightning_bleu.scoring.settings import Options, Settings, refuse_sentence_smoothing
+from lightning_bleu.scoring.settings import Settings, refuse_sentence_smoothing
 from lightning_bleu.scoring.signature import InputCounts, signature
+from lightning_bleu.user_warnings import warn_user
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -97,14 +100,17 @@ def corpus_bleu(preds: Hypotheses, target: References, **options: Unpack[Options
     """
     settings = refuse_sentence_smoothing(Settings.from_options(**options))
     statistics, batch = sentence_statistics(preds, target, settings)
+    for message in batch.suspicions:
+        warn_user(message)
     return BLEUScore.from_statistics(statistics.sum(0), settings, signature(settings, InputCounts.of(batch)))
 
 
 def sentence_bleu(preds: Hypotheses, target: References, **options: Unpack[Options]) -> Tensor:
     """Score every sentence by itself.
 
-    Without smoothing most sentences score 0, as they have no match of the highest order: ``smoothing="exp"`` with
-    ``effective_order=True`` is what sacreBLEU recommends, ``smoothing="add-k"`` what Lin and Och (2004) proposed.
+    Without smoothing most sentences would score 0, as they have no match of the highest order. The defaults are those
+    of sacreBLEU for sentences: ``smoothing="exp"`` and, with this convention, ``effective_order=True``, which skips the
+    orders that a sentence is too short for.
 
     Args:
         preds: hypotheses, in any form that :meth:`lightning_bleu.CorpusBLEU.update` accepts.
@@ -123,10 +129,15 @@ def sentence_bleu(preds: Hypotheses, target: References, **options: Unpack[Optio
     Example:
         >>> preds = torch.tensor([[5, 6, 7, 8, 9], [5, 6, 7, 9, 8]])
         >>> target = torch.tensor([[5, 6, 7, 8, 9], [5, 6, 7, 8, 9]])
-        >>> sentence_bleu(preds, target, smoothing="add-k")
-        tensor([1.0000, 0.5623], dtype=torch.float64)
+        >>> sentence_bleu(preds, target, pad_id=0)
+        tensor([1.0000, 0.4518], dtype=torch.float64)
     """
+    is_sacrebleu = options.get("convention", "sacrebleu") in ("sacrebleu", CONVENTIONS["sacrebleu"])
+    if is_sacrebleu and options.get("effective_order") is None:
+        options["effective_order"] = True
     settings = Settings.from_options(**options)
     orders = settings.max_order + settings.smoothing_method.needs_next_order
-    statistics, _ = sentence_statistics(preds, target, settings, orders=orders)
+    statistics, batch = sentence_statistics(preds, target, settings, orders=orders)
+    for message in batch.suspicions:
+        warn_user(message)
     return score(statistics, settings).bleu * settings.scale

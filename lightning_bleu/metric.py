@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import inspect
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -18,17 +20,20 @@ from lightning_bleu.counting.tokenizers import Tokenizer
 from lightning_bleu.functional import Counted, sentence_statistics
 from lightning_bleu.kept_sentences import gather, pack_sentences, unpack_sentences
 from lightning_bleu.scoring.conventions import Convention
+from lightning_bleu.scoring.options import OPTION_NAMES, Options, unknown_options
 from lightning_bleu.scoring.score import BLEUScore, Statistics, score
-from lightning_bleu.scoring.settings import Settings, refuse_sentence_smoothing
+from lightning_bleu.scoring.settings import Settings, check_bool, refuse_sentence_smoothing
 from lightning_bleu.scoring.signature import InputCounts, signature
 from lightning_bleu.significance import Interval, bootstrap_interval
+from lightning_bleu.user_warnings import warn_user
 
 
 class CorpusBLEU(AdditiveMetric):
     """Corpus BLEU of all sentences since the last reset, regardless of batching, order, device, and process.
 
-    The score is that of Papineni et al. (2002), https://aclanthology.org/P02-1040, from the same n-gram counts as
-    sacreBLEU's. Other conventions go by name.
+    The score is the one that sacreBLEU prints (Post 2018, https://aclanthology.org/W18-6319). ``convention`` selects
+    those of other programs, and ``"papineni"`` is BLEU without smoothing, as Papineni et al. (2002) define it
+    (https://aclanthology.org/P02-1040).
 
     Args:
         max_order: the longest n-gram.
@@ -93,7 +98,7 @@ class CorpusBLEU(AdditiveMetric):
         max_order: int = 4,
         weights: Sequence[float] | None = None,
         *,
-        convention: str | Convention = "papineni",
+        convention: str | Convention = "sacrebleu",
         tokenizer: Tokenizer | None = None,
         lowercase: bool | None = None,
         smoothing: str | None = None,
@@ -110,28 +115,37 @@ class CorpusBLEU(AdditiveMetric):
         keep_sentences: bool = False,
         **kwargs: Any,
     ) -> None:
-        settings = refuse_sentence_smoothing(
-            Settings.from_options(
-                max_order=max_order,
-                weights=weights,
-                convention=convention,
-                tokenizer=tokenizer,
-                lowercase=lowercase,
-                smoothing=smoothing,
-                smoothing_value=smoothing_value,
-                reference_length=reference_length,
-                effective_order=effective_order,
-                pad_id=pad_id,
-                bos_id=bos_id,
-                eos_id=eos_id,
-                unk_id=unk_id,
-                ignore_ids=ignore_ids,
-                decoder=decoder,
-                percent=percent,
-            )
-        )
-        super().__init__(settings, **{"dist_sync_fn": gather} | kwargs)
+        options: Options = {
+            "max_order": max_order,
+            "weights": weights,
+            "convention": convention,
+            "tokenizer": tokenizer,
+            "lowercase": lowercase,
+            "smoothing": smoothing,
+            "smoothing_value": smoothing_value,
+            "reference_length": reference_length,
+            "effective_order": effective_order,
+            "pad_id": pad_id,
+            "bos_id": bos_id,
+            "eos_id": eos_id,
+            "unk_id": unk_id,
+            "ignore_ids": ignore_ids,
+            "decoder": decoder,
+            "percent": percent,
+        }
+        settings = refuse_sentence_smoothing(Settings.from_options(**options))
+        check_bool("keep_sentences", keep_sentences)
+        try:
+            super().__init__(settings, **{"dist_sync_fn": gather} | kwargs)
+        except ValueError as error:
+            # torchmetrics lists what it does not know between backquotes.
+            unknown = re.findall(r"`(\w+)`", str(error)) if "Unexpected keyword" in str(error) else []
+            if not unknown:
+                raise
+            raise unknown_options(unknown, [*OPTION_NAMES, "keep_sentences"]) from None
         self.settings = settings
+        self._representation = _represent({**options, "keep_sentences": keep_sentences})
+        self._warned: set[str] = set()
         self.last_batch: Counted | None = None
         # torch.jit.script does not understand annotations of the class.
         self.totals: Tensor
@@ -182,6 +196,10 @@ class CorpusBLEU(AdditiveMetric):
         if mask is not None:
             counted = counted._replace(statistics=statistics * mask[:, None])
         self.last_batch = counted
+        for message in counted.batch.suspicions:
+            if message not in self._warned:
+                self._warned.add(message)
+                warn_user(message)
         self.totals = self.totals + to_device(counted.totals(), self.totals.device)
         if self.keep_sentences:
             self.sentences.append(to_device(pack_sentences(statistics, mask), self.totals.device))
@@ -308,6 +326,9 @@ class CorpusBLEU(AdditiveMetric):
             raise ValueError("this metric keeps sentences, the other must too: CorpusBLEU(keep_sentences=True)")
         super().merge_state(incoming_state)
 
+    def __repr__(self) -> str:
+        return self._representation
+
     def __getattr__(self, name: str) -> Any:
         if name == "sentence_statistics":
             raise SentencesNotKept("this metric keeps sums only: make it with CorpusBLEU(keep_sentences=True)")
@@ -316,6 +337,21 @@ class CorpusBLEU(AdditiveMetric):
     def __getstate__(self) -> dict[str, Any]:
         # Copies and other processes need the counts, not the last batch.
         return super().__getstate__() | {"last_batch": None}
+
+
+def _represent(options: Mapping[str, Any]) -> str:
+    """A call of the class with the options that differ from their defaults."""
+    parameters = inspect.signature(CorpusBLEU).parameters
+    descriptions = {name: (_describe(value), _describe(parameters[name].default)) for name, value in options.items()}
+    given = [f"{name}={value}" for name, (value, default) in descriptions.items() if value != default]
+    return f"CorpusBLEU({', '.join(given)})"
+
+
+def _describe(value: Any) -> str:
+    """A short name for a callable, and the representation of anything else."""
+    if callable(value) or hasattr(value, "batch_decode"):
+        return str(getattr(value, "__name__", type(value).__name__))
+    return repr(value)
 
 
 class SentencesNotKept(ValueError, AttributeError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 import warnings
 from collections import deque
 from collections.abc import Callable
@@ -10,20 +11,27 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas  # type: ignore[import-untyped]
 import pytest
 import torch
+from pytorch_lightning.callbacks import EarlyStopping
 from torch import Tensor
+from torch.utils.data import BatchSampler, DataLoader, RandomSampler
 
 from lightning_bleu import BLEUCallback, CorpusBLEU
 from tests.helpers.lightning import (
     NAMESPACES,
+    PAD_ID,
     SENTENCES,
+    Items,
     PanelLogger,
     Record,
     as_lines,
     as_logged,
+    collect_warnings,
     expected_score,
     ignore_lightning_warnings,
+    make_callback,
     make_loader,
     make_module,
     make_trainer,
@@ -56,7 +64,7 @@ def validate(folder: Path, bleu: BLEUCallback, step: Callable[[Any, int], Any], 
 def test_the_score_is_logged_shown_and_monitored(namespace: str, tmp_path: Path) -> None:
     callbacks = importlib.import_module(f"{namespace}.callbacks")
     loggers = importlib.import_module(f"{namespace}.loggers")
-    bleu = BLEUCallback()
+    bleu = make_callback()
     checkpoint = callbacks.ModelCheckpoint(monitor="val_bleu", mode="max")
     stopping = callbacks.EarlyStopping("val_bleu", mode="max", stopping_threshold=expected_score(1).bleu - 1e-6)
     logger = loggers.TensorBoardLogger(tmp_path, name="run", version="")
@@ -64,9 +72,9 @@ def test_the_score_is_logged_shown_and_monitored(namespace: str, tmp_path: Path)
     trainer.fit(make_module(namespace), make_loader(), make_loader())
     report = expected_score(1)
     assert trainer.current_epoch == 2  # epoch 1 reaches the threshold
-    assert checkpoint.best_model_score == as_logged(report.bleu)
+    assert checkpoint.best_model_score == report.bleu
     assert bleu.reports["val_bleu"] == report
-    assert trainer.progress_bar_metrics["val_bleu"] == as_logged(report.bleu)
+    assert trainer.progress_bar_metrics["val_bleu"] == report.bleu
     assert "val_bleu/precision_1" not in trainer.progress_bar_metrics
 
     events = read_events(tmp_path / "run")
@@ -84,21 +92,21 @@ def test_the_score_is_logged_shown_and_monitored(namespace: str, tmp_path: Path)
         assert logged[-1].value == as_logged(value)
 
     (tested,) = trainer.test(make_module(namespace), make_loader(), verbose=False)
-    assert tested["test_bleu"] == as_logged(expected_score(2).bleu)
+    assert tested["test_bleu"] == expected_score(2).bleu
     (validated,) = trainer.validate(make_module(namespace), make_loader(SENTENCES[:5]), verbose=False)
     assert validated["val_bleu/hypothesis_length"] == 5 * 8
 
 
 @pytest.mark.parametrize("namespace", NAMESPACES)
 def test_the_sanity_check_does_not_count(namespace: str, tmp_path: Path) -> None:
-    bleu = BLEUCallback()
+    bleu = make_callback()
     trainer = make_trainer(tmp_path, bleu, namespace=namespace, max_epochs=1, num_sanity_val_steps=3)
     trainer.fit(make_module(namespace), make_loader(), make_loader())
     assert bleu.reports["val_bleu"].hypothesis_length == SENTENCES.numel()
 
 
 def test_every_validation_within_an_epoch_is_scored_afresh(tmp_path: Path) -> None:
-    bleu = BLEUCallback()
+    bleu = make_callback()
     record = Record(bleu)
     trainer = make_trainer(tmp_path, bleu, record, max_epochs=2, val_check_interval=2)
     trainer.fit(make_module(), make_loader(), make_loader())
@@ -118,7 +126,7 @@ def test_every_validation_within_an_epoch_is_scored_afresh(tmp_path: Path) -> No
     ids=["pair", "list of two", "lists of ids", "iterators", "strings"],
 )
 def test_a_step_may_return_any_form_that_the_metric_accepts(step: Any, tmp_path: Path) -> None:
-    bleu = BLEUCallback()
+    bleu = make_callback()
     validate(tmp_path, bleu, step)
     assert bleu.reports["val_bleu"].matches == expected_score().matches
 
@@ -137,7 +145,24 @@ def test_sentences_in_any_container_are_counted_and_shown(container: Any, form: 
         rows = [[container(row) for row in side.tolist()] for side in (translate(batch, epoch), batch)]
         return container(rows[0]), container([container([row]) for row in rows[1]])
 
-    bleu, logger = BLEUCallback(samples=len(SENTENCES)), PanelLogger(tmp_path)
+    bleu, logger = make_callback(samples=len(SENTENCES)), PanelLogger(tmp_path)
+    validate(tmp_path, bleu, step, logger=logger)
+    assert bleu.reports["val_bleu"].matches == expected_score().matches
+    assert shown_sentences(logger) == SHOWN
+
+
+@pytest.mark.parametrize("groups", [False, True], ids=["one reference", "lists of references"])
+@pytest.mark.parametrize(
+    "form",
+    [np.array, lambda lines: np.array(lines, dtype=object), pandas.Series],
+    ids=["array", "array of objects", "series"],
+)
+def test_strings_in_arrays_and_series_are_counted_and_shown(form: Any, groups: bool, tmp_path: Path) -> None:
+    def step(batch: Tensor, epoch: int) -> Any:
+        hypotheses, references = return_text(batch, epoch)
+        return form(hypotheses), form([[line] for line in references] if groups else references)
+
+    bleu, logger = make_callback(samples=len(SENTENCES)), PanelLogger(tmp_path)
     validate(tmp_path, bleu, step, logger=logger)
     assert bleu.reports["val_bleu"].matches == expected_score().matches
     assert shown_sentences(logger) == SHOWN
@@ -164,6 +189,17 @@ def refill_arrays() -> Callable[[Tensor, int], Any]:
     return step
 
 
+def refill_arrays_of_strings(dtype: Any) -> Callable[[Tensor, int], Any]:
+    buffers = np.empty((2, 7), dtype)
+
+    def step(batch: Tensor, epoch: int) -> Any:
+        preds, target = buffers[:, : len(batch)]
+        preds[:], target[:] = return_text(batch, epoch)
+        return preds, target
+
+    return step
+
+
 def refill_lists(form: Callable[[Tensor], list[Any]]) -> Callable[[Tensor, int], Any]:
     preds: list[Any] = []
     target: list[Any] = []
@@ -185,16 +221,28 @@ def refill_lists(form: Callable[[Tensor], list[Any]]) -> Callable[[Tensor, int],
         refill_tensors(lambda sentences: sentences),
         refill_tensors(list),
         refill_arrays(),
+        refill_arrays_of_strings("U50"),
+        refill_arrays_of_strings(object),
         refill_lists(as_lines),
         refill_lists(lambda batch: [line.split() for line in as_lines(batch)]),
         refill_lists(Tensor.tolist),
         refill_lists(list),
     ],
-    ids=["tensor", "rows of a tensor", "array", "strings", "tokens", "ids", "tensors"],
+    ids=[
+        "tensor",
+        "rows of a tensor",
+        "array",
+        "array of strings",
+        "array of objects",
+        "strings",
+        "tokens",
+        "ids",
+        "tensors",
+    ],
 )
 def test_a_step_may_reuse_its_buffers(step: Any, tmp_path: Path) -> None:
     """The table is made at the end of the validation, from the sentences of all batches."""
-    bleu, logger = BLEUCallback(samples=len(SENTENCES)), PanelLogger(tmp_path)
+    bleu, logger = make_callback(samples=len(SENTENCES)), PanelLogger(tmp_path)
     validate(tmp_path, bleu, step, logger=logger)
     assert bleu.reports["val_bleu"].matches == expected_score().matches
     assert shown_sentences(logger) == SHOWN
@@ -206,7 +254,7 @@ def test_batches_of_different_forms_add_up(tmp_path: Path) -> None:
     def step(batch: Tensor, epoch: int) -> Any:
         return steps.pop()(batch, epoch)
 
-    bleu, logger = BLEUCallback(samples=len(SENTENCES)), PanelLogger(tmp_path)
+    bleu, logger = make_callback(samples=len(SENTENCES)), PanelLogger(tmp_path)
     validate(tmp_path, bleu, step, logger=logger)
     assert bleu.reports["val_bleu"].matches == expected_score().matches
     assert shown_sentences(logger) == SHOWN
@@ -220,7 +268,7 @@ def test_an_error_about_strings_is_raised_with_their_batch(tmp_path: Path) -> No
         return ["a b"] * len(batch), [["a"]] * (len(batch) - (len(batches) == 2))
 
     with pytest.raises(ValueError, match="the same number of sentences"):
-        validate(tmp_path, BLEUCallback(), step)
+        validate(tmp_path, make_callback(), step)
     assert len(batches) == 2
 
 
@@ -235,7 +283,7 @@ def test_an_interrupted_validation_is_forgotten(namespace: str, returned: Any, t
             raise RuntimeError("interrupted")
         return returned(batch, epoch)
 
-    bleu, logger = BLEUCallback(samples=len(SENTENCES)), PanelLogger(tmp_path)
+    bleu, logger = make_callback(samples=len(SENTENCES)), PanelLogger(tmp_path)
     trainer = make_trainer(tmp_path, bleu, namespace=namespace, logger=logger)
     with pytest.raises(RuntimeError, match="interrupted"):
         trainer.validate(make_module(namespace, step), make_loader(), verbose=False)
@@ -246,7 +294,7 @@ def test_an_interrupted_validation_is_forgotten(namespace: str, returned: Any, t
 
 
 def test_extract_takes_outputs_and_batch_to_sentences(tmp_path: Path) -> None:
-    bleu = BLEUCallback(extract=lambda outputs, batch: (outputs["translations"], batch))
+    bleu = make_callback(extract=lambda outputs, batch: (outputs["translations"], batch))
     validate(tmp_path, bleu, lambda batch, epoch: {"translations": translate(batch)})
     assert bleu.reports["val_bleu"] == expected_score()
 
@@ -262,7 +310,7 @@ def test_extract_takes_outputs_and_batch_to_sentences(tmp_path: Path) -> None:
 def test_an_error_says_what_a_step_must_return(output: Any, found: str, tmp_path: Path) -> None:
     message = found + r".*Either return \{'preds': .*from 'validation_step', or give BLEUCallback\(extract="
     with pytest.raises(TypeError, match=message):
-        validate(tmp_path, BLEUCallback(), lambda batch, epoch: output)
+        validate(tmp_path, make_callback(), lambda batch, epoch: output)
     wrong = BLEUCallback(extract=lambda outputs, batch: batch)
     with pytest.raises(TypeError, match="from 'extract'"):
         validate(tmp_path, wrong, return_ids)
@@ -271,7 +319,7 @@ def test_an_error_says_what_a_step_must_return(output: Any, found: str, tmp_path
 @pytest.mark.parametrize("namespace", NAMESPACES)
 @pytest.mark.parametrize("names", [None, ["news", "talks"]])
 def test_each_loader_has_a_score_of_its_own(names: list[str] | None, namespace: str, tmp_path: Path) -> None:
-    bleu = BLEUCallback(dataloader_names=names)
+    bleu = make_callback(dataloader_names=names)
     loaders = [make_loader(), make_loader(SENTENCES[:3, :5])]
     trainer = make_trainer(tmp_path, bleu, namespace=namespace)
     first, second = trainer.validate(make_module(namespace), loaders, verbose=False)
@@ -279,24 +327,23 @@ def test_each_loader_has_a_score_of_its_own(names: list[str] | None, namespace: 
     keys = [f"val_bleu/{name}" for name in names or ["dataloader_idx_0", "dataloader_idx_1"]]
     expected = [expected_score(), expected_score(0, SENTENCES[:3, :5])]
     assert [bleu.reports[key] for key in keys] == expected
-    assert [logged[key] for key in keys] == [as_logged(report.bleu) for report in expected]
+    assert [logged[key] for key in keys] == [report.bleu for report in expected]
     assert logged[f"{keys[1]}/hypothesis_length"] == 3 * 5
 
 
 def test_every_loader_needs_a_name(tmp_path: Path) -> None:
-    trainer = make_trainer(tmp_path, BLEUCallback(dataloader_names=["news"]))
+    trainer = make_trainer(tmp_path, make_callback(dataloader_names=["news"]))
     message = "'dataloader_names' must name every loader of 'val', got 1 names for 2 loaders"
     with pytest.raises(ValueError, match=message):
         trainer.validate(make_module(), [make_loader(), make_loader()], verbose=False)
 
 
 def test_callbacks_with_different_names_work_side_by_side(tmp_path: Path) -> None:
-    one, two = BLEUCallback(), BLEUCallback(CorpusBLEU(max_order=2, percent=True), name="bleu2")
+    one, two = make_callback(), BLEUCallback(CorpusBLEU(max_order=2, percent=True, pad_id=PAD_ID), name="bleu2")
     (logged,) = make_trainer(tmp_path, one, two).validate(make_module(), make_loader(), verbose=False)
-    assert logged["val_bleu"] == as_logged(expected_score().bleu)
-    # 32-bit numbers near 100 are exact to about 1e-5.
-    assert logged["val_bleu2"] == pytest.approx(expected_score(max_order=2, percent=True).bleu, abs=1e-4)
-    assert logged["val_bleu2/precision_2"] == pytest.approx(100 * expected_score().precisions[1], abs=1e-4)
+    assert logged["val_bleu"] == expected_score().bleu
+    assert logged["val_bleu2"] == expected_score(max_order=2, percent=True).bleu
+    assert logged["val_bleu2/precision_2"] == pytest.approx(100 * expected_score().precisions[1])
 
 
 @pytest.mark.parametrize("namespace", NAMESPACES)
@@ -304,7 +351,7 @@ def test_a_validation_without_sentences_scores_0(namespace: str, tmp_path: Path)
     callbacks = importlib.import_module(f"{namespace}.callbacks")
     checkpoint = callbacks.ModelCheckpoint(monitor="val_bleu", mode="max")
     stopping = callbacks.EarlyStopping("val_bleu", mode="max")
-    trainer = make_trainer(tmp_path, BLEUCallback(), checkpoint, stopping, namespace=namespace, max_epochs=1)
+    trainer = make_trainer(tmp_path, make_callback(), checkpoint, stopping, namespace=namespace, max_epochs=1)
     module = make_module(namespace, lambda batch, epoch: {"preds": [], "target": []})
     trainer.fit(module, make_loader(), make_loader())
     assert trainer.callback_metrics["val_bleu"] == 0
@@ -320,8 +367,8 @@ def test_a_resumed_run_is_scored_afresh(namespace: str, tmp_path: Path) -> None:
         checkpoint = callbacks.ModelCheckpoint(folder, monitor="val_bleu", mode="max", save_last=True)
         return make_trainer(tmp_path, bleu, checkpoint, namespace=namespace, max_epochs=epochs)
 
-    make_resumable(BLEUCallback(), 1).fit(make_module(namespace), make_loader(), make_loader())
-    bleu = BLEUCallback()
+    make_resumable(make_callback(), 1).fit(make_module(namespace), make_loader(), make_loader())
+    bleu = make_callback()
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Checkpoint directory")
         make_resumable(bleu, 2).fit(
@@ -331,7 +378,7 @@ def test_a_resumed_run_is_scored_afresh(namespace: str, tmp_path: Path) -> None:
 
 
 def test_the_given_metric_is_not_changed(tmp_path: Path) -> None:
-    metric = CorpusBLEU()
+    metric = CorpusBLEU(pad_id=PAD_ID)
     metric.update(["a b"], ["a b"])
     bleu = BLEUCallback(metric)
     validate(tmp_path, bleu, return_ids)
@@ -345,12 +392,129 @@ def test_the_given_metric_is_not_changed(tmp_path: Path) -> None:
         ({"metric": "bleu"}, TypeError, "'metric' must be a CorpusBLEU, got 'bleu'"),
         ({"extract": 1}, TypeError, "'extract' must take outputs and batch"),
         ({"dataloader_names": "news"}, TypeError, "'dataloader_names' must be a list of names"),
+        (
+            {"dataloader_names": ["a", "b", "a"]},
+            ValueError,
+            r"must be different from each other, got \['a', 'b', 'a'\]",
+        ),
+        ({"samples": True}, ValueError, "'samples' must be an integer of 0 or more, got True"),
         ({"samples": -1}, ValueError, "'samples' must be an integer of 0 or more, got -1"),
         ({"confidence": 95}, ValueError, "'confidence' must lie between 0 and 1, got 95"),
         ({"confidence": 0}, ValueError, "'confidence' must lie between 0 and 1, got 0"),
+        ({"compare_to_best": "yes"}, TypeError, "'compare_to_best' .*'yes'"),
         ({"significance_level": 1}, ValueError, "'significance_level' must lie between 0 and 1, got 1"),
     ],
 )
 def test_an_error_names_the_option(options: dict[str, Any], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         BLEUCallback(**options)
+
+
+# Likely mistakes
+
+
+@pytest.mark.parametrize("namespace", NAMESPACES)
+def test_ids_without_padding_are_warned_about_once_at_the_line_that_starts_the_validation(
+    namespace: str, tmp_path: Path
+) -> None:
+    bleu, message = BLEUCallback(confidence=0.9), "neither 'pad_id' nor 'eos_id' is set"
+    trainer, module, loader = make_trainer(tmp_path, bleu, namespace=namespace), make_module(namespace), make_loader()
+
+    def fit() -> None:
+        trainer.fit(module, loader, loader)
+
+    # A sanity check and three epochs.
+    assert collect_warnings(fit, message=message) == [(__file__, "trainer.fit(module, loader, loader)")]
+    assert collect_warnings(trainer.validate, module, loader, verbose=False, message=message) == []
+
+
+def test_all_loaders_and_stages_of_a_callback_warn_once(tmp_path: Path) -> None:
+    trainer, loaders = make_trainer(tmp_path, BLEUCallback()), [make_loader(), make_loader()]
+
+    def fit_and_test() -> None:
+        trainer.fit(make_module(), make_loader(), loaders)
+        trainer.test(make_module(), loaders, verbose=False)
+
+    assert len(collect_warnings(fit_and_test, message="neither 'pad_id' nor 'eos_id' is set")) == 1
+
+
+@pytest.mark.parametrize("namespace", NAMESPACES)
+@pytest.mark.parametrize("name", ["EarlyStopping", "ModelCheckpoint"])
+def test_a_callback_that_prefers_a_low_score_is_warned_about_once(name: str, namespace: str, tmp_path: Path) -> None:
+    kind = getattr(importlib.import_module(f"{namespace}.callbacks"), name)
+    monitors = [kind(monitor="val_bleu"), kind(monitor="val_bleu", mode="max")]  # "min" is the default of both
+    trainer = make_trainer(tmp_path, make_callback(), *monitors, namespace=namespace)
+    module, loader = make_module(namespace), make_loader()
+
+    def validate() -> None:
+        trainer.validate(module, loader, verbose=False)
+
+    message = f"{name}(monitor='val_bleu', mode='min') prefers a low BLEU"
+    assert collect_warnings(validate, message=message) == [
+        (__file__, "trainer.validate(module, loader, verbose=False)")
+    ]
+    assert collect_warnings(validate, message=message) == []
+
+
+def test_callbacks_that_watch_the_score_of_another_name_are_not_warned_about(tmp_path: Path) -> None:
+    trainer = make_trainer(tmp_path, make_callback(name="other"), EarlyStopping("val_bleu"))
+    trainer.validate(make_module(), make_loader(), verbose=False)  # every warning is an error here
+
+
+@pytest.mark.parametrize(("package", "shown"), [("tensorboard", "Samples and figures"), ("matplotlib", "Figures")])
+def test_a_missing_package_is_warned_about_once_if_something_is_to_be_shown(
+    package: str, shown: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trainer = make_trainer(tmp_path, make_callback(), logger=PanelLogger(tmp_path))
+    module, loader = make_module(), make_loader()
+    monkeypatch.setitem(sys.modules, package, None)  # so it cannot be imported
+
+    def validate() -> None:
+        trainer.validate(module, loader, verbose=False)
+
+    message = f"{shown} cannot be logged, because {package} is not installed: pip install {package}."
+    assert collect_warnings(validate, message=message) == [
+        (__file__, "trainer.validate(module, loader, verbose=False)")
+    ]
+    assert collect_warnings(validate, message=message) == []
+
+
+@pytest.mark.parametrize("samples", [0, 2])
+def test_no_package_is_missing_where_nothing_is_to_be_shown(
+    samples: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for package in ("tensorboard", "matplotlib"):
+        monkeypatch.setitem(sys.modules, package, None)
+    logger = False if samples else PanelLogger(tmp_path)
+    validate(tmp_path, make_callback(samples=samples), return_ids, logger=logger)  # every warning is an error here
+
+
+@pytest.mark.parametrize(
+    "loader",
+    [
+        make_loader(shuffle=True),
+        DataLoader(Items(37), batch_sampler=BatchSampler(RandomSampler(range(37)), 7, False)),
+        make_loader(list(make_loader()), batch_size=None, shuffle=True),
+    ],
+    ids=["shuffle", "batch sampler", "no batches"],
+)
+@pytest.mark.parametrize("namespace", NAMESPACES)
+@pytest.mark.filterwarnings("ignore:Your `val_dataloader`'s sampler has shuffling enabled")
+def test_a_validation_that_is_compared_must_not_be_shuffled(loader: Any, namespace: str, tmp_path: Path) -> None:
+    for options in ({"compare_to_best": True}, {"significance_level": 0.05}):
+        trainer = make_trainer(tmp_path, make_callback(**options), namespace=namespace)
+        with pytest.raises(ValueError, match=r"compare_to_best=True.*make it with shuffle=False"):
+            trainer.fit(make_module(namespace), make_loader(), [make_loader(), loader])
+    bleu = make_callback(confidence=0.9)  # compares nothing
+    trainer = make_trainer(tmp_path, bleu, namespace=namespace)
+    trainer.validate(make_module(namespace), loader, verbose=False)
+    assert bleu.reports["val_bleu"].hypothesis_length == SENTENCES.numel()
+
+
+@pytest.mark.filterwarnings("ignore:Your `test_dataloader`'s sampler has shuffling enabled")
+def test_a_training_or_a_test_may_be_shuffled_beside_a_comparison(tmp_path: Path) -> None:
+    bleu = make_callback(compare_to_best=True)
+    trainer, module = make_trainer(tmp_path, bleu, max_epochs=1), make_module()
+    trainer.fit(module, make_loader(shuffle=True), make_loader())
+    trainer.test(module, make_loader(shuffle=True), verbose=False)
+    assert bleu.reports == {"val_bleu": expected_score(0), "test_bleu": expected_score(1)}

@@ -49,6 +49,8 @@ def test_train_translation_prints_its_score_and_writes_logs_and_checkpoints(
     assert str(result) in printed
     assert result.signature in printed
     assert "tensorboard --logdir" in printed
+    assert "Training ended: 4 steps, the limit" in printed
+    assert printed.count("translation ") == 3
     assert list((tmp_path / "runs").rglob("events.out.tfevents.*"))
     assert list((tmp_path / "runs").rglob("*.ckpt"))
 
@@ -58,7 +60,7 @@ def test_train_translation_in_two_processes_counts_each_sentence_once(tmp_path: 
     options = ["--callback", "--devices", "2", "--max-steps", "4", "--limit-train", "200", "--vals-per-epoch", "3"]
     script = [sys.executable, str(EXAMPLES / "train_translation.py"), *options, "--logdir", str(tmp_path)]
     done = subprocess.run(script, check=True, capture_output=True, text=True)
-    assert done.stdout.count("test       BLEU = ") == 1
+    assert done.stdout.count("Test score  BLEU = ") == 1
     # The 250 test sentences have 1,888 tokens, as a run in one process prints.
     assert "ref_len = 1888)" in done.stdout
 

@@ -8,6 +8,7 @@ import torch
 
 from lightning_bleu import CorpusBLEU, corpus_bleu, sentence_bleu
 from lightning_bleu.functional import sentence_statistics
+from lightning_bleu.scoring.options import Options
 from lightning_bleu.scoring.settings import Settings
 from lightning_bleu.scoring.signature import InputCounts
 from lightning_bleu.scoring.smoothing import SMOOTHINGS
@@ -38,17 +39,19 @@ def test_totals_are_the_sums_of_the_statistics_and_the_input_counts(rng: random.
     assert counted.totals().tolist() == [*corpus_statistics(preds, target), *inputs]
 
 
+@pytest.mark.parametrize("effective_order", [False, True])
 @pytest.mark.parametrize("smoothing", list(SMOOTHINGS))
-def test_a_sentence_scores_in_a_batch_what_it_scores_alone(smoothing: str) -> None:
+def test_a_sentence_scores_in_a_batch_what_it_scores_alone(smoothing: str, effective_order: bool) -> None:
     """To the last bit."""
     preds = [[1, 2, 3, 4, 5, 6], [1, 2, 9, 9], [7], []]
     target = [[[1, 2, 3, 4, 6], [2, 3]], [[1, 2, 3, 9]], [[7]], [[1]]]
-    scores = sentence_bleu(preds, target, smoothing=smoothing)
+    options: Options = {"smoothing": smoothing, "effective_order": effective_order}
+    scores = sentence_bleu(preds, target, **options)
     assert scores.shape == (4,)
     for score, hypothesis, references in zip(scores, preds, target):
-        assert score == sentence_bleu([hypothesis], [references], smoothing=smoothing)[0]
+        assert score == sentence_bleu([hypothesis], [references], **options)[0]
         if not SMOOTHINGS[smoothing].sentences_only:
-            assert score == corpus_bleu([hypothesis], [references], smoothing=smoothing).bleu
+            assert score == corpus_bleu([hypothesis], [references], **options).bleu
 
 
 def test_sentences_can_be_scored_in_percent() -> None:
@@ -62,7 +65,13 @@ def test_no_sentences_have_no_scores() -> None:
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"convention": "nltk"}, {"smoothing": "floor", "smoothing_value": 0.3, "percent": True}, {"max_order": 2}],
+    [
+        {},
+        {"convention": "papineni"},
+        {"convention": "nltk"},
+        {"smoothing": "floor", "smoothing_value": 0.3, "percent": True},
+        {"max_order": 2},
+    ],
     ids=str,
 )
 def test_the_function_and_the_metric_report_the_same(options: Any, rng: random.Random) -> None:

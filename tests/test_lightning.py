@@ -14,10 +14,13 @@ from torch import Tensor
 
 from lightning_bleu import CorpusBLEU
 from tests.helpers.lightning import (
+    PAD_ID,
     SENTENCES,
     ToyModule,
+    collect_warnings,
     expected_score,
     ignore_lightning_warnings,
+    make_callback,
     make_loader,
     make_trainer,
     read_events,
@@ -30,9 +33,9 @@ pytestmark = ignore_lightning_warnings
 class MetricModule(ToyModule):
     """A toy module with a metric. It gets one more token right in every epoch, see :func:`translate`."""
 
-    def __init__(self) -> None:
+    def __init__(self, pad_id: int | None = PAD_ID) -> None:
         super().__init__()
-        self.bleu = CorpusBLEU(pad_id=0)
+        self.bleu = CorpusBLEU(pad_id=pad_id)
         self.lengths: list[int] = []
 
     def validation_step(self, batch: Tensor, batch_idx: int, dataloader_idx: int = 0) -> None:
@@ -99,6 +102,33 @@ def test_half_precision_does_not_touch_the_counts(tmp_path: Path) -> None:
     trainer.fit(module, make_loader(), make_loader())
     assert trainer.callback_metrics["val_bleu"].item() == pytest.approx(expected_score(0).bleu)
     assert module.bleu.statistics.dtype == torch.int64
+
+
+@pytest.mark.parametrize("precision", ["32-true", "bf16-true", "64-true"])
+def test_the_metric_and_the_callback_log_the_same_value_in_64_bits(precision: Any, tmp_path: Path) -> None:
+    callback = make_callback(name="callback", extract=lambda outputs, batch: (translate(batch), batch))
+    trainer = make_trainer(tmp_path, callback, precision=precision)
+    trainer.validate(MetricModule(), make_loader(), verbose=False)
+    expected = torch.tensor(expected_score().bleu, dtype=torch.float64)
+    assert expected != expected.float()  # so 32 bits would show
+    for name in ("val_bleu", "val_callback"):
+        logged = trainer.callback_metrics[name]
+        assert (logged.dtype, logged.item()) == (torch.float64, expected.item())
+    parts = {name: value for name, value in trainer.callback_metrics.items() if name.startswith("val_callback/")}
+    assert parts["val_callback/precision_3"].item() == expected_score().precisions[2]
+    assert {value.dtype for value in parts.values()} == {torch.float64}
+
+
+def test_ids_without_padding_are_warned_about_once_at_the_line_of_the_step(tmp_path: Path) -> None:
+    trainer, module, loader = make_trainer(tmp_path), MetricModule(pad_id=None), make_loader()
+    message = "neither 'pad_id' nor 'eos_id' is set"
+    line = "self.bleu.update(translate(batch, self.current_epoch), batch)"
+    # A sanity check and three epochs.
+    assert collect_warnings(trainer.fit, module, loader, loader, message=message) == [(__file__, line)]
+    assert collect_warnings(trainer.test, module, loader, verbose=False, message=message) == []
+    line = "self.bleu(translate(batch, self.current_epoch), batch)"
+    other = MetricModule(pad_id=None)
+    assert collect_warnings(trainer.test, other, loader, verbose=False, message=message) == [(__file__, line)]
 
 
 @pytest.mark.slow

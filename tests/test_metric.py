@@ -34,6 +34,13 @@ def updated(*batches: Any, **options: Any) -> CorpusBLEU:
     return metric
 
 
+class Speller:
+    """A decoder: 1 → "b"."""
+
+    def batch_decode(self, sequences: list[list[int]], *, skip_special_tokens: bool) -> list[str]:
+        return [" ".join("abcdefghij"[i] for i in row) for row in sequences]
+
+
 def member(collection: MetricCollection, name: str) -> CorpusBLEU:
     metric = collection[name]
     assert isinstance(metric, CorpusBLEU)
@@ -104,7 +111,7 @@ def test_reset_forgets_all_sentences() -> None:
 
 def test_random_batches_make_one_corpus(rng: random.Random) -> None:
     hypotheses, references = random_corpus(rng, 100)
-    metric = CorpusBLEU()
+    metric = CorpusBLEU(convention="papineni")
     first = 0
     while first < 100:
         size = rng.randint(1, 20)
@@ -126,7 +133,7 @@ def test_a_metric_without_sentences_scores_zero() -> None:
 
 
 def test_counts_are_exact_beyond_what_floats_and_32_bits_hold() -> None:
-    metric = CorpusBLEU(max_order=2)
+    metric = CorpusBLEU(max_order=2, pad_id=-1)
     ids = torch.arange(1000).repeat(4, 1)
     metric.update(ids, ids)
     for exponent in (24, 31, 40):
@@ -138,7 +145,7 @@ def test_counts_are_exact_beyond_what_floats_and_32_bits_hold() -> None:
 
 
 def test_an_update_does_not_keep_the_graph() -> None:
-    metric = CorpusBLEU()
+    metric = CorpusBLEU(pad_id=-1)
     logits = torch.randn(2, 5, 7, requires_grad=True)
     value = metric(logits, logits.argmax(-1))
     assert value.item() == 1
@@ -157,6 +164,36 @@ def test_the_last_batch_and_its_statistics_are_available(rng: random.Random) -> 
     assert metric.batch_statistics.tolist() == expected
     assert metric.last_batch is not None
     assert metric.last_batch.batch.texts(1) == (" ".join(preds[1]), [" ".join(reference) for reference in target[1]])
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, "CorpusBLEU()"),
+        ({"convention": "nltk", "pad_id": 0}, "CorpusBLEU(convention='nltk', pad_id=0)"),
+        ({"pad_id": 0, "convention": "nltk"}, "CorpusBLEU(convention='nltk', pad_id=0)"),
+        ({"max_order": 2, "weights": (0.7, 0.3)}, "CorpusBLEU(max_order=2, weights=(0.7, 0.3))"),
+        ({"max_order": 4, "percent": False, "ignore_ids": (-100,)}, "CorpusBLEU()"),
+        ({"ignore_ids": None, "percent": True}, "CorpusBLEU(ignore_ids=None, percent=True)"),
+        ({"keep_sentences": True}, "CorpusBLEU(keep_sentences=True)"),
+        ({"sync_on_compute": False}, "CorpusBLEU()"),  # an option of torchmetrics
+        ({"tokenizer": str.split}, "CorpusBLEU(tokenizer=split)"),
+        ({"decoder": Speller()}, "CorpusBLEU(decoder=Speller)"),
+    ],
+)
+def test_a_metric_is_represented_by_the_options_that_differ_from_the_defaults(
+    options: dict[str, Any], expected: str
+) -> None:
+    metric = CorpusBLEU(**options)
+    assert repr(metric) == str(metric) == expected
+    if not {*options} & {"tokenizer", "decoder"}:
+        assert eval(repr(metric)).settings == metric.settings
+    metric.update(["a b"], ["a b"])
+    assert repr(metric) == repr(metric.clone()) == repr(pickle.loads(pickle.dumps(metric))) == expected
+
+
+def test_a_representation_fits_in_that_of_a_module() -> None:
+    assert repr(Owner(pad_id=0)).splitlines()[1] == "  (bleu): CorpusBLEU(pad_id=0)"
 
 
 @pytest.mark.parametrize("keep_sentences", [False, True])
@@ -358,7 +395,7 @@ def test_a_device_counts_without_waiting() -> None:
     assert metric.compute().device.type == "cuda"
     assert metric.report() == corpus_bleu(*BOTH)
     ids = torch.randint(0, 9, (8, 20))
-    metric = CorpusBLEU().to("cuda")
+    metric = CorpusBLEU(pad_id=-1).to("cuda")
     torch.cuda.synchronize()
     torch.cuda.set_sync_debug_mode("error")
     try:
@@ -379,7 +416,7 @@ def test_metrics_with_different_settings_share_no_state_in_a_collection() -> Non
         "13a": {},
         "none": {"tokenizer": "none"},
         "lower": {"lowercase": True},
-        "exp": {"smoothing": "exp"},
+        "unsmoothed": {"convention": "papineni"},
         "shortest": {"reference_length": "shortest"},
     }
     batches: list[Any] = [
@@ -403,7 +440,7 @@ def test_metrics_with_different_settings_share_no_state_in_a_collection() -> Non
 def test_metrics_with_equal_settings_share_a_state_and_its_signature_in_a_collection(keep_sentences: bool) -> None:
     metrics = {
         "leader": CorpusBLEU(convention="sacrebleu", keep_sentences=keep_sentences),
-        "other": CorpusBLEU(keep_sentences=keep_sentences),
+        "other": CorpusBLEU(convention="papineni", keep_sentences=keep_sentences),
         "follower": CorpusBLEU(smoothing="exp", keep_sentences=keep_sentences),
     }
     collection = MetricCollection(metrics)  # type: ignore[arg-type]
@@ -488,7 +525,7 @@ class Updating(torch.nn.Module):
 
     def __init__(self, **options: Any) -> None:
         super().__init__()
-        self.bleu = CorpusBLEU(smoothing="exp", **options)
+        self.bleu = CorpusBLEU(pad_id=-1, **options)
         self.weight = torch.nn.Parameter(torch.ones(1))
 
     def forward(self, preds: Any, target: Any) -> Tensor:
@@ -561,7 +598,7 @@ def test_sentences_can_be_scored_in_a_compiled_function() -> None:
     torch.compiler.reset()
 
     def reward(preds: Tensor, target: Tensor) -> Tensor:
-        return 2 * sentence_bleu(preds, target, smoothing="add-k")
+        return 2 * sentence_bleu(preds, target, smoothing="add-k", pad_id=-1)
 
     assert torch.equal(torch.compile(reward, backend="eager")(*INPUTS["ids"]), reward(*INPUTS["ids"]))
 

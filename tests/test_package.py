@@ -21,6 +21,7 @@ PACKAGE = ROOT / "lightning_bleu"
 LAYERS = [
     "version",
     "user_warnings",
+    "suggestions",
     "eager",
     "counting",
     "scoring",

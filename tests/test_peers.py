@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import random
 import warnings
 from collections.abc import Callable
@@ -14,8 +15,9 @@ from sacrebleu.metrics.bleu import BLEU as SacreBLEU
 from torchmetrics.functional.text import bleu_score as torchmetrics_bleu
 from torchmetrics.functional.text import sacre_bleu_score as torchmetrics_sacre_bleu
 
-from lightning_bleu import corpus_bleu, sentence_bleu
+from lightning_bleu import CorpusBLEU, corpus_bleu, sentence_bleu
 from tests.helpers.corpora import Hypotheses, References, random_corpus
+from tests.helpers.text import fuzz_line
 from tests.reference import bleu, corpus_statistics
 
 Corpus: TypeAlias = tuple[Hypotheses, References]
@@ -42,7 +44,7 @@ def nltk_smoothing(method: int) -> Callable[..., Any]:
 
 
 def test_papineni_is_the_definition_of_bleu(corpus: Corpus) -> None:
-    ours = corpus_bleu(*corpus)
+    ours = corpus_bleu(*corpus, convention="papineni")
     expected = corpus_statistics(*corpus)
     assert [*ours.matches, *ours.possible_matches, ours.hypothesis_length, ours.reference_length] == expected
     assert ours.bleu == pytest.approx(bleu(expected), abs=1e-12)
@@ -69,15 +71,104 @@ def test_the_scores_counts_and_lines_are_those_of_sacrebleu(
     assert ours.bleu == pytest.approx(theirs.score, abs=1e-9)
     assert ours.brevity_penalty == pytest.approx(theirs.bp, abs=1e-12)
     assert (ours.hypothesis_length, ours.reference_length) == (theirs.sys_len, theirs.ref_len)
-    if any(ours.matches):
-        assert ours.precisions == pytest.approx(theirs.precisions, abs=1e-9)
+    assert ours.precisions == pytest.approx(theirs.precisions, abs=1e-9)
     if smoothing != "add-k":  # for which sacreBLEU adds to the counts that it reports
         assert (list(ours.matches), list(ours.possible_matches)) == (theirs.counts, theirs.totals)
-    if any(ours.matches) and smoothing != "add-k":
-        assert str(ours) == theirs.format(signature="").replace("BLEU| =", "BLEU =")
+        assert str(ours) == format_line(theirs)
     assert [part for part in ours.signature.split("|") if part[:3] in {"nre", "eff", "smo", "tok"}] == [
         part for part in str(peer.get_signature()).split("|") if part[:3] in {"nre", "eff", "smo", "tok"}
     ]
+
+
+def format_line(theirs: Any) -> str:
+    """The line that sacreBLEU prints, without its signature."""
+    return str(theirs.format(signature="").replace("BLEU| =", "BLEU ="))
+
+
+MAT = "the cat sat on the mat"
+
+
+@pytest.mark.parametrize(
+    ("hypotheses", "references"),
+    [
+        ([MAT], [MAT]),
+        ([MAT], ["the cat sat on a mat"]),
+        ([MAT], ["a dog lay under that rug"]),
+        ([MAT], ["mat the on sat cat the"]),
+        (["the cat"], [MAT]),
+        (["cat"], ["cat"]),
+        (["the the the the the the the"], [MAT]),
+        # nothing matches
+        (["hello"], [MAT]),
+        (["hello there", "a b c d e f g"], [MAT, MAT]),
+        # empty hypotheses, empty references, and both
+        ([""], [MAT]),
+        (["", ""], [MAT, MAT]),
+        (["", MAT], [MAT, MAT]),
+        ([MAT], [""]),
+        ([""], [""]),
+        (["", "", ""], ["", "", ""]),
+        (["", MAT], ["", "hello"]),
+    ],
+)
+def test_toy_sentences_score_by_default_as_in_sacrebleu(hypotheses: list[str], references: list[str]) -> None:
+    """Also where nothing matches, and where there is nothing at all."""
+    theirs = SacreBLEU().corpus_score(hypotheses, [references])
+    ours = corpus_bleu(hypotheses, references, percent=True)
+    assert ours.bleu == pytest.approx(theirs.score, abs=1e-9)
+    assert ours.precisions == pytest.approx(theirs.precisions, abs=1e-9)
+    assert ours.brevity_penalty == pytest.approx(theirs.bp, abs=1e-12)
+    assert str(ours) == format_line(theirs)
+    metric = CorpusBLEU()
+    metric.update(hypotheses, references)
+    assert str(metric.report()) == format_line(theirs)
+    assert metric.compute().item() == pytest.approx(theirs.score / 100, abs=1e-11)
+
+    peer = SacreBLEU(effective_order=True)
+    expected = [peer.sentence_score(hypothesis, [line]).score for hypothesis, line in zip(hypotheses, references)]
+    assert sentence_bleu(hypotheses, references, percent=True).tolist() == pytest.approx(expected, abs=1e-9)
+
+
+def similar_line(line: str, rng: random.Random) -> str:
+    """A line with up to three other words."""
+    words = line.split(" ")
+    for _ in range(rng.randint(0, 3)):
+        words[rng.randrange(len(words))] = fuzz_line(rng)[:5]
+    return " ".join(words)
+
+
+def test_fuzzed_lines_score_by_default_as_in_sacrebleu(rng: random.Random) -> None:
+    lines = [fuzz_line(rng) for _ in range(800)]
+    references = [[similar_line(line, rng) for _ in range(rng.randint(1, 3))] for line in lines]
+    peer = SacreBLEU(effective_order=True)
+    expected = [peer.sentence_score(line, group).score for line, group in zip(lines, references)]
+    assert len({round(score) for score in expected}) > 50  # of many qualities
+    scores = sentence_bleu(lines, references)
+    assert scores.tolist() == pytest.approx([score / 100 for score in expected], abs=1e-11)
+
+    for start in range(0, 800, 4):  # small enough for orders without a match
+        few, groups = lines[start : start + 4], references[start : start + 4]
+        streams: Any = [[group[i] if i < len(group) else None for group in groups] for i in range(3)]
+        assert str(corpus_bleu(few, groups)) == format_line(SacreBLEU().corpus_score(few, streams))
+
+
+@pytest.mark.parametrize("smoothing", ["none", "floor", "add-k", "exp"])
+def test_sentences_score_as_in_sacrebleu_under_any_smoothing(corpus: Corpus, smoothing: str) -> None:
+    hypotheses, references = join_tokens(corpus)
+    peer = SacreBLEU(smooth_method=smoothing, effective_order=True)
+    expected = [peer.sentence_score(line, group).score for line, group in zip(hypotheses, references)]
+    ours = sentence_bleu(hypotheses, references, smoothing=smoothing, percent=True)
+    assert ours.tolist() == pytest.approx(expected, abs=1e-9)
+
+
+def test_the_effective_order_of_sentences_is_a_default_of_the_convention_of_sacrebleu_only(corpus: Corpus) -> None:
+    hypotheses, references = join_tokens(corpus)
+    peer = SacreBLEU()
+    logging.getLogger("sacrebleu").setLevel(logging.ERROR)  # which advises to set effective_order
+    expected = [peer.sentence_score(line, group).score for line, group in zip(hypotheses, references)]
+    for options in ({"effective_order": False}, {"convention": "papineni", "smoothing": "exp"}):
+        ours = sentence_bleu(hypotheses, references, percent=True, **options)
+        assert ours.tolist() == pytest.approx(expected, abs=1e-9)
 
 
 @pytest.mark.parametrize("method", range(5))
@@ -139,7 +230,7 @@ def test_corpora_score_as_in_the_sacrebleu_of_torchmetrics(corpus: Corpus) -> No
 def test_corpora_score_as_in_ignite(corpus: Corpus, smooth: str, options: dict[str, Any]) -> None:
     peer: Any = IgniteBleu(smooth=smooth, average="micro")
     peer.update(corpus)
-    ours = corpus_bleu(*corpus, **options)
+    ours = corpus_bleu(*corpus, convention="papineni", **options)
     if options and not all(ours.possible_matches):
         pytest.skip("Ignite counts one possible match for an order without any")
     assert ours.bleu == pytest.approx(float(peer.compute()), abs=1e-12)

@@ -38,7 +38,7 @@ def test_the_first_candidate_of_the_bleu_paper_scores_as_in_nltk(
 
 
 def test_the_second_candidate_of_the_bleu_paper_scores_0() -> None:
-    result = corpus_bleu([CANDIDATE_2.split()], [[r.split() for r in REFERENCES]])
+    result = corpus_bleu([CANDIDATE_2.split()], [[r.split() for r in REFERENCES]], convention="papineni")
     assert result.bleu == 0
     # 14 words against 16: exp(1 - 16 / 14)
     assert result.brevity_penalty == close(0.8668778997501817)
@@ -48,7 +48,7 @@ def test_the_second_candidate_of_the_bleu_paper_scores_0() -> None:
 def test_the_candidates_with_full_stops_score_as_in_nltk() -> None:
     def score(candidate: str) -> BLEUScore:
         stopped = [[reference + "." for reference in REFERENCES]]
-        return corpus_bleu([candidate], stopped, tokenizer="none")
+        return corpus_bleu([candidate], stopped, convention="papineni", tokenizer="none")
 
     first = score(CANDIDATE_1 + ".")
     assert first.precisions == close((16 / 18, 10 / 17, 7 / 16, 4 / 15))

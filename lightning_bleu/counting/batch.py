@@ -26,6 +26,7 @@ from lightning_bleu.counting.inputs import recognize
 from lightning_bleu.counting.padded import Padded, PaddedSide, join, pad_ragged, pad_tensors
 from lightning_bleu.counting.ragged import IntArray, Ragged, RaggedBatch, clean, drop_fillers
 from lightning_bleu.counting.special_ids import SpecialIds
+from lightning_bleu.counting.suspicions import suspect_padding, suspect_tokens
 from lightning_bleu.counting.token_cache import number_tokens, tokenize
 from lightning_bleu.counting.tokenizers import Tokenizer
 
@@ -71,6 +72,7 @@ class Batch(NamedTuple):
             includes rows without tokens: to tell which they are, the host would have to wait for the accelerator.
         lines: the text of all hypotheses and then all references, for strings.
         vocabulary: the tokens by their ids, for tokens.
+        suspicions: likely mistakes that are not errors, each in the words of a warning.
     """
 
     tokens: RaggedBatch | Padded
@@ -78,6 +80,7 @@ class Batch(NamedTuple):
     reference_counts: IntArray
     lines: Sequence[str] = ()
     vocabulary: Sequence[Hashable] = ()
+    suspicions: Sequence[str] = ()
 
     @property
     def sentence_count(self) -> int:
@@ -131,23 +134,28 @@ def read_batch(preds: Hypotheses, target: References, options: ReadingOptions) -
         >>> batch.tokens.tokens.rows(), batch.kind
         ([[5, 6], [5, 7, 6]], 'ids')
     """
-    kind, hypotheses, references, counts = recognize(preds, target)
+    kind, hypotheses, references, counts = recognize(preds, target, decodable=options.decoder is not None)
     if isinstance(hypotheses, Strings) and isinstance(references, Strings):
-        return _read_strings([*hypotheses.lines, *references.lines], counts, options)
+        return _read_strings(hypotheses.lines, references.lines, counts, options)
     if kind == "tokens":
         return _read_tokens(hypotheses, references, counts)
     if options.decoder is not None:
-        ids = _read_ragged(hypotheses, references, counts, options.special_ids)
-        return _read_strings(_decode(ids.tokens, options.decoder), ids.reference_counts, options)
-    device = _device(hypotheses, references)
+        texts = _decode_sides(hypotheses, references, counts, options.special_ids, options.decoder)
+        return _read_strings(*texts, options)
+    special_ids, device = options.special_ids, _device(hypotheses, references)
+    suspicions = suspect_padding(hypotheses, references, special_ids)
     if device == CPU:
-        return Batch(_read_ragged(hypotheses, references, counts, options.special_ids), "ids", counts)
-    return Batch(read_padded(hypotheses, references, counts, options.special_ids, device), "ids", counts)
+        tokens = _read_ragged(hypotheses, references, counts, special_ids)
+        return Batch(tokens, "ids", counts, suspicions=suspicions)
+    padded = read_padded(hypotheses, references, counts, special_ids, device)
+    return Batch(padded, "ids", counts, suspicions=suspicions)
 
 
-def _read_strings(lines: list[str], counts: IntArray, options: ReadingOptions) -> Batch:
+def _read_strings(hypotheses: list[str], references: list[str], counts: IntArray, options: ReadingOptions) -> Batch:
+    lines = [*hypotheses, *references]
     tokens = tokenize([line.lower() for line in lines] if options.lowercase else lines, options.tokenizer)
-    return Batch(RaggedBatch(tokens, counts), "strings", counts, lines=lines)
+    suspicions = suspect_tokens(hypotheses, references, counts)
+    return Batch(RaggedBatch(tokens, counts), "strings", counts, lines, suspicions=suspicions)
 
 
 def _read_tokens(hypotheses: Form, references: Form, counts: IntArray) -> Batch:
@@ -158,8 +166,25 @@ def _read_tokens(hypotheses: Form, references: Form, counts: IntArray) -> Batch:
     return Batch(RaggedBatch(Ragged.of(ids, _lengths(rows)), counts), "tokens", counts, vocabulary=vocabulary)
 
 
-def _decode(tokens: Ragged, decoder: Decoder) -> list[str]:
-    rows = tokens.rows()
+def _decode_sides(
+    hypotheses: Form, references: Form, counts: IntArray, special_ids: SpecialIds, decoder: Decoder
+) -> tuple[list[str], list[str], IntArray]:
+    """The text of hypotheses and references, one of which may be text already."""
+    sides = hypotheses, references
+    # Ids without the text, for which there is an empty row.
+    ids = [IdLists([[]] * len(side.lines)) if isinstance(side, Strings) else side for side in sides]
+    tokens, counts = _read_ragged(ids[0], ids[1], counts, special_ids)
+    rows, sentences = tokens.rows(), len(counts)
+    parts = [
+        [] if isinstance(side, Strings) else part for side, part in zip(sides, (rows[:sentences], rows[sentences:]))
+    ]
+    decoded = _decode(parts[0] + parts[1], decoder)
+    lines = decoded[: len(parts[0])], decoded[len(parts[0]) :]
+    texts = [side.lines if isinstance(side, Strings) else part for side, part in zip(sides, lines)]
+    return texts[0], texts[1], counts
+
+
+def _decode(rows: list[list[int]], decoder: Decoder) -> list[str]:
     if hasattr(decoder, "batch_decode"):
         lines = list(decoder.batch_decode(rows, skip_special_tokens=True))
     else:

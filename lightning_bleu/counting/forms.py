@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, MappingView, Sequence, Set
 from itertools import chain
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -80,12 +80,19 @@ def kind_of(form: Form) -> TokenKind | Literal["nothing"]:
     return "nothing" if isinstance(form, IdLists) and not any(form.rows) else "ids"
 
 
+def holds_numbers(value: object) -> TypeGuard[Tensor | npt.NDArray[Any]]:
+    """Whether a value is a tensor, or an array that is not one of strings."""
+    return isinstance(value, Tensor) or (isinstance(value, np.ndarray) and value.dtype.kind not in "UTO")
+
+
 def materialize(value: Any) -> Any:
-    """A list in place of a deque, a generator, a view of a dict, and the like."""
+    """A list in place of a deque, a generator, a view of a dict, an array of strings, and the like."""
+    if isinstance(value, np.ndarray) and not holds_numbers(value):
+        return value.tolist()
     if isinstance(value, str | bytes | list | tuple | Tensor | np.ndarray | Mapping):
         return value
-    if isinstance(value, Set) and not isinstance(value, MappingView):
-        return value  # has no order
+    if (isinstance(value, Set) and not isinstance(value, MappingView)) or hasattr(value, "columns"):
+        return value  # a set has no order, and a table gives the names of its columns
     return list(value) if isinstance(value, Iterable) else value
 
 
@@ -101,18 +108,18 @@ def recognize_list(name: str, items: list[Any]) -> Form:
         TokenLists(rows=[['a', 'b'], ['c']])
     """
     types = {*map(type, items)}
+    if not types <= {str, list, tuple, Tensor}:
+        items = [materialize(item) for item in items]
+        types = {*map(type, items)}
     if types and all(issubclass(type_, str) for type_ in types):
         return Strings(items)
     if types and all(issubclass(type_, Tensor | np.ndarray) for type_ in types):
         return IdTensors([_as_row(name, item) for item in items])
-    if not types <= {list, tuple}:
-        items = [materialize(item) for item in items]
-    for item in items:
-        if not isinstance(item, SEQUENCES):
-            raise TypeError(
-                f"{name!r} must hold sentences of one kind (strings, lists of tokens or tensors of ids), "
-                f"got {type(item).__name__} among {type_names(types)}"
-            )
+    if not all(issubclass(type_, SEQUENCES) for type_ in types):
+        raise TypeError(
+            f"{name!r} must hold sentences of one kind (strings, lists of tokens, or tensors of ids), got "
+            f"{type_names(types)}"
+        )
     types = {*map(type, chain.from_iterable(items))}
     if types and all(issubclass(type_, str) for type_ in types):
         return TokenLists(items)
@@ -138,7 +145,7 @@ def as_tensor(name: str, value: Tensor | npt.NDArray[Any]) -> Tensor:
     """
     if isinstance(value, np.ndarray):
         if value.dtype.kind not in "iufb":
-            raise TypeError(f"{name!r} must hold integers, got an array of {value.dtype}: use a list for strings")
+            raise TypeError(f"{name!r} must hold integers, got an array of {value.dtype}")
         value = from_array(value)
     if value.layout != torch.strided or value.is_nested:
         raise TypeError(f"{name!r} is a {'nested' if value.is_nested else 'sparse'} tensor: ids must be a dense tensor")

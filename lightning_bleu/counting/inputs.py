@@ -29,6 +29,7 @@ from lightning_bleu.counting.forms import (
     as_tensor,
     describe,
     from_array,
+    holds_numbers,
     kind_of,
     materialize,
     recognize_list,
@@ -54,8 +55,13 @@ class Recognized(NamedTuple):
     counts: IntArray
 
 
-def recognize(preds: Hypotheses, target: References) -> Recognized:
+def recognize(preds: Hypotheses, target: References, *, decodable: bool = False) -> Recognized:
     """Recognize the forms of hypotheses and references, and check that they go together.
+
+    Args:
+        preds: the hypotheses.
+        target: their references.
+        decodable: whether ids can be turned into strings, so that both go together.
 
     Raises:
         TypeError: for a form that is not accepted, or two that do not go together.
@@ -67,13 +73,17 @@ def recognize(preds: Hypotheses, target: References) -> Recognized:
         ('strings', Strings(lines=['a b', 'c']), Strings(lines=['a', 'b', 'c']), [1, 2])
     """
     hypotheses = _recognize_hypotheses(preds)
-    references, counts = _recognize_references(target, hypotheses)
+    references, counts = _recognize_references(target, hypotheses, decodable=decodable)
     kinds = kind_of(hypotheses), kind_of(references)
+    if decodable and "strings" in kinds and {*kinds} & {"ids", "nothing"}:
+        return Recognized("ids", hypotheses, references, counts)
     if kinds[0] != kinds[1] and ("nothing" not in kinds or "strings" in kinds):
         raise TypeError(
-            f"'preds' and 'target' must be of one kind, got {kinds[0]} and {kinds[1]}: "
-            "tokenize (or decode) both or neither"
+            f"'preds' and 'target' must be of one kind, got {kinds[0]} and {kinds[1]}: tokenize (or decode) both or "
+            "neither, or set decoder= for ids beside strings"
         )
+    if isinstance(preds, np.ndarray | Tensor) and isinstance(target, np.ndarray | Tensor):
+        _check_layout(preds, target)
     kind = kinds[1] if kinds[0] == "nothing" else kinds[0]
     return Recognized("tokens" if kind == "nothing" else kind, hypotheses, references, counts)
 
@@ -106,7 +116,7 @@ def read_sample_mask(sample_mask: SampleMask, sentences: int, device: torch.devi
 
 
 def _recognize_hypotheses(preds: Hypotheses) -> Form:
-    if not isinstance(preds, np.ndarray | Tensor):
+    if not holds_numbers(preds):
         return recognize_list("preds", _as_list("preds", preds))
     ids = as_tensor("preds", preds)
     if ids.is_floating_point():
@@ -126,8 +136,8 @@ def _recognize_hypotheses(preds: Hypotheses) -> Form:
     return IdTensor(ids)
 
 
-def _recognize_references(target: References, hypotheses: Form) -> tuple[Form, IntArray]:
-    if isinstance(target, np.ndarray | Tensor):
+def _recognize_references(target: References, hypotheses: Form, *, decodable: bool) -> tuple[Form, IntArray]:
+    if holds_numbers(target):
         return _recognize_reference_tensor(target, hypotheses)
     sentences = segment_count(hypotheses)
     entries = _as_list("target", target)
@@ -143,7 +153,9 @@ def _recognize_references(target: References, hypotheses: Form) -> tuple[Form, I
         )
     if isinstance(hypotheses, Strings) and {*map(type, entries)} == {str}:
         return Strings(entries), np.ones(sentences, np.int64)
-    groups = _group(entries, strings=isinstance(hypotheses, Strings))
+    if decodable:
+        entries = [*map(materialize, entries)]  # they are looked at twice
+    groups = _group(entries, strings=_hold_text(entries) if decodable else isinstance(hypotheses, Strings))
     references = list(chain.from_iterable(groups))
     counts = np.fromiter(map(len, groups), np.int64, sentences)
     if not counts.all() or type(None) in {*map(type, references)}:
@@ -171,6 +183,26 @@ def _recognize_reference_tensor(target: Tensor | npt.NDArray[Any], hypotheses: F
     if sentences and not references:
         raise ValueError(f"every sentence needs a reference, got 'target' of shape {tuple(target.shape)}")
     return IdTensor(ids), np.full(sentences, references, np.int64)
+
+
+def _check_layout(preds: Tensor | npt.NDArray[Any], target: Tensor | npt.NDArray[Any]) -> None:
+    """Raise an error for logits in the layout that ``cross_entropy`` takes."""
+    if preds.ndim == 3 and preds.shape[2] == target.shape[-1] != preds.shape[1]:
+        raise ValueError(
+            f"logits must have shape (sentences, tokens, vocabulary), got 'preds' of shape {tuple(preds.shape)} beside "
+            f"'target' of shape {tuple(target.shape)}: this looks like the layout of cross_entropy, pass "
+            "preds.transpose(1, 2). If it is not, pass ids, preds.argmax(-1)"
+        )
+
+
+def _hold_text(entries: list[Any]) -> bool:
+    """Whether references are strings, or lists of strings."""
+    for entry in entries:
+        if isinstance(entry, str):
+            return True
+        if isinstance(entry, SEQUENCES) and entry:
+            return isinstance(entry[0], str)
+    return False
 
 
 def _group(entries: list[Any], *, strings: bool) -> list[Sequence[Any]]:

@@ -9,13 +9,15 @@ from typing import TypeAlias
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.tokenizers.tokenizer_base import BaseTokenizer
 
+from lightning_bleu.suggestions import closest
+
 TokenizeFunction: TypeAlias = Callable[[str], "str | Sequence[Hashable]"]
 """Takes a line and returns its tokens, or a string to split at whitespace."""
 
 Tokenizer: TypeAlias = "str | TokenizeFunction"
 """A name from :data:`TOKENIZERS`, or a callable, which must always return the same tokens for the same line."""
 
-TOKENIZERS: Mapping[str, str] = {
+_INSTALL_COMMANDS = {
     "13a": "",
     "intl": "",
     "zh": "",
@@ -28,7 +30,12 @@ TOKENIZERS: Mapping[str, str] = {
     "flores200": "pip install sentencepiece",
     "spBLEU-1K": "pip install sentencepiece",
 }
-"""sacreBLEU's tokenizers by name, each with the command that installs the optional package it needs."""
+
+TOKENIZERS: Mapping[str, str] = {name: how for name, how in _INSTALL_COMMANDS.items() if name in BLEU.TOKENIZERS}
+"""The tokenizers of the installed sacreBLEU, each with the command that installs the optional package it needs.
+
+``spBLEU-1K`` is in sacreBLEU 2.6.0 and newer.
+"""
 
 
 def load_tokenizer(tokenizer: Tokenizer) -> TokenizeFunction:
@@ -45,9 +52,11 @@ def load_tokenizer(tokenizer: Tokenizer) -> TokenizeFunction:
     if callable(tokenizer):
         return tokenizer
     if not isinstance(tokenizer, str):
-        raise TypeError(f"'tokenizer' must be a name or a callable, got {tokenizer!r}")
+        type_name = type(tokenizer).__name__
+        raise TypeError(f"'tokenizer' must be a name or a callable, got {tokenizer!r} of type {type_name}")
     if tokenizer not in TOKENIZERS:
-        raise ValueError(f"'tokenizer' must be a callable or one of {list(TOKENIZERS)}, got {tokenizer!r}")
+        hint = f": did you mean {found}?" if (found := closest(tokenizer, TOKENIZERS)) else ""
+        raise ValueError(f"'tokenizer' must be a callable or one of {list(TOKENIZERS)}, got {tokenizer!r}{hint}")
     return _load_by_name(tokenizer)
 
 
@@ -55,11 +64,18 @@ def load_tokenizer(tokenizer: Tokenizer) -> TokenizeFunction:
 def _load_by_name(name: str) -> BaseTokenizer:
     try:
         tokenizer: BaseTokenizer = BLEU(tokenize=name).tokenizer
-    except Exception as error:
-        raise ValueError(
-            f"tokenizer {name!r} cannot be loaded ({type(error).__name__}: {str(error).strip()}). "
-            f"It needs packages that come with: {TOKENIZERS[name]}"
-        ) from error
+    except (Exception, SystemExit) as error:  # sacreBLEU exits if a download fails in certain ways
+        cause = f"{type(error).__name__}: {str(error).strip()}"
+        if isinstance(error, ImportError | RuntimeError):
+            advice = f"It needs packages that come with: {TOKENIZERS[name]}"
+        elif isinstance(error, OSError | SystemExit):
+            advice = (
+                "sacreBLEU downloads its model on first use, so this needs a network once. Or copy the folder "
+                "'.sacrebleu/models' from a home directory where it was used before"
+            )
+        else:
+            advice = "sacreBLEU itself fails to load it"
+        raise ValueError(f"tokenizer {name!r} cannot be loaded ({cause}). {advice}") from error
     return tokenizer
 
 

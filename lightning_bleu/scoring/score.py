@@ -6,8 +6,9 @@ in 64-bit floating point where the device has it.
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -87,7 +88,12 @@ def score(statistics: Tensor, settings: Settings) -> Score:
     # BP = 1 if c > r, else exp(1 - r / c)
     brevity_penalty = (1 - divide(reference_length, hypothesis_length)).clamp(max=0).exp()
     brevity_penalty = brevity_penalty.where(hypothesis_length > 0, 0)
-    return Score(brevity_penalty * mean, precisions, brevity_penalty)
+    bleu = brevity_penalty * mean
+    if settings.zero_rule == "no-match":
+        # What sacreBLEU prints where nothing matches, and where there is nothing at all.
+        precisions = precisions.where((counts.matches > 0).any(-1, keepdim=True), 0)
+        brevity_penalty = brevity_penalty.where((hypothesis_length > 0) | (reference_length > 0), 1)
+    return Score(bleu, precisions, brevity_penalty)
 
 
 @dataclass(frozen=True)
@@ -145,6 +151,17 @@ class BLEUScore:
             signature=signature,
             percent=settings.percent,
         )
+
+    def to_dict(self) -> dict[str, Any]:
+        """All attributes, as plain values that :mod:`json` can write.
+
+        Example:
+            >>> from lightning_bleu import corpus_bleu
+            >>> corpus_bleu(["a cat"], ["a cat sat"], max_order=2).to_dict()["matches"]
+            [2, 1]
+        """
+        values = dataclasses.asdict(self)
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
     def __float__(self) -> float:
         return self.bleu

@@ -2,43 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 import operator
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from lightning_bleu.counting.batch import Decoder
 from lightning_bleu.counting.lengths import REFERENCE_LENGTHS, LengthRule
 from lightning_bleu.counting.special_ids import SpecialIds
-from lightning_bleu.counting.tokenizers import Tokenizer, load_tokenizer
+from lightning_bleu.counting.tokenizers import load_tokenizer
 from lightning_bleu.scoring.conventions import CONVENTIONS, Convention
+from lightning_bleu.scoring.options import OPTION_NAMES, Options, unknown_options
 from lightning_bleu.scoring.smoothing import SMOOTHINGS, ZERO_RULES, Smoothing
+from lightning_bleu.suggestions import choose
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
-
-
-class Options(TypedDict, total=False):
-    """The options of a score, as a user gives them; see :class:`lightning_bleu.CorpusBLEU`."""
-
-    max_order: int
-    weights: Sequence[float] | None
-    convention: str | Convention
-    tokenizer: Tokenizer | None
-    lowercase: bool | None
-    smoothing: str | None
-    smoothing_value: float | None
-    reference_length: str | None
-    effective_order: bool | None
-    pad_id: int | None
-    bos_id: int | None
-    eos_id: int | None
-    unk_id: int | None
-    ignore_ids: int | Iterable[int] | None
-    decoder: Decoder | None
-    percent: bool
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -70,26 +54,25 @@ class Settings(Convention):
         """Merge the convention with the options that were given, and check them.
 
         Example:
-            >>> settings = Settings.from_options(convention="sacrebleu", tokenizer="intl")
+            >>> settings = Settings.from_options(convention="nltk", tokenizer="intl")
             >>> settings.tokenizer, settings.smoothing, settings.weights
-            ('intl', 'exp', (0.25, 0.25, 0.25, 0.25))
+            ('intl', 'method0', (0.25, 0.25, 0.25, 0.25))
         """
-        if unknown := options.keys() - Options.__annotations__.keys():
-            raise TypeError(f"unknown options {sorted(unknown)}; the options are {sorted(Options.__annotations__)}")
-        convention = options.get("convention", "papineni")
+        if unknown := options.keys() - set(OPTION_NAMES):
+            raise unknown_options(unknown)
+        convention = options.get("convention", "sacrebleu")
         if not isinstance(convention, Convention):
-            convention = CONVENTIONS[_choice("convention", convention, CONVENTIONS)]
+            convention = CONVENTIONS[choose("convention", convention, CONVENTIONS)]
         names = [field.name for field in dataclasses.fields(Convention)]
         merged = {name: getattr(convention, name) for name in names}
         given = {name: value for name, value in options.items() if name in names and value is not None}
         if given.get("smoothing", convention.smoothing) != convention.smoothing:
             merged["smoothing_value"] = None  # the value of the convention was for its own smoothing
         max_order = _integer("max_order", options.get("max_order", 4))
-        weights = options.get("weights")
         return cls(
             **merged | given,
             max_order=max_order,
-            weights=(1 / max(1, max_order),) * max_order if weights is None else tuple(map(float, weights)),
+            weights=_weights(options.get("weights"), max_order),
             special_ids=SpecialIds(
                 pad_id=_optional_integer("pad_id", options.get("pad_id")),
                 bos_id=_optional_integer("bos_id", options.get("bos_id")),
@@ -99,7 +82,7 @@ class Settings(Convention):
                 break_ngrams=convention.break_ngrams,
             ),
             decoder=options.get("decoder"),
-            percent=bool(options.get("percent", False)),
+            percent=options.get("percent", False),
         )
 
     def __post_init__(self) -> None:
@@ -107,9 +90,11 @@ class Settings(Convention):
             raise ValueError(f"'max_order' must be 1 or more, got {self.max_order}")
         _check_weights(self.weights, self.max_order)
         load_tokenizer(self.tokenizer)
-        _choice("smoothing", self.smoothing, SMOOTHINGS)
-        _choice("reference_length", self.reference_length, REFERENCE_LENGTHS)
-        _choice("zero_rule", self.zero_rule, ZERO_RULES)
+        choose("smoothing", self.smoothing, SMOOTHINGS)
+        choose("reference_length", self.reference_length, REFERENCE_LENGTHS)
+        choose("zero_rule", self.zero_rule, ZERO_RULES)
+        for name in ("lowercase", "effective_order", "percent"):
+            object.__setattr__(self, name, check_bool(name, getattr(self, name)))
         _check_smoothing_value(self.smoothing, self.smoothing_value)
         if self.smoothing_value is None:
             object.__setattr__(self, "smoothing_value", SMOOTHINGS[self.smoothing].default)
@@ -198,14 +183,35 @@ def _plain(value: Any) -> str | None:
     return f"{module}.{named.__qualname__}"
 
 
-def _check_smoothing_value(smoothing: str, value: float | None) -> None:
+def check_bool(name: str, value: object) -> bool:
+    """Raise a TypeError for anything but True and False."""
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name!r} must be True or False, got {value!r} of type {type(value).__name__}")
+    return bool(value)
+
+
+def _check_smoothing_value(smoothing: str, value: Any) -> None:
     if value is None:
         return
     if SMOOTHINGS[smoothing].default is None:
         with_value = [name for name, method in SMOOTHINGS.items() if method.default is not None]
         raise ValueError(f"smoothing {smoothing!r} takes no 'smoothing_value'; these do: {with_value}")
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
+        raise TypeError(f"'smoothing_value' must be a number, got {value!r} of type {type(value).__name__}")
     if not (math.isfinite(value) and value >= 0):
         raise ValueError(f"'smoothing_value' must be a finite number of 0 or more, got {value}")
+
+
+def _weights(weights: Any, max_order: int) -> tuple[float, ...]:
+    if weights is None:
+        return (1 / max(1, max_order),) * max_order
+    if isinstance(weights, Iterable) and not isinstance(weights, str):
+        with contextlib.suppress(TypeError, ValueError):
+            return tuple(float(weight) for weight in weights)
+    raise TypeError(
+        f"'weights' must hold one number for each order 1 ... max_order={max_order}, got {weights!r} of type "
+        f"{type(weights).__name__}"
+    )
 
 
 def _check_weights(weights: tuple[float, ...], max_order: int) -> None:
@@ -215,12 +221,6 @@ def _check_weights(weights: tuple[float, ...], max_order: int) -> None:
         )
     if not all(math.isfinite(weight) and weight >= 0 for weight in weights) or not any(weights):
         raise ValueError(f"'weights' must be finite, not negative and not all 0, got {weights}")
-
-
-def _choice(name: str, value: str, choices: Collection[str]) -> str:
-    if value not in choices:
-        raise ValueError(f"{name!r} must be one of {list(choices)}, got {value!r}")
-    return value
 
 
 def _integer(name: str, value: Any) -> int:

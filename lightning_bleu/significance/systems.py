@@ -7,7 +7,8 @@ from typing import Any, Protocol, TypeAlias
 
 from torch import Tensor
 
-from lightning_bleu.scoring.settings import Options, Settings, refuse_sentence_smoothing
+from lightning_bleu.scoring.options import Options
+from lightning_bleu.scoring.settings import Settings, refuse_sentence_smoothing
 from lightning_bleu.scoring.signature import InputCounts
 
 

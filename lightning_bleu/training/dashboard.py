@@ -7,7 +7,6 @@ nothing from here.
 from __future__ import annotations
 
 import dataclasses
-import importlib.util
 import re
 from collections.abc import Iterable
 from typing import Any, NamedTuple
@@ -19,6 +18,7 @@ from lightning_bleu.scoring.settings import Settings
 from lightning_bleu.significance import Interval
 from lightning_bleu.training.evaluation import Evaluation
 from lightning_bleu.training.figures import interval_figure, lengths_figure, precisions_figure
+from lightning_bleu.training.mistakes import is_installed
 
 COLUMNS = ["no.", "sentence BLEU", "hypothesis", "references"]
 _MAX_CHARACTERS = 500
@@ -84,7 +84,7 @@ def _draw(
     interval: Interval | None,
     step: int,
 ) -> None:
-    if importlib.util.find_spec("matplotlib") is None:
+    if not is_installed("matplotlib"):
         return
     figures = {"precisions": precisions_figure(report), "by_length": lengths_figure(statistics, settings)}
     if interval is not None and interval.scores:

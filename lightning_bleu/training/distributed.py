@@ -1,4 +1,4 @@
-"""Which sentences of a batch a ``DistributedSampler`` has dealt a second time."""
+"""What samplers do to the sentences of a set: repeat some of them, or shuffle them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,27 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils.data import BatchSampler, DistributedSampler
+from torch.utils.data import (
+    BatchSampler,
+    DistributedSampler,
+    RandomSampler,
+    SubsetRandomSampler,
+    WeightedRandomSampler,
+)
+
+
+def shuffles(dataloader: Any) -> bool:
+    """Whether a loader is known to shuffle.
+
+    Example:
+        >>> from torch.utils.data import DataLoader
+        >>> shuffles(DataLoader(range(5), shuffle=True)), shuffles(DataLoader(range(5)))
+        (True, False)
+    """
+    batches = getattr(dataloader, "batch_sampler", None)
+    sampler = getattr(dataloader if batches is None else batches, "sampler", None)
+    random = isinstance(sampler, RandomSampler | SubsetRandomSampler | WeightedRandomSampler)
+    return random or bool(getattr(sampler, "shuffle", False))
 
 
 def distributed_mask(dataloader: Any, batch_idx: int) -> Tensor | None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+import pandas  # type: ignore[import-untyped]
 import pytest
 import torch
 from sacrebleu.metrics.bleu import BLEU as SacreBLEU
@@ -92,6 +94,76 @@ def test_a_callable_decoder_gets_lists_of_ids_without_padding() -> None:
 def test_a_decoder_leaves_strings_alone() -> None:
     decoder: Any = len  # fails for anything but a list
     assert corpus_bleu(["a b"], ["a b"], decoder=decoder) == corpus_bleu(["a b"], ["a b"])
+
+
+def spell(rows: list[list[int]]) -> list[str]:
+    """1 → "b"."""
+    return [" ".join("abcdefghij"[i] for i in row) for row in rows]
+
+
+PADDED = torch.tensor([[1, 2, 3, 4], [5, 6, 0, 0]])
+LINES = ["b c d e", "f g"]
+PADDED_PAIRS = torch.tensor([[[1, 2, 3, 4], [1, 2, 0, 0]], [[5, 6, 0, 0], [0, 0, 0, 0]]])  # the last one is filler
+PAIRS = [["b c d e", "b c"], ["f g"]]
+LOGITS = torch.nn.functional.one_hot(PADDED).float()
+
+
+@pytest.mark.parametrize(
+    ("preds", "target", "expected"),
+    [
+        (PADDED, LINES, LINES),
+        (PADDED, tuple(LINES), LINES),
+        (PADDED, PAIRS, PAIRS),
+        (PADDED, (iter(pair) for pair in PAIRS), PAIRS),
+        (PADDED, np.array(LINES), LINES),
+        (PADDED, np.array([["b c d e", "b c"], ["f g", "f"]], object), [["b c d e", "b c"], ["f g", "f"]]),
+        (PADDED.numpy(), pandas.Series(LINES), LINES),
+        (PADDED, [np.array(pair) for pair in PAIRS], PAIRS),
+        (PADDED, ["b c d e", ["f g", "f"]], ["b c d e", ["f g", "f"]]),
+        (LOGITS, LINES, LINES),
+        ([[1, 2, 3, 4], [5, 6]], PAIRS, PAIRS),
+        ([PADDED[0], PADDED[1]], PAIRS, PAIRS),
+        (LINES, PADDED, LINES),
+        (iter(LINES), PADDED.numpy(), LINES),
+        (np.array(LINES), PADDED, LINES),
+        (pandas.Series(LINES), PADDED, LINES),
+        (LINES, PADDED_PAIRS, PAIRS),
+        (LINES, [[1, 2, 3, 4], [5, 6]], LINES),
+        (LINES, [[[1, 2, 3, 4], [1, 2]], [[5, 6]]], PAIRS),
+        (LINES, [[PADDED[0], PADDED[0, :2]], [PADDED[1]]], PAIRS),
+    ],
+)
+def test_ids_and_strings_go_together_with_a_decoder(preds: Any, target: Any, expected: Any) -> None:
+    assert corpus_bleu(preds, target, decoder=spell, pad_id=0) == corpus_bleu(LINES, expected)
+
+
+def test_ids_without_a_token_go_with_strings_too() -> None:
+    """As those of a model that has not learned anything yet."""
+    nothing: list[Any] = [[[], []], [torch.tensor([0]), torch.tensor([])[:0].long()], torch.zeros(2, 3).long()]
+    for ids in nothing:
+        assert corpus_bleu(ids, LINES, decoder=spell, pad_id=0) == corpus_bleu(["", ""], LINES)
+        assert corpus_bleu(LINES, ids, decoder=spell, pad_id=0) == corpus_bleu(LINES, ["", ""])
+
+
+def test_ids_and_strings_do_not_go_together_without_a_decoder() -> None:
+    for preds, target in ((PADDED, LINES), (LINES, PADDED), ([[1], [2]], LINES)):
+        with pytest.raises(TypeError, match="set decoder= for ids beside strings"):
+            corpus_bleu(preds, target, pad_id=0)
+
+
+def test_tokens_and_ids_do_not_go_together_with_a_decoder() -> None:
+    for preds, target in (([["b", "c"]], PADDED[:1]), ([["b", "c"]], [[1, 2]])):
+        with pytest.raises(TypeError, match="must be of one kind, got tokens and ids"):
+            corpus_bleu(preds, target, decoder=spell)
+
+
+def test_a_metric_takes_ids_and_strings_on_any_side_in_turn() -> None:
+    metric = CorpusBLEU(decoder=spell, pad_id=0)
+    for preds, target in ((PADDED, LINES), (LINES, PADDED), (PADDED, PADDED), (LINES, LINES)):
+        metric.update(preds, target)
+    assert metric.report() == corpus_bleu(LINES * 4, LINES * 4)
+    assert metric.last_batch is not None
+    assert metric.last_batch.batch.texts(1) == ("f g", ["f g"])
 
 
 @pytest.mark.parametrize("decoder", [lambda ids: ["a"], lambda ids: [1, 2]])

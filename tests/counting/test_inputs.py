@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections import UserList, deque
+from collections.abc import Callable
+from itertools import chain
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pandas  # type: ignore[import-untyped]
 import pytest
 import torch
 
@@ -16,6 +20,13 @@ from lightning_bleu.counting.inputs import read_sample_mask, recognize
 from tests.helpers.counting import EXPECTED, HYPOTHESES, REFERENCES, as_text
 
 ids = torch.zeros(2, 5, dtype=torch.long)
+
+
+def make_object_array(items: list[Any]) -> npt.NDArray[Any]:
+    """An array whose elements are the items, even if they are lists."""
+    array = np.empty(len(items), object)
+    array[:] = items
+    return array
 
 
 # What is recognized
@@ -56,6 +67,64 @@ def test_a_tensor_of_references_has_as_many_for_each_sentence() -> None:
     assert matrices.counts.tolist() == [3, 1]
 
 
+# Other containers than lists
+
+LINES, GROUPS = ["a b c", "d e"], [["a b c", "a b d"], ["e d", "d"]]
+IDS, ID_GROUPS = [[1, 2, 3], [4, 5]], [[[1, 2, 3], [1, 2, 4]], [[5, 4], [4]]]
+TOKENS, TOKEN_GROUPS = [line.split() for line in LINES], [[line.split() for line in group] for group in GROUPS]
+
+CONTAINERS: list[Callable[[Any], Any]] = [
+    tuple,
+    iter,
+    deque,
+    lambda items: (item for item in items),
+    chain,
+    lambda items: dict(enumerate(items)).values(),
+    UserList,
+    make_object_array,
+    pandas.Series,
+    lambda items: pandas.Series(items, index=range(7, 7 + len(items))),
+]
+
+
+@pytest.mark.parametrize("outer", CONTAINERS)
+@pytest.mark.parametrize("inner", [list, *CONTAINERS])
+def test_sentences_may_be_in_any_container(outer: Callable[[Any], Any], inner: Callable[[Any], Any]) -> None:
+    """At every level."""
+    assert corpus_bleu(outer(LINES), outer(LINES)) == corpus_bleu(LINES, LINES)
+    assert corpus_bleu(outer(LINES), outer([inner(group) for group in GROUPS])) == corpus_bleu(LINES, GROUPS)
+    for tokens, groups in ((TOKENS, TOKEN_GROUPS), (IDS, ID_GROUPS)):
+        preds = outer([inner(row) for row in tokens])
+        assert corpus_bleu(preds, outer([inner(row) for row in tokens])) == corpus_bleu(tokens, tokens)
+        nested = outer([inner([inner(row) for row in group]) for group in groups])
+        assert corpus_bleu(outer([inner(row) for row in tokens]), nested) == corpus_bleu(tokens, groups)
+
+
+@pytest.mark.parametrize(
+    "dtype", [str, object, *([np.dtypes.StringDType()] if hasattr(np.dtypes, "StringDType") else [])]
+)
+def test_text_may_be_in_arrays_of_strings(dtype: Any) -> None:
+    lines, groups = np.array(LINES, dtype), np.array(GROUPS, dtype)
+    assert corpus_bleu(lines, lines) == corpus_bleu(LINES, LINES)
+    expected = corpus_bleu(LINES, GROUPS)
+    for target in (groups, [*groups], groups.tolist(), groups[::-1][::-1]):
+        assert corpus_bleu(lines, target) == corpus_bleu(LINES, target) == expected
+    assert corpus_bleu([*lines], [[*group] for group in groups]) == expected  # np.str_ is a str
+    tokens = np.array([["a", "b"], ["c", "d"]], dtype)
+    assert corpus_bleu(tokens, tokens[:, None]) == corpus_bleu(tokens.tolist(), tokens.tolist())
+
+
+@pytest.mark.parametrize("dtype", ["str", "string", "object", "category"])
+def test_text_may_be_in_a_column_of_a_table(dtype: str) -> None:
+    table = pandas.DataFrame(
+        {"model": LINES, "one": [g[0] for g in GROUPS], "two": [g[1] for g in GROUPS]}, dtype=dtype
+    )
+    assert corpus_bleu(table["model"], table["one"]) == corpus_bleu(LINES, [group[0] for group in GROUPS])
+    assert corpus_bleu(table["model"], table[["one", "two"]].to_numpy()) == corpus_bleu(LINES, GROUPS)
+    kept = table[table["model"] == "d e"]  # whose index does not begin at 0
+    assert corpus_bleu(kept["model"], kept["two"]) == corpus_bleu(["d e"], ["d"])
+
+
 # Errors
 
 
@@ -77,15 +146,21 @@ ERRORS: list[tuple[Any, Any, type[Exception], str]] = [
     ([[1], [2]], [[[1], None], [[2]]], ValueError, r"got a reference that is None \(leave it out\) for sentence 0"),
     (ids, torch.zeros(2, 0, 5, dtype=torch.long), ValueError, r"every sentence needs a reference.*\(2, 0, 5\)"),
     (ids, [ids[:0], ids], ValueError, "got no reference for sentence 0"),
+    (["a", "b"], np.array(["a", None], object), ValueError, r"a reference that is None .* for sentence 1"),
+    (["a", "b"], pandas.Series(["a", None], dtype=object), ValueError, r"a reference that is None .* for sentence 1"),
+    # logits as for cross_entropy
+    (torch.zeros(2, 9, 5), ids, ValueError, r"of shape \(2, 9, 5\) .*cross_entropy, pass preds.transpose\(1, 2\)"),
+    (torch.zeros(2, 3, 5), ids[:, None], ValueError, r"'target' of shape \(2, 1, 5\): .*preds.transpose\(1, 2\)"),
+    (np.zeros((2, 9, 5)), ids.numpy(), ValueError, r"pass preds.transpose\(1, 2\). If it is not, pass ids"),
     # types of tensors
     (torch.zeros(2, 5), ids, TypeError, r"torch.float32 and shape \(2, 5\): ids must be integers .* logits"),
     (ids.bool(), ids, TypeError, "'preds' is a tensor of torch.bool .*: ids must be integers"),
     (ids, ids.to(torch.complex64), TypeError, "'target' is a tensor of torch.complex64"),
     (ids, torch.zeros(2, 5, 9), TypeError, "only 'preds' may be logits"),
     ([torch.zeros(3)], [torch.zeros(3)], TypeError, "'preds' holds a tensor of torch.float32"),
-    (np.array(["a"]), ["a"], TypeError, "use a list for strings"),
-    (["a"], np.array(["a"], object), TypeError, "'target' must hold integers, got an array of object"),
-    ([np.array(["a"])], [["a"]], TypeError, "'preds' must hold integers, got an array of <U1: use a list for strings"),
+    (np.array([b"a"]), ["a"], TypeError, r"'preds' must hold integers, got an array of \|S1"),
+    (["a"], np.array([0], "M8[s]"), TypeError, "got an array of datetime64"),
+    ([np.array([1j])], [[1]], TypeError, "'preds' must hold integers, got an array of complex128"),
     (ids.to_sparse(), ids, TypeError, "'preds' is a sparse tensor: ids must be a dense tensor"),
     (ids, ids.to_sparse(), TypeError, "'target' is a sparse tensor: ids must be a dense tensor"),
     ([ids[0].to_sparse()], [ids[0]], TypeError, "'preds' is a sparse tensor: ids must be a dense tensor"),
@@ -153,6 +228,18 @@ def test_jagged_tensors_are_refused() -> None:
     jagged = torch.nested.nested_tensor([torch.tensor([1, 2]), torch.tensor([1])], layout=torch.jagged)
     with pytest.raises(TypeError, match="'preds' is a nested tensor: ids must be a dense tensor"):
         corpus_bleu(jagged, ids)
+
+
+def test_logits_in_their_own_layout_are_not_taken_for_the_other_one() -> None:
+    for shape in ((2, 5, 9), (2, 5, 5), (2, 4, 9), (2, 6, 9)):
+        corpus_bleu(torch.zeros(shape), ids, pad_id=-1)
+    corpus_bleu(torch.zeros(2, 9, 5), [[0] * 5] * 2, pad_id=-1)  # lists are as long as they are by chance
+    swapped = torch.nn.functional.one_hot(torch.tensor([[1, 2, 3, 4, 5]]), 9).float().transpose(1, 2)
+    target = torch.tensor([[1, 2, 3, 4, 6]])
+    with pytest.raises(ValueError, match="cross_entropy"):
+        corpus_bleu(swapped, target)
+    # 4 of 5, 3 of 4, 2 of 3, and 1 of 2 n-grams match
+    assert corpus_bleu(swapped.transpose(1, 2), target).matches == (4, 3, 2, 1)
 
 
 # Sample masks

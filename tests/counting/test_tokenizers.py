@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import random
+import runpy
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -96,8 +97,42 @@ def test_sentencepiece_models_tokenize_as_in_sacrebleu() -> None:
     assert "tok:flores200" in result.signature
 
 
-def test_every_name_is_known_to_sacrebleu() -> None:
-    assert set(TOKENIZERS) <= set(SacreBLEU.TOKENIZERS)
+def test_the_tokenizers_are_those_of_the_installed_sacrebleu() -> None:
+    assert set(TOKENIZERS) == set(SacreBLEU.TOKENIZERS)
+
+
+def test_a_tokenizer_that_an_older_sacrebleu_lacks_is_not_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """sacreBLEU 2.4 has no spBLEU-1K."""
+    known = dict.fromkeys(name for name in SacreBLEU.TOKENIZERS if name != "spBLEU-1K")
+    monkeypatch.setattr(SacreBLEU, "TOKENIZERS", known)
+    module = runpy.run_path(tokenizers.__file__)
+    assert set(module["TOKENIZERS"]) == {*known}
+    with pytest.raises(ValueError, match=r"'tokenizer' must be a callable or one of .*, got 'spBLEU-1K'"):
+        module["load_tokenizer"]("spBLEU-1K")
+
+
+@pytest.fixture
+def no_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No models at hand, and a proxy that is not there."""
+    for variable in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(variable, "http://127.0.0.1:9")
+    for variable in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setattr("urllib.request._opener", None)  # which has the proxies of before
+    monkeypatch.setattr("sacrebleu.tokenizers.tokenizer_spm.SACREBLEU_DIR", str(tmp_path))
+    tokenizers._load_by_name.cache_clear()
+    yield
+    tokenizers._load_by_name.cache_clear()
+
+
+@pytest.mark.filterwarnings("ignore:The 'warn' method is deprecated:DeprecationWarning")  # sacreBLEU's, for "spm"
+@pytest.mark.usefixtures("no_network")
+@pytest.mark.parametrize("name", ["spm", "flores101", "flores200", "spBLEU-1K"])
+def test_a_model_that_cannot_be_downloaded_is_an_error_that_says_so(name: str) -> None:
+    message = rf"^tokenizer '{name}' cannot be loaded \(URLError: .*\). .* needs a network once. Or copy the folder"
+    for _ in range(2):  # sacreBLEU leaves a lock file behind
+        with pytest.raises(ValueError, match=message):
+            corpus_bleu(["a"], ["a"], tokenizer=name)
 
 
 def test_a_tokenizer_is_loaded_once_and_a_callable_is_taken_as_it_is() -> None:

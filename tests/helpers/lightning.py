@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import html
 import importlib
+import linecache
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -16,10 +18,13 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from lightning_bleu import BLEUCallback, BLEUScore, corpus_bleu
+from lightning_bleu import BLEUCallback, BLEUScore, CorpusBLEU, corpus_bleu
 
 NAMESPACES = ["pytorch_lightning", "lightning.pytorch"]
 """Both names under which Lightning is installed."""
+
+PAD_ID = 0
+"""Pads the tensors of all tests with Lightning. Their sentences have equal lengths, so it does not occur."""
 
 SENTENCES = torch.randint(3, 9, (37, 8), generator=torch.Generator().manual_seed(0))
 
@@ -46,7 +51,7 @@ def translate(sentences: Tensor, epoch: int = 0) -> Tensor:
 
 def expected_score(epoch: int = 0, sentences: Tensor = SENTENCES, **options: Any) -> BLEUScore:
     """The score of :func:`translate`."""
-    return corpus_bleu(translate(sentences, epoch), sentences, **options)
+    return corpus_bleu(translate(sentences, epoch), sentences, **{"pad_id": PAD_ID} | options)
 
 
 def return_ids(batch: Tensor, epoch: int) -> dict[str, Any]:
@@ -113,6 +118,11 @@ def make_trainer(folder: Path, *callbacks: Any, namespace: str = "pytorch_lightn
     return importlib.import_module(namespace).Trainer(**defaults | options)
 
 
+def make_callback(**options: Any) -> BLEUCallback:
+    """The callback with a metric that knows the padding of tensors."""
+    return BLEUCallback(CorpusBLEU(pad_id=PAD_ID), **options)
+
+
 def make_loader(sentences: Any = SENTENCES, **options: Any) -> Any:
     """A loader with batches of 7."""
     return DataLoader(sentences, **{"batch_size": 7} | options)
@@ -168,6 +178,18 @@ class PanelLogger(CSVLogger):
     add_figure = log_metrics = save = finalize = add_histogram
 
 
+def collect_warnings(call: Callable[..., Any], *args: Any, message: str, **options: Any) -> list[tuple[str, str]]:
+    """File and line of code of each warning of a call that contains a text, without other warnings."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        call(*args, **options)
+    return [
+        (warning.filename, linecache.getline(warning.filename, warning.lineno).strip())
+        for warning in caught
+        if issubclass(warning.category, UserWarning) and message in str(warning.message)
+    ]
+
+
 def read_table(panel: str) -> list[list[str]]:
     """The cells of the table in a panel, row by row, without the header and without HTML entities."""
     lines = [line for line in panel.splitlines() if line.startswith("|")][2:]
@@ -182,5 +204,5 @@ def read_events(folder: Path) -> EventAccumulator:
 
 
 def as_logged(value: float) -> Any:
-    """A score after Lightning has logged it as a 32-bit number."""
+    """A score after TensorBoard has stored it as a 32-bit number."""
     return pytest.approx(value, abs=1e-6)

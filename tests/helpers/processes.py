@@ -14,7 +14,7 @@ from pytorch_lightning.strategies import DDPStrategy
 from torch.multiprocessing.spawn import start_processes
 
 from lightning_bleu import BLEUCallback
-from tests.helpers.lightning import Step, make_module, make_trainer, return_ids
+from tests.helpers.lightning import Step, make_callback, make_module, make_trainer, return_ids
 
 os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
 
@@ -66,7 +66,7 @@ def validate_in_processes(
 
     Only spawned processes write to the `stderr` that `capfd` reads.
     """
-    bleu = BLEUCallback(dataloader_names=list(loaders), **callback_options or {})
+    bleu = make_callback(dataloader_names=list(loaders), **callback_options or {})
     strategy = DDPStrategy(start_method=start_method)
     trainer = make_trainer(folder, bleu, Write(folder, bleu), strategy=strategy, devices=processes, **trainer_options)
     trainer.validate(make_module(step=step), list(loaders.values()), verbose=False)

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -60,7 +63,8 @@ def test_many_corpora_score_at_once_as_they_score_alone(options: dict[str, Any])
 @pytest.mark.parametrize(
     ("hypothesis_length", "reference_length", "expected"),
     # BP = 1 if c > r, else exp(1 - r / c): Papineni et al. (2002), section 2.2.2
-    [(10, 9, 1.0), (10, 10, 1.0), (9, 10, math.exp(1 - 10 / 9)), (1, 4, math.exp(-3)), (0, 4, 0.0), (0, 0, 0.0)],
+    # The paper does not say what it is where both are 0; sacreBLEU says 1.
+    [(10, 9, 1.0), (10, 10, 1.0), (9, 10, math.exp(1 - 10 / 9)), (1, 4, math.exp(-3)), (0, 4, 0.0), (0, 0, 1.0)],
 )
 def test_only_a_corpus_that_is_too_short_pays_a_brevity_penalty(
     hypothesis_length: int, reference_length: int, expected: float
@@ -106,6 +110,70 @@ def test_a_score_prints_as_sacrebleu_prints_it_in_either_unit(percent: bool) -> 
     result = corpus_bleu(["a b c d e"], ["a b c d f g"], tokenizer="none", percent=percent)
     # exp(1 - 6/5) * (4/5 * 3/4 * 2/3 * 1/2) ** (1/4) = 0.5475; the other numbers as in the test above
     assert str(result) == "BLEU = 54.75 80.0/75.0/66.7/50.0 (BP = 0.819 ratio = 0.833 hyp_len = 5 ref_len = 6)"
+
+
+@pytest.mark.parametrize("convention", list(CONVENTIONS))
+def test_without_any_match_all_precisions_are_0_only_where_sacrebleu_is_followed(convention: str) -> None:
+    settings = Settings.from_options(convention=convention, smoothing="exp")
+    result = score(torch.tensor([0, 0, 3, 2, 3, 3]), replace(settings, max_order=2, weights=(0.5, 0.5)))
+    # sacreBLEU prints zeros; the others print what "exp" makes of no match of 3 and of 2: 1/2 / 3 and 1/4 / 2
+    expected = [0, 0] if settings.zero_rule == "no-match" else [1 / 6, 1 / 8]
+    assert result.precisions.tolist() == pytest.approx(expected, abs=1e-15)
+
+
+@pytest.mark.parametrize("convention", list(CONVENTIONS))
+def test_without_any_token_the_brevity_penalty_is_1_only_where_sacrebleu_is_followed(convention: str) -> None:
+    settings = Settings.from_options(convention=convention)
+    result = score(torch.zeros(10, dtype=torch.int64), settings)
+    assert result.brevity_penalty.item() == (settings.zero_rule == "no-match")
+    assert result.bleu == 0
+
+
+@pytest.mark.parametrize("effective_order", [False, True])
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_nothing_scores_0(options: dict[str, Any], effective_order: bool) -> None:
+    settings = Settings.from_options(**{**options, "effective_order": effective_order})
+    orders = 4 + settings.smoothing_method.needs_next_order
+    for hypothesis_length, reference_length in ((0, 0), (0, 3)):
+        statistics = torch.tensor([0] * 2 * orders + [hypothesis_length, reference_length])
+        assert score(statistics, settings).bleu == 0
+
+
+def test_many_corpora_with_and_without_matches_do_not_mix() -> None:
+    # a match of 2 unigrams, none of 2, and nothing at all
+    statistics = torch.tensor([[1, 0, 2, 1, 2, 2], [0, 0, 2, 1, 2, 2], [0, 0, 0, 0, 0, 0]])
+    result = score(statistics, Settings.from_options(max_order=2))
+    # "exp" counts half a match of 1 bigram
+    assert result.precisions.tolist() == [[0.5, 0.5], [0, 0], [0, 0]]
+    assert result.bleu.tolist() == [pytest.approx(0.5), 0, 0]
+    assert result.brevity_penalty.tolist() == [1, 1, 1]
+
+
+@pytest.mark.parametrize("options", [{}, {"percent": True}, {"percent": np.True_}, {"max_order": np.int64(4)}], ids=str)
+def test_a_score_becomes_a_dict_of_plain_values(options: Any) -> None:
+    result = corpus_bleu(["a b c d e"], ["a b c d f g"], tokenizer="none", **options)
+    values = result.to_dict()
+    assert list(values) == [field.name for field in dataclasses.fields(BLEUScore)]
+    assert values == {field.name: plain(getattr(result, field.name)) for field in dataclasses.fields(BLEUScore)}
+    assert {type(value) for value in values.values()} == {int, float, bool, str, list}
+    assert json.loads(json.dumps(values, allow_nan=False)) == values
+
+
+def test_the_dict_of_an_empty_corpus_can_be_saved_too() -> None:
+    values = corpus_bleu([], []).to_dict()
+    assert json.loads(json.dumps(values, allow_nan=False)) == values
+
+
+def test_a_change_of_the_dict_leaves_the_score_alone() -> None:
+    result = corpus_bleu(["a b"], ["a b"])
+    result.to_dict()["matches"].append(5)
+    assert result.matches == (2, 1, 0, 0)
+    assert result.to_dict()["matches"] == [2, 1, 0, 0]
+
+
+def plain(value: Any) -> Any:
+    """A list in place of a tuple, as in JSON."""
+    return list(value) if isinstance(value, tuple) else value
 
 
 def test_the_length_ratio_without_references_is_0() -> None:

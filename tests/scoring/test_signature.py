@@ -27,8 +27,8 @@ def read(preds: Any, target: Any) -> Batch:
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        ({}, "nrefs:1|case:mixed|eff:no|tok:ids|smooth:none|reflen:closest|version:"),
-        ({"convention": "sacrebleu"}, "nrefs:1|case:mixed|eff:no|tok:ids|smooth:exp|reflen:closest|version:"),
+        ({}, "nrefs:1|case:mixed|eff:no|tok:ids|smooth:exp|reflen:closest|version:"),
+        ({"convention": "papineni"}, "nrefs:1|case:mixed|eff:no|tok:ids|smooth:none|reflen:closest|version:"),
         ({"smoothing": "floor", "effective_order": True}, "eff:yes|tok:ids|smooth:floor[0.10]|"),
         ({"convention": "nltk"}, "smooth:method0|reflen:closest|zero:leave-out|possible:1+|version:"),
         ({"convention": "allennlp"}, "smooth:epsilon[1e-13]|reflen:closest|zero:as-smoothed|removed:split|version:"),
@@ -53,7 +53,7 @@ def test_a_signature_ends_with_the_version() -> None:
 
 
 def test_a_signature_without_sentences_has_question_marks() -> None:
-    expected = "nrefs:?|case:mixed|eff:no|tok:?|smooth:none|reflen:closest|version:"
+    expected = "nrefs:?|case:mixed|eff:no|tok:?|smooth:exp|reflen:closest|version:"
     assert corpus_bleu([], []).signature.startswith(expected)
     assert signature(Settings.from_options(), InputCounts()).startswith(expected)
 

@@ -83,7 +83,7 @@ def refuse(a: Any, b: Any, message: str) -> None:
         (lambda: interval_of([0.1, 0.2]), TypeError, "or statistics, got list"),
         (lambda: bootstrap_interval(METRIC, smoothing="exp"), TypeError, "a metric is scored as it was made"),
         (lambda: bootstrap_interval(STATISTICS, smoothing="method5"), ValueError, "for single sentences only"),
-        (lambda: interval_of(STATISTICS, smooth="exp"), TypeError, r"unknown options \['smooth'\]"),
+        (lambda: interval_of(STATISTICS, smooth="exp"), TypeError, "unknown option 'smooth': did you mean 'smoothing'"),
     ],
 )
 def test_an_error_says_what_is_wrong(call: Callable[[], Any], error: type[Exception], message: str) -> None:

@@ -1,4 +1,7 @@
-"""Which items a ``DistributedSampler`` has repeated, without processes: every rank's loader is read in turn."""
+"""Which items a ``DistributedSampler`` has repeated, and which loaders shuffle.
+
+Without processes: every rank's loader is read in turn.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +18,14 @@ from torch.utils.data import (
     DataLoader,
     DistributedSampler,
     IterableDataset,
+    RandomSampler,
     SequentialSampler,
     SubsetRandomSampler,
+    WeightedRandomSampler,
 )
 
 from lightning_bleu import distributed_mask
+from lightning_bleu.training.distributed import shuffles
 from tests.helpers.lightning import make_loader
 
 FIVE: Any = range(5)
@@ -131,3 +137,23 @@ def test_the_mask_is_on_the_cpu_whatever_the_default_device() -> None:
     assert mask is not None
     assert mask.device == torch.device("cpu")
     assert mask.tolist() == [True, True]
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_a_loader_shuffles_as_it_was_told_to(shuffle: bool) -> None:
+    assert shuffles(DataLoader(FIVE, shuffle=shuffle)) == shuffle
+    assert shuffles(DataLoader(FIVE, batch_size=None, shuffle=shuffle)) == shuffle
+    sampler: Any = RandomSampler(FIVE) if shuffle else SequentialSampler(FIVE)
+    assert shuffles(DataLoader(FIVE, batch_sampler=BatchSampler(sampler, 2, False))) == shuffle
+    for loader in deal(5, 2, shuffle=shuffle):  # in several processes
+        assert shuffles(loader) == shuffle
+
+
+@pytest.mark.parametrize("sampler", [SubsetRandomSampler([3, 1]), WeightedRandomSampler([0.5, 0.5], 2)])
+def test_a_loader_shuffles_if_its_sampler_draws(sampler: Any) -> None:
+    assert shuffles(DataLoader(FIVE, sampler=sampler))
+
+
+@pytest.mark.parametrize("name", ["stream", "list"])
+def test_a_loader_without_a_sampler_is_not_known_to_shuffle(name: str) -> None:
+    assert not shuffles(UNKNOWN[name])

@@ -50,7 +50,7 @@ def make_metric(right: float, sentences: int = 60, *, seed: int = 1, **options: 
     """A metric of sentences in which a share of the words, drawn by a seed, is right."""
     target = SENTENCES[:sentences]
     luck = torch.rand(target.shape, generator=torch.Generator().manual_seed(seed))
-    metric = CorpusBLEU(keep_sentences=True, **options)
+    metric = CorpusBLEU(**{"pad_id": 0, "keep_sentences": True} | options)
     metric.update(torch.where(luck < right, target, 99), target)
     return metric
 

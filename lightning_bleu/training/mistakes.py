@@ -1,0 +1,47 @@
+"""Likely mistakes in how a trainer is set up, in the words of a warning."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+_LOWER_MAY_BE_WANTED = ("/p_value", "/hypothesis_length", "/reference_length")
+"""What the names end with that a callback may well minimize."""
+
+
+def minimized(callbacks: Iterable[Any], scores: tuple[str, ...]) -> Iterator[str]:
+    """Warn of callbacks that prefer a low score.
+
+    Args:
+        callbacks: those of a trainer; of interest are those with ``monitor`` and ``mode``.
+        scores: the names of the scores, of which others below them, ``val_bleu/news`` for example, begin with.
+    """
+    for callback in callbacks:
+        monitor = str(getattr(callback, "monitor", ""))
+        is_score = f"{monitor}/".startswith(tuple(f"{score}/" for score in scores))
+        if getattr(callback, "mode", None) == "min" and is_score and not monitor.endswith(_LOWER_MAY_BE_WANTED):
+            name = type(callback).__name__
+            yield f"{name}(monitor={monitor!r}, mode='min') prefers a low BLEU, but higher is better: set mode='max'."
+
+
+def missing_packages(loggers: Iterable[Any]) -> Iterator[str]:
+    """Warn of samples and figures that cannot be logged."""
+    if all(type(logger).__name__ == "WandbLogger" for logger in loggers):  # gets a table, which needs neither
+        return
+    for package, shown in {"tensorboard": "Samples and figures", "matplotlib": "Figures"}.items():
+        if not is_installed(package):
+            yield f"{shown} cannot be logged, because {package} is not installed: pip install {package}."
+
+
+def is_installed(package: str) -> bool:
+    """Whether a package can be imported.
+
+    Example:
+        >>> is_installed("torch"), is_installed("tourch")
+        (True, False)
+    """
+    try:
+        return importlib.util.find_spec(package) is not None
+    except ValueError:  # something keeps it from being imported
+        return False
