@@ -53,12 +53,13 @@ class CorpusBLEU(AdditiveMetric):
         pad_id: for ids: padding, removed.
         bos_id: for ids: begins a sentence, removed.
         eos_id: for ids: ends a sentence, removed together with everything after it. If it is also the ``bos_id`` or the
-            ``pad_id``, it does not end the sentence before the first token.
+            ``pad_id``, it does not end the sentence before the first token. Some models (BART, M2M100) generate it as
+            the first id, too: pass ``preds[:, 1:]``.
         unk_id: for ids: matches nothing in a reference, but counts toward its length (as in fairseq).
         ignore_ids: for ids: removed. The default is the label that losses ignore.
         decoder: turns ids into strings, which are then scored: an object with ``batch_decode`` (a Hugging Face
             tokenizer; special tokens are skipped), or a callable that takes a list of lists of ids and returns a list
-            of strings. Padding and markers are removed first.
+            of strings. The special ids above are removed first; without them, a callable sees padding and markers.
         percent: score in 0..100, as sacreBLEU, rather than in 0..1, as torchmetrics.
         keep_sentences: keep the statistics of every sentence, for intervals and paired tests. They take 44 bytes per
             sentence (4 for each number, and one number more), and every device gets all of them when the metric is
@@ -178,10 +179,10 @@ class CorpusBLEU(AdditiveMetric):
 
                 Other iterables are read once, into a list.
 
-            target: the references, of the same kind: one per hypothesis in the same form, or a list of references per
-                hypothesis (any number of them), or ids of shape ``(sentences, references, tokens)``. In such a tensor,
-                a reference without tokens is ignored, unless the sentence has no other. In lists it counts, with
-                length 0.
+            target: the references, of the same kind (with ``decoder``, strings go with ids): one per hypothesis in the
+                same form, or a list of references per hypothesis (any number of them), or ids of shape
+                ``(sentences, references, tokens)``. In such a tensor, a reference without tokens is ignored, unless the
+                sentence has no other. In lists it counts, with length 0.
             sample_mask: booleans of shape ``(sentences,)``; a sentence with False does not count. Or of shape ``(1,)``,
                 for a batch that is a single item of the set and counts or does not count as a whole.
 
@@ -195,11 +196,9 @@ class CorpusBLEU(AdditiveMetric):
         mask = None if sample_mask is None else read_sample_mask(sample_mask, len(statistics), statistics.device)
         if mask is not None:
             counted = counted._replace(statistics=statistics * mask[:, None])
-        self.last_batch = counted
         for message in counted.batch.suspicions:
-            if message not in self._warned:
-                self._warned.add(message)
-                warn_user(message)
+            self._warn_once(message)
+        self.last_batch = counted
         self.totals = self.totals + to_device(counted.totals(), self.totals.device)
         if self.keep_sentences:
             self.sentences.append(to_device(pack_sentences(statistics, mask), self.totals.device))
@@ -211,7 +210,13 @@ class CorpusBLEU(AdditiveMetric):
     def report(self) -> BLEUScore:
         """The score with its parts as numbers, synced as :meth:`compute` is."""
         with self.sync_context(should_sync=self._to_sync):
-            return BLEUScore.from_statistics(self.statistics, self.settings, self.signature)
+            report = BLEUScore.from_statistics(self.statistics, self.settings, self.signature)
+        if self.settings.special_ids.eos_id is not None and report.reference_length and not report.hypothesis_length:
+            self._warn_once(
+                "All hypotheses are empty. If they begin with 'eos_id', as those that generate() of BART or M2M100 "
+                "returns, it removes everything: pass preds[:, 1:]."
+            )
+        return report
 
     def interval(self, confidence: float = 0.95, resamples: int = 1000, seed: int = 0) -> Interval:
         """The score with its confidence interval, synced as :meth:`compute` is.
@@ -310,6 +315,11 @@ class CorpusBLEU(AdditiveMetric):
             the figure and the axis.
         """
         return self._plot(val, ax)
+
+    def _warn_once(self, message: str) -> None:
+        if message not in self._warned:
+            self._warned.add(message)
+            warn_user(message)
 
     def reset(self) -> None:
         """Forget all sentences."""

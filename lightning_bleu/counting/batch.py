@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Sequence, Sized
 from itertools import chain
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import torch
@@ -185,10 +185,10 @@ def _decode_sides(
 
 
 def _decode(rows: list[list[int]], decoder: Decoder) -> list[str]:
-    if hasattr(decoder, "batch_decode"):
-        lines = list(decoder.batch_decode(rows, skip_special_tokens=True))
-    else:
-        lines = list(decoder(rows))
+    # The method of a Hugging Face tokenizer may also be passed by itself.
+    decode: Any = getattr(decoder, "batch_decode", decoder)
+    options = {"skip_special_tokens": True} if getattr(decode, "__name__", "") == "batch_decode" else {}
+    lines = list(decode(rows, **options))
     if len(lines) != len(rows) or not all(isinstance(line, str) for line in lines):
         raise TypeError("'decoder' must return one string for each list of ids")
     return lines

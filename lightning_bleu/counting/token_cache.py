@@ -124,7 +124,12 @@ class TokenCache:
         self.characters += sum(map(len, new))
         tokens = tokenize_keys(new, tokenize, self._name)
         lengths = np.fromiter(map(len, tokens), np.int64, len(tokens))
-        ids = np.fromiter(map(self._token_ids.__getitem__, chain.from_iterable(tokens)), np.int64, lengths.sum())
+        try:
+            ids = np.fromiter(map(self._token_ids.__getitem__, chain.from_iterable(tokens)), np.int64, lengths.sum())
+        except TypeError:
+            raise TypeError(
+                "'tokenizer' must return a list of strings for a line, or of other hashable tokens"
+            ) from None
         self._starts.extend(self._starts.values[-1] + lengths.cumsum())
         self._tokens.extend(ids)
 

@@ -175,3 +175,13 @@ def test_a_decoder_must_return_a_string_for_each_list(decoder: Any) -> None:
         assert not metric.totals.any()
     with pytest.raises(TypeError, match="'decoder' must return one string for each list of ids"):
         corpus_bleu([[1]], [[2]], decoder=decoder)
+
+
+def test_the_method_of_a_tokenizer_skips_special_tokens_as_the_tokenizer_does(
+    tokenizer: PreTrainedTokenizerFast,
+) -> None:
+    rows = [[1, *ids, 2] for ids in tokenizer(TEXT).input_ids]
+    assert tokenizer.batch_decode(rows) != tokenizer.batch_decode(rows, skip_special_tokens=True)
+    expected = corpus_bleu(rows, TEXT, decoder=tokenizer)
+    assert expected.bleu == 1
+    assert corpus_bleu(rows, TEXT, decoder=tokenizer.batch_decode) == expected

@@ -367,3 +367,12 @@ def test_caches_can_be_cleared_at_any_time(monkeypatch: pytest.MonkeyPatch) -> N
 
     run_in_threads(work)
     assert results == [True] * 160
+
+
+def test_tokens_that_cannot_be_hashed_are_an_error_that_says_what_a_tokenizer_must_return() -> None:
+    def nest(line: str) -> Any:
+        return [[word] for word in line.split()]
+
+    with pytest.raises(TypeError, match="'tokenizer' must return a list of strings for a line"):
+        tokenize(["a b"], nest)
+    assert tokenize(["a b"], str.split).lengths.tolist() == [2]
