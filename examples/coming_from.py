@@ -95,8 +95,8 @@ def fastai_before() -> float:
 
 
 def fastai_after() -> float:
-    # The old code counts padding as words, and so does this: no id is -1. To exclude padding, set pad_id=PAD.
-    metric = CorpusBLEU(convention="fastai", pad_id=-1)
+    # The old code counts padding as words, and so does this: no id is -100. To exclude padding, set pad_id=PAD.
+    metric = CorpusBLEU(convention="fastai", pad_id=-100)
     for preds, targets in id_batches():
         metric.update(preds, targets)
     return metric.compute().item()

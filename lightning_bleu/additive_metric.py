@@ -47,8 +47,6 @@ class AdditiveMetric(Metric):
         """
         # torchmetrics resets the state and merges it again, so that an error in between loses it. With
         # dist_sync_on_step it updates twice, and the second time a generator is empty.
-        if self._is_synced:
-            raise TorchMetricsUserError("The metric must not be synced during forward(): call unsync() first.")
         before = self._states()
         self.update(*args, **kwargs)
         after = self._states()
@@ -69,11 +67,14 @@ class AdditiveMetric(Metric):
         return {name: state if isinstance(state, Tensor) else list(state) for name, state in states.items()}
 
     def _wrap_update(self, update: Callable[..., None]) -> Callable[..., None]:
-        # torchmetrics counts an update and forgets the score before it knows that the update succeeds. It also switches
-        # gradients off, which integers do not need and which takes as long as counting a sentence.
+        # torchmetrics counts an update and forgets the score before it knows that the update succeeds. It lets a synced
+        # metric be updated, which unsync() undoes. It also switches gradients off, which integers do not need and which
+        # takes as long as counting a sentence.
         @functools.wraps(update)
         @eager
         def wrapped(*args: Any, **kwargs: Any) -> None:
+            if self._is_synced:
+                raise TorchMetricsUserError("The metric is synced: call unsync() before it counts another batch.")
             update(*args, **kwargs)
             self._computed = None
             self._update_count += 1
@@ -113,6 +114,8 @@ class AdditiveMetric(Metric):
     def _reduce_states(self, incoming_state: dict[str, Any]) -> None:
         # torchmetrics puts the incoming sentences first, expects lists even of a metric that is synced, and changes
         # some states before it finds that others are missing.
+        if self._is_synced:
+            raise TorchMetricsUserError("The metric is synced: call unsync() before another one is merged into it.")
         own = self._states()
         if missing := own.keys() - incoming_state.keys():
             raise ValueError(f"Expected {sorted(missing)} to be present in incoming state {incoming_state}")

@@ -89,12 +89,16 @@ class BLEUCallback(pl.Callback):
             raise TypeError(f"'metric' must be a CorpusBLEU, got {metric!r} of type {type(metric).__name__}")
         if extract is not None and not callable(extract):
             raise TypeError(f"'extract' must take outputs and batch and return (preds, target), got {extract!r}")
-        if isinstance(dataloader_names, str):
+        if not isinstance(name, str):
+            raise TypeError(f"'name' must be a string, got {name!r} of type {type(name).__name__}")
+        if isinstance(dataloader_names, str) or not isinstance(dataloader_names, Sequence | None):
             raise TypeError(f"'dataloader_names' must be a list of names, got {dataloader_names!r}")
         if dataloader_names is not None and len(set(dataloader_names)) < len(dataloader_names):
             raise ValueError(f"'dataloader_names' must be different from each other, got {list(dataloader_names)}")
-        if not isinstance(samples, int) or isinstance(samples, bool) or samples < 0:
-            raise ValueError(f"'samples' must be an integer of 0 or more, got {samples!r}")
+        if not isinstance(samples, int) or isinstance(samples, bool):
+            raise TypeError(f"'samples' must be an integer, got {samples!r} of type {type(samples).__name__}")
+        if samples < 0:
+            raise ValueError(f"'samples' must be 0 or more, got {samples}")
         check_bool("compare_to_best", compare_to_best)
         for option, value in {"confidence": confidence, "significance_level": significance_level}.items():
             if value is not None:
@@ -281,8 +285,8 @@ class BLEUCallback(pl.Callback):
 
     def _warn_once(self, message: str) -> None:
         if message not in self._warned:
+            warn_user(message)  # an error, if the user wants it so
             self._warned.add(message)
-            warn_user(message)
 
     def _key(self, stage: str, dataloader_idx: int, trainer: pl.Trainer) -> str:
         """The name of a score."""

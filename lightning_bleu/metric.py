@@ -211,7 +211,9 @@ class CorpusBLEU(AdditiveMetric):
         """The score with its parts as numbers, synced as :meth:`compute` is."""
         with self.sync_context(should_sync=self._to_sync):
             report = BLEUScore.from_statistics(self.statistics, self.settings, self.signature)
-        if self.settings.special_ids.eos_id is not None and report.reference_length and not report.hypothesis_length:
+        from_ids = self.input_counts.ids or self.settings.decoder is not None
+        is_empty = report.reference_length and not report.hypothesis_length
+        if from_ids and is_empty and self.settings.special_ids.eos_id is not None:
             self._warn_once(
                 "All hypotheses are empty. If they begin with 'eos_id', as those that generate() of BART or M2M100 "
                 "returns, it removes everything: pass preds[:, 1:]."
@@ -318,8 +320,8 @@ class CorpusBLEU(AdditiveMetric):
 
     def _warn_once(self, message: str) -> None:
         if message not in self._warned:
+            warn_user(message)  # an error, if the user wants it so
             self._warned.add(message)
-            warn_user(message)
 
     def reset(self) -> None:
         """Forget all sentences."""
@@ -330,8 +332,10 @@ class CorpusBLEU(AdditiveMetric):
         """Add the sentences of another metric, or of its ``metric_state``, to those of this one.
 
         Raises:
-            ValueError: if this metric keeps sentences and the other does not.
+            ValueError: if the metrics score differently, or if this metric keeps sentences and the other does not.
         """
+        if isinstance(incoming_state, CorpusBLEU) and (names := self.settings.differences(incoming_state.settings)):
+            raise ValueError(f"metrics with different settings cannot be merged; these differ: {', '.join(names)}")
         if self.keep_sentences and isinstance(incoming_state, CorpusBLEU) and not incoming_state.keep_sentences:
             raise ValueError("this metric keeps sentences, the other must too: CorpusBLEU(keep_sentences=True)")
         super().merge_state(incoming_state)

@@ -7,7 +7,15 @@ import warnings
 
 from torch import distributed
 
-_LIBRARIES = {"lightning_bleu", "torchmetrics", "torch", "pytorch_lightning", "lightning", "contextlib"}
+_LIBRARIES = {
+    "lightning_bleu",
+    "torchmetrics",
+    "torch",
+    "pytorch_lightning",
+    "lightning",
+    "contextlib",
+    "multiprocessing",
+}
 """Packages through which a call passes on its way from the user's code."""
 
 

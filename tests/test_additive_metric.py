@@ -113,12 +113,15 @@ def test_forward_reads_a_generator_once(dist_sync_on_step: bool) -> None:
     assert state(metric) == (10, [1, 2, 3, 4], 2)
 
 
-def test_forward_is_refused_while_the_metric_is_synced() -> None:
+def test_batches_are_refused_while_the_metric_is_synced() -> None:
     metric = make_tally([1, 2])
     with group_of_one():
         metric.sync()
-        with pytest.raises(TorchMetricsUserError, match=r"must not be synced during forward\(\): call unsync\(\)"):
-            metric([3])
+        for count in (metric, metric.update):
+            with pytest.raises(TorchMetricsUserError, match=r"is synced: call unsync\(\) before it counts"):
+                count([3])
+        with pytest.raises(TorchMetricsUserError, match=r"is synced: call unsync\(\) before another one is merged"):
+            metric.merge_state(make_tally([3]))
         metric.unsync()
         assert metric([3]).item() == 3
     assert state(metric) == (6, [1, 2, 3], 2)

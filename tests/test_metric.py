@@ -359,13 +359,13 @@ def test_merging_appends_kept_sentences() -> None:
 
 def test_a_merge_that_fails_changes_nothing() -> None:
     metric = make_metric(PREDS)
-    before = metric.statistics.clone()
+    before, tokenizer = metric.statistics.clone(), metric.settings.tokenizer
     with pytest.raises(ValueError, match=r"the other must too: CorpusBLEU\(keep_sentences=True\)"):
-        metric.merge_state(CorpusBLEU())
+        metric.merge_state(CorpusBLEU(tokenizer=tokenizer))
     with pytest.raises(ValueError, match="sentences"):
         metric.merge_state(updated(A).metric_state)
-    with pytest.raises(RuntimeError, match="size of tensor"):
-        metric.merge_state(updated(A, max_order=2, keep_sentences=True))
+    with pytest.raises(ValueError, match="different settings cannot be merged; these differ: max_order, weights"):
+        metric.merge_state(updated(A, max_order=2, keep_sentences=True, tokenizer=tokenizer))
     assert torch.equal(metric.statistics, before)
     assert len(metric.sentence_statistics) == 4
 
@@ -646,3 +646,13 @@ def test_a_report_warns_if_every_hypothesis_begins_with_the_id_that_ends_a_sente
     metric.reset()
     metric.update(generated[:, 1:], labels)
     assert metric.report().bleu == 1
+
+
+def test_a_warning_that_the_user_makes_an_error_changes_nothing() -> None:
+    first, second = CorpusBLEU(), CorpusBLEU(max_order=2)
+    metrics = MetricCollection({"a": first, "b": second})
+    for _ in range(3):  # as often as it is tried
+        with pytest.raises(UserWarning, match="neither 'pad_id' nor 'eos_id' is set"):  # warnings are errors here
+            metrics.update(torch.tensor([[5, 6], [7, 0]]), torch.tensor([[5, 6], [7, 0]]))
+    assert not first.totals.any()
+    assert not second.totals.any()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Sequence, Sized
 from itertools import chain
+from types import MethodType
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
@@ -186,9 +187,12 @@ def _decode_sides(
 
 def _decode(rows: list[list[int]], decoder: Decoder) -> list[str]:
     # The method of a Hugging Face tokenizer may also be passed by itself.
-    decode: Any = getattr(decoder, "batch_decode", decoder)
-    options = {"skip_special_tokens": True} if getattr(decode, "__name__", "") == "batch_decode" else {}
-    lines = list(decode(rows, **options))
+    is_method = getattr(decoder, "__name__", "") == "batch_decode" and isinstance(decoder, MethodType)
+    if is_method or hasattr(decoder, "batch_decode"):
+        decode: Any = getattr(decoder, "batch_decode", decoder)
+        lines = list(decode(rows, skip_special_tokens=True))
+    else:
+        lines = list(decoder(rows))
     if len(lines) != len(rows) or not all(isinstance(line, str) for line in lines):
         raise TypeError("'decoder' must return one string for each list of ids")
     return lines

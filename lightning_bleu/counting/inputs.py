@@ -26,6 +26,7 @@ from lightning_bleu.counting.forms import (
     SampleMask,
     Strings,
     TokenKind,
+    TokenLists,
     as_tensor,
     describe,
     from_array,
@@ -153,9 +154,11 @@ def _recognize_references(target: References, hypotheses: Form, *, decodable: bo
         )
     if isinstance(hypotheses, Strings) and {*map(type, entries)} == {str}:
         return Strings(entries), np.ones(sentences, np.int64)
-    if decodable:
+    strings = isinstance(hypotheses, Strings)
+    if decodable and not isinstance(hypotheses, TokenLists):
         entries = [*map(materialize, entries)]  # they are looked at twice
-    groups = _group(entries, strings=_hold_text(entries) if decodable else isinstance(hypotheses, Strings))
+        strings = _hold_text(entries, default=strings)
+    groups = _group(entries, strings=strings)
     references = list(chain.from_iterable(groups))
     counts = np.fromiter(map(len, groups), np.int64, sentences)
     if not counts.all() or type(None) in {*map(type, references)}:
@@ -195,14 +198,16 @@ def _check_layout(preds: Tensor | npt.NDArray[Any], target: Tensor | npt.NDArray
         )
 
 
-def _hold_text(entries: list[Any]) -> bool:
-    """Whether references are strings, or lists of strings."""
+def _hold_text(entries: list[Any], *, default: bool) -> bool:
+    """Whether references are strings, or lists of strings; the default if there is nothing in them."""
     for entry in entries:
         if isinstance(entry, str):
             return True
-        if isinstance(entry, SEQUENCES) and entry:
+        if not isinstance(entry, SEQUENCES):
+            return False
+        if entry:
             return isinstance(entry[0], str)
-    return False
+    return default
 
 
 def _group(entries: list[Any], *, strings: bool) -> list[Sequence[Any]]:

@@ -14,12 +14,13 @@ def suspect_padding(hypotheses: Form, references: Form, special_ids: SpecialIds)
     defaults = SpecialIds()
     if any(getattr(special_ids, name) != getattr(defaults, name) for name in ("pad_id", "eos_id", "ignore_ids")):
         return ()
-    if not any(isinstance(form, IdTensor) and len(form.ids) > 1 for form in (hypotheses, references)):
+    tensors = [form.ids for form in (hypotheses, references) if isinstance(form, IdTensor)]
+    if not any(len(ids) > 1 and ids.shape[-1] > 0 for ids in tensors):
         return ()
     return (
         "The ids are in a tensor, but neither 'pad_id' nor 'eos_id' is set: every id counts as a token, padding too. "
-        "Set them, for example CorpusBLEU(pad_id=tokenizer.pad_token_id, eos_id=tokenizer.eos_token_id). If the tensor "
-        "holds no padding, set pad_id=-1.",
+        "Set them, for example CorpusBLEU(pad_id=tokenizer.pad_token_id, eos_id=tokenizer.eos_token_id). If there is "
+        "no padding, or it is -100, set pad_id=-100.",
     )
 
 
@@ -28,15 +29,17 @@ def suspect_tokens(hypotheses: Sequence[str], references: Sequence[str], counts:
 
     Example:
         >>> import numpy as np
-        >>> suspect_tokens(["the cat sat"], ["the", "cat"], np.array([2]))[0][:40]
+        >>> suspect_tokens(["the cat is here"], ["the", "cat", "sat"], np.array([3]))[0][:40]
         "Every reference in 'target' is a single "
     """
     # Most references have a blank, so this ends at the first one.
     if any(" " in line or not line for line in references) or not len(counts) or counts.min() < 2:
         return ()
-    # In scripts without blanks, references are about as long as hypotheses.
-    words_are_short = 2 * len("".join(references)) * len(hypotheses) < len("".join(hypotheses)) * len(references)
-    if not words_are_short or not all(" " in line.strip() for line in hypotheses):
+    # Where scripts have no blanks, references are as long as hypotheses, and there are fewer of them than words.
+    words = [len(line.split()) for line in hypotheses]
+    are_short = 2 * len("".join(references)) * len(hypotheses) < len("".join(hypotheses)) * len(references)
+    as_many_as_words = 2 * len(words) < len(references) and sum(words) <= 2 * len(references) <= 4 * sum(words)
+    if min(words) < 2 or not are_short or not as_many_as_words:
         return ()
     return (
         "Every reference in 'target' is a single word, while the hypotheses in 'preds' have several words: the "

@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import math
 import operator
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -205,7 +205,7 @@ def _check_smoothing_value(smoothing: str, value: Any) -> None:
 def _weights(weights: Any, max_order: int) -> tuple[float, ...]:
     if weights is None:
         return (1 / max(1, max_order),) * max_order
-    if isinstance(weights, Iterable) and not isinstance(weights, str):
+    if isinstance(weights, Iterable) and not isinstance(weights, str | bytes | Mapping):
         with contextlib.suppress(TypeError, ValueError):
             return tuple(float(weight) for weight in weights)
     raise TypeError(
@@ -224,9 +224,10 @@ def _check_weights(weights: tuple[float, ...], max_order: int) -> None:
 
 
 def _integer(name: str, value: Any) -> int:
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise TypeError(f"{name!r} must be an integer, got {value!r} of type {type(value).__name__}")
-    return operator.index(value)
+    if not isinstance(value, bool):
+        with contextlib.suppress(TypeError):
+            return operator.index(value)
+    raise TypeError(f"{name!r} must be an integer, got {value!r} of type {type(value).__name__}")
 
 
 def _optional_integer(name: str, value: Any) -> int | None:

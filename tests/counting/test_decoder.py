@@ -139,10 +139,25 @@ def test_ids_and_strings_go_together_with_a_decoder(preds: Any, target: Any, exp
 
 def test_ids_without_a_token_go_with_strings_too() -> None:
     """As those of a model that has not learned anything yet."""
-    nothing: list[Any] = [[[], []], [torch.tensor([0]), torch.tensor([])[:0].long()], torch.zeros(2, 3).long()]
+    nothing: list[Any] = [[torch.tensor([0]), torch.tensor([])[:0].long()], torch.zeros(2, 3).long()]
     for ids in nothing:
         assert corpus_bleu(ids, LINES, decoder=spell, pad_id=0) == corpus_bleu(["", ""], LINES)
         assert corpus_bleu(LINES, ids, decoder=spell, pad_id=0) == corpus_bleu(LINES, ["", ""])
+    assert corpus_bleu([[], []], LINES, decoder=spell) == corpus_bleu(["", ""], LINES)
+    with pytest.raises(ValueError, match="every sentence needs a reference, got no reference for sentence 0"):
+        corpus_bleu(LINES, [[], []], decoder=spell)  # reads as two sentences without a reference
+
+
+def test_tokens_are_counted_as_they_are_with_a_decoder_too() -> None:
+    tokens = [line.split() for line in LINES]
+    assert corpus_bleu(tokens, tokens, decoder=spell) == corpus_bleu(tokens, tokens)
+
+
+def test_a_function_with_the_name_of_that_method_is_a_callable_like_any_other() -> None:
+    def batch_decode(rows: list[list[int]]) -> list[str]:
+        return spell(rows)
+
+    assert corpus_bleu(PADDED, LINES, decoder=batch_decode, pad_id=0) == corpus_bleu(LINES, LINES)
 
 
 def test_ids_and_strings_do_not_go_together_without_a_decoder() -> None:

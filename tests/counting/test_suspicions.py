@@ -63,7 +63,7 @@ def test_ids_in_a_tensor_need_something_that_says_what_the_padding_is(preds: Any
         (["the cat sat", "a dog"], [["the", "cat"], ["a", "dog", "ran"]]),
         (["the cat sat"], [("the", "cat", "sat")]),
         (np.array(["the cat sat"]), np.array([["the", "cat", "sat"]])),
-        (["Die Straße ist naß"], [["Die", "Straße"]]),
+        (["Die Straße ist naß"], [["Die", "Straße", "trocknet"]]),
     ],
 )
 def test_lists_of_words_in_place_of_lines_look_tokenized(preds: Any, target: Any) -> None:
@@ -72,7 +72,7 @@ def test_lists_of_words_in_place_of_lines_look_tokenized(preds: Any, target: Any
 
 
 def test_text_that_is_decoded_is_looked_at_as_any_other() -> None:
-    (message,) = suspicions(torch.tensor([[1, 2]]), [["b", "c"]], decoder=spell)
+    (message,) = suspicions(torch.tensor([[1, 2, 1]]), [["b", "c", "b"]], decoder=spell)
     assert TOKENS in message
 
 
@@ -163,3 +163,12 @@ def test_a_corpus_never_makes_any_function_warn(rng: random.Random) -> None:
                     corpus_bleu(*sentences, pad_id=0)
                     sentence_bleu(*sentences, pad_id=0)
                     CorpusBLEU(pad_id=0).update(*sentences)
+
+
+def test_a_few_references_of_one_word_are_not_suspected() -> None:
+    assert suspicions(["a red car", "two dogs"], [["car", "red"], ["dogs", "two"]]) == ()
+    assert suspicions(["我 爱 你 们 我 爱 你 们"], [["我爱你们", "我爱你"]], tokenizer="zh") == ()
+
+
+def test_tensors_without_a_column_are_not_suspected() -> None:
+    assert suspicions(torch.zeros(2, 0).long(), [[1], [2]]) == ()
