@@ -11,8 +11,7 @@ from lightning_bleu.counting.special_ids import SpecialIds
 
 def suspect_padding(hypotheses: Form, references: Form, special_ids: SpecialIds) -> tuple[str, ...]:
     """Tensors of ids are mostly padded, so something must say what the padding is."""
-    defaults = SpecialIds()
-    if any(getattr(special_ids, name) != getattr(defaults, name) for name in ("pad_id", "eos_id", "ignore_ids")):
+    if special_ids.pad_id is not None or special_ids.eos_id is not None or special_ids.ignore_ids != (-100,):
         return ()
     tensors = [form.ids for form in (hypotheses, references) if isinstance(form, IdTensor)]
     if not any(len(ids) > 1 and ids.shape[-1] > 0 for ids in tensors):
