@@ -18,6 +18,7 @@ predicts all of them at once. The validation scores real predictions: the model 
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 
 import pytorch_lightning as pl
@@ -97,6 +98,8 @@ class Digits(pl.LightningDataModule):
 
 def main(argv: Sequence[str] | None = None) -> LightningCLI:
     """Run the subcommand with the options from the command line and the YAML file."""
+    # Lightning uses an API that recent versions of PyTorch deprecate.
+    warnings.filterwarnings("ignore", ".*LeafSpec")
     torch.set_num_threads(1)  # more threads make a model this small slower
     return LightningCLI(Adder, Digits, args=None if argv is None else list(argv))
 

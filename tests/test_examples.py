@@ -180,3 +180,13 @@ def test_coming_from_gets_the_same_scores_before_and_after(
         assert name in printed
         assert math.isclose(before, after, rel_tol=1e-6)
         assert after > 0
+
+
+@pytest.mark.slow
+def test_minimal_is_short_and_logs_the_score_without_a_warning(tmp_path: Path) -> None:
+    script = EXAMPLES / "minimal.py"
+    assert len(script.read_text(encoding="utf-8").splitlines()) <= 40
+    done = subprocess.run([sys.executable, str(script)], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert "val_bleu: 1.000" in done.stdout
+    assert "warn" not in (done.stdout + done.stderr).lower()
+    assert "val_bleu" in logged_names(tmp_path)

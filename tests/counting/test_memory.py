@@ -16,6 +16,8 @@ from lightning_bleu.counting.token_cache import clear_caches
 from lightning_bleu.functional import sentence_statistics
 from lightning_bleu.scoring.settings import Settings
 
+pytestmark = pytest.mark.slow
+
 MEGABYTE = 10**6
 SETTINGS = Settings.from_options(tokenizer="none")
 
@@ -95,7 +97,6 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("form", ["text", "tensors"])
 def test_the_memory_of_the_process_grows_as_little(form: str) -> None:
     """Including what tracemalloc does not see, such as tensors."""
