@@ -367,7 +367,10 @@ def main(argv: Sequence[str] | None = None) -> BLEUScore:
         sizes = " / ".join(f"{len(pairs):,}" for pairs in parts)
         text = f"{args.src} and {args.tgt}" if args.src else "number words, English to French"
         print(f"Data: {text}; {sizes} sentence pairs for training / validation / test")
-        print(f"Training ends when the validation BLEU reaches {TARGET}, or after {args.max_epochs} epochs")
+        print(
+            f"Training ends at a validation BLEU of {TARGET}, after {args.patience} validations without a better one, "
+            f"or after {args.max_epochs} epochs"
+        )
     trainer.fit(model, make_loader(train, shuffle=True), make_loader(val))
     end = describe_end(trainer, early_stopping)
     trainer.test(model, make_loader(test), ckpt_path=checkpoint.best_model_path, verbose=False)

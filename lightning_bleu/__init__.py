@@ -1,6 +1,6 @@
 """Corpus BLEU as a validation metric for PyTorch Lightning.
 
-Start with :class:`CorpusBLEU`, or with :class:`BLEUCallback` to leave the code of a model as it is.
+Start with :class:`CorpusBLEU`, or with :class:`BLEUCallback` to add BLEU without changing the code of a model.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -41,7 +41,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    # Only the callback needs Lightning, which takes long to import.
+    # Lazy: only the callback needs Lightning, which is slow to import.
     if name == "BLEUCallback":
         from lightning_bleu.callback import BLEUCallback
 

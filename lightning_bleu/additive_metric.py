@@ -18,12 +18,12 @@ from lightning_bleu.eager import eager
 class AdditiveMetric(Metric):
     """A torchmetrics metric whose states add up.
 
-    Tensor states are sums, and list states hold whatever was appended to them. Everything here exists because
-    torchmetrics 1.9.0 does it differently; the comments say how. What upstream fixes can be deleted.
+    Tensor states are sums; list states are concatenated. Each override works around a behavior of torchmetrics 1.9.0
+    that its comment describes. Delete an override once upstream is fixed.
 
     Args:
-        identity: what the states depend on. Metrics of a collection share a state only if it is equal.
-        kwargs: those of :class:`torchmetrics.Metric`.
+        identity: what the states depend on. Metrics in a collection share a state only if their identities are equal.
+        kwargs: passed to :class:`torchmetrics.Metric`.
     """
 
     full_state_update: bool = False
@@ -41,12 +41,12 @@ class AdditiveMetric(Metric):
     @torch.jit.unused
     @eager
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Count a batch as :meth:`update` does, and return the score of that batch alone.
+        """Count a batch like :meth:`update`, and return the score of that batch alone.
 
-        States add up, so the state of the batch is a difference.
+        States add up, so the state of the batch is the difference between the states after and before.
         """
-        # torchmetrics resets the state and merges it again, so that an error in between loses it. With
-        # dist_sync_on_step it updates twice, and the second time a generator is empty.
+        # torchmetrics resets the state and merges it back later, so an error in between loses the state. With
+        # dist_sync_on_step it updates twice, and a generator is exhausted the second time.
         before = self._states()
         self.update(*args, **kwargs)
         after = self._states()
@@ -67,14 +67,14 @@ class AdditiveMetric(Metric):
         return {name: state if isinstance(state, Tensor) else list(state) for name, state in states.items()}
 
     def _wrap_update(self, update: Callable[..., None]) -> Callable[..., None]:
-        # torchmetrics counts an update and forgets the score before it knows that the update succeeds. It lets a synced
-        # metric be updated, which unsync() undoes. It also switches gradients off, which integers do not need and which
-        # takes as long as counting a sentence.
+        # torchmetrics increments the update count and drops the cached score before it knows that the update succeeds.
+        # It allows updates of a synced metric, which unsync() then discards. It also disables gradients, which integers
+        # do not need and which takes as long as counting a sentence.
         @functools.wraps(update)
         @eager
         def wrapped(*args: Any, **kwargs: Any) -> None:
             if self._is_synced:
-                raise TorchMetricsUserError("The metric is synced: call unsync() before it counts another batch.")
+                raise TorchMetricsUserError("The metric is synced: call unsync() before updating it.")
             update(*args, **kwargs)
             self._computed = None
             self._update_count += 1
@@ -84,17 +84,17 @@ class AdditiveMetric(Metric):
         return wrapped
 
     def sync(self, dist_sync_fn: Callable[..., Any] | None = None, *args: Any, **kwargs: Any) -> None:
-        """Sync the state across processes, see :meth:`torchmetrics.Metric.sync`."""
-        # torchmetrics uses the metric's own dist_sync_fn in compute() only.
+        """Sync the state across processes; see :meth:`torchmetrics.Metric.sync`."""
+        # torchmetrics uses the metric's own dist_sync_fn only in compute().
         super().sync(dist_sync_fn or self.dist_sync_fn, *args, **kwargs)
 
     @contextlib.contextmanager
     def sync_context(self, *args: Any, should_unsync: bool = True, **kwargs: Any) -> Iterator[None]:
-        """Within this context the state is that of all processes, see :meth:`torchmetrics.Metric.sync_context`.
+        """Inside this context, the state covers all processes; see :meth:`torchmetrics.Metric.sync_context`.
 
-        Contexts can be nested: the processes meet once, in the outermost one.
+        Contexts can be nested: only the outermost one syncs.
         """
-        # torchmetrics raises an error for a nested context, and leaves the metric synced after an error inside of it.
+        # torchmetrics raises an error for a nested context, and leaves the metric synced after an error inside one.
         if self._is_synced:
             yield
             return
@@ -106,16 +106,16 @@ class AdditiveMetric(Metric):
 
     def merge_state(self, incoming_state: dict[str, Any] | Metric) -> None:
         """Add the state of another metric, or its ``metric_state``, to the state of this one."""
-        # torchmetrics keeps a score that was computed before, and would warn that nothing was updated.
+        # torchmetrics keeps the cached score from before the merge, and warns that the metric was never updated.
         super().merge_state(incoming_state)
         self._computed = None
         self._update_count += 1
 
     def _reduce_states(self, incoming_state: dict[str, Any]) -> None:
-        # torchmetrics puts the incoming sentences first, expects lists even of a metric that is synced, and changes
+        # torchmetrics puts the incoming sentences first, expects list states even from a synced metric, and changes
         # some states before it finds that others are missing.
         if self._is_synced:
-            raise TorchMetricsUserError("The metric is synced: call unsync() before another one is merged into it.")
+            raise TorchMetricsUserError("The metric is synced: call unsync() before merging another metric into it.")
         own = self._states()
         if missing := own.keys() - incoming_state.keys():
             raise ValueError(f"Expected {sorted(missing)} to be present in incoming state {incoming_state}")
@@ -128,14 +128,14 @@ class AdditiveMetric(Metric):
             setattr(self, name, state)
 
     def reset(self) -> None:
-        """Forget all batches, see :meth:`torchmetrics.Metric.reset`."""
-        # torchmetrics cannot clear a list that became a tensor when it was synced.
+        """Discard all batches; see :meth:`torchmetrics.Metric.reset`."""
+        # torchmetrics cannot clear a list state that a sync turned into a tensor.
         if self._is_synced:
             self.unsync()
         super().reset()
 
     def _load_from_state_dict(self, *args: Any) -> None:
-        # A list state that was saved while it was synced is a tensor.
+        # A list state that was saved while synced is a tensor.
         super()._load_from_state_dict(*args)
         for name, default in self._defaults.items():
             if isinstance(default, list):
@@ -143,15 +143,16 @@ class AdditiveMetric(Metric):
                 setattr(self, name, [state] if isinstance(state, Tensor) else list(state))
 
     def set_dtype(self, dst_type: str | torch.dtype) -> AdditiveMetric:
-        """Do nothing: counts are integers whatever the precision of the model."""
+        """Do nothing: counts stay integers, regardless of the precision of the model."""
         return self
 
 
 class _Defaults(dict[str, Any]):
-    """The default states, which :class:`torchmetrics.MetricCollection` compares by their keys.
+    """The default states, with the identity of the metric as an extra key.
 
-    It lets metrics share one state if these keys are equal, and so are their states after the first batch. But two
-    tokenizers may agree on one batch and not on the next, so the identity of the metric is compared as well.
+    :class:`torchmetrics.MetricCollection` lets metrics share one state if their keys are equal and their states are
+    equal after the first batch. But two tokenizers may agree on the first batch and differ on the next, so the identity
+    must be compared as well.
     """
 
     def __init__(self, identity: object) -> None:

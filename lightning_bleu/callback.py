@@ -22,51 +22,54 @@ from lightning_bleu.training.mistakes import minimized, missing_packages
 from lightning_bleu.user_warnings import warn_user
 
 Extract: TypeAlias = Callable[[Any, Any], tuple[Any, Any]]
-"""Takes what a step returned and its batch, and returns hypotheses and references."""
+"""``(outputs, batch) -> (preds, target)``, where `outputs` is the return value of the step."""
 
 _STEPS = {"val": "validation_step", "test": "test_step"}
 
 
 class BLEUCallback(pl.Callback):
-    """Scores what ``validation_step`` and ``test_step`` return, and logs it.
+    """Computes and logs BLEU from the outputs of ``validation_step`` and ``test_step``.
 
-    The step returns ``{"preds": ..., "target": ...}`` (other keys do no harm) or a pair of both, in any form that
-    :meth:`CorpusBLEU.update` accepts. The score of each epoch is logged as ``val_bleu`` (and shown on the progress
-    bar), in ``trainer.test`` as ``test_bleu``, and its parts as ``val_bleu/precision_1`` and so on,
-    ``brevity_penalty``, ``length_ratio``, ``hypothesis_length``, and ``reference_length``. ``EarlyStopping`` and
-    ``ModelCheckpoint`` can monitor each of them; an epoch without a sentence scores 0. The sanity check does not count.
+    Return ``{"preds": ..., "target": ...}`` (other keys are ignored) or ``(preds, target)`` from the step, in any form
+    that :meth:`CorpusBLEU.update` accepts. The score of each epoch is logged as ``val_bleu`` (also on the progress
+    bar), or as ``test_bleu`` in ``trainer.test``. Its components are logged as ``val_bleu/precision_1`` and so on,
+    ``val_bleu/brevity_penalty``, ``val_bleu/length_ratio``, ``val_bleu/hypothesis_length``, and
+    ``val_bleu/reference_length``. ``EarlyStopping`` and ``ModelCheckpoint`` can monitor any of them. An epoch without
+    sentences scores 0. Sentences of the sanity check are discarded.
 
-    With several processes every sentence counts exactly once, even where Lightning's sampler repeats some to give all
-    processes the same number, so the score is that of one process to the last bit.
+    With several processes, every sentence counts exactly once, even if Lightning's sampler repeats some to give all
+    processes the same number. The score is bit-for-bit that of a single process.
 
     TensorBoard also gets sample translations, a histogram of sentence BLEU, and figures; W&B gets the samples as a
     table.
 
     Args:
-        metric: what to score with; ``CorpusBLEU()`` when None. It is copied for every stage and loader.
-        name: the last part of the logged name.
-        extract: takes what the step returned and the batch, and returns hypotheses and references.
-        dataloader_names: the names of several loaders, logged as ``val_bleu/NAME``; by default
-            ``val_bleu/dataloader_idx_0`` and so on, as in Lightning.
-        samples: how many sentences to show, besides the worst and the best; 0 for no samples, histogram, and figures.
-        confidence: log a confidence interval of the score, ``val_bleu/low`` and ``val_bleu/high``: 0.95 for 95%.
-        compare_to_best: compare each validation of a fit with the best one so far, on the same sentences (the loader
-            must not shuffle). ``val_bleu/p_value`` is the p-value of :func:`lightning_bleu.paired_bootstrap`; it is 1
-            for the first validation, and also small if the epoch is clearly worse. ``val_bleu/best`` is the best score
-            so far, including this one. The best validation goes with the checkpoint, so a resumed run is compared with
-            it, and it stays with the callback: make a new one for another training.
-        significance_level: only a gain with a smaller p-value makes a new best. Monitor ``val_bleu/best`` in
-            ``EarlyStopping`` or ``ModelCheckpoint(save_top_k=1)``, and noise seldom keeps the training running or
+        metric: the metric; ``CorpusBLEU()`` when None. It is copied for every stage and loader.
+        name: the last part of the logged name, as in ``val_bleu``.
+        extract: takes the output of the step and the batch, and returns ``(preds, target)``.
+        dataloader_names: one name per loader, logged as ``val_bleu/NAME``; when None, ``val_bleu/dataloader_idx_0`` and
+            so on, as in Lightning.
+        samples: how many sentences to show, in addition to the worst and the best; 0 for no samples, no histogram, and
+            no figures.
+        confidence: log a confidence interval as ``val_bleu/low`` and ``val_bleu/high``; 0.95 for a 95% interval.
+        compare_to_best: compare each validation with the best one so far in the same ``trainer.fit``, on the same
+            sentences (the loader must not shuffle). ``val_bleu/p_value`` is the p-value of
+            :func:`lightning_bleu.paired_bootstrap`; it is 1 for the first validation, and also small when the epoch is
+            clearly worse. ``val_bleu/best`` is the best score so far, including this epoch. The best validation is
+            saved in the checkpoint, so a resumed run is compared with it. It also stays in the callback: create a new
+            callback for each training run.
+        significance_level: only an improvement with a smaller p-value becomes the new best. Monitor ``val_bleu/best``
+            in ``EarlyStopping`` or ``ModelCheckpoint(save_top_k=1)``, so that noise rarely prolongs training or
             replaces a checkpoint. Implies `compare_to_best`.
 
     Attributes:
-        reports: the last score of each logged name, with its parts.
+        reports: the last score under each logged name, with its components.
         intervals: the confidence intervals of these scores.
-        comparisons: how these scores compared with the best before.
+        comparisons: the paired tests of these scores against the best so far.
 
     Raises:
-        TypeError: for options of a wrong type, and in an epoch for a step that returns something else.
-        ValueError: for options out of range.
+        TypeError: for options of the wrong type, and during an epoch if no `preds` and `target` can be found.
+        ValueError: for options that are out of range.
 
     Example:
         >>> from lightning_bleu import BLEUCallback, CorpusBLEU
@@ -120,19 +123,19 @@ class BLEUCallback(pl.Callback):
 
     @property
     def state_key(self) -> str:
-        """Tells the states of callbacks with different names apart."""
+        """Keeps the states of callbacks with different names apart."""
         return self._generate_state_key(name=self.name)
 
     def state_dict(self) -> dict[str, Any]:
-        """The best validations, for the checkpoint."""
+        """The best validations, to save in the checkpoint."""
         return self._best.state_dict()
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Compare with the best validations of a checkpoint from now on."""
+        """Restore the best validations from a checkpoint."""
         self._best.load_state_dict(state_dict)
 
     def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
-        """Prepare for loggers that may be new, and warn of likely mistakes."""
+        """Warn about likely mistakes, and lay out custom scalars again in case the loggers changed."""
         self._laid_out = False
         for message in minimized(trainer.callbacks, (f"val_{self.name}", f"test_{self.name}")):  # type: ignore[attr-defined]
             self._warn_once(message)
@@ -140,16 +143,16 @@ class BLEUCallback(pl.Callback):
             self._warn_once(message)
 
     def on_validation_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Forget the last validation."""
+        """Discard the last validation."""
         if self.compare_to_best and any(map(shuffles, _loaders("val", trainer))):
             raise ValueError(
-                "BLEUCallback(compare_to_best=True) compares the same sentences in the same order, but a validation "
+                "BLEUCallback(compare_to_best=True) needs the same sentences in the same order, but a validation "
                 "loader shuffles them: make it with shuffle=False"
             )
         self._start("val")
 
     def on_test_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Forget the last test."""
+        """Discard the last test."""
         self._start("test")
 
     def on_validation_batch_end(
@@ -212,13 +215,13 @@ class BLEUCallback(pl.Callback):
             evaluation = self._evaluation(stage, dataloader_idx, trainer, pl_module.device)
             best = None
             if self.compare_to_best and stage == "val":
-                best = BestSoFar() if trainer.sanity_checking else self._best  # the check sees a part of the set
+                best = BestSoFar() if trainer.sanity_checking else self._best  # the check sees only part of the dataset
             result = evaluation.result(key, confidence=self.confidence, best=best, keep_best=trainer.state.fn == "fit")
             self._remember(key, result)
             parts = {f"{key}/{name}": value for name, value in result.parts().items()}
             dtype = torch.float32 if pl_module.device.type == "mps" else torch.float64
             for name, value in {key: result.report.bleu, **parts}.items():
-                # All processes have the same value, and this reduction does not round.
+                # All processes have the same value; a mean could round it, a maximum cannot.
                 pl_module.log(
                     name,
                     torch.tensor(value, dtype=dtype, device=pl_module.device),
@@ -260,39 +263,39 @@ class BLEUCallback(pl.Callback):
             return found[0], found[1]
         described = f"the keys {sorted(map(str, found))}" if isinstance(found, Mapping) else f"a {type(found).__name__}"
         raise TypeError(
-            f"BLEUCallback got {described} from {source!r} and needs hypotheses and references. Either return "
-            f"{{'preds': ..., 'target': ...}} (or a pair of both) from {_STEPS[stage]!r}, or give "
+            f"BLEUCallback needs hypotheses and references, but got {described} from {source!r}. Either return "
+            f"{{'preds': ..., 'target': ...}} or (preds, target) from {_STEPS[stage]!r}, or use "
             "BLEUCallback(extract=lambda outputs, batch: (preds, target))"
         )
 
     def _mask(self, stage: str, trainer: pl.Trainer, batch_idx: int, dataloader_idx: int, preds: Any) -> Tensor | None:
-        """Which sentences are not repeats; a warning if that cannot be known."""
+        """Which sentences are not repeats. Warns and returns None if that is unknown."""
         loaders = _loaders(stage, trainer)
         mask = distributed_mask(loaders[dataloader_idx], batch_idx) if loaders else None
         if mask is None:
             reason = "its loader has no DistributedSampler, or a batch sampler other than PyTorch's"
-        elif len(mask) in (1, len(preds)):  # one value counts for all sentences of an item
+        elif len(mask) in (1, len(preds)):  # a single value applies to all sentences of an item
             return mask
         else:
             reason = f"a batch of {len(mask)} items became {len(preds)} sentences"
         name = self._key(stage, dataloader_idx, trainer)
         message = (
-            f"BLEUCallback cannot tell which sentences of {name!r} the processes have in common: {reason}. Those that "
-            "several of them score count several times."
+            f"BLEUCallback cannot tell which sentences of {name!r} are scored by more than one process: {reason}. Such "
+            "sentences are counted more than once."
         )
         self._warn_once(message)
         return None
 
     def _warn_once(self, message: str) -> None:
         if message not in self._warned:
-            warn_user(message)  # an error, if the user wants it so
+            warn_user(message)  # raises if the user turned warnings into errors
             self._warned.add(message)
 
     def _key(self, stage: str, dataloader_idx: int, trainer: pl.Trainer) -> str:
-        """The name of a score."""
+        """The logged name of a score."""
         key, loaders = f"{stage}_{self.name}", len(_loaders(stage, trainer))
         if self.dataloader_names is not None:
-            if len(self.dataloader_names) != max(1, loaders):  # combined loaders are like one
+            if len(self.dataloader_names) != max(1, loaders):  # Lightning combines their batches into one stream
                 raise ValueError(
                     f"'dataloader_names' must name every loader of {stage!r}, got {len(self.dataloader_names)} names "
                     f"for {loaders} loaders"
@@ -310,7 +313,7 @@ class BLEUCallback(pl.Callback):
             self.comparisons[key] = result.comparison.test
 
     def _lay_out(self, trainer: pl.Trainer) -> None:
-        """TensorBoard knows one layout per run, so the first callback makes it for all."""
+        """Lay out the intervals. TensorBoard allows one layout per run, so the first callback makes it for all."""
         callbacks: list[BLEUCallback] = [
             callback
             for callback in trainer.callbacks  # type: ignore[attr-defined]
@@ -324,7 +327,7 @@ class BLEUCallback(pl.Callback):
 
 
 def _loaders(stage: str, trainer: pl.Trainer) -> list[Any]:
-    """The loaders that are evaluated in turn; none if Lightning combines their batches."""
+    """The loaders, if Lightning evaluates them in turn; empty if it combines their batches."""
     if stage == "test":
         loop = trainer.test_loop
     else:

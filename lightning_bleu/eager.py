@@ -1,4 +1,4 @@
-"""Keep torch.compile away from code that it cannot compile."""
+"""Excludes code that torch.compile cannot compile."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ T = TypeVar("T")
 
 
 def eager(function: Callable[P, T]) -> Callable[P, T]:
-    """Run a function as it is, even where a compiled module calls it.
+    """Run a function eagerly, even when compiled code calls it.
 
-    The counting uses NumPy and shapes that depend on the data. ``torch.compiler.disable`` alone would do the same, but
-    used as a decorator it imports the compiler, which takes two seconds.
+    Counting uses NumPy and data-dependent shapes. ``torch.compiler.disable`` as a decorator would do the same, but it
+    imports the compiler right away, which takes two seconds.
     """
 
     @functools.wraps(function)

@@ -1,4 +1,4 @@
-"""BLEU without state: the statistics of sentences, the score of a corpus, the scores of sentences."""
+"""Stateless BLEU: sentence statistics, the score of a corpus, and the scores of single sentences."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class Counted(NamedTuple):
     """The sentences of a call and their statistics.
 
     Attributes:
-        statistics: 64-bit integers of shape ``(sentences, 2 * orders + 2)``, see
-            :class:`lightning_bleu.scoring.score.Statistics`, on the device of the ids (strings: the CPU).
-        batch: the sentences as they were counted.
+        statistics: int64 of shape ``(sentences, 2 * orders + 2)``, on the device of the ids (the CPU for strings); see
+            :class:`lightning_bleu.scoring.score.Statistics`.
+        batch: the sentences, tokenized and cleaned.
     """
 
     statistics: Tensor
@@ -41,7 +41,7 @@ class Counted(NamedTuple):
         """The sums of the statistics, then the :class:`~lightning_bleu.scoring.signature.InputCounts`."""
         inputs = InputCounts.of(self.batch)
         if self.statistics.device == CPU:
-            # NumPy adds small arrays up in a fraction of the time.
+            # NumPy is several times faster than torch at summing small arrays.
             return torch.from_numpy(np.concatenate([self.statistics.numpy().sum(0), inputs]))
         return torch.cat([self.statistics.sum(0), to_device(torch.tensor(inputs, device=CPU), self.statistics.device)])
 
@@ -50,19 +50,19 @@ class Counted(NamedTuple):
 def sentence_statistics(
     preds: Hypotheses, target: References, settings: Settings, *, orders: int | None = None
 ) -> Counted:
-    """Count every sentence.
+    """Count the n-grams of every sentence.
 
-    Everything that is ever scored comes from here.
+    Every score in this package is computed from these statistics.
 
     Args:
         preds: hypotheses, in any form that :meth:`lightning_bleu.CorpusBLEU.update` accepts.
         target: the references of each hypothesis.
-        settings: how to get at the tokens, and what to count.
+        settings: how to read the tokens, and what to count.
         orders: the longest n-gram; ``max_order`` when None.
 
     Raises:
-        TypeError: for a form that is not accepted, or two that do not go together.
-        ValueError: for different numbers of sentences, shapes that are not accepted, or a sentence without a reference.
+        TypeError: for an unsupported input type, or if `preds` and `target` are of different kinds.
+        ValueError: for different numbers of sentences, an unsupported shape, or a sentence without a reference.
 
     Example:
         >>> counted = sentence_statistics(["the cat sat"], ["the cat sat down"], Settings.from_options(max_order=2))
@@ -85,14 +85,14 @@ def corpus_bleu(preds: Hypotheses, target: References, **options: Unpack[Options
     Args:
         preds: hypotheses, in any form that :meth:`lightning_bleu.CorpusBLEU.update` accepts.
         target: the references of each hypothesis.
-        options: those of :class:`lightning_bleu.CorpusBLEU`.
+        options: the options of :class:`lightning_bleu.CorpusBLEU`.
 
     Returns:
-        the score with its parts.
+        the score and its components.
 
     Raises:
-        TypeError: for inputs or options of a wrong type, and for unknown options.
-        ValueError: for inputs that do not go together, and for options that are out of range.
+        TypeError: for inputs or options of the wrong type, and for unknown options.
+        ValueError: for inputs that do not match, and for options that are out of range.
 
     Example:
         >>> corpus_bleu(["the cat sat on the mat"], ["the cat sat on a mat"], percent=True).bleu
@@ -106,25 +106,26 @@ def corpus_bleu(preds: Hypotheses, target: References, **options: Unpack[Options
 
 
 def sentence_bleu(preds: Hypotheses, target: References, **options: Unpack[Options]) -> Tensor:
-    """Score every sentence by itself.
+    """Score each sentence on its own.
 
-    Without smoothing most sentences would score 0, as they have no match of the highest order. The defaults are those
-    of sacreBLEU for sentences: ``smoothing="exp"`` and, with this convention, ``effective_order=True``, which skips the
-    orders that a sentence is too short for.
+    Without smoothing, most sentences would score 0, because they have no match of the highest order. The defaults are
+    sacreBLEU's for sentences: ``smoothing="exp"`` and ``effective_order=True``, which skips the orders that a sentence
+    is too short for. (``effective_order`` is on by default only with ``convention="sacrebleu"``.)
 
     Args:
         preds: hypotheses, in any form that :meth:`lightning_bleu.CorpusBLEU.update` accepts.
         target: the references of each hypothesis.
-        options: those of :class:`lightning_bleu.CorpusBLEU`, and the smoothings that are for sentences only.
+        options: the options of :class:`lightning_bleu.CorpusBLEU`; the sentence-only smoothings (``method5``,
+            ``method6``, ``method7``) are also accepted.
 
     Returns:
-        scores of shape ``(sentences,)`` in 64-bit floating point (32-bit where the device has no other), in 0..1, or in
-        0..100 with ``percent``, on the device of the ids (strings: the CPU). Nothing waits for the device, so the
-        scores can serve as rewards.
+        scores of shape ``(sentences,)`` in float64 (float32 on devices without float64), in 0..1, or in 0..100 with
+        ``percent``, on the device of the ids (the CPU for strings). The host never waits for the device, so the scores
+        are cheap enough to serve as rewards.
 
     Raises:
-        TypeError: for inputs or options of a wrong type, and for unknown options.
-        ValueError: for inputs that do not go together, and for options that are out of range.
+        TypeError: for inputs or options of the wrong type, and for unknown options.
+        ValueError: for inputs that do not match, and for options that are out of range.
 
     Example:
         >>> preds = torch.tensor([[5, 6, 7, 8, 9], [5, 6, 7, 9, 8]])

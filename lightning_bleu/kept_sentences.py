@@ -1,4 +1,4 @@
-"""The statistics of every sentence: how a metric keeps them, and how processes gather them in the order of the set."""
+"""Per-sentence statistics: how a metric stores them, and how processes gather them in dataset order."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from torch import Tensor
 
 
 def pack_sentences(statistics: Tensor, mask: Tensor | None) -> Tensor:
-    """Pack statistics for keeping.
+    """Pack statistics for storage.
 
     Args:
         statistics: integers of shape ``(sentences, columns)``.
-        mask: which sentences count, booleans of shape ``(sentences,)`` or ``(1,)``; None for all. A mask that is
-            shorter than the batch says that the batch is a single item of the set.
+        mask: which sentences count, booleans of shape ``(sentences,)`` or ``(1,)``; None for all. If the mask is
+            shorter than the batch, the batch is a single dataset item.
 
     Returns:
-        32-bit integers of shape ``(sentences, 1 + columns)``. The first column is 1 where an item of the set begins. A
-        sentence that does not count has -1 in the others.
+        int32 of shape ``(sentences, 1 + columns)``. The first column is 1 where a dataset item begins. The other
+        columns are -1 for sentences that do not count.
     """
     begins_item = torch.ones_like(statistics[:, :1])
     if mask is not None:
@@ -39,18 +39,18 @@ def unpack_sentences(rows: Tensor) -> Tensor:
 
 
 def gather(state: Tensor, group: Any = None) -> list[Tensor]:
-    """Gather a state of :class:`lightning_bleu.CorpusBLEU`; its ``dist_sync_fn`` for torchmetrics.
+    """Gather a state of :class:`lightning_bleu.CorpusBLEU`. This is its ``dist_sync_fn`` for torchmetrics.
 
-    PyTorch's :class:`~torch.utils.data.DistributedSampler` deals the items of a set to the processes in turn: local
+    PyTorch's :class:`~torch.utils.data.DistributedSampler` deals the items of a dataset to the processes in turn: local
     item j of process r out of W is at position j * W + r.
 
     Args:
-        state: sums, of shape ``(columns,)``, or packed sentences, of shape ``(sentences, columns)``. For a process
+        state: sums of shape ``(columns,)``, or packed sentences of shape ``(sentences, columns)``. For a process
             without sentences, torchmetrics passes an empty vector instead.
-        group: the processes; all when None.
+        group: the process group; all processes when None.
 
     Returns:
-        the sums of each process; or a single tensor with the sentences of all processes, in the order of the set.
+        the sums of each process, or a single tensor with the sentences of all processes in dataset order.
     """
     if state.ndim == 1 and len(state):
         return _gather_equal_shapes(state, group)
@@ -68,7 +68,7 @@ def gather(state: Tensor, group: Any = None) -> list[Tensor]:
 
 
 def _gather_equal_shapes(tensor: Tensor, group: Any) -> list[Tensor]:
-    """Gather in one collective, where torchmetrics' default takes three."""
+    """Gather with one collective; torchmetrics' default takes three."""
     gathered = [torch.empty_like(tensor) for _ in range(torch.distributed.get_world_size(group))]
     torch.distributed.all_gather(gathered, tensor.contiguous(), group=group)
     return gathered

@@ -1,4 +1,4 @@
-"""The metric: statistics as state, synced and reset by torchmetrics."""
+"""The metric: n-gram statistics as state, synced and reset by torchmetrics."""
 
 from __future__ import annotations
 
@@ -31,49 +31,51 @@ from lightning_bleu.user_warnings import warn_user
 class CorpusBLEU(AdditiveMetric):
     """Corpus BLEU of all sentences since the last reset, regardless of batching, order, device, and process.
 
-    The score is the one that sacreBLEU prints (Post 2018, https://aclanthology.org/W18-6319). ``convention`` selects
-    those of other programs, and ``"papineni"`` is BLEU without smoothing, as Papineni et al. (2002) define it
-    (https://aclanthology.org/P02-1040).
+    By default the score equals sacreBLEU's (Post 2018, https://aclanthology.org/W18-6319). Set ``convention`` to match
+    another program; ``"papineni"`` is BLEU without smoothing, as defined by Papineni et al. (2002,
+    https://aclanthology.org/P02-1040).
 
     Args:
         max_order: the longest n-gram.
         weights: one weight per order; uniform when None.
-        convention: a name from :data:`lightning_bleu.CONVENTIONS`, or a :class:`lightning_bleu.Convention`. It bundles
-            the next six options. Each of them that is not None takes precedence.
+        convention: a name from :data:`lightning_bleu.CONVENTIONS`, or a :class:`lightning_bleu.Convention`. It sets the
+            defaults of the next six options; any of them that is not None overrides it.
         tokenizer: for strings. The name of one of sacreBLEU's tokenizers (``"13a"``, ``"intl"``, ``"zh"``, ``"char"``,
             ``"none"``, ``"ja-mecab"``, ``"ko-mecab"``, ``"flores200"``, ...), or a callable that takes a line and
-            returns its tokens, always the same for the same line.
-        lowercase: for strings: lowercase them first.
-        smoothing: what an order without a match counts as, a name from
+            returns its tokens. It must be deterministic: the same line must always give the same tokens.
+        lowercase: for strings: lowercase before tokenizing.
+        smoothing: how to treat orders without a match, a name from
             :data:`lightning_bleu.scoring.smoothing.SMOOTHINGS`.
-        smoothing_value: for smoothings that take a value; the default is theirs.
-        reference_length: ``"closest"`` (of two equally close the shorter), ``"closest-first"`` (the first of them), or
+        smoothing_value: the parameter of the smoothing, if it takes one; the smoothing's own default when None.
+        reference_length: ``"closest"`` (the shorter one on a tie), ``"closest-first"`` (the first one on a tie), or
             ``"shortest"``.
         effective_order: skip the orders for which all hypotheses are too short.
-        pad_id: for ids: padding, removed.
-        bos_id: for ids: begins a sentence, removed.
-        eos_id: for ids: ends a sentence, removed together with everything after it. If it is also the ``bos_id`` or the
-            ``pad_id``, it does not end the sentence before the first token. Some models (BART, M2M100) generate it as
-            the first id, too: pass ``preds[:, 1:]``.
-        unk_id: for ids: matches nothing in a reference, but counts toward its length (as in fairseq).
-        ignore_ids: for ids: removed. The default is the label that losses ignore.
-        decoder: turns ids into strings, which are then scored: an object with ``batch_decode`` (a Hugging Face
-            tokenizer; special tokens are skipped), or a callable that takes a list of lists of ids and returns a list
-            of strings. The special ids above are removed first; without them, a callable sees padding and markers.
-        percent: score in 0..100, as sacreBLEU, rather than in 0..1, as torchmetrics.
-        keep_sentences: keep the statistics of every sentence, for intervals and paired tests. They take 44 bytes per
-            sentence (4 for each number, and one number more), and every device gets all of them when the metric is
-            synced.
-        kwargs: those of :class:`torchmetrics.Metric`.
+        pad_id: for ids: the padding id; removed.
+        bos_id: for ids: the id that begins a sentence; removed.
+        eos_id: for ids: the id that ends a sentence; removed together with everything after it. If it is also the
+            ``bos_id`` or the ``pad_id``, it is skipped before the first token and ends the sentence only after that.
+            Some models (BART, M2M100) also generate it as the first id: pass ``preds[:, 1:]``.
+        unk_id: for ids: the unknown word. In a reference it matches nothing but still counts toward the length (as in
+            fairseq).
+        ignore_ids: for ids: other ids to remove. The default, -100, is the label that losses ignore.
+        decoder: decodes ids to strings, which are then tokenized and scored: an object with ``batch_decode`` (a Hugging
+            Face tokenizer; special tokens are skipped), or a callable that takes a list of lists of ids and returns a
+            list of strings. The special ids above are removed first; if they are not set, a callable also receives
+            padding and markers.
+        percent: score in 0..100, like sacreBLEU, rather than in 0..1, like torchmetrics.
+        keep_sentences: keep the statistics of every sentence, for intervals and paired tests. This takes 44 bytes per
+            sentence at the default ``max_order`` (4 bytes for each of the ``2 * max_order + 2`` statistics, plus 4),
+            and a sync gathers all sentences on every device.
+        kwargs: passed to :class:`torchmetrics.Metric`.
 
     Attributes:
-        settings: the options, checked.
-        last_batch: the sentences of the last batch and their statistics, 0 for those that do not count; None before the
-            first batch.
+        settings: the validated options.
+        last_batch: the sentences of the last batch and their statistics (0 for masked sentences); None before the first
+            batch.
 
     Raises:
-        TypeError: for an option of a wrong type.
-        ValueError: for an option that is out of range or not among the choices, which the message lists.
+        TypeError: for an option of the wrong type, or an unknown option.
+        ValueError: for an option that is out of range or not one of the choices; the message lists the choices.
 
     Example:
         >>> bleu = CorpusBLEU()
@@ -139,7 +141,7 @@ class CorpusBLEU(AdditiveMetric):
         try:
             super().__init__(settings, **{"dist_sync_fn": gather} | kwargs)
         except ValueError as error:
-            # torchmetrics lists what it does not know between backquotes.
+            # torchmetrics lists unknown arguments in backquotes.
             unknown = re.findall(r"`(\w+)`", str(error)) if "Unexpected keyword" in str(error) else []
             if not unknown:
                 raise
@@ -148,10 +150,10 @@ class CorpusBLEU(AdditiveMetric):
         self._representation = _represent({**options, "keep_sentences": keep_sentences})
         self._warned: set[str] = set()
         self.last_batch: Counted | None = None
-        # torch.jit.script does not understand annotations of the class.
+        # Annotated here because torch.jit.script does not understand class-level annotations.
         self.totals: Tensor
         self.sentences: list[Tensor]
-        # The statistics, then the input counts: one vector, so that processes meet once.
+        # The statistics, then the input counts. A single vector, so that a sync takes one collective.
         size = 2 * settings.max_order + 2 + len(InputCounts())
         self.add_state("totals", torch.zeros(size, dtype=torch.int64), dist_reduce_fx="sum")
         self.keep_sentences = False
@@ -173,23 +175,23 @@ class CorpusBLEU(AdditiveMetric):
                 - strings: ``list[str]``;
                 - tokens: ``list[list[str]]`` or ``list[list[int]]``;
                 - ids: a tensor of any integer type and shape ``(sentences, tokens)``, or a list of 1-D tensors;
-                - logits: a floating-point tensor of shape ``(sentences, tokens, vocabulary)``, whose argmax is taken.
-                  Set ``eos_id``, or whatever follows the end of a sentence counts too. If the decoder's input was the
-                  reference, the score flatters: the model was shown the right words before each one.
+                - logits: a floating-point tensor of shape ``(sentences, tokens, vocabulary)``; the argmax is scored.
+                  Set ``eos_id``, or everything after the end of a sentence counts too. Logits from teacher forcing
+                  overestimate BLEU, because the model saw the correct previous tokens.
 
                 Other iterables are read once, into a list.
 
-            target: the references, of the same kind (with ``decoder``, strings go with ids): one per hypothesis in the
-                same form, or a list of references per hypothesis (any number of them), or ids of shape
-                ``(sentences, references, tokens)``. In such a tensor, a reference without tokens is ignored, unless the
-                sentence has no other. In lists it counts, with length 0.
-            sample_mask: booleans of shape ``(sentences,)``; a sentence with False does not count. Or of shape ``(1,)``,
-                for a batch that is a single item of the set and counts or does not count as a whole.
+            target: the references, of the same kind as the hypotheses (with ``decoder``, you can mix strings and ids):
+                one reference per hypothesis, or a list of references per hypothesis (any number), or ids of shape
+                ``(sentences, references, tokens)``. In such a tensor, a reference without tokens is ignored unless it
+                is the only one of its sentence; in lists, it counts as a reference of length 0.
+            sample_mask: booleans of shape ``(sentences,)``; sentences marked False are not counted. Use shape ``(1,)``
+                if the whole batch is a single dataset item (a loader with ``batch_size=None``).
 
         Raises:
-            TypeError: for a form that is not accepted, or two that do not go together.
-            ValueError: for different numbers of sentences, shapes that are not accepted, or a sentence without a
-                reference. After an error the state is what it was before.
+            TypeError: for an unsupported input type, or if `preds` and `target` are of different kinds.
+            ValueError: for different numbers of sentences, an unsupported shape, or a sentence without a reference. The
+                state does not change after an error.
         """
         counted = sentence_statistics(preds, target, self.settings)
         statistics = counted.statistics
@@ -204,58 +206,59 @@ class CorpusBLEU(AdditiveMetric):
             self.sentences.append(to_device(pack_sentences(statistics, mask), self.totals.device))
 
     def compute(self) -> Tensor:
-        """The score, a scalar in 64-bit floating point (32-bit where the device has no other); 0 without sentences."""
+        """The score, a float64 scalar (float32 on devices without float64); 0 if there are no sentences."""
         return score(self.statistics, self.settings).bleu * self.settings.scale
 
     def report(self) -> BLEUScore:
-        """The score with its parts as numbers, synced as :meth:`compute` is."""
+        """The score and its components as plain numbers, synced like :meth:`compute`."""
         with self.sync_context(should_sync=self._to_sync):
             report = BLEUScore.from_statistics(self.statistics, self.settings, self.signature)
         from_ids = self.input_counts.ids or self.settings.decoder is not None
         is_empty = report.reference_length and not report.hypothesis_length
         if from_ids and is_empty and self.settings.special_ids.eos_id is not None:
             self._warn_once(
-                "All hypotheses are empty. If they begin with 'eos_id', as those that generate() of BART or M2M100 "
-                "returns, it removes everything: pass preds[:, 1:]."
+                "All hypotheses are empty. If they begin with 'eos_id', as generate() returns them for BART and "
+                "M2M100, everything after it is removed: pass preds[:, 1:]."
             )
         return report
 
     def interval(self, confidence: float = 0.95, resamples: int = 1000, seed: int = 0) -> Interval:
-        """The score with its confidence interval, synced as :meth:`compute` is.
+        """The score and its confidence interval, synced like :meth:`compute`.
 
-        See :func:`lightning_bleu.bootstrap_interval`. The metric must have been made with ``keep_sentences=True``.
+        See :func:`lightning_bleu.bootstrap_interval`. Requires ``keep_sentences=True``.
 
         Args:
-            confidence: the share of the resamples' scores that the interval holds.
-            resamples: how often to draw as many sentences as there are.
-            seed: seeds the draws.
+            confidence: the fraction of resampled scores inside the interval.
+            resamples: the number of bootstrap resamples.
+            seed: the random seed.
 
         Raises:
-            ValueError: without ``keep_sentences=True``, for fewer than two sentences, a confidence outside of 0..1, or
-                no resample.
+            ValueError: without ``keep_sentences=True``, for fewer than two sentences, for a confidence that is not
+                between 0 and 1, or for fewer than one resample.
         """
         return bootstrap_interval(self, confidence, resamples, seed)
 
     @property
     def statistics(self) -> Tensor:
-        """64-bit integers of shape ``(2 * max_order + 2,)``: matches, possible matches, hypothesis length, and
-        reference length."""
+        """The statistics of the corpus, int64 of shape ``(2 * max_order + 2,)``: matches, possible matches, hypothesis
+        length, and reference length."""
         return self.totals[: 2 * self.settings.max_order + 2]
 
     @property
     def batch_statistics(self) -> Tensor | None:
         """The statistics of each sentence of the last batch, shape ``(sentences, 2 * max_order + 2)``, on the device of
-        the batch; None before the first one."""
+        the batch; None before the first batch."""
         return None if self.last_batch is None else self.last_batch.statistics
 
     @property
     def input_counts(self) -> InputCounts:
-        """What the sentences were made of; a part of the signature."""
+        """The number of sentences by kind (strings, tokens, ids) and of references; used in the signature."""
         return InputCounts(*self.totals[2 * self.settings.max_order + 2 :].tolist())
 
     @property
     def signature(self) -> str:
-        """Everything the score depends on, in the manner of sacreBLEU; ``?`` for what no sentence has shown yet."""
+        """Everything the score depends on, in sacreBLEU's format; ``?`` for values that are unknown before the first
+        sentence."""
         return signature(self.settings, self.input_counts)
 
     @property
@@ -275,16 +278,15 @@ class CorpusBLEU(AdditiveMetric):
 
     @property
     def reference_length(self) -> Tensor:
-        """Tokens of the references that the convention chooses, a scalar."""
+        """Tokens of the references chosen by the ``reference_length`` rule, a scalar."""
         return Statistics.unpack(self.statistics).reference_length
 
     @property
     def sentence_statistics(self) -> Tensor:
-        """The statistics of every sentence that counts, synced as :meth:`compute` is.
+        """The statistics of every sentence that was not masked out, synced like :meth:`compute`.
 
-        32-bit integers of shape ``(sentences, 2 * max_order + 2)``, in the order of arrival. The sentences of several
-        processes are in the order of the set, if PyTorch's ``DistributedSampler`` has dealt them. The metric must have
-        been made with ``keep_sentences=True``.
+        int32 of shape ``(sentences, 2 * max_order + 2)``, in the order of the updates. With several processes and
+        PyTorch's ``DistributedSampler``, they are in dataset order. Requires ``keep_sentences=True``.
 
         Example:
             >>> bleu = CorpusBLEU(max_order=2, keep_sentences=True)
@@ -296,7 +298,7 @@ class CorpusBLEU(AdditiveMetric):
         if not self.keep_sentences:
             raise AttributeError  # for __getattr__ to explain
         with self.sync_context(should_sync=self._to_sync):
-            # A list, or a single tensor within the context. compute_on_cpu moves lists.
+            # A list, or a single tensor inside the context. With compute_on_cpu, list states are on the CPU.
             kept = [self.sentences] if isinstance(self.sentences, Tensor) else self.sentences
             empty = self.statistics.new_zeros(0, len(self.statistics) + 1, dtype=torch.int32)
             return unpack_sentences(torch.cat([empty, *(rows.to(empty.device) for rows in kept)]))
@@ -307,10 +309,10 @@ class CorpusBLEU(AdditiveMetric):
         return self.settings.scale
 
     def plot(self, val: Tensor | Sequence[Tensor] | None = None, ax: Any = None) -> Any:
-        """Plot one or several scores, see :meth:`torchmetrics.Metric.plot`.
+        """Plot one or more scores; see :meth:`torchmetrics.Metric.plot`.
 
         Args:
-            val: one or more results of :meth:`compute` or :meth:`forward`; the present score when None.
+            val: one or more results of :meth:`compute` or :meth:`forward`; the current score when None.
             ax: a matplotlib axis; a new one when None.
 
         Returns:
@@ -320,24 +322,25 @@ class CorpusBLEU(AdditiveMetric):
 
     def _warn_once(self, message: str) -> None:
         if message not in self._warned:
-            warn_user(message)  # an error, if the user wants it so
+            warn_user(message)  # raises if the user turned warnings into errors
             self._warned.add(message)
 
     def reset(self) -> None:
-        """Forget all sentences."""
+        """Discard all sentences."""
         super().reset()
         self.last_batch = None
 
     def merge_state(self, incoming_state: dict[str, Any] | Metric) -> None:
-        """Add the sentences of another metric, or of its ``metric_state``, to those of this one.
+        """Add the sentences of another metric, or of its ``metric_state``, to this one.
 
         Raises:
-            ValueError: if the metrics score differently, or if this metric keeps sentences and the other does not.
+            ValueError: if the metrics have different settings, or if this metric keeps sentences and the other does
+                not.
         """
         if isinstance(incoming_state, CorpusBLEU) and (names := self.settings.differences(incoming_state.settings)):
             raise ValueError(f"metrics with different settings cannot be merged; these differ: {', '.join(names)}")
         if self.keep_sentences and isinstance(incoming_state, CorpusBLEU) and not incoming_state.keep_sentences:
-            raise ValueError("this metric keeps sentences, the other must too: CorpusBLEU(keep_sentences=True)")
+            raise ValueError("this metric keeps sentences, so the other must too: CorpusBLEU(keep_sentences=True)")
         super().merge_state(incoming_state)
 
     def __repr__(self) -> str:
@@ -349,12 +352,12 @@ class CorpusBLEU(AdditiveMetric):
         return super().__getattr__(name)
 
     def __getstate__(self) -> dict[str, Any]:
-        # Copies and other processes need the counts, not the last batch.
+        # Copies and pickles need the counts, not the last batch.
         return super().__getstate__() | {"last_batch": None}
 
 
 def _represent(options: Mapping[str, Any]) -> str:
-    """A call of the class with the options that differ from their defaults."""
+    """The constructor call, with the options that differ from their defaults."""
     parameters = inspect.signature(CorpusBLEU).parameters
     descriptions = {name: (_describe(value), _describe(parameters[name].default)) for name, value in options.items()}
     given = [f"{name}={value}" for name, (value, default) in descriptions.items() if value != default]
@@ -362,11 +365,11 @@ def _represent(options: Mapping[str, Any]) -> str:
 
 
 def _describe(value: Any) -> str:
-    """A short name for a callable, and the representation of anything else."""
+    """The name of a callable, or the ``repr`` of anything else."""
     if callable(value) or hasattr(value, "batch_decode"):
         return str(getattr(value, "__name__", type(value).__name__))
     return repr(value)
 
 
 class SentencesNotKept(ValueError, AttributeError):
-    """A metric was asked for its sentences but keeps sums only."""
+    """Per-sentence statistics were requested from a metric that keeps sums only."""

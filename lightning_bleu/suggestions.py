@@ -1,4 +1,4 @@
-"""Did you mean ...? Names that are close to a wrong one."""
+"""Did you mean ...? Suggests the closest name for a misspelled one."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ def choose(name: str, value: object, choices: Collection[str]) -> str:
     """Check that a value is one of the choices.
 
     Raises:
-        TypeError: if it is not a string.
-        ValueError: if it is another string.
+        TypeError: if the value is not a string.
+        ValueError: if it is a string but not one of the choices.
 
     Example:
         >>> choose("smoothing", "Exp", ["none", "exp"])
@@ -30,7 +30,7 @@ def choose(name: str, value: object, choices: Collection[str]) -> str:
 
 
 def closest(name: str, choices: Collection[str]) -> str | None:
-    """The choice that is most similar to a name, in quotation marks; None if none is.
+    """The choice most similar to a name, in quotation marks; None if none is similar.
 
     Example:
         >>> closest("SacreBLEU", ["nltk", "sacrebleu"])

@@ -1,4 +1,4 @@
-"""Warnings that point to the user's line."""
+"""Warnings that point to the user's code."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _LIBRARIES = {
     "contextlib",
     "multiprocessing",
 }
-"""Packages through which a call passes on its way from the user's code."""
+"""Packages whose stack frames lie between the user's code and a warning."""
 
 
 def warn_user(message: str) -> None:
-    """Warn once for all processes, with the line of the user's code that led here."""
+    """Warn on process 0 only, and attribute the warning to the line of the user's code."""
     if distributed.is_available() and distributed.is_initialized() and distributed.get_rank() > 0:
         return
     level, frame = 1, sys._getframe()

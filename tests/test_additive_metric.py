@@ -118,9 +118,9 @@ def test_batches_are_refused_while_the_metric_is_synced() -> None:
     with group_of_one():
         metric.sync()
         for count in (metric, metric.update):
-            with pytest.raises(TorchMetricsUserError, match=r"is synced: call unsync\(\) before it counts"):
+            with pytest.raises(TorchMetricsUserError, match=r"is synced: call unsync\(\) before updating it"):
                 count([3])
-        with pytest.raises(TorchMetricsUserError, match=r"is synced: call unsync\(\) before another one is merged"):
+        with pytest.raises(TorchMetricsUserError, match=r"is synced: call unsync\(\) before merging another"):
             metric.merge_state(make_tally([3]))
         metric.unsync()
         assert metric([3]).item() == 3

@@ -308,7 +308,7 @@ def test_extract_takes_outputs_and_batch_to_sentences(tmp_path: Path) -> None:
     ],
 )
 def test_an_error_says_what_a_step_must_return(output: Any, found: str, tmp_path: Path) -> None:
-    message = found + r".*Either return \{'preds': .*from 'validation_step', or give BLEUCallback\(extract="
+    message = found + r".*Either return \{'preds': .*from 'validation_step', or use BLEUCallback\(extract="
     with pytest.raises(TypeError, match=message):
         validate(tmp_path, make_callback(), lambda batch, epoch: output)
     wrong = BLEUCallback(extract=lambda outputs, batch: batch)

@@ -216,8 +216,8 @@ def test_a_best_with_other_settings_is_not_compared(
         record = fit(tmp_path, second, epochs=3, ckpt_path=tmp_path / "first.ckpt")
     messages = [str(warning.message) for warning in warned]
     assert [message for message in messages if "best epoch" in message] == [
-        f"The best epoch so far of 'val_bleu' was scored with other settings ({names}): they cannot be compared, so "
-        "this one counts as the first"
+        f"The best epoch so far of 'val_bleu' was scored with different settings ({names}): they cannot be compared, "
+        "so this epoch counts as the first"
     ]
     assert record.column("val_bleu/p_value")[0] == 1
     assert record.column("val_bleu/best")[0] == record.column("val_bleu")[0]
@@ -244,7 +244,7 @@ def test_another_validation_set_starts_over(tmp_path: Path) -> None:
     fit(tmp_path, bleu, epochs=1)
     trainer = make_trainer(tmp_path, bleu, max_epochs=1)
     module = make_module(step=lambda batch, epoch: (batch.flip(1), batch))
-    message = r"'val_bleu' had statistics of shape \(60, 10\), this one has \(59, 10\).*the first"
+    message = r"'val_bleu' had statistics of shape \(60, 10\), but this one has \(59, 10\).*the first"
     with pytest.warns(UserWarning, match=message):
         trainer.fit(module, make_loader(SENTENCES), make_loader(SENTENCES[1:]))
     assert trainer.callback_metrics["val_bleu/p_value"] == 1

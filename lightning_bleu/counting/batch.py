@@ -1,4 +1,4 @@
-"""Read a call: from `preds` and `target` in any form to the tokens that are counted."""
+"""Read a call: turn `preds` and `target`, in any form, into tokens to count."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ from lightning_bleu.counting.tokenizers import Tokenizer
 
 
 class BatchDecoder(Protocol):
-    """A tokenizer of Hugging Face."""
+    """A Hugging Face tokenizer."""
 
     def batch_decode(self, sequences: list[list[int]], *, skip_special_tokens: bool) -> Sequence[str]:
-        """Turn lists of ids into strings."""
+        """Decode lists of ids to strings."""
 
 
 Decoder: TypeAlias = "BatchDecoder | Callable[[list[list[int]]], Sequence[str]]"
-"""Turns lists of ids into strings."""
+"""Decodes lists of ids to strings."""
 
 
 class ReadingOptions(Protocol):
-    """The options that say how to get at the tokens; :class:`lightning_bleu.scoring.settings.Settings` has them."""
+    """The options that control how tokens are read; see :class:`lightning_bleu.scoring.settings.Settings`."""
 
     @property
     def tokenizer(self) -> Tokenizer:
@@ -52,7 +52,7 @@ class ReadingOptions(Protocol):
 
     @property
     def lowercase(self) -> bool:
-        """Whether strings are lowercased first."""
+        """Whether strings are lowercased before they are tokenized."""
 
     @property
     def special_ids(self) -> SpecialIds:
@@ -60,20 +60,20 @@ class ReadingOptions(Protocol):
 
     @property
     def decoder(self) -> Decoder | None:
-        """Turns ids into strings, which are then scored."""
+        """Decodes ids to strings, which are then tokenized and scored."""
 
 
 class Batch(NamedTuple):
     """The sentences of one call.
 
     Attributes:
-        tokens: what is counted. Never a view of what the call was given.
-        kind: what the sentences are made of: strings (decoded ones, too), tokens, or ids.
-        reference_counts: how many references each sentence has, shape ``(sentences,)``. For ids in a tensor this
-            includes rows without tokens: to tell which they are, the host would have to wait for the accelerator.
-        lines: the text of all hypotheses and then all references, for strings.
-        vocabulary: the tokens by their ids, for tokens.
-        suspicions: likely mistakes that are not errors, each in the words of a warning.
+        tokens: the tokens to count; never a view of the inputs.
+        kind: ``"strings"`` (including decoded ids), ``"tokens"``, or ``"ids"``.
+        reference_counts: the number of references of each sentence, shape ``(sentences,)``. For a tensor of ids this
+            includes rows without tokens, because finding them would make the host wait for the accelerator.
+        lines: for strings: the text of all hypotheses, then of all references.
+        vocabulary: for tokens: the tokens by id.
+        suspicions: likely mistakes that are not errors, as warning messages.
     """
 
     tokens: RaggedBatch | Padded
@@ -89,7 +89,7 @@ class Batch(NamedTuple):
         return len(self.reference_counts)
 
     def texts(self, sentence: int) -> tuple[str, list[str]]:
-        """A hypothesis and its references as a person reads them; waits for an accelerator.
+        """A hypothesis and its references as readable text. Waits for the accelerator, if the ids are on one.
 
         Example:
             >>> from lightning_bleu.scoring.settings import Settings
@@ -118,16 +118,16 @@ class Batch(NamedTuple):
 
 
 def read_batch(preds: Hypotheses, target: References, options: ReadingOptions) -> Batch:
-    """Recognize, tokenize or clean, and check what a call was given.
+    """Check the inputs of a call, and tokenize, decode, or clean them.
 
     Args:
         preds: the hypotheses; see :meth:`lightning_bleu.CorpusBLEU.update`.
         target: their references.
-        options: how to get at the tokens.
+        options: how to read the tokens.
 
     Raises:
-        TypeError: for a form that is not accepted, or two that do not go together.
-        ValueError: for different numbers of sentences, shapes that are not accepted, or a sentence without a reference.
+        TypeError: for an unsupported input type, or if `preds` and `target` are of different kinds.
+        ValueError: for different numbers of sentences, an unsupported shape, or a sentence without a reference.
 
     Example:
         >>> from lightning_bleu.scoring.settings import Settings
@@ -160,7 +160,7 @@ def _read_strings(hypotheses: list[str], references: list[str], counts: IntArray
 
 
 def _read_tokens(hypotheses: Form, references: Form, counts: IntArray) -> Batch:
-    assert isinstance(hypotheses, TokenLists | IdLists)  # the latter without any token
+    assert isinstance(hypotheses, TokenLists | IdLists)  # IdLists if all are empty
     assert isinstance(references, TokenLists | IdLists)
     rows = [*hypotheses.rows, *references.rows]
     ids, vocabulary = number_tokens(chain.from_iterable(rows))
@@ -170,9 +170,9 @@ def _read_tokens(hypotheses: Form, references: Form, counts: IntArray) -> Batch:
 def _decode_sides(
     hypotheses: Form, references: Form, counts: IntArray, special_ids: SpecialIds, decoder: Decoder
 ) -> tuple[list[str], list[str], IntArray]:
-    """The text of hypotheses and references, one of which may be text already."""
+    """The text of hypotheses and references. One side may already be text."""
     sides = hypotheses, references
-    # Ids without the text, for which there is an empty row.
+    # A side that is already text gets empty rows of ids.
     ids = [IdLists([[]] * len(side.lines)) if isinstance(side, Strings) else side for side in sides]
     tokens, counts = _read_ragged(ids[0], ids[1], counts, special_ids)
     rows, sentences = tokens.rows(), len(counts)
@@ -186,7 +186,7 @@ def _decode_sides(
 
 
 def _decode(rows: list[list[int]], decoder: Decoder) -> list[str]:
-    # The method of a Hugging Face tokenizer may also be passed by itself.
+    # The user can also pass the bound method, tokenizer.batch_decode.
     is_method = getattr(decoder, "__name__", "") == "batch_decode" and isinstance(decoder, MethodType)
     if is_method or hasattr(decoder, "batch_decode"):
         decode: Any = getattr(decoder, "batch_decode", decoder)
@@ -199,7 +199,7 @@ def _decode(rows: list[list[int]], decoder: Decoder) -> list[str]:
 
 
 def _read_ragged(hypotheses: Form, references: Form, counts: IntArray, special_ids: SpecialIds) -> RaggedBatch:
-    """Bring ids to the CPU, without padding."""
+    """Move ids to the CPU and remove the padding."""
     sides = [_flatten(hypotheses), _flatten(references)]
     ids, lengths = (np.concatenate(arrays) for arrays in zip(*sides))
     batch = RaggedBatch(clean(Ragged.of(ids, lengths), special_ids), counts)
@@ -210,13 +210,13 @@ def _read_ragged(hypotheses: Form, references: Form, counts: IntArray, special_i
 def read_padded(
     hypotheses: Form, references: Form, counts: IntArray, special_ids: SpecialIds, device: torch.device
 ) -> Padded:
-    """Bring ids to an accelerator, with padding; see :mod:`lightning_bleu.counting.padded`."""
+    """Move ids to an accelerator, padded; see :mod:`lightning_bleu.counting.padded`."""
     sides = _pad(hypotheses, np.ones_like(counts), device), _pad(references, counts, device)
     return join(*sides, special_ids)
 
 
 def _flatten(form: Form) -> tuple[IntArray, IntArray]:
-    """All ids, and the number of ids of each segment."""
+    """All ids in one flat array, and the number of ids of each segment."""
     if isinstance(form, IdTensor):
         *segments, width = form.ids.shape
         return form.ids.cpu().numpy().reshape(-1), np.full(math.prod(segments), width, np.int64)
@@ -235,7 +235,7 @@ def _lengths(rows: Sequence[Sized]) -> IntArray:
 
 
 def _device(*forms: Form) -> torch.device:
-    """The accelerator that some of the ids are on, or else the CPU."""
+    """The accelerator that holds the ids, or the CPU if none does."""
     tensors = [
         form.ids if isinstance(form, IdTensor) else form.rows[0]
         for form in forms

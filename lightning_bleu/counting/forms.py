@@ -1,4 +1,4 @@
-"""The forms in which a call may pass sentences: text, tokens, or ids."""
+"""The forms in which sentences can be passed: text, tokens, or ids."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from torch import Tensor
 Sentence: TypeAlias = "str | Sequence[str] | Sequence[int] | Tensor | npt.NDArray[Any]"
 """Text, tokens, or ids."""
 Hypotheses: TypeAlias = "Tensor | npt.NDArray[Any] | Iterable[Sentence]"
-"""What a call accepts as `preds`; see :meth:`lightning_bleu.CorpusBLEU.update`."""
+"""The accepted types of `preds`; see :meth:`lightning_bleu.CorpusBLEU.update`."""
 References: TypeAlias = "Tensor | npt.NDArray[Any] | Iterable[Sentence | Iterable[Sentence]]"
-"""What a call accepts as `target`; see :meth:`lightning_bleu.CorpusBLEU.update`."""
+"""The accepted types of `target`; see :meth:`lightning_bleu.CorpusBLEU.update`."""
 SampleMask: TypeAlias = "Tensor | npt.NDArray[np.bool_] | Sequence[bool]"
-"""What a call accepts as `sample_mask`."""
+"""The accepted types of `sample_mask`."""
 
 
 TokenKind: TypeAlias = Literal["strings", "tokens", "ids"]
@@ -32,13 +32,13 @@ class Strings(NamedTuple):
 
 
 class TokenLists(NamedTuple):
-    """Sentences that are tokenized already."""
+    """Sentences that are already tokenized."""
 
     rows: list[Sequence[str]]
 
 
 class IdLists(NamedTuple):
-    """Lists of ids, or lists without any token, which go with tokens as well."""
+    """Lists of ids; also lists that are all empty, which can be paired with ids or tokens."""
 
     rows: list[Sequence[int]]
 
@@ -50,7 +50,7 @@ class IdTensors(NamedTuple):
 
 
 class IdTensor(NamedTuple):
-    """64-bit integers of shape ``(sentences, tokens)``, or for references ``(sentences, references, tokens)``."""
+    """int64 of shape ``(sentences, tokens)``, or ``(sentences, references, tokens)`` for references."""
 
     ids: Tensor
 
@@ -59,7 +59,7 @@ Form: TypeAlias = Strings | TokenLists | IdLists | IdTensors | IdTensor
 """All hypotheses or all references of a call."""
 
 SEQUENCES = (list, tuple)
-"""What needs no copy to be read more than once. (A union of types would be slower in isinstance.)"""
+"""Types that can be iterated more than once without a copy. (A union of types would be slower in isinstance.)"""
 _INTEGERS = {
     *(torch.int8, torch.int16, torch.int32, torch.int64),
     *(torch.uint8, torch.uint16, torch.uint32, torch.uint64),
@@ -67,12 +67,12 @@ _INTEGERS = {
 
 
 def segment_count(form: Form) -> int:
-    """The number of hypotheses or references; of sentences, for a tensor."""
+    """The number of hypotheses or references; for a tensor of references, the number of sentences."""
     return len(form[0])
 
 
 def kind_of(form: Form) -> TokenKind | Literal["nothing"]:
-    """What a form is made of; lists without any token are made of nothing, and go with tokens as well as with ids."""
+    """The kind of a form. Lists that are all empty are ``"nothing"``, which can be paired with tokens or ids."""
     if isinstance(form, Strings):
         return "strings"
     if isinstance(form, TokenLists):
@@ -81,27 +81,27 @@ def kind_of(form: Form) -> TokenKind | Literal["nothing"]:
 
 
 def holds_numbers(value: object) -> TypeGuard[Tensor | npt.NDArray[Any]]:
-    """Whether a value is a tensor, or an array that is not one of strings."""
+    """Whether a value is a tensor, or an array of anything but strings or objects."""
     return isinstance(value, Tensor) or (isinstance(value, np.ndarray) and value.dtype.kind not in "UTO")
 
 
 def materialize(value: Any) -> Any:
-    """A list in place of a deque, a generator, a view of a dict, an array of strings, and the like."""
+    """Convert a deque, a generator, a dict view, an array of strings, or a similar iterable to a list."""
     if isinstance(value, np.ndarray) and not holds_numbers(value):
         return value.tolist()
     if isinstance(value, str | bytes | list | tuple | Tensor | np.ndarray | Mapping):
         return value
     if (isinstance(value, Set) and not isinstance(value, MappingView)) or hasattr(value, "columns"):
-        return value  # a set has no order, and a table gives the names of its columns
+        return value  # a set has no order, and a data frame yields column names
     return list(value) if isinstance(value, Iterable) else value
 
 
 def recognize_list(name: str, items: list[Any]) -> Form:
-    """Recognize what a list of hypotheses or references holds.
+    """Recognize the items of a list of hypotheses or references.
 
     Raises:
-        TypeError: for sentences that are not accepted, or not all of one kind.
-        ValueError: for tensors of more than one dimension.
+        TypeError: for sentences of an unsupported type, or of different kinds.
+        ValueError: for tensors that are not one-dimensional.
 
     Example:
         >>> recognize_list("preds", [["a", "b"], ["c"]])
@@ -138,10 +138,10 @@ def _as_row(name: str, value: Tensor | npt.NDArray[Any]) -> Tensor:
 
 
 def as_tensor(name: str, value: Tensor | npt.NDArray[Any]) -> Tensor:
-    """A dense tensor of 64-bit integers or of floating point.
+    """Convert to a dense tensor of int64 or floating point.
 
     Raises:
-        TypeError: for other types of numbers, and for sparse and nested tensors.
+        TypeError: for other dtypes, and for sparse and nested tensors.
     """
     if isinstance(value, np.ndarray):
         if value.dtype.kind not in "iufb":
@@ -159,15 +159,15 @@ def as_tensor(name: str, value: Tensor | npt.NDArray[Any]) -> Tensor:
 
 
 def from_array(array: npt.NDArray[Any]) -> Tensor:
-    """A tensor with a copy of an array, which may run backward, be read-only, or have the byte order of another CPU."""
+    """Copy an array to a tensor, even with negative strides, a read-only buffer, or a non-native byte order."""
     return torch.from_numpy(np.array(array, array.dtype.newbyteorder("="), order="C"))
 
 
 def describe(value: Tensor) -> str:
-    """A tensor in the words of an error message."""
+    """Describe a tensor for an error message."""
     return f"tensor of {value.dtype} and shape {tuple(value.shape)}"
 
 
 def type_names(types: Iterable[type]) -> list[str]:
-    """Types in the words of an error message."""
+    """List type names for an error message."""
     return sorted(type_.__name__ for type_ in types)

@@ -1,7 +1,7 @@
-"""Recognize what a call was given, and raise every error about it.
+"""Recognize the inputs of a call, and raise all input errors.
 
-:func:`recognize` turns `preds` and `target` into one of five forms each. Nothing is counted or copied to another device
-here.
+:func:`recognize` maps `preds` and `target` to one of five forms each. It counts nothing and copies nothing to another
+device.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ from lightning_bleu.counting.ragged import IntArray
 
 
 class Recognized(NamedTuple):
-    """What a call was given.
+    """The recognized inputs of a call.
 
     Attributes:
         kind: ``"strings"``, ``"tokens"``, or ``"ids"``.
         hypotheses: all hypotheses.
         references: all references, sentence by sentence.
-        counts: how many references each sentence has, shape ``(sentences,)``.
+        counts: the number of references of each sentence, shape ``(sentences,)``.
     """
 
     kind: TokenKind
@@ -57,16 +57,16 @@ class Recognized(NamedTuple):
 
 
 def recognize(preds: Hypotheses, target: References, *, decodable: bool = False) -> Recognized:
-    """Recognize the forms of hypotheses and references, and check that they go together.
+    """Recognize the forms of hypotheses and references, and check that they match.
 
     Args:
         preds: the hypotheses.
         target: their references.
-        decodable: whether ids can be turned into strings, so that both go together.
+        decodable: whether ids can be decoded to strings, so that one side may be strings and the other ids.
 
     Raises:
-        TypeError: for a form that is not accepted, or two that do not go together.
-        ValueError: for different numbers of sentences, shapes that are not accepted, or a sentence without a reference.
+        TypeError: for an unsupported input type, or if `preds` and `target` are of different kinds.
+        ValueError: for different numbers of sentences, an unsupported shape, or a sentence without a reference.
 
     Example:
         >>> kind, hypotheses, references, counts = recognize(["a b", "c"], [["a"], ["b", "c"]])
@@ -81,7 +81,7 @@ def recognize(preds: Hypotheses, target: References, *, decodable: bool = False)
     if kinds[0] != kinds[1] and ("nothing" not in kinds or "strings" in kinds):
         raise TypeError(
             f"'preds' and 'target' must be of one kind, got {kinds[0]} and {kinds[1]}: tokenize (or decode) both or "
-            "neither, or set decoder= for ids beside strings"
+            "neither, or set decoder= to score ids against strings"
         )
     if isinstance(preds, np.ndarray | Tensor) and isinstance(target, np.ndarray | Tensor):
         _check_layout(preds, target)
@@ -90,14 +90,14 @@ def recognize(preds: Hypotheses, target: References, *, decodable: bool = False)
 
 
 def read_sample_mask(sample_mask: SampleMask, sentences: int, device: torch.device) -> Tensor:
-    """Check a mask and bring it to the device.
+    """Check a mask and move it to the device.
 
     Returns:
-        which sentences count, booleans of shape ``(sentences,)``, or ``(1,)`` for all of them.
+        booleans of shape ``(sentences,)``, or ``(1,)`` for all sentences; True for sentences that count.
 
     Raises:
-        TypeError: for anything but booleans.
-        ValueError: for another shape.
+        TypeError: if the mask does not hold booleans.
+        ValueError: if the shape is wrong.
     """
     if isinstance(sample_mask, SEQUENCES):
         if wrong := {type(value) for value in sample_mask} - {bool, np.bool_}:
@@ -110,7 +110,7 @@ def read_sample_mask(sample_mask: SampleMask, sentences: int, device: torch.devi
         raise TypeError(f"'sample_mask' must hold booleans, got {getattr(mask, 'dtype', type(mask).__name__)}")
     if mask.shape not in ((sentences,), (1,)):
         raise ValueError(
-            f"'sample_mask' must have shape ({sentences},), one value per sentence, or (1,), one value for all, "
+            f"'sample_mask' must have shape ({sentences},), one value per sentence, or (1,), one value for all; "
             f"got {tuple(mask.shape)}"
         )
     return to_device(mask, device)
@@ -146,8 +146,8 @@ def _recognize_references(target: References, hypotheses: Form, *, decodable: bo
         hint = ""
         if entries and isinstance(entries[0], SEQUENCES) and len(entries[0]) == sentences:
             hint = (
-                "; 'target' looks like sacreBLEU's layout, one list per set of references, but this takes one list "
-                "per sentence: transpose it with list(zip(*target))"
+                "; 'target' looks like sacreBLEU's layout, one list per set of references, but the layout here is one "
+                "list per sentence: transpose it with list(zip(*target))"
             )
         raise ValueError(
             f"'preds' and 'target' must have the same number of sentences, got {sentences} and {len(entries)}{hint}"
@@ -156,7 +156,7 @@ def _recognize_references(target: References, hypotheses: Form, *, decodable: bo
         return Strings(entries), np.ones(sentences, np.int64)
     strings = isinstance(hypotheses, Strings)
     if decodable and not isinstance(hypotheses, TokenLists):
-        entries = [*map(materialize, entries)]  # they are looked at twice
+        entries = [*map(materialize, entries)]  # they are read twice
         strings = _hold_text(entries, default=strings)
     groups = _group(entries, strings=strings)
     references = list(chain.from_iterable(groups))
@@ -189,17 +189,17 @@ def _recognize_reference_tensor(target: Tensor | npt.NDArray[Any], hypotheses: F
 
 
 def _check_layout(preds: Tensor | npt.NDArray[Any], target: Tensor | npt.NDArray[Any]) -> None:
-    """Raise an error for logits in the layout that ``cross_entropy`` takes."""
-    if preds.ndim == 3 and preds.shape[2] == target.shape[-1] != preds.shape[1]:
+    """Raise an error for logits in the layout of ``cross_entropy``."""
+    if preds.ndim == 3 and preds.shape[2] == target.shape[-1] != preds.shape[1] and 0 not in preds.shape:
         raise ValueError(
-            f"logits must have shape (sentences, tokens, vocabulary), got 'preds' of shape {tuple(preds.shape)} beside "
+            f"logits must have shape (sentences, tokens, vocabulary), got 'preds' of shape {tuple(preds.shape)} and "
             f"'target' of shape {tuple(target.shape)}: this looks like the layout of cross_entropy, pass "
             "preds.transpose(1, 2). If it is not, pass ids, preds.argmax(-1)"
         )
 
 
 def _hold_text(entries: list[Any], *, default: bool) -> bool:
-    """Whether references are strings, or lists of strings; the default if there is nothing in them."""
+    """Whether references are strings or lists of strings; `default` if all entries are empty."""
     for entry in entries:
         if isinstance(entry, str):
             return True
@@ -211,7 +211,7 @@ def _hold_text(entries: list[Any], *, default: bool) -> bool:
 
 
 def _group(entries: list[Any], *, strings: bool) -> list[Sequence[Any]]:
-    """Make the entry of every sentence a list of references."""
+    """Convert the entry of each sentence to a list of references."""
     if strings:
         return [entry if isinstance(entry, SEQUENCES) else _as_group(entry) for entry in entries]
     entries = [entry if isinstance(entry, SEQUENCES) else materialize(entry) for entry in entries]
@@ -241,7 +241,7 @@ def _as_list(name: str, value: Any) -> list[Any]:
     items = materialize(value)
     if not isinstance(items, SEQUENCES):
         raise TypeError(
-            f"{name!r} must be a list of strings, of lists of tokens or of tensors of ids, or one tensor, "
+            f"{name!r} must be a list of strings, lists of tokens, or tensors of ids, or a single tensor, "
             f"got {type(value).__name__}"
         )
     return list(items)

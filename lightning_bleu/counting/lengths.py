@@ -1,7 +1,7 @@
-"""Reference lengths: which of its references' lengths a hypothesis is compared with.
+"""Reference lengths: how to choose among the lengths of several references.
 
-A rule is a cost: the reference with the lowest cost is chosen, and of several with the same cost the first.
-:data:`REFERENCE_LENGTHS` maps names to rules. They are plain arithmetic and work on NumPy arrays and tensors alike.
+A rule is a cost function. The reference with the lowest cost is chosen; on a tie, the first one.
+:data:`REFERENCE_LENGTHS` maps names to rules. They are plain arithmetic and work on both NumPy arrays and tensors.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ Integers = TypeVar("Integers", IntArray, Tensor)
 
 
 class LengthRule(Protocol):
-    """The cost of choosing a reference, given its length and that of the hypothesis."""
+    """The cost of choosing a reference, given its length and the length of the hypothesis."""
 
     def __call__(self, hypothesis: Integers, reference: Integers) -> Integers:
-        """Lengths of hypotheses and references, of shapes that broadcast, to costs of 0 or more."""
+        """Compute nonnegative costs from the lengths of hypotheses and references, with broadcasting."""
 
 
 def closest(hypothesis: Integers, reference: Integers) -> Integers:
-    """The distance, and the shorter of two that are equally close (Papineni et al. 2002; sacreBLEU, NLTK).
+    """Choose the closest length; on a tie, the shorter one (Papineni et al. 2002; sacreBLEU, NLTK).
 
     Example:
         >>> closest(torch.tensor(10), torch.tensor([7, 12, 8])).tolist()
@@ -36,7 +36,7 @@ def closest(hypothesis: Integers, reference: Integers) -> Integers:
 
 
 def closest_first(hypothesis: Integers, reference: Integers) -> Integers:
-    """The distance alone (torchmetrics).
+    """Choose the closest length; on a tie, the first one (torchmetrics).
 
     Example:
         >>> closest_first(torch.tensor(10), torch.tensor([7, 12, 8])).tolist()
@@ -46,7 +46,7 @@ def closest_first(hypothesis: Integers, reference: Integers) -> Integers:
 
 
 def shortest(hypothesis: Integers, reference: Integers) -> Integers:
-    """The length of the reference, whatever that of the hypothesis (the GNMT script, Hugging Face evaluate).
+    """Choose the shortest reference, regardless of the hypothesis (the GNMT script, Hugging Face evaluate).
 
     Example:
         >>> shortest(torch.tensor(10), torch.tensor([7, 12, 8])).tolist()
@@ -60,7 +60,7 @@ REFERENCE_LENGTHS: Mapping[str, LengthRule] = {
     "closest-first": closest_first,
     "shortest": shortest,
 }
-"""Every rule by its name."""
+"""Rules by name."""
 
 
 def choose_ragged(rule: LengthRule, hypotheses: IntArray, references: IntArray, counts: IntArray) -> IntArray:
@@ -70,7 +70,7 @@ def choose_ragged(rule: LengthRule, hypotheses: IntArray, references: IntArray, 
         rule: one of :data:`REFERENCE_LENGTHS`.
         hypotheses: the lengths of the hypotheses, shape ``(sentences,)``.
         references: the lengths of all references, sentence by sentence.
-        counts: how many references each sentence has, at least one, shape ``(sentences,)``.
+        counts: the number of references of each sentence, at least 1, shape ``(sentences,)``.
 
     Example:
         >>> choose_ragged(closest, np.array([10, 4]), np.array([7, 12, 8, 9]), np.array([3, 1])).tolist()
@@ -78,7 +78,7 @@ def choose_ragged(rule: LengthRule, hypotheses: IntArray, references: IntArray, 
     """
     if len(references) == len(hypotheses):
         return references
-    # The index in the low part of the number decides between references of the same cost.
+    # The index in the low part of the key breaks ties in favor of the first reference.
     index = np.arange(len(references))
     keys = rule(hypotheses.repeat(counts), references) * len(references) + index
     cheapest: IntArray = np.minimum.reduceat(keys, counts.cumsum() - counts)
@@ -91,7 +91,7 @@ def choose_padded(rule: LengthRule, lengths: Tensor, missing: Tensor | None) -> 
     Args:
         rule: one of :data:`REFERENCE_LENGTHS`.
         lengths: of the hypothesis and the references of each sentence, shape ``(sentences, 1 + references)``.
-        missing: which of them do not exist, booleans of the same shape; None if all exist.
+        missing: True for references that do not exist, booleans of the same shape; None if all exist.
 
     Example:
         >>> lengths, missing = torch.tensor([[10, 7, 12, 8]]), torch.tensor([[False, False, False, True]])

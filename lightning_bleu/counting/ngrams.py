@@ -1,23 +1,23 @@
-"""The kernel on the CPU: how many n-grams of each hypothesis match, for all orders at once.
+"""The CPU kernel: counts the n-grams of each hypothesis that match, for all orders at once.
 
-No hash table and no loop over sentences. N-grams are integers, and sorting them brings equal ones together:
+It uses no hash table and no loop over sentences. N-grams are encoded as integers and sorted, so that equal n-grams
+become neighbors:
 
 1. *Label* every id with a small number, so that several labels fit into one 64-bit key.
 2. *Pack* one key per token: its sentence, the labels of the next N tokens, and the segment it comes from.
-3. *Sort* the keys. All n-grams of one sentence that are equal now form a *run*, for every n up to N, because they share
-   a prefix.
-4. *Count* the keys of the hypothesis and those of the references in each run.
+3. *Sort* the keys. For every n up to N, equal n-grams of a sentence share a prefix, so they now form a *run*.
+4. *Count* the hypothesis keys and the reference keys in each run.
 
-For example, with the hypothesis "a b a" (segment 0) and the reference "a b c" (segment 1) of one sentence, the sorted
-keys for N = 2 begin with the pairs
+For example, take the hypothesis "a b a" (segment 0) and the reference "a b c" (segment 1) of one sentence. The sorted
+keys for N = 2 begin with these pairs and segments:
 
     a b 0 | a b 1 | a - 0 | b a 0 | b - 1 | ...
 
-The run of prefix "a" holds two keys of the hypothesis and one of the reference: one match. The run of "a b" holds one
-of each: one match. The run of "b" holds one of each: one match. Hence 2 unigrams and 1 bigram match.
+The run of "a" has two hypothesis keys and one reference key: one match. The run of "a b" has one of each: one match.
+The run of "b" has one of each: one match. So 2 unigrams and 1 bigram match.
 
-If the labels do not all fit into a key, several passes are made. Each pass replaces the n-grams that matched so far by
-one number, which then takes the place of the sentence.
+If N labels do not fit into a key, the kernel makes several passes. Each pass numbers the n-grams that have matched so
+far; in the next pass, that number takes the place of the sentence in the key.
 """
 
 from __future__ import annotations
@@ -32,24 +32,24 @@ from lightning_bleu.counting.ragged import IntArray, Ragged, RaggedBatch
 
 _KEY_BITS = 63
 _MAX_TOKENS = 2**14
-"""Tokens per chunk: its arrays stay in the cache of a CPU core."""
+"""Tokens per chunk, small enough for its arrays to stay in the cache of a CPU core."""
 _MAX_HYPOTHESIS_TOKENS = 2**13 - 2
-"""Tokens of hypotheses per chunk: 13 bits for a label, so that four labels fit into a key."""
+"""Hypothesis tokens per chunk, so that a label takes 13 bits and four labels fit into a key."""
 _MAX_TABLE = 2**22
-"""Ids that span less than this are labeled through a table, others through a sort."""
+"""Ids with a smaller range than this are labeled with a lookup table, others by sorting."""
 
 _MAX_CELLS = 2**20
-"""Pairs of an n-gram and a reference that are counted at once."""
+"""The maximum number of (n-gram, reference) pairs counted at once."""
 
 _NO_MATCH = 0
-"""The label of everything in a reference that no hypothesis has."""
+"""The label of ids that appear only in references."""
 
 
 def count_matches(batch: RaggedBatch, max_order: int) -> IntArray:
     """Count the n-grams of every hypothesis that appear in its references.
 
-    An n-gram matches as often as it appears in the hypothesis, but at most as often as in the one reference that has
-    most of it (Papineni et al. 2002, section 2.1.1).
+    The count of each n-gram in the hypothesis is clipped at its largest count in any one reference (Papineni et al.
+    2002, section 2.1.1).
 
     Args:
         batch: the sentences.
@@ -73,13 +73,13 @@ def count_matches(batch: RaggedBatch, max_order: int) -> IntArray:
 
 
 def _chunks(batch: RaggedBatch) -> Iterator[RaggedBatch]:
-    """Split a batch between sentences, so that no chunk has too many tokens; a very long sentence is alone."""
+    """Split a batch at sentence boundaries into chunks of limited size; a very long sentence gets its own chunk."""
     (ids, lengths, segments), counts = batch
     if len(ids) <= _MAX_HYPOTHESIS_TOKENS:
         yield batch
         return
     sentences = len(counts)
-    # Where each segment begins, in pieces and in tokens, and the first reference of each sentence.
+    # The first piece and the first token of each segment, and the first reference of each sentence.
     pieces = segments.searchsorted(np.arange(batch.tokens.segment_count + 1))
     tokens = np.concatenate([[0], lengths.cumsum()])[pieces]
     references = sentences + np.concatenate([[0], counts.cumsum()])
@@ -110,7 +110,7 @@ def _chunks(batch: RaggedBatch) -> Iterator[RaggedBatch]:
 
 
 def _count_chunk(batch: RaggedBatch, max_order: int) -> IntArray:
-    """The matches of a few sentences, shape ``(sentences, max_order)``."""
+    """The matches of each sentence of a chunk, shape ``(sentences, max_order)``."""
     sentences, counted = batch.sentence_count, 0
     matches = np.zeros((max_order, sentences), np.int64)
     hypothesis_tokens = int(batch.tokens.lengths[: batch.hypothesis_pieces].sum())
@@ -120,7 +120,7 @@ def _count_chunk(batch: RaggedBatch, max_order: int) -> IntArray:
     labels = _label_with_gaps(batch, hypothesis_tokens, max_order)
     label_bits = (hypothesis_tokens + 1).bit_length()
     segment_bits = int(batch.reference_counts.max()).bit_length()
-    # The head of a key is what it has in common with others before their labels: in the first pass, the sentence.
+    # The head of a key is the part before its labels: the sentence in the first pass, a matched n-gram in later ones.
     heads, segments = batch.piece_owners()
     head_sentences = np.arange(sentences, dtype=np.int64)
     repeats = batch.tokens.lengths + 1
@@ -135,7 +135,7 @@ def _count_chunk(batch: RaggedBatch, max_order: int) -> IntArray:
         matches[counted : counted + orders] = runs.sum_matches(keys_per_sentence)
         counted += orders
         if counted < max_order:
-            # Only an n-gram that matches can begin a longer one that does. Its number is the next head.
+            # Only an n-gram that matches can be the prefix of a longer match. Its number becomes the next head.
             known = runs.matched_keys() >> segment_bits
             heads = known.searchsorted(keys >> segment_bits)
             again = np.append(known, -1)[heads] == keys >> segment_bits
@@ -148,8 +148,8 @@ def _count_chunk(batch: RaggedBatch, max_order: int) -> IntArray:
 def _label_with_gaps(batch: RaggedBatch, hypothesis_tokens: int, max_order: int) -> IntArray:
     """The label of each token, with a gap after each piece.
 
-    The gaps of hypotheses have one label and those of references another, so no n-gram that spans a gap matches. There
-    are `max_order` labels more at the end, which complete the last n-grams.
+    Gaps have one label in hypotheses and another in references, so no n-gram that spans a gap matches. The array ends
+    with `max_order` extra labels, which complete the last n-grams.
     """
     gaps = (batch.tokens.lengths + 1).cumsum() - 1
     is_token = np.ones(len(batch.tokens.ids) + len(gaps), bool)
@@ -163,19 +163,19 @@ def _label_with_gaps(batch: RaggedBatch, hypothesis_tokens: int, max_order: int)
 def _label(ids: IntArray, hypothesis_tokens: int) -> npt.NDArray[np.signedinteger[Any]]:
     """Give equal ids equal labels, from 1 to the number of hypothesis tokens.
 
-    Ids that appear in references only share the label :data:`_NO_MATCH`.
+    Ids that appear only in references all get the label :data:`_NO_MATCH`.
 
     Example:
         >>> _label(np.array([70, 80, 70, 80, 90, 70]), hypothesis_tokens=3).tolist()
         [3, 2, 3, 2, 0, 3]
     """
-    largest = int(ids.view(np.uint64).max())  # negative ids are larger than all others
+    largest = int(ids.view(np.uint64).max())  # as unsigned integers, negative ids are the largest
     if largest >= _MAX_TABLE:
         ids = ids - ids.min()
         largest = int(ids.view(np.uint64).max())
     if largest < _MAX_TABLE:
-        # An id is labeled with the last of its positions in hypotheses. The table is never cleared: whatever is read
-        # from it was written just before.
+        # Each id is labeled with its last position in the hypotheses. The table needs no initialization, because only
+        # entries that were just written are read.
         table = np.empty(largest + 1, np.int32)
         table[ids[hypothesis_tokens:]] = _NO_MATCH
         table[ids[:hypothesis_tokens]] = np.arange(1, hypothesis_tokens + 1, dtype=np.int32)
@@ -186,7 +186,7 @@ def _label(ids: IntArray, hypothesis_tokens: int) -> npt.NDArray[np.signedintege
 
 
 def _pack(labels: IntArray, label_bits: int, count: int) -> IntArray:
-    """Put `count` neighboring labels into one number, the first one in the highest bits.
+    """Pack `count` neighboring labels into one integer, the first label in the highest bits.
 
     Example:
         >>> [hex(key) for key in _pack(np.array([1, 2, 3, 4]), label_bits=4, count=3)]
@@ -202,15 +202,15 @@ def _pack(labels: IntArray, label_bits: int, count: int) -> IntArray:
 
 
 class _Runs(NamedTuple):
-    """The runs of a pass: two or more sorted keys that begin with the same labels.
+    """The runs of a pass. A run is two or more sorted keys that begin with the same labels.
 
-    A position in the runs of order n is ``(n - 1) * (len(keys) + 1)`` plus an index of `keys`.
+    A position in the runs of order n is ``(n - 1) * (len(keys) + 1)`` plus an index into `keys`.
 
     Attributes:
-        keys: sorted.
-        orders: the longest run that was looked for, in labels.
+        keys: the sorted keys.
+        orders: the longest prefix, in labels, for which runs were found.
         starts: the position of the first key of each run, ascending.
-        matches: how many keys of the hypothesis match in each run.
+        matches: the number of matches in each run.
     """
 
     keys: IntArray
@@ -227,7 +227,7 @@ class _Runs(NamedTuple):
         return sums
 
     def matched_keys(self) -> IntArray:
-        """A key from each run of the highest order that has a match."""
+        """One key from each run of the highest order that has a match."""
         row = (self.orders - 1) * (len(self.keys) + 1)
         runs = slice(int(self.starts.searchsorted(row)), None)
         return self.keys[self.starts[runs][self.matches[runs] > 0] - row]
@@ -235,7 +235,7 @@ class _Runs(NamedTuple):
 
 def _find_runs(keys: IntArray, orders: int, label_bits: int, segment_bits: int) -> _Runs:
     """Find the runs of 1, 2, ... equal labels in sorted keys, and count the matches in each."""
-    # joined[n, i]: whether keys i - 1 and i are in one run of order n + 1. A run starts and stops where this changes.
+    # joined[n, i]: whether keys i - 1 and i are in the same run of order n + 1. Runs start and stop where it changes.
     joined = np.zeros((orders, len(keys) + 1), bool)
     suffix_bits = segment_bits + label_bits * np.arange(orders - 1, -1, -1, dtype=np.int64)[:, None]
     np.less(keys[1:] ^ keys[:-1], 1 << suffix_bits, out=joined[:, 1:-1])
@@ -250,7 +250,7 @@ def _find_runs(keys: IntArray, orders: int, label_bits: int, segment_bits: int) 
     sizes = stops - starts
     matches = np.minimum(counts, sizes - counts)
     if segment_bits > 1:
-        # Exact unless the n-gram appears several times on both sides: then a single reference must have it as often.
+        # Already exact unless an n-gram appears several times on both sides: then clip at its count in one reference.
         several = (matches > 1).nonzero()[0]
         first = starts[several] % len(in_hypothesis)
         clip = _most_in_one_reference(segments, first, sizes[several], segment_bits)

@@ -1,19 +1,19 @@
-"""The kernel on accelerators: how many n-grams of each hypothesis match, without waiting for the device.
+"""The accelerator kernel: counts the n-grams of each hypothesis that match, without waiting for the device.
 
-The idea is that of :mod:`lightning_bleu.counting.ngrams`: n-grams become integers, and sorting brings equal ones
-together. But every shape must be known beforehand, so each segment is a row of its own:
+As in :mod:`lightning_bleu.counting.ngrams`, n-grams are encoded as integers and sorted, so that equal n-grams become
+neighbors. But every shape must be known in advance, so each segment is a separate row:
 
-1. *Label* the ids of each sentence by their rank among them.
-2. *Pack* one key per token: the labels of the next N tokens. Keys with the same first n labels are equal n-grams.
+1. *Label* each id by its rank among the ids of its sentence.
+2. *Pack* one key per token: the labels of the next N tokens. Keys that share their first n labels are equal n-grams.
 3. *Sort* the keys of each segment.
-4. *Search* every sorted segment for the smallest and the largest key that begins with an n-gram of the hypothesis. The
-   distance between both is how often the segment has the n-gram.
+4. *Search* each sorted segment for the range of keys that begin with each n-gram of the hypothesis. The size of the
+   range is the count of the n-gram in that segment.
 
-For example, the sorted keys "a b", "a -", "b a" of a hypothesis "a b a" and "a b", "b c", "c -" of a reference "a b c":
-the prefix "a" covers two keys of the hypothesis and one of the reference, so one of the two matches.
+For example, the hypothesis "a b a" has the sorted keys "a b", "a -", "b a", and the reference "a b c" has "a b", "b c",
+"c -". The prefix "a" covers two keys of the hypothesis and one of the reference, so one of the two matches.
 
-Long rows or high orders whose labels do not fit into a key take several passes: the n-grams of a full key become the
-labels of the next pass.
+If the labels do not fit into one key (long rows or high orders), the kernel makes several passes: the n-grams of a full
+key become the labels of the next pass.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from lightning_bleu.counting.devices import to_device
 from lightning_bleu.counting.padded import Padded
 
 _KEY_BITS = 62
-"""One bit less than a positive integer has, so that the end of a range of keys is one, too."""
+"""One bit less than the 63 of a positive int64, so that the exclusive end of a range of keys also fits."""
 _MAX_PLACES = 2**20
-"""Tokens and padding per chunk: enough to fill the device, at about 200 bytes each."""
+"""Positions (tokens and padding) per chunk, at about 200 bytes each: enough to keep the device busy."""
 
 
 def count_ngrams(batch: Padded, max_order: int) -> tuple[Tensor, Tensor]:
-    """Count the n-grams of every hypothesis, and those that appear in its references.
+    """Count the n-grams of every hypothesis, and how many of them appear in its references.
 
     Args:
         batch: the sentences.
         max_order: the longest n-gram.
 
     Returns:
-        matches and possible matches, 64-bit integers of shape ``(sentences, max_order)``; see
+        matches and possible matches, int64 of shape ``(sentences, max_order)``; see
         :func:`lightning_bleu.counting.ngrams.count_matches`.
 
     Example:
@@ -63,7 +63,7 @@ def count_ngrams(batch: Padded, max_order: int) -> tuple[Tensor, Tensor]:
 
 
 def _count_windows(batch: Padded, max_order: int) -> Tensor:
-    """How many windows of 1, 2, ... tokens each hypothesis has, shape ``(sentences, max_order)``."""
+    """The number of windows of 1, 2, ... tokens in each hypothesis, shape ``(sentences, max_order)``."""
     if not batch.break_ngrams:
         return (batch.lengths[:, :1] - torch.arange(max_order, device=batch.ids.device)).clamp(min=0)
     windows = is_token = batch.is_token[:, 0]
@@ -75,7 +75,7 @@ def _count_windows(batch: Padded, max_order: int) -> Tensor:
 
 
 def _chunks(batch: Padded) -> Iterator[Padded]:
-    """Split a batch between sentences, so that no chunk needs too much memory."""
+    """Split a batch at sentence boundaries, to limit the memory per chunk."""
     sentences, segments, width = batch.ids.shape
     rows = max(1, _MAX_PLACES // (segments * width))
     for start in range(0, sentences, rows):
@@ -95,7 +95,7 @@ def _count_matches(batch: Padded, max_order: int) -> Tensor:
     label_bits = (segments * width + 1).bit_length()
     capacity = _KEY_BITS // label_bits
     matches: list[Tensor] = []
-    counted, heads = 0, None  # the orders that are done, and a label for each n-gram of the last of them
+    counted, heads = 0, None  # the orders done so far, and a label for each n-gram of order `counted`
     while counted < max_order:
         orders = min(capacity - (heads is not None), max_order - counted)
         keys = _pack(labels, label_bits, orders)[..., counted : counted + width]
@@ -109,10 +109,10 @@ def _count_matches(batch: Padded, max_order: int) -> Tensor:
 
 
 def _label(batch: Padded, max_order: int) -> Tensor:
-    """Replace ids by labels that are equal where the ids of a sentence are.
+    """Replace ids with labels. Within a sentence, labels are equal if and only if the ids are.
 
-    The tokens of each segment move together, unless n-grams may not span what is between them. All other places get a
-    label that the other side does not have, so that no n-gram that spans one matches.
+    Tokens of a segment are moved together to close gaps, unless n-grams must not span them. All other positions get a
+    gap label, which differs between hypotheses and references, so that no n-gram that spans a gap matches.
     """
     sentences, segments, width = batch.ids.shape
     labels = _rank(batch.ids.reshape(sentences, -1)).reshape(batch.ids.shape)
@@ -120,13 +120,13 @@ def _label(batch: Padded, max_order: int) -> Tensor:
     if batch.can_match is not None:
         labels = labels.where(batch.can_match, gaps)
     places = torch.arange(1, width + 1, device=labels.device) if batch.break_ngrams else batch.is_token.cumsum(-1)
-    # Whatever is not a token goes to the first column, which is then dropped.
+    # Everything that is not a token is scattered to column 0, which is then dropped.
     spaced = gaps.expand(sentences, segments, width + max_order).scatter(-1, places * batch.is_token, labels)
     return spaced[..., 1:]
 
 
 def _rank(rows: Tensor) -> Tensor:
-    """The rank of each value in its row: equal for equal values, and less than their number.
+    """The rank of each value in its row. Equal values have equal ranks, from 0 to the row length minus 1.
 
     Example:
         >>> _rank(torch.tensor([[70, 80, 70]])).tolist()
@@ -136,7 +136,7 @@ def _rank(rows: Tensor) -> Tensor:
 
 
 def _pack(labels: Tensor, label_bits: int, count: int) -> Tensor:
-    """Put `count` neighboring labels of a row into one number; see :mod:`lightning_bleu.counting.ngrams`."""
+    """Pack `count` neighboring labels of a row into one integer; see :mod:`lightning_bleu.counting.ngrams`."""
     if count == 1:
         return labels
     half = count // 2
@@ -146,23 +146,23 @@ def _pack(labels: Tensor, label_bits: int, count: int) -> Tensor:
 
 
 def _append(high: Tensor, low: Tensor, bits: int) -> Tensor:
-    """Put two numbers into one, the second of which has so many bits."""
+    """Combine two integers into one, with `low` in the lowest `bits` bits."""
     return torch.add(low, high, alpha=1 << bits)
 
 
 def _count_by_search(keys: Tensor, label_bits: int, orders: int) -> Tensor:
-    """The clipped matches of the first 1, 2, ... labels of the keys, shape ``(sentences, orders)``."""
+    """The clipped matches of prefixes of 1, 2, ... labels, shape ``(sentences, orders)``."""
     segments, width = keys.shape[1:]
     keys = keys.sort(-1).values
     suffix_sizes = 1 << label_bits * np.arange(orders - 1, -1, -1, dtype=np.int64)
     offsets = np.zeros((segments, 2, orders, 1), np.int64)
     offsets[:, 1] = suffix_sizes[:, None]
     ends = to_device(torch.from_numpy(offsets), keys.device)
-    # The smallest key with each prefix of each key of the hypothesis: (sentences, orders, tokens).
+    # The smallest key with the same prefix, for each hypothesis key and prefix length: (sentences, orders, tokens).
     smallest = keys[:, 0, None, :] & -ends[0, 1]
     bounds = smallest[:, None, None] + ends  # (sentences, segments, 2, orders, tokens)
     places = torch.searchsorted(keys, bounds.flatten(2)).reshape(bounds.shape)
     clip = (places[:, 1:, 1] - places[:, 1:, 0]).amax(1)
-    # The first keys of a run of the hypothesis match, as many of them as a reference has.
+    # In each run of the hypothesis, the first `clip` keys match.
     index_in_run = torch.arange(width, device=keys.device) - places[:, 0, 0]
     return (index_in_run < clip).sum(-1)

@@ -1,7 +1,8 @@
-"""Padded: tokens in rows of equal length, the form in which ids are counted on an accelerator.
+"""Padded: tokens in rows of equal length, the representation for counting on an accelerator.
 
-The size of a ragged form depends on the data, and to learn it the host would have to wait for the device. So ids stay
-in the rectangular tensors they arrive in, with a mask that says where the tokens are. Nothing in this module waits.
+The size of a ragged array depends on the data, so the host would have to wait for the device to learn it. Instead, ids
+stay in rectangular tensors, with a mask that marks the tokens. Nothing here waits for the device, except
+:meth:`Padded.row`.
 """
 
 from __future__ import annotations
@@ -23,14 +24,14 @@ class Padded(NamedTuple):
     """The sentences of one call.
 
     Attributes:
-        ids: 64-bit integers of shape ``(sentences, segments, tokens)``. Segment 0 is the hypothesis, the others are its
+        ids: int64 of shape ``(sentences, segments, tokens)``. Segment 0 is the hypothesis; the others are its
             references.
-        is_token: booleans of the same shape. Where it is False, the id has no meaning.
-        lengths: tokens of each segment, shape ``(sentences, segments)``.
-        missing: True for a segment that is not there, because other sentences have more references, shape
-            ``(sentences, segments)``; None if all are there.
+        is_token: booleans of the same shape. Ids where it is False are ignored.
+        lengths: the number of tokens of each segment, shape ``(sentences, segments)``.
+        missing: True for segments that do not exist because other sentences have more references, shape
+            ``(sentences, segments)``; None if all exist.
         can_match: False for tokens that match nothing, same shape as ``ids``; None if all can match.
-        break_ngrams: whether an n-gram may not span a place without a token.
+        break_ngrams: if True, n-grams do not span positions where ``is_token`` is False.
     """
 
     ids: Tensor
@@ -41,7 +42,7 @@ class Padded(NamedTuple):
     break_ngrams: bool = False
 
     def row(self, sentence: int, segment: int) -> list[int]:
-        """The tokens of a segment; waits for the device."""
+        """The tokens of a segment. Waits for the device."""
         row: list[int] = self.ids[sentence, segment][self.is_token[sentence, segment]].tolist()
         return row
 
@@ -50,9 +51,9 @@ class PaddedSide(NamedTuple):
     """All hypotheses or all references of a call.
 
     Attributes:
-        ids: 64-bit integers of shape ``(sentences, segments, tokens)``.
-        lengths: ids of each segment, shape ``(sentences, segments)``, -1 for a segment that does not exist; None if
-            every row is full.
+        ids: int64 of shape ``(sentences, segments, tokens)``.
+        lengths: the number of ids of each segment, shape ``(sentences, segments)``; -1 for segments that do not exist.
+            None if every row is full.
     """
 
     ids: Tensor
@@ -64,8 +65,8 @@ def pad_ragged(ragged: Ragged, counts: IntArray, device: torch.device) -> Padded
 
     Args:
         ragged: segments of one piece each.
-        counts: how many of them each sentence has, shape ``(sentences,)``.
-        device: where the ids go.
+        counts: the number of segments of each sentence, shape ``(sentences,)``.
+        device: the target device.
 
     Example:
         >>> ragged = Ragged.of(np.array([5, 6, 7]), np.array([2, 0, 1]))
@@ -97,10 +98,11 @@ def pad_tensors(tensors: Sequence[Tensor], counts: IntArray) -> PaddedSide:
 
 
 def join(hypotheses: PaddedSide, references: PaddedSide, special_ids: SpecialIds) -> Padded:
-    """Put hypotheses and references into one tensor, and tell tokens from padding and markers.
+    """Concatenate hypotheses and references into one tensor, and mask padding and markers.
 
-    A tensor has the same number of references for all sentences. A reference without tokens counts as missing if its
-    sentence has one with tokens; :func:`lightning_bleu.counting.ragged.drop_fillers` is the same rule on the CPU.
+    A tensor has the same number of references for all sentences, so an empty reference is treated as missing if its
+    sentence also has a nonempty one. :func:`lightning_bleu.counting.ragged.drop_fillers` applies the same rule on the
+    CPU.
 
     Example:
         >>> hypotheses = PaddedSide(torch.tensor([[[5, 6, 0]]]))
@@ -111,7 +113,7 @@ def join(hypotheses: PaddedSide, references: PaddedSide, special_ids: SpecialIds
     """
     sides = hypotheses, references
     width = max(side.ids.shape[-1] for side in sides)
-    # A wider row needs no mask if what fills it is removed anyway.
+    # Widened rows need no mask if the fill value is an id that is removed anyway.
     fill, *_ = *special_ids.removed, 0
     ids = torch.cat([_widen(side.ids, width, fill) for side in sides], 1)
     lengths = None
@@ -144,10 +146,10 @@ def _lengths(side: PaddedSide) -> Tensor:
 
 
 def _clean(ids: Tensor, is_token: Tensor | None, special_ids: SpecialIds) -> Tensor:
-    """Mask padding, markers, and everything from the end of each sentence on."""
+    """Mask padding, markers, and everything from the end-of-sentence id on."""
     for removed in special_ids.removed:
         is_token = ids != removed if is_token is None else is_token & (ids != removed)
-    assert is_token is not None  # there is a mask if no id is removed
+    assert is_token is not None  # if no ids are removed, the caller passes a mask
     if special_ids.eos_id is not None:
         ends = ids == special_ids.eos_id
         if special_ids.eos_also_leads:

@@ -1,13 +1,13 @@
-"""Ragged: tokens without padding, the form in which every sentence is counted on the CPU.
+"""Ragged: tokens without padding, the representation for counting on the CPU.
 
-A *segment* is a hypothesis or a reference. All tokens of all segments lie in one flat array, and the length of each
-segment says where it ends:
+A *segment* is a hypothesis or a reference. The tokens of all segments are stored in one flat array, and the lengths of
+the segments say where each one ends:
 
     ids      5 6 7 | 5 8 |     | 9
     lengths    3      2     0    1
 
-Most segments are a single *piece*. A convention that does not let n-grams span a removed id breaks a segment into
-several pieces, so the code that counts n-grams never looks across a piece and needs no special case.
+Most segments consist of a single *piece*. If n-grams must not span removed ids (``break_ngrams``), a segment is split
+into several pieces at these ids. Counting never crosses the boundary of a piece, so it needs no special case.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ BoolArray: TypeAlias = npt.NDArray[np.bool_]
 
 
 class Ragged(NamedTuple):
-    """Tokens of many segments, one segment after the other.
+    """The tokens of many segments, concatenated.
 
     Attributes:
         ids: the tokens of all pieces, shape ``(tokens,)``.
-        lengths: tokens of each piece, shape ``(pieces,)``.
+        lengths: the number of tokens of each piece, shape ``(pieces,)``.
         segments: the segment that each piece belongs to, shape ``(pieces,)``. Ascending; every segment has at least one
             piece, which may be empty.
     """
@@ -39,7 +39,7 @@ class Ragged(NamedTuple):
 
     @classmethod
     def of(cls, ids: IntArray, lengths: IntArray) -> Ragged:
-        """Segments of one piece each."""
+        """Create segments of one piece each."""
         return cls(ids, lengths, np.arange(len(lengths), dtype=np.int64))
 
     @property
@@ -49,7 +49,7 @@ class Ragged(NamedTuple):
 
     @property
     def segment_lengths(self) -> IntArray:
-        """Tokens of each segment, shape ``(segments,)``."""
+        """The number of tokens of each segment, shape ``(segments,)``."""
         if len(self.lengths) == self.segment_count:
             return self.lengths
         return np.add.reduceat(self.lengths, first_positions(self.segments))
@@ -73,7 +73,7 @@ class Ragged(NamedTuple):
 
 
 def first_positions(ascending: IntArray) -> IntArray:
-    """Where each value of an ascending array appears first.
+    """The index at which each distinct value of an ascending array first appears.
 
     Example:
         >>> first_positions(np.array([0, 0, 1, 2, 2])).tolist()
@@ -85,7 +85,7 @@ def first_positions(ascending: IntArray) -> IntArray:
 
 
 def clean(ragged: Ragged, special_ids: SpecialIds) -> Ragged:
-    """Remove padding, markers, and everything from the end of each sentence on.
+    """Remove padding, markers, and everything from the end-of-sentence id on.
 
     Args:
         ragged: segments of one piece each.
@@ -115,7 +115,7 @@ def clean(ragged: Ragged, special_ids: SpecialIds) -> Ragged:
 
 
 def next_positions(flags: BoolArray, positions: IntArray) -> IntArray:
-    """The first position at or after each given one at which a flag is set; the number of flags if there is none.
+    """For each position, the first position at or after it with a set flag; ``len(flags)`` if there is none.
 
     Example:
         >>> next_positions(np.array([False, True, False, True, False]), np.array([0, 1, 2, 4])).tolist()
@@ -126,12 +126,12 @@ def next_positions(flags: BoolArray, positions: IntArray) -> IntArray:
 
 
 def select(ragged: Ragged, keep: BoolArray, *, break_ngrams: bool) -> Ragged:
-    """Keep some tokens.
+    """Keep a subset of the tokens.
 
     Args:
         ragged: segments of any number of pieces.
-        keep: which tokens to keep, shape ``(tokens,)``.
-        break_ngrams: whether a removed token ends a piece. Otherwise its neighbors become neighbors of each other.
+        keep: booleans of shape ``(tokens,)``; True for tokens to keep.
+        break_ngrams: whether a removed token ends a piece. If not, the tokens on both sides of it become adjacent.
 
     Example:
         >>> ragged, keep = Ragged.of(np.array([5, 6, 7, 8]), np.array([4])), np.array([True, False, True, True])
@@ -157,7 +157,7 @@ class RaggedBatch(NamedTuple):
 
     Attributes:
         tokens: all hypotheses, then all references, sentence by sentence.
-        reference_counts: how many references each sentence has, shape ``(sentences,)``.
+        reference_counts: the number of references of each sentence, shape ``(sentences,)``.
     """
 
     tokens: Ragged
@@ -170,17 +170,17 @@ class RaggedBatch(NamedTuple):
 
     @property
     def hypothesis_pieces(self) -> int:
-        """How many of the pieces belong to hypotheses."""
+        """The number of pieces that belong to hypotheses."""
         segments, sentences = self.tokens.segments, self.sentence_count
         if sentences and segments[sentences] == sentences:
             return sentences
         return int(segments.searchsorted(sentences))
 
     def piece_owners(self) -> tuple[IntArray, IntArray]:
-        """The sentence of each piece, and a number for its segment.
+        """The sentence of each piece, and the number of its segment.
 
-        The number is 0 for the hypothesis, from 1 to the largest number of references for a reference, and different
-        for the references of a sentence.
+        The number is 0 for the hypothesis. The references of a sentence have distinct numbers between 1 and the largest
+        number of references of any sentence.
 
         Example:
             >>> tokens = Ragged.of(np.array([5, 6, 5, 7, 6, 8]), np.array([1, 1, 1, 2, 1]))
@@ -199,10 +199,10 @@ class RaggedBatch(NamedTuple):
 
 
 def drop_fillers(batch: RaggedBatch) -> RaggedBatch:
-    """Drop the references without a token from sentences that have another one.
+    """Drop empty references from sentences that also have a nonempty one.
 
-    A tensor has the same number of references for all sentences, and those with fewer are filled up with such rows.
-    :func:`lightning_bleu.counting.padded.join` is the same rule on an accelerator.
+    A tensor has the same number of references for all sentences, so sentences with fewer references are filled up with
+    empty rows. :func:`lightning_bleu.counting.padded.join` applies the same rule on an accelerator.
 
     Example:
         >>> tokens = Ragged.of(np.array([5, 6, 7]), np.array([1, 0, 2, 0, 0, 0]))

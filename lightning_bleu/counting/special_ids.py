@@ -14,10 +14,10 @@ class SpecialIds:
         bos_id: begins a sentence; removed.
         eos_id: ends a sentence; removed together with everything after it. If it is also the ``bos_id`` or the
             ``pad_id``, it ends the sentence only after the first token.
-        unk_id: an unknown word. In a reference it matches nothing, but counts toward the length.
-        ignore_ids: removed.
-        break_ngrams: whether an n-gram may not span a removed id, as in AllenNLP. Otherwise the tokens on both sides
-            of it become neighbors.
+        unk_id: the unknown word. In a reference it matches nothing, but it counts toward the length.
+        ignore_ids: other ids to remove.
+        break_ngrams: if True, n-grams do not span removed ids, as in AllenNLP. If False, the tokens on both sides of a
+            removed id become adjacent.
     """
 
     pad_id: int | None = None
@@ -29,7 +29,7 @@ class SpecialIds:
 
     @property
     def removed(self) -> tuple[int, ...]:
-        """The ids that are removed wherever they appear.
+        """The ids that are always removed.
 
         Example:
             >>> SpecialIds(pad_id=0, bos_id=1, eos_id=0).removed

@@ -1,6 +1,6 @@
-"""Tokens → statistics: matches, possible matches, and lengths of every sentence.
+"""Tokens → statistics: the matches, possible matches, and lengths of every sentence.
 
-The same four steps for both forms of tokens. Both functions return 64-bit integers of shape
+The same four steps for ragged and padded tokens. Both functions return int64 of shape
 ``(sentences, 2 * max_order + 2)`` with the columns of :class:`lightning_bleu.scoring.score.Statistics`.
 """
 
@@ -24,9 +24,9 @@ def ragged_statistics(
     Args:
         batch: the sentences.
         max_order: the longest n-gram.
-        rule: chooses the reference length.
-        unk_id: an id that matches nothing in a reference.
-        min_possible_matches: the least number of possible matches of a sentence, at every order.
+        rule: how to choose the reference length.
+        unk_id: the unknown word, which matches nothing in a reference.
+        min_possible_matches: the minimum number of possible matches per sentence and order.
 
     Example:
         >>> from lightning_bleu.counting.lengths import closest
@@ -52,7 +52,7 @@ def ragged_statistics(
 
 
 def _possible_matches(batch: RaggedBatch, max_order: int) -> IntArray:
-    """The n-grams of each hypothesis, shape ``(sentences, max_order)``."""
+    """The number of n-grams of each hypothesis, shape ``(sentences, max_order)``."""
     pieces = batch.hypothesis_pieces
     windows: IntArray = np.maximum(batch.tokens.lengths[:pieces, None] - np.arange(max_order), 0)
     if pieces > batch.sentence_count:

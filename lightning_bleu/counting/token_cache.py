@@ -1,7 +1,7 @@
-"""Text → ids of tokens, with a cache of how words and lines are tokenized.
+"""Text → token ids, with a cache of tokenized words and lines.
 
-In training the references never change and hypotheses repeat most of their words, so only the first epoch pays for
-tokenization. What is cached, a word or a line, depends on the tokenizer: see :mod:`lightning_bleu.counting.words`.
+During training the references never change, and hypotheses mostly repeat the same words, so only the first epoch pays
+for tokenization. Depending on the tokenizer, words or whole lines are cached; see :mod:`lightning_bleu.counting.words`.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from lightning_bleu.counting.tokenizers import TokenizeFunction, Tokenizer, load
 from lightning_bleu.counting.words import split_to_keys, tokenize_keys
 
 _MAX_KEYS = 2**20
-"""Words and lines that all caches may hold together."""
+"""The maximum number of words and lines in all caches together."""
 _MAX_CHARACTERS = 2**26
-"""Characters that all these words and lines may have together."""
+"""The maximum number of characters in all caches together."""
 
 
 def tokenize(lines: Sequence[str], tokenizer: Tokenizer) -> Ragged:
-    """Tokenize lines and replace the tokens by ids.
+    """Tokenize lines and replace the tokens with ids.
 
-    Equal tokens of one call get equal ids. Ids of different calls are unrelated.
+    Within a call, equal tokens get equal ids. The ids of different calls are unrelated.
 
     Args:
         lines: text; each line becomes a segment.
@@ -49,7 +49,7 @@ def number_tokens(tokens: Iterable[Hashable]) -> tuple[IntArray, list[Hashable]]
     """Number tokens in the order of their first appearance.
 
     Returns:
-        the number of each token, and the tokens by their numbers.
+        the number of each token, and the tokens by number.
 
     Example:
         >>> numbers, vocabulary = number_tokens(["a", "b", "a"])
@@ -61,14 +61,14 @@ def number_tokens(tokens: Iterable[Hashable]) -> tuple[IntArray, list[Hashable]]
 
 
 class TokenCache:
-    """Remembers how words, or lines, are tokenized.
+    """Caches the tokens of words or lines for one tokenizer.
 
     Args:
         name: the name of the tokenizer, or None for a callable.
 
     Attributes:
-        characters: how many characters of text it holds.
-        owner: a weak reference to the callable, which frees the cache.
+        characters: the number of characters of cached text.
+        owner: a weak reference to the callable, whose callback frees the cache.
     """
 
     def __init__(self, name: str | None = None) -> None:
@@ -81,7 +81,7 @@ class TokenCache:
         return len(self._key_numbers)
 
     def clear(self) -> None:
-        """Forget everything, unless another thread is using the cache."""
+        """Clear the cache, unless another thread is using it."""
         if self._lock.acquire(blocking=False):
             try:
                 self._clear()
@@ -106,7 +106,7 @@ class TokenCache:
                 numbers = np.fromiter(map(self._key_numbers.__getitem__, keys), np.int64, keys_per_line.sum())
                 self._learn(tokenize)
             except BaseException:
-                self._clear()  # there may be keys without tokens
+                self._clear()  # some keys may have no tokens yet
                 raise
             starts, tokens = self._starts.values, self._tokens.values
         first = starts[numbers]
@@ -117,7 +117,7 @@ class TokenCache:
         return Ragged.of(tokens[places], line_ends[1:] - line_ends[:-1])
 
     def _learn(self, tokenize: TokenizeFunction) -> None:
-        """Tokenize the keys that are new."""
+        """Tokenize the new keys."""
         new, self._key_numbers.new = self._key_numbers.new, []
         if not new:
             return
@@ -128,7 +128,7 @@ class TokenCache:
             ids = np.fromiter(map(self._token_ids.__getitem__, chain.from_iterable(tokens)), np.int64, lengths.sum())
         except TypeError:
             raise TypeError(
-                "'tokenizer' must return a list of strings for a line, or of other hashable tokens"
+                "'tokenizer' must return a list of strings for a line, or a list of other hashable tokens"
             ) from None
         self._starts.extend(self._starts.values[-1] + lengths.cumsum())
         self._tokens.extend(ids)
@@ -147,7 +147,7 @@ class _KeyNumbers(dict[str, int]):
 
 
 class _GrowingArray:
-    """Integers to which others are added at the end, in constant time each."""
+    """An integer array with amortized constant-time append."""
 
     def __init__(self, values: Sequence[int] = ()) -> None:
         self._buffer = np.array(values, np.int64)
@@ -168,11 +168,11 @@ class _GrowingArray:
 
 
 _caches: dict[Hashable, TokenCache] = {}
-"""The cache of each tokenizer, by its name or by the identity of a callable."""
+"""Caches by the name of the tokenizer, or by the identity of a callable."""
 
 
 def _find_cache(tokenizer: Tokenizer) -> TokenCache:
-    """The cache of a tokenizer. That of a callable lives as long as the callable itself."""
+    """Find or create the cache of a tokenizer. The cache of a callable lives as long as the callable."""
     if isinstance(tokenizer, str):
         return _caches.setdefault(tokenizer, TokenCache(tokenizer))
     key, refer = _identify(tokenizer)
@@ -182,14 +182,14 @@ def _find_cache(tokenizer: Tokenizer) -> TokenCache:
         try:
             cache.owner = refer(lambda _: _caches.pop(key, None))
         except TypeError:
-            return cache  # without weak references nobody can tell when to free a cache: use it once
+            return cache  # without a weak reference the cache would never be freed: use it for this call only
         _caches[key] = cache
     return cache
 
 
 def _identify(tokenizer: TokenizeFunction) -> tuple[Hashable, Callable[..., weakref.ref[Any]]]:
     """A key that identifies a callable while it is alive, and a function that makes a weak reference to it."""
-    # A bound method is a new object each time it is looked up.
+    # Each attribute access creates a new bound method, so identify it by its object and function.
     if isinstance(tokenizer, MethodType):
         return (id(tokenizer.__self__), id(tokenizer.__func__)), partial(weakref.WeakMethod, tokenizer)
     if isinstance(tokenizer, BuiltinMethodType):
@@ -198,13 +198,13 @@ def _identify(tokenizer: TokenizeFunction) -> tuple[Hashable, Callable[..., weak
 
 
 def _make_room() -> None:
-    """Clear all caches if together they hold too much."""
+    """Clear all caches if together they exceed a limit."""
     caches = list(_caches.values())
     if sum(map(len, caches)) > _MAX_KEYS or sum(cache.characters for cache in caches) > _MAX_CHARACTERS:
         clear_caches()
 
 
 def clear_caches() -> None:
-    """Forget how everything was tokenized, except in caches that another thread is using."""
+    """Clear all caches, except those in use by another thread."""
     for cache in list(_caches.values()):
         cache.clear()

@@ -1,4 +1,4 @@
-"""Tokenizers by name: sacreBLEU's own objects, so they agree with sacreBLEU by construction."""
+"""Tokenizers by name: sacreBLEU's own objects, so results agree with sacreBLEU by construction."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from sacrebleu.tokenizers.tokenizer_base import BaseTokenizer
 from lightning_bleu.suggestions import closest
 
 TokenizeFunction: TypeAlias = Callable[[str], "str | Sequence[Hashable]"]
-"""Takes a line and returns its tokens, or a string to split at whitespace."""
+"""Takes a line and returns its tokens, or a string to split on whitespace."""
 
 Tokenizer: TypeAlias = "str | TokenizeFunction"
-"""A name from :data:`TOKENIZERS`, or a callable, which must always return the same tokens for the same line."""
+"""A name from :data:`TOKENIZERS`, or a callable that always returns the same tokens for the same line."""
 
 _INSTALL_COMMANDS = {
     "13a": "",
@@ -32,18 +32,18 @@ _INSTALL_COMMANDS = {
 }
 
 TOKENIZERS: Mapping[str, str] = {name: how for name, how in _INSTALL_COMMANDS.items() if name in BLEU.TOKENIZERS}
-"""The tokenizers of the installed sacreBLEU, each with the command that installs the optional package it needs.
+"""The tokenizers of the installed sacreBLEU, each with the command that installs its optional dependencies.
 
-``spBLEU-1K`` is in sacreBLEU 2.6.0 and newer.
+``spBLEU-1K`` requires sacreBLEU 2.6.0 or newer.
 """
 
 
 def load_tokenizer(tokenizer: Tokenizer) -> TokenizeFunction:
-    """Load a tokenizer by name. A callable is returned as it is.
+    """Load a tokenizer by name. A callable is returned unchanged.
 
     Raises:
         TypeError: if it is neither a name nor a callable.
-        ValueError: if the name is unknown, or the package that it needs is missing.
+        ValueError: if the name is unknown, or the tokenizer cannot be loaded, for example without its package.
 
     Example:
         >>> load_tokenizer("13a")("Hello, world!")
@@ -64,23 +64,23 @@ def load_tokenizer(tokenizer: Tokenizer) -> TokenizeFunction:
 def _load_by_name(name: str) -> BaseTokenizer:
     try:
         tokenizer: BaseTokenizer = BLEU(tokenize=name).tokenizer
-    except (Exception, SystemExit) as error:  # sacreBLEU exits if a download fails in certain ways
+    except (Exception, SystemExit) as error:  # sacreBLEU exits on some download errors
         cause = f"{type(error).__name__}: {str(error).strip()}"
         if isinstance(error, ImportError | RuntimeError):
-            advice = f"It needs packages that come with: {TOKENIZERS[name]}"
+            advice = f"Install the packages it needs: {TOKENIZERS[name]}"
         elif isinstance(error, OSError | SystemExit):
             advice = (
-                "sacreBLEU downloads its model on first use, so this needs a network once. Or copy the folder "
-                "'.sacrebleu/models' from a home directory where it was used before"
+                "sacreBLEU downloads its model on first use, which needs network access once. Or copy the folder "
+                "'.sacrebleu/models' from the home directory of a machine that has the model"
             )
         else:
-            advice = "sacreBLEU itself fails to load it"
+            advice = "sacreBLEU itself failed to load it"
         raise ValueError(f"tokenizer {name!r} cannot be loaded ({cause}). {advice}") from error
     return tokenizer
 
 
 def tokenizer_name(tokenizer: Tokenizer) -> str:
-    """The name of a tokenizer in a signature: that of sacreBLEU, or that of the callable."""
+    """The name of a tokenizer in signatures: sacreBLEU's name, or the name of the callable."""
     if isinstance(tokenizer, str):
         name: str = _load_by_name(tokenizer).signature()  # type: ignore[no-untyped-call]
         return name

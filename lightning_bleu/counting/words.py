@@ -1,8 +1,8 @@
-"""Keys: the pieces of a line that can be tokenized one by one.
+"""Keys: the pieces of a line that can be tokenized independently, and therefore cached.
 
-sacreBLEU's 13a, intl, zh, char, and none need nothing beyond a word and the whitespace around it, so a word is a key.
-For intl and zh it matters whether a word begins or ends its line, and the key of such a word says so. Other tokenizers
-(MeCab, SentencePiece, callables) see the whole line, and the whole line is a key.
+sacreBLEU's 13a, intl, zh, char, and none treat each word independently of the other words, so a key is a word. For intl
+and zh it matters whether a word begins or ends its line, so the keys of such words are marked. Other tokenizers (MeCab,
+SentencePiece, callables) need the whole line, so a key is a line.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from collections.abc import Hashable, Sequence
 from lightning_bleu.counting.tokenizers import TokenizeFunction
 
 _SPLITS_WORDS = {"13a", "char", "none"}
-"""Tokenizers that split a word the same way anywhere in a line."""
+"""Tokenizers that split a word the same way everywhere in a line."""
 _SPLITS_WORDS_BY_PLACE = {"intl", "zh"}
-"""Tokenizers for which it matters whether a word has a neighbor on its left and on its right."""
+"""Tokenizers for which it matters whether a word has a left and a right neighbor."""
 _KEEPS_ALPHANUMERIC = {"13a", "none"}
-"""Tokenizers that leave a word of letters and digits as it is."""
+"""Tokenizers that never split a word of letters and digits."""
 
 _NEIGHBOR = "\ue000"
-"""A private-use character, which every tokenizer whose keys are words keeps as a separate token."""
+"""A private-use character, which all tokenizers with word keys keep as a separate token."""
 _EDGE = "\n"
-"""Marks a word that begins or ends its line. It cannot be part of the word, which holds no whitespace."""
+"""Marks a word that begins or ends its line. A word cannot contain it, because words have no whitespace."""
 _LINE = "\n\n"
 """Marks a key that is a whole line."""
 
@@ -62,7 +62,7 @@ def tokenize_keys(keys: Sequence[str], tokenize: TokenizeFunction, tokenizer: st
     """Tokenize keys.
 
     Args:
-        keys: what :func:`split_to_keys` returned, each only once.
+        keys: the distinct keys from :func:`split_to_keys`.
         tokenize: the tokenizer.
         tokenizer: its name, or None for a callable.
 
@@ -81,7 +81,7 @@ def tokenize_keys(keys: Sequence[str], tokenize: TokenizeFunction, tokenizer: st
 
 
 def _tokenize_inner_words(words: list[str], tokenize: TokenizeFunction) -> list[list[Hashable]]:
-    """Tokenize words that appear within a line, in a single call."""
+    """Tokenize words from the inside of a line, in a single call."""
     tokenized: list[list[Hashable]] = []
     for token in _split(tokenize(f" {_NEIGHBOR} ".join(["", *words, ""]))):
         if token == _NEIGHBOR:
@@ -92,7 +92,7 @@ def _tokenize_inner_words(words: list[str], tokenize: TokenizeFunction) -> list[
 
 
 def _tokenize_key(key: str, tokenize: TokenizeFunction) -> Sequence[Hashable]:
-    """Tokenize a line, or a word with neighbors where it has some."""
+    """Tokenize a line, or a word with a stand-in for each neighbor."""
     if key.startswith(_LINE):
         return _split(tokenize(key[len(_LINE) :].rstrip()))
     left = [] if key.startswith(_EDGE) else [_NEIGHBOR]

@@ -1,4 +1,4 @@
-"""Conventions: what programs that compute BLEU do differently, as data."""
+"""Conventions: the differences between BLEU programs, as data."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from lightning_bleu.counting.tokenizers import Tokenizer
 
 @dataclass(frozen=True)
 class Convention:
-    """The choices that make two BLEU programs print different numbers for the same text.
+    """The choices that make BLEU programs print different scores for the same text.
 
     Attributes:
         tokenizer: for strings, a name from :data:`lightning_bleu.counting.tokenizers.TOKENIZERS` or a callable that
             takes a line and returns its tokens.
-        lowercase: whether strings are lowercased first.
+        lowercase: whether strings are lowercased before they are tokenized.
         smoothing: a name from :data:`lightning_bleu.scoring.smoothing.SMOOTHINGS`.
         smoothing_value: the value of the smoothing; None for its default.
         reference_length: a name from :data:`lightning_bleu.counting.lengths.REFERENCE_LENGTHS`.
         effective_order: whether to skip the orders for which all hypotheses are too short.
-        zero_rule: what an order without a match does to the score, a name from
-            :data:`lightning_bleu.scoring.smoothing.ZERO_RULES`.
-        min_possible_matches: every sentence has at least this many possible matches at every order.
-        break_ngrams: whether no n-gram may span a removed id (padding and the like). Otherwise ids are removed
-            before n-grams are formed.
+        zero_rule: when the score is 0, a name from :data:`lightning_bleu.scoring.smoothing.ZERO_RULES`.
+        min_possible_matches: the minimum number of possible matches per sentence and order; smaller counts are raised
+            to it.
+        break_ngrams: if True, n-grams do not span removed ids (padding and the like). If False, ids are removed before
+            n-grams are formed.
     """
 
     tokenizer: Tokenizer = "13a"
@@ -60,4 +60,4 @@ CONVENTIONS: Mapping[str, Convention] = {
     # allennlp.training.metrics.BLEU
     "allennlp": Convention(tokenizer="none", smoothing="epsilon", zero_rule="as-smoothed", break_ngrams=True),
 }
-"""The conventions by name. Where the program takes a single reference, several are compared by ``reference_length``."""
+"""Conventions by name. For programs that take a single reference, ``reference_length`` applies to several."""

@@ -1,4 +1,4 @@
-"""The names of the options, and what to say about a wrong one."""
+"""The names of the options, and the error for unknown ones."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lightning_bleu.suggestions import closest
 
 
 class Options(TypedDict, total=False):
-    """The options of a score, as a user gives them; see :class:`lightning_bleu.CorpusBLEU`."""
+    """The options of a score, as the user passes them; see :class:`lightning_bleu.CorpusBLEU`."""
 
     max_order: int
     weights: Sequence[float] | None
@@ -52,11 +52,11 @@ _ELSEWHERE = {
     "trg_lang": "'tokenizer' (trg_lang='zh' of sacreBLEU is tokenizer='zh', 'ja' is 'ja-mecab', 'ko' is 'ko-mecab')",
     "unk_token_id": "'unk_id'",
 }
-"""The names that options have in other libraries."""
+"""Option names in other libraries, each with its equivalent here."""
 
 
 def unknown_options(names: Iterable[str], known: Collection[str] = OPTION_NAMES) -> TypeError:
-    """An error about options that do not exist.
+    """Make the error for options that do not exist.
 
     Example:
         >>> print(unknown_options(["tokenise"]))

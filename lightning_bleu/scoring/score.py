@@ -1,7 +1,7 @@
 """Statistics → score: brevity penalty, precisions, and their weighted geometric mean.
 
-Counts stay integers until here. The only divisions are in this module and in :mod:`lightning_bleu.scoring.smoothing`,
-in 64-bit floating point where the device has it.
+Up to this point all counts are integers. The only divisions are in this module and in
+:mod:`lightning_bleu.scoring.smoothing`, in float64 where the device supports it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from lightning_bleu.scoring.smoothing import ZERO_RULES, Counts, divide
 
 
 class Statistics(NamedTuple):
-    """The statistics from which BLEU is computed. Those of a corpus are the sums over its sentences.
+    """The statistics that BLEU is computed from. The statistics of a corpus are the sums over its sentences.
 
     Attributes:
         matches: shape ``(..., orders)``.
@@ -50,7 +50,7 @@ class Score(NamedTuple):
 
     Attributes:
         bleu: shape ``(...)``.
-        precisions: as smoothed, shape ``(..., max_order)``.
+        precisions: after smoothing, shape ``(..., max_order)``.
         brevity_penalty: shape ``(...)``.
     """
 
@@ -60,11 +60,11 @@ class Score(NamedTuple):
 
 
 def score(statistics: Tensor, settings: Settings) -> Score:
-    """Score the statistics of a corpus, or of many sentences at once.
+    """Score the statistics of one corpus, or of many sentences at once.
 
     Args:
-        statistics: integers of shape ``(..., 2 * orders + 2)``, see :class:`Statistics`. The orders are ``max_order``,
-            or one more for a smoothing that needs it.
+        statistics: integers of shape ``(..., 2 * orders + 2)``, see :class:`Statistics`. ``orders`` is ``max_order``,
+            or ``max_order + 1`` for a smoothing that needs the next order.
         settings: how to score.
 
     Example:
@@ -90,7 +90,7 @@ def score(statistics: Tensor, settings: Settings) -> Score:
     brevity_penalty = brevity_penalty.where(hypothesis_length > 0, 0)
     bleu = brevity_penalty * mean
     if settings.zero_rule == "no-match":
-        # What sacreBLEU prints where nothing matches, and where there is nothing at all.
+        # What sacreBLEU prints when nothing matches, and when there are no tokens at all.
         precisions = precisions.where((counts.matches > 0).any(-1, keepdim=True), 0)
         brevity_penalty = brevity_penalty.where((hypothesis_length > 0) | (reference_length > 0), 1)
     return Score(bleu, precisions, brevity_penalty)
@@ -98,15 +98,15 @@ def score(statistics: Tensor, settings: Settings) -> Score:
 
 @dataclass(frozen=True)
 class BLEUScore:
-    """A corpus BLEU with its parts. ``float(...)`` is the score, ``str(...)`` the line that sacreBLEU prints.
+    """A corpus BLEU score and its components. ``float(...)`` is the score; ``str(...)`` is the line sacreBLEU prints.
 
     Attributes:
         bleu: 0..1, or 0..100 if ``percent``.
-        precisions: one per order 1 ... max_order, as smoothed, in the same unit.
+        precisions: one per order 1 ... max_order, after smoothing, in the same unit as ``bleu``.
         brevity_penalty: 0..1.
-        length_ratio: hypothesis length over reference length (0 if the latter is 0).
+        length_ratio: hypothesis length divided by reference length (0 if the reference length is 0).
         hypothesis_length: tokens of the hypotheses.
-        reference_length: tokens of the references that the convention chooses.
+        reference_length: tokens of the references chosen by the ``reference_length`` rule.
         matches: n-grams of order 1 ... max_order that appear in a reference.
         possible_matches: n-grams of the hypotheses.
         signature: everything the score depends on.
@@ -134,7 +134,7 @@ class BLEUScore:
 
     @classmethod
     def from_statistics(cls, statistics: Tensor, settings: Settings, signature: str) -> BLEUScore:
-        """Score the statistics of a corpus, integers of shape ``(2 * max_order + 2,)``."""
+        """Score a corpus from its statistics, integers of shape ``(2 * max_order + 2,)``."""
         statistics = statistics.cpu()
         result = score(statistics, settings)
         matches, possible_matches, hypothesis_length, reference_length = Statistics.unpack(statistics)
@@ -153,7 +153,7 @@ class BLEUScore:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """All attributes, as plain values that :mod:`json` can write.
+        """All attributes as plain values that :mod:`json` can serialize.
 
         Example:
             >>> from lightning_bleu import corpus_bleu

@@ -1,4 +1,4 @@
-"""Settings: everything that determines a score, in one list and checked in one place."""
+"""Settings: everything that determines a score, listed and checked in one place."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Settings(Convention):
-    """A convention with everything that a user can add to it. Make one with :meth:`from_options`.
+    """A convention plus all other options. Create settings with :meth:`from_options`.
 
-    Settings are equal if they score alike: values by value, callables by identity.
+    Settings are compared by value, except that callables are compared by identity.
 
     Attributes:
         max_order: the longest n-gram.
         weights: one per order.
         special_ids: which ids are not tokens.
-        decoder: turns ids into strings.
+        decoder: decodes ids to strings.
         percent: whether scores are in 0..100 rather than in 0..1.
 
     Raises:
-        TypeError: for a value of a wrong type.
-        ValueError: for a value that is out of range or not among the choices, which the message lists.
+        TypeError: for a value of the wrong type.
+        ValueError: for a value that is out of range or not one of the choices; the message lists the choices.
     """
 
     max_order: int
@@ -51,7 +51,7 @@ class Settings(Convention):
 
     @classmethod
     def from_options(cls, **options: Unpack[Options]) -> Self:
-        """Merge the convention with the options that were given, and check them.
+        """Override the convention with the given options, and check the result.
 
         Example:
             >>> settings = Settings.from_options(convention="nltk", tokenizer="intl")
@@ -67,7 +67,7 @@ class Settings(Convention):
         merged = {name: getattr(convention, name) for name in names}
         given = {name: value for name, value in options.items() if name in names and value is not None}
         if given.get("smoothing", convention.smoothing) != convention.smoothing:
-            merged["smoothing_value"] = None  # the value of the convention was for its own smoothing
+            merged["smoothing_value"] = None  # the convention's value belongs to the convention's smoothing
         max_order = _integer("max_order", options.get("max_order", 4))
         return cls(
             **merged | given,
@@ -100,12 +100,12 @@ class Settings(Convention):
             object.__setattr__(self, "smoothing_value", SMOOTHINGS[self.smoothing].default)
         if self.decoder is not None and not (callable(self.decoder) or hasattr(self.decoder, "batch_decode")):
             raise TypeError(
-                "'decoder' must be a callable that turns a list of lists of ids into strings, or have such a method "
-                f"'batch_decode' (as Hugging Face tokenizers have), got {type(self.decoder).__name__}"
+                "'decoder' must be a callable that turns a list of lists of ids into strings, or an object with a "
+                f"'batch_decode' method (such as a Hugging Face tokenizer), got {type(self.decoder).__name__}"
             )
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        """Settings never change, and tokenizers and decoders may hold what cannot be copied."""
+        """Return self: settings are immutable, and tokenizers and decoders may not support copying."""
         return self
 
     def __eq__(self, other: object) -> bool:
@@ -118,12 +118,12 @@ class Settings(Convention):
 
     @property
     def smoothing_method(self) -> Smoothing:
-        """The method that ``smoothing`` names."""
+        """The smoothing method named by ``smoothing``."""
         return SMOOTHINGS[self.smoothing]
 
     @property
     def length_rule(self) -> LengthRule:
-        """The rule that ``reference_length`` names."""
+        """The length rule named by ``reference_length``."""
         return REFERENCE_LENGTHS[self.reference_length]
 
     @property
@@ -132,10 +132,10 @@ class Settings(Convention):
         return 100.0 if self.percent else 1.0
 
     def differences(self, other: Settings) -> list[str]:
-        """The names of the settings that make scores under both incomparable.
+        """The names of the settings whose difference makes scores incomparable.
 
-        Scores in different units (``percent``) are comparable. So are those of two decoders, whatever their special
-        ids: two models may have vocabularies of their own.
+        ``percent`` is ignored, because it only changes the unit. If both have a decoder, the decoders and special ids
+        are ignored too, because two models may have different vocabularies.
 
         Example:
             >>> one = Settings.from_options(smoothing="floor")
@@ -150,7 +150,7 @@ class Settings(Convention):
         return [name for name in names if name not in ignored and not _same(getattr(self, name), getattr(other, name))]
 
     def fingerprint(self) -> dict[str, Any]:
-        """What determines the score, as plain data that can be saved; callables are represented by their names.
+        """Everything that determines the score, as plain data that can be saved. Callables are replaced by their names.
 
         Example:
             >>> Settings.from_options(tokenizer=str.split).fingerprint()["tokenizer"]
@@ -165,13 +165,13 @@ def refuse_sentence_smoothing(settings: Settings) -> Settings:
     if settings.smoothing_method.sentences_only:
         raise ValueError(
             f"smoothing {settings.smoothing!r} is defined for single sentences only: "
-            "use sentence_bleu, or another smoothing"
+            "use sentence_bleu or another smoothing"
         )
     return settings
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Whether two values are equal, or the same object if they are not plain values."""
+    """Whether two plain values are equal, or two other values are the same object."""
     return one is other or (isinstance(one, str | int | float | tuple | SpecialIds) and bool(one == other))
 
 
@@ -220,7 +220,7 @@ def _check_weights(weights: tuple[float, ...], max_order: int) -> None:
             f"'weights' must hold one weight for each order 1 ... max_order={max_order}, got {len(weights)}: {weights}"
         )
     if not all(math.isfinite(weight) and weight >= 0 for weight in weights) or not any(weights):
-        raise ValueError(f"'weights' must be finite, not negative and not all 0, got {weights}")
+        raise ValueError(f"'weights' must be finite, not negative, and not all 0, got {weights}")
 
 
 def _integer(name: str, value: Any) -> int:

@@ -1,4 +1,4 @@
-"""Signatures: one line that names everything a score depends on, in the manner of sacreBLEU."""
+"""Signatures: one line that names everything a score depends on, in sacreBLEU's format."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from lightning_bleu.version import __version__
 
 
 class InputCounts(NamedTuple):
-    """What a corpus was made of, as sums, so that batches and processes add up.
+    """How many sentences of each kind and how many references a corpus has. Batches and processes can be summed.
 
     Attributes:
-        strings: sentences that were strings.
-        tokens: sentences that were tokenized already.
-        ids: sentences that were ids.
+        strings: sentences passed as strings.
+        tokens: sentences passed as lists of tokens.
+        ids: sentences passed as ids.
         references: references of all sentences.
-        squared_references: the sum of the squared number of references per sentence. With it one can tell whether all
-            sentences had the same number.
+        squared_references: the sum over sentences of the squared number of references. It shows whether all sentences
+            have the same number of references.
 
     Example:
         >>> InputCounts(strings=2, tokens=0, ids=0, references=4, squared_references=8).reference_count
@@ -36,19 +36,19 @@ class InputCounts(NamedTuple):
 
     @classmethod
     def of(cls, batch: Batch) -> InputCounts:
-        """Count the inputs of a batch."""
+        """Count the sentences and references of a batch."""
         counts = batch.reference_counts
         strings, tokens, ids = (len(counts) if batch.kind == kind else 0 for kind in ("strings", "tokens", "ids"))
         return cls(strings, tokens, ids, int(counts.sum()), int(counts @ counts))
 
     @property
     def sentences(self) -> int:
-        """All sentences."""
+        """The number of all sentences."""
         return self.strings + self.tokens + self.ids
 
     @property
     def reference_count(self) -> str:
-        """The number of references of a sentence, ``"var"`` if it varies, ``"?"`` without sentences."""
+        """The number of references per sentence; ``"var"`` if it varies, ``"?"`` if there are no sentences."""
         if not self.sentences:
             return "?"
         if self.squared_references * self.sentences != self.references**2:
@@ -56,13 +56,13 @@ class InputCounts(NamedTuple):
         return str(self.references // self.sentences)
 
     def token_source(self, settings: Settings) -> str:
-        """Where the tokens come from: a tokenizer, ``"ids"``, or ``"tokens"``; ``"?"`` without sentences."""
+        """Where the tokens come from: a tokenizer, ``"ids"``, or ``"tokens"``; ``"?"`` if there are no sentences."""
         sources = {"ids": self.ids, "tokens": self.tokens, tokenizer_name(settings.tokenizer): self.strings}
         return "+".join(sorted(source for source, sentences in sources.items() if sentences)) or "?"
 
 
 def signature(settings: Settings, inputs: InputCounts) -> str:
-    """Name everything that a score depends on.
+    """Name everything that a score depends on, in one line.
 
     Example:
         >>> inputs = InputCounts(strings=3, references=6, squared_references=12)
@@ -80,7 +80,7 @@ def signature(settings: Settings, inputs: InputCounts) -> str:
         "smooth": smoothing,
         "reflen": settings.reference_length,
     }
-    # What most conventions have in common is not mentioned.
+    # The following appear only if they differ from the default.
     if settings.zero_rule != "no-match":
         parts["zero"] = settings.zero_rule
     if settings.min_possible_matches:

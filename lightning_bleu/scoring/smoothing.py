@@ -1,12 +1,12 @@
-"""Smoothing: what an order without a match counts as.
+"""Smoothing: how to treat orders without a match.
 
 Without smoothing, an order without a match makes the score 0. Each method is a pure function of :class:`Counts` and a
-value (0 for methods without one), works on any number of leading dimensions, and returns precisions of shape
+value (0 for methods that take none), works with any number of leading dimensions, and returns precisions of shape
 ``(..., orders)``. :data:`SMOOTHINGS` maps names to methods. They follow Chen and Cherry (2014), "A Systematic
-Comparison of Smoothing Techniques for Sentence-Level BLEU" (https://aclanthology.org/W14-3346), in the variants that
-sacreBLEU and NLTK made common.
+Comparison of Smoothing Techniques for Sentence-Level BLEU" (https://aclanthology.org/W14-3346), as implemented in
+sacreBLEU and NLTK.
 
-A zero rule, at the end of this module, decides the score where a precision is still 0.
+The zero rules at the end of this module decide the score if a precision is still 0.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from torch import Tensor
 
 
 class Counts(NamedTuple):
-    """The counts that a smoothing looks at, in floating point.
+    """The inputs of a smoothing method, in floating point.
 
     Attributes:
         matches: shape ``(..., orders)``.
@@ -36,7 +36,7 @@ class Counts(NamedTuple):
 
 
 def divide(numerator: Tensor, denominator: Tensor) -> Tensor:
-    """Divide, with 0 where the denominator is 0.
+    """Divide elementwise; the result is 0 where the denominator is 0.
 
     Example:
         >>> divide(torch.tensor([1.0, 0.0]), torch.tensor([4.0, 0.0]))
@@ -51,19 +51,19 @@ def none(counts: Counts, value: float) -> Tensor:
 
 
 def floor(counts: Counts, value: float) -> Tensor:
-    """Count `value` matches where there is none (method 1)."""
+    """Replace 0 matches with `value` (method 1)."""
     return divide(counts.matches.where(counts.matches > 0, value), counts.possible_matches)
 
 
 def add_k(counts: Counts, value: float) -> Tensor:
-    """Add `value` to matches and possible matches of the orders above 1 (method 2; Lin and Och 2004)."""
+    """Add `value` to the matches and possible matches of orders 2 and up (method 2; Lin and Och 2004)."""
     added = torch.full_like(counts.matches, value)
     added[..., 0] = 0
     return divide(counts.matches + added, counts.possible_matches + added)
 
 
 def add_to_all(counts: Counts, value: float) -> Tensor:
-    """Add `value` to matches and possible matches of all orders (GNMT with 1, AllenNLP with 1e-13)."""
+    """Add `value` to the matches and possible matches of all orders (1 in GNMT, 1e-13 in AllenNLP)."""
     return divide(counts.matches + value, counts.possible_matches + value)
 
 
@@ -73,23 +73,23 @@ def exp(counts: Counts, value: float) -> Tensor:
 
 
 def smallest(counts: Counts, value: float) -> Tensor:
-    """The smallest positive number as the precision of an order without a match (NLTK's method 0)."""
+    """Use the smallest positive float as the precision of orders without a match (NLTK's method 0)."""
     return none(counts, value).where(counts.matches > 0, torch.finfo(counts.matches.dtype).tiny)
 
 
 def exp_by_length(counts: Counts, value: float) -> Tensor:
-    """As :func:`exp`, with counts that grow with the logarithm of the hypothesis length (method 4, as in NLTK)."""
+    """Like :func:`exp`, but scaled by the logarithm of the hypothesis length (method 4, as in NLTK)."""
     smoothed = _halving_matches(counts) * counts.hypothesis_length.clamp(min=1).log()[..., None] / value
     return divide(counts.matches.where(counts.matches > 0, smoothed), counts.possible_matches)
 
 
 def average(counts: Counts, value: float) -> Tensor:
-    """Average the precisions of orders n - 1 (averaged already), n, and n + 1 (method 5)."""
+    """Average the precisions of orders n - 1 (already averaged), n, and n + 1 (method 5)."""
     return _average(none(counts, value), counts)
 
 
 def interpolate(counts: Counts, value: float) -> Tensor:
-    """Mix each precision above order 2 with a prior from the two orders below (method 6; Gao and He 2013)."""
+    """Interpolate each precision from order 3 up with a prior from the two lower orders (method 6; Gao and He 2013)."""
     precisions = list(none(counts, value).unbind(-1))
     for n in range(2, len(precisions)):
         prior = divide(precisions[n - 1] ** 2, precisions[n - 2])
@@ -99,18 +99,18 @@ def interpolate(counts: Counts, value: float) -> Tensor:
 
 
 def exp_by_length_average(counts: Counts, value: float) -> Tensor:
-    """Method 4, then method 5 (method 7)."""
+    """Apply method 4, then method 5 (method 7)."""
     return _average(exp_by_length(counts, value), counts)
 
 
 def _halving_matches(counts: Counts) -> Tensor:
-    """1/2 at the first order without a match, 1/4 at the second, and so on."""
+    """Matches to use instead of 0: 1/2 for the first order without a match, 1/4 for the second, and so on."""
     missing = (counts.matches == 0).to(counts.matches.dtype)
     return 0.5 ** missing.cumsum(-1)
 
 
 def _average(precisions: Tensor, counts: Counts) -> Tensor:
-    """Each precision with its neighbors, of which the lower one is averaged already."""
+    """Average each precision with those of the order below (already averaged) and the order above."""
     assert counts.next_precision is not None
     following = torch.cat([precisions[..., 1:], counts.next_precision[..., None]], -1)
     previous = precisions[..., 0] + 1
@@ -126,10 +126,10 @@ class Smoothing:
     """A smoothing method.
 
     Attributes:
-        function: counts and value → precisions.
-        default: the default value; None if the method has none.
-        sentences_only: whether it is defined for single sentences and not for the counts of a corpus.
-        needs_next_order: whether it looks at the order above ``max_order``.
+        function: ``(counts, value) -> precisions``.
+        default: the default value; None if the method takes no value.
+        sentences_only: whether the method is defined only for single sentences, not for the counts of a corpus.
+        needs_next_order: whether the method uses order ``max_order + 1``.
     """
 
     function: Callable[[Counts, float], Tensor]
@@ -154,26 +154,26 @@ SMOOTHINGS: Mapping[str, Smoothing] = {
     "method6": Smoothing(interpolate, 5.0, sentences_only=True),
     "method7": Smoothing(exp_by_length_average, 5.0, sentences_only=True, needs_next_order=True),
 }
-"""Every smoothing by its name. ``epsilon`` is AllenNLP's; ``method0`` to ``method7`` are NLTK's names."""
+"""Smoothings by name. ``epsilon`` is AllenNLP's; ``method0`` to ``method7`` are NLTK's names."""
 
 
 def zero_if_a_precision_is_zero(matches: Tensor, precisions: Tensor) -> Tensor:
-    """The score is 0 if a precision is 0."""
+    """The score is 0 if any precision is 0."""
     return precisions.log()
 
 
 def zero_if_nothing_matches(matches: Tensor, precisions: Tensor) -> Tensor:
-    """As :func:`zero_if_a_precision_is_zero`, and 0 despite smoothing if no order has a match (sacreBLEU)."""
+    """The score is 0 if any precision is 0, or, despite smoothing, if no order has a match (sacreBLEU)."""
     return precisions.log().where((matches > 0).any(-1, keepdim=True), -torch.inf)
 
 
 def zero_if_an_order_has_no_match(matches: Tensor, precisions: Tensor) -> Tensor:
-    """The score is 0 despite smoothing if one order has no match (torchmetrics)."""
+    """The score is 0, despite smoothing, if any order has no match (torchmetrics)."""
     return precisions.log().where((matches > 0).all(-1, keepdim=True), -torch.inf)
 
 
 def leave_zeros_out(matches: Tensor, precisions: Tensor) -> Tensor:
-    """An order with precision 0 is left out and the weights stay; the score is 0 if no order has a match (NLTK)."""
+    """Orders with precision 0 are skipped without rescaling the weights; 0 if no order has a match (NLTK)."""
     logs = precisions.log().where(precisions > 0, 0)
     return logs.where((matches > 0).any(-1, keepdim=True), -torch.inf)
 
@@ -184,4 +184,4 @@ ZERO_RULES: Mapping[str, Callable[[Tensor, Tensor], Tensor]] = {
     "every-order": zero_if_an_order_has_no_match,
     "leave-out": leave_zeros_out,
 }
-"""Every zero rule by its name: matches and precisions → the logarithms to average."""
+"""Zero rules by name: ``(matches, precisions) -> log precisions`` to average."""

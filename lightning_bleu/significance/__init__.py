@@ -1,6 +1,6 @@
-"""Is a difference in BLEU real? Confidence intervals and paired tests from the statistics of the sentences.
+"""Is a difference in BLEU real? Confidence intervals and paired tests, computed from per-sentence statistics.
 
-All of them ask how much the score depends on which sentences happen to be in the test set.
+They all measure how much the score depends on which sentences happen to be in the test set.
 """
 
 from lightning_bleu.significance.blocks import block_scores, block_t_test

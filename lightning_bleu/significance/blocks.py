@@ -1,4 +1,4 @@
-"""Blocks of neighboring sentences: the test of the BLEU paper."""
+"""Blocks of consecutive sentences: the significance test of the BLEU paper."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ if TYPE_CHECKING:
 
 
 def block_scores(system: System, blocks: int = 20, **options: Unpack[Options]) -> BlockScores:
-    """Cut the corpus into blocks of neighboring sentences and score each.
+    """Split the corpus into blocks of consecutive sentences and score each block.
 
-    After section 3 of Papineni et al. (2002), https://aclanthology.org/P02-1040: 20 blocks of 25 sentences.
+    Follows section 3 of Papineni et al. (2002), https://aclanthology.org/P02-1040: 20 blocks of 25 sentences.
 
     Args:
         system: a :class:`lightning_bleu.CorpusBLEU` with ``keep_sentences=True``, or statistics, integers of shape
             ``(sentences, 2 * max_order + 2)``.
-        blocks: how many; the first ones are longer by a sentence if the corpus cannot be divided evenly.
-        options: how to score bare statistics, options of :class:`lightning_bleu.CorpusBLEU`. A metric is scored as it
-            was made.
+        blocks: the number of blocks. If the corpus cannot be divided evenly, the first blocks have one more sentence.
+        options: for bare statistics: how to score them, as options of :class:`lightning_bleu.CorpusBLEU`. A metric has
+            its own settings.
 
     Raises:
         TypeError: if `system` is neither a metric nor statistics, or if options accompany a metric.
-        ValueError: for fewer than two sentences, no block, or more blocks than sentences.
+        ValueError: for fewer than two sentences, fewer than one block, or more blocks than sentences.
 
     Example:
         >>> from lightning_bleu import CorpusBLEU
@@ -47,22 +47,22 @@ def block_scores(system: System, blocks: int = 20, **options: Unpack[Options]) -
 
 
 def block_t_test(a: System, b: System, blocks: int = 20, **options: Unpack[Options]) -> BlockTest:
-    """Test whether one system is better than another by Student's paired t over blocks of neighboring sentences.
+    """Test whether one system is better than another with a paired t-test over blocks of consecutive sentences.
 
-    After section 3 of Papineni et al. (2002), https://aclanthology.org/P02-1040, who call a t of 1.7 or more over 20
-    blocks significant (95%, one-sided).
+    Follows section 3 of Papineni et al. (2002), https://aclanthology.org/P02-1040, who call t >= 1.7 over 20 blocks
+    significant (95%, one-sided).
 
     Args:
         a: a :class:`lightning_bleu.CorpusBLEU` with ``keep_sentences=True``, or statistics, integers of shape
             ``(sentences, 2 * max_order + 2)``.
-        b: the same of another system, for the same sentences in the same order.
-        blocks: how many, at least two.
-        options: how to score bare statistics, options of :class:`lightning_bleu.CorpusBLEU`. A metric is scored as it
-            was made.
+        b: the same for another system, with the same sentences in the same order.
+        blocks: the number of blocks, at least 2.
+        options: for bare statistics: how to score them, as options of :class:`lightning_bleu.CorpusBLEU`. A metric has
+            its own settings.
 
     Raises:
         TypeError: if a system is neither a metric nor statistics, or if options accompany a metric.
-        ValueError: for different numbers of sentences, fewer than two, metrics that score differently, fewer than two
+        ValueError: for different numbers of sentences, fewer than two, metrics with different settings, fewer than two
             blocks, or more blocks than sentences.
 
     Example:
@@ -73,14 +73,14 @@ def block_t_test(a: System, b: System, blocks: int = 20, **options: Unpack[Optio
         >>> print(block_t_test(a, b, blocks=3))
         mean difference +19.25 over 3 blocks, t = 0.87, p = 0.4754
     """
-    from scipy.stats import t as student  # takes long to import
+    from scipy.stats import t as student  # slow to import
 
     (first, second), settings = read_systems({"a": a, "b": b}, options)
     blocks = check_count("blocks", blocks, least=2)
     scores = _score_blocks(first, blocks, settings), _score_blocks(second, blocks, settings)
     differences = [one - other for one, other in zip(scores[0].scores, scores[1].scores)]
     mean, error = statistics.fmean(differences), statistics.stdev(differences) / math.sqrt(blocks)
-    # Blocks that all differ alike leave no doubt, unless they do not differ at all.
+    # If all differences are equal, t is infinite; if they are all 0, t is 0.
     t = mean / error if error else math.copysign(math.inf, mean) if mean else 0.0
     return BlockTest(*scores, t, 2 * float(student.sf(abs(t), blocks - 1)))
 

@@ -1,12 +1,11 @@
-"""Bootstrap and approximate randomization: draw the sentences again, or exchange them between two systems.
+"""Bootstrap and approximate randomization: resample sentences, or exchange them between two systems.
 
-A resample or a shuffle is a weighted sum of sentences, and the sums of all of them come out of one matrix product:
-weights (trials × sentences) times statistics (sentences × counts). Sums of integers below 2^53 are exact in it, in any
-order. They are scored by :func:`lightning_bleu.scoring.score.score` as any corpus is, so every convention and smoothing
-works.
+A resample or a shuffle is a weighted sum of sentences, so one matrix product computes all of them: weights (trials ×
+sentences) times statistics (sentences × counts). Sums of integers below 2^53 are exact in float64, in any order. They
+are scored by :func:`lightning_bleu.scoring.score.score` like any corpus, so every convention and smoothing works.
 
-Weights are made for some trials at a time, so memory does not grow with their number. They are drawn on the CPU by a
-generator that belongs to the call, so every device gets the same ones and PyTorch's own generators stay as they are.
+Weights are drawn in chunks of trials, so memory does not grow with the number of trials. They are drawn on the CPU with
+a separate generator per call, so every device gets the same weights and PyTorch's global generators are unaffected.
 """
 
 from __future__ import annotations
@@ -27,29 +26,30 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 _MAX_WEIGHTS_CPU = 2**18
-"""Weights that are made at once: what fits into the cache."""
+"""The maximum number of weights drawn at once, small enough for the cache."""
 _MAX_WEIGHTS_ACCELERATOR = 2**24
 
 
 def bootstrap_interval(
     system: System, confidence: float = 0.95, resamples: int = 1000, seed: int = 0, **options: Unpack[Options]
 ) -> Interval:
-    """Estimate how much the score depends on the choice of sentences, by drawing them again with replacement.
+    """Compute a confidence interval of the score by resampling sentences with replacement.
 
-    After Koehn (2004), https://aclanthology.org/W04-3250: the interval holds the middle part of the resamples' scores.
+    Follows Koehn (2004), https://aclanthology.org/W04-3250: the interval is the central part of the resampled scores.
 
     Args:
         system: a :class:`lightning_bleu.CorpusBLEU` with ``keep_sentences=True``, or statistics, integers of shape
             ``(sentences, 2 * max_order + 2)``.
-        confidence: the share of the resamples' scores that the interval holds.
-        resamples: how often to draw as many sentences as there are.
-        seed: seeds the draws.
-        options: how to score bare statistics, options of :class:`lightning_bleu.CorpusBLEU`. A metric is scored as it
-            was made.
+        confidence: the fraction of resampled scores inside the interval.
+        resamples: the number of bootstrap resamples.
+        seed: the random seed.
+        options: for bare statistics: how to score them, as options of :class:`lightning_bleu.CorpusBLEU`. A metric has
+            its own settings.
 
     Raises:
         TypeError: if `system` is neither a metric nor statistics, or if options accompany a metric.
-        ValueError: for fewer than two sentences, a confidence outside of 0..1, or no resample.
+        ValueError: for fewer than two sentences, for a confidence that is not between 0 and 1, or for fewer than one
+            resample.
 
     Example:
         >>> from lightning_bleu import CorpusBLEU
@@ -71,23 +71,24 @@ def bootstrap_interval(
 def paired_bootstrap(
     a: System, b: System, resamples: int = 1000, seed: int = 0, **options: Unpack[Options]
 ) -> PairedTest:
-    """Test whether one system is better than another, by drawing the sentences again for both alike.
+    """Test whether one system is better than another by drawing the same bootstrap resamples for both.
 
-    After Koehn (2004), https://aclanthology.org/W04-3250, with the p-value of sacreBLEU's ``--paired-bs``: how often
-    the resamples' differences, in absolute terms and minus their mean, reach the observed difference.
+    Follows Koehn (2004), https://aclanthology.org/W04-3250, with the p-value of sacreBLEU's ``--paired-bs``: how often
+    the absolute differences of the resamples, minus their mean, reach the observed difference.
 
     Args:
         a: a :class:`lightning_bleu.CorpusBLEU` with ``keep_sentences=True``, or statistics, integers of shape
             ``(sentences, 2 * max_order + 2)``.
-        b: the same of another system, for the same sentences in the same order.
-        resamples: how often to draw as many sentences as there are.
-        seed: seeds the draws.
-        options: how to score bare statistics, options of :class:`lightning_bleu.CorpusBLEU`. A metric is scored as it
-            was made.
+        b: the same for another system, with the same sentences in the same order.
+        resamples: the number of bootstrap resamples.
+        seed: the random seed.
+        options: for bare statistics: how to score them, as options of :class:`lightning_bleu.CorpusBLEU`. A metric has
+            its own settings.
 
     Raises:
         TypeError: if a system is neither a metric nor statistics, or if options accompany a metric.
-        ValueError: for different numbers of sentences, fewer than two, metrics that score differently, or no resample.
+        ValueError: for different numbers of sentences, fewer than two, metrics with different settings, or fewer than
+            one resample.
 
     Example:
         >>> from lightning_bleu import CorpusBLEU
@@ -108,23 +109,25 @@ def paired_bootstrap(
 def approximate_randomization(
     a: System, b: System, trials: int = 10_000, seed: int = 0, **options: Unpack[Options]
 ) -> PairedTest:
-    """Test whether one system is better than another, by exchanging translations between them at random.
+    """Test whether one system is better than another by randomly exchanging translations between them.
 
-    After Riezler and Maxwell (2005), https://aclanthology.org/W05-0908, two-sided as sacreBLEU's ``--paired-ar``: how
-    often two systems differ as much as observed if a coin decides, sentence by sentence, which translation is whose.
+    Follows Riezler and Maxwell (2005), https://aclanthology.org/W05-0908, two-sided like sacreBLEU's ``--paired-ar``.
+    In each trial, a coin flip per sentence decides whether the two systems exchange their translations. The p-value is
+    how often the difference is at least as large as observed.
 
     Args:
         a: a :class:`lightning_bleu.CorpusBLEU` with ``keep_sentences=True``, or statistics, integers of shape
             ``(sentences, 2 * max_order + 2)``.
-        b: the same of another system, for the same sentences in the same order.
-        trials: how often to mix them.
-        seed: seeds the coin.
-        options: how to score bare statistics, options of :class:`lightning_bleu.CorpusBLEU`. A metric is scored as it
-            was made.
+        b: the same for another system, with the same sentences in the same order.
+        trials: the number of random exchanges.
+        seed: the random seed.
+        options: for bare statistics: how to score them, as options of :class:`lightning_bleu.CorpusBLEU`. A metric has
+            its own settings.
 
     Raises:
         TypeError: if a system is neither a metric nor statistics, or if options accompany a metric.
-        ValueError: for different numbers of sentences, fewer than two, metrics that score differently, or no trial.
+        ValueError: for different numbers of sentences, fewer than two, metrics with different settings, or fewer than
+            one trial.
 
     Example:
         >>> from lightning_bleu import CorpusBLEU
@@ -142,39 +145,39 @@ def approximate_randomization(
 
 
 def _paired_test(test: str, a: Tensor, b: Tensor, by_chance: Tensor, settings: Settings) -> PairedTest:
-    """Count how often chance reaches the observed difference, which is itself one of the trials.
+    """Compute the p-value: how often chance reaches the observed difference, which itself counts as one trial.
 
-    Unlike in sacreBLEU, a trial with exactly the observed difference counts. That is rare, unless the systems differ in
-    a few sentences only: then most trials are like it, and not counting them would make an exchange of one sentence
-    certain.
+    Unlike in sacreBLEU, trials that exactly equal the observed difference count. Ties are rare unless the systems
+    differ in only a few sentences. Then most trials are ties, and if they did not count, a difference in a single
+    sentence would look significant.
     """
     scores = score(torch.stack([a.sum(0), b.sum(0)]), settings).bleu
     observed = (scores[0] - scores[1]).abs()
-    # Equal counts may differ in the last bits of their logarithms.
+    # Scores of equal counts may differ in the last bits, from rounding.
     as_large = (by_chance >= observed - 1e-12).sum().item()
     bleu_a, bleu_b = (settings.scale * scores).tolist()
     return PairedTest(test, bleu_a, bleu_b, (as_large + 1) / (len(by_chance) + 1), len(by_chance), settings.percent)
 
 
 Draw: TypeAlias = Callable[[Tensor, torch.Generator], None]
-"""Fills weights, 64-bit floating point of shape ``(trials, sentences)``, from a generator."""
+"""Fills weights, float64 of shape ``(trials, sentences)``, in place from a generator."""
 
 
 def weighted_sums(sentences: Tensor, draw: Draw, trials: int, seed: int) -> Tensor:
-    """Draw weights and sum the sentences with them.
+    """Draw weights and compute weighted sums of the sentences.
 
     Args:
-        sentences: 64-bit floating point of shape ``(sentences, columns)``.
-        draw: draws the weights of some trials. The result does not depend on how many trials are drawn at once.
+        sentences: float64 of shape ``(sentences, columns)``.
+        draw: draws the weights of a chunk of trials. The result does not depend on the size of the chunks.
         trials: the number of sums.
-        seed: seeds the draws.
+        seed: the random seed.
 
     Returns:
         sums of shape ``(trials, columns)``.
     """
     generator = torch.Generator("cpu").manual_seed(seed)
     size = _MAX_WEIGHTS_CPU if sentences.device.type == "cpu" else _MAX_WEIGHTS_ACCELERATOR
-    # One piece of memory for all chunks, which takes less time than a new one for each.
+    # Reuse one buffer for all chunks, which is faster than allocating a new one for each.
     weights = sentences.new_empty(min(trials, max(1, size // len(sentences))), len(sentences))
     sums = sentences.new_empty(trials, sentences.shape[1])
     for chunk in torch.split(sums, len(weights)):
@@ -184,14 +187,14 @@ def weighted_sums(sentences: Tensor, draw: Draw, trials: int, seed: int) -> Tens
 
 
 def draw_with_replacement(weights: Tensor, generator: torch.Generator) -> None:
-    """How often each sentence is in a resample of as many sentences."""
-    # 32-bit draws take a tenth of the time of 64-bit ones.
+    """Draw how often each sentence appears in a resample of the same size."""
+    # 32-bit draws are ten times as fast as 64-bit ones.
     drawn = torch.randint(weights.shape[1], weights.shape, generator=generator, dtype=torch.int32, device="cpu")
     weights.zero_().scatter_add_(1, drawn.to(weights.device).long(), weights.new_ones(1, 1).expand_as(weights))
 
 
 def toss_coins(weights: Tensor, generator: torch.Generator) -> None:
-    """0 or 1 for each sentence, eight from each random byte."""
+    """Draw 0 or 1 for each sentence, eight from each random byte."""
     trials, sentences = weights.shape
     shape = trials, -(-sentences // 8)
     drawn = torch.randint(256, shape, generator=generator, dtype=torch.uint8, device="cpu")

@@ -12,10 +12,10 @@ class Interval:
 
     Attributes:
         bleu: the score of the corpus.
-        low: the lower end.
-        high: the upper end.
-        confidence: 0..1.
-        scores: of the resamples, in the order in which they were drawn.
+        low: the lower end of the interval.
+        high: the upper end of the interval.
+        confidence: the confidence level, 0..1.
+        scores: the scores of the resamples, in drawing order.
         percent: whether scores are in 0..100 rather than in 0..1.
     """
 
@@ -41,13 +41,13 @@ class Interval:
 
 @dataclass(frozen=True)
 class PairedTest:
-    """How two systems compare on the same sentences; ``str(...)`` is one line, in percent.
+    """A paired test of two systems on the same sentences; ``str(...)`` is one line, in percent.
 
     Attributes:
         test: the name of the test.
         bleu_a: the score of the first system.
         bleu_b: the score of the second system.
-        p_value: how probable so large a difference would be if the systems were equally good.
+        p_value: the probability of a difference at least this large if the systems were equally good.
         trials: the number of resamples or shuffles.
         percent: whether scores are in 0..100 rather than in 0..1.
     """
@@ -61,7 +61,7 @@ class PairedTest:
 
     @property
     def difference(self) -> float:
-        """The score of the first system minus that of the second."""
+        """The score of the first system minus the score of the second."""
         return self.bleu_a - self.bleu_b
 
     def __str__(self) -> str:
@@ -86,7 +86,7 @@ class BlockScores:
 
     @property
     def mean(self) -> float:
-        """The mean of the scores, which is not the score of the corpus."""
+        """The mean of the block scores, which is not the score of the corpus."""
         return statistics.fmean(self.scores)
 
     @property
@@ -106,8 +106,8 @@ class BlockTest:
     Attributes:
         a: the blocks of the first system.
         b: the blocks of the second system.
-        t: the mean of the differences between the blocks over its standard error.
-        p_value: two-sided, from Student's t distribution with one degree of freedom less than there are blocks.
+        t: the mean difference between blocks, divided by its standard error.
+        p_value: two-sided, from Student's t distribution with ``blocks - 1`` degrees of freedom.
     """
 
     a: BlockScores
@@ -117,7 +117,7 @@ class BlockTest:
 
     @property
     def difference(self) -> float:
-        """The mean of the first system's blocks minus that of the second's."""
+        """The mean block score of the first system minus that of the second."""
         return self.a.mean - self.b.mean
 
     def __str__(self) -> str:

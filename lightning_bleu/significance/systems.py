@@ -1,4 +1,4 @@
-"""The systems that intervals and tests are about: metrics that keep their sentences, or bare statistics."""
+"""The inputs of intervals and tests: metrics that keep their sentences, or bare statistics."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lightning_bleu.scoring.signature import InputCounts
 
 
 class KeepsSentences(Protocol):
-    """What is needed of a metric; :class:`lightning_bleu.CorpusBLEU` with ``keep_sentences=True`` has it."""
+    """The part of a metric that tests use; see :class:`lightning_bleu.CorpusBLEU` with ``keep_sentences=True``."""
 
     settings: Settings
 
@@ -23,7 +23,7 @@ class KeepsSentences(Protocol):
 
     @property
     def input_counts(self) -> InputCounts:
-        """What the sentences were made of."""
+        """The number of sentences by kind, and of references."""
 
     @property
     def signature(self) -> str:
@@ -35,32 +35,32 @@ System: TypeAlias = Tensor | KeepsSentences
 
 
 def read_systems(systems: dict[str, System], options: Options) -> tuple[list[Tensor], Settings]:
-    """Check systems that are to be compared.
+    """Check the systems to compare, and read their statistics.
 
     Args:
-        systems: by the names of the arguments that they were.
-        options: how to score, if all of them are bare statistics.
+        systems: the systems by argument name, for error messages.
+        options: how to score, if all systems are bare statistics.
 
     Returns:
-        their statistics in 64-bit floating point, and how to score them.
+        the statistics of each system in float64, and the settings to score them with.
 
     Raises:
         TypeError: if a system is neither a metric nor statistics, or if options accompany a metric.
-        ValueError: for fewer than two sentences, different numbers of sentences, or systems that are scored
-            differently.
+        ValueError: for fewer than two sentences, different numbers of sentences, or systems with different
+            settings.
     """
     statistics = [_read_statistics(name, system) for name, system in systems.items()]
     metrics = [system for system in systems.values() if not isinstance(system, Tensor)]
     if metrics and options:
-        raise TypeError("options say how to score statistics; a metric is scored as it was made")
+        raise TypeError("options are for bare statistics; a metric is scored with its own settings")
     first = statistics[0]
     for name, other in zip(systems, statistics):
         if len(other) < 2:
             raise ValueError(f"{name!r} must have at least two sentences, got {len(other)}")
         if other.shape != first.shape:
             raise ValueError(
-                "both systems must have translated the same sentences and be counted to the same order, got statistics "
-                f"of shape {tuple(first.shape)} and {tuple(other.shape)}"
+                "both systems must have the same number of sentences and the same 'max_order', got statistics of shape "
+                f"{tuple(first.shape)} and {tuple(other.shape)}"
             )
     statistics = [other.to(first.device) for other in statistics]
     if metrics:
@@ -91,7 +91,7 @@ def _read_statistics(name: str, system: System) -> Tensor:
         columns = system.shape[-1] if system.ndim == 2 else 0
         if system.is_floating_point() or system.is_complex() or columns < 4 or columns % 2:
             raise ValueError(
-                f"{name!r} must be integers of shape (sentences, 2 * max_order + 2), as those of "
+                f"{name!r} must be integers of shape (sentences, 2 * max_order + 2), such as "
                 f"CorpusBLEU(keep_sentences=True).sentence_statistics, got {system.dtype} of shape "
                 f"{tuple(system.shape)}"
             )
@@ -107,7 +107,7 @@ def _read_statistics(name: str, system: System) -> Tensor:
 
 
 def check_share(name: str, value: Any) -> None:
-    """Raise an error for anything but a number between 0 and 1."""
+    """Raise an error unless the value is a number between 0 and 1."""
     if not isinstance(value, int | float) and not hasattr(value, "__float__"):
         raise TypeError(f"{name!r} must be a number between 0 and 1, got {value!r}")
     if not 0 < value < 1:
@@ -115,7 +115,7 @@ def check_share(name: str, value: Any) -> None:
 
 
 def check_count(name: str, value: Any, least: int = 1) -> int:
-    """An integer of at least `least`, or an error."""
+    """Return the value as an int; raise an error unless it is an integer of at least `least`."""
     if not hasattr(value, "__index__") or value < least:
         raise ValueError(f"{name!r} must be an integer of {least} or more, got {value!r}")
     return operator.index(value)

@@ -1,1 +1,1 @@
-"""What a callback needs, without Lightning."""
+"""The logic of the callback, without Lightning."""

@@ -1,7 +1,7 @@
-"""What an evaluation looks like: sample sentences, sentence BLEU, and figures, for the loggers that can show them.
+"""Shows an evaluation in the loggers that support it: sample sentences, sentence BLEU, and figures.
 
-Loggers are known by what they can do: TensorBoard's by its ``experiment.add_text``, W&B's by ``log_table``. Others get
-nothing from here.
+Loggers are recognized by their methods: TensorBoard's by ``experiment.add_text``, W&B's by ``log_table``. Other loggers
+are skipped.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from lightning_bleu.training.mistakes import is_installed
 
 COLUMNS = ["no.", "sentence BLEU", "hypothesis", "references"]
 _MAX_CHARACTERS = 500
-"""Characters of a sentence that are shown."""
+"""The maximum number of characters shown per sentence."""
 
 
 class Row(NamedTuple):
-    """A sentence as it is shown; ``bleu`` is in percent."""
+    """One row of the sample table; ``bleu`` is in percent."""
 
     label: str
     bleu: float
@@ -48,13 +48,13 @@ def show(
     """Send an evaluation to the loggers that can show it.
 
     Args:
-        loggers: Lightning's.
-        tag: the name of the score.
+        loggers: the loggers of the Lightning trainer.
+        tag: the logged name of the score.
         evaluation: the sentences.
-        report: their score.
-        samples: how many sentences to show, besides the worst and the best.
-        step: the step of the training.
-        note: says where the sentences are from.
+        report: the score of the evaluation.
+        samples: how many sentences to show, in addition to the worst and the best.
+        step: the training step.
+        note: a note on where the sentences are from, shown above the samples.
         interval: the confidence interval of the score, if there is one.
     """
     statistics, settings = evaluation.statistics(), evaluation.metric.settings
@@ -94,7 +94,7 @@ def _draw(
 
 
 def choose_rows(evaluation: Evaluation, scores: Tensor, counted: Tensor, samples: int) -> list[Row]:
-    """The first sentences that count, and the worst and the best of those that have a text."""
+    """The first sentences that count, plus the worst and the best, among those whose text is kept."""
     candidates = counted[: evaluation.text_count].nonzero()[:, 0]
     if not len(candidates):
         return []
@@ -106,14 +106,14 @@ def choose_rows(evaluation: Evaluation, scores: Tensor, counted: Tensor, samples
 
 
 def sentence_settings(settings: Settings) -> Settings:
-    """The settings, smoothed so that a sentence without a match of the highest order differs from nonsense."""
+    """Settings for sentence BLEU, smoothed so that a missing match of the highest order does not make the score 0."""
     return dataclasses.replace(
         settings, smoothing="exp", smoothing_value=None, effective_order=True, zero_rule="no-match"
     )
 
 
 def lay_out_intervals(loggers: Iterable[Any], tags: Iterable[str]) -> None:
-    """Make TensorBoard draw scores within their intervals, ``tag/low`` to ``tag/high``, among its custom scalars."""
+    """Add charts of each score with its interval, ``tag/low`` to ``tag/high``, to TensorBoard's custom scalars."""
     charts = {tag: ["Margin", [tag, f"{tag}/low", f"{tag}/high"]] for tag in tags}
     for logger in loggers:
         board: Any = getattr(logger, "experiment", None)
@@ -122,7 +122,7 @@ def lay_out_intervals(loggers: Iterable[Any], tags: Iterable[str]) -> None:
 
 
 def markdown_table(rows: Iterable[Row], caption: str) -> str:
-    """A Markdown table in which every sentence stands for itself, whatever characters it holds.
+    """A Markdown table of sentences, escaped so that no text is interpreted as markup.
 
     Example:
         >>> print(markdown_table([Row("1 (best)", 50.0, "a|b", ["<i>"])], "two words"))
@@ -145,7 +145,7 @@ def markdown_table(rows: Iterable[Row], caption: str) -> str:
 
 
 def escape(text: str) -> str:
-    """Write everything but letters, digits, blanks, and harmless punctuation as HTML entities.
+    """Escape everything but letters, digits, whitespace, and harmless punctuation as HTML entities.
 
     Example:
         >>> escape("<b>*a* | b.")

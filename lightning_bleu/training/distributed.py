@@ -1,4 +1,4 @@
-"""What samplers do to the sentences of a set: repeat some of them, or shuffle them."""
+"""How samplers affect the sentences of a dataset: repeating some of them, or shuffling them."""
 
 from __future__ import annotations
 
@@ -30,23 +30,24 @@ def shuffles(dataloader: Any) -> bool:
 
 
 def distributed_mask(dataloader: Any, batch_idx: int) -> Tensor | None:
-    """Tell the sentences of a batch from repeated ones.
+    """Mark which sentences of a batch are not repeats added by a distributed sampler.
 
-    PyTorch's :class:`~torch.utils.data.DistributedSampler`, which Lightning puts into every loader, gives all processes
-    the same number of items, and repeats the first ones where the set cannot be divided evenly. Local item j of process
-    r out of W is at position j * W + r, and the positions at or past the end of the set are repeats.
+    PyTorch's :class:`~torch.utils.data.DistributedSampler`, which Lightning adds to every loader, gives all processes
+    the same number of items. If the dataset cannot be divided evenly, it repeats the first items. Local item j of
+    process r out of W is at position j * W + r, and positions at or past the end of the dataset are repeats.
 
-    For the ``sample_mask`` of :meth:`lightning_bleu.CorpusBLEU.update`, in a ``validation_step`` or ``test_step``.
+    In a ``validation_step`` or ``test_step``, pass the result to :meth:`lightning_bleu.CorpusBLEU.update` as
+    ``sample_mask``.
 
     Args:
-        dataloader: the loader of the batch, as Lightning has prepared it: ``self.trainer.val_dataloaders`` (or
+        dataloader: the loader of the batch, as prepared by Lightning: ``self.trainer.val_dataloaders`` (or
             ``test_dataloaders``; with several loaders, the one at ``dataloader_idx``).
-        batch_idx: the number of the batch in this process.
+        batch_idx: the index of the batch in this process.
 
     Returns:
-        booleans on the CPU, one for each item of the batch; a single one for a loader with ``batch_size=None``, where
-        an item of the set is a batch. None for a loader without a ``DistributedSampler``, or with a batch sampler other
-        than PyTorch's own, whose order is unknown.
+        booleans on the CPU, one per item of the batch, True for items that count. A single value for a loader with
+        ``batch_size=None``, where each dataset item is a batch. None for a loader without a ``DistributedSampler``, or
+        with a custom batch sampler, whose order is unknown.
 
     Example:
         >>> from torch.utils.data import DataLoader, DistributedSampler

@@ -1,4 +1,4 @@
-"""One evaluation of a model: its metric, its sentences, and how it compares with the best one before."""
+"""One evaluation of a model: its metric, its sentences, and the comparison with the best evaluation so far."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from lightning_bleu.significance import Interval, PairedTest, paired_bootstrap
 from lightning_bleu.user_warnings import warn_user
 
 _MAX_TEXTS = 10_000
-"""Sentences whose text is kept until the end of an evaluation, for the samples to be chosen from."""
+"""The maximum number of sentences whose text is kept until the end of an evaluation, to choose samples from."""
 
 
 class Comparison(NamedTuple):
-    """How an evaluation compares with the best one before.
+    """The comparison of an evaluation with the best one so far.
 
     Attributes:
-        p_value: of the paired bootstrap; 1 if there is nothing to compare with.
+        p_value: the p-value of the paired bootstrap; 1 if there is nothing to compare with.
         best: the score of the best evaluation so far, including this one.
-        test: the test, if there was one.
+        test: the paired test, if one was made.
     """
 
     p_value: float
@@ -35,12 +35,12 @@ class Comparison(NamedTuple):
 
 
 class Result(NamedTuple):
-    """What an evaluation found.
+    """The result of an evaluation.
 
     Attributes:
-        report: the score.
-        interval: its confidence interval, if one was wanted. The interval of a single sentence is empty.
-        comparison: how it compares with the best one before, if that was wanted.
+        report: the score and its components.
+        interval: the confidence interval, if requested. For fewer than two sentences, both ends equal the score.
+        comparison: the comparison with the best evaluation so far, if requested.
     """
 
     report: BLEUScore
@@ -48,7 +48,7 @@ class Result(NamedTuple):
     comparison: Comparison | None = None
 
     def parts(self) -> dict[str, float]:
-        """What is logged beside the score, by the last part of its name.
+        """The values logged in addition to the score, by the last part of their names.
 
         Example:
             >>> from lightning_bleu import corpus_bleu
@@ -70,9 +70,9 @@ class Evaluation:
     """The sentences of one stage and loader.
 
     Args:
-        metric: what to score with; copied.
-        keep_texts: whether to keep sentences that can be shown.
-        keep_sentences: whether the copy keeps the statistics of every sentence, for intervals and tests.
+        metric: the metric; it is copied.
+        keep_texts: whether to keep the text of sentences, to show samples.
+        keep_sentences: whether the copied metric keeps the statistics of every sentence, for intervals and tests.
 
     Example:
         >>> evaluation = Evaluation(CorpusBLEU(tokenizer="none"))
@@ -83,25 +83,25 @@ class Evaluation:
 
     def __init__(self, metric: CorpusBLEU, *, keep_texts: bool = True, keep_sentences: bool = False) -> None:
         self.metric = copy.deepcopy(metric)
-        self.metric._warned = metric._warned  # the user has one metric
+        self.metric._warned = metric._warned  # shared: to the user it is one metric, which warns once
         if keep_sentences and not self.metric.keep_sentences:
             self.metric.start_keeping_sentences()
         self.keep_texts = keep_texts
         self._batches: list[Counted] = []
         self._statistics: list[Tensor] = []
         self.text_count = 0
-        """How many sentences have a text, from the first one on."""
+        """The number of sentences whose text is kept; these are the first ones."""
         self.reset()
 
     def reset(self) -> None:
-        """Forget all sentences."""
+        """Discard all sentences."""
         self.metric.reset()
         self._batches.clear()
         self._statistics.clear()
         self.text_count = 0
 
     def update(self, preds: Hypotheses, target: References, sample_mask: SampleMask | None = None) -> None:
-        """Count a batch, see :meth:`lightning_bleu.CorpusBLEU.update`."""
+        """Count a batch; see :meth:`lightning_bleu.CorpusBLEU.update`."""
         self.metric.update(preds, target, sample_mask)
         if self.keep_texts and self.metric.last_batch is not None:
             self._statistics.append(self.metric.last_batch.statistics)
@@ -115,10 +115,10 @@ class Evaluation:
         """Score the sentences of all processes.
 
         Args:
-            name: names the score.
-            confidence: of the interval; None for no interval.
-            best: what to compare with; None for no comparison.
-            keep_best: whether this evaluation becomes the best if it is better.
+            name: the logged name of the score.
+            confidence: the confidence level of the interval; None for no interval.
+            best: the best so far, to compare with; None for no comparison.
+            keep_best: whether this evaluation becomes the new best if it is better.
         """
         metric, interval = self.metric, None
         with metric.sync_context():
@@ -131,9 +131,9 @@ class Evaluation:
             return Result(report, interval, comparison)
 
     def statistics(self) -> Tensor:
-        """The statistics of all sentences of this process, on the CPU, 0 for those that do not count.
+        """The statistics of all sentences of this process, 0 for sentences that do not count.
 
-        64-bit integers of shape ``(sentences, 2 * max_order + 2)``.
+        int64 of shape ``(sentences, 2 * max_order + 2)``, on the CPU.
         """
         empty = torch.zeros(0, 2 * self.metric.settings.max_order + 2, dtype=torch.int64, device="cpu")
         return torch.cat([statistics.cpu() for statistics in self._statistics]) if self._statistics else empty
@@ -142,7 +142,7 @@ class Evaluation:
         """The text of a hypothesis and of its references.
 
         Raises:
-            IndexError: for a sentence without a text.
+            IndexError: for a sentence whose text was not kept.
         """
         for statistics, batch in self._batches:
             if sentence < len(statistics):
@@ -152,11 +152,11 @@ class Evaluation:
 
 
 class BestSoFar:
-    """The best evaluation so far, by the name of its score.
+    """The best evaluation so far, for each logged name.
 
     Args:
-        significance_level: an evaluation becomes the best only if its p-value is below this level; None if a higher
-            score is enough.
+        significance_level: an evaluation becomes the new best only if its p-value is below this level. If None, any
+            higher score does.
     """
 
     def __init__(self, significance_level: float | None = None) -> None:
@@ -168,9 +168,9 @@ class BestSoFar:
         """Compare an evaluation with the best so far.
 
         Args:
-            name: names the score.
-            metric: made with ``keep_sentences=True``.
-            keep: whether the evaluation becomes the best if it is better.
+            name: the logged name of the score.
+            metric: a metric with ``keep_sentences=True``.
+            keep: whether the evaluation becomes the new best if it is better.
         """
         report, sentences = metric.report(), metric.sentence_statistics
         best = self._find_comparable(name, metric, sentences)
@@ -178,7 +178,7 @@ class BestSoFar:
             return Comparison(1.0, report.bleu if best is None else _score(best, metric))
         test = None
         if best is not None:
-            # A p-value cannot be smaller than one in so many.
+            # The smallest possible p-value is 1 / (resamples + 1), so the level needs enough resamples.
             resamples = max(1000, math.ceil(10 / (self.significance_level or 1)))
             test = paired_bootstrap(metric, best, resamples)
             if test.difference <= 0 or test.p_value >= (self.significance_level or math.inf):
@@ -189,27 +189,28 @@ class BestSoFar:
         return Comparison(test.p_value if test else 1.0, report.bleu, test)
 
     def _find_comparable(self, name: str, metric: CorpusBLEU, sentences: Tensor) -> Tensor | None:
-        """The best so far, or None if there is none or it cannot be compared."""
+        """The best so far; None if there is none, or if the two cannot be compared."""
         if name not in self._statistics:
             return None
         best, settings = self._statistics[name], metric.settings.fingerprint()
         reason = ""
         if changed := [option for option, value in self._settings.get(name, {}).items() if settings[option] != value]:
-            reason = f"was scored with other settings ({', '.join(changed)})"
+            reason = f"was scored with different settings ({', '.join(changed)})"
         elif best.shape[1] != sentences.shape[1] or (len(sentences) > 1 and len(best) != len(sentences)):
-            reason = f"had statistics of shape {tuple(best.shape)}, this one has {tuple(sentences.shape)}"
+            reason = f"had statistics of shape {tuple(best.shape)}, but this one has {tuple(sentences.shape)}"
         if reason:
             warn_user(
-                f"The best epoch so far of {name!r} {reason}: they cannot be compared, so this one counts as the first"
+                f"The best epoch so far of {name!r} {reason}: they cannot be compared, so this epoch counts as the "
+                "first"
             )
         return None if reason else best
 
     def state_dict(self) -> dict[str, Any]:
-        """The best evaluations, for a checkpoint; empty if there are none."""
+        """The best evaluations, to save in a checkpoint; empty if there are none."""
         return {"best": dict(self._statistics), "settings": dict(self._settings)} if self._statistics else {}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Compare with the best evaluations of a checkpoint from now on."""
+        """Restore the best evaluations from a checkpoint."""
         self._statistics = dict(state_dict.get("best", {}))
         self._settings = dict(state_dict.get("settings", {}))
 

@@ -1,4 +1,4 @@
-"""Figures of scores; they need matplotlib."""
+"""Figures of scores. Requires matplotlib."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def precisions_figure(report: BLEUScore) -> Figure:
-    """Bars: the precision of each order, in percent.
+    """Bar chart of the precision of each order, in percent.
 
     Example:
         >>> from lightning_bleu import corpus_bleu
@@ -33,12 +33,12 @@ def precisions_figure(report: BLEUScore) -> Figure:
 
 
 def lengths_figure(statistics: Tensor, settings: Settings, groups: int = 6) -> Figure:
-    """Bars: BLEU by the length of the reference, in percent.
+    """Bar chart of BLEU by reference length, in percent.
 
     Args:
         statistics: integers of shape ``(sentences, 2 * max_order + 2)``.
         settings: how to score them.
-        groups: how many groups to make, of about the same number of sentences.
+        groups: the maximum number of bars, each for about the same number of sentences.
 
     Example:
         >>> from lightning_bleu.functional import sentence_statistics
@@ -64,7 +64,7 @@ def lengths_figure(statistics: Tensor, settings: Settings, groups: int = 6) -> F
 
 
 def interval_figure(interval: Interval) -> Figure:
-    """Histogram of the resamples' scores, in percent, with the interval and the score of the corpus.
+    """Histogram of the resampled scores, in percent, with the interval and the score of the corpus.
 
     Example:
         >>> from lightning_bleu import CorpusBLEU
@@ -93,7 +93,7 @@ def _bars(title: str, xlabel: str, ylabel: str, labels: Sequence[str], heights: 
 
 
 def _axes(title: str, xlabel: str, ylabel: str) -> tuple[Figure, Axes]:
-    # Without pyplot, which would keep every figure.
+    # Not pyplot, which keeps a reference to every figure.
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

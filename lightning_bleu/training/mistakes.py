@@ -1,4 +1,4 @@
-"""Likely mistakes in how a trainer is set up, in the words of a warning."""
+"""Likely mistakes in the setup of a trainer, as warning messages."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 _LOWER_MAY_BE_WANTED = ("/p_value", "/hypothesis_length", "/reference_length")
-"""What the names end with that a callback may well minimize."""
+"""Suffixes of logged names that a callback may legitimately minimize."""
 
 
 def minimized(callbacks: Iterable[Any], scores: tuple[str, ...]) -> Iterator[str]:
-    """Warn of callbacks that prefer a low score.
+    """Warn about callbacks that prefer a low score.
 
     Args:
-        callbacks: those of a trainer; of interest are those with ``monitor`` and ``mode``.
-        scores: the names of the scores, of which others below them, ``val_bleu/news`` for example, begin with.
+        callbacks: the callbacks of a trainer; only those with ``monitor`` and ``mode`` matter.
+        scores: the names of the scores. Names below them, such as ``val_bleu/news``, are checked too.
     """
     for callback in callbacks:
         monitor = str(getattr(callback, "monitor", ""))
@@ -26,7 +26,7 @@ def minimized(callbacks: Iterable[Any], scores: tuple[str, ...]) -> Iterator[str
 
 
 def missing_packages(loggers: Iterable[Any]) -> Iterator[str]:
-    """Warn of samples and figures that cannot be logged."""
+    """Warn about samples and figures that cannot be logged."""
     if all(type(logger).__name__ == "WandbLogger" for logger in loggers):  # gets a table, which needs neither
         return
     for package, shown in {"tensorboard": "Samples and figures", "matplotlib": "Figures"}.items():
@@ -43,5 +43,5 @@ def is_installed(package: str) -> bool:
     """
     try:
         return importlib.util.find_spec(package) is not None
-    except ValueError:  # something keeps it from being imported
+    except ValueError:  # the module is present in sys.modules without a spec
         return False

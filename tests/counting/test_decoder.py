@@ -162,7 +162,7 @@ def test_a_function_with_the_name_of_that_method_is_a_callable_like_any_other() 
 
 def test_ids_and_strings_do_not_go_together_without_a_decoder() -> None:
     for preds, target in ((PADDED, LINES), (LINES, PADDED), ([[1], [2]], LINES)):
-        with pytest.raises(TypeError, match="set decoder= for ids beside strings"):
+        with pytest.raises(TypeError, match="set decoder= to score ids against strings"):
             corpus_bleu(preds, target, pad_id=0)
 
 

@@ -47,10 +47,14 @@ def refuse(a: Any, b: Any, message: str) -> None:
         (
             lambda: paired_bootstrap(METRIC, make_metric(B[:3], TARGET[:3])),
             ValueError,
-            r"same sentences.*\(4, 10\) and \(3, 10",
+            r"same number of sentences.*\(4, 10\) and \(3, 10",
         ),
-        (lambda: approximate_randomization(STATISTICS, STATISTICS[:3]), ValueError, "same sentences"),
-        (lambda: block_t_test(METRIC, make_metric(B, max_order=3)), ValueError, r"same order.*\(4, 10\) and \(4, 8\)"),
+        (lambda: approximate_randomization(STATISTICS, STATISTICS[:3]), ValueError, "same number of sentences"),
+        (
+            lambda: block_t_test(METRIC, make_metric(B, max_order=3)),
+            ValueError,
+            r"same .max_order.*\(4, 10\) and \(4, 8\)",
+        ),
         (
             lambda: paired_bootstrap(METRIC, make_metric(B, lowercase=True)),
             ValueError,
@@ -81,7 +85,7 @@ def refuse(a: Any, b: Any, message: str) -> None:
         (lambda: bootstrap_interval(STATISTICS[0]), ValueError, r"must be integers .* of shape \(10,\)"),
         (lambda: bootstrap_interval(STATISTICS[:, 1:]), ValueError, r"must be integers .* of shape \(4, 9\)"),
         (lambda: interval_of([0.1, 0.2]), TypeError, "or statistics, got list"),
-        (lambda: bootstrap_interval(METRIC, smoothing="exp"), TypeError, "a metric is scored as it was made"),
+        (lambda: bootstrap_interval(METRIC, smoothing="exp"), TypeError, "a metric is scored with its own"),
         (lambda: bootstrap_interval(STATISTICS, smoothing="method5"), ValueError, "for single sentences only"),
         (lambda: interval_of(STATISTICS, smooth="exp"), TypeError, "unknown option 'smooth': did you mean 'smoothing'"),
     ],

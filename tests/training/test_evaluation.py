@@ -283,7 +283,7 @@ def test_fewer_than_two_sentences_are_not_compared(sentences: int) -> None:
 def test_another_number_of_sentences_starts_over(sentences: int) -> None:
     best, other = BestSoFar(), make_metric(0.3, sentences)
     best.compare("bleu", make_metric(0.6))
-    message = rf"of 'bleu' had statistics of shape \(60, 10\), this one has \({sentences}, 10\).*counts as the first"
+    message = rf"of 'bleu' had statistics of shape \(60, 10\), but this one has \({sentences}, 10\).*as the first"
     with pytest.warns(UserWarning, match=message):
         comparison = best.compare("bleu", other)
     assert comparison == (1, other.compute().item(), None)
@@ -312,8 +312,8 @@ def test_a_best_with_other_settings_is_not_compared(before: dict[str, Any], now:
         again = second.compare("bleu", make_metric(0.3, **now))
     (warning,) = warned
     assert str(warning.message) == (
-        f"The best epoch so far of 'bleu' was scored with other settings ({names}): they cannot be compared, so this "
-        "one counts as the first"
+        f"The best epoch so far of 'bleu' was scored with different settings ({names}): they cannot be compared, so "
+        "this epoch counts as the first"
     )
     assert comparison == (1, make_metric(0.3, **now).compute().item(), None)
     assert again.test is not None
@@ -364,6 +364,6 @@ def test_a_best_that_was_saved_without_settings_is_compared_by_its_shape() -> No
     best.load_state_dict({"best": {"bleu": first.sentence_statistics}})
     assert best.compare("bleu", make_metric(0.5)).best == first.compute().item()
     best.load_state_dict({"best": {"bleu": first.sentence_statistics}})
-    message = r"statistics of shape \(60, 10\), this one has \(60, 6\)"
+    message = r"statistics of shape \(60, 10\), but this one has \(60, 6\)"
     with pytest.warns(UserWarning, match=message):
         assert best.compare("bleu", make_metric(0.5, max_order=2)).p_value == 1
