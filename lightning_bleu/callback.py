@@ -19,7 +19,7 @@ from lightning_bleu.training.dashboard import lay_out_intervals, show
 from lightning_bleu.training.distributed import distributed_mask, shuffles
 from lightning_bleu.training.evaluation import BestSoFar, Evaluation, Result
 from lightning_bleu.training.mistakes import minimized, missing_packages
-from lightning_bleu.user_warnings import warn_user
+from lightning_bleu.user_warnings import WarnOnce
 
 Extract: TypeAlias = Callable[[Any, Any], tuple[Any, Any]]
 """``(outputs, batch) -> (preds, target)``, where `outputs` is the return value of the step."""
@@ -119,7 +119,7 @@ class BLEUCallback(pl.Callback):
         self._best = BestSoFar(significance_level)
         self._evaluations: dict[tuple[str, int], Evaluation] = {}
         self._laid_out = False
-        self._warned: set[str] = set()
+        self._warn_once = WarnOnce()
 
     @property
     def state_key(self) -> str:
@@ -285,11 +285,6 @@ class BLEUCallback(pl.Callback):
         )
         self._warn_once(message)
         return None
-
-    def _warn_once(self, message: str) -> None:
-        if message not in self._warned:
-            warn_user(message)  # raises if the user turned warnings into errors
-            self._warned.add(message)
 
     def _key(self, stage: str, dataloader_idx: int, trainer: pl.Trainer) -> str:
         """The logged name of a score."""

@@ -25,7 +25,7 @@ from lightning_bleu.scoring.score import BLEUScore, Statistics, score
 from lightning_bleu.scoring.settings import Settings, check_bool, refuse_sentence_smoothing
 from lightning_bleu.scoring.signature import InputCounts, signature
 from lightning_bleu.significance import Interval, bootstrap_interval
-from lightning_bleu.user_warnings import warn_user
+from lightning_bleu.user_warnings import WarnOnce
 
 
 class CorpusBLEU(AdditiveMetric):
@@ -148,7 +148,7 @@ class CorpusBLEU(AdditiveMetric):
             raise unknown_options(unknown, [*OPTION_NAMES, "keep_sentences"]) from None
         self.settings = settings
         self._representation = _represent({**options, "keep_sentences": keep_sentences})
-        self._warned: set[str] = set()
+        self._warn_once = WarnOnce()
         self.last_batch: Counted | None = None
         # Annotated here because torch.jit.script does not understand class-level annotations.
         self.totals: Tensor
@@ -319,11 +319,6 @@ class CorpusBLEU(AdditiveMetric):
             the figure and the axis.
         """
         return self._plot(val, ax)
-
-    def _warn_once(self, message: str) -> None:
-        if message not in self._warned:
-            warn_user(message)  # raises if the user turned warnings into errors
-            self._warned.add(message)
 
     def reset(self) -> None:
         """Discard all sentences."""

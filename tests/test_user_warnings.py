@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import pickle
 import warnings
@@ -15,7 +16,7 @@ from torch.testing._internal.distributed.fake_pg import FakeStore
 from torchmetrics import MetricCollection
 
 from lightning_bleu import CorpusBLEU, corpus_bleu, sentence_bleu
-from lightning_bleu.user_warnings import warn_user
+from lightning_bleu.user_warnings import WarnOnce, warn_user
 from tests.helpers.process_groups import group_of_one
 
 IDS = torch.tensor([[1, 2, 3], [1, 2, 0]])
@@ -77,7 +78,7 @@ def test_a_warning_that_is_an_error_leaves_the_metric_as_it_was() -> None:
     """As under ``python -W error``."""
     metric = CorpusBLEU()
     for call in (metric.update, metric.forward):
-        metric._warned.clear()
+        metric._warn_once = WarnOnce()
         with pytest.raises(UserWarning, match="neither 'pad_id' nor 'eos_id' is set"):
             call(IDS, IDS)
         assert not metric.totals.any()
@@ -93,3 +94,13 @@ def test_of_several_processes_only_the_first_warns() -> None:
         assert collect(warn_user, "a mistake") == []
     finally:
         distributed.destroy_process_group()
+
+
+def test_copies_share_what_was_said() -> None:
+    warn_once = WarnOnce()
+    with pytest.warns(UserWarning, match="careful"):
+        warn_once("careful")
+    copy.deepcopy(warn_once)("careful")  # without a warning, which would be an error here
+    with pytest.warns(UserWarning, match="more careful"):
+        copy.deepcopy(warn_once)("more careful")
+    warn_once("more careful")

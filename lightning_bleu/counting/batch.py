@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Sequence, Sized
-from itertools import chain
+from itertools import chain, islice
 from types import MethodType
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
@@ -171,17 +171,14 @@ def _decode_sides(
     hypotheses: Form, references: Form, counts: IntArray, special_ids: SpecialIds, decoder: Decoder
 ) -> tuple[list[str], list[str], IntArray]:
     """The text of hypotheses and references. One side may already be text."""
-    sides = hypotheses, references
-    # A side that is already text gets empty rows of ids.
-    ids = [IdLists([[]] * len(side.lines)) if isinstance(side, Strings) else side for side in sides]
+    forms = hypotheses, references
+    # A side that is already text gets empty rows of ids, which are not decoded.
+    ids = [IdLists([[]] * len(form.lines)) if isinstance(form, Strings) else form for form in forms]
     tokens, counts = _read_ragged(ids[0], ids[1], counts, special_ids)
-    rows, sentences = tokens.rows(), len(counts)
-    parts = [
-        [] if isinstance(side, Strings) else part for side, part in zip(sides, (rows[:sentences], rows[sentences:]))
-    ]
-    decoded = _decode(parts[0] + parts[1], decoder)
-    lines = decoded[: len(parts[0])], decoded[len(parts[0]) :]
-    texts = [side.lines if isinstance(side, Strings) else part for side, part in zip(sides, lines)]
+    rows = tokens.rows()
+    sides = list(zip(forms, (rows[: len(counts)], rows[len(counts) :])))
+    decoded = iter(_decode([row for form, side in sides if not isinstance(form, Strings) for row in side], decoder))
+    texts = [form.lines if isinstance(form, Strings) else list(islice(decoded, len(side))) for form, side in sides]
     return texts[0], texts[1], counts
 
 

@@ -83,7 +83,6 @@ class Evaluation:
 
     def __init__(self, metric: CorpusBLEU, *, keep_texts: bool = True, keep_sentences: bool = False) -> None:
         self.metric = copy.deepcopy(metric)
-        self.metric._warned = metric._warned  # shared: to the user it is one metric, which warns once
         if keep_sentences and not self.metric.keep_sentences:
             self.metric.start_keeping_sentences()
         self.keep_texts = keep_texts
