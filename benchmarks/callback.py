@@ -17,7 +17,6 @@ import pytorch_lightning as pl
 sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
 import train_translation
 
-import lightning_bleu.callback
 from lightning_bleu import BLEUCallback
 
 seconds: defaultdict[str, float] = defaultdict(float)
@@ -53,14 +52,14 @@ def main() -> None:
     for owner, function, name in (
         (BLEUCallback, "_update", "callback"),
         (BLEUCallback, "_finish", "callback"),
-        (lightning_bleu.callback, "show", "dashboard"),
+        (BLEUCallback, "_show", "dashboard"),
     ):
         setattr(owner, function, timed(name, getattr(owner, function)))
     make_trainer = train_translation.make_trainer
     train_translation.make_trainer = lambda args, batches, *callbacks: make_trainer(
         args, batches, Validation(), *callbacks
     )
-    train_translation.main(["--callback", *sys.argv[1:]])
+    train_translation.main(sys.argv[1:])
     seconds["BLEU"] = seconds["callback"] - seconds["dashboard"]
     print(f"\nvalidations took {seconds['validation']:.1f} s, of which")
     for name in ("BLEU", "dashboard"):

@@ -126,7 +126,7 @@ def main(argv: Sequence[str] | None = None) -> list[Run]:
     for seed in args.seeds:
         for monitor in ("val_bleu", "val_bleu/best"):
             pl.seed_everything(seed)
-            model = Translator(words[0], words[1], learning_rate=1e-3, with_metric=False)
+            model = Translator(words[0], words[1], learning_rate=1e-3)
             runs.append(train(monitor, data, model, args))
         plain, significant = runs[-2:]
         print(f"seed {seed}")

@@ -8,13 +8,14 @@ Takes two to three minutes on two CPU cores. From a checkout::
 
 By default, the model learns to translate number words from English to French.
 
-The interesting part is :class:`Translator`. It owns a :class:`lightning_bleu.CorpusBLEU`, updates it with translations
-from greedy decoding, and logs the metric itself. At the end of each validation, Lightning computes the score of the
-whole corpus, resets the metric, and passes the score to the progress bar, early stopping, checkpoints, and TensorBoard.
+The model does not use BLEU at all: :class:`Translator` returns translations, references, and source sentences from its
+``validation_step``. A :class:`lightning_bleu.BLEUCallback` scores them and passes the score to the progress bar, early
+stopping, checkpoints, and TensorBoard, which also shows sample translations and figures. ``--translations FOLDER``
+writes the translations of each validation to files, and ``--devices 2`` trains in two processes.
 
-With ``--callback``, the model does not use BLEU at all. A :class:`lightning_bleu.BLEUCallback` scores what
-``validation_step`` returns, and TensorBoard also shows sample translations and figures. ``--callback --devices 2``
-trains in two processes.
+With ``--metric``, the model owns a :class:`lightning_bleu.CorpusBLEU` instead. It updates the metric with its
+translations and logs the metric itself. At the end of each validation, Lightning computes the score of the whole
+corpus and resets the metric.
 
 To train on your own parallel text, pass files with one sentence per line::
 
@@ -25,6 +26,7 @@ To train on your own parallel text, pass files with one sentence per line::
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import random
 import re
@@ -33,6 +35,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, cast
+from urllib.parse import quote
 
 import pytorch_lightning as pl
 import torch
@@ -68,7 +71,7 @@ class Vocabulary:
 
     def decode(self, ids: list[int]) -> str:
         ids = ids[: ids.index(EOS)] if EOS in ids else ids
-        return re.sub(r" (?=[-'’]\w)", "", " ".join(self.words[number] for number in ids))
+        return re.sub(r" (?=[-'’]\w|[.,;:!?])", "", " ".join(self.words[number] for number in ids))
 
 
 def split_words(line: str) -> list[str]:
@@ -85,10 +88,11 @@ def frequent_words(lines: Iterable[str], size: int) -> list[str]:
 
 
 class Batch(NamedTuple):
-    """Padded ids of shape ``(sentences, tokens)``, and the reference translations as text."""
+    """Padded ids of shape ``(sentences, tokens)``, and the same sentences as text."""
 
     source: Tensor
     target: Tensor
+    sources: list[str]
     references: list[str]
 
 
@@ -105,7 +109,7 @@ class Translator(pl.LightningModule):
         layers: int = 2,
         max_len: int = 64,
         learning_rate: float = 5e-4,
-        with_metric: bool = True,
+        with_metric: bool = False,
     ) -> None:
         super().__init__()
         self.save_hyperparameters(logger=False)  # so that load_from_checkpoint needs only the path
@@ -187,7 +191,7 @@ class Translator(pl.LightningModule):
         if self.bleu is not None:
             self.bleu.update(translations, batch.references)
             self.log(name, self.bleu, prog_bar=True, batch_size=len(batch.source))
-        return {"preds": translations, "target": batch.references}  # for BLEUCallback
+        return {"preds": translations, "target": batch.references, "source": batch.sources}  # for BLEUCallback
 
     def on_test_epoch_end(self) -> None:
         if self.bleu is not None:
@@ -255,13 +259,13 @@ def load_pairs(args: argparse.Namespace) -> list[Pairs]:
 
 def make_batches(pairs: Pairs, source: Vocabulary, target: Vocabulary, args: argparse.Namespace) -> list[Batch]:
     """Put sentences of similar length into the same batch, to keep padding low."""
-    encoded = [(source.encode(s, args.max_len), target.encode(t, args.max_len), t) for s, t in pairs]
+    encoded = [(source.encode(s, args.max_len), target.encode(t, args.max_len), s, t) for s, t in pairs]
     encoded.sort(key=lambda sentence: (len(sentence[0]), len(sentence[1])))
     batches = []
     for start in range(0, len(encoded), args.batch_size):
-        sources, targets, references = map(list, zip(*encoded[start : start + args.batch_size]))
-        padded = [pad_sequence(ids, batch_first=True, padding_value=PAD) for ids in (sources, targets)]
-        batches.append(Batch(padded[0], padded[1], references))
+        *sides, sources, references = map(list, zip(*encoded[start : start + args.batch_size]))
+        padded = [pad_sequence(ids, batch_first=True, padding_value=PAD) for ids in sides]
+        batches.append(Batch(padded[0], padded[1], sources, references))
     return batches
 
 
@@ -282,9 +286,16 @@ def make_trainer(args: argparse.Namespace, batches: int, *callbacks: Callback) -
         val_check_interval=interval if args.max_steps < 0 else min(interval, args.max_steps),
         log_every_n_steps=min(10, batches),
         gradient_clip_val=1.0,
-        logger=TensorBoardLogger(args.logdir, name="translation"),
+        # Without default_hp_metric, TensorBoard has a chart less that means nothing.
+        logger=TensorBoardLogger(args.logdir, name="translation", default_hp_metric=False),
         callbacks=[*callbacks, RichProgressBar(refresh_rate=10)],
     )
+
+
+def tensorboard_link(tag: str) -> str:
+    """The address of a local TensorBoard with one chart pinned to the top, and without smoothing."""
+    cards = json.dumps([{"plugin": "scalars", "tag": tag}], separators=(",", ":"))
+    return f"http://localhost:6006/?pinnedCards={quote(cards)}&smoothing=0#timeseries"
 
 
 def describe_end(trainer: pl.Trainer, early_stopping: EarlyStopping) -> str:
@@ -323,18 +334,19 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
         "layers": (2, "number of layers, in the encoder and in the decoder"),
         "max-epochs": (6, "maximum number of epochs"),
         "max-steps": (-1, "maximum number of training steps; -1 for no limit"),
-        "vals-per-epoch": (10, "validations per epoch"),
-        "patience": (8, "stop after N validations without a better BLEU"),
-        "devices": (1, "number of processes; more than one needs --callback"),
+        "vals-per-epoch": (2, "validations per epoch"),
+        "patience": (3, "stop after N validations without a better BLEU"),
+        "devices": (1, "number of processes"),
         "threads": (1, "CPU threads; more than one helps large models, but is much slower if the cores are busy"),
         "seed": (1, "random seed"),
     }
     for name, (number, text) in integers.items():
         parser.add_argument(f"--{name}", type=int, default=number, metavar="N", help=f"{text} (default: {number})")
-    parser.add_argument("--callback", action="store_true", help="let BLEUCallback compute BLEU")
+    parser.add_argument("--translations", metavar="FOLDER", help="write the translations of each validation to files")
+    parser.add_argument("--metric", action="store_true", help="let the model compute BLEU, instead of BLEUCallback")
     args = parser.parse_args(argv)
-    if args.devices > 1 and not args.callback:
-        parser.error("--devices needs --callback, which counts every sentence once even if two processes score it")
+    if args.metric and (args.devices > 1 or args.translations):
+        parser.error("--devices and --translations need BLEUCallback: leave out --metric")
     for source, target in ((args.src, args.tgt), (args.val_src, args.val_tgt), (args.test_src, args.test_tgt)):
         if (source is None) != (target is None):
             parser.error(f"source and target files come in pairs, but {source or target} is given alone")
@@ -355,14 +367,12 @@ def main(argv: Sequence[str] | None = None) -> BLEUScore:
     words = [frequent_words(lines, args.vocabulary) for lines in zip(*parts[0])]
     source, target = map(Vocabulary, words)
     train, val, test = (make_batches(pairs, source, target, args) for pairs in parts)
-    model = Translator(
-        words[0], words[1], args.d_model, args.layers, args.max_len, args.learning_rate, not args.callback
-    )
+    model = Translator(words[0], words[1], args.d_model, args.layers, args.max_len, args.learning_rate, args.metric)
 
     checkpoint = ModelCheckpoint(monitor="val_bleu", mode="max", filename="{step}-{val_bleu:.2f}")
     early_stopping = EarlyStopping(monitor="val_bleu", mode="max", patience=args.patience, stopping_threshold=TARGET)
-    bleu = BLEUCallback(CorpusBLEU(percent=True))
-    trainer = make_trainer(args, len(train), *([bleu] if args.callback else []), checkpoint, early_stopping, Curve())
+    bleu = BLEUCallback(CorpusBLEU(percent=True), confidence=0.95, translations=args.translations)
+    trainer = make_trainer(args, len(train), *([] if args.metric else [bleu]), checkpoint, early_stopping, Curve())
     if trainer.is_global_zero:
         sizes = " / ".join(f"{len(pairs):,}" for pairs in parts)
         text = f"{args.src} and {args.tgt}" if args.src else "number words, English to French"
@@ -384,6 +394,7 @@ def main(argv: Sequence[str] | None = None) -> BLEUScore:
     print(f"Signature   {result.signature}")
     print(f"Checkpoint  {checkpoint.best_model_path}")
     print(f"TensorBoard tensorboard --logdir {args.logdir}")
+    print(f"            {tensorboard_link('val_bleu')}")
     return result
 
 

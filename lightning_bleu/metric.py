@@ -12,7 +12,7 @@ from torch import Tensor
 from torchmetrics import Metric
 
 from lightning_bleu.additive_metric import AdditiveMetric
-from lightning_bleu.counting.batch import Decoder
+from lightning_bleu.counting.decoding import Decoder
 from lightning_bleu.counting.devices import to_device
 from lightning_bleu.counting.forms import Hypotheses, References, SampleMask
 from lightning_bleu.counting.inputs import read_sample_mask
@@ -240,8 +240,8 @@ class CorpusBLEU(AdditiveMetric):
 
     @property
     def statistics(self) -> Tensor:
-        """The statistics of the corpus, int64 of shape ``(2 * max_order + 2,)``: matches, possible matches, hypothesis
-        length, and reference length."""
+        """The statistics of the corpus (matches, possible matches, hypothesis length, and reference length), int64 of
+        shape ``(2 * max_order + 2,)``."""
         return self.totals[: 2 * self.settings.max_order + 2]
 
     @property

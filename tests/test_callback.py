@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 import sys
 import warnings
 from collections import deque
@@ -48,9 +49,9 @@ SHOWN = list(zip(as_lines(translate(SENTENCES)), as_lines(SENTENCES)))
 """Hypotheses and references as a table of samples shows them."""
 
 
-def shown_sentences(logger: PanelLogger) -> list[tuple[str, str]]:
+def shown_sentences(logger: PanelLogger) -> list[tuple[str, ...]]:
     """Hypotheses and references in the last table of samples."""
-    return [(hypothesis, references) for _, _, hypothesis, references in read_table(logger.panels[-1])]
+    return [(row.hypothesis, *row.references) for row in read_table(logger.panels[-1])]
 
 
 def validate(folder: Path, bleu: BLEUCallback, step: Callable[[Any, int], Any], **options: Any) -> dict[str, float]:
@@ -316,28 +317,6 @@ def test_an_error_says_what_a_step_must_return(output: Any, found: str, tmp_path
         validate(tmp_path, wrong, return_ids)
 
 
-@pytest.mark.parametrize("namespace", NAMESPACES)
-@pytest.mark.parametrize("names", [None, ["news", "talks"]])
-def test_each_loader_has_a_score_of_its_own(names: list[str] | None, namespace: str, tmp_path: Path) -> None:
-    bleu = make_callback(dataloader_names=names)
-    loaders = [make_loader(), make_loader(SENTENCES[:3, :5])]
-    trainer = make_trainer(tmp_path, bleu, namespace=namespace)
-    first, second = trainer.validate(make_module(namespace), loaders, verbose=False)
-    logged = first | second
-    keys = [f"val_bleu/{name}" for name in names or ["dataloader_idx_0", "dataloader_idx_1"]]
-    expected = [expected_score(), expected_score(0, SENTENCES[:3, :5])]
-    assert [bleu.reports[key] for key in keys] == expected
-    assert [logged[key] for key in keys] == [report.bleu for report in expected]
-    assert logged[f"{keys[1]}/hypothesis_length"] == 3 * 5
-
-
-def test_every_loader_needs_a_name(tmp_path: Path) -> None:
-    trainer = make_trainer(tmp_path, make_callback(dataloader_names=["news"]))
-    message = "'dataloader_names' must name every loader of 'val', got 1 names for 2 loaders"
-    with pytest.raises(ValueError, match=message):
-        trainer.validate(make_module(), [make_loader(), make_loader()], verbose=False)
-
-
 def test_callbacks_with_different_names_work_side_by_side(tmp_path: Path) -> None:
     one, two = make_callback(), BLEUCallback(CorpusBLEU(max_order=2, percent=True, pad_id=PAD_ID), name="bleu2")
     (logged,) = make_trainer(tmp_path, one, two).validate(make_module(), make_loader(), verbose=False)
@@ -389,7 +368,14 @@ def test_the_given_metric_is_not_changed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"metric": "bleu"}, TypeError, "'metric' must be a CorpusBLEU, got 'bleu'"),
+        ({"metric": "bleu"}, TypeError, "'metric' must be a CorpusBLEU, or a dict .*, got 'bleu' of type str"),
+        ({"metric": {"a": 1}}, TypeError, "'metric' must be a CorpusBLEU, or a dict .*, got 1 of type int"),
+        ({"metric": {1: CorpusBLEU()}}, TypeError, "the keys of 'metric' must be strings, got 1 of type int"),
+        ({"metric": {}}, ValueError, "'metric' must have a metric for each loader name, got an empty dict"),
+        ({"metric": {"a": CorpusBLEU(), "b": CorpusBLEU(percent=True)}}, ValueError, "metrics of one scale"),
+        ({"translations": 1}, TypeError, "'translations' must be a folder, got 1 of type int"),
+        ({"keep_translations": "3"}, TypeError, "'keep_translations' must be an integer, got '3' of type str"),
+        ({"keep_translations": 0}, ValueError, "'keep_translations' must be 1 or more, got 0"),
         ({"extract": 1}, TypeError, "'extract' must take outputs and batch"),
         ({"dataloader_names": "news"}, TypeError, "'dataloader_names' must be a list of names"),
         (
@@ -504,9 +490,13 @@ def test_no_package_is_missing_where_nothing_is_to_be_shown(
 @pytest.mark.parametrize("namespace", NAMESPACES)
 @pytest.mark.filterwarnings("ignore:Your `val_dataloader`'s sampler has shuffling enabled")
 def test_a_validation_that_is_compared_must_not_be_shuffled(loader: Any, namespace: str, tmp_path: Path) -> None:
-    for options in ({"compare_to_best": True}, {"significance_level": 0.05}):
+    for options, message in (
+        ({"compare_to_best": True}, "compare_to_best=True"),
+        ({"significance_level": 0.05}, "compare_to_best=True"),
+        ({"translations": tmp_path}, "translations=..."),
+    ):
         trainer = make_trainer(tmp_path, make_callback(**options), namespace=namespace)
-        with pytest.raises(ValueError, match=r"compare_to_best=True.*make it with shuffle=False"):
+        with pytest.raises(ValueError, match=re.escape(f"BLEUCallback({message}) ") + ".*make it with shuffle=False"):
             trainer.fit(make_module(namespace), make_loader(), [make_loader(), loader])
     bleu = make_callback(confidence=0.9)  # compares nothing
     trainer = make_trainer(tmp_path, bleu, namespace=namespace)

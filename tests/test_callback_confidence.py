@@ -10,8 +10,6 @@ from typing import Any
 import pytest
 import torch
 from pytorch_lightning.callbacks import EarlyStopping, ModelCheckpoint
-from pytorch_lightning.loggers import TensorBoardLogger
-from tensorboard.plugins.custom_scalar import layout_pb2  # type: ignore[import-untyped]
 from torch import Tensor
 
 from lightning_bleu import BLEUCallback, BLEUScore, CorpusBLEU, paired_bootstrap
@@ -24,7 +22,6 @@ from tests.helpers.lightning import (
     make_loader,
     make_module,
     make_trainer,
-    read_events,
 )
 
 pytestmark = ignore_lightning_warnings
@@ -58,6 +55,7 @@ def score_epoch(epoch: int) -> CorpusBLEU:
 def kept_score(bleu: BLEUCallback) -> float:
     """The score of the best validation that a callback keeps."""
     statistics = bleu.state_dict()["best"]["val_bleu"].long().sum(0)
+    assert isinstance(bleu.metric, CorpusBLEU)
     return BLEUScore.from_statistics(statistics, bleu.metric.settings, "").bleu
 
 
@@ -81,6 +79,7 @@ def test_the_interval_of_each_epoch_is_logged(namespace: str, tmp_path: Path) ->
         assert (logged["val_bleu/low"], logged["val_bleu/high"]) == (interval.low, interval.high)
         assert logged["val_bleu/low"] < logged["val_bleu"] < logged["val_bleu/high"]
     assert bleu.intervals == {"val_bleu": score_epoch(2).interval(0.9)}
+    assert isinstance(bleu.metric, CorpusBLEU)
     assert not bleu.metric.keep_sentences
     assert "val_bleu/p_value" not in record.logged[0]
 
@@ -249,27 +248,3 @@ def test_another_validation_set_starts_over(tmp_path: Path) -> None:
         trainer.fit(module, make_loader(SENTENCES), make_loader(SENTENCES[1:]))
     assert trainer.callback_metrics["val_bleu/p_value"] == 1
     assert kept_score(bleu) < 0.1  # of the reversed sentences
-
-
-@pytest.mark.slow
-def test_tensorboard_draws_each_score_within_its_interval(tmp_path: Path) -> None:
-    callbacks = [
-        make_callback(confidence=0.95, dataloader_names=["news", "talks"]),
-        make_callback(name="plain"),
-        BLEUCallback(CorpusBLEU(max_order=2, pad_id=PAD_ID), name="bleu2", confidence=0.9),
-    ]
-    logger = TensorBoardLogger(tmp_path, name="run", version="")
-    trainer = make_trainer(tmp_path, *callbacks, logger=logger, max_epochs=2)
-    loader = make_loader(SENTENCES)
-    trainer.fit(make_module(step=step), loader, [loader, loader])
-    events = read_events(tmp_path / "run")
-    (event,) = events.Tensors("custom_scalars__config__")  # TensorBoard knows one layout per run
-    layout = layout_pb2.Layout.FromString(event.tensor_proto.string_val[0])
-    charts = [chart for category in layout.category for chart in category.chart]
-    keys = ["val_bleu/news", "val_bleu/talks", "val_bleu2/dataloader_idx_0", "val_bleu2/dataloader_idx_1"]
-    assert [chart.title for chart in charts] == keys
-    for key, chart in zip(keys, charts):
-        (series,) = chart.margin.series
-        assert (series.value, series.lower, series.upper) == (key, f"{key}/low", f"{key}/high")
-        assert {series.value, series.lower, series.upper} < set(events.Tags()["scalars"])
-    assert {f"{key}/resamples" for key in keys} < set(events.Tags()["images"])

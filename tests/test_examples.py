@@ -57,7 +57,7 @@ def test_train_translation_prints_its_score_and_writes_logs_and_checkpoints(
 
 @pytest.mark.slow
 def test_train_translation_in_two_processes_counts_each_sentence_once(tmp_path: Path) -> None:
-    options = ["--callback", "--devices", "2", "--max-steps", "4", "--limit-train", "200", "--vals-per-epoch", "3"]
+    options = ["--devices", "2", "--max-steps", "4", "--limit-train", "200", "--vals-per-epoch", "3"]
     script = [sys.executable, str(EXAMPLES / "train_translation.py"), *options, "--logdir", str(tmp_path)]
     done = subprocess.run(script, check=True, capture_output=True, text=True)
     assert done.stdout.count("Test score  BLEU = ") == 1

@@ -163,7 +163,7 @@ def test_the_last_batch_and_its_statistics_are_available(rng: random.Random) -> 
     assert metric.batch_statistics is not None
     assert metric.batch_statistics.tolist() == expected
     assert metric.last_batch is not None
-    assert metric.last_batch.batch.texts(1) == (" ".join(preds[1]), [" ".join(reference) for reference in target[1]])
+    assert metric.last_batch.batch.texts()[1] == (" ".join(preds[1]), [" ".join(reference) for reference in target[1]])
 
 
 @pytest.mark.parametrize(

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Hashable, Sequence, Sized
+from collections.abc import Hashable, Sequence
 from itertools import chain, islice
-from types import MethodType
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import torch
 
+from lightning_bleu.counting.decoding import Decoder, decode
 from lightning_bleu.counting.devices import CPU, to_device
 from lightning_bleu.counting.forms import (
     Form,
@@ -22,6 +21,8 @@ from lightning_bleu.counting.forms import (
     Strings,
     TokenKind,
     TokenLists,
+    flatten,
+    row_lengths,
 )
 from lightning_bleu.counting.inputs import recognize
 from lightning_bleu.counting.padded import Padded, PaddedSide, join, pad_ragged, pad_tensors
@@ -30,17 +31,6 @@ from lightning_bleu.counting.special_ids import SpecialIds
 from lightning_bleu.counting.suspicions import suspect_padding, suspect_tokens
 from lightning_bleu.counting.token_cache import number_tokens, tokenize
 from lightning_bleu.counting.tokenizers import Tokenizer
-
-
-class BatchDecoder(Protocol):
-    """A Hugging Face tokenizer."""
-
-    def batch_decode(self, sequences: list[list[int]], *, skip_special_tokens: bool) -> Sequence[str]:
-        """Decode lists of ids to strings."""
-
-
-Decoder: TypeAlias = "BatchDecoder | Callable[[list[list[int]]], Sequence[str]]"
-"""Decodes lists of ids to strings."""
 
 
 class ReadingOptions(Protocol):
@@ -88,33 +78,28 @@ class Batch(NamedTuple):
         """The number of sentences."""
         return len(self.reference_counts)
 
-    def texts(self, sentence: int) -> tuple[str, list[str]]:
-        """A hypothesis and its references as readable text. Waits for the accelerator, if the ids are on one.
+    def texts(self) -> list[tuple[str, list[str]]]:
+        """Each hypothesis and its references as readable text. Waits for the accelerator, if the ids are on one.
 
         Example:
             >>> from lightning_bleu.scoring.settings import Settings
-            >>> read_batch([[5, 6], [7]], [[[5, 7], [5]], [[7]]], Settings.from_options()).texts(0)
-            ('5 6', ['5 7', '5'])
+            >>> read_batch([[5, 6], [7]], [[[5, 7], [5]], [[7]]], Settings.from_options()).texts()
+            [('5 6', ['5 7', '5']), ('7', ['7'])]
         """
         if isinstance(self.tokens, Padded):
-            missing = self.tokens.missing
-            rows = [
-                self.tokens.row(sentence, segment)
-                for segment in range(self.tokens.ids.shape[1])
-                if missing is None or not missing[sentence, segment]
-            ]
-            hypothesis, *references = (" ".join(map(str, row)) for row in rows)
-            return hypothesis, references
-        counts = self.tokens.reference_counts
-        first = self.sentence_count + int(counts[:sentence].sum())
-        return self._text(sentence), [self._text(first + number) for number in range(counts[sentence])]
+            texts = [[" ".join(map(str, row)) for row in rows] for rows in self.tokens.rows()]
+            return [(hypothesis, references) for hypothesis, *references in texts]
+        lines, counts = self._lines(), self.tokens.reference_counts.tolist()
+        references = iter(lines[len(counts) :])
+        return [(hypothesis, list(islice(references, count))) for hypothesis, count in zip(lines, counts)]
 
-    def _text(self, segment: int) -> str:
+    def _lines(self) -> Sequence[str]:
+        """The text of all hypotheses, then of all references."""
         if self.lines:
-            return self.lines[segment]
+            return self.lines
         assert isinstance(self.tokens, RaggedBatch)
-        ids = self.tokens.tokens.row(segment)
-        return " ".join(str(self.vocabulary[i]) if self.vocabulary else str(i) for i in ids)
+        words = [str(token) for token in self.vocabulary]
+        return [" ".join(words[i] if words else str(i) for i in ids) for ids in self.tokens.tokens.rows()]
 
 
 def read_batch(preds: Hypotheses, target: References, options: ReadingOptions) -> Batch:
@@ -164,7 +149,7 @@ def _read_tokens(hypotheses: Form, references: Form, counts: IntArray) -> Batch:
     assert isinstance(references, TokenLists | IdLists)
     rows = [*hypotheses.rows, *references.rows]
     ids, vocabulary = number_tokens(chain.from_iterable(rows))
-    return Batch(RaggedBatch(Ragged.of(ids, _lengths(rows)), counts), "tokens", counts, vocabulary=vocabulary)
+    return Batch(RaggedBatch(Ragged.of(ids, row_lengths(rows)), counts), "tokens", counts, vocabulary=vocabulary)
 
 
 def _decode_sides(
@@ -177,27 +162,14 @@ def _decode_sides(
     tokens, counts = _read_ragged(ids[0], ids[1], counts, special_ids)
     rows = tokens.rows()
     sides = list(zip(forms, (rows[: len(counts)], rows[len(counts) :])))
-    decoded = iter(_decode([row for form, side in sides if not isinstance(form, Strings) for row in side], decoder))
+    decoded = iter(decode([row for form, side in sides if not isinstance(form, Strings) for row in side], decoder))
     texts = [form.lines if isinstance(form, Strings) else list(islice(decoded, len(side))) for form, side in sides]
     return texts[0], texts[1], counts
 
 
-def _decode(rows: list[list[int]], decoder: Decoder) -> list[str]:
-    # The user can also pass the bound method, tokenizer.batch_decode.
-    is_method = getattr(decoder, "__name__", "") == "batch_decode" and isinstance(decoder, MethodType)
-    if is_method or hasattr(decoder, "batch_decode"):
-        decode: Any = getattr(decoder, "batch_decode", decoder)
-        lines = list(decode(rows, skip_special_tokens=True))
-    else:
-        lines = list(decoder(rows))
-    if len(lines) != len(rows) or not all(isinstance(line, str) for line in lines):
-        raise TypeError("'decoder' must return one string for each list of ids")
-    return lines
-
-
 def _read_ragged(hypotheses: Form, references: Form, counts: IntArray, special_ids: SpecialIds) -> RaggedBatch:
     """Move ids to the CPU and remove the padding."""
-    sides = [_flatten(hypotheses), _flatten(references)]
+    sides = [flatten(hypotheses), flatten(references)]
     ids, lengths = (np.concatenate(arrays) for arrays in zip(*sides))
     batch = RaggedBatch(clean(Ragged.of(ids, lengths), special_ids), counts)
     may_have_fillers = isinstance(references, IdTensor) and references.ids.ndim == 3 and references.ids.shape[1] > 1
@@ -210,25 +182,6 @@ def read_padded(
     """Move ids to an accelerator, padded; see :mod:`lightning_bleu.counting.padded`."""
     sides = _pad(hypotheses, np.ones_like(counts), device), _pad(references, counts, device)
     return join(*sides, special_ids)
-
-
-def _flatten(form: Form) -> tuple[IntArray, IntArray]:
-    """All ids in one flat array, and the number of ids of each segment."""
-    if isinstance(form, IdTensor):
-        *segments, width = form.ids.shape
-        return form.ids.cpu().numpy().reshape(-1), np.full(math.prod(segments), width, np.int64)
-    assert isinstance(form, IdLists | IdTensors)
-    lengths = _lengths(form.rows)
-    if isinstance(form, IdTensors):
-        return torch.cat(form.rows).cpu().numpy(), lengths
-    try:
-        return np.fromiter(chain.from_iterable(form.rows), np.int64, int(lengths.sum())), lengths
-    except OverflowError:
-        raise ValueError("ids must fit in 64 bits") from None
-
-
-def _lengths(rows: Sequence[Sized]) -> IntArray:
-    return np.fromiter(map(len, rows), np.int64, len(rows))
 
 
 def _device(*forms: Form) -> torch.device:
@@ -247,4 +200,4 @@ def _pad(form: Form, counts: IntArray, device: torch.device) -> PaddedSide:
         return PaddedSide(ids[:, None] if ids.ndim == 2 else ids)
     if isinstance(form, IdTensors) and form.rows[0].device == device:
         return pad_tensors(form.rows, counts)
-    return pad_ragged(Ragged.of(*_flatten(form)), counts, device)
+    return pad_ragged(Ragged.of(*flatten(form)), counts, device)

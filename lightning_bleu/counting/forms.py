@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, MappingView, Sequence, Set
+import math
+from collections.abc import Iterable, Mapping, MappingView, Sequence, Set, Sized
 from itertools import chain
 from typing import Any, Literal, NamedTuple, TypeAlias, TypeGuard
 
@@ -10,6 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
+
+from lightning_bleu.counting.ragged import IntArray
 
 Sentence: TypeAlias = "str | Sequence[str] | Sequence[int] | Tensor | npt.NDArray[Any]"
 """Text, tokens, or ids."""
@@ -69,6 +72,32 @@ _INTEGERS = {
 def segment_count(form: Form) -> int:
     """The number of hypotheses or references; for a tensor of references, the number of sentences."""
     return len(form[0])
+
+
+def row_lengths(rows: Sequence[Sized]) -> IntArray:
+    """The number of tokens of each segment."""
+    return np.fromiter(map(len, rows), np.int64, len(rows))
+
+
+def flatten(form: Form) -> tuple[IntArray, IntArray]:
+    """All ids in one flat array on the CPU, and the number of ids of each segment. The form must hold ids.
+
+    Example:
+        >>> ids, lengths = flatten(IdTensor(torch.tensor([[5, 6], [7, 0]])))
+        >>> ids.tolist(), lengths.tolist()
+        ([5, 6, 7, 0], [2, 2])
+    """
+    if isinstance(form, IdTensor):
+        *segments, width = form.ids.shape
+        return form.ids.cpu().numpy().reshape(-1), np.full(math.prod(segments), width, np.int64)
+    assert isinstance(form, IdLists | IdTensors)
+    lengths = row_lengths(form.rows)
+    if isinstance(form, IdTensors):
+        return torch.cat(form.rows).cpu().numpy(), lengths
+    try:
+        return np.fromiter(chain.from_iterable(form.rows), np.int64, int(lengths.sum())), lengths
+    except OverflowError:
+        raise ValueError("ids must fit in 64 bits") from None
 
 
 def kind_of(form: Form) -> TokenKind | Literal["nothing"]:

@@ -73,7 +73,7 @@ def recognize(preds: Hypotheses, target: References, *, decodable: bool = False)
         >>> kind, hypotheses, references, counts.tolist()
         ('strings', Strings(lines=['a b', 'c']), Strings(lines=['a', 'b', 'c']), [1, 2])
     """
-    hypotheses = _recognize_hypotheses(preds)
+    hypotheses = recognize_hypotheses(preds)
     references, counts = _recognize_references(target, hypotheses, decodable=decodable)
     kinds = kind_of(hypotheses), kind_of(references)
     if decodable and "strings" in kinds and {*kinds} & {"ids", "nothing"}:
@@ -116,22 +116,32 @@ def read_sample_mask(sample_mask: SampleMask, sentences: int, device: torch.devi
     return to_device(mask, device)
 
 
-def _recognize_hypotheses(preds: Hypotheses) -> Form:
+def recognize_hypotheses(preds: Hypotheses, name: str = "preds") -> Form:
+    """Recognize the form of hypotheses, or of another argument that has one segment per sentence.
+
+    Args:
+        preds: the hypotheses.
+        name: the name of the argument, for error messages.
+
+    Raises:
+        TypeError: for an unsupported input type.
+        ValueError: for an unsupported shape.
+    """
     if not holds_numbers(preds):
-        return recognize_list("preds", _as_list("preds", preds))
-    ids = as_tensor("preds", preds)
+        return recognize_list(name, _as_list(name, preds))
+    ids = as_tensor(name, preds)
     if ids.is_floating_point():
         if ids.ndim != 3:
             raise TypeError(
-                f"'preds' is a {describe(ids)}: ids must be integers of shape (sentences, tokens), "
+                f"{name!r} is a {describe(ids)}: ids must be integers of shape (sentences, tokens), "
                 "and logits floating point of shape (sentences, tokens, vocabulary)"
             )
         if ids.shape[2] == 0:
-            raise ValueError(f"'preds' is a {describe(ids)}: logits need a vocabulary of at least one token")
+            raise ValueError(f"{name!r} is a {describe(ids)}: logits need a vocabulary of at least one token")
         ids = ids.argmax(-1)
     if ids.ndim != 2:
         raise ValueError(
-            f"'preds' must have shape (sentences, tokens) as ids or (sentences, tokens, vocabulary) as logits, "
+            f"{name!r} must have shape (sentences, tokens) as ids or (sentences, tokens, vocabulary) as logits, "
             f"got a {describe(ids)}"
         )
     return IdTensor(ids)

@@ -2,7 +2,7 @@
 
 The size of a ragged array depends on the data, so the host would have to wait for the device to learn it. Instead, ids
 stay in rectangular tensors, with a mask that marks the tokens. Nothing here waits for the device, except
-:meth:`Padded.row`.
+:meth:`Padded.rows`.
 """
 
 from __future__ import annotations
@@ -41,10 +41,17 @@ class Padded(NamedTuple):
     can_match: Tensor | None = None
     break_ngrams: bool = False
 
-    def row(self, sentence: int, segment: int) -> list[int]:
-        """The tokens of a segment. Waits for the device."""
-        row: list[int] = self.ids[sentence, segment][self.is_token[sentence, segment]].tolist()
-        return row
+    def rows(self) -> list[list[list[int]]]:
+        """The tokens of the segments of each sentence. Waits for the device.
+
+        Example:
+            >>> ids = torch.tensor([[[5, 6], [7, 0]]])
+            >>> Padded(ids, is_token=ids != 0, lengths=torch.tensor([[2, 1]])).rows()
+            [[[5, 6], [7]]]
+        """
+        exists = torch.ones_like(self.lengths, dtype=torch.bool) if self.missing is None else ~self.missing
+        sentences = zip(self.ids.cpu(), self.is_token.cpu(), exists.tolist())
+        return [[ids[is_token].tolist() for ids, is_token, exists in zip(*sides) if exists] for sides in sentences]
 
 
 class PaddedSide(NamedTuple):

@@ -64,13 +64,6 @@ class Ragged(NamedTuple):
         ids, ends = self.ids.tolist(), self.segment_lengths.cumsum().tolist()
         return [ids[start:end] for start, end in zip([0, *ends], ends)]
 
-    def row(self, segment: int) -> list[int]:
-        """The tokens of one segment."""
-        lengths = self.segment_lengths
-        start = int(lengths[:segment].sum())
-        row: list[int] = self.ids[start : start + lengths[segment]].tolist()
-        return row
-
 
 def first_positions(ascending: IntArray) -> IntArray:
     """The index at which each distinct value of an ascending array first appears.

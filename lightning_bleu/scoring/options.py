@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import TypedDict
 
-from lightning_bleu.counting.batch import Decoder
+from lightning_bleu.counting.decoding import Decoder
 from lightning_bleu.counting.tokenizers import Tokenizer
 from lightning_bleu.scoring.conventions import Convention
 from lightning_bleu.suggestions import closest

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lightning_bleu.counting.batch import Decoder
+from lightning_bleu.counting.decoding import Decoder
 from lightning_bleu.counting.lengths import REFERENCE_LENGTHS, LengthRule
 from lightning_bleu.counting.special_ids import SpecialIds
 from lightning_bleu.counting.tokenizers import load_tokenizer

@@ -1,37 +1,17 @@
-"""One evaluation of a model: its metric, its sentences, and the comparison with the best evaluation so far."""
+"""One evaluation of a model: its metric and its sentences."""
 
 from __future__ import annotations
 
 import copy
-import math
 from typing import Any, NamedTuple
 
-import torch
-from torch import Tensor
-
-from lightning_bleu.counting.forms import Hypotheses, References, SampleMask
-from lightning_bleu.functional import Counted
+from lightning_bleu.counting.decoding import Sources
+from lightning_bleu.counting.forms import Hypotheses, References, SampleMask, materialize
 from lightning_bleu.metric import CorpusBLEU
 from lightning_bleu.scoring.score import BLEUScore
-from lightning_bleu.significance import Interval, PairedTest, paired_bootstrap
-from lightning_bleu.user_warnings import warn_user
-
-_MAX_TEXTS = 10_000
-"""The maximum number of sentences whose text is kept until the end of an evaluation, to choose samples from."""
-
-
-class Comparison(NamedTuple):
-    """The comparison of an evaluation with the best one so far.
-
-    Attributes:
-        p_value: the p-value of the paired bootstrap; 1 if there is nothing to compare with.
-        best: the score of the best evaluation so far, including this one.
-        test: the paired test, if one was made.
-    """
-
-    p_value: float
-    best: float
-    test: PairedTest | None = None
+from lightning_bleu.significance import Interval
+from lightning_bleu.training.best import BestSoFar, Comparison
+from lightning_bleu.training.sentences import Sentences, Texts, find_owners
 
 
 class Result(NamedTuple):
@@ -41,11 +21,13 @@ class Result(NamedTuple):
         report: the score and its components.
         interval: the confidence interval, if requested. For fewer than two sentences, both ends equal the score.
         comparison: the comparison with the best evaluation so far, if requested.
+        sentences: the sentences, if their texts are kept.
     """
 
     report: BLEUScore
     interval: Interval | None = None
     comparison: Comparison | None = None
+    sentences: Sentences | None = None
 
     def parts(self) -> dict[str, float]:
         """The values logged in addition to the score, by the last part of their names.
@@ -71,42 +53,52 @@ class Evaluation:
 
     Args:
         metric: the metric; it is copied.
-        keep_texts: whether to keep the text of sentences, to show samples.
-        keep_sentences: whether the copied metric keeps the statistics of every sentence, for intervals and tests.
+        max_texts: how many sentences to keep as text, to show or write them; 0 for none.
+        keep_sentences: whether to keep the statistics of every sentence, for intervals and tests. Texts imply it.
 
     Example:
-        >>> evaluation = Evaluation(CorpusBLEU(tokenizer="none"))
-        >>> evaluation.update(["a b c d", "x y"], ["a b c d", "x z"])
-        >>> evaluation.metric.report().matches, evaluation.text(1)
-        ((5, 3, 2, 1), ('x y', ['x z']))
+        >>> evaluation = Evaluation(CorpusBLEU(tokenizer="none"), max_texts=10)
+        >>> evaluation.update(["a b c d", "x y"], ["a b c d", "x z"], source=["A B C D", "X Y"])
+        >>> result = evaluation.result("val_bleu")
+        >>> result.report.matches, result.sentences.read([1])
+        ((5, 3, 2, 1), [Sentence(hypothesis='x y', references=['x z'], source='X Y', tokenized=False)])
     """
 
-    def __init__(self, metric: CorpusBLEU, *, keep_texts: bool = True, keep_sentences: bool = False) -> None:
+    def __init__(self, metric: CorpusBLEU, *, max_texts: float = 0, keep_sentences: bool = False) -> None:
         self.metric = copy.deepcopy(metric)
-        if keep_sentences and not self.metric.keep_sentences:
+        self.max_texts = max_texts
+        if keep_sentences or max_texts:
             self.metric.start_keeping_sentences()
-        self.keep_texts = keep_texts
-        self._batches: list[Counted] = []
-        self._statistics: list[Tensor] = []
-        self.text_count = 0
-        """The number of sentences whose text is kept; these are the first ones."""
         self.reset()
 
     def reset(self) -> None:
         """Discard all sentences."""
         self.metric.reset()
-        self._batches.clear()
-        self._statistics.clear()
-        self.text_count = 0
+        self._texts = Texts(self.metric.settings, self.max_texts)
 
-    def update(self, preds: Hypotheses, target: References, sample_mask: SampleMask | None = None) -> None:
-        """Count a batch; see :meth:`lightning_bleu.CorpusBLEU.update`."""
-        self.metric.update(preds, target, sample_mask)
-        if self.keep_texts and self.metric.last_batch is not None:
-            self._statistics.append(self.metric.last_batch.statistics)
-            if self.text_count < _MAX_TEXTS:
-                self._batches.append(self.metric.last_batch)
-                self.text_count += len(self.metric.last_batch.statistics)
+    def update(
+        self,
+        preds: Hypotheses,
+        target: References,
+        sample_mask: SampleMask | None = None,
+        *,
+        source: Hypotheses | None = None,
+    ) -> None:
+        """Count a batch; see :meth:`lightning_bleu.CorpusBLEU.update`.
+
+        Args:
+            preds: the hypotheses.
+            target: the references of each hypothesis.
+            sample_mask: which sentences count; all when None.
+            source: the source sentences, in any form that hypotheses can have.
+        """
+        hypotheses: Any = materialize(preds)
+        sources = None
+        if source is not None and not self._texts.is_full and _has_sentences(hypotheses):
+            sources = Sources(source, len(hypotheses))
+        self.metric.update(hypotheses, target, sample_mask)
+        assert self.metric.last_batch is not None
+        self._texts.add(self.metric.last_batch.batch, sources)
 
     def result(
         self, name: str, *, confidence: float | None = None, best: BestSoFar | None = None, keep_best: bool = True
@@ -119,7 +111,9 @@ class Evaluation:
             best: the best so far, to compare with; None for no comparison.
             keep_best: whether this evaluation becomes the new best if it is better.
         """
-        metric, interval = self.metric, None
+        metric, interval, sentences = self.metric, None, None
+        # The first two columns are where items begin, and which sentences count.
+        own = [rows[:, :2] for rows in metric.sentences] if self.max_texts else []
         with metric.sync_context():
             report = metric.report()
             if confidence is not None and len(metric.sentence_statistics) > 1:
@@ -127,92 +121,11 @@ class Evaluation:
             elif confidence is not None:
                 interval = Interval(report.bleu, report.bleu, report.bleu, confidence, (), report.percent)
             comparison = None if best is None else best.compare(name, metric, keep=keep_best)
-            return Result(report, interval, comparison)
-
-    def statistics(self) -> Tensor:
-        """The statistics of all sentences of this process, 0 for sentences that do not count.
-
-        int64 of shape ``(sentences, 2 * max_order + 2)``, on the CPU.
-        """
-        empty = torch.zeros(0, 2 * self.metric.settings.max_order + 2, dtype=torch.int64, device="cpu")
-        return torch.cat([statistics.cpu() for statistics in self._statistics]) if self._statistics else empty
-
-    def text(self, sentence: int) -> tuple[str, list[str]]:
-        """The text of a hypothesis and of its references.
-
-        Raises:
-            IndexError: for a sentence whose text was not kept.
-        """
-        for statistics, batch in self._batches:
-            if sentence < len(statistics):
-                return batch.texts(sentence)
-            sentence -= len(statistics)
-        raise IndexError(f"only {self.text_count} sentences have a text")
+            if self.max_texts:
+                sentences = Sentences(self._texts, find_owners(own, metric.device), metric.sentence_statistics)
+            return Result(report, interval, comparison, sentences)
 
 
-class BestSoFar:
-    """The best evaluation so far, for each logged name.
-
-    Args:
-        significance_level: an evaluation becomes the new best only if its p-value is below this level. If None, any
-            higher score does.
-    """
-
-    def __init__(self, significance_level: float | None = None) -> None:
-        self.significance_level = significance_level
-        self._statistics: dict[str, Tensor] = {}
-        self._settings: dict[str, dict[str, Any]] = {}
-
-    def compare(self, name: str, metric: CorpusBLEU, *, keep: bool = True) -> Comparison:
-        """Compare an evaluation with the best so far.
-
-        Args:
-            name: the logged name of the score.
-            metric: a metric with ``keep_sentences=True``.
-            keep: whether the evaluation becomes the new best if it is better.
-        """
-        report, sentences = metric.report(), metric.sentence_statistics
-        best = self._find_comparable(name, metric, sentences)
-        if len(sentences) < 2:  # too few for a test
-            return Comparison(1.0, report.bleu if best is None else _score(best, metric))
-        test = None
-        if best is not None:
-            # The smallest possible p-value is 1 / (resamples + 1), so the level needs enough resamples.
-            resamples = max(1000, math.ceil(10 / (self.significance_level or 1)))
-            test = paired_bootstrap(metric, best, resamples)
-            if test.difference <= 0 or test.p_value >= (self.significance_level or math.inf):
-                return Comparison(test.p_value, _score(best, metric), test)
-        if keep:
-            self._statistics[name] = sentences.cpu()
-            self._settings[name] = metric.settings.fingerprint()
-        return Comparison(test.p_value if test else 1.0, report.bleu, test)
-
-    def _find_comparable(self, name: str, metric: CorpusBLEU, sentences: Tensor) -> Tensor | None:
-        """The best so far; None if there is none, or if the two cannot be compared."""
-        if name not in self._statistics:
-            return None
-        best, settings = self._statistics[name], metric.settings.fingerprint()
-        reason = ""
-        if changed := [option for option, value in self._settings.get(name, {}).items() if settings[option] != value]:
-            reason = f"was scored with different settings ({', '.join(changed)})"
-        elif best.shape[1] != sentences.shape[1] or (len(sentences) > 1 and len(best) != len(sentences)):
-            reason = f"had statistics of shape {tuple(best.shape)}, but this one has {tuple(sentences.shape)}"
-        if reason:
-            warn_user(
-                f"The best epoch so far of {name!r} {reason}: they cannot be compared, so this epoch counts as the "
-                "first"
-            )
-        return None if reason else best
-
-    def state_dict(self) -> dict[str, Any]:
-        """The best evaluations, to save in a checkpoint; empty if there are none."""
-        return {"best": dict(self._statistics), "settings": dict(self._settings)} if self._statistics else {}
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Restore the best evaluations from a checkpoint."""
-        self._statistics = dict(state_dict.get("best", {}))
-        self._settings = dict(state_dict.get("settings", {}))
-
-
-def _score(statistics: Tensor, metric: CorpusBLEU) -> float:
-    return BLEUScore.from_statistics(statistics.long().sum(0), metric.settings, "").bleu
+def _has_sentences(preds: Any) -> bool:
+    """Whether hypotheses can be counted; if not, they are of the wrong type."""
+    return isinstance(preds, list | tuple) or bool(getattr(preds, "ndim", 0))

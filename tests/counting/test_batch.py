@@ -205,28 +205,27 @@ def test_empty_sentences_count_as_zeros(way: Count) -> None:
 
 def test_texts_are_what_a_person_reads() -> None:
     options = Settings.from_options(pad_id=0)
-    assert read_batch(["A b", "c"], [["A  d", "e"], ["f"]], options).texts(0) == ("A b", ["A  d", "e"])
-    assert read_batch([["a", "b"], ["c"]], [[["d"]], [["e", "f"], ["g"]]], options).texts(1) == ("c", ["e f", "g"])
+    assert read_batch(["A b", "c"], [["A  d", "e"], ["f"]], options).texts()[0] == ("A b", ["A  d", "e"])
+    assert read_batch([["a", "b"], ["c"]], [[["d"]], [["e", "f"], ["g"]]], options).texts()[1] == ("c", ["e f", "g"])
     ids, references = pad([[5, 6], [7]], 3), torch.tensor([[[5, 0], [0, 0]], [[8, 9], [7, 0]]])
     for batch in (read_batch(ids, references, options), read_padded_batch(ids, references, options)):
-        assert [batch.texts(0), batch.texts(1)] == [("5 6", ["5"]), ("7", ["8 9", "7"])]
+        assert batch.texts() == [("5 6", ["5"]), ("7", ["8 9", "7"])]
         assert batch.sentence_count == 2
     decoded = read_batch(
         ids, references, Settings.from_options(pad_id=0, decoder=lambda rows: [f"<{r}>" for r in rows])
     )
-    assert (decoded.texts(0), decoded.kind) == (("<[5, 6]>", ["<[5]>"]), "strings")
+    assert (decoded.texts()[0], decoded.kind) == (("<[5, 6]>", ["<[5]>"]), "strings")
 
 
 def test_text_is_kept_as_it_was_before_lowercasing() -> None:
-    assert read_batch(["A b"], ["C"], Settings.from_options(lowercase=True)).texts(0) == ("A b", ["C"])
+    assert read_batch(["A b"], ["C"], Settings.from_options(lowercase=True)).texts()[0] == ("A b", ["C"])
 
 
 def test_hypotheses_and_references_without_a_token_have_empty_texts() -> None:
     options = Settings.from_options()
 
     def texts(preds: Any, target: Any) -> list[tuple[str, list[str]]]:
-        batch = read_batch(preds, target, options)
-        return [batch.texts(sentence) for sentence in range(batch.sentence_count)]
+        return read_batch(preds, target, options).texts()
 
     assert texts([[], []], [[1, 2], [3]]) == [("", ["1 2"]), ("", ["3"])]
     assert texts([[], []], [["a", "b"], ["c"]]) == [("", ["a b"]), ("", ["c"])]
@@ -236,7 +235,7 @@ def test_hypotheses_and_references_without_a_token_have_empty_texts() -> None:
 @pytest.mark.parametrize("read", [read_batch, read_padded_batch])
 def test_a_hypothesis_without_a_token_is_not_mistaken_for_filler(read: Callable[..., Batch]) -> None:
     target = torch.tensor([[[5, 6], [7, 0]]])
-    assert read(torch.tensor([[0, 0]]), target, Settings.from_options(pad_id=0)).texts(0) == ("", ["5 6", "7"])
+    assert read(torch.tensor([[0, 0]]), target, Settings.from_options(pad_id=0)).texts()[0] == ("", ["5 6", "7"])
 
 
 def zero(value: Any) -> None:
@@ -273,22 +272,22 @@ def test_what_is_counted_is_never_a_view_of_ids_that_were_passed_in(
     """A training step may fill the same buffers again before anyone looks at the samples."""
     inputs, options = (preds(), target()), Settings.from_options(ignore_ids=ignore_ids)
     batch = read(*inputs, options)
-    texts = [batch.texts(sentence) for sentence in range(batch.sentence_count)]
-    assert texts == [read(preds(), target(), options).texts(sentence) for sentence in range(batch.sentence_count)]
+    texts = batch.texts()
+    assert texts == read(preds(), target(), options).texts()
     zero(inputs[0])
     zero(inputs[1])
-    assert [batch.texts(sentence) for sentence in range(len(texts))] == texts
+    assert batch.texts() == texts
 
 
 @pytest.mark.parametrize("form", [as_text, as_words])
 def test_what_is_counted_is_never_a_view_of_text_or_tokens_that_were_passed_in(form: Form) -> None:
     inputs, options = convert(form), Settings.from_options()
     batch = read_batch(*inputs, options)
-    texts = [batch.texts(sentence) for sentence in range(batch.sentence_count)]
+    texts = batch.texts()
     assert texts[0] == ("w5 w6 w7 w8 w9", ["w5 w6 w7 w9 w8", "w6 w7 w8 w9 w5 w5"])
     zero(inputs[0])
     zero(inputs[1])
-    assert [batch.texts(sentence) for sentence in range(len(texts))] == texts
+    assert batch.texts() == texts
 
 
 def test_the_texts_of_a_metrics_last_batch_outlive_the_buffers() -> None:
@@ -297,7 +296,7 @@ def test_the_texts_of_a_metrics_last_batch_outlive_the_buffers() -> None:
     metric.update(preds, preds)
     preds.fill_(9)
     assert metric.last_batch is not None
-    assert metric.last_batch.batch.texts(0) == ("5 6 7", ["5 6 7"])
+    assert metric.last_batch.batch.texts()[0] == ("5 6 7", ["5 6 7"])
 
 
 # Devices

@@ -78,7 +78,7 @@ def test_decoded_samples_are_read_as_text(tokenizer: Any) -> None:
     options = Settings.from_options(decoder=tokenizer)
     batch = read_batch(encode(tokenizer, HYPOTHESES, filler=0), encode(tokenizer, TEXT, filler=-100), options)
     assert batch.kind == "strings"
-    assert [batch.texts(number) for number in range(4)] == [(h, [r]) for h, r in zip(HYPOTHESES, TEXT)]
+    assert batch.texts() == [(h, [r]) for h, r in zip(HYPOTHESES, TEXT)]
 
 
 def test_a_callable_decoder_gets_lists_of_ids_without_padding() -> None:
@@ -178,7 +178,7 @@ def test_a_metric_takes_ids_and_strings_on_any_side_in_turn() -> None:
         metric.update(preds, target)
     assert metric.report() == corpus_bleu(LINES * 4, LINES * 4)
     assert metric.last_batch is not None
-    assert metric.last_batch.batch.texts(1) == ("f g", ["f g"])
+    assert metric.last_batch.batch.texts()[1] == ("f g", ["f g"])
 
 
 @pytest.mark.parametrize("decoder", [lambda ids: ["a"], lambda ids: [1, 2]])

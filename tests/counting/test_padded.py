@@ -15,19 +15,10 @@ from hypothesis import strategies as st
 from lightning_bleu.counting.batch import read_padded
 from lightning_bleu.counting.devices import CPU
 from lightning_bleu.counting.inputs import recognize
-from lightning_bleu.counting.padded import Padded, PaddedSide, join, pad_ragged, pad_tensors
+from lightning_bleu.counting.padded import PaddedSide, join, pad_ragged, pad_tensors
 from lightning_bleu.counting.ragged import Ragged
 from lightning_bleu.counting.special_ids import SpecialIds
 from tests.helpers.counting import Ids, id_batches, remove_special_ids
-
-
-def tokens_of(padded: Padded) -> list[list[Ids]]:
-    """The tokens of every segment that exists, sentence by sentence."""
-    sentences, segments, _ = padded.ids.shape
-    missing = padded.missing
-    return [
-        [padded.row(i, j) for j in range(segments) if missing is None or not missing[i, j]] for i in range(sentences)
-    ]
 
 
 @given(st.lists(st.lists(st.lists(st.integers(-(2**63), 2**63 - 1), max_size=5), min_size=1, max_size=4), min_size=1))
@@ -82,7 +73,7 @@ def test_tokens_are_told_from_padding_and_special_ids(
         target = [[ids.tolist() for ids in group] for group in target]
     _, hypotheses, references_, counts = recognize(preds, target)
     padded = read_padded(hypotheses, references_, counts, SpecialIds(**options), CPU)
-    assert tokens_of(padded) == expected
+    assert padded.rows() == expected
     assert torch.equal(padded.lengths, padded.is_token.sum(-1))
     assert padded.can_match is None
 
@@ -91,11 +82,11 @@ def test_tokens_are_told_from_padding_and_special_ids(
 def test_sides_of_different_widths_are_joined(removed: tuple[int, ...]) -> None:
     narrow, wide = torch.tensor([[[1, 2]]]), torch.tensor([[[3, 4, 5, 6]]])
     special_ids = SpecialIds(ignore_ids=removed)
-    assert tokens_of(join(PaddedSide(narrow), PaddedSide(wide), special_ids)) == [[[1, 2], [3, 4, 5, 6]]]
-    assert tokens_of(join(PaddedSide(wide), PaddedSide(narrow), special_ids)) == [[[3, 4, 5, 6], [1, 2]]]
+    assert join(PaddedSide(narrow), PaddedSide(wide), special_ids).rows() == [[[1, 2], [3, 4, 5, 6]]]
+    assert join(PaddedSide(wide), PaddedSide(narrow), special_ids).rows() == [[[3, 4, 5, 6], [1, 2]]]
     lengths = torch.tensor([[1]])
-    assert tokens_of(join(PaddedSide(narrow, lengths), PaddedSide(wide), special_ids)) == [[[1], [3, 4, 5, 6]]]
-    assert tokens_of(join(PaddedSide(wide), PaddedSide(narrow, lengths), special_ids)) == [[[3, 4, 5, 6], [1]]]
+    assert join(PaddedSide(narrow, lengths), PaddedSide(wide), special_ids).rows() == [[[1], [3, 4, 5, 6]]]
+    assert join(PaddedSide(wide), PaddedSide(narrow, lengths), special_ids).rows() == [[[3, 4, 5, 6], [1]]]
 
 
 def test_filler_is_missing_and_an_empty_reference_of_a_list_is_not() -> None:

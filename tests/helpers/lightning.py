@@ -5,10 +5,11 @@ from __future__ import annotations
 import html
 import importlib
 import linecache
+import re
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import pytest
 import pytorch_lightning as pl
@@ -159,18 +160,19 @@ class Record(pl.Callback):
 
 
 class PanelLogger(CSVLogger):
-    """Keeps in `panels` the text that TensorBoard would show."""
+    """Keeps in `panels` the first sentences that TensorBoard would show, and in `worst` the worst ones."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         self.panels: list[str] = []
+        self.worst: list[str] = []
 
     @property
     def experiment(self) -> Any:
         return self
 
     def add_text(self, tag: str, text: str, step: int) -> None:
-        self.panels.append(text)
+        (self.worst if tag.endswith("/worst") else self.panels).append(text)
 
     def add_histogram(self, *args: Any, **options: Any) -> None:
         pass
@@ -190,10 +192,28 @@ def collect_warnings(call: Callable[..., Any], *args: Any, message: str, **optio
     ]
 
 
-def read_table(panel: str) -> list[list[str]]:
-    """The cells of the table in a panel, row by row, without the header and without HTML entities."""
-    lines = [line for line in panel.splitlines() if line.startswith("|")][2:]
-    return [[html.unescape(cell).strip() for cell in line.strip("|").split(" | ")] for line in lines]
+class Shown(NamedTuple):
+    """A sentence in a table of samples, without marks."""
+
+    number: int
+    bleu: float
+    source: str | None
+    hypothesis: str
+    references: list[str]
+
+
+def read_table(panel: str) -> list[Shown]:
+    """The sentences of a table of samples."""
+    rows = []
+    for line in [line for line in panel.splitlines() if line.startswith("|")][2:]:
+        cells = [re.sub("</?(?:pre|strong|em)>|[\u2068\u2069]", "", cell) for cell in line.strip("| ").split(" | ")]
+        number, bleu = cells[0].split()
+        texts: dict[str, list[str]] = {"src": [], "hyp": [], "ref": []}
+        for label, text in re.findall("<code>(...)(?: .empty.)?</code> ?(.*?)(?:<br>|$)", cells[1]):
+            texts[label].append(html.unescape(text))
+        source, (hypothesis,), references = texts["src"], texts["hyp"], texts["ref"]
+        rows.append(Shown(int(number), float(bleu), source[0] if source else None, hypothesis, references))
+    return rows
 
 
 def read_events(folder: Path) -> EventAccumulator:

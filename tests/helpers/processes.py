@@ -13,8 +13,8 @@ import torch.distributed as dist
 from pytorch_lightning.strategies import DDPStrategy
 from torch.multiprocessing.spawn import start_processes
 
-from lightning_bleu import BLEUCallback
-from tests.helpers.lightning import Step, make_callback, make_module, make_trainer, return_ids
+from lightning_bleu import BLEUCallback, CorpusBLEU
+from tests.helpers.lightning import PAD_ID, Step, make_module, make_trainer, return_ids
 
 os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
 
@@ -48,6 +48,7 @@ class Write(pl.Callback):
             "reports": self.bleu.reports,
             "intervals": self.bleu.intervals,
             "panels": getattr(trainer.logger, "panels", []),
+            "worst": getattr(trainer.logger, "worst", []),
         }
         torch.save(content, self.folder / f"{trainer.global_rank}.pt")
 
@@ -66,7 +67,8 @@ def validate_in_processes(
 
     Only spawned processes write to the `stderr` that `capfd` reads.
     """
-    bleu = make_callback(dataloader_names=list(loaders), **callback_options or {})
+    options: dict[str, Any] = {"metric": CorpusBLEU(pad_id=PAD_ID), "dataloader_names": [*loaders]}
+    bleu = BLEUCallback(**options | (callback_options or {}))
     strategy = DDPStrategy(start_method=start_method)
     trainer = make_trainer(folder, bleu, Write(folder, bleu), strategy=strategy, devices=processes, **trainer_options)
     trainer.validate(make_module(step=step), list(loaders.values()), verbose=False)

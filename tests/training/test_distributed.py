@@ -5,13 +5,13 @@ Without processes: every rank's loader is read in turn.
 
 from __future__ import annotations
 
+import importlib
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import torch
-from lightning_fabric.utilities.distributed import DistributedSamplerWrapper
 from torch import Tensor
 from torch.utils.data import (
     BatchSampler,
@@ -32,11 +32,19 @@ FIVE: Any = range(5)
 """A set of five items; a range is not a Dataset for mypy."""
 
 
-def deal(size: int, processes: int, *, shuffle: bool = False, drop_last: bool = False, **options: Any) -> list[Any]:
+def deal(
+    size: int,
+    processes: int,
+    *,
+    shuffle: bool = False,
+    drop_last: bool = False,
+    sampler_type: type[DistributedSampler[int]] = DistributedSampler,
+    **options: Any,
+) -> list[Any]:
     """A loader of the numbers 0 ... size - 1 for each process."""
     numbers: Any = range(size)
-    samplers: list[DistributedSampler[int]] = [
-        DistributedSampler(numbers, processes, rank, shuffle=shuffle, drop_last=drop_last) for rank in range(processes)
+    samplers = [
+        sampler_type(numbers, processes, rank, shuffle=shuffle, drop_last=drop_last) for rank in range(processes)
     ]
     return [make_loader(numbers, sampler=sampler, **{"collate_fn": list} | options) for sampler in samplers]
 
@@ -93,15 +101,61 @@ def test_a_loader_without_batches_has_one_value_per_item() -> None:
     ]
 
 
-def test_a_sampler_that_lightning_has_wrapped_is_known() -> None:
+@pytest.mark.parametrize("package", ["lightning_fabric", "lightning.fabric"])
+def test_a_sampler_that_lightning_has_wrapped_is_known(package: str) -> None:
     """Lightning replaces a sampler of the user by one that deals out what it draws."""
+    wrapper = importlib.import_module(f"{package}.utilities.distributed").DistributedSamplerWrapper
     indices = [4, 1, 0]
     kept: list[int] = []
     for rank in range(2):
-        sampler = DistributedSamplerWrapper(SubsetRandomSampler(indices), num_replicas=2, rank=rank, shuffle=False)
+        sampler = wrapper(SubsetRandomSampler(indices), num_replicas=2, rank=rank, shuffle=False)
         torch.manual_seed(0)  # all processes must draw alike
         kept.extend(kept_items(DataLoader(FIVE, batch_size=2, sampler=sampler, collate_fn=list)))
     assert sorted(kept) == sorted(indices)
+
+
+class Contiguous(DistributedSampler[int]):
+    """Every process gets neighbors, as samplers of streamed datasets deal them."""
+
+    def __iter__(self) -> Iterator[int]:
+        items = [number % len(self.dataset) for number in range(self.total_size)]  # type: ignore[arg-type]
+        return iter(items[self.rank * self.num_samples : (self.rank + 1) * self.num_samples])
+
+
+class SubclassOfContiguous(Contiguous):
+    """Its ``__iter__`` is inherited, but not from PyTorch."""
+
+
+class OwnMethods(DistributedSampler[int]):
+    """In the order of PyTorch's sampler."""
+
+    def set_epoch(self, epoch: int) -> None:
+        super().set_epoch(epoch + 1)
+
+    def __len__(self) -> int:
+        return super().__len__()
+
+
+class DistributedSamplerWrapper(Contiguous):
+    """Has the name of Lightning's, but not its order."""
+
+
+@pytest.mark.parametrize("sampler_type", [Contiguous, SubclassOfContiguous, DistributedSamplerWrapper])
+def test_a_sampler_with_an_order_of_its_own_has_no_mask(sampler_type: type[DistributedSampler[int]]) -> None:
+    loaders = deal(4, 3, sampler_type=sampler_type)
+    # The mask for PyTorch's order would drop item 3, and count item 0 twice.
+    assert [list(loader) for loader in loaders] == [[[0, 1]], [[2, 3]], [[0, 1]]]
+    for size in (1, 4, 6):
+        for options in ({}, {"batch_size": 1}, {"batch_size": None, "collate_fn": None}):
+            for loader in deal(size, 3, sampler_type=sampler_type, **options):
+                assert distributed_mask(loader, 0) is None
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_a_subclass_in_the_order_of_pytorch_has_a_mask(shuffle: bool) -> None:
+    loaders = deal(4, 3, shuffle=shuffle, sampler_type=OwnMethods)
+    assert sum(len(batch) for loader in loaders for batch in loader) == 6
+    assert sorted(item for loader in loaders for item in kept_items(loader)) == [0, 1, 2, 3]
 
 
 class OtherBatches(BatchSampler):
@@ -152,6 +206,19 @@ def test_a_loader_shuffles_as_it_was_told_to(shuffle: bool) -> None:
 @pytest.mark.parametrize("sampler", [SubsetRandomSampler([3, 1]), WeightedRandomSampler([0.5, 0.5], 2)])
 def test_a_loader_shuffles_if_its_sampler_draws(sampler: Any) -> None:
     assert shuffles(DataLoader(FIVE, sampler=sampler))
+
+
+@pytest.mark.parametrize("package", ["lightning_fabric", "lightning.fabric"])
+def test_a_loader_shuffles_if_the_sampler_that_lightning_has_wrapped_does(package: str) -> None:
+    wrapper = importlib.import_module(f"{package}.utilities.distributed").DistributedSamplerWrapper
+    draws = {
+        WeightedRandomSampler([0.5, 0.5], 2): True,
+        SubsetRandomSampler([1, 3]): True,
+        SequentialSampler(FIVE): False,
+    }
+    for sampler, expected in draws.items():
+        wrapped = wrapper(sampler, num_replicas=2, rank=0, shuffle=False)
+        assert shuffles(DataLoader(FIVE, sampler=wrapped)) == expected
 
 
 @pytest.mark.parametrize("name", ["stream", "list"])

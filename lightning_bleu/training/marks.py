@@ -1,0 +1,149 @@
+"""Marks the words of a hypothesis and of its references that don't match, as BLEU counts matches."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import cache
+from itertools import chain, groupby, pairwise
+from typing import Literal, NamedTuple, TypeAlias
+
+from lightning_bleu.training.samples import Segment
+
+Mark: TypeAlias = Literal["", "unmatched", "displaced"]
+"""``""`` marks nothing; see :func:`mark_words` for the others."""
+
+_SENTENCEPIECE_BLANK = "\u2581"
+
+
+class Span(NamedTuple):
+    """A part of a text, with its mark."""
+
+    text: str
+    mark: Mark
+
+
+def mark_words(hypothesis: Segment, references: Sequence[Segment]) -> tuple[list[Span], list[list[Span]]]:
+    """Mark the words of a hypothesis and of its references that don't match.
+
+    - In the hypothesis, a token is ``"unmatched"`` beyond its largest count in any one reference. Occurrences in a
+      bigram that a reference shares match first, then the earlier ones.
+    - In the hypothesis, a token is ``"displaced"`` if it matches, but neither of its bigrams appears in a reference.
+      A hypothesis of one token has no bigrams, and no displaced tokens.
+    - In a reference, a token is ``"unmatched"`` beyond its count in the hypothesis.
+
+    Args:
+        hypothesis: the hypothesis.
+        references: its references.
+
+    Returns:
+        The spans of the hypothesis, and of each reference. Their texts join to the original text. If a token isn't in
+        the text, they join to the tokens, separated by blanks. Neighboring spans have different marks.
+
+    Example:
+        >>> hypothesis = Segment("The very cat sat.", ["the", "very", "cat", "sat", "."])
+        >>> reference = Segment("The cat that sat.", ["the", "cat", "that", "sat", "."])
+        >>> marked_hypothesis, (marked_reference,) = mark_words(hypothesis, [reference])
+        >>> [(text, mark) for text, mark in marked_hypothesis if mark]
+        [('The', 'displaced'), ('very', 'unmatched'), ('cat', 'displaced')]
+        >>> [(text, mark) for text, mark in marked_reference if mark]
+        [('that', 'unmatched')]
+    """
+    max_counts: dict[str, int] = {}  # in any one reference
+    for reference in references:
+        for token, count in Counter(reference.tokens).items():
+            max_counts[token] = max(count, max_counts.get(token, 0))
+    bigrams = set(chain.from_iterable(pairwise(reference.tokens) for reference in references))
+    shared = _in_bigrams(hypothesis.tokens, bigrams)
+    marks: list[Mark] = [
+        "unmatched" if not matches else "displaced" if not in_bigram and len(shared) > 1 else ""
+        for matches, in_bigram in zip(_choose_matches(hypothesis.tokens, max_counts, shared), shared)
+    ]
+
+    counts, bigrams = Counter(hypothesis.tokens), set(pairwise(hypothesis.tokens))
+    marked_references = []
+    for reference in references:
+        matched = _choose_matches(reference.tokens, counts, _in_bigrams(reference.tokens, bigrams))
+        marked_references.append(_split(reference, ["" if matches else "unmatched" for matches in matched]))
+    return _split(hypothesis, marks), marked_references
+
+
+def _in_bigrams(tokens: Sequence[str], bigrams: set[tuple[str, str]]) -> list[bool]:
+    """For each token, whether the bigram it ends or the bigram it begins is one of ``bigrams``."""
+    found = [False, *(bigram in bigrams for bigram in pairwise(tokens)), False]
+    return [ends or begins for _, (ends, begins) in zip(tokens, pairwise(found))]
+
+
+def _choose_matches(tokens: Sequence[str], counts: Mapping[str, int], preferred: Sequence[bool]) -> list[bool]:
+    """Choose which tokens match, at most ``counts`` of each: preferred ones first, then earlier ones.
+
+    Example:
+        >>> _choose_matches(["a", "a", "a", "b"], {"a": 2}, [False, False, True, False])
+        [True, False, True, False]
+    """
+    remaining = dict(counts)
+    matches = [False] * len(tokens)
+    for index in sorted(range(len(tokens)), key=preferred.__getitem__, reverse=True):  # stable
+        if remaining.get(tokens[index], 0):
+            remaining[tokens[index]] -= 1
+            matches[index] = True
+    return matches
+
+
+def _split(segment: Segment, marks: Sequence[Mark]) -> list[Span]:
+    """Split a text where the marks of its tokens change.
+
+    Example:
+        >>> _split(Segment("Oh, no!", ["oh", ",", "no", "!"]), ["unmatched", "unmatched", "", ""])
+        [Span(text='Oh,', mark='unmatched'), Span(text=' no!', mark='')]
+    """
+    text, tokens = segment
+    places = _locate(text, tokens)
+    if places is None:
+        return _split(Segment(" ".join(tokens), tokens), marks)
+    marks_of_characters: list[Mark] = [""] * len(text)
+    last_mark: Mark = ""
+    last_end = 0
+    for (start, end), mark in zip(places, marks):
+        if start < end:
+            start = last_end if mark == last_mark else start  # the blank between equally marked tokens is marked, too
+            marks_of_characters[start:end] = [mark] * (end - start)
+            last_mark, last_end = mark, end
+    spans, end = [], 0
+    for mark, run in groupby(marks_of_characters):
+        start, end = end, end + len(list(run))
+        spans.append(Span(text[start:end], mark))
+    return spans
+
+
+def _locate(text: str, tokens: Sequence[str]) -> list[tuple[int, int]] | None:
+    """The start and the end of each token in its text; None if a token isn't in it.
+
+    Example:
+        >>> _locate("İs it?", ["\\u2581i̇s", "\\u2581it", "?"]), _locate("&quot;", ['"'])
+        ([(0, 2), (3, 5), (5, 6)], None)
+    """
+    folded = "".join(map(_fold, text))
+    # Where each character of ``folded`` comes from: folding never shortens a text, but may lengthen it.
+    origins = range(len(text)) if len(folded) == len(text) else [i for i, c in enumerate(text) for _ in _fold(c)]
+    places, end = [], 0
+    for token in tokens:
+        if not (piece := "".join(map(_fold, token.strip(_SENTENCEPIECE_BLANK)))):
+            places.append((0, 0))
+            continue
+        start = folded.find(piece, end)
+        if start < 0:
+            return None
+        end = start + len(piece)
+        places.append((origins[start], origins[end - 1] + 1))
+    return places
+
+
+@cache
+def _fold(character: str) -> str:
+    """Undo what tokenizers do to characters: lowercasing and Unicode normalization.
+
+    Unlike with ``str.lower``, which has a final sigma, the result doesn't depend on the neighbors of the character.
+    """
+    return unicodedata.normalize("NFKD", character).casefold()

@@ -1,0 +1,84 @@
+"""Checks of the options of the callback."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from lightning_bleu.metric import CorpusBLEU
+from lightning_bleu.scoring.settings import check_bool
+from lightning_bleu.significance.systems import check_share
+
+
+def check_metrics(metric: Any) -> CorpusBLEU | dict[str, CorpusBLEU]:
+    """Check a metric for all loaders, or a metric for each loader name.
+
+    Raises:
+        TypeError: if it is neither.
+        ValueError: if there is no metric, or if some score in 0..1 and others in 0..100.
+    """
+    metrics = metric if isinstance(metric, Mapping) else {"": metric}
+    for name, value in metrics.items():
+        if not isinstance(value, CorpusBLEU):
+            raise TypeError(
+                "'metric' must be a CorpusBLEU, or a dict of a CorpusBLEU for each loader name, got "
+                f"{value!r} of type {type(value).__name__}"
+            )
+        if not isinstance(name, str):
+            raise TypeError(f"the keys of 'metric' must be strings, got {name!r} of type {type(name).__name__}")
+    if not metrics:
+        raise ValueError("'metric' must have a metric for each loader name, got an empty dict")
+    if len({value.settings.percent for value in metrics.values()}) > 1:
+        raise ValueError(
+            "'metric' must have metrics of one scale, because the mean of their scores is logged: set percent=True for "
+            "all of them, or for none"
+        )
+    return dict(metric) if isinstance(metric, Mapping) else metric
+
+
+def check_options(
+    *,
+    name: Any,
+    extract: Any,
+    dataloader_names: Any,
+    samples: Any,
+    translations: Any,
+    keep_translations: Any,
+    confidence: Any,
+    compare_to_best: Any,
+    significance_level: Any,
+) -> None:
+    """Check the other options; see :class:`lightning_bleu.BLEUCallback`.
+
+    Raises:
+        TypeError: for an option of the wrong type.
+        ValueError: for an option that is out of range.
+    """
+    if extract is not None and not callable(extract):
+        raise TypeError(f"'extract' must take outputs and batch and return (preds, target), got {extract!r}")
+    if not isinstance(name, str):
+        raise TypeError(f"'name' must be a string, got {name!r} of type {type(name).__name__}")
+    is_list = isinstance(dataloader_names, Sequence) and not isinstance(dataloader_names, str)
+    if dataloader_names is not None and not (is_list and all(isinstance(item, str) for item in dataloader_names)):
+        raise TypeError(f"'dataloader_names' must be a list of names, got {dataloader_names!r}")
+    if dataloader_names is not None and len(set(dataloader_names)) < len(dataloader_names):
+        raise ValueError(f"'dataloader_names' must be different from each other, got {list(dataloader_names)}")
+    _check_integer("samples", samples, least=0)
+    if not isinstance(translations, str | os.PathLike | None):
+        raise TypeError(f"'translations' must be a folder, got {translations!r} of type {type(translations).__name__}")
+    if keep_translations is not None:
+        _check_integer("keep_translations", keep_translations, least=1)
+        if translations is None:
+            raise ValueError("'keep_translations' needs a folder: set 'translations' as well")
+    check_bool("compare_to_best", compare_to_best)
+    for option, value in {"confidence": confidence, "significance_level": significance_level}.items():
+        if value is not None:
+            check_share(option, value)
+
+
+def _check_integer(option: str, value: Any, *, least: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(f"{option!r} must be an integer, got {value!r} of type {type(value).__name__}")
+    if value < least:
+        raise ValueError(f"{option!r} must be {least} or more, got {value}")

@@ -1,0 +1,121 @@
+"""Sample sentences: which ones a dashboard shows."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from lightning_bleu.counting.tokenizers import load_tokenizer
+from lightning_bleu.scoring.score import score
+from lightning_bleu.scoring.settings import Settings
+from lightning_bleu.training.sentences import Sentence
+
+_CHUNK = 2**14
+"""The number of sentences that are scored at a time, so that intermediate results need little memory."""
+
+
+class Segment(NamedTuple):
+    """A hypothesis or a reference.
+
+    Attributes:
+        text: the text as the model or the dataset has it.
+        tokens: its tokens, as they are counted.
+    """
+
+    text: str
+    tokens: Sequence[str]
+
+
+class Sample(NamedTuple):
+    """A sentence to show.
+
+    Attributes:
+        number: the position in the dataset, starting from 1.
+        bleu: sentence BLEU, in percent.
+        hypothesis: the hypothesis.
+        references: its references.
+        source: the source sentence, if the step returned one.
+    """
+
+    number: int
+    bleu: float
+    hypothesis: Segment
+    references: Sequence[Segment]
+    source: str | None = None
+
+
+def score_sentences(statistics: Tensor, settings: Settings) -> Tensor:
+    """The BLEU of each sentence, in percent, as sacreBLEU scores sentences: with smoothing and effective order.
+
+    Args:
+        statistics: numbers of shape ``(sentences, 2 * max_order + 2)``.
+        settings: the settings of the corpus.
+
+    Example:
+        >>> statistics = torch.tensor([[6, 5, 4, 3, 6, 5, 4, 3, 6, 6], [2, 0, 0, 0, 4, 3, 2, 1, 4, 4]])
+        >>> score_sentences(statistics, Settings.from_options())
+        tensor([100.0000,  18.9959], dtype=torch.float64)
+    """
+    for_sentences = dataclasses.replace(
+        settings, smoothing="exp", smoothing_value=None, effective_order=True, zero_rule="no-match"
+    )
+    return torch.cat([100 * score(chunk, for_sentences).bleu for chunk in torch.split(statistics, _CHUNK)])
+
+
+def find_worst(statistics: Tensor, settings: Settings, count: int) -> list[int]:
+    """The sentences most worth reading: those that are bad even for their length.
+
+    While a model is weak, the lowest sentence BLEU is that of short sentences without a long match. So each sentence is
+    scored together with two tokens' worth of the statistics of the corpus, which matter more the shorter it is.
+
+    Args:
+        statistics: integers of shape ``(sentences, 2 * max_order + 2)``.
+        settings: the settings of the corpus.
+        count: the number of sentences.
+
+    Returns:
+        row numbers, the worst first.
+    """
+    total = statistics.sum(0).double()
+    smoothed = statistics + 2 * total / total[-1].clamp(min=1)
+    worst: list[int] = score_sentences(smoothed, settings).argsort(stable=True)[:count].tolist()
+    return worst
+
+
+def make_samples(
+    sentences: Sequence[Sentence], rows: Sequence[int], scores: Tensor, settings: Settings
+) -> list[Sample]:
+    """Tokenize sentences so that their words can be marked.
+
+    Args:
+        sentences: the texts of the rows.
+        rows: row numbers.
+        scores: the sentence BLEU of all rows, in percent.
+        settings: how to tokenize.
+
+    Example:
+        >>> settings = Settings.from_options()
+        >>> make_samples([Sentence("Hi!", ["Hello!"])], [4], torch.zeros(5), settings)
+        [Sample(number=5, bleu=0.0, hypothesis=Segment(text='Hi!', tokens=['Hi', '!']), \
+references=[Segment(text='Hello!', tokens=['Hello', '!'])], source=None)]
+    """
+    split = _splitter(settings)
+    samples = []
+    for row, (hypothesis, references, source, tokenized) in zip(rows, sentences):
+        segments = [Segment(text, (str.split if tokenized else split)(text)) for text in (hypothesis, *references)]
+        samples.append(Sample(row + 1, scores[row].item(), segments[0], segments[1:], source))
+    return samples
+
+
+def _splitter(settings: Settings) -> Callable[[str], list[str]]:
+    tokenize = load_tokenizer(settings.tokenizer)
+
+    def split(text: str) -> list[str]:
+        tokens = tokenize((text.lower() if settings.lowercase else text).rstrip())
+        return tokens.split() if isinstance(tokens, str) else [str(token) for token in tokens]
+
+    return split

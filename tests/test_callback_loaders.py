@@ -1,0 +1,197 @@
+"""Several validation loaders, each with a name, a score, and perhaps a metric of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from pytorch_lightning.callbacks import EarlyStopping, ModelCheckpoint
+from pytorch_lightning.utilities import CombinedLoader
+from torch import Tensor
+
+from lightning_bleu import BLEUCallback, CorpusBLEU, corpus_bleu
+from tests.helpers.lightning import (
+    NAMESPACES,
+    PAD_ID,
+    SENTENCES,
+    Record,
+    expected_score,
+    ignore_lightning_warnings,
+    make_callback,
+    make_loader,
+    make_module,
+    make_trainer,
+    return_ids,
+    return_text,
+)
+
+pytestmark = ignore_lightning_warnings
+
+FEW = SENTENCES[:3, :5]
+SCORES = {"news": expected_score(), "talks": expected_score(0, FEW)}
+"""The scores of :func:`make_loaders`."""
+MEAN = (SCORES["news"].bleu + SCORES["talks"].bleu) / 2
+
+
+def make_loaders() -> list[Any]:
+    return [make_loader(), make_loader(FEW)]
+
+
+def validate(folder: Path, bleu: BLEUCallback, loaders: Any, **options: Any) -> dict[str, float]:
+    """Everything that one validation logs."""
+    trainer = make_trainer(folder, bleu, **options)
+    trainer.validate(make_module(options.get("namespace", "pytorch_lightning")), loaders, verbose=False)
+    return {key: value.item() for key, value in trainer.callback_metrics.items()}
+
+
+@pytest.mark.parametrize("namespace", NAMESPACES)
+@pytest.mark.parametrize(
+    ("options", "loaders", "names"),
+    [
+        ({}, make_loaders, ["dataloader_idx_0", "dataloader_idx_1"]),
+        ({}, lambda: dict(zip(["news", "talks"], make_loaders())), ["news", "talks"]),
+        ({"dataloader_names": ["one", "two"]}, make_loaders, ["one", "two"]),
+        ({"dataloader_names": ["one", "two"]}, lambda: dict(zip("ab", make_loaders())), ["one", "two"]),
+    ],
+    ids=["list", "dict", "given", "given for a dict"],
+)
+def test_each_loader_has_a_score_and_the_mean_has_the_plain_name(
+    options: dict[str, Any], loaders: Callable[[], Any], names: list[str], namespace: str, tmp_path: Path
+) -> None:
+    bleu = make_callback(**options)
+    logged = validate(tmp_path, bleu, loaders(), namespace=namespace)
+    assert bleu.reports == {f"val_bleu/{name}": report for name, report in zip(names, SCORES.values())}
+    assert [logged[f"val_bleu/{name}"] for name in names] == [report.bleu for report in SCORES.values()]
+    assert logged["val_bleu"] == MEAN
+    assert logged[f"val_bleu/{names[1]}/hypothesis_length"] == 3 * 5
+    assert "val_bleu/precision_1" not in logged  # the mean has no parts
+
+
+def test_names_are_found_in_a_combined_loader(tmp_path: Path) -> None:
+    logged = validate(tmp_path, make_callback(), CombinedLoader(dict(zip([1, 2], make_loaders())), "sequential"))
+    assert [logged["val_bleu/1"], logged["val_bleu/2"]] == [report.bleu for report in SCORES.values()]
+
+
+def test_a_single_loader_can_have_a_name(tmp_path: Path) -> None:
+    for options, loaders in (({}, {"news": make_loader()}), ({"dataloader_names": ["news"]}, make_loader())):
+        logged = validate(tmp_path, make_callback(**options), loaders)
+        assert logged["val_bleu/news"] == logged["val_bleu"] == SCORES["news"].bleu
+
+
+def test_loaders_that_lightning_reads_side_by_side_are_one(tmp_path: Path) -> None:
+    def step(batch: Any, epoch: int) -> Any:
+        return return_ids(torch.cat([batch["a"], batch["b"]]), epoch)
+
+    loaders = CombinedLoader({"a": make_loader(), "b": make_loader()}, "min_size")
+    trainer = make_trainer(tmp_path, make_callback())
+    (logged,) = trainer.validate(make_module(step=step), loaders, verbose=False)
+    assert logged["val_bleu"] == SCORES["news"].bleu
+    assert logged["val_bleu/hypothesis_length"] == 2 * SENTENCES.numel()
+
+
+def test_each_loader_can_have_a_metric(tmp_path: Path) -> None:
+    def step(batch: Tensor, epoch: int) -> Any:
+        return return_text(batch, epoch)
+
+    metrics = {"words": CorpusBLEU(tokenizer="none"), "letters": CorpusBLEU(tokenizer="char", max_order=2)}
+    expected = {}
+    for name, metric in metrics.items():
+        expected[name] = corpus_bleu(
+            *return_text(SENTENCES, 0), tokenizer=metric.settings.tokenizer, max_order=metric.settings.max_order
+        )
+    # In any order, and by the names of either.
+    for loaders in ({"letters": make_loader(), "words": make_loader()}, [make_loader(), make_loader()]):
+        bleu = BLEUCallback(metrics)
+        trainer = make_trainer(tmp_path, bleu)
+        trainer.validate(make_module(step=step), loaders, verbose=False)
+        assert bleu.reports == {f"val_bleu/{name}": report for name, report in expected.items()}
+        assert trainer.callback_metrics["val_bleu"] == sum(report.bleu for report in expected.values()) / 2
+        assert "val_bleu/letters/precision_2" in trainer.callback_metrics
+        assert "val_bleu/letters/precision_3" not in trainer.callback_metrics
+    for metric in metrics.values():
+        assert metric.hypothesis_length == 0  # it is copied
+
+
+@pytest.mark.parametrize(
+    ("options", "loaders", "message"),
+    [
+        (
+            {"dataloader_names": ["news"]},
+            make_loaders(),
+            "'dataloader_names' must name every loader of 'val', got 1 names for 2 loaders",
+        ),
+        (
+            {"metric": {"news": CorpusBLEU(), "books": CorpusBLEU()}},
+            dict(zip(["news", "talks"], make_loaders())),
+            r"'metric' has the names \['news', 'books'\], but the loaders of 'val' are \['news', 'talks'\]",
+        ),
+        (
+            {"metric": {"news": CorpusBLEU(), "books": CorpusBLEU()}},
+            make_loader(),
+            r"'metric' has the names \['news', 'books'\], but the loaders of 'val' are without a name: pass a dict",
+        ),
+    ],
+)
+def test_every_loader_needs_a_name_and_a_metric(
+    options: dict[str, Any], loaders: Any, message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        validate(tmp_path, BLEUCallback(**options), loaders)
+
+
+@pytest.mark.parametrize("name", ["val_bleu", "val_bleu/talks"])
+def test_the_mean_and_each_score_can_be_monitored(name: str, tmp_path: Path) -> None:
+    checkpoint, record = ModelCheckpoint(tmp_path, monitor=name, mode="max"), Record()
+    trainer = make_trainer(tmp_path, make_callback(), checkpoint, EarlyStopping(name, mode="max"), record, max_epochs=2)
+    trainer.fit(make_module(), make_loader(), dict(zip(["news", "talks"], make_loaders())))
+    assert checkpoint.best_model_score == max(record.column(name))
+    assert record.column("val_bleu") == [
+        (expected_score(epoch).bleu + expected_score(epoch, FEW).bleu) / 2 for epoch in range(2)
+    ]
+    assert {"val_bleu", "val_bleu/news", "val_bleu/talks"} <= set(trainer.progress_bar_metrics)
+
+
+def test_the_mean_of_the_best_scores_can_be_monitored(tmp_path: Path) -> None:
+    def step(batch: Tensor, epoch: int) -> Any:
+        """Better and better in the first loader, worse and worse in the second, whose sentences are shorter."""
+        return return_ids(batch, epoch if batch.shape[1] == 8 else 1 - epoch)
+
+    record = Record()
+    bleu = make_callback(compare_to_best=True)
+    trainer = make_trainer(tmp_path, bleu, record, EarlyStopping("val_bleu/best", mode="max"), max_epochs=2)
+    trainer.fit(make_module(step=step), make_loader(), dict(zip(["news", "talks"], make_loaders())))
+    news, talks = record.column("val_bleu/news/best"), record.column("val_bleu/talks/best")
+    assert news == [expected_score(0).bleu, expected_score(1).bleu]
+    assert talks == [expected_score(1, FEW).bleu] * 2
+    assert record.column("val_bleu/best") == [(a + b) / 2 for a, b in zip(news, talks)]
+
+
+@pytest.mark.parametrize(
+    "extract",
+    [
+        lambda outputs, batch, dataloader_idx: (outputs["preds"], batch) if dataloader_idx else (batch, batch),
+        lambda outputs, batch, index: {"preds": outputs["preds"] if index else batch, "target": batch, "other": 1},
+    ],
+)
+def test_extract_may_take_the_index_of_the_loader(extract: Any, tmp_path: Path) -> None:
+    bleu = make_callback(extract=extract)
+    logged = validate(tmp_path, bleu, make_loaders())
+    assert logged["val_bleu/dataloader_idx_0"] == 1  # the batch as its own translation
+    assert logged["val_bleu/dataloader_idx_1"] == SCORES["talks"].bleu
+
+
+def test_an_option_with_a_default_is_not_the_index_of_the_loader(tmp_path: Path) -> None:
+    bleu = make_callback(extract=lambda outputs, batch, key="preds": (outputs[key], batch))
+    assert validate(tmp_path, bleu, make_loaders())["val_bleu"] == MEAN
+
+
+def test_val_and_test_may_have_different_loaders(tmp_path: Path) -> None:
+    bleu = make_callback()
+    trainer, module = make_trainer(tmp_path, bleu, max_epochs=1), make_module()
+    trainer.fit(module, make_loader(), {"a": make_loader(), "b": make_loader()})
+    trainer.test(module, make_loader(), verbose=False)
+    assert list(bleu.reports) == ["val_bleu/a", "val_bleu/b", "test_bleu"]
+    assert PAD_ID not in SENTENCES

@@ -1,0 +1,313 @@
+"""The sentences that the callback shows and writes: samples, sources, and translations as files."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from pytorch_lightning.loggers import CSVLogger
+from torch import Tensor
+
+from lightning_bleu import BLEUCallback, CorpusBLEU
+from tests.helpers.lightning import (
+    NAMESPACES,
+    PAD_ID,
+    SENTENCES,
+    PanelLogger,
+    as_lines,
+    collect_warnings,
+    ignore_lightning_warnings,
+    make_callback,
+    make_loader,
+    make_module,
+    make_trainer,
+    read_table,
+    return_ids,
+    return_text,
+    translate,
+)
+from tests.helpers.processes import validate_in_processes
+
+pytestmark = ignore_lightning_warnings
+
+HYPOTHESES, REFERENCES = as_lines(translate(SENTENCES)), as_lines(SENTENCES)
+SOURCES = [f"source of {line}" for line in REFERENCES]
+
+
+def return_sources(batch: Tensor, epoch: int) -> dict[str, Any]:
+    """Translations, references, and source sentences as text."""
+    hypotheses, references = return_text(batch, epoch)
+    return {"preds": hypotheses, "target": references, "source": [f"source of {line}" for line in references]}
+
+
+def validate(folder: Path, bleu: BLEUCallback, step: Callable[[Any, int], Any], **options: Any) -> Any:
+    """One validation of the toy module."""
+    trainer = make_trainer(folder, bleu, **options)
+    trainer.validate(make_module(step=step), make_loader(), verbose=False)
+    return trainer
+
+
+def read_lines(path: Path) -> list[str]:
+    return path.read_text(encoding="utf-8").split("\n")[:-1]
+
+
+def read_folder(folder: Path) -> dict[str, bytes]:
+    """The content of all files in a folder, by their paths."""
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+# Samples
+
+
+def test_the_first_sentences_and_the_worst_are_shown_with_their_sources(tmp_path: Path) -> None:
+    worst = [30, 4]
+
+    def step(batch: Tensor, epoch: int) -> dict[str, Any]:
+        output = return_sources(batch, epoch)
+        for i, line in enumerate(output["target"]):
+            if REFERENCES.index(line) in worst:
+                output["preds"][i] = "something else"
+        return output
+
+    logger = PanelLogger(tmp_path)
+    validate(tmp_path, BLEUCallback(samples=2), step, logger=logger)
+    ((first, worst_panel),) = zip(logger.panels, logger.worst)
+    rows = [(row.number, row.source, row.hypothesis, row.references) for row in read_table(first)]
+    assert rows == [(i + 1, SOURCES[i], HYPOTHESES[i], [REFERENCES[i]]) for i in range(2)]
+    assert {row.number - 1 for row in read_table(worst_panel)} == set(worst)
+    assert {row.bleu for row in read_table(worst_panel)} == {0}
+
+
+def words(rows: list[list[int]]) -> list[str]:
+    """A decoder."""
+    return [" ".join(f"w{i}" for i in row) for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("form", "decoder", "expected"),
+    [
+        (lambda batch: batch, None, "{}"),
+        (lambda batch: batch, words, "w{}"),
+        (lambda batch: [*batch], words, "w{}"),
+        (lambda batch: batch.tolist(), words, "w{}"),
+        (lambda batch: batch.numpy(), words, "w{}"),
+        (lambda batch: [[str(i) for i in row] for row in batch.tolist()], words, "{}"),
+        (as_lines, words, "{}"),
+        (lambda batch: (line for line in as_lines(batch)), None, "{}"),
+    ],
+    ids=["ids", "decoded", "tensors", "lists", "array", "tokens", "strings", "generator"],
+)
+def test_sources_may_be_text_or_ids(form: Any, decoder: Any, expected: str, tmp_path: Path) -> None:
+    buffer = torch.zeros(7, 9, dtype=torch.int64)
+
+    def step(batch: Tensor, epoch: int) -> dict[str, Any]:
+        buffer.fill_(PAD_ID)
+        buffer[: len(batch), :8] = batch  # reused in place, with padding
+        source = form(buffer[: len(batch)] if form(batch) is batch else batch)
+        return {"preds": batch, "target": batch, "source": source}
+
+    logger = PanelLogger(tmp_path)
+    bleu = BLEUCallback(CorpusBLEU(pad_id=PAD_ID, decoder=decoder), samples=len(SENTENCES))
+    validate(tmp_path, bleu, step, logger=logger)
+    rows = [" ".join(expected.format(i) for i in row) for row in SENTENCES.tolist()]
+    assert [row.source for row in read_table(logger.panels[-1])] == rows
+
+
+@pytest.mark.parametrize(
+    ("source", "error", "message"),
+    [
+        (["a"], ValueError, "'source' and 'preds' must have the same number of sentences, got 1 and 7"),
+        ("abcdefg", TypeError, "'source' must be a list of sentences, got a str: wrap it in a list"),
+        ([1.5] * 7, TypeError, "'source' must hold sentences of one kind"),
+    ],
+)
+def test_sources_that_do_not_fit_are_an_error(
+    source: Any, error: type[Exception], message: str, tmp_path: Path
+) -> None:
+    def step(batch: Tensor, epoch: int) -> dict[str, Any]:
+        return {"preds": batch, "target": batch, "source": source}
+
+    with pytest.raises(error, match=message):
+        validate(tmp_path, make_callback(), step, logger=PanelLogger(tmp_path))
+
+
+@pytest.mark.parametrize("options", [{"logger": False}, {"fast_dev_run": True}, {"logger": "csv"}])
+def test_nothing_is_collected_that_no_logger_shows(options: dict[str, Any], tmp_path: Path) -> None:
+    if options.get("logger") == "csv":
+        options = {"logger": CSVLogger(tmp_path)}
+
+    class Watch(BLEUCallback):
+        def on_validation_epoch_end(self, trainer: Any, pl_module: Any) -> None:
+            (evaluation,) = self._evaluations
+            assert not evaluation.metric.keep_sentences
+            assert evaluation.max_texts == 0
+            super().on_validation_epoch_end(trainer, pl_module)
+
+    def step(batch: Tensor, epoch: int) -> dict[str, Any]:
+        return {"preds": batch, "target": batch, "source": "not even read"}
+
+    validate(tmp_path, Watch(CorpusBLEU(pad_id=PAD_ID), translations=None), step, **options)
+
+
+# Translations
+
+
+@pytest.mark.parametrize("namespace", NAMESPACES)
+def test_each_validation_and_test_writes_its_translations(namespace: str, tmp_path: Path) -> None:
+    folder = tmp_path / "translations"
+    bleu = make_callback(translations=str(folder))
+    trainer = make_trainer(tmp_path, bleu, namespace=namespace, max_epochs=2, num_sanity_val_steps=1)
+    module = make_module(namespace, return_sources)
+    trainer.fit(module, make_loader(), make_loader())
+    trainer.test(module, make_loader(), verbose=False)
+    # 37 sentences in batches of 7 are 6 steps; the module is better in epoch 1.
+    files = {
+        "val_bleu/ref.txt": REFERENCES,
+        "val_bleu/src.txt": SOURCES,
+        "val_bleu/step-0000006.txt": HYPOTHESES,
+        "val_bleu/step-0000012.txt": as_lines(translate(SENTENCES, 1)),
+        "test_bleu/ref.txt": REFERENCES,
+        "test_bleu/src.txt": SOURCES,
+        "test_bleu/step-0000012.txt": as_lines(translate(SENTENCES, 2)),
+    }
+    assert {path: read_lines(folder / path) for path in read_folder(folder)} == files
+
+
+def test_each_loader_has_a_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "translations"
+    trainer = make_trainer(tmp_path, make_callback(translations=folder))
+    loaders = {"news": make_loader(SENTENCES[:5]), "../talks": make_loader(SENTENCES[5:8])}
+    trainer.validate(make_module(), loaders, verbose=False)
+    assert {path: read_lines(folder / path) for path in read_folder(folder)} == {
+        "val_bleu/news/ref.txt": REFERENCES[:5],
+        "val_bleu/news/step-0000000.txt": HYPOTHESES[:5],
+        "val_bleu/..%2Ftalks/ref.txt": REFERENCES[5:8],
+        "val_bleu/..%2Ftalks/step-0000000.txt": HYPOTHESES[5:8],
+    }
+
+
+def test_only_the_latest_translations_are_kept(tmp_path: Path) -> None:
+    trainer = make_trainer(
+        tmp_path, make_callback(translations=tmp_path / "t", keep_translations=2), max_epochs=4, val_check_interval=3
+    )
+    trainer.fit(make_module(), make_loader(), make_loader())
+    # Two validations per epoch of 6 steps.
+    assert set(read_folder(tmp_path / "t" / "val_bleu")) == {"ref.txt", "step-0000021.txt", "step-0000024.txt"}
+
+
+@pytest.mark.parametrize("options", [{"fast_dev_run": True}, {"max_epochs": 0}])
+def test_a_trial_run_writes_nothing(options: dict[str, Any], tmp_path: Path) -> None:
+    trainer = make_trainer(tmp_path, make_callback(translations=tmp_path / "t"), **options)
+    trainer.fit(make_module(), make_loader(), make_loader())
+    assert not (tmp_path / "t").exists()
+
+
+def test_other_references_in_the_same_folder_are_warned_about(tmp_path: Path) -> None:
+    bleu = make_callback(translations=tmp_path / "t")
+    make_trainer(tmp_path, bleu, max_epochs=1).fit(make_module(), make_loader(), make_loader())
+    trainer = make_trainer(tmp_path, bleu)
+
+    def validate() -> None:
+        trainer.validate(make_module(), make_loader(SENTENCES[1:]), verbose=False)  # at step 0 instead of 6
+
+    message = "have changed, so translations of other steps there no longer match them"
+    assert len(collect_warnings(validate, message=message)) == 1
+    assert collect_warnings(validate, message=message) == []
+    assert read_lines(tmp_path / "t" / "val_bleu" / "ref.txt") == REFERENCES[1:]
+
+
+def score_with_sacrebleu(folder: Path, step: int) -> str:
+    """The score of a file as the command line prints it, with ten digits."""
+    command = [sys.executable, "-m", "sacrebleu", str(folder / "ref.txt"), "-i", str(folder / f"step-{step:07}.txt")]
+    done = subprocess.run([*command, "-b", "-w", "10"], check=True, capture_output=True, text=True)
+    return done.stdout.strip()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("processes", [1, 2])
+def test_the_command_line_of_sacrebleu_prints_the_logged_score(processes: int, tmp_path: Path) -> None:
+    loaders = {"all": make_loader()}
+    options: dict[str, Any] = {"translations": tmp_path / "t", "metric": CorpusBLEU(percent=True)}
+    contents = validate_in_processes(processes, loaders, tmp_path, step=return_text, callback_options=options)
+    logged = contents[0]["logged"]["val_bleu/all"]
+    assert score_with_sacrebleu(tmp_path / "t" / "val_bleu" / "all", 0) == f"{logged:.10f}"
+    assert 0 < logged < 100
+
+
+@pytest.mark.slow
+def test_the_paired_bootstrap_of_sacrebleu_reads_the_files(tmp_path: Path) -> None:
+    trainer = make_trainer(tmp_path, make_callback(translations=tmp_path / "t"), max_epochs=2)
+    trainer.fit(make_module(), make_loader(), make_loader())
+    folder = tmp_path / "t" / "val_bleu"
+    files = [str(folder / f"step-{step:07}.txt") for step in (6, 12)]
+    command = [sys.executable, "-m", "sacrebleu", str(folder / "ref.txt"), "-i", *files, "--paired-bs", "-f", "text"]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    assert "step-0000012" in done.stdout
+    assert "p = 0.0010" in done.stdout
+
+
+SLOW_WRITER = """
+import sys, time
+from pathlib import Path
+from lightning_bleu.training.sentences import Sentence
+from lightning_bleu.training.translations import write_translations
+
+def sentences():
+    for number in range(100_000):
+        yield Sentence(f"hypothesis {number}", [f"reference {number}"])
+        if number == 50_000:
+            print("half", flush=True)
+            time.sleep(60)
+
+write_translations(sentences(), Path(sys.argv[1]), 500)
+"""
+
+
+@pytest.mark.slow
+def test_a_run_that_is_killed_leaves_no_half_written_file(tmp_path: Path) -> None:
+    process = subprocess.Popen([sys.executable, "-c", SLOW_WRITER, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "half\n"
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    process.stdout.close()
+    assert list(tmp_path.glob("*.txt")) == []
+    validate(tmp_path, make_callback(translations=tmp_path), return_ids)
+    assert set(read_folder(tmp_path / "val_bleu")) == {"ref.txt", "step-0000000.txt"}
+
+
+# Several processes
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("processes", [2, 3])
+def test_samples_and_files_are_those_of_one_process(processes: int, tmp_path: Path) -> None:
+    loaders: dict[str, Any] = {
+        f"{size}-{batch_size}": make_loader(SENTENCES[:size], batch_size=batch_size)
+        for size in (1, 5, 37)
+        for batch_size in (1, 4)
+    }
+    items = [SENTENCES[:3], SENTENCES[3:4], SENTENCES[4:11], SENTENCES[11:11], SENTENCES[11:13]]
+    loaders["unbatched"] = make_loader(items, batch_size=None)
+    shown = {}
+    for number in (1, processes):
+        folder = tmp_path / f"{number}"
+        folder.mkdir()
+        options = {"translations": folder / "t", "samples": 6}
+        contents = validate_in_processes(
+            number, loaders, folder, step=return_sources, callback_options=options, logger=PanelLogger(folder)
+        )
+        shown[number] = contents[0]["panels"], contents[0]["worst"], read_folder(folder / "t")
+        assert all(content["panels"] == content["worst"] == [] for content in contents[1:])
+    assert shown[1] == shown[processes]
+    panels, _, files = shown[1]
+    assert [len(read_table(panel)) for panel in panels] == [1, 1, 5, 5, 6, 6, 6]
+    assert files["val_bleu/37-4/src.txt"].decode() == "".join(f"{line}\n" for line in SOURCES)
+    assert files["val_bleu/unbatched/ref.txt"].decode() == "".join(f"{line}\n" for line in REFERENCES[:13])

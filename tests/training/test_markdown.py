@@ -1,0 +1,232 @@
+"""The sample table, rendered and sanitized by TensorBoard's own code, and read back by an HTML parser."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from html.parser import HTMLParser
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lightning_bleu.training.markdown import escape, sample_table
+from lightning_bleu.training.samples import Sample, Segment
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", DeprecationWarning)  # TensorBoard's copy of bleach warns of its own imports
+    from tensorboard.plugin_util import markdown_to_safe_html  # type: ignore[import-untyped]
+
+NASTY = [
+    "a | b || c",
+    "| --- | --- |",
+    "<script>alert(1)</script>",
+    "two\nlines\r\n| --- |\n\nparagraph",
+    "*bold* _italic_ `code` # heading [link](javascript:alert(1)) ![image](x) ~~~ \\",
+    "&lt;b&gt; &amp; <b> &#60;b&#62; &#x3c;b&#x3e; &quot;",
+    "<b <i </pre></code></td></table> <!-- <![CDATA[ <?php",
+    "<img src=x onerror=alert(1)> <a href='javascript:alert(1)'>",
+    "```\ncode\n```",
+    "`` ` ``` \\` \\| \\\\|",
+    "1. list",
+    "- list",
+    "> quote",
+    "    code",
+    "=====",
+    "[id]: http://example.com",
+    "http://example.com <http://example.com> a@example.com <a@example.com>",
+    "**bold** __bold__ ***both***",
+    "äöü 中文 😀 שלום مرحبا हिन्दी",
+    "\x00\x85\u2028\u2029\x1b[31m\x02klzzwxh:0\x03\x7f",
+    "\u200b\u200e\u200f\u061c\ufeff\u00ad zero width",
+    "\u202eright to left\u2069 \u2066\u2067\u2068 \u202a\u202b\u202c\u202d",
+    "lone surrogate \ud800 and noncharacter \uffff",
+    "word " * 200,
+]
+
+TAGS = {"p", "br", "table", "thead", "tbody", "tr", "th", "td", "pre", "code", "strong", "em"}
+"""The tags of a sample table."""
+
+# Shown as replacement characters, shown as blanks, and not shown.
+CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+LINE_BREAK = re.compile("[\t-\r\x1c-\x1f\x85\u2028\u2029]")
+DIRECTION = re.compile("[\u202a-\u202e\u2066-\u2069]")
+
+TEXTS = st.one_of(
+    st.text(), st.sampled_from(NASTY), st.text(alphabet="ab <>&#;/|\\`*_[]()!~\"'=-+.:1\n\u2068\u2069", max_size=30)
+)
+
+
+class Page(HTMLParser):
+    """The tags and the attributes of a page, and the text of its paragraph and its cells, with line breaks."""
+
+    def __init__(self, markdown: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str | None]] = []
+        self.texts: dict[str, list[str]] = {"p": [], "th": [], "td": []}
+        self._open = ""
+        self.feed(markdown_to_safe_html(markdown.encode()))  # TensorBoard reads bytes from event files
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += attrs
+        if tag in self.texts:
+            self._open = tag
+            self.texts[tag].append("")
+        elif tag == "br":
+            self.handle_data("\n")
+
+    def handle_endtag(self, tag: str) -> None:
+        self._open = "" if tag == self._open else self._open
+
+    def handle_data(self, data: str) -> None:
+        if self._open:
+            self.texts[self._open][-1] += data
+        else:
+            assert not data.strip()
+
+
+def split(line: str) -> Segment:
+    """A segment whose tokens are separated by blanks."""
+    return Segment(line, line.split())
+
+
+def make_sample(hypothesis: str, *references: str, source: str | None = None, number: int = 1) -> Sample:
+    return Sample(number, 12.34, split(hypothesis), [split(reference) for reference in references], source)
+
+
+def body(hypothesis: str, *references: str, source: str | None = None) -> str:
+    """The Markdown of the sentences of one sample, without isolates."""
+    row = sample_table([make_sample(hypothesis, *references, source=source)], "").splitlines()[-1]
+    return row.split(" | ")[1].removesuffix(" |").replace("\u2068", "").replace("\u2069", "")
+
+
+def visible(text: str) -> str:
+    """The text as a reader sees it: unchanged, except for control characters."""
+    text = DIRECTION.sub("", text[:500] + " ..." * (len(text) > 500))
+    return CONTROL.sub("\ufffd", LINE_BREAK.sub(" ", text))
+
+
+@pytest.mark.parametrize("text", NASTY)
+def test_nasty_text_is_shown_as_it_is(text: str) -> None:
+    page = Page(sample_table([make_sample(text, text, "other", text, source=text)], f"caption\n{text}"))
+    assert page.attributes == []
+    assert set(page.tags) <= TAGS
+    assert [page.tags.count(tag) for tag in ("table", "tr", "th", "td", "pre", "code")] == [1, 2, 2, 2, 1, 5]
+    # The lines of the source, the hypothesis, and the references.
+    expected = [
+        f"{label} \u2068{visible(line)}\u2069"
+        for label, line in zip(["src", "hyp", "ref", "ref", "ref"], [text, text, text, "other", text])
+    ]
+    assert page.texts["td"][-1].split("\n") == expected
+    (caption,) = page.texts["p"]
+    assert caption.startswith("\u2068caption\u2069\n\u2068")
+
+
+@given(TEXTS, TEXTS, TEXTS)
+def test_no_text_yields_a_tag(hypothesis: str, reference: str, caption: str) -> None:
+    tokens = ["", *hypothesis, *reference]  # in another order, they may not be in the text
+    references = [split(reference), Segment(reference, tokens)]
+    sample = Sample(1, 0.0, Segment(hypothesis, tokens[::-1]), references, caption)
+    page = Page(sample_table([sample, sample], caption))
+    assert page.attributes == []
+    assert [page.tags.count(tag) for tag in ("table", "tr", "th", "td", "pre", "code")] == [1, 3, 2, 4, 2, 8]
+    assert set(page.tags) <= TAGS
+
+
+@given(st.text(st.characters(exclude_categories=["C", "Zl", "Zp"]), min_size=1).filter(str.strip))
+def test_printable_text_is_shown_unchanged(text: str) -> None:
+    page = Page(sample_table([make_sample(text, text)], text))
+    assert page.texts["td"][-1] == f"hyp \u2068{text}\u2069\nref \u2068{text}\u2069"
+    assert page.texts["p"] == [f"\u2068{text.strip()}\u2069"]
+
+
+@given(TEXTS)
+def test_no_text_leaves_its_isolate(text: str) -> None:
+    table = sample_table([make_sample(text, text, source=text)], text)
+    assert re.fullmatch("[^\u2066-\u2069]*(\u2068[^\u2066-\u2069]*\u2069[^\u2066-\u2069]*)*", table)
+    assert not re.search("[\u202a-\u202e]", table)
+
+
+def test_rows_have_a_number_a_score_and_labeled_lines() -> None:
+    samples = [make_sample("a b", "a b", "b", source="c d"), make_sample("a", "b", number=1041)]
+    page = Page(sample_table(samples, "BLEU = 1\nof process 0"))
+    assert page.texts["p"] == ["\u2068BLEU = 1\u2069\n\u2068of process 0\u2069\nBold words have no match."]
+    assert page.texts["th"] == ["no., BLEU", "source, hypothesis, references"]
+    assert page.texts["td"] == [
+        "   1   12.3",
+        "src \u2068c d\u2069\nhyp \u2068a b\u2069\nref \u2068a b\u2069\nref \u2068b\u2069",
+        "1041   12.3",
+        "hyp \u2068a\u2069\nref \u2068b\u2069",
+    ]
+
+
+def test_the_header_names_the_source_only_if_a_sentence_has_one() -> None:
+    assert "| no., BLEU | hypothesis, references |" in sample_table([make_sample("a", "a")], "")
+    assert "| no., BLEU | source, hypothesis, references |" in sample_table([make_sample("a", "a", source="b")], "")
+
+
+def test_unmatched_words_are_bold_and_displaced_words_are_italic() -> None:
+    # "b" matches, but no bigram does; nothing else matches.
+    assert body("b <x>", "a b") == (
+        "<code>hyp</code> <em>b</em> <strong>&#60;x&#62;</strong><br><code>ref</code> <strong>a</strong> b"
+    )
+
+
+@pytest.mark.parametrize(
+    ("hypothesis", "reference", "explanation"),
+    [
+        ("a b", "a b", []),
+        ("a b c", "a b", ["<strong>Bold</strong> words have no match."]),
+        ("b a", "a b", ["<em>Italic</em> words match, but next to other words."]),
+        (
+            "b c",
+            "a b",
+            ["<strong>Bold</strong> words have no match. <em>Italic</em> words match, but next to other words."],
+        ),
+    ],
+)
+def test_only_marks_that_appear_are_explained(hypothesis: str, reference: str, explanation: list[str]) -> None:
+    table = sample_table([make_sample(hypothesis, reference)], "caption")
+    assert table.splitlines()[0].split("<br>") == ["\u2068caption\u2069", *explanation]
+
+
+def test_long_sentences_are_cut_after_500_characters_and_keep_their_marks() -> None:
+    assert body("a" * 500, "a" * 500) == f"<code>hyp</code> {'a' * 500}<br><code>ref</code> {'a' * 500}"
+    assert body("a" * 501, "b") == (
+        f"<code>hyp</code> <strong>{'a' * 500}</strong> ...<br><code>ref</code> <strong>b</strong>"
+    )
+    # 500 characters are 250 times "<" and a blank: cut before they are escaped, and in the middle of what is bold.
+    many = "< " * 260 + "a b"
+    assert body(many, "a b").startswith(f"<code>hyp</code> <strong>{'&#60; ' * 250}</strong> ...<br>")
+    # Cut where the mark changes, and before more than one change.
+    assert body(f"b {'a' * 497} c", f"b {'a' * 497}").startswith(f"<code>hyp</code> b {'a' * 497}  ...<br>")
+    assert body(f"{'a' * 501} b c d", "b c").startswith(f"<code>hyp</code> <strong>{'a' * 500}</strong> ...<br>")
+    assert body("a", "a", source="s" * 501).startswith(f"<code>src</code> {'s' * 500} ...<br>")
+
+
+def test_at_most_four_references_are_shown() -> None:
+    references = ["a a", "a b", "a c", "a d", "a e", "a f"]
+    for count, more in ((4, []), (5, ["<code>1 more reference</code>"]), (6, ["<code>2 more references</code>"])):
+        lines = body("a f", *references[:count]).split("<br>")
+        assert [line.startswith("<code>ref</code> a") for line in lines] == [False] + [True] * 4 + [False] * len(more)
+        assert lines[5:] == more
+    assert lines[0] == "<code>hyp</code> a f"  # which matches the last reference, although it isn't shown
+
+
+@pytest.mark.parametrize("text", ["", " ", "\n\t", "\u200b\u200e", "\u2068\u2069"])
+def test_a_sentence_without_visible_characters_is_called_empty(text: str) -> None:
+    assert body(text, text, source=text) == (
+        "<code>src (empty)</code><br><code>hyp (empty)</code><br><code>ref (empty)</code>"
+    )
+    assert body("(empty)", text).startswith("<code>hyp</code> <strong>&#40;empty&#41;</strong><br>")
+
+
+@given(TEXTS)
+def test_escaped_text_has_one_line_and_no_markup(text: str) -> None:
+    escaped = escape(text)
+    assert len(escaped.splitlines()) <= 1
+    # Letters, digits, blanks, harmless punctuation, numeric entities, and everything beyond ASCII.
+    assert re.fullmatch(r"(?:[a-zA-Z0-9 .,:;=%-]|[^\x00-\x9f]|&#\d+;)*", escaped)

@@ -1,0 +1,198 @@
+"""Marks of words, against BLEU's own counts and a slow, obvious twin."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter
+from itertools import groupby, pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lightning_bleu import corpus_bleu
+from lightning_bleu.training.marks import Mark, Span, mark_words
+from lightning_bleu.training.samples import Segment
+from tests.helpers.corpora import random_corpus, read_lines
+from tests.helpers.text import WORDWISE, fuzz_line, sacrebleu_tokens
+
+SENTENCES = st.lists(st.sampled_from("abcde"), max_size=12)
+"""Sentences of few different words, so that words repeat and match."""
+
+
+def split(line: str) -> Segment:
+    """A segment whose tokens are separated by blanks."""
+    return Segment(line, line.split())
+
+
+def show(spans: list[Span]) -> str:
+    """Spans in one string: ``*unmatched*`` and ``_displaced_``."""
+    signs: dict[Mark, str] = {"": "", "unmatched": "*", "displaced": "_"}
+    return "".join(signs[mark] + text + signs[mark] for text, mark in spans)
+
+
+def show_all(hypothesis: Segment, *references: Segment) -> list[str]:
+    """The hypothesis and its references, as :func:`show` shows them."""
+    marked, marked_references = mark_words(hypothesis, references)
+    return [show(marked), *map(show, marked_references)]
+
+
+def token_marks(spans: list[Span]) -> list[Mark]:
+    """The mark of each token, for tokens separated by blanks."""
+    return [mark for text, mark in spans for _ in text.split()]
+
+
+def expected_marks(tokens: list[str], counts: Counter[str], bigrams: set[tuple[str, str]]) -> list[Mark]:
+    """The definition, in quadratic time: a token matches if fewer than its count come before it in the ranking."""
+    in_bigram = [
+        any(bigram in bigrams for bigram in pairwise(tokens[max(i - 1, 0) : i + 2])) for i in range(len(tokens))
+    ]
+    ranks = [(not in_bigram[i], i) for i in range(len(tokens))]
+    marks: list[Mark] = []
+    for i, token in enumerate(tokens):
+        better = sum(other == token and ranks[j] < ranks[i] for j, other in enumerate(tokens))
+        matches = better < counts[token]
+        marks.append("unmatched" if not matches else "" if in_bigram[i] or len(tokens) == 1 else "displaced")
+    return marks
+
+
+# Marked by hand, according to the rules in the docstring of mark_words.
+@pytest.mark.parametrize(
+    ("hypothesis", "references", "expected"),
+    [
+        # No reference has "dog" or "black", and the hypothesis lacks "cat".
+        ("the black dog sat", ["the cat sat down"], ["_the_ *black dog* _sat_", "the *cat* sat *down*"]),
+        # Two of three match: those in the bigram "the cat", then the earlier one.
+        ("the so the the cat", ["the cat on the mat"], ["_the_ *so the* the cat", "the cat *on* the *mat*"]),
+        # At most one match in any one reference, although the references have "a" twice.
+        ("a b a", ["a b", "b a"], ["a b *a*", "a b", "b a"]),
+        # Every token matches, but no bigram does.
+        ("c b a", ["a b c"], ["_c b a_", "a b c"]),
+        # A hypothesis of one token has no bigrams.
+        ("a", ["b a"], ["a", "*b* a"]),
+        # In the reference, the "a" of the shared bigram "a b" matches, not the earlier one.
+        ("a b", ["a c a b"], ["a b", "*a c* a b"]),
+        ("same words", ["same words"], ["same words", "same words"]),
+        ("", ["a b"], ["", "*a b*"]),
+        ("a b", [""], ["*a b*", ""]),
+        ("a b", [], ["*a b*"]),
+    ],
+)
+def test_unmatched_and_displaced_words_are_marked(hypothesis: str, references: list[str], expected: list[str]) -> None:
+    assert show_all(split(hypothesis), *map(split, references)) == expected
+
+
+@given(SENTENCES, st.lists(SENTENCES, max_size=4))
+def test_marks_agree_with_a_slow_twin(hypothesis: list[str], references: list[list[str]]) -> None:
+    segments = [Segment(" ".join(tokens), tokens) for tokens in (hypothesis, *references)]
+    marked, marked_references = mark_words(segments[0], segments[1:])
+
+    counts: Counter[str] = Counter()
+    for reference in references:
+        counts |= Counter(reference)  # the largest count in any one reference
+    bigrams = {bigram for reference in references for bigram in pairwise(reference)}
+    assert token_marks(marked) == expected_marks(hypothesis, counts, bigrams)
+
+    for spans, reference in zip(marked_references, references, strict=True):
+        expected = expected_marks(reference, Counter(hypothesis), set(pairwise(hypothesis)))
+        assert token_marks(spans) == ["unmatched" if mark == "unmatched" else "" for mark in expected]
+
+
+@given(SENTENCES, st.lists(SENTENCES, min_size=1, max_size=4))
+def test_as_many_tokens_match_as_bleu_counts(hypothesis: list[str], references: list[list[str]]) -> None:
+    marked, _ = mark_words(split(" ".join(hypothesis)), [split(" ".join(reference)) for reference in references])
+    matches = sum(mark != "unmatched" for mark in token_marks(marked))
+    report = corpus_bleu([hypothesis], [references], tokenizer="none")
+    assert matches == report.matches[0]
+
+
+def test_no_word_is_displaced_if_all_bigrams_match(rng: random.Random) -> None:
+    for hypothesis, references in zip(*random_corpus(rng, 200)):
+        marked, _ = mark_words(split(" ".join(hypothesis)), [split(" ".join(reference)) for reference in references])
+        report = corpus_bleu([hypothesis], [references], tokenizer="none")
+        if report.matches[1] == len(hypothesis) - 1:
+            assert "displaced" not in token_marks(marked)
+
+
+@given(st.text(), st.sampled_from(WORDWISE), st.booleans(), st.randoms(use_true_random=False))
+def test_spans_join_to_the_text_and_neighbors_have_different_marks(
+    line: str, tokenizer: str, lowercase: bool, rng: random.Random
+) -> None:
+    for text in (line, fuzz_line(rng)):
+        tokens = sacrebleu_tokens(tokenizer, text.lower() if lowercase else text)
+        kept = [token for token in tokens if rng.random() < 0.5]
+        marked, (marked_reference,) = mark_words(Segment(text, tokens), [Segment(" ".join(kept), kept)])
+        for spans, segment in ((marked, Segment(text, tokens)), (marked_reference, split(" ".join(kept)))):
+            assert "".join(span.text for span in spans) in (segment.text, " ".join(segment.tokens))
+            assert all(len(list(run)) == 1 for _, run in groupby(span.mark for span in spans))
+            assert all(span.text for span in spans)
+
+
+@given(st.text(), st.lists(st.text()))
+def test_tokens_may_be_unrelated_to_the_text(text: str, tokens: list[str]) -> None:
+    marked, _ = mark_words(Segment(text, tokens), [])
+    assert "".join(span.text for span in marked) in (text, " ".join(tokens))
+
+
+# Tokens as in 13a with and without lowercase=True, zh, SentencePiece with nmt_nfkc_cf, and BERT; only "world" matches.
+@pytest.mark.parametrize(
+    ("text", "tokens", "shown"),
+    [
+        ("Hello,  (world)!", ["Hello", ",", "(", "world", ")", "!"], "*Hello,  (*world*)!*"),
+        # Not the second "the", which has the same case as the token.
+        ("The world of the Sun", ["the", "world", "of", "the", "sun"], "*The* world *of the Sun*"),
+        ("İstanbul world Straße", ["i̇stanbul", "world", "straße"], "*İstanbul* world *Straße*"),
+        ("ΟΔΟΣ world", ["οδος", "world"], "*ΟΔΟΣ* world"),  # str.lower gives a final sigma
+        ("我很world抱歉。", ["我", "很", "world", "抱", "歉", "。"], "*我很*world*抱歉。*"),
+        ("Ａ，… world", ["\u2581a", ",", "...", "\u2581world"], "*Ａ，…* world"),
+        ("A B world", ["\u2581", "a", "\u2581", "b", "\u2581world"], "*A B* world"),
+        ("world A B", ["\u2581world", "\u2581a", "\u2581", "\u2581b"], "world *A B*"),
+        ("café world", ["cafe", "world"], "*café* world"),
+        ("שלום, world.", ["שלום", ",", "world", "."], "*שלום,* world*.*"),
+        ("  world  ", ["world"], "  world  "),
+        # 13a decodes the entity, and "##s" is a WordPiece token: the tokens are shown.
+        ("&quot;world&quot;", ['"', "world", '"'], '*"* world *"*'),
+        ("worlds", ["world", "##s"], "world *##s*"),
+    ],
+)
+def test_the_original_text_is_marked_if_it_contains_the_tokens(text: str, tokens: list[str], shown: str) -> None:
+    reference = Segment("the world", ["word", "world", "\u2581world"])
+    marked, _ = mark_words(Segment(text, tokens), [reference])
+    matches: list[Span] = [Span(span.text, "" if span.mark == "displaced" else span.mark) for span in marked]
+    assert show(matches) == shown
+
+
+@pytest.mark.parametrize(
+    ("name", "tokenizer"),
+    [
+        ("en-de.hyp.Online-W.de", "13a"),
+        ("en-zh.ref.A.zh", "zh"),
+        ("en-ja.ref.A.ja", "char"),
+        ("en-cs.ref.B.cs", "intl"),
+    ],
+)
+@pytest.mark.parametrize("lowercase", [False, True])
+def test_tokens_are_found_where_they_are_in_real_text(name: str, tokenizer: str, lowercase: bool, wmt22: Path) -> None:
+    distinct = 0
+    for line in read_lines(wmt22 / f"generaltest2022.{name}"):
+        tokens = sacrebleu_tokens(tokenizer, line.lower() if lowercase else line)
+        matching, other = tokens[::2], tokens[1::2]
+        marked, _ = mark_words(Segment(line, tokens), [Segment("", matching)])
+        assert "".join(span.text for span in marked) == line
+        if len(set(tokens)) == len(tokens):
+            unmatched = [span.text for span in marked if span.mark == "unmatched"]
+            assert ([text.lower() for text in unmatched] if lowercase else unmatched) == other
+            distinct += 1
+    assert distinct > 100  # or little was tested
+
+
+def test_10_000_tokens_or_300_references_take_less_than_a_second(rng: random.Random) -> None:
+    words = [f"w{i}" for i in range(3000)]
+    long, other = (split(" ".join(rng.choices(words, k=10_000))) for _ in range(2))
+    short = [split(" ".join(rng.choices(words, k=30))) for _ in range(301)]
+    for hypothesis, references in ((long, [other]), (split("w " * 10_000), [other]), (short[0], short[1:])):
+        start = time.perf_counter()
+        mark_words(hypothesis, references)
+        assert time.perf_counter() - start < 1  # about 0.05 on one core

@@ -1,0 +1,168 @@
+"""Checks of the options of the callback, which are made before anything is trained."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from lightning_bleu import BLEUCallback, CorpusBLEU
+from lightning_bleu.training.options import check_metrics, check_options
+
+DEFAULTS: dict[str, Any] = {
+    "name": "bleu",
+    "extract": None,
+    "dataloader_names": None,
+    "samples": 8,
+    "translations": None,
+    "keep_translations": None,
+    "confidence": None,
+    "compare_to_best": False,
+    "significance_level": None,
+}
+
+
+@pytest.mark.parametrize(
+    ("option", "values"),
+    [
+        ("name", ["bleu", "bleu/13a", "", "新"]),
+        ("extract", [None, lambda outputs, batch: ..., print, Path]),
+        ("dataloader_names", [None, [], ["news"], ("news", "talks")]),
+        ("samples", [0, 1, 10**9]),
+        ("translations", [None, "folder", "", Path("folder")]),
+        ("keep_translations", [None]),
+        ("confidence", [None, 0.95, 1e-9, np.float32(0.5), np.float64(0.5), torch.tensor(0.5)]),
+        ("compare_to_best", [False, True, np.True_]),
+        ("significance_level", [None, 0.05, np.float32(0.05)]),
+    ],
+)
+def test_valid_options_pass(option: str, values: list[Any]) -> None:
+    for value in values:
+        check_options(**DEFAULTS | {option: value})
+
+
+@pytest.mark.parametrize("keep", [1, 10**9])
+def test_translations_are_kept_in_a_folder(keep: int) -> None:
+    check_options(**DEFAULTS | {"translations": "folder", "keep_translations": keep})
+    with pytest.raises(ValueError, match="'keep_translations' needs a folder: set 'translations' as well"):
+        check_options(**DEFAULTS | {"keep_translations": keep})
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "error", "message"),
+    [
+        ("name", None, TypeError, "'name' must be a string, got None of type NoneType"),
+        ("name", b"bleu", TypeError, "'name' must be a string, got b'bleu' of type bytes"),
+        (
+            "extract",
+            "preds",
+            TypeError,
+            "'extract' must take outputs and batch and return (preds, target), got 'preds'",
+        ),
+        ("dataloader_names", "news", TypeError, "'dataloader_names' must be a list of names, got 'news'"),
+        ("dataloader_names", {"news"}, TypeError, "'dataloader_names' must be a list of names, got {'news'}"),
+        ("dataloader_names", {"a": 1}, TypeError, "'dataloader_names' must be a list of names, got {'a': 1}"),
+        ("dataloader_names", 2, TypeError, "'dataloader_names' must be a list of names, got 2"),
+        ("dataloader_names", b"ab", TypeError, "'dataloader_names' must be a list of names, got b'ab'"),
+        ("dataloader_names", ["a", 1], TypeError, "'dataloader_names' must be a list of names, got ['a', 1]"),
+        ("dataloader_names", [None], TypeError, "'dataloader_names' must be a list of names, got [None]"),
+        (
+            "dataloader_names",
+            [["a"], ["b"]],
+            TypeError,
+            "'dataloader_names' must be a list of names, got [['a'], ['b']]",
+        ),
+        (
+            "dataloader_names",
+            ("a", "b", "a"),
+            ValueError,
+            "'dataloader_names' must be different from each other, got ['a', 'b', 'a']",
+        ),
+        ("samples", None, TypeError, "'samples' must be an integer, got None of type NoneType"),
+        ("samples", True, TypeError, "'samples' must be an integer, got True of type bool"),
+        ("samples", 8.0, TypeError, "'samples' must be an integer, got 8.0 of type float"),
+        ("samples", "8", TypeError, "'samples' must be an integer, got '8' of type str"),
+        ("samples", -1, ValueError, "'samples' must be 0 or more, got -1"),
+        ("translations", True, TypeError, "'translations' must be a folder, got True of type bool"),
+        ("translations", b"folder", TypeError, "'translations' must be a folder, got b'folder' of type bytes"),
+        ("keep_translations", 0, ValueError, "'keep_translations' must be 1 or more, got 0"),
+        ("keep_translations", -1, ValueError, "'keep_translations' must be 1 or more, got -1"),
+        ("keep_translations", True, TypeError, "'keep_translations' must be an integer, got True of type bool"),
+        ("keep_translations", 2.0, TypeError, "'keep_translations' must be an integer, got 2.0 of type float"),
+        ("compare_to_best", None, TypeError, "'compare_to_best' must be True or False, got None of type NoneType"),
+        ("compare_to_best", 1, TypeError, "'compare_to_best' must be True or False, got 1 of type int"),
+        ("confidence", "0.95", TypeError, "'confidence' must be a number between 0 and 1, got '0.95'"),
+        ("confidence", True, ValueError, "'confidence' must lie between 0 and 1, got True"),
+        ("confidence", 95, ValueError, "'confidence' must lie between 0 and 1, got 95"),
+        ("confidence", 0, ValueError, "'confidence' must lie between 0 and 1, got 0"),
+        ("confidence", 1.0, ValueError, "'confidence' must lie between 0 and 1, got 1.0"),
+        ("confidence", float("nan"), ValueError, "'confidence' must lie between 0 and 1, got nan"),
+        ("significance_level", [0.05], TypeError, "'significance_level' must be a number between 0 and 1, got [0.05]"),
+        ("significance_level", -0.05, ValueError, "'significance_level' must lie between 0 and 1, got -0.05"),
+    ],
+)
+def test_an_error_names_the_option_and_what_was_received(
+    option: str, value: Any, error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error) as raised:
+        check_options(**DEFAULTS | {option: value})
+    assert str(raised.value) == message
+    with pytest.raises(error) as raised:
+        BLEUCallback(**{option: value})
+    assert str(raised.value) == message
+
+
+# Metrics
+
+
+def test_a_metric_for_all_loaders_passes_as_it_is() -> None:
+    metric = CorpusBLEU()
+    assert check_metrics(metric) is metric
+
+
+def test_metrics_for_each_loader_pass_as_a_dict_of_their_own() -> None:
+    metrics = {"news": CorpusBLEU(), "talks": CorpusBLEU(tokenizer="zh")}
+    for given in (metrics, MappingProxyType(metrics)):
+        checked = check_metrics(given)
+        assert checked == metrics
+        assert checked is not metrics
+        assert isinstance(checked, dict)
+        assert checked["news"] is metrics["news"]
+
+
+@pytest.mark.parametrize("percent", [False, True])
+def test_metrics_of_one_scale_pass(percent: bool) -> None:
+    metrics = {"news": CorpusBLEU(percent=percent), "talks": CorpusBLEU(percent=percent, max_order=2)}
+    assert check_metrics(metrics) == metrics
+
+
+@pytest.mark.parametrize(
+    ("metric", "error", "message"),
+    [
+        (
+            "bleu",
+            TypeError,
+            "'metric' must be a CorpusBLEU, or a dict of a CorpusBLEU for each loader name, got 'bleu'",
+        ),
+        (None, TypeError, "for each loader name, got None of type NoneType"),
+        (CorpusBLEU, TypeError, f"for each loader name, got {CorpusBLEU!r} of type ABCMeta"),
+        ([CorpusBLEU()], TypeError, "for each loader name, got [CorpusBLEU()] of type list"),
+        ({"news": CorpusBLEU(), "talks": None}, TypeError, "for each loader name, got None of type NoneType"),
+        ({0: CorpusBLEU()}, TypeError, "the keys of 'metric' must be strings, got 0 of type int"),
+        ({}, ValueError, "'metric' must have a metric for each loader name, got an empty dict"),
+        (
+            {"news": CorpusBLEU(percent=True), "talks": CorpusBLEU()},
+            ValueError,
+            "'metric' must have metrics of one scale, because the mean of their scores is logged: set percent=True for "
+            "all of them, or for none",
+        ),
+    ],
+)
+def test_anything_else_is_rejected_as_a_metric(metric: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error) as raised:
+        check_metrics(metric)
+    assert message in str(raised.value)

@@ -1,0 +1,537 @@
+"""The text of sentences in the order of the dataset, in one process and in several."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.utils.data import DataLoader, DistributedSampler
+
+from lightning_bleu import CorpusBLEU, distributed_mask
+from lightning_bleu.counting.batch import read_batch
+from lightning_bleu.counting.decoding import Sources
+from lightning_bleu.scoring.settings import Settings
+from lightning_bleu.training import translations
+from lightning_bleu.training.evaluation import Evaluation
+from lightning_bleu.training.sentences import Sentence, Sentences, Texts
+from lightning_bleu.training.translations import read_all
+from tests.helpers.counting import pad
+from tests.helpers.process_groups import ProcessPool, group_of_one
+
+
+class Item(NamedTuple):
+    """A sentence as ids, which other forms are made of."""
+
+    hypothesis: list[int]
+    references: list[list[int]]
+    source: list[int]
+
+
+def make_items(count: int, *, seed: int = 0, references: int = 3) -> list[Item]:
+    """Sentences of 1 to 5 ids in 3 ... 9, each with up to three references."""
+    rng = random.Random(seed)
+
+    def draw() -> list[int]:
+        return rng.choices(range(3, 10), k=rng.randint(1, 5))
+
+    return [Item(draw(), [draw() for _ in range(rng.randint(1, references))], draw()) for _ in range(count)]
+
+
+def as_text(ids: Sequence[int]) -> str:
+    return " ".join(f"w{id_}" for id_ in ids)
+
+
+def as_digits(ids: Sequence[int]) -> str:
+    return " ".join(map(str, ids))
+
+
+def spell(rows: list[list[int]]) -> list[str]:
+    """A decoder."""
+    return [as_text(row) for row in rows]
+
+
+def expect(items: Sequence[Item], write: Callable[[Sequence[int]], str], *, tokenized: bool) -> list[Sentence]:
+    """The sentences that items become."""
+    return [
+        Sentence(write(item.hypothesis), [*map(write, item.references)], write(item.source), tokenized)
+        for item in items
+    ]
+
+
+# A form takes items, and returns hypotheses, references, and sources.
+
+
+def as_strings(items: Sequence[Item]) -> tuple[Any, Any, Any]:
+    return (
+        [as_text(item.hypothesis) for item in items],
+        [[*map(as_text, item.references)] for item in items],
+        [as_text(item.source) for item in items],
+    )
+
+
+def as_token_lists(items: Sequence[Item]) -> tuple[Any, Any, Any]:
+    preds, target, source = as_strings(items)
+    return [line.split() for line in preds], [[*map(str.split, group)] for group in target], [*map(str.split, source)]
+
+
+def as_id_lists(items: Sequence[Item]) -> tuple[Any, Any, Any]:
+    return [item.hypothesis for item in items], [item.references for item in items], [item.source for item in items]
+
+
+def as_id_tensors(items: Sequence[Item]) -> tuple[Any, Any, Any]:
+    return (
+        [torch.tensor(item.hypothesis) for item in items],
+        [[*map(torch.tensor, item.references)] for item in items],
+        [torch.tensor(item.source) for item in items],
+    )
+
+
+def as_padded_tensors(items: Sequence[Item]) -> tuple[Any, Any, Any]:
+    """With 0 as padding, and rows of it in place of references that are missing."""
+    references = [[*item.references, *[[]] * (3 - len(item.references))] for item in items]
+    return (
+        pad([item.hypothesis for item in items], 6),
+        torch.stack([pad(group, 7) for group in references]),
+        pad([item.source for item in items], 5).numpy(),
+    )
+
+
+FORMS = [as_strings, as_token_lists, as_id_lists, as_id_tensors, as_padded_tensors]
+IDS = FORMS[2:]
+OPTIONS: dict[str, Any] = {"pad_id": 0, "tokenizer": "none", "max_order": 2}
+
+
+def evaluate(
+    batches: Sequence[tuple[Any, ...]], masks: Sequence[Any] = (), *, max_texts: float = math.inf, **options: Any
+) -> Sentences:
+    """The sentences of batches, each of hypotheses, references, and perhaps sources."""
+    evaluation = Evaluation(CorpusBLEU(**OPTIONS | options), max_texts=max_texts)
+    for (preds, target, *source), mask in zip(batches, masks or [None] * len(batches), strict=True):
+        evaluation.update(preds, target, mask, source=source[0] if source else None)
+    sentences = evaluation.result("val_bleu").sentences
+    assert sentences is not None
+    return sentences
+
+
+def read_every(sentences: Sentences) -> list[Sentence]:
+    return sentences.read(range(sentences.text_count))
+
+
+# The texts of one process
+
+
+def make_texts(batches: Sequence[tuple[Any, ...]], limit: float = math.inf, **options: Any) -> Texts:
+    read_options = Settings.from_options(**OPTIONS | options)
+    texts = Texts(read_options, limit)
+    for preds, target, *source in batches:
+        texts.add(read_batch(preds, target, read_options), Sources(source[0], len(preds)) if source else None)
+    return texts
+
+
+def test_texts_are_found_by_their_index_in_any_order() -> None:
+    items = make_items(11)
+    texts = make_texts([as_strings(items[:4]), as_strings(items[4:5]), as_strings(items[5:])])
+    expected = expect(items, as_text, tokenized=False)
+    assert texts.read(range(11)) == dict(enumerate(expected))
+    assert texts.read([10, 0, 4, 0, 5, 3]) == {index: expected[index] for index in (10, 0, 4, 5, 3)}
+    assert texts.read(index for index in (4, 3)) == {4: expected[4], 3: expected[3]}
+    assert texts.read([]) == {}
+
+
+def test_batches_without_sentences_do_not_shift_the_others() -> None:
+    items = make_items(3)
+    empty: tuple[Any, ...] = ([], [])
+    batches = [empty, as_strings(items[:1]), empty, empty, as_strings(items[1:]), empty]
+    assert [*make_texts(batches).read(range(3)).values()] == expect(items, as_text, tokenized=False)
+
+
+@pytest.mark.parametrize(("limit", "kept"), [(0, 0), (1, 2), (2, 2), (3, 4), (4, 4), (5, 6), (math.inf, 6)])
+def test_texts_are_kept_up_to_a_limit_and_to_the_end_of_a_batch(limit: float, kept: int) -> None:
+    items = make_items(6)
+    texts = make_texts([as_strings(items[start : start + 2]) for start in (0, 2, 4)], limit)
+    assert texts.is_full == (limit <= 6)
+    assert [*texts.read(range(kept)).values()] == expect(items[:kept], as_text, tokenized=False)
+    with pytest.raises(IndexError):
+        texts.read([kept])
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_sentences_of_every_form_are_read(form: Callable[..., Any]) -> None:
+    items = make_items(5)
+    write = as_digits if form in IDS else as_text
+    expected = expect(items, write, tokenized=form is not as_strings)
+    assert [*make_texts([form(items)]).read(range(5)).values()] == expected
+
+
+@pytest.mark.parametrize("form", IDS)
+def test_ids_are_read_as_decoded_text(form: Callable[..., Any]) -> None:
+    items = make_items(5)
+    texts = make_texts([form(items)], decoder=spell)
+    assert [*texts.read(range(5)).values()] == expect(items, as_text, tokenized=False)
+
+
+def test_every_batch_may_have_another_form() -> None:
+    items = make_items(10)
+    shares = [items[start : start + 2] for start in range(0, 10, 2)]
+    texts = make_texts([form(share) for form, share in zip(FORMS, shares)])
+    expected = [
+        *expect(shares[0], as_text, tokenized=False),
+        *expect(shares[1], as_text, tokenized=True),
+        *expect(items[4:], as_digits, tokenized=True),
+    ]
+    assert [*texts.read(range(10)).values()] == expected
+
+
+@pytest.mark.parametrize("decoder", [None, spell])
+@pytest.mark.parametrize("source_form", FORMS)
+@pytest.mark.parametrize("form", FORMS)
+def test_sources_may_have_another_form_than_hypotheses(
+    form: Callable[..., Any], source_form: Callable[..., Any], decoder: Any
+) -> None:
+    """Only ids are decoded, on either side."""
+    items = make_items(3)
+    sentences = [*make_texts([(*form(items)[:2], source_form(items)[2])], decoder=decoder).read(range(3)).values()]
+    write = as_digits if form in IDS and decoder is None else as_text
+    write_source = as_digits if source_form in IDS and decoder is None else as_text
+    assert [sentence.hypothesis for sentence in sentences] == [write(item.hypothesis) for item in items]
+    assert [sentence.source for sentence in sentences] == [write_source(item.source) for item in items]
+    tokenized = form is as_token_lists or (form in IDS and decoder is None)
+    assert [sentence.tokenized for sentence in sentences] == [tokenized] * 3
+
+
+def test_sources_may_be_missing_from_some_batches() -> None:
+    items = make_items(6)
+    batches = [as_strings(items[:2])[:2], as_strings(items[2:4]), as_strings(items[4:])[:2]]
+    expected = expect(items, as_text, tokenized=False)
+    for index in (0, 1, 4, 5):
+        expected[index] = expected[index]._replace(source=None)
+    assert [*make_texts(batches).read(range(6)).values()] == expected
+
+
+def test_texts_do_not_change_with_the_buffers_of_a_step() -> None:
+    buffer = torch.zeros(2, 3, dtype=torch.long)
+    evaluation = Evaluation(CorpusBLEU(pad_id=0), max_texts=math.inf)
+    for number in (5, 6):
+        evaluation.update(buffer.fill_(number), buffer, source=buffer)
+    buffer.fill_(7)
+    sentences = evaluation.result("val_bleu").sentences
+    assert sentences is not None
+    assert read_every(sentences) == [
+        Sentence(text, [text], text, tokenized=True) for text in ("5 5 5", "5 5 5", "6 6 6", "6 6 6")
+    ]
+
+
+# The sentences that count
+
+
+@st.composite
+def corpora(draw: st.DrawFn) -> tuple[list[tuple[Any, ...]], list[Any], list[Sentence]]:
+    """Batches of any size and form, some with sources; their masks; and the sentences that count."""
+    batches, masks, expected = [], [], []
+    for number in range(draw(st.integers(0, 4))):
+        items = make_items(draw(st.integers(0, 3)), seed=number)
+        form = draw(st.sampled_from(FORMS)) if items else as_strings
+        batch = form(items)
+        sentences = expect(items, as_digits if form in IDS else as_text, tokenized=form is not as_strings)
+        if draw(st.booleans()):
+            batch = batch[:2]
+            sentences = [sentence._replace(source=None) for sentence in sentences]
+        one_each = st.lists(st.booleans(), min_size=len(items), max_size=len(items))
+        mask = draw(st.none() | one_each | st.lists(st.booleans(), min_size=1, max_size=1))
+        counts = [True] * len(items) if mask is None else mask * len(items) if len(mask) == 1 else mask
+        batches.append(batch)
+        masks.append(mask)
+        expected += [sentence for sentence, keep in zip(sentences, counts) if keep]
+    return batches, masks, expected
+
+
+@given(corpora(), st.randoms(use_true_random=False))
+@settings(max_examples=300)
+def test_the_sentences_that_count_are_read_in_order_whatever_the_batches(
+    corpus: tuple[list[tuple[Any, ...]], list[Any], list[Sentence]], rng: random.Random
+) -> None:
+    batches, masks, expected = corpus
+    sentences = evaluate(batches, masks)
+    assert sentences.text_count == len(sentences.statistics) == len(expected)
+    assert read_every(sentences) == expected
+    rows = rng.choices(range(len(expected)), k=5) if expected else []
+    assert sentences.read(rows) == [expected[row] for row in rows]
+    if expected:
+        lengths = [len(sentence.hypothesis.split()) for sentence in expected]
+        assert sentences.statistics[:, -2].tolist() == lengths
+
+
+@pytest.mark.parametrize("counts", [True, False])
+@pytest.mark.parametrize("mask_type", [list, np.array, torch.tensor])
+def test_one_value_decides_about_a_whole_batch(mask_type: Any, counts: bool) -> None:
+    items = make_items(5)
+    sentences = evaluate([as_strings(items[:3]), as_strings(items[3:])], [mask_type([counts]), mask_type([True])])
+    assert read_every(sentences) == expect(items if counts else items[3:], as_text, tokenized=False)
+
+
+def test_statistics_are_32_bit_integers_on_the_cpu() -> None:
+    items = make_items(4)
+    sentences = evaluate([as_id_lists(items)])
+    assert (sentences.statistics.dtype, sentences.statistics.device.type) == (torch.int32, "cpu")
+    assert sentences.statistics.shape == (4, 6)  # two orders
+
+
+def test_there_may_be_no_sentences() -> None:
+    for batches, masks in (([], []), ([([], [])], [None]), ([as_strings(make_items(2))], [[False]])):
+        sentences = evaluate(batches, masks)
+        assert (sentences.text_count, sentences.statistics.shape) == (0, (0, 6))
+        assert sentences.read([]) == read_every(sentences) == []
+
+
+@pytest.mark.parametrize(("max_texts", "count"), [(1, 1), (3, 3), (4, 4), (5, 5), (6, 6), (100, 6)])
+def test_the_number_of_texts_is_that_of_the_limit(max_texts: int, count: int) -> None:
+    items = make_items(6)
+    sentences = evaluate([as_strings(items[:4]), as_strings(items[4:])], max_texts=max_texts)
+    assert sentences.text_count == count
+    assert len(sentences.statistics) == 6
+    assert read_every(sentences) == expect(items[:count], as_text, tokenized=False)
+
+
+@pytest.mark.parametrize(("max_texts", "count"), [(1, 0), (2, 0), (3, 1), (4, 2), (6, 4)])
+def test_masked_sentences_use_up_the_limit(max_texts: int, count: int) -> None:
+    items = make_items(6)
+    sentences = evaluate([as_strings(items[:2]), as_strings(items[2:])], [[False, False], None], max_texts=max_texts)
+    assert sentences.text_count == count
+    assert len(sentences.statistics) == 4
+    assert read_every(sentences) == expect(items[2 : 2 + count], as_text, tokenized=False)
+
+
+@given(corpora(), st.integers(1, 12))
+def test_the_first_sentences_that_count_are_those_with_text(
+    corpus: tuple[list[tuple[Any, ...]], list[Any], list[Sentence]], max_texts: int
+) -> None:
+    batches, masks, expected = corpus
+    sentences = evaluate(batches, masks, max_texts=max_texts)
+    assert sentences.text_count <= min(max_texts, len(expected))
+    assert read_every(sentences) == expected[: sentences.text_count]
+    if masks == [None] * len(masks):
+        assert sentences.text_count == min(max_texts, len(expected))
+
+
+def test_sentences_can_be_read_after_a_reset() -> None:
+    items = make_items(4)
+    evaluation = Evaluation(CorpusBLEU(**OPTIONS), max_texts=math.inf)
+    evaluation.update(*as_strings(items)[:2])
+    sentences = evaluation.result("val_bleu").sentences
+    evaluation.reset()
+    evaluation.update(["x"], ["y"])
+    assert sentences is not None
+    assert [sentence.hypothesis for sentence in read_every(sentences)] == [as_text(item.hypothesis) for item in items]
+
+
+def test_a_group_of_one_process_is_like_none() -> None:
+    items = make_items(5)
+    with group_of_one():
+        sentences = evaluate([as_strings(items)], [[True, False, True, True, False]])
+        read = read_every(sentences)
+    assert read == expect([items[0], *items[2:4]], as_text, tokenized=False)
+
+
+# In several processes
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[ProcessPool]:
+    pool = ProcessPool(3)
+    yield pool
+    pool.close()
+
+
+several_processes = pytest.mark.parametrize(
+    "processes", [pytest.param(2, marks=pytest.mark.slow), pytest.param(3, marks=pytest.mark.slow)]
+)
+
+
+class Case(NamedTuple):
+    """How a dataset is read.
+
+    Attributes:
+        data: the items, or batches of items of any sizes if there is no batch size.
+        batch_size: as in a loader.
+        form: the form in which a step returns the sentences of a batch.
+        decoder: the decoder of the metric.
+        max_texts: as in an evaluation.
+        rows: the rows that are read; all when None.
+        sources: the numbers of the batches that have sources; all when None.
+    """
+
+    data: list[Any]
+    batch_size: int | None = 4
+    form: Callable[..., Any] = as_strings
+    decoder: Any = None
+    max_texts: float = math.inf
+    rows: list[int] | None = None
+    sources: list[int] | None = None
+
+
+class Outcome(NamedTuple):
+    """What a process knows of a case."""
+
+    read: list[Sentence]
+    read_in_chunks: list[Sentence]
+    statistics: list[list[int]]
+    text_count: int
+
+
+def run_cases(rank: int, world_size: int, cases: list[Case]) -> list[Outcome]:
+    return [run_case(rank, world_size, case) for case in cases]
+
+
+def run_case(rank: int, world_size: int, case: Case) -> Outcome:
+    """Count what a `DistributedSampler` deals to a process, or everything if there is only one."""
+    sampler: Any = DistributedSampler(case.data, world_size, rank, shuffle=False) if world_size > 1 else None  # type: ignore[arg-type]
+    loader: Any = DataLoader(case.data, batch_size=case.batch_size, sampler=sampler, collate_fn=list)  # type: ignore[arg-type]
+    evaluation = Evaluation(CorpusBLEU(**OPTIONS, decoder=case.decoder), max_texts=case.max_texts)
+    for batch_idx, batch in enumerate(loader):
+        preds, target, source = case.form(batch)
+        if case.sources is not None and batch_idx not in case.sources:
+            source = None
+        evaluation.update(preds, target, distributed_mask(loader, batch_idx), source=source)
+    return summarize(evaluation, case.rows)
+
+
+def summarize(evaluation: Evaluation, rows: list[int] | None = None) -> Outcome:
+    sentences = evaluation.result("val_bleu").sentences
+    assert sentences is not None
+    read = sentences.read(range(sentences.text_count) if rows is None else rows)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(translations, "_CHUNK", 5)
+        in_chunks = list(read_all(sentences))
+    return Outcome(read, in_chunks, sentences.statistics.tolist(), sentences.text_count)
+
+
+def check_cases(cases: list[Case], processes: int, pool: ProcessPool) -> None:
+    """Process 0 must read what a process alone reads, and the others nothing; all must know the statistics."""
+    alone = run_cases(0, 1, cases)
+    assert any(outcome.read for outcome in alone)
+    first, *others = pool.run(processes, run_cases, cases)
+    assert first == alone
+    for outcomes in others:
+        assert outcomes == [outcome._replace(read=[], read_in_chunks=[]) for outcome in alone]
+
+
+@several_processes
+@pytest.mark.parametrize("form", FORMS)
+def test_process_0_reads_the_sentences_of_all_processes_in_the_order_of_the_dataset(
+    form: Callable[..., Any], processes: int, pool: ProcessPool
+) -> None:
+    """All but 12 items need repeats to be dealt to two and three processes; of one item there are only repeats."""
+    cases = [Case(make_items(size), batch_size, form) for size in (1, 2, 5, 12, 37) for batch_size in (1, 4, 100)]
+    expected = expect(make_items(37), as_digits if form in IDS else as_text, tokenized=form is not as_strings)
+    assert run_case(0, 1, cases[-1]).read == expected
+    check_cases(cases, processes, pool)
+
+
+@several_processes
+def test_items_of_different_sizes_are_read_in_the_order_of_the_dataset(processes: int, pool: ProcessPool) -> None:
+    """In a loader without a batch size, an item is a batch, which counts as a whole or not at all."""
+    items = make_items(37)
+
+    def split(*sizes: int) -> list[list[Item]]:
+        ends = [sum(sizes[: number + 1]) for number in range(len(sizes))]
+        return [items[end - size : end] for size, end in zip(sizes, ends)]
+
+    cases = [
+        Case(split(*sizes), None, form)
+        for sizes in ([5, 1, 8, 23], [1, 2, 3, 4, 5, 6, 7], [9], [1, 1], [20, 1, 16])
+        for form in (as_strings, as_id_tensors)
+    ]
+    assert run_case(0, 1, cases[0]).read == expect(items, as_text, tokenized=False)
+    check_cases(cases, processes, pool)
+
+
+@several_processes
+def test_ids_are_decoded_in_the_process_that_has_them(processes: int, pool: ProcessPool) -> None:
+    cases = [Case(make_items(13), 4, form, decoder=spell) for form in IDS]
+    assert run_case(0, 1, cases[0]).read == expect(make_items(13), as_text, tokenized=False)
+    check_cases(cases, processes, pool)
+
+
+@several_processes
+def test_any_rows_can_be_read_in_any_order(processes: int, pool: ProcessPool) -> None:
+    items = make_items(37)
+    cases = [Case(items, rows=rows) for rows in ([36, 0, 5, 0, 12, 36], [7], [], [*range(36, -1, -1)])]
+    expected = expect(items, as_text, tokenized=False)
+    assert run_case(0, 1, cases[0]).read == [expected[row] for row in (36, 0, 5, 0, 12, 36)]
+    check_cases(cases, processes, pool)
+
+
+@several_processes
+@pytest.mark.parametrize("max_texts", [1, 7, 10, 37, 100])
+def test_a_limit_is_for_the_sentences_of_all_processes(max_texts: int, processes: int, pool: ProcessPool) -> None:
+    """Each process may keep more, but the first ones of the dataset are those that all agree on."""
+    cases = [Case(make_items(37), batch_size, max_texts=max_texts) for batch_size in (1, 4)]
+    alone = run_case(0, 1, cases[0])
+    assert (alone.text_count, len(alone.read), len(alone.statistics)) == (min(max_texts, 37),) * 2 + (37,)
+    check_cases(cases, processes, pool)
+
+
+def leave_some_out(rank: int, world_size: int, cases: list[list[int]]) -> list[Outcome]:
+    """All ranks but those of a case have two sentences; the last of them does not count in rank 1."""
+    outcomes = []
+    for left_out in cases:
+        evaluation = Evaluation(CorpusBLEU(**OPTIONS), max_texts=math.inf)
+        if rank not in left_out:
+            source = [f"s{rank}", f"t{rank}"] if rank else None  # rank 0 has none
+            evaluation.update([f"a{rank}", f"b{rank}"], [f"c{rank}", f"d{rank}"], [True, rank != 1], source=source)
+        outcomes.append(summarize(evaluation))
+    return outcomes
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:The ``compute`` method")
+def test_a_process_without_sentences_reads_those_of_the_others(pool: ProcessPool) -> None:
+    cases = [[], [0], [1], [2], [0, 1], [1, 2], [0, 1, 2]]
+    first, *others = pool.run(3, leave_some_out, cases)
+    # Sentences of the three processes in turn: their first ones, then their second ones.
+    dealt = [(0, "a0"), (1, "a1"), (2, "a2"), (0, "b0"), (2, "b2")]
+    for left_out, outcome, *rest in zip(cases, first, *others):
+        expected = [hypothesis for rank, hypothesis in dealt if rank not in left_out]
+        assert [sentence.hypothesis for sentence in outcome.read] == expected
+        assert outcome.read_in_chunks == outcome.read
+        for sentence in outcome.read:
+            rank = sentence.hypothesis[1]
+            letter = {"a": "s", "b": "t"}[sentence.hypothesis[0]]
+            assert sentence.source == (None if rank == "0" else letter + rank)
+        assert len(outcome.statistics) == outcome.text_count == len(expected)
+        assert rest == [outcome._replace(read=[], read_in_chunks=[])] * 2
+
+
+@several_processes
+def test_sources_may_be_missing_from_some_batches_of_each_process(processes: int, pool: ProcessPool) -> None:
+    items = make_items(12)
+    case = Case(items, batch_size=2, sources=[0])
+    first, *_ = pool.run(processes, run_cases, [case])
+    # The first batch of each process has the first items.
+    expected = expect(items, as_text, tokenized=False)
+    without = [sentence._replace(source=None) for sentence in expected]
+    assert first[0].read == [*expected[: 2 * processes], *without[2 * processes :]]
+
+
+def mask_an_item(rank: int, world_size: int) -> Outcome:
+    """The first item of rank 0 does not count, but its five sentences use up the limit there."""
+    items = [("abcde", False), ("fg", True)] if rank == 0 else [("h", True), ("i", True)]
+    evaluation = Evaluation(CorpusBLEU(**OPTIONS), max_texts=3)
+    for letters, counts in items:
+        evaluation.update([*letters], [*letters], [counts])
+    return summarize(evaluation)
+
+
+@pytest.mark.slow
+def test_text_ends_where_it_is_first_missing_from_any_process(pool: ProcessPool) -> None:
+    first, other = pool.run(2, mask_an_item)
+    # In the order of the dataset: h, f, g, i. Rank 0 has the text of neither f nor g.
+    assert [len(first.statistics), first.text_count, other.text_count] == [4, 1, 1]
+    assert first.read == first.read_in_chunks == [Sentence("h", ["h"])]

@@ -1,0 +1,549 @@
+"""Translations as files: what is written, and the score that sacreBLEU gives the files."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import random
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+from sacrebleu.metrics.bleu import BLEU as SacreBLEU
+
+from lightning_bleu import CorpusBLEU, corpus_bleu
+from lightning_bleu.training import translations
+from lightning_bleu.training.evaluation import Evaluation
+from lightning_bleu.training.sentences import Sentence, Sentences
+from lightning_bleu.training.translations import name_folder, read_all, write_translations
+from tests.helpers.corpora import random_corpus, read_lines
+from tests.helpers.text import WORDWISE, fuzz_line
+
+FOLDER = Path("translations")
+PLAIN = [Sentence("a b", ["a c"]), Sentence("d", ["e f"])]
+SEVERAL = [Sentence("a b", ["a c", "g"]), Sentence("d", ["e f"])]
+WITH_SOURCES = [sentence._replace(source="s") for sentence in PLAIN]
+
+LINE_BREAKS = [*(chr(code) for code in range(0x110000) if len(f"a{chr(code)}b".splitlines()) > 1), "\r\n"]
+"""Everything that ``str.splitlines`` takes for the end of a line."""
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """The files that a folder shows, without temporary ones."""
+    return {path.name: path.read_bytes() for path in folder.iterdir() if not path.name.startswith(".")}
+
+
+def age(folder: Path) -> None:
+    """Make files a minute older, because clocks of file systems do not tell apart what follows at once."""
+    for path in folder.iterdir():
+        modified = path.stat().st_mtime_ns - 60 * 10**9
+        os.utime(path, ns=(modified, modified))
+
+
+def make_sentences(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> list[Sentence]:
+    return [Sentence(hypothesis, [*group]) for hypothesis, group in zip(hypotheses, references)]
+
+
+def random_sentences(seed: int, count: int = 40, *, ragged: bool = True) -> list[Sentence]:
+    """Sentences with up to three references, some of which are empty."""
+    hypotheses, references = random_corpus(random.Random(seed), count, ragged=ragged)
+    return make_sentences(
+        [" ".join(words) for words in hypotheses], [[" ".join(words) for words in group] for group in references]
+    )
+
+
+def score_sentences(sentences: Sequence[Sentence], tokenizer: str = "13a") -> float:
+    """Our score of the sentences themselves, in percent."""
+    hypotheses, references = [s.hypothesis for s in sentences], [s.references for s in sentences]
+    return corpus_bleu(hypotheses, references, tokenizer=tokenizer, percent=True).bleu
+
+
+def score_files(folder: Path, step: int = 500, tokenizer: str = "13a") -> float:
+    """The score of the files, by sacreBLEU."""
+    references = [read_lines(path) for path in sorted(folder.glob("ref*.txt"))]
+    score: float = (
+        SacreBLEU(tokenize=tokenizer).corpus_score(read_lines(folder / f"step-{step:07}.txt"), references).score
+    )
+    return score
+
+
+def evaluate(sentences: Sequence[Sentence]) -> Sentences:
+    """The sentences as an evaluation returns them, counted in batches of 7."""
+    evaluation = Evaluation(CorpusBLEU(), max_texts=math.inf)
+    for start in range(0, len(sentences), 7):
+        batch = sentences[start : start + 7]
+        sources = None if batch[0].source is None else [sentence.source or "" for sentence in batch]
+        evaluation.update([s.hypothesis for s in batch], [s.references for s in batch], source=sources)
+    result = evaluation.result("val_bleu").sentences
+    assert result is not None
+    return result
+
+
+# What is written
+
+
+def test_one_reference_goes_to_one_file(tmp_path: Path) -> None:
+    folder = tmp_path / "runs" / "val_bleu"  # neither exists
+    write_translations([Sentence("a  b.", ["ä"], "好"), Sentence("", ["d"], "")], folder, 500)
+    assert contents(folder) == {
+        "step-0000500.txt": b"a  b.\n\n",
+        "ref.txt": b"\xc3\xa4\nd\n",
+        "src.txt": b"\xe5\xa5\xbd\n\n",
+    }
+
+
+def test_several_references_go_to_numbered_files(tmp_path: Path) -> None:
+    write_translations([Sentence("a", ["b", "c", "d"]), Sentence("e", ["f", "g", "h"])], tmp_path, 12_345_678)
+    assert contents(tmp_path) == {
+        "step-12345678.txt": b"a\ne\n",
+        "ref-1.txt": b"b\nf\n",
+        "ref-2.txt": b"c\ng\n",
+        "ref-3.txt": b"d\nh\n",
+    }
+
+
+def test_missing_references_repeat_the_first_one(tmp_path: Path) -> None:
+    write_translations(
+        [Sentence("a", ["b"]), Sentence("c", ["d", "e"]), Sentence("f", ["g"]), Sentence("h", ["i", "j", "k"])],
+        tmp_path,
+        500,
+    )
+    files = contents(tmp_path)
+    assert files.pop("step-0000500.txt") == b"a\nc\nf\nh\n"
+    assert files == {"ref-1.txt": b"b\nd\ng\ni\n", "ref-2.txt": b"b\ne\ng\nj\n", "ref-3.txt": b"b\nd\ng\nk\n"}
+
+
+def test_no_sentences_make_empty_files(tmp_path: Path) -> None:
+    write_translations([], tmp_path, 0)
+    assert contents(tmp_path) == {"step-0000000.txt": b"", "ref.txt": b""}
+
+
+def test_missing_sources_are_empty_lines_unless_all_are_missing(tmp_path: Path) -> None:
+    write_translations([Sentence("a", ["b"]), Sentence("c", ["d"], "s"), Sentence("e", ["f"])], tmp_path, 500)
+    assert contents(tmp_path)["src.txt"] == b"\ns\n\n"
+    write_translations([Sentence("a", ["b"], ""), Sentence("c", ["d"])], tmp_path, 500)
+    assert contents(tmp_path)["src.txt"] == b"\n\n"
+    write_translations(PLAIN, tmp_path, 500)
+    assert "src.txt" not in contents(tmp_path)
+
+
+@pytest.mark.parametrize("line_break", LINE_BREAKS, ids=ascii)
+def test_a_line_break_in_a_sentence_becomes_a_space(line_break: str, tmp_path: Path) -> None:
+    text = f"a{line_break}b{line_break}{line_break}c{line_break}"
+    write_translations([Sentence(text, [text, line_break], text), Sentence("x", ["y"], "z")], tmp_path, 500)
+    assert contents(tmp_path) == {
+        "step-0000500.txt": b"a b  c\nx\n",
+        "ref-1.txt": b"a b  c\ny\n",
+        "ref-2.txt": b"\ny\n",
+        "src.txt": b"a b  c\nz\n",
+    }
+
+
+def test_a_lone_surrogate_becomes_a_question_mark(tmp_path: Path) -> None:
+    """It has no UTF-8."""
+    sentences = [Sentence("a\ud800b", ["\udfffc"], "\ud83d"), Sentence("😀", ["d", "e\ud800"], "f")]
+    write_translations(sentences, tmp_path, 500)
+    assert contents(tmp_path) == {
+        "step-0000500.txt": b"a?b\n\xf0\x9f\x98\x80\n",
+        "ref-1.txt": b"?c\nd\n",
+        "ref-2.txt": b"?c\ne?\n",
+        "src.txt": b"?\nf\n",
+    }
+
+
+@given(texts=st.lists(st.tuples(st.text(), st.lists(st.text(), min_size=1, max_size=3), st.text()), max_size=4))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_each_line_has_the_words_of_its_sentence(texts: list[tuple[str, list[str], str]], tmp_path: Path) -> None:
+    sentences = [Sentence(*text) for text in texts]
+    write_translations(sentences, tmp_path, 500)
+    most = max((len(sentence.references) for sentence in sentences), default=1)
+    padded = [[*s.references, *[s.references[0]] * (most - len(s.references))] for s in sentences]
+    expected = {"step-0000500.txt": [sentence.hypothesis for sentence in sentences]}
+    for number in range(most):
+        name = "ref.txt" if most == 1 else f"ref-{number + 1}.txt"
+        expected[name] = [references[number] for references in padded]
+    if sentences:
+        expected["src.txt"] = [sentence.source or "" for sentence in sentences]
+    assert set(contents(tmp_path)) == set(expected)
+    for name, lines in expected.items():
+        written = contents(tmp_path)[name].decode().split("\n")
+        assert written.pop() == ""  # after the last line feed
+        assert [line.split() for line in written] == [line.split() for line in lines]
+        assert all(len(line.splitlines()) <= 1 for line in written)
+
+
+def test_a_folder_is_not_mistaken_for_a_pattern(tmp_path: Path) -> None:
+    folder = tmp_path / "[a]*?"
+    write_translations(SEVERAL, folder, 500)
+    age(folder)
+    assert write_translations(WITH_SOURCES, folder, 1000, keep=1)
+    assert set(contents(folder)) == {"ref.txt", "src.txt", "step-0001000.txt"}
+
+
+def test_other_files_in_the_folder_are_left_alone(tmp_path: Path) -> None:
+    names = [
+        "reference-notes.txt",
+        "refs.txt",
+        "ref-a.txt",
+        "ref.txt.bak",
+        "src.txt~",
+        "step-by-step.txt",
+        "step-5.txt",
+    ]
+    own = dict.fromkeys(names, b"mine")
+    for name, content in own.items():
+        (tmp_path / name).write_bytes(content)
+    age(tmp_path)
+    assert not write_translations(PLAIN, tmp_path, 500, keep=1)
+    assert contents(tmp_path) == {"ref.txt": b"a c\ne f\n", "step-0000500.txt": b"a b\nd\n"} | own
+
+
+# Many sentences
+
+
+@pytest.mark.parametrize("chunk", [1, 10, 25, 26])
+def test_sentences_that_are_read_in_chunks_are_all_read_once_and_in_order(
+    chunk: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(translations, "_CHUNK", chunk)
+    sentences = random_sentences(0, 25)
+    assert list(read_all(evaluate(sentences))) == sentences
+    assert list(read_all(evaluate([]))) == []
+
+
+def test_only_sentences_with_text_are_read() -> None:
+    evaluation = Evaluation(CorpusBLEU(), max_texts=3)
+    evaluation.update(["a", "b", "c", "d"], ["a", "b", "c", "d"])
+    sentences = evaluation.result("val_bleu").sentences
+    assert sentences is not None
+    assert [sentence.hypothesis for sentence in read_all(sentences)] == ["a", "b", "c"]
+
+
+def test_a_reference_that_first_appears_in_a_later_chunk_gets_a_whole_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(translations, "_CHUNK", 10)
+    sentences = [Sentence(f"h{number}", [f"r{number}"]) for number in range(25)]
+    sentences[21] = Sentence("h21", ["r21", "s21", "t21"])
+    write_translations(read_all(evaluate(sentences)), tmp_path, 500)
+    first = [f"r{number}" for number in range(25)]
+    assert read_lines(tmp_path / "step-0000500.txt") == [f"h{number}" for number in range(25)]
+    assert read_lines(tmp_path / "ref-1.txt") == first
+    assert read_lines(tmp_path / "ref-2.txt") == [*first[:21], "s21", *first[22:]]
+    assert read_lines(tmp_path / "ref-3.txt") == [*first[:21], "t21", *first[22:]]
+
+
+# Scores of the files
+
+
+@pytest.mark.parametrize("ragged", [False, True])
+@pytest.mark.parametrize("seed", range(5))
+def test_sacrebleu_gives_the_files_our_score(seed: int, ragged: bool, tmp_path: Path) -> None:
+    sentences = random_sentences(seed, ragged=ragged)
+    assert any(not sentence.hypothesis for sentence in sentences)
+    assert any(not reference for sentence in sentences for reference in sentence.references)
+    write_translations(sentences, tmp_path, 500)
+    assert score_files(tmp_path) == pytest.approx(score_sentences(sentences), abs=1e-9)
+
+
+def test_an_empty_line_for_a_missing_reference_would_change_the_score(tmp_path: Path) -> None:
+    sentences = [Sentence("a b c d", ["a b c d e f g h i"]), Sentence("j k l m n", ["j k l m o", "j k l n"])]
+    write_translations(sentences, tmp_path, 500)
+    ours = score_sentences(sentences)
+    assert score_files(tmp_path) == pytest.approx(ours, abs=1e-9)
+    # An empty line is a reference of length 0, which is closer to 4 than 9 is: the brevity penalty is gone.
+    (tmp_path / "ref-2.txt").write_text("\nj k l n\n")
+    assert score_files(tmp_path) > ours + 10
+
+
+@pytest.mark.parametrize("tokenizer", WORDWISE)
+def test_the_score_of_hard_text_is_the_same_after_it_was_written(tokenizer: str, tmp_path: Path) -> None:
+    rng = random.Random(7)
+
+    def draw() -> str:
+        return fuzz_line(rng).replace("-\n", "-")  # see the next test
+
+    sentences = []
+    for _ in range(60):
+        reference = draw()
+        sentences.append(Sentence(reference + draw(), [reference, *(draw() for _ in range(rng.randint(0, 2)))]))
+    write_translations(sentences, tmp_path, 500)
+    expected = score_sentences(sentences, tokenizer)
+    assert expected > 5  # so that something matches
+    assert score_files(tmp_path, tokenizer=tokenizer) == pytest.approx(expected, abs=1e-9)
+
+
+# Complete files or none
+
+
+class Interruption(BaseException):
+    """Like KeyboardInterrupt, it is not an Exception."""
+
+
+def stop_after(sentences: Iterable[Sentence], error: type[BaseException]) -> Iterator[Sentence]:
+    yield from sentences
+    raise error
+
+
+@pytest.mark.parametrize("error", [RuntimeError, Interruption])
+@pytest.mark.parametrize("written", range(3))
+def test_an_error_in_the_middle_leaves_no_file(written: int, error: type[BaseException], tmp_path: Path) -> None:
+    for _ in range(2):
+        with pytest.raises(error):
+            write_translations(stop_after(SEVERAL[:written], error), tmp_path, 500)
+        assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("written", range(3))
+def test_an_error_in_the_middle_leaves_old_files_as_they_were(written: int, tmp_path: Path) -> None:
+    write_translations(WITH_SOURCES, tmp_path, 500)
+    before = contents(tmp_path)
+    for step in (500, 1000):
+        with pytest.raises(RuntimeError):
+            write_translations(stop_after(SEVERAL[:written], RuntimeError), tmp_path, step, keep=1)
+        assert {path.name for path in tmp_path.iterdir()} == set(before)
+        assert contents(tmp_path) == before
+
+
+def test_nothing_is_seen_before_everything_is_written(tmp_path: Path) -> None:
+    write_translations(WITH_SOURCES, tmp_path, 500)
+    before = contents(tmp_path)
+
+    def watch() -> Iterator[Sentence]:
+        for number in range(2000):  # more than a buffer holds
+            yield Sentence(f"new {number}", ["new"] * (1 + number // 1000))
+            assert contents(tmp_path) == before
+
+    write_translations(watch(), tmp_path, 500)
+    assert {name: content.count(b"new") for name, content in contents(tmp_path).items()} == {
+        "step-0000500.txt": 2000,
+        "ref-1.txt": 2000,
+        "ref-2.txt": 2000,
+    }
+
+
+KILLED = """
+import sys, time
+from pathlib import Path
+from lightning_bleu.training.sentences import Sentence
+from lightning_bleu.training.translations import write_translations
+
+def sentences():
+    for number in range(5000):
+        yield Sentence(f"killed {number}", ["killed", "killed"][: 1 + number // 2500], "killed")
+    print("ready", flush=True)
+    time.sleep(600)
+
+write_translations(sentences(), Path(sys.argv[1]), 500)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("step", [500, 1000])
+def test_what_a_killed_run_left_behind_does_not_matter(step: int, tmp_path: Path) -> None:
+    write_translations(WITH_SOURCES, tmp_path, 250)
+    before = contents(tmp_path)
+    with subprocess.Popen([sys.executable, "-c", KILLED, str(tmp_path)], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        process.kill()
+        assert process.wait() == -signal.SIGKILL
+    left = [path for path in tmp_path.iterdir() if path.name not in before]
+    assert len(left) == 4  # hypotheses, sources, two references
+    assert any(path.stat().st_size for path in left)
+    assert contents(tmp_path) == before
+    assert not write_translations(WITH_SOURCES, tmp_path, step, keep=2)
+    assert contents(tmp_path) == before | {f"step-{step:07}.txt": before["step-0000250.txt"]}
+
+
+# Old translations
+
+
+def test_all_translations_are_kept_by_default(tmp_path: Path) -> None:
+    for step in range(1, 5):
+        write_translations(PLAIN, tmp_path, step)
+    assert {*contents(tmp_path)} == {"ref.txt", *(f"step-{step:07}.txt" for step in range(1, 5))}
+
+
+@pytest.mark.parametrize(("keep", "kept"), [(1, [4]), (2, [3, 4]), (3, [2, 3, 4]), (9, [1, 2, 3, 4])])
+def test_the_latest_translations_are_kept(keep: int, kept: list[int], tmp_path: Path) -> None:
+    for step in range(1, 5):
+        write_translations(WITH_SOURCES, tmp_path, step, keep)
+        age(tmp_path)
+    assert {*contents(tmp_path)} == {"ref.txt", "src.txt", *(f"step-{step:07}.txt" for step in kept)}
+
+
+def test_the_latest_translations_are_those_written_last_whatever_their_step(tmp_path: Path) -> None:
+    """A new run in the same folder begins at step 0, and one may write the same step again."""
+    for step in (1000, 2000, 500, 1000):
+        write_translations(PLAIN, tmp_path, step, keep=2)
+        age(tmp_path)
+    assert {*contents(tmp_path)} == {"ref.txt", "step-0000500.txt", "step-0001000.txt"}
+
+
+# Whether translations of other steps still match
+
+CHANGES: dict[str, tuple[list[Sentence], list[Sentence], bool]] = {
+    "nothing": (PLAIN, PLAIN, False),
+    "nothing, with sources": (WITH_SOURCES, WITH_SOURCES, False),
+    "hypotheses": (SEVERAL, [sentence._replace(hypothesis="other") for sentence in SEVERAL], False),
+    "a reference": (PLAIN, [PLAIN[0], Sentence("d", ["e  f"])], True),
+    "the second reference": (SEVERAL, [Sentence("a b", ["a c", "h"]), SEVERAL[1]], True),
+    "the order of references": (SEVERAL, [Sentence("a b", ["g", "a c"]), SEVERAL[1]], True),
+    "more references": (PLAIN, SEVERAL, True),
+    "fewer references": (SEVERAL, PLAIN, True),
+    "more sentences": (PLAIN, [*PLAIN, PLAIN[0]], True),
+    "fewer sentences": (PLAIN, PLAIN[:1], True),
+    "no sentences": (PLAIN, [], True),
+    "a source": (WITH_SOURCES, [WITH_SOURCES[0], WITH_SOURCES[1]._replace(source="t")], True),
+    "sources appear": (PLAIN, WITH_SOURCES, True),
+    "sources vanish": (WITH_SOURCES, PLAIN, True),
+}
+
+
+@pytest.mark.parametrize(("before", "after", "changed"), CHANGES.values(), ids=CHANGES)
+def test_a_change_of_references_or_sources_is_reported(
+    before: list[Sentence], after: list[Sentence], changed: bool, tmp_path: Path
+) -> None:
+    folder, fresh = tmp_path / "old", tmp_path / "fresh"
+    assert not write_translations(before, folder, 500)  # there are no others
+    assert write_translations(after, folder, 1000) == changed
+    assert not write_translations(after, folder, 1500)  # the same again
+    write_translations(after, fresh, 1000)
+    shown = {name: content for name, content in contents(folder).items() if name in contents(fresh)}
+    assert shown == contents(fresh)
+    # No references or sources of the old ones are left.
+    assert {*contents(folder)} - {*shown} == {"step-0000500.txt", "step-0001500.txt"}
+
+
+@pytest.mark.parametrize(("before", "after", "changed"), CHANGES.values(), ids=CHANGES)
+def test_a_change_is_not_reported_if_there_are_no_other_translations(
+    before: list[Sentence], after: list[Sentence], changed: bool, tmp_path: Path
+) -> None:
+    write_translations(before, tmp_path, 500)
+    assert not write_translations(after, tmp_path, 500)
+
+
+# Folders
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (["val_bleu"], "val_bleu"),
+        (["val_bleu", "news"], "val_bleu/news"),
+        (["val_bleu", ""], "val_bleu"),  # a single loader without a name
+        (["val_bleu", "WMT 22.en-de+x@y"], "val_bleu/WMT 22.en-de+x@y"),
+        (["val_bleu", "新闻"], "val_bleu/新闻"),
+        (["val_bleu", "Über"], "val_bleu/Über"),
+        (["val_bleu", "."], "val_bleu/%2E"),
+        (["val_bleu", ".."], "val_bleu/%2E%2E"),
+        (["val_bleu", ". ."], "val_bleu/%2E %2E"),
+        (["val_bleu", "..."], "val_bleu/%2E%2E%2E"),
+        (["val_bleu", "../x"], "val_bleu/..%2Fx"),
+        (["val_bleu", "/etc"], "val_bleu/%2Fetc"),
+        (["val_bleu", "a/b"], "val_bleu/a%2Fb"),
+        (["val_bleu", "a%2Fb"], "val_bleu/a%252Fb"),
+        (["val_bleu", "…"], "val_bleu/%E2%80%A6"),  # its UTF-8
+        (["val_bleu", "C:\\x"], "val_bleu/C%3A%5Cx"),
+        (["val_bleu", "~"], "val_bleu/%7E"),
+        (["val_bleu", "a\0\n"], "val_bleu/a%00%0A"),
+        (["../val_bleu"], "..%2Fval_bleu"),
+    ],
+)
+def test_a_folder_is_named_after_its_key_and_loader(names: list[str], expected: str, tmp_path: Path) -> None:
+    assert name_folder(FOLDER, *names) == FOLDER / expected
+    folder = name_folder(tmp_path, *names)
+    write_translations(PLAIN, folder, 500)
+    assert [path.parent for path in tmp_path.rglob("ref.txt")] == [folder]
+    assert tmp_path.resolve() in folder.resolve().parents
+
+
+names = st.text(st.characters(), min_size=1, max_size=20) | st.text("./\\%2EF :~a\ud800", min_size=1, max_size=6)
+
+
+@given(st.tuples(names, names), st.tuples(names, names))
+@settings(max_examples=500)
+def test_different_names_have_different_folders(one: tuple[str, str], other: tuple[str, str]) -> None:
+    assume(one != other)
+    assert name_folder(FOLDER, *one) != name_folder(FOLDER, *other)
+    assert name_folder(FOLDER, one[0]) != name_folder(FOLDER, *other)
+
+
+@given(names, names)
+@settings(max_examples=500)
+def test_every_folder_is_inside_the_given_one(key: str, loader: str) -> None:
+    folder = name_folder(FOLDER, key, loader)
+    assert FOLDER.parts == folder.parts[:-2]
+    assert Path(os.path.normpath(folder)) == folder
+    assert not {"..", "."} & {*folder.parts}
+
+
+def test_a_name_that_is_not_utf_8_has_a_folder(tmp_path: Path) -> None:
+    """A loader may be named after such a file; Python turns its bytes to lone surrogates."""
+    name = os.fsdecode(b"caf\xe9")
+    assert name == "caf\udce9"
+    assert name_folder(FOLDER, name) == FOLDER / "caf%ED%B3%A9"
+    write_translations(PLAIN, name_folder(tmp_path, name), 500)
+    assert len(contents(name_folder(tmp_path, name))) == 2
+
+
+# sacreBLEU's command line
+
+
+def run_sacrebleu(folder: Path, *arguments: str) -> str:
+    command = [sys.executable, "-m", "sacrebleu", *arguments]
+    return subprocess.run(
+        command, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, check=True, text=True
+    ).stdout
+
+
+def score_and_write(sentences: Sequence[Sentence], folder: Path, step: int) -> float:
+    """Write the sentences of an evaluation, and score them with a metric."""
+    write_translations(read_all(evaluate(sentences)), folder, step)
+    metric = CorpusBLEU(percent=True)
+    metric.update([s.hypothesis for s in sentences], [s.references for s in sentences])
+    return metric.compute().item()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("corrupt", [str, lambda line: line + "\u2028 .\r\nx\n"], ids=["plain", "line breaks"])
+def test_the_command_line_of_sacrebleu_prints_our_score_digit_for_digit(
+    corrupt: Callable[[str], str], tmp_path: Path
+) -> None:
+    sentences = [s._replace(hypothesis=corrupt(s.hypothesis)) for s in random_sentences(3, 200)]
+    score = score_and_write(sentences, tmp_path, 500)
+    assert {*contents(tmp_path)} == {"step-0000500.txt", "ref-1.txt", "ref-2.txt", "ref-3.txt"}
+    references = ["ref-1.txt", "ref-2.txt", "ref-3.txt"]
+    assert run_sacrebleu(tmp_path, *references, "-i", "step-0000500.txt", "-b", "-w", "10") == f"{score:.10f}\n"
+
+
+@pytest.mark.slow
+def test_the_command_line_of_sacrebleu_prints_our_score_of_real_text(wmt22: Path, tmp_path: Path) -> None:
+    files = ["hyp.Online-W.de", "ref.A.de", "ref.B.de"]
+    hypotheses, *references = (read_lines(wmt22 / f"generaltest2022.en-de.{name}") for name in files)
+    score = score_and_write(make_sentences(hypotheses, [*zip(*references)]), tmp_path, 6000)
+    assert f"{score:.2f}" == "48.86"  # as the README beside the text says
+    printed = run_sacrebleu(tmp_path, "ref-1.txt", "ref-2.txt", "-i", "step-0006000.txt", "-b", "-w", "10")
+    assert printed == f"{score:.10f}\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("test", ["--paired-bs", "--paired-ar"])
+def test_the_command_line_of_sacrebleu_compares_two_steps(test: str, tmp_path: Path) -> None:
+    better = [Sentence(f"a b c d {number}", [f"a b c d {number} e"]) for number in range(60)]
+    worse = [sentence._replace(hypothesis=sentence.hypothesis[2:]) for sentence in better]
+    scores = [score_and_write(worse, tmp_path, 500), score_and_write(better, tmp_path, 1000)]
+    assert scores[0] < scores[1]
+    files = ["step-0000500.txt", "step-0001000.txt"]
+    printed = run_sacrebleu(tmp_path, "ref.txt", "-i", *files, "-m", "bleu", test)
+    systems = json.loads(printed)
+    assert [system["system"] for system in systems] == ["Baseline: step-0000500.txt", "step-0001000.txt"]
+    assert [system["BLEU"]["score"] for system in systems] == pytest.approx(scores, abs=1e-9)
+    assert systems[1]["BLEU"]["p_value"] < 0.05
