@@ -18,14 +18,14 @@ from lightning_bleu.scoring.score import BLEUScore
 from lightning_bleu.significance import Interval, PairedTest
 from lightning_bleu.training.best import BestSoFar
 from lightning_bleu.training.dashboard import View, lay_out_charts
-from lightning_bleu.training.distributed import distributed_mask, shuffles
+from lightning_bleu.training.distributed import distributed_mask, gather_objects, shuffles
 from lightning_bleu.training.evaluation import Evaluation, Result
-from lightning_bleu.training.loggers import Display, find_displays
-from lightning_bleu.training.mistakes import minimized, missing_packages
+from lightning_bleu.training.loggers import Display, find_displays, missing_packages
+from lightning_bleu.training.mistakes import minimized
 from lightning_bleu.training.names import name_loaders
 from lightning_bleu.training.options import check_metrics, check_options
 from lightning_bleu.training.outputs import Extract, Output, call_extract, read_output
-from lightning_bleu.training.translations import name_folder, read_all, write_translations
+from lightning_bleu.training.translations import check_folder, name_folder, read_all, write_translations
 from lightning_bleu.user_warnings import WarnOnce
 
 _STEPS = {"val": "validation_step", "test": "test_step"}
@@ -61,8 +61,8 @@ class BLEUCallback(pl.Callback):
     Args:
         metric: the metric, or a dict of a metric for each loader name; ``CorpusBLEU()`` when None. It is copied.
         name: the last part of the logged name, as in ``val_bleu``.
-        extract: takes the output of the step and the batch, and returns ``(preds, target)`` or a dict as above. If it has
-            a third parameter, ``dataloader_idx``, it also gets the index of the loader.
+        extract: takes the output of the step and the batch, and returns ``(preds, target)`` or a dict as above. With a
+            third parameter, ``dataloader_idx``, it also gets the index of the loader.
         dataloader_names: one name per loader. When None: the keys of a dict of loaders, or the keys of a dict of
             metrics, or ``dataloader_idx_0`` and so on, as in Lightning.
         samples: how many sentences to show: this number of the first, and this number of the worst. 0 for no samples,
@@ -128,7 +128,7 @@ class BLEUCallback(pl.Callback):
         self.extract = extract
         self.dataloader_names = dataloader_names
         self.samples = samples
-        self.translations = None if translations is None else Path(translations)
+        self.translations = None if translations is None else Path(translations).expanduser()
         self.keep_translations = keep_translations
         self.confidence = confidence
         self.compare_to_best = compare_to_best or significance_level is not None
@@ -141,6 +141,8 @@ class BLEUCallback(pl.Callback):
         self._writes = False
         self._names: list[str] | None = None
         self._evaluations: list[Evaluation] = []
+        self._reasons: dict[int, str] = {}
+        self._checkpoint_step: int | None = None
         self._laid_out = False
         self._warn_once = WarnOnce()
 
@@ -164,20 +166,22 @@ class BLEUCallback(pl.Callback):
         for message in missing_packages(trainer.loggers) if self.samples else ():
             self._warn_once(message)
         self._laid_out = False
+        self._checkpoint_step = None
         self._displays = find_displays(trainer.loggers) if trainer.is_global_zero else []
         # All processes keep texts if process 0 shows them.
         self._shows = trainer.strategy.broadcast(bool(self._displays and self.samples))
         self._writes = self.translations is not None and not trainer.fast_dev_run  # type: ignore[attr-defined]
+        if self.translations is not None and self._writes and trainer.is_global_zero:
+            check_folder(self.translations)
+
+    def on_load_checkpoint(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, checkpoint: dict[str, Any]
+    ) -> None:
+        """Remember which step the weights are from."""
+        self._checkpoint_step = checkpoint.get("global_step")
 
     def on_validation_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Start a validation."""
-        options = {"compare_to_best=True": self.compare_to_best, "translations=...": self._writes}
-        needing_order = [option for option, value in options.items() if value]
-        if needing_order and any(map(shuffles, _loaders("val", trainer))):
-            raise ValueError(
-                f"BLEUCallback({needing_order[0]}) needs the same sentences in the same order, but a validation loader "
-                "shuffles them: make it with shuffle=False"
-            )
         self._start("val", trainer, pl_module)
 
     def on_test_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
@@ -219,6 +223,13 @@ class BLEUCallback(pl.Callback):
         self._finish("test", trainer, pl_module)
 
     def _start(self, stage: str, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        options = {"compare_to_best=True": self.compare_to_best and stage == "val", "translations=...": self._writes}
+        needing_order = [option for option, value in options.items() if value]
+        if needing_order and any(map(shuffles, _loaders(stage, trainer))):
+            raise ValueError(
+                f"BLEUCallback({needing_order[0]}) needs the same sentences in the same order, but a loader of "
+                f"{stage!r} shuffles them: make it with shuffle=False"
+            )
         self._names = name_loaders(
             stage,
             _iterables(stage, trainer),
@@ -229,6 +240,7 @@ class BLEUCallback(pl.Callback):
         max_texts = math.inf if self._writes else _MAX_TEXTS if self._shows else 0
         keep_sentences = self.confidence is not None or (self.compare_to_best and stage == "val")
         self._evaluations = []
+        self._reasons = {}
         for name in self._names or [""]:
             evaluation = Evaluation(self._metric(name), max_texts=max_texts, keep_sentences=keep_sentences)
             evaluation.metric.to(pl_module.device)
@@ -243,6 +255,8 @@ class BLEUCallback(pl.Callback):
         self._evaluations[dataloader_idx].update(preds, output.target, mask, source=output.source)
 
     def _finish(self, stage: str, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        if trainer.world_size > 1:
+            self._warn_about_repeats(stage)
         key = f"{stage}_{self.name}"
         scores: dict[str, list[float]] = {key: [], f"{key}/best": []}
         for name, evaluation in zip(self._names or [""], self._evaluations):
@@ -262,6 +276,8 @@ class BLEUCallback(pl.Callback):
             if not trainer.sanity_checking:
                 self._show(tag, evaluation, result, trainer)
                 self._write(key, name, result, trainer)
+            elif result.sentences is not None:
+                result.sentences.read(range(min(1, result.sentences.text_count)))  # finds errors before the training
         for mean, values in scores.items() if self._names else ():
             if values:
                 self._log(mean, math.fsum(values) / len(values), trainer, pl_module, prog_bar=mean == key)
@@ -283,11 +299,17 @@ class BLEUCallback(pl.Callback):
             lines = read_all(result.sentences)
             if not trainer.is_global_zero:
                 list(lines)  # sends the sentences of this process
-            elif write_translations(lines, folder, trainer.global_step, self.keep_translations):
+            elif write_translations(lines, folder, self._step(trainer), self.keep_translations):
                 self._warn_once(
-                    f"The references or sources in {str(folder)!r} have changed, so translations of other steps there "
-                    "no longer match them: use another folder for each dataset and each training run."
+                    f"The references or sources in {str(folder)!r} were replaced, because they are others in this "
+                    "validation. Translations of other steps there no longer match them: use another folder for each "
+                    "dataset and each training run."
                 )
+
+    def _step(self, trainer: pl.Trainer) -> int:
+        """The training step of the weights. Lightning restores it from a checkpoint only to resume training."""
+        from_checkpoint = trainer.state.fn != "fit" and self._checkpoint_step is not None
+        return int(self._checkpoint_step if from_checkpoint else trainer.global_step)  # type: ignore[arg-type]
 
     def _log(
         self, name: str, value: float, trainer: pl.Trainer, pl_module: pl.LightningModule, *, prog_bar: bool = False
@@ -319,21 +341,30 @@ class BLEUCallback(pl.Callback):
         return read_output(call_extract(self.extract, outputs, batch, dataloader_idx), step, origin="extract")
 
     def _mask(self, stage: str, trainer: pl.Trainer, batch_idx: int, dataloader_idx: int, preds: Any) -> Tensor | None:
-        """Which sentences are not repeats. Warns and returns None if that is unknown."""
+        """Which sentences are not repeats; None if that is unknown."""
         loaders = _loaders(stage, trainer)
         mask = distributed_mask(loaders[dataloader_idx], batch_idx) if loaders else None
-        if mask is None:
-            reason = "its loader has no DistributedSampler, or a sampler or a batch sampler other than PyTorch's"
-        elif len(mask) in (1, len(preds)):  # a single value applies to all sentences of an item
+        sentences = len(preds) if hasattr(preds, "__len__") else None  # None is followed by an error
+        if mask is not None and len(mask) in (1, sentences):  # a single value applies to all sentences of an item
             return mask
+        if not loaders:
+            reason = "its batches combine several loaders"
+        elif mask is None:
+            reason = "its loader has no DistributedSampler, or a sampler or a batch sampler other than PyTorch's"
         else:
-            reason = f"a batch of {len(mask)} items became {len(preds)} sentences"
-        tag = self._tag(stage, self._names[dataloader_idx] if self._names else "")
-        self._warn_once(
-            f"BLEUCallback cannot tell which sentences of {tag!r} are scored by more than one process: {reason}. Such "
-            "sentences are counted more than once."
-        )
+            reason = f"a batch of {len(mask)} items became {sentences} sentences"
+        self._reasons.setdefault(dataloader_idx, reason)
         return None
+
+    def _warn_about_repeats(self, stage: str) -> None:
+        """Warn about loaders whose repeated sentences some process did not know."""
+        for reasons in gather_objects(self._reasons):
+            for index, reason in reasons.items():
+                tag = self._tag(stage, self._names[index] if self._names else "")
+                self._warn_once(
+                    f"BLEUCallback cannot tell which sentences of {tag!r} are scored by more than one process: "
+                    f"{reason}. If there are any, they are counted more than once."
+                )
 
     def _tag(self, stage: str, name: str) -> str:
         """The logged name of a score."""

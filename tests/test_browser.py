@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import shutil
 import socket
@@ -70,26 +71,13 @@ def serve(folder: Path) -> Iterator[str]:
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The logs of a short training with the callback."""
-    options = ["--callback", "--max-steps", "60", "--limit-train", "1000", "--vals-per-epoch", "4"]
+    options = ["--max-steps", "60", "--limit-train", "1000", "--vals-per-epoch", "4"]
     return run_example("train_translation.py", tmp_path_factory.mktemp("runs"), *options)
-
-
-@pytest.fixture(scope="module")
-def run_with_intervals(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The logs of short trainings with confidence intervals."""
-    options = ["--sentences", "300", "--val-sentences", "40", "--max-steps", "40", "--val-every", "4", "--seeds", "1"]
-    return run_example("significant_gains.py", tmp_path_factory.mktemp("intervals"), *options)
 
 
 @pytest.fixture(scope="module")
 def board(run: Path) -> Iterator[str]:
     with serve(run) as address:
-        yield address
-
-
-@pytest.fixture(scope="module")
-def board_with_intervals(run_with_intervals: Path) -> Iterator[str]:
-    with serve(run_with_intervals) as address:
         yield address
 
 
@@ -124,44 +112,65 @@ def check_scores(page: Page, board: str, run: Path, tmp_path: Path) -> None:
 
 def check_sentences(page: Page, board: str, tmp_path: Path) -> None:
     open_tab(page, board, "text")
-    page.get_by_text("val_bleu/samples", exact=False).first.wait_for(timeout=TIMEOUT)
+    for name in ("samples", "worst"):
+        page.get_by_text(f"val_bleu/{name}", exact=False).first.wait_for(timeout=TIMEOUT)
     table = page.locator("table").first
     table.wait_for(timeout=TIMEOUT)
     page.screenshot(path=tmp_path / "text.png")
-    header = [cell.inner_text().replace("\n", "").replace(" ", "") for cell in table.locator("th").all()]
-    assert header == ["no.", "sentenceBLEU", "hypothesis", "references"]
-    labels = "".join(cell.inner_text() for cell in table.locator("td:first-child").all())
-    assert "worst" in labels
-    assert "best" in labels
+    header = [cell.inner_text() for cell in table.locator("th").all()]
+    assert header == ["no., BLEU", "source, hypothesis, references"]
+    first = page.locator("td:has(code):not(:has(td))").first  # TensorBoard puts the table into another one
+    assert [label.inner_text() for label in first.locator("code").all()] == ["src", "hyp", "ref"]
+    weights = first.locator("strong").evaluate_all("words => words.map(word => getComputedStyle(word).fontWeight)")
+    assert set(weights) == {"700"}  # a model after 60 steps has words wrong
+    page.get_by_text("words have no match", exact=False).first.wait_for(timeout=TIMEOUT)
 
 
 def check_figures(page: Page, board: str, tmp_path: Path) -> None:
     open_tab(page, board, "images")
-    for name in ("val_bleu/precisions", "val_bleu/by_length"):
+    for name in ("val_bleu/lengths", "val_bleu/by_length"):
         page.get_by_text(name, exact=True).first.wait_for(timeout=TIMEOUT)
     images = page.locator("img")
     images.first.wait_for(timeout=TIMEOUT)
     page.screenshot(path=tmp_path / "images.png")
-    widths = images.evaluate_all("images => images.map(image => image.naturalWidth)")
-    assert 500 in widths  # 5 inches with 100 dots each
+    sizes = images.evaluate_all("images => images.map(image => [image.naturalWidth, image.width])")
+    assert [700, 350] in sizes  # a whole number of pixels for each pixel of the card, so that text is crisp
 
 
-def test_the_scores_the_sentences_and_the_figures_are_on_their_pages(
-    page: Page, board: str, run: Path, tmp_path: Path
+def check_charts(page: Page, board: str, tmp_path: Path) -> None:
+    open_tab(page, board, "custom_scalars")
+    page.get_by_text("BLEU: precisions and lengths").first.wait_for(timeout=TIMEOUT)
+    band = page.locator("tf-custom-scalar-margin-chart-card")
+    band.first.get_by_text("val_bleu", exact=True).first.wait_for(timeout=TIMEOUT)
+    for shape in ("area", "line"):
+        band.locator(f"path.{shape}").first.wait_for(timeout=TIMEOUT)
+    charts = page.locator("tf-custom-scalar-multi-line-chart-card")
+    for i, (title, lines) in enumerate({"precisions 1 to 4": 4, "length ratio and brevity penalty": 2}.items()):
+        charts.nth(i).get_by_text(f"val_bleu: {title}").first.wait_for(timeout=TIMEOUT)
+        charts.nth(i).get_by_text(f"Matches ({lines})").first.wait_for(timeout=TIMEOUT)
+        charts.nth(i).locator("path.line").nth(lines - 1).wait_for(state="attached", timeout=TIMEOUT)
+    page.screenshot(path=tmp_path / "custom_scalars.png")
+
+
+def check_link(page: Page, board: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The link that the example prints shows the score at the top."""
+    monkeypatch.syspath_prepend(ROOT / "examples")
+    example = importlib.import_module("train_translation")
+    link = example.tensorboard_link("val_bleu").replace("http://localhost:6006", board)
+    page.goto("about:blank")
+    page.goto(link)
+    pinned = page.locator("metrics-pinned-view")
+    pinned.locator("card-view").filter(has_text=re.compile("^val_bleu")).first.wait_for(timeout=TIMEOUT)
+    assert pinned.locator("card-view").count() == 1
+    page.screenshot(path=tmp_path / "pinned.png")
+
+
+def test_the_dashboard_is_on_its_pages(
+    page: Page, board: str, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One test, so that a single process trains the model."""
     check_scores(page, board, run, tmp_path)
     check_sentences(page, board, tmp_path)
     check_figures(page, board, tmp_path)
-
-
-def test_the_intervals_are_on_the_page(page: Page, board_with_intervals: str, tmp_path: Path) -> None:
-    open_tab(page, board_with_intervals, "custom_scalars")
-    page.get_by_text("BLEU with its confidence interval").first.wait_for(timeout=TIMEOUT)
-    chart = page.locator("tf-custom-scalar-margin-chart-card")
-    chart.first.wait_for(timeout=TIMEOUT)
-    chart.first.get_by_text("val_bleu", exact=True).first.wait_for(timeout=TIMEOUT)
-    for run in range(2):  # two trainings, and for each of them a score within its interval
-        for shape in ("area", "line"):
-            chart.locator(f"path.{shape}").nth(run).wait_for(timeout=TIMEOUT)
-    page.screenshot(path=tmp_path / "custom_scalars.png")
+    check_charts(page, board, tmp_path)
+    check_link(page, board, monkeypatch, tmp_path)

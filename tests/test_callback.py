@@ -16,6 +16,7 @@ import pandas  # type: ignore[import-untyped]
 import pytest
 import torch
 from pytorch_lightning.callbacks import EarlyStopping
+from pytorch_lightning.loggers import CSVLogger
 from torch import Tensor
 from torch.utils.data import BatchSampler, DataLoader, RandomSampler
 
@@ -450,11 +451,14 @@ def test_callbacks_that_watch_the_score_of_another_name_are_not_warned_about(tmp
     trainer.validate(make_module(), make_loader(), verbose=False)  # every warning is an error here
 
 
-@pytest.mark.parametrize(("package", "shown"), [("tensorboard", "Samples and figures"), ("matplotlib", "Figures")])
+@pytest.mark.parametrize(
+    ("package", "shown", "logger"),
+    [("tensorboard", "Samples and figures", CSVLogger), ("matplotlib", "Figures", PanelLogger)],
+)
 def test_a_missing_package_is_warned_about_once_if_something_is_to_be_shown(
-    package: str, shown: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    package: str, shown: str, logger: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    trainer = make_trainer(tmp_path, make_callback(), logger=PanelLogger(tmp_path))
+    trainer = make_trainer(tmp_path, make_callback(), logger=logger(tmp_path))
     module, loader = make_module(), make_loader()
     monkeypatch.setitem(sys.modules, package, None)  # so it cannot be imported
 

@@ -142,6 +142,20 @@ def test_every_loader_needs_a_name_and_a_metric(
         validate(tmp_path, BLEUCallback(**options), loaders)
 
 
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        ([1, "1"], r"the loaders of 'val' must have different names, got \['1', '1'\]"),
+        (["best", "talks"], "a loader of 'val' cannot be named 'best'"),
+        (["", "talks"], "a loader of 'val' cannot be named ''"),
+        (["a", "a/precision_1"], "the loaders 'a' and 'a/precision_1' of 'val' clash"),
+    ],
+)
+def test_names_must_not_clash(names: list[Any], message: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=message):
+        validate(tmp_path, make_callback(), dict(zip(names, make_loaders())))
+
+
 @pytest.mark.parametrize("name", ["val_bleu", "val_bleu/talks"])
 def test_the_mean_and_each_score_can_be_monitored(name: str, tmp_path: Path) -> None:
     checkpoint, record = ModelCheckpoint(tmp_path, monitor=name, mode="max"), Record()

@@ -41,6 +41,12 @@ def return_twice(batch: Tensor, epoch: int) -> tuple[Tensor, Tensor]:
     return twice, twice
 
 
+def drop_sentence(batch: Tensor, epoch: int) -> tuple[Tensor, Tensor]:
+    """All sentences but one, which process 1 of 2 has."""
+    kept = batch[(batch != SENTENCES[35]).any(1)]
+    return kept, kept
+
+
 def return_uneven(batch: Tensor, epoch: int) -> tuple[Tensor, Tensor]:
     """Sentences that are translated more or less well."""
     right = torch.arange(batch.shape[1]) < batch[:, :1]
@@ -101,6 +107,12 @@ def test_two_sentences_per_item_are_warned_about(tmp_path: Path, capfd: pytest.C
     assert contents[0]["reports"]["val_bleu/plain"].hypothesis_length == 2 * 2 * 7 * 2 * 8
     assert contents[1]["panels"] == []
     assert "a batch of 7 items became 14 sentences" in capfd.readouterr().err
+
+
+def test_a_process_other_than_the_first_can_warn(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    loaders = {"plain": make_loader(SENTENCES)}
+    validate_in_processes(2, loaders, tmp_path, step=drop_sentence, start_method="spawn")
+    assert capfd.readouterr().err.count("cannot tell which sentences of 'val_bleu/plain'") == 1
 
 
 @pytest.mark.parametrize("processes", [2, 3])

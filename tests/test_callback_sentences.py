@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import signal
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
-from pytorch_lightning.loggers import CSVLogger
+from pytorch_lightning.callbacks import Callback, ModelCheckpoint
+from pytorch_lightning.loggers import CSVLogger, TensorBoardLogger
 from torch import Tensor
 
 from lightning_bleu import BLEUCallback, CorpusBLEU
@@ -156,6 +159,18 @@ def test_nothing_is_collected_that_no_logger_shows(options: dict[str, Any], tmp_
     validate(tmp_path, Watch(CorpusBLEU(pad_id=PAD_ID), translations=None), step, **options)
 
 
+def test_a_trainer_can_be_copied_during_training(tmp_path: Path) -> None:
+    class Copy(Callback):
+        copies: ClassVar[list[Any]] = []
+
+        def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
+            self.copies.append(copy.deepcopy(trainer.callbacks[0]))
+
+    trainer = make_trainer(tmp_path, make_callback(), Copy(), logger=TensorBoardLogger(tmp_path), max_epochs=1)
+    trainer.fit(make_module(), make_loader(), make_loader())
+    assert Copy.copies[-1].reports == trainer.callbacks[0].reports
+
+
 # Translations
 
 
@@ -206,7 +221,58 @@ def test_only_the_latest_translations_are_kept(tmp_path: Path) -> None:
 def test_a_trial_run_writes_nothing(options: dict[str, Any], tmp_path: Path) -> None:
     trainer = make_trainer(tmp_path, make_callback(translations=tmp_path / "t"), **options)
     trainer.fit(make_module(), make_loader(), make_loader())
-    assert not (tmp_path / "t").exists()
+    assert list(tmp_path.rglob("*.txt")) == []
+
+
+def test_weights_of_a_checkpoint_are_at_its_step(tmp_path: Path) -> None:
+    bleu = make_callback(translations=tmp_path / "t")
+    checkpoint = ModelCheckpoint(tmp_path, monitor="val_bleu", mode="min", filename="{step}")  # the first is the worst
+    module, folder = make_module(step=return_text), tmp_path / "t" / "val_bleu"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a low score is not what anyone wants
+        trainer = make_trainer(tmp_path, bleu, checkpoint, max_epochs=2)
+        trainer.fit(module, make_loader(), make_loader())
+        assert Path(checkpoint.best_model_path).name == "step=6.ckpt"
+        last = (folder / "step-0000012.txt").read_bytes()
+        trainer.validate(module, make_loader(), ckpt_path="best", verbose=False, weights_only=False)
+        assert {path.name for path in folder.iterdir()} == {"ref.txt", "step-0000006.txt", "step-0000012.txt"}
+        assert (folder / "step-0000012.txt").read_bytes() == last
+        trainer.validate(module, make_loader(SENTENCES[:3]), verbose=False)  # the weights of the last step again
+        assert len(read_lines(folder / "step-0000012.txt")) == 3
+        other = make_trainer(tmp_path, bleu)
+        other.test(module, make_loader(), ckpt_path=checkpoint.best_model_path, verbose=False, weights_only=False)
+        assert (tmp_path / "t" / "test_bleu" / "step-0000006.txt").exists()
+
+
+@pytest.mark.parametrize("make", [Path.touch, lambda path: path.symlink_to("nowhere/at/all")])
+def test_a_folder_that_cannot_be_written_is_an_error_before_the_training(make: Any, tmp_path: Path) -> None:
+    make(tmp_path / "t")
+    trainer = make_trainer(tmp_path, make_callback(translations=tmp_path / "t" / "x"))
+    with pytest.raises(ValueError, match=r"'translations' must be a folder for files, got '.*t/x': "):
+        trainer.fit(make_module(), make_loader(), make_loader())
+    assert trainer.global_step == 0
+
+
+def test_translations_are_written_to_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    validate(tmp_path, make_callback(translations="~/t"), return_text)
+    assert read_lines(tmp_path / "t" / "val_bleu" / "ref.txt") == REFERENCES
+    with pytest.raises(ValueError, match="'translations' must be a local folder, got 's3://bucket/t'"):
+        make_callback(translations="s3://bucket/t")
+
+
+def test_sources_that_cannot_be_decoded_are_an_error_in_the_sanity_check(tmp_path: Path) -> None:
+    def decode(rows: list[list[int]]) -> list[str]:
+        return [" ".join("abcdefghij"[i] for i in row) for row in rows]
+
+    def step(batch: Tensor, epoch: int) -> dict[str, Any]:
+        return {"preds": batch, "target": batch, "source": batch + 100}
+
+    bleu = BLEUCallback(CorpusBLEU(pad_id=PAD_ID, decoder=decode))
+    trainer = make_trainer(tmp_path, bleu, logger=PanelLogger(tmp_path))
+    with pytest.raises(IndexError):
+        trainer.fit(make_module(step=step), make_loader(), make_loader())
+    assert trainer.global_step == 0
 
 
 def test_other_references_in_the_same_folder_are_warned_about(tmp_path: Path) -> None:
@@ -217,7 +283,7 @@ def test_other_references_in_the_same_folder_are_warned_about(tmp_path: Path) ->
     def validate() -> None:
         trainer.validate(make_module(), make_loader(SENTENCES[1:]), verbose=False)  # at step 0 instead of 6
 
-    message = "have changed, so translations of other steps there no longer match them"
+    message = "Translations of other steps there no longer match them"
     assert len(collect_warnings(validate, message=message)) == 1
     assert collect_warnings(validate, message=message) == []
     assert read_lines(tmp_path / "t" / "val_bleu" / "ref.txt") == REFERENCES[1:]

@@ -7,7 +7,7 @@ methods of :class:`Display`, and add it to :func:`find_displays`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
 import numpy as np
@@ -22,7 +22,13 @@ COLUMNS = ["step", "number", "shown as", "BLEU", "source", "hypothesis", "refere
 
 
 class Display(Protocol):
-    """Shows validations in one logger."""
+    """Shows validations in one logger.
+
+    Attributes:
+        packages: the packages that it needs, and what for.
+    """
+
+    packages: Mapping[str, str]
 
     def lay_out(self, layout: Layout) -> None:
         """Arrange the charts of scores, if the logger supports it."""
@@ -46,35 +52,49 @@ def find_displays(loggers: Iterable[Any]) -> list[Display]:
         if hasattr(type(logger), "log_table"):
             displays.append(Wandb(logger))
         elif hasattr(type(experiment), "add_text"):
-            displays.append(TensorBoard(experiment))
+            displays.append(TensorBoard(logger))
         elif hasattr(type(experiment), "log_table") and hasattr(logger, "run_id"):
-            displays.append(MLflow(experiment, logger.run_id))
+            displays.append(MLflow(logger))
     return displays
+
+
+def missing_packages(loggers: Iterable[Any]) -> Iterator[str]:
+    """Warn about samples and figures that cannot be logged."""
+    loggers = list(loggers)
+    needed = {package: use for display in find_displays(loggers) for package, use in display.packages.items()}
+    if loggers and not needed:  # without tensorboard, Lightning's default logger is one that can show nothing
+        needed = {"tensorboard": "Samples and figures"}
+    for package, use in needed.items():
+        if not is_installed(package):
+            yield f"{use} cannot be logged, because {package} is not installed: pip install {package}."
 
 
 class TensorBoard:
     """Sample tables, figures, a histogram of sentence BLEU, and charts on the page of custom scalars.
 
     Args:
-        writer: a ``SummaryWriter``.
+        logger: Lightning's ``TensorBoardLogger``.
     """
 
-    def __init__(self, writer: Any) -> None:
-        self._writer = writer
+    packages: Mapping[str, str] = {"matplotlib": "Figures"}
+
+    def __init__(self, logger: Any) -> None:
+        self._logger = logger
 
     def lay_out(self, layout: Layout) -> None:
         """Arrange the charts of scores. The last layout written in a run is the one that TensorBoard uses."""
-        if hasattr(self._writer, "add_custom_scalars"):
-            self._writer.add_custom_scalars(layout)
+        writer = self._logger.experiment
+        if hasattr(writer, "add_custom_scalars"):
+            writer.add_custom_scalars(layout)
 
     def show(self, tag: str, view: View, step: int) -> None:
         """Show one validation; see :class:`Display`."""
-        for name, samples in {"samples": view.first, "worst": view.worst}.items():
-            caption = f"The {'first' if name == 'samples' else 'worst'} sentences. {view.report}"
-            self._writer.add_text(f"{tag}/{name}", sample_table(samples, caption), step)
-        self._writer.add_histogram(f"{tag}/sentence_bleu", view.scores, step)
+        writer = self._logger.experiment
+        writer.add_text(f"{tag}/samples", sample_table(view.first, f"The first sentences. {view.report}"), step)
+        writer.add_text(f"{tag}/worst", sample_table(view.worst, f"The worst sentences. {view.report}"), step)
+        writer.add_histogram(f"{tag}/sentence_bleu", view.scores, step)
         for name, figure in view.figures.items() if is_installed("matplotlib") else ():
-            self._writer.add_figure(f"{tag}/{name}", figure, step, close=False)
+            writer.add_figure(f"{tag}/{name}", figure, step, close=False)
 
 
 class Wandb:
@@ -83,6 +103,8 @@ class Wandb:
     Args:
         logger: Lightning's ``WandbLogger``.
     """
+
+    packages: Mapping[str, str] = {"matplotlib": "Figures"}
 
     def __init__(self, logger: Any) -> None:
         self._logger = logger
@@ -101,29 +123,31 @@ class MLflow:
     """A table of the samples of all validations, and figures.
 
     Args:
-        client: an ``MlflowClient``.
-        run_id: the id of the run.
+        logger: Lightning's ``MLFlowLogger``.
     """
 
-    def __init__(self, client: Any, run_id: str) -> None:
-        self._client = client
-        self._run_id = run_id
+    packages: Mapping[str, str] = {"matplotlib": "Figures", "pandas": "Sample tables in MLflow"}
+
+    def __init__(self, logger: Any) -> None:
+        self._logger = logger
 
     def lay_out(self, layout: Layout) -> None:
         """Do nothing: MLflow arranges charts in the browser."""
 
     def show(self, tag: str, view: View, step: int) -> None:
         """Show one validation; see :class:`Display`."""
-        import pandas  # type: ignore[import-untyped]  # log_table needs it, too
-
+        client, run_id = self._logger.experiment, self._logger.run_id
         tag = re.sub(r"[^\w./ -]", "_", tag, flags=re.ASCII)  # the only characters that MLflow allows
-        # Without a dtype, MLflow relies on a conversion that pandas 3 warns about.
-        table = pandas.DataFrame(table_rows(view, step), columns=COLUMNS, dtype=object)
-        self._client.log_table(self._run_id, table, f"{tag}/samples.json")
+        if is_installed("pandas"):  # log_table needs it, too
+            import pandas  # type: ignore[import-untyped]
+
+            # Without a dtype, MLflow relies on a conversion that pandas 3 warns about.
+            table = pandas.DataFrame(table_rows(view, step), columns=COLUMNS, dtype=object)
+            client.log_table(run_id, table, f"{tag}/samples.json")
         for name, figure in view.figures.items() if is_installed("matplotlib") else ():
             figure.canvas.draw()
             pixels = np.asarray(figure.canvas.buffer_rgba())  # type: ignore[attr-defined]
-            self._client.log_image(self._run_id, pixels, key=f"{tag}/{name}", step=step)
+            client.log_image(run_id, pixels, key=f"{tag}/{name}", step=step)
 
 
 def table_rows(view: View, step: int) -> list[list[Any]]:

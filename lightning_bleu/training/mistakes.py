@@ -25,15 +25,6 @@ def minimized(callbacks: Iterable[Any], scores: tuple[str, ...]) -> Iterator[str
             yield f"{name}(monitor={monitor!r}, mode='min') prefers a low BLEU, but higher is better: set mode='max'."
 
 
-def missing_packages(loggers: Iterable[Any]) -> Iterator[str]:
-    """Warn about samples and figures that cannot be logged."""
-    if all(type(logger).__name__ == "WandbLogger" for logger in loggers):  # gets a table, which needs neither
-        return
-    for package, shown in {"tensorboard": "Samples and figures", "matplotlib": "Figures"}.items():
-        if not is_installed(package):
-            yield f"{shown} cannot be logged, because {package} is not installed: pip install {package}."
-
-
 def is_installed(package: str) -> bool:
     """Whether a package can be imported.
 

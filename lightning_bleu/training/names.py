@@ -22,7 +22,7 @@ def name_loaders(
         a name per loader; None for a single loader without a name.
 
     Raises:
-        ValueError: if a loader has no name, or no metric.
+        ValueError: if a loader has no name or no metric, or if names clash.
 
     Example:
         >>> name_loaders("val", {"news": [...], "talks": [...]}, 2)
@@ -43,6 +43,8 @@ def name_loaders(
         names = metrics
     if names is None and count > 1:
         names = [f"dataloader_idx_{index}" for index in range(count)]
+    if names is not None:
+        _check_names(stage, names)
     if metrics is not None and not set(names or ["?"]) <= set(metrics):
         raise ValueError(
             f"'metric' has the names {list(metrics)}, but the loaders of {stage!r} are "
@@ -50,3 +52,13 @@ def name_loaders(
             "'dataloader_names'"
         )
     return None if names is None else list(names)
+
+
+def _check_names(stage: str, names: Sequence[str]) -> None:
+    if len(set(names)) < len(names):
+        raise ValueError(f"the loaders of {stage!r} must have different names, got {list(names)}")
+    for name in names:
+        if name in ("", "best"):
+            raise ValueError(f"a loader of {stage!r} cannot be named {name!r}, because that name is logged otherwise")
+        if clash := [other for other in names if other.startswith(f"{name}/")]:
+            raise ValueError(f"the loaders {name!r} and {clash[0]!r} of {stage!r} clash, because {name}/... is logged")

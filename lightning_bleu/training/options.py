@@ -67,6 +67,8 @@ def check_options(
     _check_integer("samples", samples, least=0)
     if not isinstance(translations, str | os.PathLike | None):
         raise TypeError(f"'translations' must be a folder, got {translations!r} of type {type(translations).__name__}")
+    if "://" in str(translations):
+        raise ValueError(f"'translations' must be a local folder, got {translations!r}")
     if keep_translations is not None:
         _check_integer("keep_translations", keep_translations, least=1)
         if translations is None:

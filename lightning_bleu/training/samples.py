@@ -18,6 +18,10 @@ _CHUNK = 2**14
 """The number of sentences that are scored at a time, so that intermediate results need little memory."""
 
 
+_MAX_CHARACTERS = 20_000
+"""The maximum number of characters of a sample; a hypothesis that never ends would take seconds to mark."""
+
+
 class Segment(NamedTuple):
     """A hypothesis or a reference.
 
@@ -106,7 +110,8 @@ references=[Segment(text='Hello!', tokens=['Hello', '!'])], source=None)]
     split = _splitter(settings)
     samples = []
     for row, (hypothesis, references, source, tokenized) in zip(rows, sentences):
-        segments = [Segment(text, (str.split if tokenized else split)(text)) for text in (hypothesis, *references)]
+        texts = [text[:_MAX_CHARACTERS] for text in (hypothesis, *references)]
+        segments = [Segment(text, (str.split if tokenized else split)(text)) for text in texts]
         samples.append(Sample(row + 1, scores[row].item(), segments[0], segments[1:], source))
     return samples
 

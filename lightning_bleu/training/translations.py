@@ -6,6 +6,7 @@ import filecmp
 import os
 import re
 import shutil
+import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -29,6 +30,20 @@ def name_folder(folder: Path, *names: str) -> Path:
         'translations/val_bleu/..%2Fnews'
     """
     return folder.joinpath(*(_encode(name) for name in names if name))
+
+
+def check_folder(folder: Path) -> None:
+    """Create a folder for translations.
+
+    Raises:
+        ValueError: if it cannot be created, or if files cannot be written there.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise ValueError(f"'translations' must be a folder for files, got {str(folder)!r}: {error}") from error
 
 
 def read_all(sentences: Sentences) -> Iterator[Sentence]:

@@ -13,7 +13,7 @@ from pytorch_lightning.loggers import CSVLogger, MLFlowLogger, TensorBoardLogger
 from pytorch_lightning.loggers.logger import DummyLogger
 
 from lightning_bleu import BLEUCallback, sentence_bleu
-from lightning_bleu.training.loggers import COLUMNS, TensorBoard, find_displays
+from lightning_bleu.training.loggers import COLUMNS, TensorBoard, find_displays, missing_packages
 from tests.helpers.lightning import ignore_lightning_warnings, make_loader, make_module, make_trainer, read_events
 from tests.training.test_dashboard import view
 
@@ -124,3 +124,18 @@ def test_figures_are_left_out_without_matplotlib(tmp_path: Path, monkeypatch: py
     tags = read_events(tmp_path / "run").Tags()
     assert tags["images"] == []
     assert "val_bleu/samples/text_summary" in tags["tensors"]
+
+
+def test_packages_are_missing_only_if_a_logger_needs_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tensorboard, csv = TensorBoardLogger(tmp_path), CSVLogger(tmp_path)
+    mlflow = type("MLFlowLogger", (), {"run_id": "1", "experiment": type("Client", (), {"log_table": None})()})()
+    everything: list[list[Any]] = [[tensorboard], [csv], [mlflow], [tensorboard, csv], []]
+    assert [list(missing_packages(loggers)) for loggers in everything] == [[]] * 5  # the tests need them all
+    message = "{} cannot be logged, because {} is not installed: pip install {}.".format
+    figures = message("Figures", "matplotlib", "matplotlib")
+    tables = message("Sample tables in MLflow", "pandas", "pandas")
+    default = message("Samples and figures", "tensorboard", "tensorboard")
+    for package in ("matplotlib", "pandas", "tensorboard"):
+        monkeypatch.setitem(sys.modules, package, None)
+    expected = [[figures], [default], [figures, tables], [figures], []]
+    assert [list(missing_packages(loggers)) for loggers in everything] == expected

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 from pytorch_lightning.callbacks import EarlyStopping, LearningRateMonitor, ModelCheckpoint
-from pytorch_lightning.loggers import TensorBoardLogger
 
-from lightning_bleu.training.mistakes import is_installed, minimized, missing_packages
+from lightning_bleu.training.mistakes import is_installed, minimized
 
 SCORES = ("val_bleu", "test_bleu")
 
@@ -47,20 +45,6 @@ def test_a_callback_may_prefer_a_low_value_of_anything_else(monitor: str) -> Non
 
 def test_a_callback_need_not_monitor_anything() -> None:
     assert list(minimized([ModelCheckpoint(), LearningRateMonitor()], SCORES)) == []
-
-
-def test_a_package_is_missing_if_it_cannot_be_imported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    loggers = [TensorBoardLogger(tmp_path)]
-    assert list(missing_packages(loggers)) == []  # the tests need both
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    figures = "Figures cannot be logged, because matplotlib is not installed: pip install matplotlib."
-    assert list(missing_packages(loggers)) == [figures]
-    monkeypatch.setitem(sys.modules, "tensorboard", None)
-    samples = "Samples and figures cannot be logged, because tensorboard is not installed: pip install tensorboard."
-    assert list(missing_packages(loggers)) == [samples, figures]
-    assert list(missing_packages([])) == []
-    wandb_logger = type("WandbLogger", (), {})()
-    assert list(missing_packages([wandb_logger])) == []
 
 
 def test_a_module_that_takes_the_place_of_a_package_is_not_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
