@@ -3,12 +3,13 @@
 # make test   runs all tests
 # make quick  runs all but the slow tests (processes, browsers, examples)
 # make lint   checks style and types
+# make docs   builds the documentation in docs/_build
 # make bench  measures speed beside other implementations
 
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: env demo test quick lint bench build clean
+.PHONY: env demo test quick lint docs bench build clean
 
 env: .venv/.done
 
@@ -35,6 +36,9 @@ lint: env
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+docs: env
+	$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet docs docs/_build $(ARGS)
+
 bench: env
 	$(BIN)/python benchmarks/run.py $(ARGS)
 
@@ -42,4 +46,4 @@ build: env
 	$(BIN)/python -m build --no-isolation
 
 clean:
-	rm -rf .venv dist runs
+	rm -rf .venv dist docs/_build runs

@@ -20,6 +20,7 @@ import train_translation
 from lightning_bleu import BLEUCallback
 
 seconds: defaultdict[str, float] = defaultdict(float)
+validations: list[float] = []
 
 
 def timed(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -44,7 +45,7 @@ class Validation(pl.Callback):
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Stop the clock."""
-        seconds["validation"] += time.perf_counter() - self.start
+        validations.append(time.perf_counter() - self.start)
 
 
 def main() -> None:
@@ -53,6 +54,7 @@ def main() -> None:
         (BLEUCallback, "_update", "callback"),
         (BLEUCallback, "_finish", "callback"),
         (BLEUCallback, "_show", "dashboard"),
+        (BLEUCallback, "_write", "files"),
     ):
         setattr(owner, function, timed(name, getattr(owner, function)))
     make_trainer = train_translation.make_trainer
@@ -60,10 +62,12 @@ def main() -> None:
         args, batches, Validation(), *callbacks
     )
     train_translation.main(sys.argv[1:])
-    seconds["BLEU"] = seconds["callback"] - seconds["dashboard"]
-    print(f"\nvalidations took {seconds['validation']:.1f} s, of which")
-    for name in ("BLEU", "dashboard"):
-        print(f"  {name}: {seconds[name]:.2f} s, {seconds[name] / seconds['validation']:.1%}")
+    seconds["BLEU"] = seconds["callback"] - seconds["dashboard"] - seconds["files"]
+    total = sum(validations)
+    print(f"\n{len(validations)} validations took {total:.1f} s, of which")
+    for name in ("BLEU", "dashboard", "files"):
+        per_validation = 1000 * seconds[name] / len(validations)
+        print(f"  {name}: {seconds[name]:.2f} s, {per_validation:.0f} ms per validation, {seconds[name] / total:.1%}")
 
 
 if __name__ == "__main__":

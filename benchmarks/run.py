@@ -287,7 +287,7 @@ def bench_demo(args: argparse.Namespace) -> Iterator[str]:
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, str(FOLDER / "callback.py"), "--logdir", folder]
         printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    yield "### The callback in the demo\n\n" + printed[printed.index("validations took") :]
+    yield "### The callback in the demo\n\n" + printed[printed.rindex("\n", 0, printed.index(" validations took")) :]
 
 
 def bench_significance(args: argparse.Namespace) -> Iterator[str]:

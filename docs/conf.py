@@ -1,0 +1,92 @@
+"""Sphinx settings. `make docs` builds the site in docs/_build."""
+
+from __future__ import annotations
+
+import logging
+import sys
+
+from sphinx.domains.python import PyObject, PythonDomain
+
+import lightning_bleu
+import lightning_bleu.callback
+from lightning_bleu.scoring.options import Options
+
+project = "lightning_bleu"
+author = "The lightning_bleu developers"
+copyright = author
+version = release = lightning_bleu.__version__
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.intersphinx",
+    "sphinx.ext.napoleon",
+    "sphinx_copybutton",
+]
+exclude_patterns = ["_build"]
+nitpicky = True
+
+# -- Theme ---------------------------------------------------------------------
+
+html_theme = "furo"
+html_title = f"lightning_bleu {release}"
+html_show_sourcelink = False
+html_copy_source = False
+copybutton_exclude = ".linenos, .gp, .go"  # prompts and output of examples
+
+# -- Markdown ------------------------------------------------------------------
+
+myst_enable_extensions = ["colon_fence"]
+myst_heading_anchors = 3
+
+# -- API reference -------------------------------------------------------------
+
+default_role = "code"  # `preds` in a docstring is an argument
+add_module_names = False
+python_use_unqualified_type_names = True
+python_maximum_signature_line_length = 80
+autodoc_member_order = "bysource"
+toc_object_entries_show_parents = "hide"
+napoleon_numpy_docstring = False
+napoleon_use_ivar = True  # one list of attributes instead of an entry for each
+for field in PyObject.doc_field_types:
+    field.label = "Attributes" if field.name == "variable" else field.label
+
+# Show type aliases by their names, not by the long unions that they stand for. (`autodoc_type_aliases` cannot be used:
+# Sphinx 8 fails to evaluate `Tokenizer | None` with it.) The classes below take their place while annotations are read.
+TYPE_ALIASES = {
+    "Decoder": "lightning_bleu.counting.decoding",
+    "Extract": "lightning_bleu.training.outputs",
+    "Hypotheses": "lightning_bleu.counting.forms",
+    "References": "lightning_bleu.counting.forms",
+    "SampleMask": "lightning_bleu.counting.forms",
+    "System": "lightning_bleu.significance.systems",
+    "Tokenizer": "lightning_bleu.counting.tokenizers",
+}
+placeholders = {name: type(name, (), {"__module__": module}) for name, module in TYPE_ALIASES.items()}
+for name, module in list(sys.modules.items()):
+    if name.startswith("lightning_bleu."):
+        vars(module).update({name: alias for name, alias in placeholders.items() if name in vars(module)})
+        # Imported for type checkers only. This is how `Unpack[Options]` becomes `Options`.
+        vars(module)["Unpack"] = {Options: Options}
+PythonDomain.object_types["type"].roles += ("class",)  # annotations refer to all types as classes
+
+# -- Links to other projects ---------------------------------------------------
+
+intersphinx_mapping = {
+    "python": ("https://docs.python.org/3", None),
+    "numpy": ("https://numpy.org/doc/stable", None),
+    "torch": ("https://docs.pytorch.org/docs/stable", None),
+    "torchmetrics": ("https://lightning.ai/docs/torchmetrics/stable", None),
+    "lightning": ("https://lightning.ai/docs/pytorch/stable", None),
+}
+intersphinx_timeout = 5
+
+# Warnings are errors, but the build must pass without a network, and other projects may rename what they document. So
+# an inventory that cannot be downloaded is no warning (it has no type that `suppress_warnings` could name), and a
+# reference to another package that cannot be resolved becomes plain text. References to this package are checked.
+logging.getLogger("sphinx.sphinx.ext.intersphinx").addFilter(
+    lambda record: "failed to reach any of the inventories" not in record.getMessage()
+)
+OTHER_PACKAGES = [*sys.stdlib_module_names, "lightning", "numpy", "pytorch_lightning", "torch", "torchmetrics"]
+nitpick_ignore_regex = [("py:.*", rf"({'|'.join(OTHER_PACKAGES)})(\..*)?")]

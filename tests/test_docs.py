@@ -1,0 +1,155 @@
+"""The README and the documentation: Python blocks run, links lead somewhere, and the API reference is complete."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+import lightning_bleu
+from tests.helpers.lightning import ignore_lightning_warnings
+
+pytestmark = ignore_lightning_warnings
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
+
+LANGUAGES = {"python", "sh", "text", "yaml"}
+DIRECTIVES = {"admonition", "figure", "image", "include", "math", "note", "tip", "toctree", "warning"}
+OPTIONAL_PACKAGES = {"MeCab", "mlflow", "sentencepiece", "transformers", "wandb"}
+
+
+def name(path: Path) -> str:
+    """A file's path within the repository."""
+    return path.relative_to(ROOT).as_posix()
+
+
+def parse(path: Path) -> list[Token]:
+    return MarkdownIt().parse(path.read_text(encoding="utf-8"))
+
+
+def blocks(path: Path, language: str) -> list[Token]:
+    """The code blocks of a language."""
+    return [token for token in parse(path) if token.type == "fence" and token.info == language]
+
+
+def links(path: Path) -> Iterator[str]:
+    """The targets of all links and images."""
+    for token in parse(path):
+        for child in token.children or []:
+            target = child.attrGet("href") or child.attrGet("src")
+            if target is not None:
+                yield str(target)
+
+
+def anchors(path: Path) -> set[str]:
+    """The anchors of all headings."""
+    tokens = parse(path)
+    headings = [text.content for opening, text in pairwise(tokens) if opening.type == "heading_open"]
+    return {re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in headings}
+
+
+COMMANDS = sorted({line for page in PAGES for block in blocks(page, "sh") for line in block.content.splitlines()})
+
+
+@pytest.fixture
+def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make connections to other machines fail."""
+    find_address = socket.getaddrinfo
+
+    def find_local_address(host: Any, *args: Any, **kwargs: Any) -> Any:
+        assert host in (None, "", "localhost", "127.0.0.1", "::1", socket.gethostname()), f"needs the network: {host}"
+        return find_address(host, *args, **kwargs)
+
+    monkeypatch.setattr(socket, "getaddrinfo", find_local_address)
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")], ids=name)
+@pytest.mark.usefixtures("no_network")
+def test_python_blocks_run_in_order(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In one namespace, in an empty folder, and with a fixed seed."""
+    monkeypatch.chdir(tmp_path)
+    torch.manual_seed(0)
+    namespace: dict[str, Any] = {"__name__": page.stem}
+    for block in blocks(page, "python"):
+        imported = set(re.findall(r"^\s*(?:import|from) (\w+)", block.content, re.MULTILINE))
+        for package in OPTIONAL_PACKAGES & imported:
+            pytest.importorskip(package)
+        assert block.map is not None
+        code = "\n" * (block.map[0] + 1) + block.content  # so tracebacks show the line of the page
+        exec(compile(code, page, "exec"), namespace)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_every_block_has_a_known_language(page: Path) -> None:
+    """So no Python block escapes the test above."""
+    tokens = parse(page)
+    assert not [token.content for token in tokens if token.type == "code_block"], "indented code has no language"
+    for token in tokens:
+        if token.type == "fence":
+            directive = re.match(r"{(\w+)}", token.info)
+            assert directive[1] in DIRECTIVES if directive else token.info in LANGUAGES
+    assert len(blocks(page, "python")) == page.read_text(encoding="utf-8").count("```python")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_links_lead_somewhere(page: Path) -> None:
+    for link in links(page):
+        if not link.startswith("https://"):
+            target, _, anchor = link.partition("#")
+            path = page.parent / target if target else page
+            assert path.exists(), link
+            assert not anchor or anchor in anchors(path), link
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", COMMANDS)
+def test_commands_are_understood(command: str) -> None:
+    """Each as far as it goes without doing the work."""
+    program, *arguments = shlex.split(command, comments=True)
+    options = {argument for argument in arguments if argument.startswith("-")}
+    if program == "make":
+        run = ["make", "--dry-run", *arguments]
+    elif program == "pip":
+        run = [sys.executable, "-m", "pip", *arguments, "--dry-run", "--no-deps", "--no-build-isolation", "--quiet"]
+    elif program == "tensorboard":
+        run = [sys.executable, "-m", "tensorboard.main", *arguments, "--version_tb"]
+    elif program == "python":
+        run = [sys.executable, arguments[0], "--help"]
+    elif program == "sacrebleu":
+        run = [sys.executable, "-m", "sacrebleu", "--help"]
+    else:
+        assert program == "comet-score"
+        pytest.skip("COMET is not a dependency")
+    done = subprocess.run(run, cwd=ROOT, check=True, capture_output=True, text=True)
+    if run[-1] == "--help":
+        assert options <= set(re.findall(r"--?[\w-]+", done.stdout))
+
+
+@pytest.mark.parametrize("public", lightning_bleu.__all__)
+def test_the_api_reference_has_every_public_name(public: str) -> None:
+    reference = (ROOT / "docs" / "api.rst").read_text(encoding="utf-8")
+    assert re.search(rf"^\.\. (autoclass|autofunction|data):: {public}$", reference, re.MULTILINE)
+
+
+def test_the_architecture_names_every_module() -> None:
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    for path in (ROOT / "lightning_bleu").rglob("*.py"):
+        if path.stem not in ("__init__", "version"):
+            assert re.search(rf"\b{path.stem}\b", text), path
+
+
+def test_the_citation_has_the_current_version() -> None:
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert re.search(r"^version: (.*)$", citation, re.MULTILINE)[1] == lightning_bleu.__version__  # type: ignore[index]
