@@ -1,6 +1,6 @@
 """Stop training when the gains are noise: early stopping and checkpoints that react to significant gains in BLEU only.
 
-Takes about MINUTES minutes on two CPU cores; ``--seeds 1`` takes a third of that. From a checkout::
+Trains six models, one after another; ``--seeds 1`` trains two. From a checkout::
 
     pip install ".[examples]"
     python examples/significant_gains.py

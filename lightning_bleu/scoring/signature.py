@@ -1,4 +1,4 @@
-"""Signatures: one line that names everything a score depends on, in sacreBLEU's format."""
+"""Signatures: one line that names the options a score depends on, in sacreBLEU's format."""
 
 from __future__ import annotations
 
