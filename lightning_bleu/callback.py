@@ -138,8 +138,8 @@ class BLEUCallback(pl.Callback):
         self._best = BestSoFar(significance_level)
         self._displays: list[Display] = []
         self._shows = False
-        self._writes = False
-        self._names: list[str] | None = None
+        self._folder: Path | None = None
+        self._names = [""]
         self._evaluations: list[Evaluation] = []
         self._reasons: dict[int, str] = {}
         self._checkpoint_step: int | None = None
@@ -170,9 +170,9 @@ class BLEUCallback(pl.Callback):
         self._displays = find_displays(trainer.loggers) if trainer.is_global_zero else []
         # All processes keep texts if process 0 shows them.
         self._shows = trainer.strategy.broadcast(bool(self._displays and self.samples))
-        self._writes = self.translations is not None and not trainer.fast_dev_run  # type: ignore[attr-defined]
-        if self.translations is not None and self._writes and trainer.is_global_zero:
-            check_folder(self.translations)
+        self._folder = None if trainer.fast_dev_run else self.translations  # type: ignore[attr-defined]
+        if self._folder is not None and trainer.is_global_zero:
+            check_folder(self._folder)
 
     def on_load_checkpoint(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, checkpoint: dict[str, Any]
@@ -223,25 +223,26 @@ class BLEUCallback(pl.Callback):
         self._finish("test", trainer, pl_module)
 
     def _start(self, stage: str, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        options = {"compare_to_best=True": self.compare_to_best and stage == "val", "translations=...": self._writes}
-        needing_order = [option for option, value in options.items() if value]
+        compares, writes = self.compare_to_best and stage == "val", self._folder is not None
+        needing_order = ["compare_to_best=True"] * compares + ["translations=..."] * writes
         if needing_order and any(map(shuffles, _loaders(stage, trainer))):
             raise ValueError(
                 f"BLEUCallback({needing_order[0]}) needs the same sentences in the same order, but a loader of "
                 f"{stage!r} shuffles them: make it with shuffle=False"
             )
-        self._names = name_loaders(
+        names = name_loaders(
             stage,
             _iterables(stage, trainer),
             max(1, len(_loaders(stage, trainer))),
             given=self.dataloader_names,
             metrics=list(self.metric) if isinstance(self.metric, Mapping) else None,
         )
-        max_texts = math.inf if self._writes else _MAX_TEXTS if self._shows else 0
-        keep_sentences = self.confidence is not None or (self.compare_to_best and stage == "val")
+        self._names = names or [""]
+        max_texts = math.inf if writes else _MAX_TEXTS if self._shows else 0
+        keep_sentences = self.confidence is not None or compares
         self._evaluations = []
         self._reasons = {}
-        for name in self._names or [""]:
+        for name in self._names:
             evaluation = Evaluation(self._metric(name), max_texts=max_texts, keep_sentences=keep_sentences)
             evaluation.metric.to(pl_module.device)
             self._evaluations.append(evaluation)
@@ -257,9 +258,9 @@ class BLEUCallback(pl.Callback):
     def _finish(self, stage: str, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         if trainer.world_size > 1:
             self._warn_about_repeats(stage)
-        key = f"{stage}_{self.name}"
+        key = self._tag(stage, "")
         scores: dict[str, list[float]] = {key: [], f"{key}/best": []}
-        for name, evaluation in zip(self._names or [""], self._evaluations):
+        for name, evaluation in zip(self._names, self._evaluations):
             tag = self._tag(stage, name)
             best = None
             if self.compare_to_best and stage == "val":
@@ -278,7 +279,7 @@ class BLEUCallback(pl.Callback):
                 self._write(key, name, result, trainer)
             elif result.sentences is not None:
                 result.sentences.read(range(min(1, result.sentences.text_count)))  # finds errors before the training
-        for mean, values in scores.items() if self._names else ():
+        for mean, values in scores.items() if any(self._names) else ():
             if values:
                 self._log(mean, math.fsum(values) / len(values), trainer, pl_module, prog_bar=mean == key)
         self._evaluations = []  # frees the memory
@@ -294,8 +295,8 @@ class BLEUCallback(pl.Callback):
 
     def _write(self, key: str, name: str, result: Result, trainer: pl.Trainer) -> None:
         """Write the sentences to files."""
-        if self._writes and result.sentences is not None and self.translations is not None:
-            folder = name_folder(self.translations, key, name)
+        if self._folder is not None and result.sentences is not None:
+            folder = name_folder(self._folder, key, name)
             lines = read_all(result.sentences)
             if not trainer.is_global_zero:
                 list(lines)  # sends the sentences of this process
@@ -308,8 +309,9 @@ class BLEUCallback(pl.Callback):
 
     def _step(self, trainer: pl.Trainer) -> int:
         """The training step of the weights. Lightning restores it from a checkpoint only to resume training."""
-        from_checkpoint = trainer.state.fn != "fit" and self._checkpoint_step is not None
-        return int(self._checkpoint_step if from_checkpoint else trainer.global_step)  # type: ignore[arg-type]
+        if trainer.state.fn == "fit" or self._checkpoint_step is None:
+            return trainer.global_step
+        return self._checkpoint_step
 
     def _log(
         self, name: str, value: float, trainer: pl.Trainer, pl_module: pl.LightningModule, *, prog_bar: bool = False
@@ -344,7 +346,7 @@ class BLEUCallback(pl.Callback):
         """Which sentences are not repeats; None if that is unknown."""
         loaders = _loaders(stage, trainer)
         mask = distributed_mask(loaders[dataloader_idx], batch_idx) if loaders else None
-        sentences = len(preds) if hasattr(preds, "__len__") else None  # None is followed by an error
+        sentences = len(preds) if hasattr(preds, "__len__") else None  # without a length, update() raises an error
         if mask is not None and len(mask) in (1, sentences):  # a single value applies to all sentences of an item
             return mask
         if not loaders:
@@ -360,15 +362,15 @@ class BLEUCallback(pl.Callback):
         """Warn about loaders whose repeated sentences some process did not know."""
         for reasons in gather_objects(self._reasons):
             for index, reason in reasons.items():
-                tag = self._tag(stage, self._names[index] if self._names else "")
+                tag = self._tag(stage, self._names[index])
                 self._warn_once(
                     f"BLEUCallback cannot tell which sentences of {tag!r} are scored by more than one process: "
                     f"{reason}. If there are any, they are counted more than once."
                 )
 
     def _tag(self, stage: str, name: str) -> str:
-        """The logged name of a score."""
-        return f"{stage}_{self.name}/{name}" if self._names else f"{stage}_{self.name}"
+        """The logged name of a score; `name` is empty for a loader without a name."""
+        return f"{stage}_{self.name}/{name}" if name else f"{stage}_{self.name}"
 
     def _lay_out(self, trainer: pl.Trainer) -> None:
         """Arrange the charts. TensorBoard has one layout per run, so the first callback makes it for all."""
@@ -382,10 +384,9 @@ class BLEUCallback(pl.Callback):
             return
         layout: dict[str, dict[str, Any]] = {}
         for callback in callbacks:
-            names = callback._names or [""]
-            tags = {callback._tag("val", name): callback._metric(name).settings.max_order for name in names}
-            mean = f"val_{callback.name}" if callback._names else None
-            charts = lay_out_charts(tags, mean=mean, confidence=callback.confidence is not None)
+            orders = {callback._tag("val", name): callback._metric(name).settings.max_order for name in callback._names}
+            mean = callback._tag("val", "") if any(callback._names) else None
+            charts = lay_out_charts(orders, mean=mean, confidence=callback.confidence is not None)
             for category in charts:
                 layout.setdefault(category, {}).update(charts[category])
         for display in self._displays:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from lightning_bleu.scoring.score import BLEUScore
 from lightning_bleu.scoring.settings import Settings
 from lightning_bleu.training.figures import bleu_by_length_figure, length_scatter_figure
+from lightning_bleu.training.mistakes import is_installed
 from lightning_bleu.training.samples import find_worst, make_samples, score_sentences
 from lightning_bleu.training.sentences import Sentences
 
@@ -51,7 +52,9 @@ class View:
 
     @cached_property
     def figures(self) -> dict[str, Figure]:
-        """The figures by name, drawn when they are first needed."""
+        """The figures by name, drawn when they are first needed; none without matplotlib."""
+        if not is_installed("matplotlib"):
+            return {}
         return {
             "by_length": bleu_by_length_figure(self._statistics, self._settings),
             "lengths": length_scatter_figure(self._statistics),

@@ -1,14 +1,14 @@
 """How each logger shows a validation.
 
-Loggers are recognized by their methods, so that none of their packages is imported. To add one, write a class with the
-methods of :class:`Display`, and add it to :func:`find_displays`.
+Loggers are recognized by their methods, so that none of their packages is imported. To add one, write a subclass of
+:class:`Display`, and add it to :func:`find_displays`.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -21,17 +21,23 @@ COLUMNS = ["step", "number", "shown as", "BLEU", "source", "hypothesis", "refere
 """The columns of tables in W&B and MLflow."""
 
 
-class Display(Protocol):
+class Display:
     """Shows validations in one logger.
+
+    Args:
+        logger: the logger of a Lightning trainer.
 
     Attributes:
         packages: the packages that it needs, and what for.
     """
 
-    packages: Mapping[str, str]
+    packages: Mapping[str, str] = {"matplotlib": "Figures"}
+
+    def __init__(self, logger: Any) -> None:
+        self._logger = logger
 
     def lay_out(self, layout: Layout) -> None:
-        """Arrange the charts of scores, if the logger supports it."""
+        """Arrange the charts of scores. Most loggers leave this to the browser."""
 
     def show(self, tag: str, view: View, step: int) -> None:
         """Show one validation.
@@ -41,6 +47,7 @@ class Display(Protocol):
             view: what to show.
             step: the training step.
         """
+        raise NotImplementedError
 
 
 def find_displays(loggers: Iterable[Any]) -> list[Display]:
@@ -69,17 +76,8 @@ def missing_packages(loggers: Iterable[Any]) -> Iterator[str]:
             yield f"{use} cannot be logged, because {package} is not installed: pip install {package}."
 
 
-class TensorBoard:
-    """Sample tables, figures, a histogram of sentence BLEU, and charts on the page of custom scalars.
-
-    Args:
-        logger: Lightning's ``TensorBoardLogger``.
-    """
-
-    packages: Mapping[str, str] = {"matplotlib": "Figures"}
-
-    def __init__(self, logger: Any) -> None:
-        self._logger = logger
+class TensorBoard(Display):
+    """Sample tables, figures, a histogram of sentence BLEU, and charts on the page of custom scalars."""
 
     def lay_out(self, layout: Layout) -> None:
         """Arrange the charts of scores. The last layout written in a run is the one that TensorBoard uses."""
@@ -93,46 +91,24 @@ class TensorBoard:
         writer.add_text(f"{tag}/samples", sample_table(view.first, f"The first sentences. {view.report}"), step)
         writer.add_text(f"{tag}/worst", sample_table(view.worst, f"The worst sentences. {view.report}"), step)
         writer.add_histogram(f"{tag}/sentence_bleu", view.scores, step)
-        for name, figure in view.figures.items() if is_installed("matplotlib") else ():
+        for name, figure in view.figures.items():
             writer.add_figure(f"{tag}/{name}", figure, step, close=False)
 
 
-class Wandb:
-    """A table of the samples, and figures.
-
-    Args:
-        logger: Lightning's ``WandbLogger``.
-    """
-
-    packages: Mapping[str, str] = {"matplotlib": "Figures"}
-
-    def __init__(self, logger: Any) -> None:
-        self._logger = logger
-
-    def lay_out(self, layout: Layout) -> None:
-        """Do nothing: W&B arranges charts in the browser."""
+class Wandb(Display):
+    """A table of the samples, and figures."""
 
     def show(self, tag: str, view: View, step: int) -> None:
         """Show one validation; see :class:`Display`."""
         self._logger.log_table(f"{tag}/samples", columns=COLUMNS, data=table_rows(view, step), step=step)
-        for name, figure in view.figures.items() if is_installed("matplotlib") else ():
+        for name, figure in view.figures.items():
             self._logger.log_image(f"{tag}/{name}", images=[figure], step=step)
 
 
-class MLflow:
-    """A table of the samples of all validations, and figures.
+class MLflow(Display):
+    """A table of the samples of all validations, and figures."""
 
-    Args:
-        logger: Lightning's ``MLFlowLogger``.
-    """
-
-    packages: Mapping[str, str] = {"matplotlib": "Figures", "pandas": "Sample tables in MLflow"}
-
-    def __init__(self, logger: Any) -> None:
-        self._logger = logger
-
-    def lay_out(self, layout: Layout) -> None:
-        """Do nothing: MLflow arranges charts in the browser."""
+    packages: Mapping[str, str] = {**Display.packages, "pandas": "Sample tables in MLflow"}
 
     def show(self, tag: str, view: View, step: int) -> None:
         """Show one validation; see :class:`Display`."""
@@ -144,7 +120,7 @@ class MLflow:
             # Without a dtype, MLflow relies on a conversion that pandas 3 warns about.
             table = pandas.DataFrame(table_rows(view, step), columns=COLUMNS, dtype=object)
             client.log_table(run_id, table, f"{tag}/samples.json")
-        for name, figure in view.figures.items() if is_installed("matplotlib") else ():
+        for name, figure in view.figures.items():
             figure.canvas.draw()
             pixels = np.asarray(figure.canvas.buffer_rgba())  # type: ignore[attr-defined]
             client.log_image(run_id, pixels, key=f"{tag}/{name}", step=step)

@@ -45,10 +45,10 @@ def name_loaders(
         names = [f"dataloader_idx_{index}" for index in range(count)]
     if names is not None:
         _check_names(stage, names)
-    if metrics is not None and not set(names or ["?"]) <= set(metrics):
+    if metrics is not None and (names is None or not set(names) <= set(metrics)):
         raise ValueError(
             f"'metric' has the names {list(metrics)}, but the loaders of {stage!r} are "
-            f"{list(names) if names else 'without a name'}: pass a dict of loaders with these names, or "
+            f"{'without a name' if names is None else list(names)}: pass a dict of loaders with these names, or "
             "'dataloader_names'"
         )
     return None if names is None else list(names)

@@ -16,8 +16,6 @@ from lightning_bleu.training.sentences import Sentence
 
 _CHUNK = 2**14
 """The number of sentences that are scored at a time, so that intermediate results need little memory."""
-
-
 _MAX_CHARACTERS = 20_000
 """The maximum number of characters of a sample; a hypothesis that never ends would take seconds to mark."""
 
