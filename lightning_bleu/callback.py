@@ -302,8 +302,8 @@ class BLEUCallback(pl.Callback):
                 list(lines)  # sends the sentences of this process
             elif write_translations(lines, folder, self._step(trainer), self.keep_translations):
                 self._warn_once(
-                    f"The references or sources in {str(folder)!r} were replaced, because they are others in this "
-                    "validation. Translations of other steps there no longer match them: use another folder for each "
+                    f"The references or sources in {str(folder)!r} were replaced, because this validation has "
+                    "different ones. Translations of other steps there no longer match them: use another folder for each "
                     "dataset and each training run."
                 )
 

@@ -54,7 +54,7 @@ def find_displays(loggers: Iterable[Any]) -> list[Display]:
     """The displays of the loggers that can show more than numbers."""
     displays: list[Display] = []
     for logger in loggers:
-        # The class is asked, because Lightning's placeholder for a logger accepts any method.
+        # Look at the class: an instance of Lightning's placeholder logger has every method.
         experiment = getattr(logger, "experiment", None)
         if hasattr(type(logger), "log_table"):
             displays.append(Wandb(logger))

@@ -59,6 +59,6 @@ def _check_names(stage: str, names: Sequence[str]) -> None:
         raise ValueError(f"the loaders of {stage!r} must have different names, got {list(names)}")
     for name in names:
         if name in ("", "best"):
-            raise ValueError(f"a loader of {stage!r} cannot be named {name!r}, because that name is logged otherwise")
+            raise ValueError(f"a loader of {stage!r} cannot be named {name!r}, which is reserved")
         if clash := [other for other in names if other.startswith(f"{name}/")]:
             raise ValueError(f"the loaders {name!r} and {clash[0]!r} of {stage!r} clash, because {name}/... is logged")
