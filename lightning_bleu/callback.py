@@ -303,8 +303,8 @@ class BLEUCallback(pl.Callback):
             elif write_translations(lines, folder, self._step(trainer), self.keep_translations):
                 self._warn_once(
                     f"The references or sources in {str(folder)!r} were replaced, because this validation has "
-                    "different ones. Translations of other steps there no longer match them: use another folder for each "
-                    "dataset and each training run."
+                    "different ones. Translations of other steps there no longer match them: use another folder for "
+                    "each dataset and each training run."
                 )
 
     def _step(self, trainer: pl.Trainer) -> int:
