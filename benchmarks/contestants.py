@@ -13,13 +13,13 @@ import tempfile
 import warnings
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from corpora import Corpus, Text
 from ignite.metrics.nlp import Bleu as IgniteBleu
 from nltk.translate.bleu_score import SmoothingFunction  # type: ignore[import-untyped]
 from nltk.translate.bleu_score import corpus_bleu as nltk_corpus_bleu
@@ -28,63 +28,6 @@ from sacrebleu import BLEU as SacreBLEU
 from torchmetrics.text import BLEUScore, SacreBLEUScore
 
 from lightning_bleu import CorpusBLEU, sentence_bleu
-
-Ids = list[list[int]]
-
-
-@dataclass
-class Corpus:
-    """Hypotheses and their references as ids, and in the other forms that contestants need."""
-
-    hypotheses: Ids
-    references: list[Ids]
-    batch_size: int
-
-    def _batches(self, values: list[Any]) -> list[list[Any]]:
-        return [values[first : first + self.batch_size] for first in range(0, len(values), self.batch_size)]
-
-    @cached_property
-    def tensors(self) -> list[tuple[torch.Tensor, torch.Tensor]]:
-        """Batches padded with 0, of shapes ``(sentences, tokens)`` and ``(sentences, references, tokens)``."""
-        return [
-            (pad(hypotheses), pad([r for group in groups for r in group]).reshape(len(groups), len(groups[0]), -1))
-            for hypotheses, groups in zip(self._batches(self.hypotheses), self._batches(self.references))
-        ]
-
-    @cached_property
-    def words(self) -> list[tuple[Any, Any]]:
-        """Batches of lists of words, one word per id."""
-        as_words = [[str(i) for i in h] for h in self.hypotheses]
-        groups = [[[str(i) for i in r] for r in group] for group in self.references]
-        return list(zip(self._batches(as_words), self._batches(groups)))
-
-    @cached_property
-    def lines(self) -> list[tuple[Any, Any]]:
-        """Batches of strings, the words joined with spaces."""
-        return [
-            ([" ".join(h) for h in hypotheses], [[" ".join(r) for r in group] for group in groups])
-            for hypotheses, groups in self.words
-        ]
-
-
-@dataclass
-class Text:
-    """Lines of text and their references."""
-
-    hypotheses: list[str]
-    references: list[list[str]]
-    batch_size: int
-
-    @cached_property
-    def lines(self) -> list[tuple[Any, Any]]:
-        """Batches of lines."""
-        starts = range(0, len(self.hypotheses), self.batch_size)
-        return [(self.hypotheses[i : i + self.batch_size], self.references[i : i + self.batch_size]) for i in starts]
-
-
-def pad(sentences: Ids) -> torch.Tensor:
-    """Pad with 0 on the right."""
-    return torch.nn.utils.rnn.pad_sequence([torch.tensor(s) for s in sentences], batch_first=True)
 
 
 def ours_ids(corpus: Corpus) -> float:
@@ -156,36 +99,32 @@ def bleu(counts: np.ndarray) -> float:
 
 
 @lru_cache(maxsize=1)
-def floor() -> Callable[[Corpus], float] | None:
-    """Compile the C program; None without a compiler."""
+def c_statistics() -> Callable[[Corpus], np.ndarray] | None:
+    """Compile the C program: a function that counts a corpus, in one thread. None without a compiler."""
     compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     if compiler is None:
         return None
     library = Path(tempfile.mkdtemp()) / "floor.so"
     source = Path(__file__).with_name("floor.c")
     subprocess.run([compiler, "-O3", "-march=native", "-shared", "-fPIC", "-o", library, source], check=True)
-    count_matches = ctypes.CDLL(str(library)).count_matches
+    add_batch = ctypes.CDLL(str(library)).add_batch
+    add_batch.argtypes = [ctypes.c_void_p] * 2 + [ctypes.c_int] * 4 + [ctypes.c_int64, ctypes.c_void_p]
 
-    def score(corpus: Corpus) -> float:
-        """A C loop over sentences, on padded arrays."""
-        counts = np.zeros(10, np.int64)
+    def count(corpus: Corpus) -> np.ndarray:
+        totals = np.zeros(10, np.int64)
         for preds, target in corpus.tensors:
-            hypotheses, references = preds.numpy(), target.numpy()
-            lengths, reference_lengths = (hypotheses != 0).sum(-1), (references != 0).sum(-1)
-            matches = np.empty((len(hypotheses), 4), np.int64)
-            arrays = [hypotheses, lengths, references, reference_lengths]
-            pointers = [ctypes.c_void_p(np.ascontiguousarray(array).ctypes.data) for array in arrays]
-            shape = [len(hypotheses), references.shape[1], hypotheses.shape[1], references.shape[2], 4]
-            count_matches(*pointers, *shape, ctypes.c_void_p(matches.ctypes.data))
-            distance = abs(reference_lengths - lengths[:, None]) * 2 + (reference_lengths > lengths[:, None])
-            closest = np.take_along_axis(reference_lengths, distance.argmin(-1)[:, None], 1)
-            counts[:4] += matches.sum(0)
-            counts[4:8] += np.maximum(lengths[:, None] - np.arange(4), 0).sum(0)
-            counts[8] += lengths.sum()
-            counts[9] += closest.sum()
-        return bleu(counts)
+            sizes = *target.shape[:2], preds.shape[1], target.shape[2]
+            add_batch(preds.data_ptr(), target.data_ptr(), *sizes, 0, totals.ctypes.data)
+        return totals
 
-    return score
+    return count
+
+
+def c_ids(corpus: Corpus) -> float:
+    """The C program on padded tensors."""
+    count = c_statistics()
+    assert count is not None
+    return bleu(count(corpus))
 
 
 def ours_sentences(corpus: Corpus) -> float:

@@ -1,63 +1,92 @@
-/* A baseline in C: clipped n-gram matches with one hash table per sentence, in one thread.
+/* The limit to compare with: the statistics of BLEU-4 in C, in one thread.
  *
- * N-grams are found with a rolling hash and compared token by token, so the counts are exact. The table is no larger
- * than it has to be. Only the n-grams of the hypothesis are inserted, never those of the references. */
+ * One pass per order. Each position keeps the hash of the n-gram that begins there and extends it by one token per pass.
+ * An open-addressing table holds the n-grams of the references; a generation number makes old entries invalid, so the
+ * table is never cleared. Then each n-gram of the hypothesis looks itself up. A position without a match is done, because
+ * longer n-grams cannot match there either.
+ *
+ * Equal 64-bit hashes count as equal n-grams. The benchmark compares all counts with those of the package. */
 #include <stdint.h>
 #include <stdlib.h>
-#include <string.h>
+
+enum { ORDERS = 4 };
 
 typedef struct {
-    int32_t position, order, count, clip, seen, reference;
+    uint64_t hash;
+    uint32_t generation;
+    int32_t reference, seen, clip; /* the count in the current reference, and the largest in any reference */
 } Slot;
 
-static Slot *find(Slot *table, size_t mask, uint64_t hash, const int64_t *hypothesis, const int64_t *ngram, int order) {
-    size_t i = (hash ^ hash >> 32) & mask;
-    while (table[i].order && (table[i].order != order ||
-                              memcmp(hypothesis + table[i].position, ngram, order * sizeof *ngram)))
-        i = (i + 1) & mask;
+static Slot *find(Slot *table, size_t mask, uint64_t hash, uint32_t generation) {
+    size_t i = (hash >> 32) & mask;
+    while (table[i].generation == generation && table[i].hash != hash) i = (i + 1) & mask;
     return table + i;
 }
 
-/* Shapes: hypotheses (sentences, width), references (sentences, count, width), matches (sentences, orders). */
-void count_matches(const int64_t *hypotheses, const int64_t *hypothesis_lengths, const int64_t *references,
-                   const int64_t *reference_lengths, int sentences, int count, int hypothesis_width,
-                   int reference_width, int orders, int64_t *matches) {
-    size_t size = 16;
-    while (size < (size_t)2 * orders * hypothesis_width) size *= 2;
-    Slot *all = malloc(size * sizeof *all);
+static uint64_t extend(uint64_t hash, int64_t token) { return (hash ^ (uint64_t)token) * 0x9E3779B97F4A7C15u; }
+
+static int length(const int64_t *row, int width, int64_t pad) {
+    while (width > 0 && row[width - 1] == pad) width--;
+    return width;
+}
+
+/* Add the matches, the possible matches, the hypothesis length, and the closest reference length of a batch to totals.
+ *
+ * Shapes: hypotheses (sentences, width), references (sentences, count, reference_width), totals (2 * ORDERS + 2). */
+void add_batch(const int64_t *hypotheses, const int64_t *references, int sentences, int count, int width,
+               int reference_width, int64_t pad, int64_t *totals) {
+    size_t size = 64;
+    while (size < 2 * (size_t)count * reference_width) size *= 2;
+    Slot *table = calloc(size, sizeof *table);
+    uint64_t *hashes = malloc((width + (size_t)count * reference_width) * sizeof *hashes);
+    int *lengths = malloc(count * sizeof *lengths), *alive = malloc((width + 1) * sizeof *alive);
+    uint32_t generation = 0;
     for (int s = 0; s < sentences; s++) {
-        const int64_t *hypothesis = hypotheses + (size_t)s * hypothesis_width;
-        int64_t *match = matches + (size_t)s * orders;
-        int length = hypothesis_lengths[s];
-        size_t used = 16;
-        while (used < (size_t)2 * orders * length) used *= 2;
-        memset(all, 0, used * sizeof *all);
-        memset(match, 0, orders * sizeof *match);
-        for (int i = 0; i < length; i++) {
-            uint64_t hash = 0;
-            for (int n = 1; n <= orders && i + n <= length; n++) {
-                hash = (hash + hypothesis[i + n - 1] + n) * 0x9E3779B97F4A7C15u;
-                Slot *slot = find(all, used - 1, hash, hypothesis, hypothesis + i, n);
-                if (!slot->order) *slot = (Slot){i, n, 0, 0, 0, -1};
-                slot->count++;
-            }
-        }
+        const int64_t *hypothesis = hypotheses + (size_t)s * width;
+        const int64_t *group = references + (size_t)s * count * reference_width;
+        uint64_t *group_hashes = hashes + width;
+        int tokens = length(hypothesis, width, pad), closest = 0, all = 0;
         for (int r = 0; r < count; r++) {
-            const int64_t *reference = references + ((size_t)s * count + r) * reference_width;
-            int reference_length = reference_lengths[(size_t)s * count + r];
-            for (int i = 0; i < reference_length; i++) {
-                uint64_t hash = 0;
-                for (int n = 1; n <= orders && i + n <= reference_length; n++) {
-                    hash = (hash + reference[i + n - 1] + n) * 0x9E3779B97F4A7C15u;
-                    Slot *slot = find(all, used - 1, hash, hypothesis, reference + i, n);
-                    if (!slot->order) break; /* longer n-grams cannot match either */
+            lengths[r] = length(group + (size_t)r * reference_width, reference_width, pad);
+            int distance = abs(lengths[r] - tokens), best = abs(closest - tokens);
+            if (!r || distance < best || (distance == best && lengths[r] < closest)) closest = lengths[r];
+            all += lengths[r];
+        }
+        size_t mask = 64;
+        while (mask < 2 * (size_t)all) mask *= 2;
+        mask--;
+        for (int i = 0; i < tokens; i++) hashes[i] = 0, alive[i] = i;
+        for (size_t i = 0; i < (size_t)count * reference_width; i++) group_hashes[i] = 0;
+        int left = tokens;
+        for (int n = 1; n <= ORDERS; n++) {
+            if (tokens >= n) totals[ORDERS + n - 1] += tokens - n + 1;
+            if (!left) continue;
+            generation++;
+            for (int r = 0; r < count; r++) {
+                const int64_t *reference = group + (size_t)r * reference_width;
+                uint64_t *own = group_hashes + (size_t)r * reference_width;
+                for (int i = 0; i + n <= lengths[r]; i++) {
+                    own[i] = extend(own[i], reference[i + n - 1]);
+                    Slot *slot = find(table, mask, own[i], generation);
+                    if (slot->generation != generation) *slot = (Slot){own[i], generation, r, 0, 0};
                     if (slot->reference != r) slot->reference = r, slot->seen = 0;
                     if (++slot->seen > slot->clip) slot->clip = slot->seen;
                 }
             }
+            int kept = 0;
+            for (int k = 0; k < left; k++) {
+                int i = alive[k];
+                if (i + n > tokens) continue;
+                hashes[i] = extend(hashes[i], hypothesis[i + n - 1]);
+                Slot *slot = find(table, mask, hashes[i], generation);
+                if (slot->generation != generation) continue;
+                alive[kept++] = i;
+                if (slot->clip > 0) slot->clip--, totals[n - 1]++;
+            }
+            left = kept;
         }
-        for (size_t i = 0; i < used; i++)
-            if (all[i].order) match[all[i].order - 1] += all[i].count < all[i].clip ? all[i].count : all[i].clip;
+        totals[2 * ORDERS] += tokens;
+        totals[2 * ORDERS + 1] += closest;
     }
-    free(all);
+    free(table), free(hashes), free(lengths), free(alive);
 }

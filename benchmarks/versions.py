@@ -2,7 +2,7 @@
 
 The first folder is a checkout of the other version. Each version runs in a process of its own, and both take turns, so
 a machine that is busy now and then slows both down alike. The median of the ratios counts, and both versions must count
-the same integers. With `--data`, the words of WMT22 and Multi30k are counted too, at their real lengths.
+the same integers.
 
 The exit status is 1 if a row became more than 5% slower.
 """
@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import random
 import statistics
 import subprocess
 import sys
@@ -23,11 +22,10 @@ from typing import Any
 
 import numpy as np
 import torch
+from corpora import Corpus, corpus, make_corpus
 
-Rows = list[list[int]]
-Batch = tuple[torch.Tensor, torch.Tensor]
-Case = tuple[str, list[Batch], dict[str, Any]]
-"""A name, batches of hypotheses and references, and options of the metric."""
+Case = tuple[str, Corpus, dict[str, Any]]
+"""A name, a corpus, and options of the metric."""
 
 ROOT = Path(__file__).parents[1]
 TURN = 0.1
@@ -36,82 +34,23 @@ TURNS = 15
 """Turns of each version, for each case."""
 
 
-def pad(rows: Rows) -> np.ndarray:
-    """Ids of shape (rows, tokens), padded with 0."""
-    padded = np.zeros((len(rows), max(map(len, rows))), np.int64)
-    for row, ids in zip(padded, rows):
-        row[: len(ids)] = ids
-    return padded
-
-
-def make_batches(hypotheses: Rows, groups: list[Rows], size: int, limit: int) -> list[Batch]:
-    """The full batches of a set, at most `limit`."""
-    starts = range(0, len(hypotheses) - size + 1, size)[:limit]
-    batches = []
-    for start in starts:
-        group = groups[start : start + size]
-        references = pad([reference for references in group for reference in references]).reshape(
-            size, len(group[0]), -1
-        )
-        batches.append((torch.from_numpy(pad(hypotheses[start : start + size])), torch.from_numpy(references)))
-    return batches
-
-
-def generated(sentences: int, length: int, vocabulary: int, references: int) -> tuple[Rows, list[Rows]]:
-    """Random ids, distributed like words (Zipf). 40% of the words of a reference differ from the hypothesis."""
-    generator = np.random.default_rng(0)
-    weights = 1 / np.arange(1, vocabulary)
-    cumulated = np.cumsum(weights / weights.sum())
-
-    def draw(count: int) -> np.ndarray:
-        return 1 + np.minimum(np.searchsorted(cumulated, generator.random(count)), vocabulary - 2)
-
-    hypotheses, groups = [], []
-    for size in np.maximum(4, generator.poisson(length, sentences)):
-        hypothesis = draw(size)
-        variants = (np.where(generator.random(size) < 0.4, draw(size), hypothesis) for _ in range(references))
-        hypotheses.append(hypothesis.tolist())
-        groups.append([variant.tolist() for variant in variants])
-    return hypotheses, groups
-
-
-def read_words(data: Path, name: str) -> tuple[Rows, list[Rows]]:
-    """The words of real lines, numbered. Multi30k has no hypotheses: 35% of the words of a line are shuffled."""
-
-    def lines(path: str) -> list[list[str]]:
-        return [line.split() for line in (data / path).read_text(encoding="utf-8").removesuffix("\n").split("\n")]
-
-    if name == "Multi30k":
-        rng, references = random.Random(0), [lines("multi30k/val.en")]
-        hypotheses = [[rng.choice(line) if rng.random() < 0.35 else word for word in line] for line in references[0]]
-    else:
-        text = "wmt22/generaltest2022.en-de.{}.de"
-        hypotheses = lines(text.format("hyp.Online-W"))
-        others = ["ref.A", "ref.B", "hyp.PROMT", "hyp.Online-G"][: 4 if name.endswith("x4") else 1]
-        references = [lines(text.format(other)) for other in others]
-    numbers: dict[str, int] = {}
-
-    def ids(words: list[str]) -> list[int]:
-        return [numbers.setdefault(word, len(numbers) + 1) for word in words]
-
-    return list(map(ids, hypotheses)), [list(map(ids, group)) for group in zip(*references)]
-
-
 def cases(data: Path | None) -> Iterator[Case]:
     """Everything that is timed."""
-    for name in ("WMT22", "WMT22 x4", "Multi30k") if data else ():
-        words = read_words(data, name)  # type: ignore[arg-type]
+    for name, references in (("WMT22", 1), ("WMT22", 4), ("Multi30k", 1)):
+        whole = corpus(name, data, references)
         for size in (1, 16, 64, 256):
-            yield f"{name}, batches of {size}", make_batches(*words, size, max(4, min(200, 1024 // size))), {}
-    for length, references in ((28, 1), (28, 4), (128, 1), (128, 4), (1000, 1), (1000, 4)):
-        for size in (16, 64, 256):
-            if length * size <= 64_000:
-                name = f"{length} tokens, {references} references, batches of {size}"
-                yield name, make_batches(*generated(4 * size, length, 32_000, references), size, 4), {}
+            limit = size * max(4, min(200, 1_024 // size))
+            yield f"{whole.name}, references: {references}, batches of {size}", whole.in_batches_of(size, limit), {}
+    generator = np.random.default_rng(0)
+    for length, references in ((128, 1), (128, 4), (1_000, 1), (1_000, 4)):
+        for size in (16, 64):
+            ids = make_corpus("", generator.poisson(length, 4 * size), references, size)
+            yield f"{length} tokens, references: {references}, batches of {size}", ids, {}
+    forty = make_corpus("", np.maximum(4, generator.poisson(40, 256)))
     for order in (1, 2, 3, 5, 6, 9, 20, 40):
-        yield f"order {order}", make_batches(*generated(256, 40, 32_000, 1), 64, 4), {"max_order": order}
+        yield f"order {order}", forty, {"max_order": order}
     for references in (30, 300):
-        yield f"{references} references", make_batches(*generated(8, 28, 32_000, references), 2, 4), {}
+        yield f"references: {references}", make_corpus("", [28] * 8, references, 2), {}
 
 
 def work(data: Path | None) -> None:
@@ -121,7 +60,8 @@ def work(data: Path | None) -> None:
     torch.set_num_threads(1)
     all_cases = list(cases(data))
     for line in sys.stdin:
-        _, batches, options = all_cases[int(line)]
+        _, ids, options = all_cases[int(line)]
+        batches = ids.tensors
         metric = CorpusBLEU(pad_id=0, **options)
         for batch in batches:
             metric.update(*batch)
@@ -167,7 +107,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     print("| case | before, µs per sentence | now | times as fast |\n| --- | ---: | ---: | ---: |")
     slower = []
-    for number, (name, batches, _) in enumerate(cases(args.data)):
+    for number, (name, ids, _) in enumerate(cases(args.data)):
         if not name.startswith(args.only):
             continue
         turns: list[tuple[float, float]] = []
@@ -177,8 +117,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 raise SystemExit(f"{name}: the versions count differently")
             turns.append((before, now))
         ratio = statistics.median(before / now for before, now in turns)
-        sentences = sum(len(hypotheses) for hypotheses, _ in batches)
-        micro = [f"{1e6 * statistics.median(times) / sentences:.2f}" for times in zip(*turns)]
+        micro = [f"{1e6 * statistics.median(times) / len(ids.hypotheses):.2f}" for times in zip(*turns)]
         print(f"| {name} | {' | '.join(micro)} | {ratio:.2f} |", flush=True)
         if ratio < 1 / 1.05:
             slower.append(name)

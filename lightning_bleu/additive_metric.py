@@ -62,6 +62,11 @@ class AdditiveMetric(Metric):
                 setattr(self, name, state)
         return self._forward_cache
 
+    def _set(self, **attributes: Any) -> None:
+        # nn.Module.__setattr__ first looks for parameters, buffers, and modules. For the four attributes that an update
+        # sets, that takes 5 µs in a tight loop, and twice as long in a real update.
+        vars(self).update(attributes)
+
     def _states(self) -> dict[str, Any]:
         states = {name: getattr(self, name) for name in self._defaults}
         return {name: state if isinstance(state, Tensor) else list(state) for name, state in states.items()}
@@ -76,8 +81,7 @@ class AdditiveMetric(Metric):
             if self._is_synced:
                 raise TorchMetricsUserError("The metric is synced: call unsync() before updating it.")
             update(*args, **kwargs)
-            self._computed = None
-            self._update_count += 1
+            self._set(_computed=None, _update_count=self._update_count + 1)
             if self.compute_on_cpu:
                 self._move_list_states_to_cpu()
 

@@ -4,14 +4,14 @@ It uses no hash table and no loop over sentences. N-grams are encoded as integer
 become neighbors:
 
 1. *Label* every id with a small number, so that several labels fit into one 64-bit key.
-2. *Pack* one key per token: its sentence, the labels of the next N tokens, and the segment it comes from.
+2. *Pack* one key per token: its sentence, the labels of the next N tokens, and its source.
 3. *Sort* the keys. For every n up to N, equal n-grams of a sentence share a prefix, so they now form a *run*.
 4. *Count* the hypothesis keys and the reference keys in each run.
 
-For example, take the hypothesis "a b a" (segment 0) and the reference "a b c" (segment 1) of one sentence. The sorted
-keys for N = 2 begin with these pairs and segments:
+The source is 1 for the hypothesis and 0, 2, 4, ... for the references of a sentence. For example, take the hypothesis
+"a b a" and the reference "a b c". For N = 2, the sorted keys include these pairs and sources:
 
-    a b 0 | a b 1 | a - 0 | b a 0 | b - 1 | ...
+    a b 0 | a b 1 | a - 1 | b a 1 | b c 0 | ...
 
 The run of "a" has two hypothesis keys and one reference key: one match. The run of "a b" has one of each: one match.
 The run of "b" has one of each: one match. So 2 unigrams and 1 bigram match.
@@ -113,50 +113,53 @@ def _count_chunk(batch: RaggedBatch, max_order: int) -> IntArray:
     """The matches of each sentence of a chunk, shape ``(sentences, max_order)``."""
     sentences, counted = batch.sentence_count, 0
     matches = np.zeros((max_order, sentences), np.int64)
-    hypothesis_tokens = int(batch.tokens.lengths[: batch.hypothesis_pieces].sum())
+    repeats = batch.tokens.lengths + 1  # positions per piece: its tokens and a gap
+    gaps = repeats.cumsum() - 1
+    pieces = batch.hypothesis_pieces
+    hypothesis_tokens = int(gaps[pieces - 1]) - pieces + 1 if pieces else 0
     if hypothesis_tokens in (0, len(batch.tokens.ids)):
         return matches.T
 
-    labels = _label_with_gaps(batch, hypothesis_tokens, max_order)
+    labels = _label_with_gaps(batch.tokens.ids, gaps, pieces, hypothesis_tokens, max_order)
     label_bits = (hypothesis_tokens + 1).bit_length()
-    segment_bits = int(batch.reference_counts.max()).bit_length()
     # The head of a key is the part before its labels: the sentence in the first pass, a matched n-gram in later ones.
-    heads, segments = batch.piece_owners()
+    heads, sources = batch.piece_owners()
+    source_bits = int(sources.max()).bit_length()
     head_sentences = np.arange(sentences, dtype=np.int64)
-    repeats = batch.tokens.lengths + 1
     positions: slice | IntArray = slice(len(labels) - max_order)
     while counted < max_order and len(heads):
         head_bits = (len(head_sentences) - 1).bit_length()
-        orders = min((_KEY_BITS - head_bits - segment_bits) // label_bits, max_order - counted)
-        keys = _pack(labels[counted:], label_bits, orders)[positions] << segment_bits
-        keys += ((heads << orders * label_bits + segment_bits) + segments).repeat(repeats)
-        runs = _find_runs(np.sort(keys), orders, label_bits, segment_bits)
+        orders = min((_KEY_BITS - head_bits - source_bits) // label_bits, max_order - counted)
+        keys = _pack(labels[counted:], label_bits, orders)[positions] << source_bits
+        keys += ((heads << orders * label_bits + source_bits) + sources).repeat(repeats)
+        runs = _find_runs(np.sort(keys), orders, label_bits, source_bits)
         keys_per_sentence = np.bincount(head_sentences[heads], repeats, sentences).astype(np.int64)
         matches[counted : counted + orders] = runs.sum_matches(keys_per_sentence)
         counted += orders
         if counted < max_order:
             # Only an n-gram that matches can be the prefix of a longer match. Its number becomes the next head.
-            known = runs.matched_keys() >> segment_bits
-            heads = known.searchsorted(keys >> segment_bits)
-            again = np.append(known, -1)[heads] == keys >> segment_bits
+            known = runs.matched_keys() >> source_bits
+            heads = known.searchsorted(keys >> source_bits)
+            again = np.append(known, -1)[heads] == keys >> source_bits
             positions = np.arange(len(labels))[positions][again]
-            heads, segments, repeats = heads[again], keys[again] & ((1 << segment_bits) - 1), np.ones_like(positions)
+            heads, sources, repeats = heads[again], keys[again] & ((1 << source_bits) - 1), np.ones_like(positions)
             head_sentences = head_sentences[known >> orders * label_bits]
     return matches.T
 
 
-def _label_with_gaps(batch: RaggedBatch, hypothesis_tokens: int, max_order: int) -> IntArray:
+def _label_with_gaps(
+    ids: IntArray, gaps: IntArray, hypothesis_pieces: int, hypothesis_tokens: int, max_order: int
+) -> IntArray:
     """The label of each token, with a gap after each piece.
 
     Gaps have one label in hypotheses and another in references, so no n-gram that spans a gap matches. The array ends
     with `max_order` extra labels, which complete the last n-grams.
     """
-    gaps = (batch.tokens.lengths + 1).cumsum() - 1
-    is_token = np.ones(len(batch.tokens.ids) + len(gaps), bool)
+    is_token = np.ones(len(ids) + len(gaps), bool)
     is_token[gaps] = False
-    labels = np.full(len(is_token) + max_order, _NO_MATCH, np.int64)
-    labels[: len(is_token)][is_token] = _label(batch.tokens.ids, hypothesis_tokens)
-    labels[gaps[: batch.hypothesis_pieces]] = hypothesis_tokens + 1
+    labels = np.zeros(len(is_token) + max_order, np.int64)  # zeros are _NO_MATCH
+    labels[: len(is_token)][is_token] = _label(ids, hypothesis_tokens)
+    labels[gaps[:hypothesis_pieces]] = hypothesis_tokens + 1
     return labels
 
 
@@ -223,7 +226,8 @@ class _Runs(NamedTuple):
         spread = np.zeros((self.orders, len(self.keys) + 1), np.int64)
         spread.reshape(-1)[self.starts] = self.matches
         sums = np.add.reduceat(spread, keys_per_sentence.cumsum() - keys_per_sentence, axis=1)
-        sums[:, keys_per_sentence == 0] = 0  # where reduceat returns the next value
+        if not keys_per_sentence.all():
+            sums[:, keys_per_sentence == 0] = 0  # where reduceat returns the next value
         return sums
 
     def matched_keys(self) -> IntArray:
@@ -233,45 +237,45 @@ class _Runs(NamedTuple):
         return self.keys[self.starts[runs][self.matches[runs] > 0] - row]
 
 
-def _find_runs(keys: IntArray, orders: int, label_bits: int, segment_bits: int) -> _Runs:
+def _find_runs(keys: IntArray, orders: int, label_bits: int, source_bits: int) -> _Runs:
     """Find the runs of 1, 2, ... equal labels in sorted keys, and count the matches in each."""
     # joined[n, i]: whether keys i - 1 and i are in the same run of order n + 1. Runs start and stop where it changes.
     joined = np.zeros((orders, len(keys) + 1), bool)
-    suffix_bits = segment_bits + label_bits * np.arange(orders - 1, -1, -1, dtype=np.int64)[:, None]
+    suffix_bits = source_bits + label_bits * np.arange(orders - 1, -1, -1, dtype=np.int64)[:, None]
     np.less(keys[1:] ^ keys[:-1], 1 << suffix_bits, out=joined[:, 1:-1])
     flat = joined.reshape(-1)
     edges = (flat[1:] != flat[:-1]).nonzero()[0]
     starts, stops = edges[::2].copy(), edges[1::2] + 1  # contiguous arrays index faster
 
-    segments = keys & ((1 << segment_bits) - 1)
     in_hypothesis = np.zeros(len(keys) + 1, np.int64)
-    (segments == 0).cumsum(out=in_hypothesis[1:])
+    (keys & 1).cumsum(out=in_hypothesis[1:])
     counts = in_hypothesis.take(stops, mode="wrap") - in_hypothesis.take(starts, mode="wrap")
     sizes = stops - starts
     matches = np.minimum(counts, sizes - counts)
-    if segment_bits > 1:
+    if source_bits > 1:
         # Already exact unless an n-gram appears several times on both sides: then clip at its count in one reference.
         several = (matches > 1).nonzero()[0]
         first = starts[several] % len(in_hypothesis)
-        clip = _most_in_one_reference(segments, first, sizes[several], segment_bits)
+        sources = keys & ((1 << source_bits) - 1)
+        clip = _most_in_one_reference(sources, first, sizes[several], source_bits)
         matches[several] = np.minimum(counts[several], clip)
     return _Runs(keys, orders, starts, matches)
 
 
-def _most_in_one_reference(segments: IntArray, first: IntArray, sizes: IntArray, segment_bits: int) -> IntArray:
+def _most_in_one_reference(sources: IntArray, first: IntArray, sizes: IntArray, source_bits: int) -> IntArray:
     """The largest number of keys in each run that come from the same reference.
 
     Example:
-        >>> segments = np.array([0, 0, 1, 2, 2, 0, 1])  # 0 is the hypothesis
-        >>> _most_in_one_reference(segments, first=np.array([0, 5]), sizes=np.array([5, 2]), segment_bits=2).tolist()
+        >>> sources = np.array([1, 1, 0, 2, 2, 1, 0])  # 1 is the hypothesis, even numbers are references
+        >>> _most_in_one_reference(sources, first=np.array([0, 5]), sizes=np.array([5, 2]), source_bits=2).tolist()
         [2, 1]
     """
     largest = np.zeros(len(first), np.int64)
-    for start in range(0, len(first), max(1, _MAX_CELLS >> segment_bits)):
-        runs = slice(start, start + max(1, _MAX_CELLS >> segment_bits))
+    for start in range(0, len(first), max(1, _MAX_CELLS >> source_bits)):
+        runs = slice(start, start + max(1, _MAX_CELLS >> source_bits))
         ends = sizes[runs].cumsum()
         members = np.arange(ends[-1]) + (first[runs] - (ends - sizes[runs])).repeat(sizes[runs])
-        cells = segments[members] + (np.arange(len(ends), dtype=np.int64) << segment_bits).repeat(sizes[runs])
-        counts = np.bincount(cells, minlength=len(ends) << segment_bits).reshape(len(ends), -1)
-        largest[runs] = counts[:, 1:].max(1)
+        cells = sources[members] + (np.arange(len(ends), dtype=np.int64) << source_bits).repeat(sizes[runs])
+        counts = np.bincount(cells, minlength=len(ends) << source_bits).reshape(len(ends), -1)
+        largest[runs] = counts[:, ::2].max(1)
     return largest

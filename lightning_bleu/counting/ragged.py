@@ -170,25 +170,25 @@ class RaggedBatch(NamedTuple):
         return int(segments.searchsorted(sentences))
 
     def piece_owners(self) -> tuple[IntArray, IntArray]:
-        """The sentence of each piece, and the number of its segment.
+        """The sentence and the source of each piece.
 
-        The number is 0 for the hypothesis. The references of a sentence have distinct numbers between 1 and the largest
-        number of references of any sentence.
+        The source is 1 for the hypothesis and 0, 2, 4, ... for the references of a sentence: the lowest bit tells the
+        sides apart.
 
         Example:
             >>> tokens = Ragged.of(np.array([5, 6, 5, 7, 6, 8]), np.array([1, 1, 1, 2, 1]))
-            >>> sentences, numbers = RaggedBatch(tokens, reference_counts=np.array([2, 1])).piece_owners()
-            >>> sentences.tolist(), numbers.tolist()
-            ([0, 1, 0, 0, 1], [0, 0, 1, 2, 1])
+            >>> sentences, sources = RaggedBatch(tokens, reference_counts=np.array([2, 1])).piece_owners()
+            >>> sentences.tolist(), sources.tolist()
+            ([0, 1, 0, 0, 1], [1, 1, 0, 2, 0])
         """
         counts, segments = self.reference_counts, self.tokens.segments
         hypotheses = np.arange(len(counts), dtype=np.int64)
         sentences = np.concatenate([hypotheses, hypotheses.repeat(counts)])
-        numbers = np.arange(-len(counts), len(sentences) - len(counts), dtype=np.int64) % counts.max() + 1
-        numbers[: len(counts)] = 0
+        sources = np.arange(-len(counts), len(sentences) - len(counts), dtype=np.int64) % counts.max() * 2
+        sources[: len(counts)] = 1
         if len(segments) == len(sentences):
-            return sentences, numbers
-        return sentences[segments], numbers[segments]
+            return sentences, sources
+        return sentences[segments], sources[segments]
 
 
 def drop_fillers(batch: RaggedBatch) -> RaggedBatch:

@@ -41,23 +41,21 @@ def ragged_statistics(
     if unk_id is not None:
         is_hypothesis = np.arange(len(tokens.ids)) < lengths[:sentences].sum()
         batch = RaggedBatch(select(tokens, is_hypothesis | (tokens.ids != unk_id), break_ngrams=True), counts)
-    possible_matches = _possible_matches(batch, max_order)
-    columns = [
-        ngrams.count_matches(batch, max_order),
-        np.maximum(possible_matches, min_possible_matches),
-        lengths[:sentences, None],
-        choose_ragged(rule, lengths[:sentences], lengths[sentences:], counts)[:, None],
-    ]
-    return torch.from_numpy(np.concatenate(columns, 1))
+    statistics = np.empty((sentences, 2 * max_order + 2), np.int64)
+    statistics[:, :max_order] = ngrams.count_matches(batch, max_order)
+    statistics[:, max_order:-2] = _possible_matches(batch, max_order, min_possible_matches)
+    statistics[:, -2] = lengths[:sentences]
+    statistics[:, -1] = choose_ragged(rule, lengths[:sentences], lengths[sentences:], counts)
+    return torch.from_numpy(statistics)
 
 
-def _possible_matches(batch: RaggedBatch, max_order: int) -> IntArray:
-    """The number of n-grams of each hypothesis, shape ``(sentences, max_order)``."""
+def _possible_matches(batch: RaggedBatch, max_order: int, at_least: int) -> IntArray:
+    """The number of n-grams of each hypothesis, or `at_least`, shape ``(sentences, max_order)``."""
     pieces = batch.hypothesis_pieces
-    windows: IntArray = np.maximum(batch.tokens.lengths[:pieces, None] - np.arange(max_order), 0)
+    windows: IntArray = batch.tokens.lengths[:pieces, None] - np.arange(max_order)
     if pieces > batch.sentence_count:
-        windows = np.add.reduceat(windows, first_positions(batch.tokens.segments[:pieces]))
-    return windows
+        windows = np.add.reduceat(np.maximum(windows, 0), first_positions(batch.tokens.segments[:pieces]))
+    return np.maximum(windows, at_least)
 
 
 def padded_statistics(batch: Padded, max_order: int, rule: LengthRule, *, min_possible_matches: int = 0) -> Tensor:

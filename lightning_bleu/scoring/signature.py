@@ -38,8 +38,8 @@ class InputCounts(NamedTuple):
     def of(cls, batch: Batch) -> InputCounts:
         """Count the sentences and references of a batch."""
         counts = batch.reference_counts
-        strings, tokens, ids = (len(counts) if batch.kind == kind else 0 for kind in ("strings", "tokens", "ids"))
-        return cls(strings, tokens, ids, int(counts.sum()), int(counts @ counts))
+        sentences = {batch.kind: len(counts)}
+        return cls(**sentences, references=int(counts.sum()), squared_references=int(counts @ counts))
 
     @property
     def sentences(self) -> int:

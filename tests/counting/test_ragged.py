@@ -138,9 +138,9 @@ def test_references_without_a_token_are_dropped_if_the_sentence_has_another(sent
         max_size=4,
     )
 )
-def test_every_piece_knows_its_sentence_and_its_segment(sentences: list[list[Pieces]]) -> None:
+def test_every_piece_knows_its_sentence_and_its_source(sentences: list[list[Pieces]]) -> None:
     batch = make_ragged(sentences)
-    owners, numbers = batch.piece_owners()
+    owners, sources = batch.piece_owners()
     owner_of_segment = [
         *range(len(sentences)),
         *(sentence for sentence, group in enumerate(sentences) for _ in group[1:]),
@@ -149,10 +149,9 @@ def test_every_piece_knows_its_sentence_and_its_segment(sentences: list[list[Pie
     assert batch.hypothesis_pieces == sum(len(group[0]) for group in sentences)
     most = max(len(group) for group in sentences) - 1
     seen: dict[tuple[int, int], int] = {}
-    for segment, owner, number in zip(batch.tokens.segments.tolist(), owners.tolist(), numbers.tolist()):
-        assert (number == 0) == (segment < len(sentences))
-        assert number <= most
-        assert seen.setdefault((owner, number), segment) == segment  # different for every segment of a sentence
+    for segment, owner, source in zip(batch.tokens.segments.tolist(), owners.tolist(), sources.tolist()):
+        assert source in ([1] if segment < len(sentences) else range(0, 2 * most, 2))
+        assert seen.setdefault((owner, source), segment) == segment  # different for every segment of a sentence
 
 
 def test_a_batch_without_sentences_has_no_pieces() -> None:
