@@ -17,11 +17,11 @@ its error is printed, the other parts run, and the exit status is 1. Only the gr
 
 from __future__ import annotations
 
+import argparse
 import statistics
 import sys
 import time
 import traceback
-import warnings
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
@@ -234,11 +234,11 @@ def measure() -> str:
 
 def main() -> int:
     """Print and write the results. Returns the exit status."""
+    argparse.ArgumentParser(description="Time updates on a GPU, and write benchmarks/gpu.md.").parse_args()
     for case in CASES[:2]:
         attempt(f"operations ({case})", print_operations, case)
     if not torch.cuda.is_available():
         raise SystemExit("the rest needs a CUDA device")
-    warnings.filterwarnings("ignore", "Synchronization debug mode")
     results = measure()
     print(f"{results}\n{len(FAILED)} parts failed {[*FAILED]}")
     RESULTS.write_text(results, encoding="utf-8")

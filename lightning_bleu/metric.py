@@ -25,6 +25,7 @@ from lightning_bleu.scoring.score import BLEUScore, Statistics, score
 from lightning_bleu.scoring.settings import Settings, check_bool, refuse_sentence_smoothing
 from lightning_bleu.scoring.signature import InputCounts, signature
 from lightning_bleu.significance import Interval, bootstrap_interval
+from lightning_bleu.significance.processes import compute_once
 from lightning_bleu.user_warnings import WarnOnce
 
 
@@ -200,8 +201,7 @@ class CorpusBLEU(AdditiveMetric):
             counted = counted._replace(statistics=statistics * mask[:, None])
         for message in counted.batch.suspicions:
             self._warn_once(message)
-        self.last_batch = counted
-        self.totals = self.totals + to_device(counted.totals(), self.totals.device)
+        self._set(last_batch=counted, totals=self.totals + to_device(counted.totals(), self.totals.device))
         if self.keep_sentences:
             self.sentences.append(to_device(pack_sentences(statistics, mask), self.totals.device))
 
@@ -225,7 +225,9 @@ class CorpusBLEU(AdditiveMetric):
     def interval(self, confidence: float = 0.95, resamples: int = 1000, seed: int = 0) -> Interval:
         """The score and its confidence interval, synced like :meth:`compute`.
 
-        See :func:`lightning_bleu.bootstrap_interval`. Requires ``keep_sentences=True``.
+        See :func:`lightning_bleu.bootstrap_interval`. Requires ``keep_sentences=True``. With several processes, one of
+        them resamples, and the others receive the interval. Inside a :meth:`sync_context`, each process resamples by
+        itself.
 
         Args:
             confidence: the fraction of resampled scores inside the interval.
@@ -236,7 +238,15 @@ class CorpusBLEU(AdditiveMetric):
             ValueError: without ``keep_sentences=True``, for fewer than two sentences, for a confidence that is not
                 between 0 and 1, or for fewer than one resample.
         """
-        return bootstrap_interval(self, confidence, resamples, seed)
+
+        def compute() -> Interval:
+            return bootstrap_interval(self, confidence, resamples, seed)
+
+        # Inside a context, or if nothing is synced, a single process may call this method.
+        if self._is_synced or not self.keep_sentences:
+            return compute()
+        with self.sync_context(should_sync=self._to_sync):
+            return compute_once(self, compute)
 
     @property
     def statistics(self) -> Tensor:

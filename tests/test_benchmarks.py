@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -80,3 +81,12 @@ def test_the_c_program_counts_the_same_integers(
         metric.update(*batch)
     assert count(corpus).tolist() == metric.statistics.tolist()
     assert metric.statistics[0] > 10
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc to measure memory")
+def test_the_benchmark_of_scale_finds_equal_results_in_all_processes() -> None:
+    printed = subprocess.run(
+        [sys.executable, FOLDER / "scale.py", "--quick"], check=True, capture_output=True, text=True
+    )
+    assert "those of one" in printed.stdout
+    assert "All processes have the same interval" in printed.stdout

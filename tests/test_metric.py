@@ -388,6 +388,7 @@ def test_the_precision_of_the_model_leaves_counts_alone() -> None:
 
 
 @pytest.mark.gpu
+@pytest.mark.filterwarnings("ignore:Synchronization debug mode")
 def test_a_device_counts_without_waiting() -> None:
     metric = updated(A).to("cuda")
     metric.update(*B)

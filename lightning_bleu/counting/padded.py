@@ -8,6 +8,7 @@ stay in rectangular tensors, with a mask that marks the tokens. Nothing here wai
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import compress
 from typing import NamedTuple
 
 import numpy as np
@@ -28,10 +29,12 @@ class Padded(NamedTuple):
             references.
         is_token: booleans of the same shape. Ids where it is False are ignored.
         lengths: the number of tokens of each segment, shape ``(sentences, segments)``.
-        missing: True for segments that do not exist because other sentences have more references, shape
-            ``(sentences, segments)``; None if all exist.
+        missing: True for references to ignore (they do not exist because other sentences have more, or are empty rows
+            of a tensor), unless all references of the sentence are marked; shape ``(sentences, segments)``, None for
+            none. The value for the hypothesis has no meaning.
         can_match: False for tokens that match nothing, same shape as ``ids``; None if all can match.
         break_ngrams: if True, n-grams do not span positions where ``is_token`` is False.
+        running_counts: the number of tokens up to each position, same shape as ``ids``; computed when None.
     """
 
     ids: Tensor
@@ -40,6 +43,12 @@ class Padded(NamedTuple):
     missing: Tensor | None = None
     can_match: Tensor | None = None
     break_ngrams: bool = False
+    running_counts: Tensor | None = None
+
+    @property
+    def places(self) -> Tensor:
+        """The place of each token in its segment, from 1, same shape as ``ids``. Other places have no meaning."""
+        return self.is_token.cumsum(-1) if self.running_counts is None else self.running_counts
 
     def rows(self) -> list[list[list[int]]]:
         """The tokens of the segments of each sentence. Waits for the device.
@@ -49,9 +58,15 @@ class Padded(NamedTuple):
             >>> Padded(ids, is_token=ids != 0, lengths=torch.tensor([[2, 1]])).rows()
             [[[5, 6], [7]]]
         """
-        exists = torch.ones_like(self.lengths, dtype=torch.bool) if self.missing is None else ~self.missing
-        sentences = zip(self.ids.cpu(), self.is_token.cpu(), exists.tolist())
-        return [[ids[is_token].tolist() for ids, is_token, exists in zip(*sides) if exists] for sides in sentences]
+        sentences = zip(self.ids.cpu(), self.is_token.cpu())
+        rows = [[ids[is_token].tolist() for ids, is_token in zip(*segments)] for segments in sentences]
+        if self.missing is None:
+            return rows
+        exists = (~self.missing[:, 1:]).tolist()
+        return [
+            [hypothesis, *(list(compress(references, exist)) or references)]
+            for (hypothesis, *references), exist in zip(rows, exists)
+        ]
 
 
 class PaddedSide(NamedTuple):
@@ -115,29 +130,26 @@ def join(hypotheses: PaddedSide, references: PaddedSide, special_ids: SpecialIds
         >>> hypotheses = PaddedSide(torch.tensor([[[5, 6, 0]]]))
         >>> references = PaddedSide(torch.tensor([[[5, 7, 6, 8], [0, 0, 0, 0]]]))
         >>> padded = join(hypotheses, references, SpecialIds(pad_id=0))
-        >>> padded.lengths.tolist(), padded.missing.tolist()
-        ([[2, 4, 0]], [[False, False, True]])
+        >>> padded.lengths.tolist(), padded.rows()
+        ([[2, 4, 0]], [[[5, 6], [5, 7, 6, 8]]])
     """
     sides = hypotheses, references
-    width = max(side.ids.shape[-1] for side in sides)
+    width = max(1, *(side.ids.shape[-1] for side in sides))
     # Widened rows need no mask if the fill value is an id that is removed anyway.
     fill, *_ = *special_ids.removed, 0
     ids = torch.cat([_widen(side.ids, width, fill) for side in sides], 1)
-    lengths = None
-    is_token: Tensor | None = None
+    is_token = missing = None
     if not special_ids.removed or any(side.lengths is not None for side in sides):
         lengths = torch.cat([_lengths(side) for side in sides], 1)
         is_token = torch.arange(width, device=ids.device) < lengths[..., None]
+        missing = None if references.lengths is None else lengths < 0
     is_token = _clean(ids, is_token, special_ids)
-    counts = is_token.sum(-1)
-    missing = None
-    if references.lengths is not None and lengths is not None:
-        missing = lengths < 0
-    elif references.ids.shape[1] > 1:
-        missing = (counts == 0) & (counts[:, 1:] > 0).any(-1, keepdim=True)
-        missing[:, 0] = False
+    running_counts = is_token.cumsum(-1)
+    lengths = running_counts[..., -1]
+    if references.lengths is None and references.ids.shape[1] > 1:
+        missing = lengths == 0
     can_match = None if special_ids.unk_id is None else ids != special_ids.unk_id
-    return Padded(ids, is_token, counts, missing, can_match, special_ids.break_ngrams)
+    return Padded(ids, is_token, lengths, missing, can_match, special_ids.break_ngrams, running_counts)
 
 
 def _widen(ids: Tensor, width: int, fill: int) -> Tensor:
@@ -161,5 +173,5 @@ def _clean(ids: Tensor, is_token: Tensor | None, special_ids: SpecialIds) -> Ten
         ends = ids == special_ids.eos_id
         if special_ids.eos_also_leads:
             ends &= is_token.cumsum(-1) > 0
-        is_token = is_token & (ends.cumsum(-1) == 0)
+        is_token = is_token > ends.cumsum(-1)  # True > 0: a token, and no end so far
     return is_token

@@ -10,6 +10,7 @@ from torch import Tensor
 from lightning_bleu.metric import CorpusBLEU
 from lightning_bleu.scoring.score import BLEUScore
 from lightning_bleu.significance import PairedTest, paired_bootstrap
+from lightning_bleu.significance.processes import compute_once
 from lightning_bleu.user_warnings import warn_user
 
 
@@ -56,7 +57,7 @@ class BestSoFar:
         if best is not None:
             # The smallest possible p-value is 1 / (resamples + 1), so the level needs enough resamples.
             resamples = max(1000, math.ceil(10 / (self.significance_level or 1)))
-            test = paired_bootstrap(metric, best, resamples)
+            test = compute_once(metric, lambda: paired_bootstrap(metric, best, resamples))
             if test.difference <= 0 or test.p_value >= (self.significance_level or math.inf):
                 return Comparison(test.p_value, _score(best, metric), test)
         if keep:

@@ -10,6 +10,7 @@ from lightning_bleu.counting.forms import Hypotheses, References, SampleMask, ma
 from lightning_bleu.metric import CorpusBLEU
 from lightning_bleu.scoring.score import BLEUScore
 from lightning_bleu.significance import Interval
+from lightning_bleu.significance.processes import compute_once
 from lightning_bleu.training.best import BestSoFar, Comparison
 from lightning_bleu.training.sentences import Sentences, Texts, find_owners
 
@@ -117,7 +118,7 @@ class Evaluation:
         with metric.sync_context():
             report = metric.report()
             if confidence is not None and len(metric.sentence_statistics) > 1:
-                interval = metric.interval(confidence)
+                interval = compute_once(metric, lambda: metric.interval(confidence))
             elif confidence is not None:
                 interval = Interval(report.bleu, report.bleu, report.bleu, confidence, (), report.percent)
             comparison = None if best is None else best.compare(name, metric, keep=keep_best)

@@ -208,10 +208,13 @@ def _axes(title: str, note: str, color: str, *, left: int, bottom: int, top: int
     # Not pyplot, which keeps a reference to every figure.
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
+    from matplotlib.patches import Rectangle
 
     figure = Figure(figsize=(_WIDTH / 100, _HEIGHT / 100), dpi=200, facecolor="white")
     figure.set_layout_engine("none")
     FigureCanvasAgg(figure)
+    # A style can set `savefig.facecolor`, which `savefig` prefers to the color of the figure.
+    figure.add_artist(Rectangle((0, 0), 1, 1, facecolor="white", linewidth=0, zorder=-1))
     _write(figure, 0.02, 0.98, title, va="top", weight="bold")
     _write(figure, 0.98, 0.98, note, ha="right", va="top", color=color)
     box = (left / _WIDTH, bottom / _HEIGHT, 1 - (left + 16) / _WIDTH, 1 - (bottom + top) / _HEIGHT)

@@ -358,6 +358,7 @@ def test_the_default_device_makes_no_difference(preds: Any, target: Any) -> None
 
 
 @pytest.mark.gpu
+@pytest.mark.filterwarnings("ignore:Synchronization debug mode")
 @pytest.mark.parametrize("references", [1, 4])
 def test_cuda_statistics_are_those_of_the_cpu_and_never_wait(references: int) -> None:
     torch.manual_seed(0)

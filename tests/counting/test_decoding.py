@@ -246,6 +246,7 @@ def test_nothing_waits_for_ids_on_an_accelerator_until_they_are_shown() -> None:
 
 
 @pytest.mark.gpu
+@pytest.mark.filterwarnings("ignore:Synchronization debug mode")
 @pytest.mark.parametrize("make", [lambda ids: ids, list, lambda ids: torch.nn.functional.one_hot(ids).float()])
 def test_sources_on_cuda_are_copied_there_without_waiting(make: Callable[[torch.Tensor], Any]) -> None:
     ids = pad(IDS, 3).cuda()

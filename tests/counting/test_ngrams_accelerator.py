@@ -36,10 +36,12 @@ LIMITS: Mapping[str, Mapping[str, int]] = {
     "every sentence a chunk": {"_MAX_PLACES": 0},
     "several passes": {"_KEY_BITS": 40},
     "many passes": {"_KEY_BITS": 24},
-    "all of them": {"_MAX_PLACES": 40, "_KEY_BITS": 24},
+    "labels by sorting": {"_MAX_COMPARISONS": 0},
+    "all of them": {"_MAX_PLACES": 40, "_KEY_BITS": 24, "_MAX_COMPARISONS": 0},
 }
 """The limits of the kernel, so low that a small batch reaches them."""
 
+EXTREME = st.sampled_from(EXTREME_IDS)
 UNKNOWN = 8
 """The id that matches nothing in some tests."""
 
@@ -118,6 +120,30 @@ def test_random_batches_have_the_counts_of_the_definition(limits: Mapping[str, i
         break_ngrams = rng.random() < 0.5
         batch = make_padded(rng, sentences, break_ngrams=break_ngrams)
         assert count(batch, max_order, limits) == expected_counts(sentences, max_order, break_ngrams=break_ngrams)
+
+
+@pytest.mark.parametrize("limit", [0, ngrams_accelerator._MAX_COMPARISONS])
+@given(st.integers(1, 9).flatmap(lambda width: st.lists(st.lists(EXTREME, min_size=width, max_size=width), min_size=1)))
+def test_labels_are_equal_if_and_only_if_the_values_of_a_row_are(limit: int, rows: list[Ids]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ngrams_accelerator, "_MAX_COMPARISONS", limit)
+        labels = ngrams_accelerator._label_values(torch.tensor(rows)).tolist()
+    for values, row in zip(rows, labels):
+        assert all(0 <= label < len(values) for label in row)
+        pairs = set(zip(values, row))
+        assert len(pairs) == len(set(values)) == len(set(row))
+
+
+@given(piece_batches, st.integers(1, 6), st.booleans(), st.randoms())
+def test_running_counts_save_work_and_change_nothing(
+    sentences: list[list[Pieces]], max_order: int, break_ngrams: bool, rng: random.Random
+) -> None:
+    batch = make_padded(rng, sentences, break_ngrams=break_ngrams)
+    counted = batch._replace(running_counts=batch.is_token.cumsum(-1))
+    assert count(counted, max_order) == count(batch, max_order)
+    if not break_ngrams:  # they are used: other ones give other counts
+        shifted = counted._replace(is_token=torch.ones_like(batch.is_token), running_counts=torch.ones_like(batch.ids))
+        assert all(row[0] <= 1 for row in count(shifted, max_order))
 
 
 @given(st.lists(st.lists(st.lists(st.integers(0, 2), max_size=12), min_size=2, max_size=2), min_size=1, max_size=4))
@@ -227,12 +253,54 @@ def test_the_tensors_for_references_grow_linearly(break_ngrams: bool) -> None:
     assert max(many) <= 8 * max(few)
 
 
+class EstimateKernels(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Estimates how many kernels a GPU would launch, from PyTorch's source: most operations launch one."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.count = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = func.__name__.split(".")[0]
+        if not (func.is_view or "empty" in name):
+            self.count += {"sort": 4, "scatter": 2}.get(name, 1)
+            self.count += name in {"sum", "cumsum"} and args[0].dtype == torch.bool  # converted to integers first
+        return func(*args, **kwargs or {})
+
+
+@pytest.mark.parametrize(("references", "expected"), [(1, 22), (4, 23)])
+def test_counting_takes_few_kernels(references: int, expected: int) -> None:
+    ids = torch.zeros(64, 1 + references, 64, dtype=torch.int64, device="meta")
+    tokens = ids > 0
+    batch = Padded(ids, tokens, tokens.sum(-1), running_counts=tokens.cumsum(-1))
+    with EstimateKernels() as kernels:
+        count_ngrams(batch, 4)
+    assert kernels.count == expected
+
+
+def random_sentences(seed: int) -> list[list[Pieces]]:
+    """64 sentences with three references each."""
+    generator = np.random.default_rng(seed)
+    lengths = generator.integers(0, 60, (64, 4)).tolist()
+    return [[[generator.integers(0, 50, length).tolist()] for length in group] for group in lengths]
+
+
+def to_cuda(batch: Padded) -> Padded:
+    ids, is_token, lengths = (value.cuda() for value in batch[:3])
+    return Padded(ids, is_token, lengths, break_ngrams=batch.break_ngrams)
+
+
 @pytest.mark.gpu
-def test_cuda_counts_what_the_cpu_counts_and_never_waits() -> None:
-    generator = np.random.default_rng(0)
-    sentences = [[[generator.integers(0, 50, generator.integers(0, 60)).tolist()] for _ in range(4)] for _ in range(64)]
-    batch = make_padded(random.Random(0), sentences)
-    on_device = Padded(batch.ids.cuda(), batch.is_token.cuda(), batch.lengths.cuda())
+@pytest.mark.filterwarnings("ignore:Synchronization debug mode")
+@pytest.mark.parametrize("limits", LIMITS.values(), ids=LIMITS)
+@pytest.mark.parametrize("break_ngrams", [False, True])
+def test_cuda_counts_what_the_cpu_counts_and_never_waits(
+    limits: Mapping[str, int], break_ngrams: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in limits.items():
+        monkeypatch.setattr(ngrams_accelerator, name, value)
+    batch = make_padded(random.Random(0), random_sentences(0), break_ngrams=break_ngrams)
+    on_device = to_cuda(batch)
     torch.cuda.synchronize()
     torch.cuda.set_sync_debug_mode("error")
     try:
@@ -241,3 +309,32 @@ def test_cuda_counts_what_the_cpu_counts_and_never_waits() -> None:
         torch.cuda.set_sync_debug_mode("default")
     for part, expected in zip(counted, count_ngrams(batch, 4)):
         assert torch.equal(part.cpu(), expected)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("tokens", [1_024, 2_048])
+def test_cuda_counts_long_rows(tokens: int) -> None:
+    """Rows of more than 4,096 values are sorted by another algorithm of PyTorch."""
+    ids = torch.randint(0, 500, (8, 5, tokens), generator=torch.Generator().manual_seed(0))
+    batch = Padded(ids, ids > 20, (ids > 20).sum(-1))
+    for part, expected in zip(count_ngrams(to_cuda(batch), 4), count_ngrams(batch, 4)):
+        assert torch.equal(part.cpu(), expected)
+
+
+@pytest.mark.gpu
+def test_counting_can_be_captured_in_a_cuda_graph() -> None:
+    batches = [make_padded(random.Random(seed), random_sentences(seed)) for seed in range(3)]
+    width = max(batch.ids.shape[-1] for batch in batches)
+    wide = [torch.nn.functional.pad(value, (0, width - value.shape[-1])) for batch in batches for value in batch[:2]]
+    inputs = list(zip(wide[::2], wide[1::2]))
+    ids, is_token = (value.cuda() for value in inputs[0])
+    count_ngrams(Padded(ids, is_token, is_token.sum(-1)), 4)  # loads the kernels
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        counted = count_ngrams(Padded(ids, is_token, is_token.sum(-1)), 4)
+    for new_ids, new_is_token in inputs:
+        ids.copy_(new_ids)
+        is_token.copy_(new_is_token)
+        graph.replay()
+        expected = count_ngrams(Padded(new_ids, new_is_token, new_is_token.sum(-1)), 4)
+        assert all(torch.equal(part.cpu(), other) for part, other in zip(counted, expected))

@@ -75,6 +75,9 @@ def test_tokens_are_told_from_padding_and_special_ids(
     padded = read_padded(hypotheses, references_, counts, SpecialIds(**options), CPU)
     assert padded.rows() == expected
     assert torch.equal(padded.lengths, padded.is_token.sum(-1))
+    assert padded.running_counts is not None
+    assert torch.equal(padded.running_counts, padded.is_token.cumsum(-1))
+    assert torch.equal(padded.places, padded._replace(running_counts=None).places)
     assert padded.can_match is None
 
 
@@ -94,10 +97,22 @@ def test_filler_is_missing_and_an_empty_reference_of_a_list_is_not() -> None:
     references = torch.tensor([[[5, 6], [0, 0]], [[0, 0], [0, 0]]])
     padded = join(hypotheses, PaddedSide(references), SpecialIds(pad_id=0))
     assert padded.missing is not None
-    assert padded.missing.tolist() == [[False, False, True], [False, False, False]]
+    assert padded.missing[:, 1:].tolist() == [[False, True], [True, True]]
+    assert padded.rows() == [[[5, 6], [5, 6]], [[5], [], []]]  # not all references are missing
     padded = join(hypotheses, PaddedSide(references, torch.tensor([[2, 0], [0, -1]])), SpecialIds(pad_id=0))
     assert padded.missing is not None
-    assert padded.missing.tolist() == [[False, False, False], [False, False, True]]
+    assert padded.missing[:, 1:].tolist() == [[False, False], [False, True]]
+    assert padded.rows() == [[[5, 6], [5, 6], []], [[5], []]]
+
+
+@pytest.mark.parametrize("special_ids", [SpecialIds(), SpecialIds(ignore_ids=()), SpecialIds(pad_id=0, eos_id=2)])
+def test_sides_without_columns_have_no_tokens(special_ids: SpecialIds) -> None:
+    hypotheses, references = torch.zeros(2, 1, 0).long(), torch.zeros(2, 2, 0).long()
+    padded = join(PaddedSide(hypotheses), PaddedSide(references), special_ids)
+    assert padded.lengths.tolist() == [[0, 0, 0]] * 2
+    assert padded.rows() == [[[], [], []]] * 2
+    padded = join(PaddedSide(hypotheses), PaddedSide(references, torch.tensor([[0, -1], [0, 0]])), special_ids)
+    assert padded.rows() == [[[], []], [[], [], []]]
 
 
 def test_unknown_words_cannot_match() -> None:

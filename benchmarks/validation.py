@@ -1,0 +1,137 @@
+"""Validations of any number of sentences: their batches, and what they take with the metric and with the callback.
+
+Part of benchmarks/scale.py. Batches are reused in turn, so that they do not need the memory that is measured.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import logging
+import tempfile
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+import pytorch_lightning as pl
+import torch
+from corpora import real_lengths
+from processes import peak_memory
+from pytorch_lightning.loggers import TensorBoardLogger
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
+
+from lightning_bleu import BLEUCallback, CorpusBLEU
+
+BATCH_SIZE = 256
+DISTINCT_BATCHES = 64
+
+Batch: TypeAlias = tuple[Tensor, Tensor]
+
+
+def make_batch(size: int, generator: np.random.Generator) -> Batch:
+    """Hypotheses and references as ids, padded with 0. The quality varies from sentence to sentence."""
+    lengths = real_lengths("WMT22", size, generator)
+    shape = size, lengths.max() + 2
+    target, other = (generator.zipf(1.3, shape) % 32_000 + 1 for _ in range(2))
+    preds = np.where(generator.random(shape) < generator.beta(4, 2, (size, 1)), target, other)
+    preds_lengths = np.maximum(1, lengths + generator.integers(-2, 3, size))
+    for ids, ends in ((preds, preds_lengths), (target, lengths)):
+        ids[np.arange(shape[1]) >= ends[:, None]] = 0
+    return torch.from_numpy(preds), torch.from_numpy(target)
+
+
+def make_batches() -> list[Batch]:
+    """The batches of a validation."""
+    generator = np.random.default_rng(0)
+    return [make_batch(BATCH_SIZE, generator) for _ in range(DISTINCT_BATCHES)]
+
+
+def time_metric(rank: int, sentences: int, confidence: bool) -> tuple[float, float]:
+    """The seconds and the memory of a validation."""
+    batches = make_batches()
+
+    def validate(sentences: int) -> None:
+        metric = CorpusBLEU(pad_id=0, keep_sentences=confidence)
+        for preds, target in itertools.islice(itertools.cycle(batches), sentences // BATCH_SIZE):
+            metric.update(preds, target)
+        metric.compute()
+        if confidence:
+            metric.interval()
+
+    validate(4 * BATCH_SIZE)  # warms up
+    start = time.perf_counter()
+    memory = peak_memory(lambda: validate(sentences))
+    return time.perf_counter() - start, memory
+
+
+class Batches(Dataset[Batch]):
+    """A dataset whose items are batches."""
+
+    def __init__(self, count: int) -> None:
+        self.batches, self.count = make_batches(), count
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __getitem__(self, index: int) -> Batch:
+        return self.batches[index % DISTINCT_BATCHES]
+
+
+class Model(pl.LightningModule):
+    """A model that takes no time."""
+
+    def validation_step(self, batch: Batch, batch_idx: int) -> Any:
+        """Return the hypotheses and the references."""
+        return batch
+
+
+class TimedCallback(BLEUCallback):
+    """Adds up the time of its hooks."""
+
+    seconds = 0.0
+
+
+def timed(hook: Callable[..., None]) -> Callable[..., None]:
+    """Add the time of each call of a hook to the callback's `seconds`."""
+
+    @functools.wraps(hook)
+    def run(self: TimedCallback, *args: Any, **kwargs: Any) -> None:
+        start = time.perf_counter()
+        hook(self, *args, **kwargs)
+        self.seconds += time.perf_counter() - start
+
+    return run
+
+
+for _stage in ("epoch_start", "batch_end", "epoch_end"):
+    setattr(TimedCallback, f"on_validation_{_stage}", timed(getattr(BLEUCallback, f"on_validation_{_stage}")))
+
+
+def time_callback(rank: int, sentences: int, confidence: float | None, logs: bool) -> tuple[float, float, float]:
+    """The seconds of a validation, those of the callback's hooks, and the memory."""
+    warnings.simplefilter("ignore")
+    logging.getLogger("pytorch_lightning").setLevel(logging.ERROR)
+
+    def validate(sentences: int) -> float:
+        callback = TimedCallback(CorpusBLEU(pad_id=0), confidence=confidence)
+        with tempfile.TemporaryDirectory() as folder:
+            trainer = pl.Trainer(
+                accelerator="cpu",
+                devices=1,
+                logger=TensorBoardLogger(folder) if logs else False,
+                enable_progress_bar=False,
+                enable_model_summary=False,
+                callbacks=[callback],
+            )
+            loader = DataLoader(Batches(sentences // BATCH_SIZE), batch_size=None)
+            trainer.validate(Model(), loader, verbose=False)
+        return callback.seconds
+
+    validate(4 * BATCH_SIZE)  # warms up
+    hooks: list[float] = []
+    start = time.perf_counter()
+    memory = peak_memory(lambda: hooks.append(validate(sentences)))
+    return time.perf_counter() - start, hooks[0], memory

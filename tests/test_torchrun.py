@@ -1,0 +1,236 @@
+"""Two nodes of two processes, each node with its own torchrun, as on a cluster: the scores are those of one process.
+
+torchrun starts this module in each process; see :func:`main`.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import math
+import os
+import random
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader, DistributedSampler
+
+from lightning_bleu import CorpusBLEU, distributed_mask
+from lightning_bleu.significance import resampling
+from tests.helpers.corpora import random_corpus
+from tests.helpers.lightning import (
+    Items,
+    ignore_lightning_warnings,
+    make_callback,
+    make_loader,
+    make_module,
+    make_trainer,
+)
+from tests.helpers.processes import Write
+
+pytestmark = [*ignore_lightning_warnings, pytest.mark.slow]
+
+ROOT = Path(__file__).parents[1]
+TIME_LIMIT = 120
+"""The number of seconds after which a process ends itself. It is large because the machine may be busy."""
+
+SIZES = [1, 5, 37, 42]
+"""The numbers of sentences: none of them can be divided by four, and one is smaller."""
+
+
+# The two nodes
+
+
+def run_on_two_nodes(work: str, rendezvous: str, folder: Path) -> list[dict[str, Any]]:
+    """Call a function of :data:`WORK` in four processes, and load what each of them saved in the folder."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "torch.distributed.run", "--nnodes", "2", "--nproc-per-node", "2"]
+    command += ["--rdzv-backend", rendezvous, "--rdzv-endpoint", f"127.0.0.1:{port}", "--rdzv-id", work]
+    command += ["--local-addr", "127.0.0.1", "--master-addr", "127.0.0.1", "--master-port", str(port)]
+    environment = {**os.environ, "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"}
+    logs = [folder / f"node-{node}.log" for node in range(2)]
+    nodes: list[subprocess.Popen[bytes]] = []
+    try:
+        for node, log in enumerate(logs):
+            arguments = [*command, "--node-rank", str(node), "-m", __name__, work, str(folder)]
+            with log.open("wb") as output:
+                nodes.append(
+                    subprocess.Popen(arguments, cwd=ROOT, env=environment, stdout=output, stderr=subprocess.STDOUT)
+                )
+        end = time.monotonic() + TIME_LIMIT + 30
+        while time.monotonic() < end and None in [node.poll() for node in nodes]:
+            if any(node.returncode for node in nodes):
+                break
+            time.sleep(0.05)
+        codes = [node.poll() for node in nodes]
+    finally:
+        stop(nodes)
+    assert codes == [0, 0], "\n".join(log.read_text(errors="replace") for log in logs)
+    return [torch.load(folder / f"{rank}.pt", weights_only=False) for rank in range(4)]
+
+
+def stop(nodes: list[subprocess.Popen[bytes]]) -> None:
+    """End nodes that are still running. torchrun ends the processes of its node when it is terminated."""
+    for process in nodes:
+        process.terminate()
+    for process in nodes:
+        try:
+            process.wait(40)  # torchrun kills its processes after 30 seconds
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def main(work: str, folder: Path) -> None:
+    """Do the work of one process."""
+    faulthandler.dump_traceback_later(TIME_LIMIT, exit=True)
+    WORK[work](folder)
+    faulthandler.cancel_dump_traceback_later()
+
+
+def place() -> tuple[int, ...]:
+    """The node of this process, its number there, and its number among all processes."""
+    return tuple(int(os.environ[name]) for name in ("GROUP_RANK", "LOCAL_RANK", "RANK"))
+
+
+PLACES = [(0, 0, 0), (0, 1, 1), (1, 0, 2), (1, 1, 3)]
+
+
+# With PyTorch alone
+
+
+class Model(torch.nn.Module):
+    """A model that owns its metric."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = torch.nn.Linear(1, 1)
+        self.bleu = CorpusBLEU(keep_sentences=True)
+
+    def forward(self, batch: list[Any], mask: Tensor | None) -> None:
+        preds, target = zip(*batch)
+        self.bleu.update(list(preds), list(target), mask)
+
+
+def results(bleu: CorpusBLEU) -> dict[str, Any]:
+    """All results of a metric."""
+    return {
+        "score": bleu.compute().item(),
+        "report": bleu.report(),
+        "sentences": bleu.sentence_statistics.tolist(),
+        "interval": bleu.interval(resamples=100) if len(bleu.sentence_statistics) > 1 else None,
+    }
+
+
+def score_with_pytorch(folder: Path) -> None:
+    """Score in one of the processes of a group."""
+    dist.init_process_group("gloo")
+    content = score_shares(DistributedDataParallel(Model()))  # freed before its group ends
+    torch.save(content, folder / f"{dist.get_rank()}.pt")
+    dist.destroy_process_group()
+
+
+def score_shares(model: DistributedDataParallel) -> dict[str, Any]:
+    """Score sets of several sizes, of which each process has a share."""
+    bleu = model.module.bleu
+    resamples = count_resamples()
+    content: dict[str, Any] = {"place": place(), "resamples": resamples}
+    for size in SIZES:
+        pairs: Any = list(zip(*random_corpus(random.Random(size), size)))
+        sampler: Any = DistributedSampler(pairs, shuffle=False)
+        loader: Any = DataLoader(pairs, batch_size=4, sampler=sampler, collate_fn=list)
+        for batch_idx, batch in enumerate(loader):
+            model(batch, distributed_mask(loader, batch_idx))
+        content[str(size)] = results(bleu)
+        bleu.reset()
+    if dist.get_rank() == 2:
+        bleu.update(["a b c d"], ["a b c d"])
+    with pytest.raises(ValueError, match="'system' must have at least two sentences, got 1"):
+        bleu.interval()
+    return content
+
+
+def count_resamples() -> list[int]:
+    """A list to which this process adds a number of trials whenever it draws resamples."""
+    drawn: list[int] = []
+    weighted_sums = resampling.weighted_sums
+
+    def record(sentences: Tensor, draw: resampling.Draw, trials: int, seed: int) -> Tensor:
+        drawn.append(trials)
+        return weighted_sums(sentences, draw, trials, seed)
+
+    resampling.weighted_sums = record
+    return drawn
+
+
+def test_every_process_has_the_results_of_one(tmp_path: Path) -> None:
+    contents = run_on_two_nodes("pytorch", "static", tmp_path)
+    assert [content["place"] for content in contents] == PLACES
+    for size in SIZES:
+        alone = CorpusBLEU(keep_sentences=True)
+        alone.update(*random_corpus(random.Random(size), size))
+        expected = results(alone)
+        assert 0 < expected["score"] < 1 or size == 1
+        for content in contents:
+            assert content[str(size)] == expected
+    # The first process draws 100 resamples for each size except 1.
+    assert [content["resamples"] for content in contents] == [[100] * 3, [], [], []]
+
+
+# With Lightning
+
+
+def return_uneven(batch: Tensor, epoch: int) -> tuple[Tensor, Tensor]:
+    """Sentences that are translated more or less well."""
+    right = torch.arange(batch.shape[1]) < batch[:, :1]
+    return torch.where(right, batch, 99), batch
+
+
+def make_loaders() -> dict[str, Any]:
+    """Loaders of several sizes, and one whose items are batches."""
+    loaders = {str(size): make_loader(Items(size), batch_size=4) for size in SIZES}
+    return loaders | {"unbatched": make_loader([Items(size).sentences for size in (5, 9, 3)], batch_size=None)}
+
+
+def validate(folder: Path, **options: Any) -> Any:
+    """Validate with the callback, and save what it logged in the folder."""
+    loaders = make_loaders()
+    bleu = make_callback(dataloader_names=[*loaders], confidence=0.95)
+    trainer = make_trainer(folder, bleu, Write(folder, bleu), **options)
+    trainer.validate(make_module(step=return_uneven), [*loaders.values()], verbose=False)
+    return trainer
+
+
+def validate_with_lightning(folder: Path) -> None:
+    """Validate in two nodes of two processes."""
+    trainer = validate(folder, strategy="ddp", num_nodes=2, devices=2)
+    assert trainer.world_size == 4
+    assert (trainer.node_rank, trainer.local_rank, trainer.global_rank) == place() == PLACES[trainer.global_rank]
+
+
+def test_the_callback_logs_the_scores_of_one_process(tmp_path: Path) -> None:
+    contents = run_on_two_nodes("lightning", "c10d", tmp_path)
+    (tmp_path / "alone").mkdir()
+    validate(tmp_path / "alone")
+    expected = torch.load(tmp_path / "alone" / "0.pt", weights_only=False)
+    scores = [expected["logged"][f"val_bleu/{name}"] for name in make_loaders()]
+    assert expected["logged"]["val_bleu"] == math.fsum(scores) / len(scores)
+    assert 0 < min(scores) < max(scores) < 1
+    assert contents == [expected] * 4
+
+
+WORK: dict[str, Callable[[Path], None]] = {"pytorch": score_with_pytorch, "lightning": validate_with_lightning}
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]))
