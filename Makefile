@@ -4,12 +4,15 @@
 # make quick  runs all but the slow tests (processes, browsers, examples)
 # make lint   checks style and types
 # make docs   builds the documentation in docs/_build
+# make fuzz   compares random inputs with slow programs, for SECONDS=60
 # make bench  measures speed beside other implementations
+# make lowest runs the tests with the lowest versions that pyproject.toml allows, in an environment of its own
 
 PYTHON ?= python3
+SECONDS ?= 60
 BIN := .venv/bin
 
-.PHONY: env demo test quick lint docs bench build clean
+.PHONY: env demo test quick lint docs fuzz bench lowest build clean
 
 env: .venv/.done
 
@@ -39,8 +42,14 @@ lint: env
 docs: env
 	$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet docs docs/_build $(ARGS)
 
+fuzz: env
+	$(BIN)/python -m tests.fuzz --seconds $(SECONDS) $(ARGS)
+
 bench: env
 	$(BIN)/python benchmarks/run.py $(ARGS)
+
+lowest:
+	bash .ci/lowest $(ARGS)
 
 build: env
 	$(BIN)/python -m build --no-isolation

@@ -352,7 +352,7 @@ def test_a_resumed_run_is_scored_afresh(namespace: str, tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Checkpoint directory")
         make_resumable(bleu, 2).fit(
-            make_module(namespace), make_loader(), make_loader(), ckpt_path=folder / "last.ckpt", weights_only=False
+            make_module(namespace), make_loader(), make_loader(), ckpt_path=folder / "last.ckpt"
         )
     assert bleu.reports["val_bleu"] == expected_score(1)
 

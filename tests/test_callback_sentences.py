@@ -234,13 +234,13 @@ def test_weights_of_a_checkpoint_are_at_its_step(tmp_path: Path) -> None:
         trainer.fit(module, make_loader(), make_loader())
         assert Path(checkpoint.best_model_path).name == "step=6.ckpt"
         last = (folder / "step-0000012.txt").read_bytes()
-        trainer.validate(module, make_loader(), ckpt_path="best", verbose=False, weights_only=False)
+        trainer.validate(module, make_loader(), ckpt_path="best", verbose=False)
         assert {path.name for path in folder.iterdir()} == {"ref.txt", "step-0000006.txt", "step-0000012.txt"}
         assert (folder / "step-0000012.txt").read_bytes() == last
         trainer.validate(module, make_loader(SENTENCES[:3]), verbose=False)  # the weights of the last step again
         assert len(read_lines(folder / "step-0000012.txt")) == 3
         other = make_trainer(tmp_path, bleu)
-        other.test(module, make_loader(), ckpt_path=checkpoint.best_model_path, verbose=False, weights_only=False)
+        other.test(module, make_loader(), ckpt_path=checkpoint.best_model_path, verbose=False)
         assert (tmp_path / "t" / "test_bleu" / "step-0000006.txt").exists()
 
 

@@ -83,7 +83,7 @@ def test_a_resumed_run_starts_its_epoch_without_sentences(tmp_path: Path) -> Non
     trainer = make_trainer(tmp_path, ModelCheckpoint(folder, save_last=True), max_epochs=2)
     trainer.fit(MetricModule(), make_loader(), make_loader())
     resumed = make_trainer(tmp_path, ModelCheckpoint(folder, save_last=True), max_epochs=3)
-    resumed.fit(MetricModule(), make_loader(), make_loader(), ckpt_path=folder / "last.ckpt", weights_only=False)
+    resumed.fit(MetricModule(), make_loader(), make_loader(), ckpt_path=folder / "last.ckpt")
     assert resumed.callback_metrics["val_bleu"].item() == pytest.approx(expected_score(2).bleu)
 
 

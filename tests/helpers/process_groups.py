@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import pickle
 import tempfile
+from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, wait
 from datetime import timedelta
@@ -17,6 +18,10 @@ import torch
 import torch.distributed as dist
 
 os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+
+# Up to torch 2.6, freeing a group waits for its threads while it holds the GIL, and a thread may still need the GIL to
+# free a tensor of its last collective. So a group is freed when the next one ends.
+_last_group: deque[dist.ProcessGroup | None] = deque(maxlen=1)
 
 
 @contextlib.contextmanager
@@ -64,4 +69,5 @@ def _group(folder: Path, rank: int, world_size: int) -> Iterator[None]:
     try:
         yield
     finally:
+        _last_group.append(dist.group.WORLD)
         dist.destroy_process_group()

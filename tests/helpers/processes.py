@@ -3,37 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
 import pytorch_lightning as pl
 import torch
-import torch.distributed as dist
 from pytorch_lightning.strategies import DDPStrategy
-from torch.multiprocessing.spawn import start_processes
 
 from lightning_bleu import BLEUCallback, CorpusBLEU
 from tests.helpers.lightning import PAD_ID, Step, make_module, make_trainer, return_ids
 
 os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
-
-
-def run_in_processes(world_size: int, work: Callable[..., Any], folder: Path, *args: Any) -> list[Any]:
-    """Call ``work(rank, world_size, *args)`` in each process, and collect what they return."""
-    start_processes(  # type: ignore[no-untyped-call]
-        _run, (world_size, work, folder, args), nprocs=world_size, start_method="forkserver"
-    )
-    return [torch.load(folder / f"{rank}.pt", weights_only=False) for rank in range(world_size)]
-
-
-def _run(rank: int, world_size: int, work: Callable[..., Any], folder: Path, args: Any) -> None:
-    torch.set_num_threads(1)
-    dist.init_process_group("gloo", f"file://{folder / 'store'}", rank=rank, world_size=world_size)
-    try:
-        torch.save(work(rank, world_size, *args), folder / f"{rank}.pt")
-    finally:
-        dist.destroy_process_group()
 
 
 class Write(pl.Callback):

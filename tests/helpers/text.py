@@ -10,7 +10,7 @@ from sacrebleu.metrics.bleu import BLEU as SacreBLEU
 WORDWISE = ["13a", "intl", "zh", "char", "none"]
 """The tokenizers that look at one word at a time."""
 
-_PIECES = [
+PIECES = [
     *"abcxyzABC0123456789",
     *".,-'\"!?;:()[]{}<>&/\\@#$%^*_+=|~`",
     *" \t\x0b\x0c\x1c\x1f\x85\xa0\u2003\u2028\u3000",
@@ -41,7 +41,7 @@ _PIECES = [
 
 def fuzz_line(rng: random.Random) -> str:
     """A line of up to 25 words, numbers, entities, kinds of whitespace, and single characters."""
-    return "".join(rng.choices(_PIECES, k=rng.randint(0, 25)))
+    return "".join(rng.choices(PIECES, k=rng.randint(0, 25)))
 
 
 def sacrebleu_tokens(tokenizer: str, line: str) -> list[str]:

@@ -289,7 +289,13 @@ def test_odd_lengths_are_drawn_without_a_warning(name: str) -> None:
 
 def test_the_matplotlib_style_of_the_user_does_not_change_the_figures() -> None:
     statistics = from_lengths([4, 5, 60], [5, 5, 9])
-    options = {"font.family": "serif", "font.size": 30, "text.usetex": True, "figure.autolayout": True}
+    options = {
+        "font.family": "serif",
+        "font.size": 30,
+        "text.usetex": True,
+        "figure.autolayout": True,
+        "savefig.facecolor": "red",
+    }
     pixels = []
     for style in ({}, "dark_background", "ggplot", options):
         with plt.style.context(style):
