@@ -4,7 +4,7 @@
 # make quick  runs all but the slow tests (processes, browsers, examples)
 # make lint   checks style and types
 # make docs   builds the documentation in docs/_build
-# make fuzz   compares random inputs with slow programs, for SECONDS=60
+# make fuzz   compares random inputs with slow programs and with sacreBLEU, for SECONDS=60
 # make bench  measures speed beside other implementations
 # make lowest runs the tests with the lowest versions that pyproject.toml allows, in an environment of its own
 

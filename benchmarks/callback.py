@@ -64,10 +64,10 @@ def main() -> None:
     train_translation.main(sys.argv[1:])
     seconds["BLEU"] = seconds["callback"] - seconds["dashboard"] - seconds["files"]
     total = sum(validations)
-    print(f"\n{len(validations)} validations took {total:.1f} s, of which")
+    print(f"\n{len(validations)} validations took {total:.1f} s, of which\n")
     for name in ("BLEU", "dashboard", "files"):
         per_validation = 1000 * seconds[name] / len(validations)
-        print(f"  {name}: {seconds[name]:.2f} s, {per_validation:.0f} ms per validation, {seconds[name] / total:.1%}")
+        print(f"- {name}: {seconds[name]:.2f} s, {per_validation:.0f} ms per validation, {seconds[name] / total:.1%}")
 
 
 if __name__ == "__main__":

@@ -104,10 +104,11 @@ def c_statistics() -> Callable[[Corpus], np.ndarray] | None:
     compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     if compiler is None:
         return None
-    library = Path(tempfile.mkdtemp()) / "floor.so"
     source = Path(__file__).with_name("floor.c")
-    subprocess.run([compiler, "-O3", "-march=native", "-shared", "-fPIC", "-o", library, source], check=True)
-    add_batch = ctypes.CDLL(str(library)).add_batch
+    with tempfile.TemporaryDirectory() as folder:
+        library = Path(folder) / "floor.so"
+        subprocess.run([compiler, "-O3", "-march=native", "-shared", "-fPIC", "-o", library, source], check=True)
+        add_batch = ctypes.CDLL(str(library)).add_batch  # stays loaded without the file
     add_batch.argtypes = [ctypes.c_void_p] * 2 + [ctypes.c_int] * 4 + [ctypes.c_int64, ctypes.c_void_p]
 
     def count(corpus: Corpus) -> np.ndarray:

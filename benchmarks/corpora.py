@@ -41,7 +41,7 @@ class Corpus:
             self, hypotheses=self.hypotheses[:limit], references=self.references[:limit], batch_size=batch_size
         )
 
-    def sorted(self) -> Corpus:
+    def sorted_by_length(self) -> Corpus:
         """The same sentences, the shortest hypothesis first."""
         order = sorted(range(len(self.hypotheses)), key=lambda i: len(self.hypotheses[i]))
         return Corpus(
@@ -101,7 +101,7 @@ def pad(rows: Ids) -> torch.Tensor:
     return torch.from_numpy(padded)
 
 
-def real_lengths(name: str, sentences: int, generator: np.random.Generator) -> np.ndarray:
+def sample_lengths(name: str, sentences: int, generator: np.random.Generator) -> np.ndarray:
     """Numbers of words, log-normal like those of a real corpus."""
     return np.maximum(1, np.rint(generator.lognormal(*LENGTHS[name], sentences))).astype(np.int64)
 
@@ -113,7 +113,7 @@ def make_corpus(
     batch_size: int = 64,
     vocabulary: int = VOCABULARY,
 ) -> Corpus:
-    """Random ids with the frequencies of words (Zipf). A reference lacks 5% of the words and has others for 40%."""
+    """Random ids with the frequencies of words (Zipf). References have 40% of them replaced, and 5% removed."""
     generator = np.random.default_rng(0)
     weights = 1 / np.arange(1, vocabulary)
     cumulated = np.cumsum(weights / weights.sum())
@@ -136,11 +136,11 @@ def corpus(name: str, data: Path | None, references: int = 1) -> Corpus:
     """WMT22 or Multi30k: its words if there is a folder with it, else made-up words in sentences of its lengths.
 
     For WMT22, further references are the second reference and the outputs of other systems. Multi30k has no outputs, so
-    its hypotheses are its references with a third of the words shuffled.
+    its hypotheses are its references with 35% of the words replaced by random words of the same line.
     """
     if data is None:
         generator = np.random.default_rng(1)
-        return make_corpus(f"{name} lengths", real_lengths(name, 2_048, generator), references)
+        return make_corpus(f"{name} lengths", sample_lengths(name, 2_048, generator), references)
     if name == "WMT22":
         hypotheses = [line.split() for line in read_wmt22(data, "hyp.Online-W")]
         others = ["ref.A", "ref.B", "hyp.PROMT", "hyp.Online-G"][:references]

@@ -1,4 +1,4 @@
-/* The limit to compare with: the statistics of BLEU-4 in C, in one thread.
+/* A lower bound for the benchmarks: the statistics of BLEU-4 in single-threaded C.
  *
  * One pass per order. Each position keeps the hash of the n-gram that begins there and extends it by one token per pass.
  * An open-addressing table holds the n-grams of the references; a generation number makes old entries invalid, so the

@@ -1,4 +1,4 @@
-"""Measures in processes of their own, with one thread each."""
+"""Run each measurement in a process of its own, with one thread."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _run(rank: int, count: int, work: Callable[..., Any], folder: str, args: Any
         dist.destroy_process_group()
 
 
-def peak_memory(run: Callable[[], None]) -> float:
+def peak_increase(run: Callable[[], None]) -> float:
     """Call a function, and return by how many MiB the memory of this process peaked above what it was."""
 
     def read(name: str) -> int:
@@ -44,7 +44,7 @@ def peak_memory(run: Callable[[], None]) -> float:
     return (read("VmHWM") - before) / 2**10
 
 
-def table(columns: list[str], rows: Iterable[list[str]]) -> None:
+def print_table(columns: list[str], rows: Iterable[list[str]]) -> None:
     """Print a Markdown table. Rows are printed as they are measured."""
     print(f"| {' | '.join(columns)} |\n| {' | '.join(['---:'] * len(columns))} |")
     for row in rows:

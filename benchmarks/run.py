@@ -5,21 +5,19 @@ down alike. A turn lasts at least a quarter of a second, with garbage collection
 counts. Before the first turn, their scores are compared. Each table is made in its own process, so no table depends on
 an earlier one. Look at the ratios, not at the times.
 
-The tables are printed and written to benchmarks/results.md, with a chart next to it. benchmarks/compare.py compares two
-such files.
+The tables are printed. If all are made, they are also written to benchmarks/results.md, with a chart next to it.
+benchmarks/compare.py compares two such files.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import platform
-import resource
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
 from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +26,10 @@ import numpy as np
 import tables_of_ids
 import torch
 from corpora import Text, corpus, make_corpus, make_text, read_systems
+from processes import peak_increase, run_in_processes
 from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
 from sacrebleu.tokenizers.tokenizer_re import TokenizerRegexp
-from timing import OURS, Times, compare, per, table
+from timing import OURS, Times, per, table, time_in_turns
 
 from lightning_bleu import CorpusBLEU
 from lightning_bleu.counting.token_cache import clear_caches
@@ -46,12 +45,12 @@ def clear_all_caches() -> None:
 
 
 def texts(args: argparse.Namespace) -> tuple[str, list[Text]]:
-    """The text to score, and its name."""
+    """The name of the text, and its systems."""
     return ("WMT22 en-de", read_systems(args.data, 64)) if args.data else ("generated text", [make_text(2_048, 64)])
 
 
 def bench_text(args: argparse.Namespace) -> Iterator[str]:
-    """Text with 13a and two references: with empty caches (cold), with full ones (warm), and over ten epochs."""
+    """Text with 13a and two references: with empty caches (cold), with full ones (warm), and over several epochs."""
     name, systems = texts(args)
     entries = {
         OURS: contestants.ours_text,
@@ -59,21 +58,21 @@ def bench_text(args: argparse.Namespace) -> Iterator[str]:
         "torchmetrics SacreBLEUScore": contestants.torchmetrics_text,
     }
 
-    def ten_epochs(score: Callable[[Text], float], systems: list[Text]) -> float:
-        return sum(score(systems[epoch % len(systems)]) for epoch in range(10)) / 10
+    def score_all(score: Callable[[Text], float], epochs: list[Text]) -> float:
+        return sum(map(score, epochs)) / len(epochs)
 
     once = {label: partial(run, systems[0]) for label, run in entries.items()}
-    epochs = {label: partial(ten_epochs, run, systems[:1]) for label, run in entries.items()}
     sentences = len(systems[0].hypotheses)
     rows = [
-        (["cold"], per(compare(once, args.rounds, clear_all_caches), sentences)),
-        (["warm"], per(compare(once, args.rounds), sentences)),
-        (["ten epochs, the first one cold"], per(compare(epochs, 3, clear_all_caches), 10 * sentences)),
+        (["cold"], per(time_in_turns(once, args.rounds, clear_all_caches), sentences)),
+        (["warm"], per(time_in_turns(once, args.rounds), sentences)),
     ]
+    several = {"ten epochs, the first one cold": systems[:1] * 10}
     if len(systems) > 1:
-        changing = {label: partial(ten_epochs, run, systems) for label, run in entries.items()}
-        times = per(compare(changing, 3, clear_all_caches), 10 * sentences)
-        rows.append((["ten epochs, each with different hypotheses"], times))
+        several[f"{len(systems)} epochs with different hypotheses"] = systems
+    for title, epochs in several.items():
+        runs = {label: partial(score_all, run, epochs) for label, run in entries.items()}
+        rows.append(([title], per(time_in_turns(runs, 3, clear_all_caches), len(epochs) * sentences)))
     yield table(f"Text with 13a, {name}, {sentences:,} lines, two references", "µs per sentence", ["caches"], rows)
 
 
@@ -85,40 +84,43 @@ def bench_sentences(args: argparse.Namespace) -> Iterator[str]:
         "sacreBLEU sentence_score": contestants.sacrebleu_sentences,
         "NLTK sentence_bleu": contestants.nltk_sentences,
     }
-    times = compare({name: partial(run, ids) for name, run in entries.items()}, args.rounds)
+    times = time_in_turns({name: partial(run, ids) for name, run in entries.items()}, args.rounds)
     rows: list[tuple[list[Any], Times]] = [(["floor"], per(times, len(ids.hypotheses)))]
     yield table(f"sentence_bleu, {ids.name}, batches of 64", "µs per sentence", ["smoothing"], rows)
 
 
 def bench_memory(args: argparse.Namespace) -> Iterator[str]:
     """The memory that a very long sentence costs."""
-    yield "### Memory: 10,000 lines of 12 words in one batch\n"
-    yield "| input | peak, MiB | with a line of 100,000 words, MiB |\n| --- | ---: | ---: |"
+    if sys.platform != "linux":
+        return
+    yield "### Memory: an update with 10,000 lines of 12 words\n"
+    yield "| input | peak beside the input, MiB | with another line of 100,000 words, MiB |\n| --- | ---: | ---: |"
     for kind in ("text", "lists of ids"):
-        peaks = []
-        for words in (0, 100_000):
-            with ProcessPoolExecutor(1, get_context("spawn")) as process:
-                peaks.append(process.submit(peak_memory, kind, words).result())
-        yield f"| {kind} | {peaks[0]:.0f} | {peaks[1]:.0f} (+{peaks[1] - peaks[0]:.0f}) |"
+        peaks = [run_in_processes(1, memory_of_update, kind, words)[0] for words in (0, 100_000)]
+        yield f"| {kind} | {peaks[0]:.0f} | {peaks[1]:.0f} |"
     yield ""
 
 
-def peak_memory(kind: str, words: int) -> float:
-    """Score short sentences and one with this many words, if any; the peak memory of the process in MiB."""
+def memory_of_update(rank: int, kind: str, words: int) -> float:
+    """Score short sentences and one with this many words, if any; the memory beside the inputs, in MiB."""
     ids = make_corpus("", [12] * 10_000 + [words] * (words > 0))
     preds: Any = ids.hypotheses
     target: Any = ids.references
     if kind == "text":
         preds = [" ".join(map(str, row)) for row in preds]
         target = [[" ".join(map(str, row)) for row in group] for group in target]
-    CorpusBLEU().update(preds, target)
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)
+    metric = CorpusBLEU()
+    metric.update(preds[:2], target[:2])  # warms up
+    return peak_increase(lambda: metric.update(preds, target))
 
 
 def run_script(name: str, args: argparse.Namespace, *, data: bool = True) -> str:
     """What another benchmark prints."""
     command = [sys.executable, str(FOLDER / name), *(["--data", str(args.data)] if data and args.data else [])]
-    return subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(done.stderr)
+    return done.stdout
 
 
 def bench_significance(args: argparse.Namespace) -> Iterator[str]:
@@ -128,7 +130,8 @@ def bench_significance(args: argparse.Namespace) -> Iterator[str]:
 
 def bench_scale(args: argparse.Namespace) -> Iterator[str]:
     """Several processes, and a million sentences."""
-    yield "### Scale\n\n" + run_script("scale.py", args, data=False)
+    if sys.platform == "linux":
+        yield "### Scale\n\n" + run_script("scale.py", args, data=False)
 
 
 def bench_callback(args: argparse.Namespace) -> Iterator[str]:
@@ -145,15 +148,15 @@ def draw(path: Path, ids: str, text: str) -> None:
     figure = Figure(figsize=(8, 4.2), dpi=110, layout="constrained")
     FigureCanvasAgg(figure)
     titles = ("ids: WMT22, one reference", "text: 13a, two references, warm")
-    for axes, title, part, row in zip(figure.subplots(2, height_ratios=[7, 3]), titles, (ids, text), (1, 1)):
+    for axes, title, part in zip(figure.subplots(2, height_ratios=[7, 3]), titles, (ids, text)):
         lines = [line.strip("| ").split(" | ") for line in part.splitlines() if line.startswith("|")]
         start = lines[0].index(OURS)
-        names, values = lines[0][start:], [float(value) for value in lines[2 + row][start:]]
+        names, values = lines[0][start:], [float(value) for value in lines[3][start:]]
         bars = axes.barh(names, values, color=["#4c72b0", *["#b0b0b0"] * (len(names) - 1)])
         axes.bar_label(bars, fmt="%.1f", padding=3, fontsize=8)
         axes.set_title(title, fontsize=10)
         axes.set_xscale("log")
-        axes.set_xlim(1, 3 * max(values))
+        axes.set_xlim(min(1, *values) / 2, 3 * max(values))
         axes.invert_yaxis()
         axes.spines[["top", "right"]].set_visible(False)
     axes.set_xlabel("µs per sentence (log scale)")
@@ -179,7 +182,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--data", type=Path, help="a folder with WMT22 and Multi30k text (default: made-up text)")
     parser.add_argument("--rounds", type=int, default=5, help="turns per contestant (default: %(default)s)")
-    parser.add_argument("--out", type=Path, default=FOLDER / "results.md", help="output file (default: %(default)s)")
+    parser.add_argument(
+        "--out", type=Path, help="output file (default: results.md in this folder, unless --only is set)"
+    )
     parser.add_argument(
         "--only",
         nargs="+",
@@ -193,21 +198,25 @@ def main() -> None:
         print("\n".join(PARTS[args.part](args)))
         return
     head = (
-        f"- Python {platform.python_version()}, torch {torch.__version__}, numpy {np.__version__}, "
-        f"{torch.get_num_threads()} threads\n"
+        f"- Python {platform.python_version()}, torch {torch.__version__}, numpy {np.__version__}\n"
+        f"- {os.cpu_count()} CPU cores, {platform.machine()}\n"
         f"- text: {'WMT22 and Multi30k' if args.data else 'made up, with the lengths of WMT22 and Multi30k'}\n"
-        f"- medians of {args.rounds} interleaved turns\n"
+        f"- medians of {args.rounds} interleaved turns (3 for several epochs of text)\n"
     )
     print(head)
+    out = args.out or (FOLDER / "results.md" if args.only == list(PARTS) else None)
     tables: dict[str, str] = {}
     for name in args.only:
         command = [sys.executable, __file__, "--part", name, "--rounds", str(args.rounds)]
         command += ["--data", str(args.data)] if args.data else []
         tables[name] = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.rstrip("\n") + "\n"
         print(tables[name], flush=True)
-    args.out.write_text("\n".join(["# Speed\n\nWritten by `make bench`.\n", head, *tables.values()]), encoding="utf-8")
-    if {"ids", "text"} <= set(tables):
-        draw(args.out.with_suffix(".png"), tables["ids"], tables["text"])
+        if out is not None:
+            out.write_text(
+                "\n".join(["# Speed\n\nWritten by `make bench`.\n", head, *tables.values()]), encoding="utf-8"
+            )
+    if out is not None and {"ids", "text"} <= set(tables):
+        draw(out.with_suffix(".png"), tables["ids"], tables["text"])
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ Prints four tables:
 - sync: the time that several processes take to sync and compute a score; checks that each has the results of one;
 - metric: time and memory of a validation, with and without a confidence interval;
 - callback: the same in a Trainer, and the share of BLEUCallback;
-- interval: time and memory of a confidence interval; checks that one of several processes resamples for all.
+- interval: time and memory of a confidence interval; checks that all processes get the same one.
 
 Every measurement has a process of its own, or several, with one thread each. Memory is the peak of a process above what
 it used before. Linux only: other systems cannot reset the peak.
@@ -25,8 +25,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 import torch.distributed as dist
-from corpora import real_lengths
-from processes import peak_memory, run_in_processes, table
+from corpora import sample_lengths
+from processes import peak_increase, print_table, run_in_processes
 from torch import Tensor
 from torchmetrics.text import BLEUScore
 from validation import BATCH_SIZE, make_batch, make_batches, time_callback, time_metric
@@ -48,7 +48,7 @@ QUICK = Scale(sentences=4_096, kept_per_process=37, processes=(2,), turns=2)
 
 def sync(scale: Scale) -> None:
     """Print the table of syncs."""
-    kept = f"and {scale.kept_per_process:,} kept sentences per process, ms"
+    kept = f"sums and {scale.kept_per_process:,} sentences per process, ms"
 
     def rows() -> Iterator[list[str]]:
         for count in scale.processes:
@@ -57,9 +57,10 @@ def sync(scale: Scale) -> None:
             for _, found in measured:
                 if not (found[0] == expected[0] and all(map(torch.equal, found[1:], expected[1:]))):
                     raise SystemExit(f"{count} processes: the results are not those of one process")
-            yield [str(count), *(f"{1000 * seconds:.2f}" for seconds in measured[0][0]), "those of one"]
+            yield [str(count), *(f"{1000 * seconds:.2f}" for seconds in measured[0][0])]
 
-    table(["processes", "sums, ms", kept, "torchmetrics BLEUScore, ms", "results of every process"], rows())
+    print_table(["processes", "sums, ms", kept, "torchmetrics BLEUScore, ms"], rows())
+    print("Every process has the results of a single one, to the last bit.\n")
 
 
 def dealt_metric(rank: int, count: int, sentences: int) -> CorpusBLEU:
@@ -101,7 +102,7 @@ def validate_metric(scale: Scale) -> None:
             ((seconds, memory),) = run_in_processes(1, time_metric, scale.sentences, confidence)
             yield ["95%" if confidence else "none", *cells(seconds, scale.sentences), f"{memory:.0f}"]
 
-    table(["interval", f"{scale.sentences:,} sentences, s", "µs per sentence", "memory, MiB"], rows())
+    print_table(["interval", f"{scale.sentences:,} sentences, s", "µs per sentence", "memory, MiB"], rows())
 
 
 def cells(seconds: float, sentences: int) -> list[str]:
@@ -119,7 +120,7 @@ def validate_callback(scale: Scale) -> None:
             yield [*described, f"{total:.1f}", *cells(hooks, scale.sentences), f"{memory:.0f}"]
 
     columns = ["logger", "interval", f"{scale.sentences:,} sentences, s", "hooks of the callback, s"]
-    table([*columns, "hooks, µs per sentence", "memory, MiB"], rows())
+    print_table([*columns, "hooks, µs per sentence", "memory, MiB"], rows())
 
 
 def interval(scale: Scale) -> None:
@@ -136,7 +137,7 @@ def interval(scale: Scale) -> None:
             raise SystemExit("the intervals differ")
 
     columns = ["processes", "process", f"interval of {scale.sentences:,} sentences, s", "CPU time, s", "memory, MiB"]
-    table(columns, rows())
+    print_table(columns, rows())
     print(f"All processes have the same interval: {found[0]}\n")
 
 
@@ -149,7 +150,7 @@ def time_interval(rank: int, count: int, sentences: int) -> Any:
         dist.barrier()
     found: list[Any] = []
     start, cpu_start = time.perf_counter(), time.process_time()
-    memory = peak_memory(lambda: found.append(metric.interval()))
+    memory = peak_increase(lambda: found.append(metric.interval()))
     return (time.perf_counter() - start, time.process_time() - cpu_start, memory), found[0]
 
 
@@ -165,7 +166,7 @@ def main() -> None:
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
     # A server that has imported everything once forks all processes, which saves seconds for each of them.
     multiprocessing.set_forkserver_preload(["pytorch_lightning", "torchmetrics.text", "lightning_bleu.callback"])
-    lengths = real_lengths("WMT22", 100_000, np.random.default_rng(0))
+    lengths = sample_lengths("WMT22", 100_000, np.random.default_rng(0))
     print(
         "One thread per process. Memory is the peak of a process above what it used before. Sentences have a median of "
         f"{np.median(lengths):.0f} and a mean of {lengths.mean():.0f} tokens, in batches of {BATCH_SIZE}.\n"

@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import resource
+import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -23,6 +24,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from corpora import read_wmt22
 from sacrebleu import BLEU as SacreBLEU
 from sacrebleu.significance import PairedTest, Result
 
@@ -41,11 +43,6 @@ class Counted(SacreBLEU):
 
     def _extract_corpus_statistics(self, hypotheses: Any, references: Any) -> Any:
         return self.counted[id(hypotheses)]
-
-
-def read(path: Path) -> list[str]:
-    """Read the lines of a file."""
-    return path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
 
 
 def seconds(call: Callable[[], Any], turns: int = 5) -> float:
@@ -76,11 +73,10 @@ def count(lines: list[str], references: list[list[str]]) -> CorpusBLEU:
     return metric
 
 
-def compare(folder: Path) -> None:
+def compare_with_sacrebleu(folder: Path) -> None:
     """Compare results and times on real systems."""
-    language = folder / "wmt22" / "generaltest2022.en-de"
-    systems = {name: read(Path(f"{language}.hyp.{name}.de")) for name in SYSTEMS}
-    references = [read(Path(f"{language}.ref.{name}.de")) for name in "AB"]
+    systems = {name: read_wmt22(folder, f"hyp.{name}") for name in SYSTEMS}
+    references = [read_wmt22(folder, f"ref.{name}") for name in "AB"]
     metrics = {name: count(lines, references) for name, lines in systems.items()}
     counted = Counted(systems, references)
 
@@ -154,7 +150,7 @@ def coverage(corpora: int = 500, sentences: int = 400) -> None:
         interval = bootstrap_interval(statistics[drawn], seed=number)
         covered += interval.low <= true.bleu <= interval.high
     print(
-        f"coverage: {covered} of {corpora} 95% intervals ({100 * covered / corpora:.1f}%), each from {sentences} "
+        f"- coverage: {covered} of {corpora} 95% intervals ({100 * covered / corpora:.1f}%), each from {sentences} "
         f"sentences, contain the true BLEU of {100 * true.bleu:.2f}\n"
     )
 
@@ -172,16 +168,17 @@ def cost() -> None:
     """Time and memory, on random statistics."""
     statistics = torch.randint(0, 20, (100_000, 10), dtype=torch.int32)
     few = statistics[:2_000]
-    print(f"1,000 resamples of 2,000 sentences: {1000 * seconds(lambda: bootstrap_interval(few)):.0f} ms")
-    print(f"1,000 paired resamples of two systems: {1000 * seconds(lambda: paired_bootstrap(few, few)):.0f} ms")
+    print(f"- 1,000 resamples of 2,000 sentences: {1000 * seconds(lambda: bootstrap_interval(few)):.0f} ms")
+    print(f"- 1,000 paired resamples of two systems: {1000 * seconds(lambda: paired_bootstrap(few, few)):.0f} ms")
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     start = time.perf_counter()
     paired_bootstrap(statistics, statistics.flip(0), 10_000)
     taken = time.perf_counter() - start
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    unit = 2**30 if sys.platform == "darwin" else 2**20
     print(
-        f"10,000 paired resamples of two systems with 100,000 sentences each: {taken:.0f} s; the process peaks at "
-        f"{peak / 2**20:.2f} GiB, {(peak - before) / 2**20:.2f} GiB more than before"
+        f"- 10,000 paired resamples of two systems with 100,000 sentences each: {taken:.0f} s; the process peaks at "
+        f"{peak / unit:.2f} GiB, {(peak - before) / unit:.2f} GiB more than before"
     )
 
 
@@ -193,7 +190,7 @@ def main() -> None:
     cost()
     coverage()
     if args.data:
-        compare(args.data)
+        compare_with_sacrebleu(args.data)
 
 
 if __name__ == "__main__":

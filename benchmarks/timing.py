@@ -27,28 +27,28 @@ def seconds(run: Callable[[], Any], repeats: int) -> float:
     return taken / repeats
 
 
-def compare(
+def time_in_turns(
     runs: Mapping[str, Run],
     rounds: int,
     before: Callable[[], None] | None = None,
-    others: Mapping[str, float] | None = None,
+    other_scores: Mapping[str, float] | None = None,
 ) -> Times:
     """Median seconds of each run, over several rounds in which each has a turn of at least a quarter of a second.
 
     If there is a `before`, it is called before each turn, and a turn is a single run. All must compute our score; those
-    in `others` must compute the score given there.
+    in `other_scores` must compute the score given there.
     """
     scores = {name: run() for name, run in runs.items()}
-    expected = dict.fromkeys(scores, scores[OURS]) | dict(others or {})
+    expected = dict.fromkeys(scores, scores[OURS]) | dict(other_scores or {})
     if not all(math.isclose(score, expected[name], abs_tol=1e-6) for name, score in scores.items()):
         raise SystemExit(f"expected the scores {expected}, got {scores}")
-    repeats = {name: max(1, math.ceil(0.25 / seconds(run, 1))) for name, run in runs.items()}
+    repeats = {name: 1 if before else max(1, math.ceil(0.25 / seconds(run, 1))) for name, run in runs.items()}
     times: dict[str, list[float]] = {name: [] for name in runs}
     for _ in range(rounds):
         for name, run in runs.items():
             if before is not None:
                 before()
-            times[name].append(seconds(run, 1 if before else repeats[name]))
+            times[name].append(seconds(run, repeats[name]))
     return {name: statistics.median(turns) for name, turns in times.items()}
 
 

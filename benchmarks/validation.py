@@ -17,8 +17,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import pytorch_lightning as pl
 import torch
-from corpora import real_lengths
-from processes import peak_memory
+from corpora import sample_lengths
+from processes import peak_increase
 from pytorch_lightning.loggers import TensorBoardLogger
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
@@ -33,7 +33,7 @@ Batch: TypeAlias = tuple[Tensor, Tensor]
 
 def make_batch(size: int, generator: np.random.Generator) -> Batch:
     """Hypotheses and references as ids, padded with 0. The quality varies from sentence to sentence."""
-    lengths = real_lengths("WMT22", size, generator)
+    lengths = sample_lengths("WMT22", size, generator)
     shape = size, lengths.max() + 2
     target, other = (generator.zipf(1.3, shape) % 32_000 + 1 for _ in range(2))
     preds = np.where(generator.random(shape) < generator.beta(4, 2, (size, 1)), target, other)
@@ -63,7 +63,7 @@ def time_metric(rank: int, sentences: int, confidence: bool) -> tuple[float, flo
 
     validate(4 * BATCH_SIZE)  # warms up
     start = time.perf_counter()
-    memory = peak_memory(lambda: validate(sentences))
+    memory = peak_increase(lambda: validate(sentences))
     return time.perf_counter() - start, memory
 
 
@@ -133,5 +133,5 @@ def time_callback(rank: int, sentences: int, confidence: float | None, logs: boo
     validate(4 * BATCH_SIZE)  # warms up
     hooks: list[float] = []
     start = time.perf_counter()
-    memory = peak_memory(lambda: hooks.append(validate(sentences)))
+    memory = peak_increase(lambda: hooks.append(validate(sentences)))
     return time.perf_counter() - start, hooks[0], memory

@@ -16,7 +16,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -74,14 +74,14 @@ def work(data: Path | None) -> None:
         print(json.dumps([(time.perf_counter() - start) / passes, counts]), flush=True)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def main() -> int:
     """Print a table of times and ratios."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path, help="a checkout of the other version")
     parser.add_argument("--data", type=Path, help="a folder with WMT22 and Multi30k text")
     parser.add_argument("--only", default="", help="only cases whose name begins with this")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
-    args = parser.parse_args(argv)
+    args = parser.parse_args()
     if args.worker:
         work(args.data)
         return 0
@@ -123,6 +123,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             slower.append(name)
     for version in versions:
         version.terminate()
+    if slower:
+        print(f"more than 5% slower: {'; '.join(slower)}")
     return 1 if slower else 0
 
 

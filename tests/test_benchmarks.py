@@ -88,5 +88,5 @@ def test_the_benchmark_of_scale_finds_equal_results_in_all_processes() -> None:
     printed = subprocess.run(
         [sys.executable, FOLDER / "scale.py", "--quick"], check=True, capture_output=True, text=True
     )
-    assert "those of one" in printed.stdout
+    assert "Every process has the results of a single one" in printed.stdout
     assert "All processes have the same interval" in printed.stdout

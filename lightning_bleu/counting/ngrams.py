@@ -8,10 +8,11 @@ become neighbors:
 3. *Sort* the keys. For every n up to N, equal n-grams of a sentence share a prefix, so they now form a *run*.
 4. *Count* the hypothesis keys and the reference keys in each run.
 
-The source is 1 for the hypothesis and 0, 2, 4, ... for the references of a sentence. For example, take the hypothesis
-"a b a" and the reference "a b c". For N = 2, the sorted keys include these pairs and sources:
+The source is 1 for the hypothesis and an even number for each reference. For example, take the hypothesis "a b a" and
+the reference "a b c". For N = 2, the sorted keys include these pairs and sources (b sorts before a, because labels are
+positions in the hypothesis, and a appears there last):
 
-    a b 0 | a b 1 | a - 1 | b a 1 | b c 0 | ...
+    b c 0 | b a 1 | a b 0 | a b 1 | a - 1 | ...
 
 The run of "a" has two hypothesis keys and one reference key: one match. The run of "a b" has one of each: one match.
 The run of "b" has one of each: one match. So 2 unigrams and 1 bigram match.
@@ -271,8 +272,9 @@ def _most_in_one_reference(sources: IntArray, first: IntArray, sizes: IntArray, 
         [2, 1]
     """
     largest = np.zeros(len(first), np.int64)
-    for start in range(0, len(first), max(1, _MAX_CELLS >> source_bits)):
-        runs = slice(start, start + max(1, _MAX_CELLS >> source_bits))
+    step = max(1, _MAX_CELLS >> source_bits)
+    for start in range(0, len(first), step):
+        runs = slice(start, start + step)
         ends = sizes[runs].cumsum()
         members = np.arange(ends[-1]) + (first[runs] - (ends - sizes[runs])).repeat(sizes[runs])
         cells = sources[members] + (np.arange(len(ends), dtype=np.int64) << source_bits).repeat(sizes[runs])

@@ -136,7 +136,7 @@ def join(hypotheses: PaddedSide, references: PaddedSide, special_ids: SpecialIds
     sides = hypotheses, references
     width = max(1, *(side.ids.shape[-1] for side in sides))
     # Widened rows need no mask if the fill value is an id that is removed anyway.
-    fill, *_ = *special_ids.removed, 0
+    fill = special_ids.removed[0] if special_ids.removed else 0
     ids = torch.cat([_widen(side.ids, width, fill) for side in sides], 1)
     is_token = missing = None
     if not special_ids.removed or any(side.lengths is not None for side in sides):

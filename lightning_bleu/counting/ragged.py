@@ -172,8 +172,8 @@ class RaggedBatch(NamedTuple):
     def piece_owners(self) -> tuple[IntArray, IntArray]:
         """The sentence and the source of each piece.
 
-        The source is 1 for the hypothesis and 0, 2, 4, ... for the references of a sentence: the lowest bit tells the
-        sides apart.
+        The source of a hypothesis is 1. The references of a sentence have different even numbers below twice the
+        largest number of references. So the lowest bit tells the sides apart.
 
         Example:
             >>> tokens = Ragged.of(np.array([5, 6, 5, 7, 6, 8]), np.array([1, 1, 1, 2, 1]))
@@ -184,6 +184,7 @@ class RaggedBatch(NamedTuple):
         counts, segments = self.reference_counts, self.tokens.segments
         hypotheses = np.arange(len(counts), dtype=np.int64)
         sentences = np.concatenate([hypotheses, hypotheses.repeat(counts)])
+        # Consecutive numbers differ modulo the largest number of references.
         sources = np.arange(-len(counts), len(sentences) - len(counts), dtype=np.int64) % counts.max() * 2
         sources[: len(counts)] = 1
         if len(segments) == len(sentences):

@@ -1,6 +1,6 @@
 """Tokens → statistics: the matches, possible matches, and lengths of every sentence.
 
-The same four steps for ragged and padded tokens. Both functions return int64 of shape
+The same columns for ragged and padded tokens. Both functions return int64 of shape
 ``(sentences, 2 * max_order + 2)`` with the columns of :class:`lightning_bleu.scoring.score.Statistics`.
 """
 
@@ -50,7 +50,7 @@ def ragged_statistics(
 
 
 def _possible_matches(batch: RaggedBatch, max_order: int, at_least: int) -> IntArray:
-    """The number of n-grams of each hypothesis, or `at_least`, shape ``(sentences, max_order)``."""
+    """The number of n-grams of each hypothesis, but no less than `at_least`, shape ``(sentences, max_order)``."""
     pieces = batch.hypothesis_pieces
     windows: IntArray = batch.tokens.lengths[:pieces, None] - np.arange(max_order)
     if pieces > batch.sentence_count:

@@ -19,7 +19,8 @@ def compute_once(metric: Metric, compute: Callable[[], Result]) -> Result:
 
     Args:
         metric: the metric whose processes share the result.
-        compute: computes the result, which must be picklable. If it raises an error, all processes raise it.
+        compute: computes the result, which must be picklable. If it raises an error that
+            can be pickled, all processes raise it.
     """
     if not metric._is_synced or not dist.is_initialized():
         return compute()

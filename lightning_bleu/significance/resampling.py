@@ -7,9 +7,9 @@ are scored by :func:`lightning_bleu.scoring.score.score` like any corpus, so eve
 Weights are drawn in chunks of trials, so memory does not grow with the number of trials. They are drawn on the CPU with
 a separate generator per call, so every device gets the same weights and PyTorch's global generators are unaffected.
 
-Two measures make large corpora fast on the CPU. Weights are bytes, so that those of a trial fit into the cache, where
-they are incremented in random order. And each block of sentences is multiplied by the weights of several trials, so
-sentences are not read from memory again for each trial.
+Two optimizations for large corpora on the CPU: weights are bytes, so the weights of a trial fit into the cache, where
+they are incremented in random order; and each block of sentences is multiplied by the weights of several trials, so
+it is read from memory once and not once per trial.
 """
 
 from __future__ import annotations
