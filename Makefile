@@ -55,4 +55,4 @@ build: env
 	$(BIN)/python -m build --no-isolation
 
 clean:
-	rm -rf .venv dist docs/_build runs
+	rm -rf .venv .venv-lowest dist docs/_build runs

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import math
 import os
 import subprocess
 import sys
@@ -171,22 +170,11 @@ def test_lightning_cli_scores_and_saves_checkpoints_as_its_config_says(tmp_path:
     assert list(tmp_path.rglob("*val_bleu=*.ckpt"))
 
 
-def test_coming_from_gets_the_same_scores_before_and_after(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    scores = load("coming_from", monkeypatch).main([])
-    printed = capsys.readouterr().out
-    for name, (before, after) in scores.items():
-        assert name in printed
-        assert math.isclose(before, after, rel_tol=1e-6)
-        assert after > 0
-
-
 @pytest.mark.slow
 def test_minimal_is_short_and_logs_the_score_without_a_warning(tmp_path: Path) -> None:
     script = EXAMPLES / "minimal.py"
     assert len(script.read_text(encoding="utf-8").splitlines()) <= 40
     done = subprocess.run([sys.executable, str(script)], cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert "val_bleu: 1.000" in done.stdout
+    assert any(shown in done.stdout for shown in ("val_bleu: 1.000", "val_bleu=1.000"))  # Rich or tqdm
     assert "warn" not in (done.stdout + done.stderr).lower()
     assert "val_bleu" in logged_names(tmp_path)

@@ -589,7 +589,7 @@ def test_a_compiled_module_is_not_compiled_again_for_every_batch(
     module = torch.compile(module_type(keep_sentences=keep_sentences), backend="eager")
     for _ in range(3):
         module(IDS, IDS)
-    with torch.compiler.set_stance("fail_on_recompile"):
+    with torch._dynamo.config.patch(error_on_recompile=True):  # `set_stance("fail_on_recompile")` since torch 2.6
         for _ in range(3):
             module(IDS, IDS)
 

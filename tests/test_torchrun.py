@@ -96,6 +96,9 @@ def main(work: str, folder: Path) -> None:
     """Do the work of one process."""
     faulthandler.dump_traceback_later(TIME_LIMIT, exit=True)
     WORK[work](folder)
+    time.sleep(0.5)  # up to torch 2.6, nothing may end while a thread of gloo waits for the GIL to free a tensor
+    if dist.is_initialized():
+        dist.destroy_process_group()
     faulthandler.cancel_dump_traceback_later()
 
 
@@ -138,7 +141,6 @@ def score_with_pytorch(folder: Path) -> None:
     dist.init_process_group("gloo")
     content = score_shares(DistributedDataParallel(Model()))  # freed before its group ends
     torch.save(content, folder / f"{dist.get_rank()}.pt")
-    dist.destroy_process_group()
 
 
 def score_shares(model: DistributedDataParallel) -> dict[str, Any]:

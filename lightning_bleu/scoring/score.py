@@ -84,7 +84,7 @@ def score(statistics: Tensor, settings: Settings) -> Score:
         weights = divide(weights * usable, (weights * usable).sum(-1, keepdim=True))
     # BLEU = BP * exp(sum over n of w_n * log p_n)
     log_precisions = ZERO_RULES[settings.zero_rule](counts.matches, precisions)
-    mean = torch.where(weights > 0, weights * log_precisions, 0).sum(-1).exp()
+    mean = torch.where(weights > 0, weights * log_precisions, 0).sum(-1).exp().where(weights.any(-1), 0)
     # BP = 1 if c > r, else exp(1 - r / c)
     brevity_penalty = (1 - divide(reference_length, hypothesis_length)).clamp(max=0).exp()
     brevity_penalty = brevity_penalty.where(hypothesis_length > 0, 0)

@@ -74,11 +74,11 @@ class Settings(Convention):
             max_order=max_order,
             weights=_weights(options.get("weights"), max_order),
             special_ids=SpecialIds(
-                pad_id=_optional_integer("pad_id", options.get("pad_id")),
-                bos_id=_optional_integer("bos_id", options.get("bos_id")),
-                eos_id=_optional_integer("eos_id", options.get("eos_id")),
-                unk_id=_optional_integer("unk_id", options.get("unk_id")),
-                ignore_ids=_integers("ignore_ids", options.get("ignore_ids", (-100,))),
+                pad_id=_optional_id("pad_id", options.get("pad_id")),
+                bos_id=_optional_id("bos_id", options.get("bos_id")),
+                eos_id=_optional_id("eos_id", options.get("eos_id")),
+                unk_id=_optional_id("unk_id", options.get("unk_id")),
+                ignore_ids=_ids("ignore_ids", options.get("ignore_ids", (-100,))),
                 break_ngrams=convention.break_ngrams,
             ),
             decoder=options.get("decoder"),
@@ -200,6 +200,8 @@ def _check_smoothing_value(smoothing: str, value: Any) -> None:
         raise TypeError(f"'smoothing_value' must be a number, got {value!r} of type {type(value).__name__}")
     if not (math.isfinite(value) and value >= 0):
         raise ValueError(f"'smoothing_value' must be a finite number of 0 or more, got {value}")
+    if value == 0 and SMOOTHINGS[smoothing].divides:
+        raise ValueError(f"'smoothing_value' must be greater than 0 for smoothing {smoothing!r}, got {value}")
 
 
 def _weights(weights: Any, max_order: int) -> tuple[float, ...]:
@@ -230,13 +232,20 @@ def _integer(name: str, value: Any) -> int:
     raise TypeError(f"{name!r} must be an integer, got {value!r} of type {type(value).__name__}")
 
 
-def _optional_integer(name: str, value: Any) -> int | None:
-    return None if value is None else _integer(name, value)
+def _id(name: str, value: Any) -> int:
+    number = _integer(name, value)
+    if not -(2**63) <= number < 2**63:
+        raise ValueError(f"{name!r} must fit in 64 bits, got {number}")
+    return number
 
 
-def _integers(name: str, value: Any) -> tuple[int, ...]:
+def _optional_id(name: str, value: Any) -> int | None:
+    return None if value is None else _id(name, value)
+
+
+def _ids(name: str, value: Any) -> tuple[int, ...]:
     if value is None:
         return ()
     if not isinstance(value, Iterable) or getattr(value, "ndim", 1) == 0:
         value = [value]
-    return tuple(_integer(name, item) for item in value)
+    return tuple(_id(name, item) for item in value)

@@ -128,12 +128,14 @@ class Smoothing:
     Attributes:
         function: ``(counts, value) -> precisions``.
         default: the default value; None if the method takes no value.
+        divides: whether the method divides by the value, which then must not be 0.
         sentences_only: whether the method is defined only for single sentences, not for the counts of a corpus.
         needs_next_order: whether the method uses order ``max_order + 1``.
     """
 
     function: Callable[[Counts, float], Tensor]
     default: float | None = None
+    divides: bool = False
     sentences_only: bool = False
     needs_next_order: bool = False
 
@@ -149,10 +151,10 @@ SMOOTHINGS: Mapping[str, Smoothing] = {
     "method1": Smoothing(floor, 0.1),
     "method2": Smoothing(add_k, 1.0),
     "method3": Smoothing(exp),
-    "method4": Smoothing(exp_by_length, 5.0),
+    "method4": Smoothing(exp_by_length, 5.0, divides=True),
     "method5": Smoothing(average, sentences_only=True, needs_next_order=True),
-    "method6": Smoothing(interpolate, 5.0, sentences_only=True),
-    "method7": Smoothing(exp_by_length_average, 5.0, sentences_only=True, needs_next_order=True),
+    "method6": Smoothing(interpolate, 5.0, divides=True, sentences_only=True),
+    "method7": Smoothing(exp_by_length_average, 5.0, divides=True, sentences_only=True, needs_next_order=True),
 }
 """Smoothings by name. ``epsilon`` is AllenNLP's; ``method0`` to ``method7`` are NLTK's names."""
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from lightning_bleu import CONVENTIONS, BLEUScore, corpus_bleu
+from lightning_bleu import CONVENTIONS, BLEUScore, corpus_bleu, sentence_bleu
 from lightning_bleu.scoring.score import Statistics, score
 from lightning_bleu.scoring.settings import Settings
 from lightning_bleu.scoring.smoothing import SMOOTHINGS
@@ -127,6 +127,11 @@ def test_without_any_token_the_brevity_penalty_is_1_only_where_sacrebleu_is_foll
     result = score(torch.zeros(10, dtype=torch.int64), settings)
     assert result.brevity_penalty.item() == (settings.zero_rule == "no-match")
     assert result.bleu == 0
+
+
+def test_the_score_is_0_if_no_order_with_a_weight_can_be_used() -> None:
+    options: dict[str, Any] = {"weights": (0, 0, 0, 1), "effective_order": True}
+    assert sentence_bleu(["a b", "a b c d"], ["a b", "a b c d"], **options).tolist() == [0, 1]
 
 
 @pytest.mark.parametrize("effective_order", [False, True])

@@ -195,6 +195,7 @@ def test_ids_are_kept_when_none_is_ignored() -> None:
             ValueError,
             "'smoothing_value' must be a finite number of 0 or more",
         ),
+        ({"smoothing": "method4", "smoothing_value": 0}, ValueError, "greater than 0 for smoothing 'method4', got 0"),
         (
             {"reference_length": "average"},
             ValueError,
@@ -203,6 +204,8 @@ def test_ids_are_kept_when_none_is_ignored() -> None:
         ({"convention": Convention(zero_rule="x")}, ValueError, "'zero_rule' must be one of"),
         ({"tokenizer": "moses"}, ValueError, "'tokenizer' must be a callable or one of .*'13a'.*got 'moses'"),
         ({"pad_id": "0"}, TypeError, "'pad_id' must be an integer, got '0' of type str"),
+        ({"pad_id": 2**63}, ValueError, "'pad_id' must fit in 64 bits, got 9223372036854775808"),
+        ({"ignore_ids": [-(2**63) - 1]}, ValueError, "'ignore_ids' must fit in 64 bits"),
         ({"ignore_ids": [1.5]}, TypeError, "'ignore_ids' must be an integer, got 1.5"),
         ({"decoder": 5}, TypeError, "'decoder' must be a callable .* got int"),
     ],

@@ -1,0 +1,226 @@
+"""The callback in real validations, and the shares of several processes, against scoring the whole set at once."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from lightning_fabric.utilities.distributed import DistributedSamplerWrapper
+from torch.utils.data import DataLoader, DistributedSampler, SequentialSampler, SubsetRandomSampler
+
+from lightning_bleu import BLEUCallback, BLEUScore, CorpusBLEU, corpus_bleu, distributed_mask
+from tests.fuzz.choices import Choices
+from tests.fuzz.rounds import Target, compare
+from tests.helpers.lightning import PAD_ID, make_module, make_trainer
+
+Item = tuple[list[int], list[list[int]]]
+"""A hypothesis and its references."""
+
+_FIRST_ID = 3
+_FOLDER = Path(tempfile.gettempdir())
+"""Lightning needs a folder, but writes nothing."""
+
+
+def as_tensors(items: list[Item]) -> tuple[Any, Any]:
+    """Padded ids."""
+    count = max((len(references) for _, references in items), default=1)
+    width = max((len(row) for hypothesis, references in items for row in (hypothesis, *references)), default=0)
+    rows = [
+        [row + [PAD_ID] * (width - len(row)) for row in (hypothesis, *references, *[[]] * (count - len(references)))]
+        for hypothesis, references in items
+    ]
+    ids = torch.tensor(rows, dtype=torch.int64).reshape(len(items), 1 + count, width)
+    return ids[:, 0], ids[:, 1:]
+
+
+def as_lists(items: list[Item]) -> tuple[Any, Any]:
+    """Lists of ids."""
+    return [hypothesis for hypothesis, _ in items], [references for _, references in items]
+
+
+def as_tokens(items: list[Item]) -> tuple[Any, Any]:
+    """Lists of words."""
+    return [[*map(str, h)] for h, _ in items], [[[*map(str, r)] for r in references] for _, references in items]
+
+
+def as_text(items: list[Item]) -> tuple[Any, Any]:
+    """Text."""
+    return [" ".join(map(str, h)) for h, _ in items], [[" ".join(map(str, r)) for r in group] for _, group in items]
+
+
+Form = Callable[[list[Item]], tuple[Any, Any]]
+FORMS: list[Form] = [as_lists, as_tensors, as_tokens, as_text]
+
+
+class Loading(NamedTuple):
+    """A set of sentences, and how it is loaded.
+
+    Attributes:
+        items: the sentences.
+        batch_size: None for items that are batches themselves.
+        sampler: the order of the items.
+        drop_last: whether the items that do not fill a batch are skipped.
+    """
+
+    items: list[Item]
+    batch_size: int | None
+    sampler: str
+    drop_last: bool = False
+
+    def dataset(self) -> Any:
+        """One sentence per item, or a batch of one to three sentences."""
+        if self.batch_size is not None:
+            return self.items
+        batches, rest = [], self.items
+        while rest:
+            size = 1 + len(rest) % 3
+            batches.append(rest[:size])
+            rest = rest[size:]
+        return batches
+
+    def loader(self, processes: int = 0, rank: int = 0) -> Any:
+        """The loader of a process; with 0 processes, a loader that knows of none."""
+        dataset = self.dataset()
+        sampler: Any = SequentialSampler(dataset)
+        if self.sampler == "drawn":
+            sampler = SubsetRandomSampler(range(len(dataset)))
+        if processes and self.sampler == "drawn":
+            sampler = DistributedSamplerWrapper(sampler, num_replicas=processes, rank=rank, shuffle=False)
+        elif processes:
+            sampler = DistributedSampler(dataset, processes, rank, shuffle=self.sampler == "random")
+        elif self.sampler == "random" and dataset:
+            sampler = None
+        return DataLoader(
+            dataset,
+            self.batch_size,
+            sampler=sampler,
+            shuffle=sampler is None,
+            drop_last=self.drop_last,
+            collate_fn=list,
+        )
+
+    def scored(self) -> list[Item]:
+        """The sentences that count."""
+        if self.drop_last and self.batch_size is not None:
+            return self.items[: len(self.items) // self.batch_size * self.batch_size]
+        return self.items
+
+
+@dataclass(frozen=True)
+class CallbackCase:
+    """Sets of sentences, and how they are passed and scored.
+
+    Attributes:
+        loadings: the sets, one per loader.
+        form: how batches are passed.
+        options: the options of the metric.
+        route: how the sentences reach the metric: what the step of a validation returns, or in how many processes.
+        stage: ``"validate"`` or ``"test"``.
+    """
+
+    loadings: list[Loading]
+    form: Form
+    options: dict[str, Any]
+    route: str | int
+    stage: str
+
+    @property
+    def sentence_count(self) -> int:
+        return sum(len(loading.items) for loading in self.loadings)
+
+    def describe(self) -> str:
+        options = ", ".join(f"{name}={value!r}" for name, value in self.options.items())
+        lines = [f"{self.route} {self.stage} {self.form.__name__} CorpusBLEU({options})", *map(str, self.loadings)]
+        return "\n".join(lines)
+
+    def check(self) -> None:
+        torch.manual_seed(0)
+        expected = [corpus_bleu(*self.form(loading.scored()), **self.options) for loading in self.loadings]
+        if isinstance(self.route, int):
+            self._check_processes(self.route, expected)
+        else:
+            self._check_validation(self.route, expected)
+
+    def _check_validation(self, route: str, expected: list[BLEUScore]) -> None:
+        def step(batch: list[Item], epoch: int) -> Any:
+            preds, target = self.form(batch)
+            return {"preds": preds, "target": target, "loss": 0} if route == "dict" else (preds, target)
+
+        def extract(outputs: None, batch: list[Item]) -> Any:
+            return self.form(batch)
+
+        callback = BLEUCallback(CorpusBLEU(**self.options), extract=extract if route == "extract" else None)
+        trainer = make_trainer(_FOLDER, callback)
+        module = make_module(step=(lambda batch, epoch: None) if route == "extract" else step)
+        loaders = [loading.loader() for loading in self.loadings]
+        named = {f"set {number}": loader for number, loader in enumerate(loaders)}
+        getattr(trainer, self.stage)(module, named if route == "tuple" else loaders, verbose=False)
+        if not any(map(len, loaders)):
+            compare("reports without a batch", callback.reports, {})
+            return
+        key = "val_bleu" if self.stage == "validate" else "test_bleu"
+        names = [*named] if route == "tuple" else [f"dataloader_idx_{number}" for number in range(len(loaders))]
+        tags = [f"{key}/{name}" for name in names] if route == "tuple" or len(loaders) > 1 else [key]
+        compare("tags", [*callback.reports], tags)
+        for tag, report in zip(tags, expected):
+            compare(tag, _comparable(callback.reports[tag]), _comparable(report))
+            compare(f"logged {tag}", trainer.callback_metrics[tag].item(), report.bleu)
+        mean = math.fsum(report.bleu for report in expected) / len(expected)
+        compare("mean", trainer.callback_metrics[key].item(), mean)
+
+    def _check_processes(self, processes: int, expected: list[BLEUScore]) -> None:
+        """Count the share of each process with the mask for it, one after the other, and merge the metrics."""
+        for loading, report in zip(self.loadings, expected):
+            total = CorpusBLEU(keep_sentences=True, **self.options)
+            for rank in range(processes):
+                torch.manual_seed(1)  # all processes draw alike
+                metric, loader = CorpusBLEU(keep_sentences=True, **self.options), loading.loader(processes, rank)
+                for batch_idx, batch in enumerate(loader):
+                    metric.update(*self.form(batch), sample_mask=distributed_mask(loader, batch_idx))
+                total.merge_state(metric)
+            compare("merged metrics", _comparable(total.report()), _comparable(report))
+            compare("kept sentences", len(total.sentence_statistics), len(loading.items))
+
+
+def _comparable(report: BLEUScore) -> BLEUScore:
+    """A report without its signature, which depends on how many empty references a batch has."""
+    return dataclasses.replace(report, signature="")
+
+
+def make_case(choices: Choices) -> CallbackCase:
+    """One to three sets of sentences, with random loaders."""
+    vocabulary = choices.pick([3, 2, 9])
+    sentences: list[Item] = []
+    for group in choices.sentences():
+        hypothesis, *references = [[_FIRST_ID + symbol % vocabulary for symbol in segment] for segment in group]
+        sentences.append((hypothesis, references))
+    routes: list[str | int] = ["dict", "tuple", "extract", 2, 3, 1, 4, 2]
+    route = choices.pick(routes)
+    count = choices.pick([1, 2, 3])
+    loadings = []
+    for number in range(count):
+        batch_size = choices.pick([2, 1, 3, 7, None])
+        sampler = choices.pick(["sequential", "random", "drawn"])
+        drops = choices.byte() % 4 == 1 and sampler == "sequential" and batch_size is not None
+        items = sentences[number::count]
+        if isinstance(route, str):
+            loadings.append(Loading(items, batch_size, sampler, drops))
+        elif items:
+            loadings.append(Loading(items, batch_size, sampler))
+    options = {
+        "max_order": choices.pick([4, 1, 2, 6]),
+        "convention": choices.pick(["sacrebleu", "papineni", "nltk", "torchmetrics", "gnmt", "allennlp"]),
+        "percent": choices.byte() % 2 == 1,
+        "tokenizer": "13a",
+        "pad_id": PAD_ID,
+    }
+    return CallbackCase(loadings, choices.pick(FORMS), options, route, choices.pick(["validate", "test"]))
+
+
+TARGET = Target("callback", make_case, round_size=60)

@@ -1,0 +1,222 @@
+"""Ids in every form, counted by both kernels, against the definition."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from typing import Any, NamedTuple
+
+from lightning_bleu.counting import ngrams, ngrams_accelerator
+from lightning_bleu.counting.special_ids import SpecialIds
+from lightning_bleu.scoring.settings import Settings
+from tests.fuzz.choices import Choices
+from tests.fuzz.formulas import choose_length
+from tests.fuzz.id_forms import Padding, make_preds, make_target, separate_layouts
+from tests.fuzz.rounds import Target, compare
+from tests.fuzz.updates import COPIES, MANY_TOKENS, Batch, Masks, check_metric, describe, limits
+from tests.helpers.counting import (
+    EXTREME_IDS,
+    Ids,
+    count_by_definition,
+    count_padded,
+    count_ragged,
+    split_at_special_ids,
+)
+from tests.reference import statistics
+
+_SPREAD = [(number - 4) * 2**55 + number for number in range(9)]
+_VOCABULARIES: Sequence[Sequence[int]] = [
+    range(3),
+    range(2),
+    range(6),
+    range(12),
+    range(200),
+    range(-3, 3),
+    [-100, -99, -1, 0, 1, 2, 3],
+    EXTREME_IDS,
+    _SPREAD,
+    [0, 1, 127, 128, 255],
+    [2**22 - 1, 2**22, 2**22 - 2, 0, 5],
+    [2**31 - 1, -(2**31), 2**31, 2**32 - 1, 7],
+    [2**63 - 1, 2**63 - 2, 2**63 - 3],
+    [-(2**63), 1 - 2**63, 2 - 2**63, -(2**62)],
+]
+"""The ids of an input."""
+_CONVENTIONS = ["sacrebleu", "sacrebleu", "sacrebleu", "nltk", "allennlp", "gnmt", "torchmetrics"]
+_ORDERS = [4, 1, 2, 3, *[4] * 20, 5, 6, 7, 9, 15, 40]
+_LENGTH_RULES = [None, None, None, "closest", "closest-first", "shortest"]
+_STRETCHES = [1] * 200 + [3] * 30 + [10] * 10 + [40] * 5 + [2000]
+"""How many times each segment is repeated; the last makes sentences that are longer than a chunk."""
+_LONG = 10_000
+"""The number of tokens of a batch of long sentences."""
+_UNKNOWN = 123_456_789
+"""An id that no hypothesis has."""
+
+_KERNEL_LIMITS: Sequence[Mapping[str, int]] = [
+    {},
+    {},
+    {},
+    {"_MAX_HYPOTHESIS_TOKENS": 6, "_MAX_TOKENS": 14},
+    {"_MAX_HYPOTHESIS_TOKENS": 0, "_MAX_TOKENS": 0},
+    {"_MAX_TABLE": 2},
+    {"_MAX_CELLS": 4},
+    {"_KEY_BITS": 0},
+    {"_MAX_HYPOTHESIS_TOKENS": 20, "_MAX_TOKENS": 50, "_MAX_TABLE": 2, "_MAX_CELLS": 16, "_KEY_BITS": 0},
+]
+"""Limits of the kernel for the CPU, so low that a small batch reaches them; see :func:`_lower`."""
+_ACCELERATOR_LIMITS: Sequence[Mapping[str, int]] = [
+    {},
+    {},
+    {"_MAX_PLACES": 40},
+    {"_MAX_PLACES": 0},
+    {"_MAX_COMPARISONS": 0},
+    {"_KEY_BITS": 0},
+    {"_MAX_PLACES": 40, "_KEY_BITS": 0, "_MAX_COMPARISONS": 0},
+]
+_MOST_PLACES = 2_000
+"""Batches with more tokens and padding reach the limits as they are."""
+
+
+class IdCase(NamedTuple):
+    """Sentences as ids."""
+
+    batches: list[Batch]
+    options: dict[str, Any]
+    limits: Mapping[str, int]
+    accelerator_limits: Mapping[str, int]
+    on_accelerator: bool
+    masks: Masks | None
+
+    @property
+    def sentence_count(self) -> int:
+        return sum(len(batch.preds.rows) for batch in self.batches)
+
+    def describe(self) -> str:
+        limits = {"limits": self.limits, "limits on accelerators": self.accelerator_limits}
+        return describe(self.options, self.batches, {"masks": self.masks, **limits})
+
+    def check(self) -> None:
+        settings = Settings.from_options(**self.options)
+        expected = [expected_rows(batch, settings) for batch in self.batches]
+        with limits(ngrams, self.limits), limits(ngrams_accelerator, self.accelerator_limits):
+            for (preds, target), rows in zip(self.batches, expected):
+                compare("sentence", count_ragged(preds.get(), target.get(), settings).tolist(), rows)
+                if self.on_accelerator:
+                    found = count_padded(preds.get(), target.get(), settings).tolist()
+                    compare("sentence on an accelerator", found, rows)
+            if self.masks is not None:
+                check_metric(self.batches, expected, self.masks, self.options)
+
+
+def make_case(choices: Choices) -> IdCase:
+    """Sentences of random ids, with random options."""
+    vocabulary = choices.pick(_VOCABULARIES)
+    sentences = [
+        [[vocabulary[symbol % len(vocabulary)] for symbol in segment] for segment in segments]
+        for segments in choices.sentences()
+    ]
+    options, padding = _make_options(choices, vocabulary)
+    if choices.byte() % 4 == 1:
+        sentences = [sentence[:2] for sentence in sentences]
+    sentences = _repeat(sentences, choices.pick(_STRETCHES), choices.pick(COPIES))
+    cut = choices.pick([0, 0, 0, 0, 1, 3])
+    parts = [sentences[:cut], sentences[cut:]] if 0 < cut < len(sentences) else [sentences]
+    batches = []
+    for part in parts:
+        preds = make_preds([hypothesis for hypothesis, *_ in part], padding, choices)
+        target = make_target([references for _, *references in part], padding, choices)
+        batches.append(Batch(separate_layouts(preds, target), target))
+    return IdCase(
+        batches,
+        options,
+        _lower(choices.pick(_KERNEL_LIMITS), batches),
+        _lower(choices.pick(_ACCELERATOR_LIMITS), batches),
+        on_accelerator=choices.byte() % 4 == 0,
+        masks=Masks.of(choices) if choices.byte() % 12 == 1 else None,
+    )
+
+
+def _lower(values: Mapping[str, int], batches: Sequence[Batch]) -> Mapping[str, int]:
+    """Limits for some batches. A limit of 0 bits becomes what the kernels need to count one or two orders per pass."""
+    if not values:
+        return values
+    segments = [*chain.from_iterable([*batch.preds.rows, *chain(*batch.target.rows)] for batch in batches)]
+    groups = max((len(group) for batch in batches for group in batch.target.rows), default=1) + 1
+    places = max(len(segments), groups * len(batches[0].preds.rows)) * (1 + max(map(len, segments), default=0))
+    if places > _MOST_PLACES:
+        return {}
+    # Two numbers of a position, and the number of a segment.
+    needed = 2 * (places + groups).bit_length() + (2 * groups).bit_length() + 1
+    return {name: needed if name == "_KEY_BITS" else value for name, value in values.items()}
+
+
+def _make_options(choices: Choices, vocabulary: Sequence[int]) -> tuple[dict[str, Any], Padding]:
+    some = [vocabulary[0], vocabulary[-1], vocabulary[len(vocabulary) // 2], vocabulary[1]]
+    special = [None, None, None, None, *some, -1, 0, 999]
+    options: dict[str, Any] = {"max_order": choices.pick(_ORDERS), "convention": choices.pick(_CONVENTIONS)}
+    for name in ("pad_id", "bos_id", "eos_id", "unk_id"):
+        options[name] = choices.pick(special)
+    ignored = [(-100,), (-100,), None, (), some[0], some[1:3], (some[3], 999)]
+    options["ignore_ids"] = choices.pick(ignored)
+    options["reference_length"] = choices.pick(_LENGTH_RULES)
+    removed = SpecialIds(**{name: options[name] for name in ("pad_id", "bos_id")}, ignore_ids=_as_tuple(options))
+    fill, left = choices.byte(), choices.pick([0, 0, 0, 1, 2])
+    if removed.removed and fill % 8 < 7:
+        return options, Padding(removed.removed[fill % len(removed.removed)], True, left)
+    return options, Padding(vocabulary[0], False, left)
+
+
+def _as_tuple(options: dict[str, Any]) -> tuple[int, ...]:
+    ignored = options["ignore_ids"]
+    return () if ignored is None else (ignored,) if isinstance(ignored, int) else tuple(ignored)
+
+
+def _repeat(sentences: list[list[Ids]], stretch: int, copies: int) -> list[list[Ids]]:
+    """Repeat each segment, and then the sentences, with other references each time."""
+    tokens = max(1, len([*chain.from_iterable(chain.from_iterable(sentences))]))
+    stretch = min(stretch, 1 + _LONG // tokens)
+    if stretch > 1:
+        sentences = [[segment * stretch for segment in segments] for segments in sentences]
+    copies = copies or 1 + MANY_TOKENS // max(tokens * stretch, 50)
+    size = len(sentences)
+    return [
+        [sentences[index][0], *sentences[(index + copy) % size][1:]] for copy in range(copies) for index in range(size)
+    ]
+
+
+def expected_rows(batch: Batch, settings: Settings) -> list[list[int]]:
+    """The statistics of each sentence by definition. Equal sentences are counted once."""
+    known: dict[str, list[int]] = {}
+    rows = []
+    for hypothesis, references in zip(batch.preds.rows, batch.target.rows):
+        key = f"{hypothesis} {references}"
+        if key not in known:
+            known[key] = _expected_row(hypothesis, references, settings, drops_empty=batch.target.drops_empty)
+        rows.append(known[key])
+    return rows
+
+
+def _expected_row(ids: Ids, group: list[Ids], settings: Settings, *, drops_empty: bool) -> list[int]:
+    special, order = settings.special_ids, settings.max_order
+    removed = {name: getattr(special, name) for name in ("pad_id", "bos_id", "eos_id", "ignore_ids")}
+    hypothesis, *references = (split_at_special_ids(segment, **removed) for segment in (ids, *group))
+    if drops_empty:
+        references = [pieces for pieces in references if any(pieces)] or references[:1]
+    if special.unk_id is not None:
+        # No hypothesis has this id.
+        unknown = [[[_UNKNOWN if id_ == special.unk_id else id_ for id_ in p] for p in pieces] for pieces in references]
+    else:
+        unknown = references
+    length, *lengths = (sum(map(len, pieces)) for pieces in (hypothesis, *references))
+    if special.break_ngrams:
+        matches, possible_matches = count_by_definition([hypothesis, *unknown], order)
+    else:
+        joined, *others = ([*chain.from_iterable(pieces)] for pieces in (hypothesis, *unknown))
+        counts = statistics(joined, others, order)
+        matches, possible_matches = counts[:order], counts[order : 2 * order]
+    least = settings.min_possible_matches
+    chosen = choose_length(settings.reference_length, length, lengths)
+    return [*matches, *(max(count, least) for count in possible_matches), length, chosen]
+
+
+TARGET = Target("ids", make_case, round_size=1_000)

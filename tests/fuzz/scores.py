@@ -1,0 +1,200 @@
+"""Scores under any options, against slow formulas and the programs whose conventions the package offers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+from ignite.metrics.nlp import Bleu as IgniteBleu
+from nltk.translate import bleu_score as nltk_bleu  # type: ignore[import-untyped]
+from sacrebleu.metrics.bleu import BLEU as SacreBLEU
+from torchmetrics.functional.text import bleu_score as torchmetrics_bleu
+
+from lightning_bleu import CONVENTIONS, Convention, corpus_bleu, sentence_bleu
+from lightning_bleu.scoring.smoothing import SMOOTHINGS, ZERO_RULES
+from tests.fuzz.choices import Choices
+from tests.fuzz.formulas import Rules, choose_length, slow_bleu
+from tests.fuzz.rounds import Target, compare, compare_floats
+from tests.reference import bleu, corpus_statistics, statistics
+
+_VALUES = [None, None, 0.1, 1.0, 2.5, 1e-6]
+_WEIGHTS = [
+    None,
+    None,
+    (1.0, 0.5, 0.25, 0.125, 0.1, 0.05),
+    (0.1, 0.0, 2.0, 0.0, 0.0, 1.0),
+    (3.0, 0.0, 0.0, 0.0, 0.0, 0.0),
+    (0.0, 0.0, 0.0, 1.0, 0.0, 0.0),
+]
+
+
+class ScoreCase(NamedTuple):
+    """Sentences as lists of tokens, and what to score them with.
+
+    Attributes:
+        hypotheses: the hypotheses.
+        references: the references of each.
+        options: for the comparison with the formulas.
+        peer: compares the scores with those of another program.
+    """
+
+    hypotheses: list[list[str]]
+    references: list[list[list[str]]]
+    options: dict[str, Any]
+    peer: Callable[[ScoreCase], None]
+
+    @property
+    def sentence_count(self) -> int:
+        return len(self.hypotheses)
+
+    def describe(self) -> str:
+        options = ", ".join(f"{name}={value!r}" for name, value in self.options.items())
+        return f"corpus_bleu({self.hypotheses},\n            {self.references},\n            {options})"
+
+    def check(self) -> None:
+        self._check_formulas()
+        self.peer(self)
+
+    def lines(self) -> tuple[list[str], list[list[str]]]:
+        """The sentences as text."""
+        return [*map(" ".join, self.hypotheses)], [[*map(" ".join, group)] for group in self.references]
+
+    def _check_formulas(self) -> None:
+        convention: Convention = self.options["convention"]
+        smoothing = SMOOTHINGS[convention.smoothing]
+        order, weights = self.options["max_order"], self.options["weights"]
+        value = convention.smoothing_value if convention.smoothing_value is not None else smoothing.default
+        weights = weights or (1 / order,) * order
+        rules = Rules(convention.smoothing, value or 0.0, convention.zero_rule, weights, convention.effective_order)
+        rows = [self._row(*pair, order + 1, convention) for pair in zip(self.hypotheses, self.references)]
+        expected = [slow_bleu(row[: order + 1], row[order + 1 : -2], row[-2], row[-1], rules) for row in rows]
+        found = sentence_bleu(self.hypotheses, self.references, **self.options).tolist()
+        compare_floats("sentence_bleu", found, expected)
+        if not smoothing.sentences_only:
+            totals = [sum(column) for column in zip(*rows)] or [0] * (2 * order + 4)
+            score = slow_bleu(totals[: order + 1], totals[order + 1 : -2], totals[-2], totals[-1], rules)
+            report = corpus_bleu(self.hypotheses, self.references, **self.options)
+            compare_floats("corpus_bleu", [report.bleu], [score])
+
+    @staticmethod
+    def _row(hypothesis: list[str], references: list[list[str]], order: int, convention: Convention) -> list[int]:
+        row = statistics(hypothesis, references, order)
+        possible = [max(count, convention.min_possible_matches) for count in row[order:-2]]
+        length = choose_length(convention.reference_length, len(hypothesis), [*map(len, references)])
+        return [*row[:order], *possible, len(hypothesis), length]
+
+
+def make_case(choices: Choices) -> ScoreCase:
+    """Sentences of a few words, with random options."""
+    words = [f"w{number}" for number in range(choices.pick([3, 2, 8, 30]))]
+    sentences = [
+        [[words[symbol % len(words)] for symbol in segment] for segment in segments] for segments in choices.sentences()
+    ]
+    order = choices.pick([4, 1, 2, 3, 4, 6])
+    smoothing = choices.pick([*SMOOTHINGS])
+    value, weights = choices.pick(_VALUES), (choices.pick(_WEIGHTS) or ())[:order]
+    convention = Convention(
+        tokenizer="none",
+        smoothing=smoothing,
+        smoothing_value=value if SMOOTHINGS[smoothing].default is not None else None,
+        reference_length=choices.pick(["closest", "closest-first", "shortest"]),
+        effective_order=choices.byte() % 2 == 1,
+        zero_rule=choices.pick([*ZERO_RULES]),
+        min_possible_matches=choices.pick([0, 0, 1]),
+    )
+    if choices.byte() % 4 == 1:
+        convention = CONVENTIONS[choices.pick([*CONVENTIONS])]
+    options = {"convention": convention, "max_order": order, "weights": weights if any(weights) else None}
+    options["effective_order"] = convention.effective_order  # for sentences, True is the default of sacreBLEU
+    hypotheses, references = [group[0] for group in sentences], [group[1:] for group in sentences]
+    return ScoreCase(hypotheses, references, options, choices.pick(_PEERS) if sentences else _no_peer)
+
+
+def _no_peer(case: ScoreCase) -> None:
+    """Compare nothing: other programs have no score for a corpus without sentences."""
+
+
+def _check_definition(case: ScoreCase) -> None:
+    expected = corpus_statistics(case.hypotheses, case.references)
+    report = corpus_bleu(case.hypotheses, case.references, convention="papineni")
+    counts = [*report.matches, *report.possible_matches, report.hypothesis_length, report.reference_length]
+    compare("counts", counts, expected)
+    compare_floats("corpus_bleu beside the definition", [report.bleu], [bleu(expected)])
+
+
+def _check_sacrebleu(case: ScoreCase, smoothing: str, effective_order: bool, tokenizer: str) -> None:
+    hypotheses, references = case.lines()
+    peer = SacreBLEU(smooth_method=smoothing, effective_order=effective_order, tokenize=tokenizer, force=True)
+    count = max(map(len, references))
+    streams: Any = [[group[i] if i < len(group) else None for group in references] for i in range(count)]
+    theirs = peer.corpus_score(hypotheses, streams)
+    options: Any = {"smoothing": smoothing, "effective_order": effective_order, "tokenizer": tokenizer, "percent": True}
+    ours = corpus_bleu(hypotheses, references, **options)
+    compare_floats(
+        f"corpus_bleu beside sacreBLEU with {options}",
+        [ours.bleu, *ours.precisions],
+        [theirs.score, *theirs.precisions],
+    )
+    lengths = [ours.hypothesis_length, ours.reference_length]
+    compare("lengths beside sacreBLEU", lengths, [theirs.sys_len, theirs.ref_len])
+    if effective_order:
+        expected = [peer.sentence_score(line, group).score for line, group in zip(hypotheses, references)]
+        scores = sentence_bleu(hypotheses, references, **options).tolist()
+        compare_floats(f"sentence_bleu beside sacreBLEU with {options}", scores, expected)
+
+
+def _check_nltk(case: ScoreCase, method: int, order: int) -> None:
+    hypotheses, references = case.hypotheses, case.references
+    function = getattr(nltk_bleu.SmoothingFunction(), f"method{method}")
+    options: Any = {"convention": "nltk", "smoothing": f"method{method}", "max_order": order}
+    weights = (1 / order,) * order
+    if method < 5:
+        theirs = nltk_bleu.corpus_bleu(references, hypotheses, weights, smoothing_function=function)
+        ours = corpus_bleu(hypotheses, references, **options)
+        compare_floats(f"corpus_bleu beside NLTK with {options}", [ours.bleu], [float(theirs)])
+    scores = sentence_bleu(hypotheses, references, **options).tolist()
+    for hypothesis, group, score in zip(hypotheses, references, scores):
+        try:
+            theirs = nltk_bleu.sentence_bleu(group, hypothesis, weights, smoothing_function=function)
+        except AssertionError:
+            continue  # method 6 of NLTK fails if no trigram matches
+        compare_floats(f"sentence_bleu beside NLTK with {options}", [score], [float(theirs)])
+
+
+def _check_torchmetrics(case: ScoreCase, smooth: bool, order: int) -> None:
+    hypotheses, references = case.lines()
+    theirs = torchmetrics_bleu(hypotheses, references, n_gram=order, smooth=smooth)
+    options: Any = {"max_order": order, "convention": "torchmetrics", "smoothing": "add-k" if smooth else "none"}
+    ours = corpus_bleu(hypotheses, references, **options)
+    # torchmetrics counts and divides in 32 bits
+    compare_floats(f"corpus_bleu beside torchmetrics with {options}", [ours.bleu], [float(theirs)], tolerance=1e-5)
+
+
+def _check_ignite(case: ScoreCase, smooth: str, smoothing: str) -> None:
+    peer: Any = IgniteBleu(smooth=smooth, average="micro")
+    peer.update((case.hypotheses, case.references))
+    ours = corpus_bleu(case.hypotheses, case.references, convention="papineni", smoothing=smoothing)
+    if smoothing == "none" or all(ours.possible_matches):  # Ignite counts one possible match for an order without any
+        compare_floats(f"corpus_bleu beside Ignite with {smoothing}", [ours.bleu], [float(peer.compute())])
+
+
+_PEERS: Sequence[Callable[[ScoreCase], None]] = [
+    _check_definition,
+    *(
+        partial(_check_sacrebleu, smoothing=smoothing, effective_order=effective_order, tokenizer=tokenizer)
+        for smoothing in ("exp", "none", "floor", "add-k")
+        for effective_order in (False, True)
+        for tokenizer in ("none", "13a")
+    ),
+    *(partial(_check_nltk, method=method, order=4) for method in range(8)),
+    *(partial(_check_nltk, method=method, order=2) for method in range(5)),  # the others need order 3 or 5
+    *(partial(_check_torchmetrics, smooth=smooth, order=order) for smooth in (False, True) for order in (4, 1, 3)),
+    *(
+        partial(_check_ignite, smooth=smooth, smoothing=smoothing)
+        for smooth, smoothing in (("no_smooth", "none"), ("smooth1", "floor"), ("nltk_smooth2", "add-k"))
+    ),
+]
+"""The comparisons with other programs."""
+
+TARGET = Target("scores", make_case, round_size=500)

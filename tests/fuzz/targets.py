@@ -1,0 +1,72 @@
+"""The targets by name. Importing this module is fast; loading a target imports Lightning and the peers."""
+
+from __future__ import annotations
+
+import faulthandler
+import gc
+import importlib
+import logging
+import math
+import time
+import warnings
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tests.fuzz.rounds import Round, Target
+
+SHARES: Mapping[str, float] = {"ids": 0.45, "text": 0.4, "scores": 0.09, "callback": 0.06}
+"""The share of the time for each target. Its module has the same name."""
+
+_PATIENCE = 120
+"""For how many seconds after the end a process may still shrink a failure."""
+
+_EXPECTED_WARNINGS = [
+    "The ids are in a tensor, but neither 'pad_id' nor 'eos_id' is set",
+    "Every reference in 'target' is a single word",
+    "All hypotheses are empty. If they begin with 'eos_id'",
+    "\nThe hypothesis contains 0 counts of",  # NLTK
+    "Total length of `DataLoader` across ranks is zero",
+    ".*sampler has shuffling enabled",
+    ".torch.jit",
+]
+"""How the warnings begin that random inputs cause."""
+
+
+def load(name: str) -> Target:
+    """Load a target."""
+    target: Target = importlib.import_module(f"tests.fuzz.{name}").TARGET
+    return target
+
+
+def prepare() -> None:
+    """Set up a process that runs rounds."""
+    import torch
+
+    torch.set_num_threads(1)
+    gc.freeze()  # so that garbage collections do not search everything that was imported
+    filter_warnings()
+
+
+def filter_warnings() -> None:
+    """Turn warnings into errors, except those that random inputs cause."""
+    from tests.helpers.lightning import IGNORED_WARNINGS
+
+    logging.getLogger("pytorch_lightning").setLevel(logging.ERROR)
+    warnings.simplefilter("error")
+    for message in _EXPECTED_WARNINGS:
+        warnings.filterwarnings("ignore", message)
+    for warning in IGNORED_WARNINGS:
+        warnings.filterwarnings("ignore", warning.removeprefix("ignore:"))
+
+
+def run(name: str, seed: int, number: int, deadline: float) -> Round:
+    """Run a round of a target; see :func:`tests.fuzz.rounds.run_round`. A process that hangs shows where, and ends."""
+    from tests.fuzz.rounds import run_round
+
+    if deadline < math.inf:
+        faulthandler.dump_traceback_later(max(0.0, deadline - time.time()) + _PATIENCE, exit=True)
+    try:
+        return run_round(load(name), seed, number, deadline=deadline)
+    finally:
+        faulthandler.cancel_dump_traceback_later()

@@ -1,0 +1,141 @@
+"""Text for sacreBLEU's tokenizers against sacreBLEU itself, and tokens against the definition."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
+from typing import Any, NamedTuple
+
+from sacrebleu.metrics.bleu import BLEU as SacreBLEU
+
+from lightning_bleu.counting import token_cache
+from lightning_bleu.functional import sentence_statistics
+from lightning_bleu.scoring.settings import Settings
+from tests.fuzz.choices import Choices
+from tests.fuzz.id_forms import Argument
+from tests.fuzz.rounds import Target, compare
+from tests.fuzz.updates import COPIES, MANY_TOKENS, Batch, Masks, check_metric, describe, limits
+from tests.helpers.text import PIECES, WORDWISE
+from tests.reference import statistics
+
+_WORDS = [
+    *("the ", "a ", "cat ", "sat ", "on ", "The ", "mat. ", "it's ", "well, ", "3.5 "),
+    *("«x» ", "foo-bar ", "(yes) ", "猫 ", "猫は", "U.S. ", "$5 ", "10-3 ", "İ ", "STRASSE ", "straße "),
+]
+_ORDERS = [4, 1, 2, *[4] * 12, 3, 5, 6, 9]
+_CACHE_LIMITS: Sequence[Mapping[str, int]] = [*[{}] * 12, {"_MAX_KEYS": 3}, {"_MAX_CHARACTERS": 30}, {"_MAX_KEYS": 0}]
+_CALLABLES: Sequence[Callable[[str], Any]] = [str.split, list, str.lower]
+
+
+class TextCase(NamedTuple):
+    """Sentences as text, or as lists of tokens."""
+
+    batches: list[Batch]
+    options: dict[str, Any]
+    limits: Mapping[str, int]
+    masks: Masks | None
+
+    @property
+    def sentence_count(self) -> int:
+        return sum(len(batch.preds.rows) for batch in self.batches)
+
+    def describe(self) -> str:
+        return describe(self.options, self.batches, {"masks": self.masks, "limits": self.limits})
+
+    def check(self) -> None:
+        settings = Settings.from_options(**self.options)
+        expected = [expected_rows(batch, self.options) for batch in self.batches]
+        with limits(token_cache, self.limits):
+            for (preds, target), rows in zip(self.batches, expected):
+                found = sentence_statistics(preds.get(), target.get(), settings).statistics.tolist()
+                compare("sentence", found, rows)
+            if self.masks is not None:
+                check_metric(self.batches, expected, self.masks, self.options)
+
+
+def make_case(choices: Choices) -> TextCase:
+    """Sentences of random characters and words, as text or as tokens."""
+    sentences = choices.sentences()
+    pieces = _make_pieces(choices)
+    as_tokens = choices.byte() % 5 == 4
+    tokenizers = [*WORDWISE, *WORDWISE, "13a", "13a", choices.pick(_CALLABLES)]
+    options: dict[str, Any] = {"tokenizer": choices.pick(tokenizers), "max_order": choices.pick(_ORDERS)}
+    options["lowercase"] = choices.byte() % 4 == 1
+    make = list if as_tokens else "".join
+    rows: list[list[Any]] = [
+        [make([pieces[symbol] for symbol in segment]) for segment in segments] for segments in sentences
+    ]
+    symbols = len([*chain.from_iterable(chain.from_iterable(sentences))])
+    copies = choices.pick(COPIES) or 1 + MANY_TOKENS // max(symbols, 50)
+    rows *= copies
+    if choices.byte() % 4 == 1:
+        rows = [sentence[:2] for sentence in rows]
+    cut = choices.pick([0, 0, 1, 2, 4])
+    parts = [rows[:cut], rows[cut:]] if 0 < cut < len(rows) else [rows]
+    form, is_flat, generates = choices.byte(), choices.byte() % 2 == 1, choices.byte() % 8 == 7
+    batches = [_make_batch(part, form % 2 == 1, is_flat, generates) for part in parts]
+    masks = Masks.of(choices) if choices.byte() % 16 == 1 else None
+    return TextCase(batches, options, choices.pick(_CACHE_LIMITS), masks)
+
+
+def _make_pieces(choices: Choices) -> Sequence[str]:
+    """What each symbol stands for: words, pieces that are hard to tokenize, and a range of Unicode."""
+    kind, first = choices.pick(["words", "few words", "pieces", "characters"]), choices.byte() << 8 | choices.byte()
+    if kind == "words":
+        return [_WORDS[symbol % len(_WORDS)] for symbol in range(255)]
+    if kind == "few words":
+        return [_WORDS[(first + symbol % 3) % len(_WORDS)] for symbol in range(255)]
+    pieces = [PIECES[symbol % len(PIECES)] for symbol in range(255)]
+    if kind == "characters":
+        first = first * 16 if first * 16 + 255 < 0xD800 or first * 16 > 0xDFFF else 0  # without surrogates
+        pieces[::2] = [chr(first + symbol) for symbol in range(0, 255, 2)]
+    return pieces
+
+
+def _make_batch(rows: list[list[Any]], as_tuples: bool, is_flat: bool, generates: bool) -> Batch:
+    hypotheses, groups = [row[0] for row in rows], [row[1:] for row in rows]
+    values: list[Any] = [hypotheses, groups]
+    if is_flat and all(len(group) == 1 for group in groups):
+        values[1] = [group[0] for group in groups]
+    if as_tuples:
+        values = [_as_tuples(value) for value in values]
+    return Batch(*(Argument(value, side, generates) for value, side in zip(values, (hypotheses, groups))))
+
+
+def _as_tuples(value: Any) -> Any:
+    return tuple(map(_as_tuples, value)) if isinstance(value, list) else value
+
+
+def expected_rows(batch: Batch, options: dict[str, Any]) -> list[list[int]]:
+    """The statistics of each sentence. Equal sentences are counted once."""
+    known: dict[str, list[int]] = {}
+    rows = []
+    for hypothesis, references in zip(batch.preds.rows, batch.target.rows):
+        key = f"{hypothesis!r} {references!r}"
+        if key not in known:
+            known[key] = _expected_row(hypothesis, references, **options)
+        rows.append(known[key])
+    return rows
+
+
+def _expected_row(hypothesis: Any, references: list[Any], tokenizer: Any, max_order: int, lowercase: bool) -> list[int]:
+    if isinstance(hypothesis, list):
+        return statistics(hypothesis, references, max_order)
+    if callable(tokenizer):
+        lines = [line.lower() if lowercase else line for line in (hypothesis, *references)]
+        tokens = [tokenizer(line.rstrip()) for line in lines]
+        split = [row.split() if isinstance(row, str) else row for row in tokens]
+        return statistics(split[0], split[1:], max_order)
+    (row,) = _peer(tokenizer, lowercase, max_order)._extract_corpus_statistics(
+        [hypothesis], [[reference] for reference in references]
+    )
+    return [*row[2:], *row[:2]]
+
+
+@functools.cache
+def _peer(tokenizer: str, lowercase: bool, max_order: int) -> SacreBLEU:
+    return SacreBLEU(tokenize=tokenizer, lowercase=lowercase, max_ngram_order=max_order, force=True)
+
+
+TARGET = Target("text", make_case, round_size=1_000)

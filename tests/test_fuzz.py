@@ -1,0 +1,157 @@
+"""The fuzzer: it counts what it checks, repeats itself, stops in time, and shrinks what fails."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+
+from lightning_bleu import CorpusBLEU
+from lightning_bleu.counting import ngrams, token_cache
+from tests.fuzz.__main__ import main
+from tests.fuzz.choices import Choices
+from tests.fuzz.rounds import Target, run_round
+from tests.fuzz.targets import SHARES, filter_warnings, load
+
+
+@pytest.fixture(autouse=True)
+def as_before() -> Iterator[None]:
+    """Undo the settings of a process that runs rounds."""
+    threads, logger = torch.get_num_threads(), logging.getLogger("pytorch_lightning")
+    level = logger.level
+    filter_warnings()
+    yield
+    torch.set_num_threads(threads)
+    logger.setLevel(level)
+
+
+class FakeCase:
+    """Sentences that are checked by a function."""
+
+    def __init__(self, sentences: list[Any], check: Callable[[list[Any]], None]) -> None:
+        self.sentences = sentences
+        self._check = check
+
+    @property
+    def sentence_count(self) -> int:
+        return len(self.sentences)
+
+    def check(self) -> None:
+        self._check(self.sentences)
+
+    def describe(self) -> str:
+        return f"{self.sentences}"
+
+
+def make_target(check: Callable[[list[Any]], None]) -> Target:
+    return Target("own", lambda choices: FakeCase(choices.sentences(), check), round_size=50)
+
+
+def break_clipping(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Count each n-gram of a hypothesis at most once."""
+    count = ngrams.count_matches
+    monkeypatch.setattr(ngrams, "count_matches", lambda batch, max_order: count(batch, max_order).clip(max=1))
+
+
+@pytest.mark.parametrize("name", SHARES)
+def test_a_round_counts_its_inputs_and_sentences(name: str) -> None:
+    sentences = 0
+    target = load(name)
+
+    def make(choices: Choices) -> Any:
+        nonlocal sentences
+        case = target.make(choices)
+        sentences += case.sentence_count
+        return case
+
+    done = run_round(target._replace(make=make), seed=0, number=0, inputs=30)
+    assert done.failure is None
+    assert (done.inputs, done.sentences) == (30, sentences)
+    assert sentences > 30
+
+
+def test_a_round_is_determined_by_its_seed_and_number() -> None:
+    def draw(seed: int, number: int) -> list[Any]:
+        drawn: list[Any] = []
+        assert run_round(make_target(drawn.append), seed, number).inputs == 50
+        return drawn
+
+    assert draw(0, 0) == draw(0, 0)
+    assert len({str(draw(seed, number)) for seed in range(3) for number in range(3)}) == 9
+
+
+def test_a_round_stops_when_the_time_is_up() -> None:
+    def wait(sentences: list[Any]) -> None:
+        time.sleep(0.05)
+
+    start = time.time()
+    done = run_round(make_target(wait), 0, 0, inputs=10_000, deadline=start + 0.5)
+    assert 0 < done.inputs <= 10
+    assert time.time() - start < 5
+
+
+def test_a_failure_is_shrunk(monkeypatch: pytest.MonkeyPatch) -> None:
+    break_clipping(monkeypatch)
+    done = run_round(load("ids"), seed=0, number=0)
+    assert done.inputs < 1_000
+    assert done.failure is not None
+    assert ".update([[0, 0]],\n          [[[0, 0]]])" in done.failure
+    assert "found    [1, 1, 0, 0, 2, 1, 0, 0, 2, 2]\n  expected [2, 1, 0, 0, 2, 1, 0, 0, 2, 2]" in done.failure
+
+
+def test_an_error_is_a_failure() -> None:
+    def check(sentences: list[Any]) -> None:
+        if any(any(segment) for segment in sentences):
+            raise KeyError("a token")
+
+    done = run_round(make_target(check), 0, 0)
+    assert done.failure is not None
+    assert done.failure.startswith("[[[0], []]]\nTraceback")
+    assert "KeyError: 'a token'" in done.failure
+
+
+def test_a_failure_that_depends_on_earlier_inputs_is_not_shrunk() -> None:
+    def check(sentences: list[Any]) -> None:
+        text = [str(sentence) for sentence in sentences]
+        CorpusBLEU(tokenizer="none").update(text, text)
+        assert sum(map(len, token_cache._caches.values())) < 200
+
+    done = run_round(make_target(check), 0, 0)
+    assert 1 < done.inputs < 50
+    assert done.failure is not None
+    assert done.failure.startswith("This input fails only after the earlier ones of the round.")
+
+
+def test_the_command_prints_a_failure_and_how_to_reproduce_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["--seed", "3", "--target", "ids", "--round", "2"]
+    assert main(arguments) == 0
+    output = capsys.readouterr().out
+    assert "failed" not in output
+    assert "1,000 inputs in" in output
+    break_clipping(monkeypatch)
+    assert main(arguments) == 1
+    output = capsys.readouterr().out
+    assert "ids failed:\n\nCorpusBLEU(" in output
+    assert "Reproduce it with: python -m tests.fuzz --seed 3 --target ids --round 2" in output
+
+
+@pytest.mark.slow
+def test_the_command_fuzzes_all_targets_until_the_time_is_up() -> None:
+    start = time.time()
+    command = [sys.executable, "-m", "tests.fuzz", "--seconds", "30", "--processes", "2", "--seed", "0"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert time.time() - start < 60
+    assert (done.returncode, done.stderr) == (0, "")
+    rows = {line.split()[0]: line.split()[1:] for line in done.stdout.splitlines() if line}
+    counts = {name: [int(value.replace(",", "")) for value in rows[name]] for name in (*SHARES, "total")}
+    assert counts["total"][1] > 0
+    assert counts["total"][1] == sum(counts[name][1] for name in SHARES)
+    assert counts["total"][-1] == 0
