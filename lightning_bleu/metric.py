@@ -226,7 +226,7 @@ class CorpusBLEU(AdditiveMetric):
         """The score and its confidence interval, synced like :meth:`compute`.
 
         See :func:`lightning_bleu.bootstrap_interval`. Requires ``keep_sentences=True``. With several processes, one of
-        them resamples, and the others receive the interval. Inside a :meth:`sync_context`, each process resamples by
+        them resamples, and the others receive the interval. Inside a ``sync_context``, each process resamples by
         itself.
 
         Args:
