@@ -1,6 +1,7 @@
 """Stop training when the gains are noise: early stopping and checkpoints that react to significant gains in BLEU only.
 
-Trains six models, one after another; ``--seeds 1`` trains two. From a checkout::
+Trains six models, one after another, for about a minute each on two CPU cores; ``--seeds 1`` trains two. From a
+checkout::
 
     pip install ".[examples]"
     python examples/significant_gains.py
