@@ -29,7 +29,7 @@ from corpora import sample_lengths
 from processes import peak_increase, print_table, run_in_processes
 from torch import Tensor
 from torchmetrics.text import BLEUScore
-from validation import BATCH_SIZE, make_batch, make_batches, time_callback, time_metric
+from validation import BATCH_SIZE, make_batches, time_callback, time_metric
 
 from lightning_bleu import CorpusBLEU
 
@@ -66,7 +66,7 @@ def sync(scale: Scale) -> None:
 def dealt_metric(rank: int, count: int, sentences: int) -> CorpusBLEU:
     """A metric of the sentences that `DistributedSampler` deals to one of several processes."""
     metric = CorpusBLEU(pad_id=0, keep_sentences=True)
-    preds, target = make_batch(sentences, np.random.default_rng(0))
+    ((preds, target),) = make_batches(sentences, batch_size=sentences)
     metric.update(preds[rank::count], target[rank::count])
     return metric
 

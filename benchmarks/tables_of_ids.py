@@ -15,7 +15,7 @@ import numpy as np
 from corpora import Corpus, corpus, make_corpus, sample_lengths
 from timing import OURS, Times, per, table, time_in_turns
 
-from lightning_bleu import CorpusBLEU, corpus_bleu
+from lightning_bleu import corpus_bleu
 
 PEERS: dict[str, Callable[[Corpus], float]] = {
     "sacreBLEU, no tokenizer": contestants.sacrebleu_lines,
@@ -28,18 +28,9 @@ PEERS: dict[str, Callable[[Corpus], float]] = {
 
 def time_ids(corpus: Corpus, rounds: int, peers: dict[str, Callable[[Corpus], float]] | None = None) -> Times:
     """Seconds that each contestant takes for a corpus of ids: for us and the C program, those of counting alone."""
-    metric = CorpusBLEU(pad_id=0)
-
-    def ours(corpus: Corpus) -> float:
-        metric.reset()
-        for batch in corpus.tensors:
-            metric.update(*batch)
-        return contestants.bleu(metric.statistics.numpy())
-
-    entries: dict[str, Callable[[Corpus], float]] = {OURS: ours}
+    entries: dict[str, Callable[[Corpus], float]] = {OURS: contestants.ours_ids}
     if (count := contestants.c_statistics()) is not None:
-        ours(corpus)
-        if metric.statistics.tolist() != count(corpus).tolist():
+        if contestants.our_statistics(corpus).tolist() != count(corpus).tolist():
             raise SystemExit(f"the C program counts {corpus.name} differently")
         entries["C, one thread"] = contestants.c_ids
     runs = {name: partial(run, corpus) for name, run in (entries | (peers or {})).items()}

@@ -16,8 +16,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import pytorch_lightning as pl
-import torch
-from corpora import sample_lengths
+from corpora import make_corpus, sample_lengths
 from processes import peak_increase
 from pytorch_lightning.loggers import TensorBoardLogger
 from torch import Tensor
@@ -31,22 +30,10 @@ DISTINCT_BATCHES = 64
 Batch: TypeAlias = tuple[Tensor, Tensor]
 
 
-def make_batch(size: int, generator: np.random.Generator) -> Batch:
-    """Hypotheses and references as ids, padded with 0. The quality varies from sentence to sentence."""
-    lengths = sample_lengths("WMT22", size, generator)
-    shape = size, lengths.max() + 2
-    target, other = (generator.zipf(1.3, shape) % 32_000 + 1 for _ in range(2))
-    preds = np.where(generator.random(shape) < generator.beta(4, 2, (size, 1)), target, other)
-    preds_lengths = np.maximum(1, lengths + generator.integers(-2, 3, size))
-    for ids, ends in ((preds, preds_lengths), (target, lengths)):
-        ids[np.arange(shape[1]) >= ends[:, None]] = 0
-    return torch.from_numpy(preds), torch.from_numpy(target)
-
-
-def make_batches() -> list[Batch]:
+def make_batches(sentences: int = BATCH_SIZE * DISTINCT_BATCHES, batch_size: int = BATCH_SIZE) -> list[Batch]:
     """The batches of a validation."""
-    generator = np.random.default_rng(0)
-    return [make_batch(BATCH_SIZE, generator) for _ in range(DISTINCT_BATCHES)]
+    lengths = sample_lengths("WMT22", sentences, np.random.default_rng(0))
+    return make_corpus("", lengths, batch_size=batch_size).tensors
 
 
 def time_metric(rank: int, sentences: int, confidence: bool) -> tuple[float, float]:

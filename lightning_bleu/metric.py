@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -238,11 +239,8 @@ class CorpusBLEU(AdditiveMetric):
             ValueError: without ``keep_sentences=True``, for fewer than two sentences, for a confidence that is not
                 between 0 and 1, or for fewer than one resample.
         """
-
-        def compute() -> Interval:
-            return bootstrap_interval(self, confidence, resamples, seed)
-
-        # Inside a context, or if nothing is synced, a single process may call this method.
+        compute = partial(bootstrap_interval, self, confidence, resamples, seed)
+        # A single process may call this method inside a context. Without sentences it is an error, which needs no sync.
         if self._is_synced or not self.keep_sentences:
             return compute()
         with self.sync_context(should_sync=self._to_sync):

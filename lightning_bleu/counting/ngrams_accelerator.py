@@ -52,13 +52,13 @@ def count_ngrams(batch: Padded, max_order: int) -> tuple[Tensor, Tensor]:
         ...     [the, cat, is_, on, the, mat, 0],
         ...     [there, is_, a, cat, on, the, mat],
         ... ]])
-        >>> matches, possible_matches = count_ngrams(Padded(ids, ids > 0, (ids > 0).sum(-1)), max_order=2)
+        >>> matches, possible_matches = count_ngrams(Padded(ids, ids > 0, (ids > 0).cumsum(-1)), max_order=2)
         >>> matches.tolist(), possible_matches.tolist()
         ([[5, 4]], [[7, 6]])
     """
     sentences, segments, width = batch.ids.shape
     if 0 in batch.ids.shape:
-        nothing = batch.lengths.new_zeros(sentences, max_order)
+        nothing = batch.ids.new_zeros(sentences, max_order)
         return nothing, nothing
     # All positions, orders, and gap labels below are slices of this tensor: one kernel instead of several.
     numbers = torch.arange(max(segments * width + segments, max_order), device=batch.ids.device)
@@ -126,7 +126,7 @@ def _label(batch: Padded, max_order: int, numbers: Tensor) -> Tensor:
     gaps = numbers[segments * width :][:segments, None]
     if batch.can_match is not None:
         labels = labels.where(batch.can_match, gaps)
-    places = numbers[1 : width + 1] if batch.break_ngrams else batch.places
+    places = numbers[1 : width + 1] if batch.break_ngrams else batch.running_counts
     # Everything that is not a token is scattered to column 0, which is then dropped.
     spaced = gaps.expand(sentences, segments, width + max_order).scatter(-1, places * batch.is_token, labels)
     return spaced[..., 1:]

@@ -28,34 +28,33 @@ class Padded(NamedTuple):
         ids: int64 of shape ``(sentences, segments, tokens)``. Segment 0 is the hypothesis; the others are its
             references.
         is_token: booleans of the same shape. Ids where it is False are ignored.
-        lengths: the number of tokens of each segment, shape ``(sentences, segments)``.
+        running_counts: the number of tokens up to and including each position, same shape. For a token, this is its
+            place in its segment, from 1.
         missing: True for references to ignore (they do not exist because other sentences have more, or are empty rows
             of a tensor), unless all references of the sentence are marked; shape ``(sentences, segments)``, None for
             none. The value for the hypothesis has no meaning.
         can_match: False for tokens that match nothing, same shape as ``ids``; None if all can match.
         break_ngrams: if True, n-grams do not span positions where ``is_token`` is False.
-        running_counts: the number of tokens up to each position, same shape as ``ids``; computed when None.
     """
 
     ids: Tensor
     is_token: Tensor
-    lengths: Tensor
+    running_counts: Tensor
     missing: Tensor | None = None
     can_match: Tensor | None = None
     break_ngrams: bool = False
-    running_counts: Tensor | None = None
 
     @property
-    def places(self) -> Tensor:
-        """The place of each token in its segment, from 1, same shape as ``ids``. Other places have no meaning."""
-        return self.is_token.cumsum(-1) if self.running_counts is None else self.running_counts
+    def lengths(self) -> Tensor:
+        """The number of tokens of each segment, shape ``(sentences, segments)``. Needs at least one position."""
+        return self.running_counts[..., -1]
 
     def rows(self) -> list[list[list[int]]]:
         """The tokens of the segments of each sentence. Waits for the device.
 
         Example:
             >>> ids = torch.tensor([[[5, 6], [7, 0]]])
-            >>> Padded(ids, is_token=ids != 0, lengths=torch.tensor([[2, 1]])).rows()
+            >>> Padded(ids, is_token=ids != 0, running_counts=(ids != 0).cumsum(-1)).rows()
             [[[5, 6], [7]]]
         """
         sentences = zip(self.ids.cpu(), self.is_token.cpu())
@@ -145,11 +144,10 @@ def join(hypotheses: PaddedSide, references: PaddedSide, special_ids: SpecialIds
         missing = None if references.lengths is None else lengths < 0
     is_token = _clean(ids, is_token, special_ids)
     running_counts = is_token.cumsum(-1)
-    lengths = running_counts[..., -1]
     if references.lengths is None and references.ids.shape[1] > 1:
-        missing = lengths == 0
+        missing = running_counts[..., -1] == 0
     can_match = None if special_ids.unk_id is None else ids != special_ids.unk_id
-    return Padded(ids, is_token, lengths, missing, can_match, special_ids.break_ngrams, running_counts)
+    return Padded(ids, is_token, running_counts, missing, can_match, special_ids.break_ngrams)
 
 
 def _widen(ids: Tensor, width: int, fill: int) -> Tensor:
