@@ -69,7 +69,11 @@ def sentence_statistics(
         >>> counted.statistics
         tensor([[3, 2, 3, 2, 3, 4]])
     """
-    batch = read_batch(preds, target, settings)
+    return count_batch(read_batch(preds, target, settings), settings, orders=orders)
+
+
+def count_batch(batch: Batch, settings: Settings, *, orders: int | None = None) -> Counted:
+    """Count the n-grams of every sentence of a batch that was read; see :func:`sentence_statistics`."""
     orders = orders or settings.max_order
     rule, least = settings.length_rule, settings.min_possible_matches
     if isinstance(batch.tokens, Padded):

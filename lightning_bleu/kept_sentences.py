@@ -73,3 +73,7 @@ def _gather_equal_shapes(tensor: Tensor, group: Any) -> list[Tensor]:
     gathered = [torch.empty_like(tensor) for _ in range(torch.distributed.get_world_size(group))]
     torch.distributed.all_gather(gathered, tensor.contiguous(), group=group)
     return gathered
+
+
+class SentencesNotKept(ValueError, AttributeError):
+    """Per-sentence statistics were requested from a metric that keeps sums only."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import inspect
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -13,15 +12,18 @@ from torch import Tensor
 from torchmetrics import Metric
 
 from lightning_bleu.additive_metric import AdditiveMetric
+from lightning_bleu.counting.batch import Batch, read_batch
 from lightning_bleu.counting.decoding import Decoder
-from lightning_bleu.counting.devices import to_device
+from lightning_bleu.counting.devices import CPU, to_device
 from lightning_bleu.counting.forms import Hypotheses, References, SampleMask
 from lightning_bleu.counting.inputs import read_sample_mask
 from lightning_bleu.counting.tokenizers import Tokenizer
-from lightning_bleu.functional import Counted, sentence_statistics
-from lightning_bleu.kept_sentences import gather, pack_sentences, unpack_sentences
+from lightning_bleu.eager import eager
+from lightning_bleu.functional import Counted, count_batch
+from lightning_bleu.kept_sentences import SentencesNotKept, gather, pack_sentences, unpack_sentences
+from lightning_bleu.pending import CountedState, PendingBatches
 from lightning_bleu.scoring.conventions import Convention
-from lightning_bleu.scoring.options import OPTION_NAMES, Options, unknown_options
+from lightning_bleu.scoring.options import OPTION_NAMES, Options, constructor_call, unknown_options
 from lightning_bleu.scoring.score import BLEUScore, Statistics, score
 from lightning_bleu.scoring.settings import Settings, check_bool, refuse_sentence_smoothing
 from lightning_bleu.scoring.signature import InputCounts, signature
@@ -72,8 +74,7 @@ class CorpusBLEU(AdditiveMetric):
 
     Attributes:
         settings: the validated options.
-        last_batch: the sentences of the last batch and their statistics (0 for masked sentences); None before the first
-            batch.
+        last_batch: the sentences of the last batch; None before the first batch.
 
     Raises:
         TypeError: for an option of the wrong type, or an unknown option.
@@ -97,6 +98,9 @@ class CorpusBLEU(AdditiveMetric):
     is_differentiable: bool = False
     higher_is_better: bool = True
     plot_lower_bound: float = 0.0
+
+    totals = CountedState[Tensor]()
+    sentences = CountedState[list[Tensor]]()
 
     def __init__(
         self,
@@ -149,12 +153,11 @@ class CorpusBLEU(AdditiveMetric):
                 raise
             raise unknown_options(unknown, [*OPTION_NAMES, "keep_sentences"]) from None
         self.settings = settings
-        self._representation = _represent({**options, "keep_sentences": keep_sentences})
+        self._representation = constructor_call(CorpusBLEU, {**options, "keep_sentences": keep_sentences})
         self._warn_once = WarnOnce()
-        self.last_batch: Counted | None = None
-        # Annotated here because torch.jit.script does not understand class-level annotations.
-        self.totals: Tensor
-        self.sentences: list[Tensor]
+        self.last_batch: Batch | None = None
+        self._counted: Tensor | None = None
+        self._pending = PendingBatches()
         # The statistics, then the input counts. A single vector, so that a sync takes one collective.
         size = 2 * settings.max_order + 2 + len(InputCounts())
         self.add_state("totals", torch.zeros(size, dtype=torch.int64), dist_reduce_fx="sum")
@@ -165,6 +168,7 @@ class CorpusBLEU(AdditiveMetric):
     def start_keeping_sentences(self) -> None:
         """Keep the statistics of every sentence from now on, as with ``keep_sentences=True``."""
         if not self.keep_sentences:
+            self._count_pending()
             self.keep_sentences = True
             self.add_state("sentences", [], dist_reduce_fx="cat")
 
@@ -195,16 +199,35 @@ class CorpusBLEU(AdditiveMetric):
             ValueError: for different numbers of sentences, an unsupported shape, or a sentence without a reference. The
                 state does not change after an error.
         """
-        counted = sentence_statistics(preds, target, self.settings)
-        statistics = counted.statistics
-        mask = None if sample_mask is None else read_sample_mask(sample_mask, len(statistics), statistics.device)
-        if mask is not None:
-            counted = counted._replace(statistics=statistics * mask[:, None])
-        for message in counted.batch.suspicions:
+        batch = read_batch(preds, target, self.settings)
+        mask = None if sample_mask is None else read_sample_mask(sample_mask, batch.sentence_count, batch.device)
+        for message in batch.suspicions:
             self._warn_once(message)
-        self._set(last_batch=counted, totals=self.totals + to_device(counted.totals(), self.totals.device))
-        if self.keep_sentences:
-            self.sentences.append(to_device(pack_sentences(statistics, mask), self.totals.device))
+        if not self._pending.fits(batch):
+            self._count_pending()
+        self._pending.add(batch, mask)
+        self._set(last_batch=batch)
+        if batch.device != CPU:
+            self._count_pending()
+
+    @eager
+    def _count_pending(self) -> None:
+        """Count the batches that were read but not counted yet. Whatever reads the state does this first."""
+        if not self._pending:
+            return
+        statistics, batch = count_batch(self._pending.merged(), self.settings)
+        state = vars(self)
+        device = state["totals"].device
+        if self.keep_sentences or self._pending.has_masks:
+            parts = list(self._pending.split(statistics))
+            if self.keep_sentences:
+                state["sentences"] += [to_device(pack_sentences(part, mask), device) for part, mask in parts]
+            for part, mask in parts:
+                if mask is not None:
+                    part *= mask[:, None]
+        totals = state["totals"] + to_device(Counted(statistics, batch).totals(), device)
+        self._set(totals=totals, _counted=statistics)
+        self._pending.clear()
 
     def compute(self) -> Tensor:
         """The score, a float64 scalar (float32 on devices without float64); 0 if there are no sentences."""
@@ -254,9 +277,12 @@ class CorpusBLEU(AdditiveMetric):
 
     @property
     def batch_statistics(self) -> Tensor | None:
-        """The statistics of each sentence of the last batch, shape ``(sentences, 2 * max_order + 2)``, on the device of
-        the batch; None before the first batch."""
-        return None if self.last_batch is None else self.last_batch.statistics
+        """The statistics of each sentence of the last batch (0 for masked sentences), shape
+        ``(sentences, 2 * max_order + 2)``, on the device of the batch; None before the first batch."""
+        self._count_pending()
+        if self._counted is None or self.last_batch is None:
+            return None
+        return self._counted[len(self._counted) - self.last_batch.sentence_count :]
 
     @property
     def input_counts(self) -> InputCounts:
@@ -330,8 +356,9 @@ class CorpusBLEU(AdditiveMetric):
 
     def reset(self) -> None:
         """Discard all sentences."""
+        self._pending.clear()
         super().reset()
-        self.last_batch = None
+        self.last_batch = self._counted = None
 
     def merge_state(self, incoming_state: dict[str, Any] | Metric) -> None:
         """Add the sentences of another metric, or of its ``metric_state``, to this one.
@@ -356,23 +383,5 @@ class CorpusBLEU(AdditiveMetric):
 
     def __getstate__(self) -> dict[str, Any]:
         # Copies and pickles need the counts, not the last batch.
-        return super().__getstate__() | {"last_batch": None}
-
-
-def _represent(options: Mapping[str, Any]) -> str:
-    """The constructor call, with the options that differ from their defaults."""
-    parameters = inspect.signature(CorpusBLEU).parameters
-    descriptions = {name: (_describe(value), _describe(parameters[name].default)) for name, value in options.items()}
-    given = [f"{name}={value}" for name, (value, default) in descriptions.items() if value != default]
-    return f"CorpusBLEU({', '.join(given)})"
-
-
-def _describe(value: Any) -> str:
-    """The name of a callable, or the ``repr`` of anything else."""
-    if callable(value) or hasattr(value, "batch_decode"):
-        return str(getattr(value, "__name__", type(value).__name__))
-    return repr(value)
-
-
-class SentencesNotKept(ValueError, AttributeError):
-    """Per-sentence statistics were requested from a metric that keeps sums only."""
+        self._count_pending()
+        return super().__getstate__() | {"last_batch": None, "_counted": None}

@@ -14,7 +14,7 @@ from torch import Tensor
 from torchmetrics import MetricCollection, MetricTracker
 
 from lightning_bleu import BLEUScore, CorpusBLEU, bootstrap_interval, corpus_bleu, paired_bootstrap, sentence_bleu
-from lightning_bleu.metric import SentencesNotKept
+from lightning_bleu.kept_sentences import SentencesNotKept
 from lightning_bleu.scoring.signature import InputCounts
 from tests.helpers.corpora import random_corpus
 from tests.helpers.process_groups import group_of_one
@@ -163,7 +163,7 @@ def test_the_last_batch_and_its_statistics_are_available(rng: random.Random) -> 
     assert metric.batch_statistics is not None
     assert metric.batch_statistics.tolist() == expected
     assert metric.last_batch is not None
-    assert metric.last_batch.batch.texts()[1] == (" ".join(preds[1]), [" ".join(reference) for reference in target[1]])
+    assert metric.last_batch.texts()[1] == (" ".join(preds[1]), [" ".join(reference) for reference in target[1]])
 
 
 @pytest.mark.parametrize(

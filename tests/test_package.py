@@ -29,6 +29,7 @@ LAYERS = [
     "functional",
     "additive_metric",
     "kept_sentences",
+    "pending",
     "metric",
     "training",
     "callback",

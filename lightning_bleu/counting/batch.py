@@ -26,7 +26,7 @@ from lightning_bleu.counting.forms import (
 )
 from lightning_bleu.counting.inputs import recognize
 from lightning_bleu.counting.padded import Padded, PaddedSide, join, pad_ragged, pad_tensors
-from lightning_bleu.counting.ragged import IntArray, Ragged, RaggedBatch, clean, drop_fillers
+from lightning_bleu.counting.ragged import IntArray, Ragged, RaggedBatch, clean, drop_fillers, merge
 from lightning_bleu.counting.special_ids import SpecialIds
 from lightning_bleu.counting.suspicions import suspect_padding, suspect_tokens
 from lightning_bleu.counting.token_cache import number_tokens, tokenize
@@ -77,6 +77,11 @@ class Batch(NamedTuple):
     def sentence_count(self) -> int:
         """The number of sentences."""
         return len(self.reference_counts)
+
+    @property
+    def device(self) -> torch.device:
+        """The accelerator that the tokens are on, or the CPU."""
+        return self.tokens.ids.device if isinstance(self.tokens, Padded) else CPU
 
     def texts(self) -> list[tuple[str, list[str]]]:
         """Each hypothesis and its references as readable text. Waits for the accelerator, if the ids are on one.
@@ -135,6 +140,21 @@ def read_batch(preds: Hypotheses, target: References, options: ReadingOptions) -
         return Batch(tokens, "ids", counts, suspicions=suspicions)
     padded = read_padded(hypotheses, references, counts, special_ids, device)
     return Batch(padded, "ids", counts, suspicions=suspicions)
+
+
+def merge_batches(batches: Sequence[Batch]) -> Batch:
+    """The sentences of one or more batches as one batch. Batches that are merged must be of one kind, and on the CPU.
+
+    Example:
+        >>> from lightning_bleu.scoring.settings import Settings
+        >>> batches = [read_batch([[i]], [[i + 1]], Settings.from_options()) for i in (5, 7)]
+        >>> merge_batches(batches).tokens.tokens.rows()
+        [[5], [7], [6], [8]]
+    """
+    if len(batches) == 1:
+        return batches[0]
+    tokens = merge([batch.tokens for batch in batches if isinstance(batch.tokens, RaggedBatch)])
+    return Batch(tokens, batches[0].kind, np.concatenate([batch.reference_counts for batch in batches]))
 
 
 def _read_strings(hypotheses: list[str], references: list[str], counts: IntArray, options: ReadingOptions) -> Batch:

@@ -12,6 +12,8 @@ into several pieces at these ids. Counting never crosses the boundary of a piece
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import accumulate
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -145,6 +147,22 @@ def select(ragged: Ragged, keep: BoolArray, *, break_ngrams: bool) -> Ragged:
     return Ragged(ragged.ids[positions], lengths, segments)
 
 
+def concatenate(parts: Sequence[Ragged]) -> Ragged:
+    """All segments of several parts, in order.
+
+    Example:
+        >>> concatenate([Ragged.of(np.array([5, 6]), np.array([2])), Ragged.of(np.array([7]), np.array([0, 1]))]).rows()
+        [[5, 6], [], [7]]
+    """
+    ids, lengths, segments = zip(*parts)
+    offsets = accumulate((part.segment_count for part in parts), initial=0)
+    return Ragged(
+        np.concatenate(ids),
+        np.concatenate(lengths),
+        np.concatenate([own + offset for own, offset in zip(segments, offsets)]),
+    )
+
+
 class RaggedBatch(NamedTuple):
     """The sentences of one call.
 
@@ -169,6 +187,16 @@ class RaggedBatch(NamedTuple):
             return sentences
         return int(segments.searchsorted(sentences))
 
+    def sides(self) -> tuple[Ragged, Ragged]:
+        """The hypotheses and the references."""
+        ids, lengths, segments = self.tokens
+        pieces = self.hypothesis_pieces
+        tokens = int(lengths[:pieces].sum())
+        return (
+            Ragged(ids[:tokens], lengths[:pieces], segments[:pieces]),
+            Ragged(ids[tokens:], lengths[pieces:], segments[pieces:] - self.sentence_count),
+        )
+
     def piece_owners(self) -> tuple[IntArray, IntArray]:
         """The sentence and the source of each piece.
 
@@ -190,6 +218,20 @@ class RaggedBatch(NamedTuple):
         if len(segments) == len(sentences):
             return sentences, sources
         return sentences[segments], sources[segments]
+
+
+def merge(batches: Sequence[RaggedBatch]) -> RaggedBatch:
+    """The sentences of several batches as one batch.
+
+    Example:
+        >>> first = RaggedBatch(Ragged.of(np.array([5, 6, 7]), np.array([1, 1, 1])), np.array([2]))
+        >>> second = RaggedBatch(Ragged.of(np.array([8, 9]), np.array([1, 1])), np.array([1]))
+        >>> merge([first, second]).tokens.rows()
+        [[5], [8], [6], [7], [9]]
+    """
+    hypotheses, references = zip(*(batch.sides() for batch in batches))
+    counts = np.concatenate([batch.reference_counts for batch in batches])
+    return RaggedBatch(concatenate([*hypotheses, *references]), counts)
 
 
 def drop_fillers(batch: RaggedBatch) -> RaggedBatch:

@@ -1,8 +1,9 @@
-"""The names of the options, and the error for unknown ones."""
+"""The names of the options, how a call with them is written, and the error for unknown ones."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+import inspect
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TypedDict
 
 from lightning_bleu.counting.decoding import Decoder
@@ -67,3 +68,24 @@ def unknown_options(names: Iterable[str], known: Collection[str] = OPTION_NAMES)
         hint = _ELSEWHERE.get(name) or closest(name, known)
         messages.append(f"{name!r}: did you mean {hint}?" if hint else f"{name!r}; the options are {sorted(known)}")
     return TypeError(f"unknown option {', '.join(messages)}")
+
+
+def constructor_call(cls: type, options: Mapping[str, object]) -> str:
+    """The call that makes an object: its class, and the options that differ from their defaults.
+
+    Example:
+        >>> from lightning_bleu import CorpusBLEU
+        >>> constructor_call(CorpusBLEU, {"max_order": 4, "pad_id": 0, "tokenizer": str.split})
+        'CorpusBLEU(pad_id=0, tokenizer=split)'
+    """
+    parameters = inspect.signature(cls).parameters
+    descriptions = {name: (_describe(value), _describe(parameters[name].default)) for name, value in options.items()}
+    given = [f"{name}={value}" for name, (value, default) in descriptions.items() if value != default]
+    return f"{cls.__name__}({', '.join(given)})"
+
+
+def _describe(value: object) -> str:
+    """The name of a callable, or the ``repr`` of anything else."""
+    if callable(value) or hasattr(value, "batch_decode"):
+        return str(getattr(value, "__name__", type(value).__name__))
+    return repr(value)

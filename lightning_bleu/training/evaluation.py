@@ -99,7 +99,7 @@ class Evaluation:
             sources = Sources(source, len(hypotheses))
         self.metric.update(hypotheses, target, sample_mask)
         assert self.metric.last_batch is not None
-        self._texts.add(self.metric.last_batch.batch, sources)
+        self._texts.add(self.metric.last_batch, sources)
 
     def result(
         self, name: str, *, confidence: float | None = None, best: BestSoFar | None = None, keep_best: bool = True

@@ -296,7 +296,7 @@ def test_the_texts_of_a_metrics_last_batch_outlive_the_buffers() -> None:
     metric.update(preds, preds)
     preds.fill_(9)
     assert metric.last_batch is not None
-    assert metric.last_batch.batch.texts()[0] == ("5 6 7", ["5 6 7"])
+    assert metric.last_batch.texts()[0] == ("5 6 7", ["5 6 7"])
 
 
 # Devices

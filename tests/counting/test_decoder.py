@@ -178,7 +178,7 @@ def test_a_metric_takes_ids_and_strings_on_any_side_in_turn() -> None:
         metric.update(preds, target)
     assert metric.report() == corpus_bleu(LINES * 4, LINES * 4)
     assert metric.last_batch is not None
-    assert metric.last_batch.batch.texts()[1] == ("f g", ["f g"])
+    assert metric.last_batch.texts()[1] == ("f g", ["f g"])
 
 
 @pytest.mark.parametrize("decoder", [lambda ids: ["a"], lambda ids: [1, 2]])

@@ -13,13 +13,22 @@ from lightning_bleu.counting.ragged import (
     Ragged,
     RaggedBatch,
     clean,
+    concatenate,
     drop_fillers,
     first_positions,
+    merge,
     next_positions,
     select,
 )
 from lightning_bleu.counting.special_ids import SpecialIds
-from tests.helpers.counting import Ids, Pieces, make_ragged, remove_special_ids, split_at_special_ids
+from tests.helpers.counting import (
+    Ids,
+    Pieces,
+    make_ragged,
+    piece_batches,
+    remove_special_ids,
+    split_at_special_ids,
+)
 
 SEGMENTS = st.lists(st.lists(st.lists(st.integers(0, 7), max_size=5), min_size=1, max_size=3), max_size=5)
 """Segments of one or more pieces."""
@@ -158,3 +167,15 @@ def test_a_batch_without_sentences_has_no_pieces() -> None:
     assert (
         RaggedBatch(Ragged.of(np.zeros(0, np.int64), np.zeros(0, np.int64)), np.zeros(0, np.int64)).sentence_count == 0
     )
+
+
+@given(st.lists(SEGMENTS, min_size=1, max_size=4))
+def test_concatenated_parts_have_the_segments_of_all(parts: list[list[Pieces]]) -> None:
+    assert pieces_of(concatenate([flatten(part) for part in parts])) == list(chain.from_iterable(parts))
+
+
+@given(st.lists(piece_batches, min_size=1, max_size=4))
+def test_merged_batches_are_the_same_as_one_batch_of_all_sentences(batches: list[list[list[Pieces]]]) -> None:
+    merged, expected = merge([make_ragged(batch) for batch in batches]), make_ragged(list(chain.from_iterable(batches)))
+    assert pieces_of(merged.tokens) == pieces_of(expected.tokens)
+    assert merged.reference_counts.tolist() == expected.reference_counts.tolist()
