@@ -108,6 +108,12 @@ class AdditiveMetric(Metric):
         finally:
             self.unsync(should_unsync=self._is_synced and should_unsync)
 
+    @property
+    def syncs_when_read(self) -> bool:
+        """Whether :meth:`compute` and its like are collective operations now."""
+        available = self.distributed_available_fn
+        return self._to_sync and not self._is_synced and available is not None and bool(available())
+
     def merge_state(self, incoming_state: dict[str, Any] | Metric) -> None:
         """Add the state of another metric, or its ``metric_state``, to the state of this one."""
         # torchmetrics keeps the cached score from before the merge, and warns that the metric was never updated.

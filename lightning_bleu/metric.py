@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from functools import partial
 from typing import Any
 
 import torch
@@ -28,7 +27,6 @@ from lightning_bleu.scoring.score import BLEUScore, Statistics, score
 from lightning_bleu.scoring.settings import Settings, check_bool, refuse_sentence_smoothing
 from lightning_bleu.scoring.signature import InputCounts, signature
 from lightning_bleu.significance import Interval, bootstrap_interval
-from lightning_bleu.significance.processes import compute_once
 from lightning_bleu.user_warnings import WarnOnce
 
 
@@ -249,9 +247,7 @@ class CorpusBLEU(AdditiveMetric):
     def interval(self, confidence: float = 0.95, resamples: int = 1000, seed: int = 0) -> Interval:
         """The score and its confidence interval, synced like :meth:`compute`.
 
-        See :func:`lightning_bleu.bootstrap_interval`. Requires ``keep_sentences=True``. With several processes, one of
-        them resamples, and the others receive the interval. Inside a ``sync_context``, each process resamples by
-        itself.
+        See :func:`lightning_bleu.bootstrap_interval`. Requires ``keep_sentences=True``.
 
         Args:
             confidence: the fraction of resampled scores inside the interval.
@@ -262,12 +258,7 @@ class CorpusBLEU(AdditiveMetric):
             ValueError: without ``keep_sentences=True``, for fewer than two sentences, for a confidence that is not
                 between 0 and 1, or for fewer than one resample.
         """
-        compute = partial(bootstrap_interval, self, confidence, resamples, seed)
-        # A single process may call this method inside a context. Without sentences it is an error, which needs no sync.
-        if self._is_synced or not self.keep_sentences:
-            return compute()
-        with self.sync_context(should_sync=self._to_sync):
-            return compute_once(self, compute)
+        return bootstrap_interval(self, confidence, resamples, seed)
 
     @property
     def statistics(self) -> Tensor:

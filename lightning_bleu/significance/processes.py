@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol, TypeVar
 
+import torch
 import torch.distributed as dist
-from torchmetrics import Metric
 
 Result = TypeVar("Result")
 
 
-def compute_once(metric: Metric, compute: Callable[[], Result]) -> Result:
+class Distributed(Protocol):
+    """The part of a metric that says which processes share its state; see :class:`torchmetrics.Metric`."""
+
+    process_group: Any
+    _is_synced: bool
+
+    @property
+    def device(self) -> torch.device:
+        """The device of the state."""
+
+    @property
+    def syncs_when_read(self) -> bool:
+        """Whether reading the result is a collective operation."""
+
+
+def compute_once(metric: Distributed, compute: Callable[[], Result]) -> Result:
     """Compute something from a synced metric in one process, and send the result to the others.
 
     All processes have the same state, so there is no need for all of them to spend the time. All of them must call
@@ -19,11 +34,23 @@ def compute_once(metric: Metric, compute: Callable[[], Result]) -> Result:
 
     Args:
         metric: the metric whose processes share the result.
-        compute: computes the result, which must be picklable. If it raises an error that
-            can be pickled, all processes raise it.
+        compute: computes the result, which must be picklable. If it raises an error that can be pickled, all processes
+            raise it.
     """
-    if not metric._is_synced or not dist.is_initialized():
-        return compute()
+    return _broadcast(metric, compute) if metric._is_synced and dist.is_initialized() else compute()
+
+
+def compute_once_after_reading(metrics: Iterable[Distributed], compute: Callable[[], Result]) -> Result:
+    """Compute something from metrics that were just read, like :func:`compute_once`.
+
+    If reading one of them was a collective operation, all processes are here with the same state. If not, each process
+    computes for itself.
+    """
+    collective = [metric for metric in metrics if metric.syncs_when_read]
+    return _broadcast(collective[0], compute) if collective and dist.is_initialized() else compute()
+
+
+def _broadcast(metric: Distributed, compute: Callable[[], Result]) -> Result:
     group = metric.process_group
     result: list[Result | Exception | None] = [None]
     if dist.get_rank(group) == 0:

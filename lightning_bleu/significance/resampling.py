@@ -7,6 +7,9 @@ are scored by :func:`lightning_bleu.scoring.score.score` like any corpus, so eve
 Weights are drawn in chunks of trials, so memory does not grow with the number of trials. They are drawn on the CPU with
 a separate generator per call, so every device gets the same weights and PyTorch's global generators are unaffected.
 
+With several processes, reading a metric gathers the sentences of all of them. Then one process resamples, and the
+others receive the result.
+
 Two optimizations for large corpora on the CPU: weights are bytes, so the weights of a trial fit into the cache, where
 they are incremented in random order; and each block of sentences is multiplied by the weights of several trials, so
 it is read from memory once and not once per trial.
@@ -23,8 +26,9 @@ from torch import Tensor
 from lightning_bleu.scoring.options import Options
 from lightning_bleu.scoring.score import score
 from lightning_bleu.scoring.settings import Settings
+from lightning_bleu.significance.processes import compute_once_after_reading
 from lightning_bleu.significance.results import Interval, PairedTest
-from lightning_bleu.significance.systems import System, check_count, check_share, read_systems
+from lightning_bleu.significance.systems import System, check_count, check_share, find_metrics, read_systems
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -65,13 +69,18 @@ def bootstrap_interval(
         BLEU = 76.00 (95% interval 60.65 to 100.00, 1000 resamples)
     """
     check_share("confidence", confidence)
+    resamples = check_count("resamples", resamples)
     (sentences,), settings = read_systems({"system": system}, options)
-    sums = weighted_sums(sentences, draw_with_replacement, check_count("resamples", resamples), seed)
-    scores = settings.scale * score(sums, settings).bleu
-    ends = torch.tensor([(1 - confidence) / 2, (1 + confidence) / 2], dtype=scores.dtype, device=scores.device)
-    low, high = scores.quantile(ends).tolist()
-    bleu = settings.scale * score(sentences.sum(0), settings).bleu.item()
-    return Interval(bleu, low, high, confidence, tuple(scores.tolist()), settings.percent)
+
+    def compute() -> Interval:
+        sums = weighted_sums(sentences, draw_with_replacement, resamples, seed)
+        scores = settings.scale * score(sums, settings).bleu
+        ends = torch.tensor([(1 - confidence) / 2, (1 + confidence) / 2], dtype=scores.dtype, device=scores.device)
+        low, high = scores.quantile(ends).tolist()
+        bleu = settings.scale * score(sentences.sum(0), settings).bleu.item()
+        return Interval(bleu, low, high, confidence, tuple(scores.tolist()), settings.percent)
+
+    return compute_once_after_reading(find_metrics(system), compute)
 
 
 def paired_bootstrap(
@@ -104,12 +113,16 @@ def paired_bootstrap(
         >>> print(paired_bootstrap(a, b))
         BLEU = 76.00 against 54.50: +21.50, p = 0.1538 (paired bootstrap, 1000 trials)
     """
+    resamples = check_count("resamples", resamples)
     (first, second), settings = read_systems({"a": a, "b": b}, options)
-    columns = first.shape[1]
-    both = torch.cat([first, second], 1)
-    sums = weighted_sums(both, draw_with_replacement, check_count("resamples", resamples), seed)
-    differences = (score(sums[:, :columns], settings).bleu - score(sums[:, columns:], settings).bleu).abs()
-    return _paired_test("paired bootstrap", first, second, differences - differences.mean(), settings)
+
+    def compute() -> PairedTest:
+        columns = first.shape[1]
+        sums = weighted_sums(torch.cat([first, second], 1), draw_with_replacement, resamples, seed)
+        differences = (score(sums[:, :columns], settings).bleu - score(sums[:, columns:], settings).bleu).abs()
+        return _paired_test("paired bootstrap", first, second, differences - differences.mean(), settings)
+
+    return compute_once_after_reading(find_metrics(a, b), compute)
 
 
 def approximate_randomization(
@@ -143,11 +156,16 @@ def approximate_randomization(
         >>> print(approximate_randomization(a, b))
         BLEU = 76.00 against 54.50: +21.50, p = 0.4931 (approximate randomization, 10000 trials)
     """
+    trials = check_count("trials", trials)
     (first, second), settings = read_systems({"a": a, "b": b}, options)
-    exchanged = weighted_sums(second - first, toss_coins, check_count("trials", trials), seed)
-    mixed_first, mixed_second = first.sum(0) + exchanged, second.sum(0) - exchanged
-    differences = (score(mixed_first, settings).bleu - score(mixed_second, settings).bleu).abs()
-    return _paired_test("approximate randomization", first, second, differences, settings)
+
+    def compute() -> PairedTest:
+        exchanged = weighted_sums(second - first, toss_coins, trials, seed)
+        mixed_first, mixed_second = first.sum(0) + exchanged, second.sum(0) - exchanged
+        differences = (score(mixed_first, settings).bleu - score(mixed_second, settings).bleu).abs()
+        return _paired_test("approximate randomization", first, second, differences, settings)
+
+    return compute_once_after_reading(find_metrics(a, b), compute)
 
 
 def _paired_test(test: str, a: Tensor, b: Tensor, by_chance: Tensor, settings: Settings) -> PairedTest:

@@ -10,9 +10,10 @@ from torch import Tensor
 from lightning_bleu.scoring.options import Options
 from lightning_bleu.scoring.settings import Settings, refuse_sentence_smoothing
 from lightning_bleu.scoring.signature import InputCounts
+from lightning_bleu.significance.processes import Distributed
 
 
-class KeepsSentences(Protocol):
+class KeepsSentences(Distributed, Protocol):
     """The part of a metric that tests use; see :class:`lightning_bleu.CorpusBLEU` with ``keep_sentences=True``."""
 
     settings: Settings
@@ -34,6 +35,11 @@ System: TypeAlias = Tensor | KeepsSentences
 """A metric that keeps its sentences, or their statistics."""
 
 
+def find_metrics(*systems: System) -> list[KeepsSentences]:
+    """The systems that are metrics."""
+    return [system for system in systems if not isinstance(system, Tensor)]
+
+
 def read_systems(systems: dict[str, System], options: Options) -> tuple[list[Tensor], Settings]:
     """Check the systems to compare, and read their statistics.
 
@@ -50,7 +56,7 @@ def read_systems(systems: dict[str, System], options: Options) -> tuple[list[Ten
             settings.
     """
     statistics = [_read_statistics(name, system) for name, system in systems.items()]
-    metrics = [system for system in systems.values() if not isinstance(system, Tensor)]
+    metrics = find_metrics(*systems.values())
     if metrics and options:
         raise TypeError("options are for bare statistics; a metric is scored with its own settings")
     first = statistics[0]
