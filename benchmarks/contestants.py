@@ -50,6 +50,16 @@ def ours_ids(corpus: Corpus) -> float:
     return bleu(our_statistics(corpus))
 
 
+def ours_ids_read_at_once(corpus: Corpus) -> float:
+    """CorpusBLEU on padded tensors, if something reads its counts after each update."""
+    metric = our_metric()
+    metric.reset()
+    for preds, target in corpus.tensors:
+        metric.update(preds, target)
+        totals = metric.totals
+    return bleu(totals[:10].numpy())
+
+
 def torchmetrics_lines(corpus: Corpus) -> float:
     """torchmetrics' BLEUScore on strings."""
     metric = BLEUScore()

@@ -28,8 +28,11 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
 import random
 import re
+import shutil
+import sys
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -292,6 +295,14 @@ def make_trainer(args: argparse.Namespace, batches: int, *callbacks: Callback) -
     )
 
 
+def tensorboard_command(folder: str) -> str:
+    """The command that shows the logs, also if the environment of this program is not activated."""
+    program = "tensorboard"
+    if not shutil.which(program):
+        program = os.path.relpath(Path(sys.executable).with_name(program))
+    return f"{program} --logdir {folder}"
+
+
 def tensorboard_link(tag: str) -> str:
     """The address of a local TensorBoard with one chart pinned to the top, and without smoothing."""
     cards = json.dumps([{"plugin": "scalars", "tag": tag}], separators=(",", ":"))
@@ -393,7 +404,7 @@ def main(argv: Sequence[str] | None = None) -> BLEUScore:
     print(f"\nTest score  {result}")
     print(f"Signature   {result.signature}")
     print(f"Checkpoint  {checkpoint.best_model_path}")
-    print(f"TensorBoard tensorboard --logdir {args.logdir}")
+    print(f"TensorBoard {tensorboard_command(args.logdir)}")
     print(f"            {tensorboard_link('val_bleu')}")
     return result
 

@@ -63,8 +63,7 @@ class AdditiveMetric(Metric):
         return self._forward_cache
 
     def _set(self, **attributes: Any) -> None:
-        # nn.Module.__setattr__ first looks for parameters, buffers, and modules. For the four attributes that an update
-        # sets, that takes 5 µs in a tight loop, and twice as long in a real update.
+        # nn.Module.__setattr__ first looks for parameters, buffers, and modules, which takes 1 to 2 µs per attribute.
         vars(self).update(attributes)
 
     def _states(self) -> dict[str, Any]:
@@ -82,8 +81,6 @@ class AdditiveMetric(Metric):
                 raise TorchMetricsUserError("The metric is synced: call unsync() before updating it.")
             update(*args, **kwargs)
             self._set(_computed=None, _update_count=self._update_count + 1)
-            if self.compute_on_cpu:
-                self._move_list_states_to_cpu()
 
         return wrapped
 
@@ -108,9 +105,8 @@ class AdditiveMetric(Metric):
         finally:
             self.unsync(should_unsync=self._is_synced and should_unsync)
 
-    @property
     def syncs_when_read(self) -> bool:
-        """Whether :meth:`compute` and its like are collective operations now."""
+        """Whether reading a result, for example with :meth:`compute`, is a collective operation now."""
         available = self.distributed_available_fn
         return self._to_sync and not self._is_synced and available is not None and bool(available())
 

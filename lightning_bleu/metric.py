@@ -18,7 +18,7 @@ from lightning_bleu.counting.forms import Hypotheses, References, SampleMask
 from lightning_bleu.counting.inputs import read_sample_mask
 from lightning_bleu.counting.tokenizers import Tokenizer
 from lightning_bleu.eager import eager
-from lightning_bleu.functional import Counted, count_batch
+from lightning_bleu.functional import count_batch
 from lightning_bleu.kept_sentences import SentencesNotKept, gather, pack_sentences, unpack_sentences
 from lightning_bleu.pending import CountedState, PendingBatches
 from lightning_bleu.scoring.conventions import Convention
@@ -72,7 +72,7 @@ class CorpusBLEU(AdditiveMetric):
 
     Attributes:
         settings: the validated options.
-        last_batch: the sentences of the last batch; None before the first batch.
+        last_batch: the sentences of the last batch; None before the first batch. :attr:`batch_statistics` are theirs.
 
     Raises:
         TypeError: for an option of the wrong type, or an unknown option.
@@ -154,7 +154,7 @@ class CorpusBLEU(AdditiveMetric):
         self._representation = constructor_call(CorpusBLEU, {**options, "keep_sentences": keep_sentences})
         self._warn_once = WarnOnce()
         self.last_batch: Batch | None = None
-        self._counted: Tensor | None = None
+        self._counted_statistics: Tensor | None = None  # of all batches that were counted last
         self._pending = PendingBatches()
         # The statistics, then the input counts. A single vector, so that a sync takes one collective.
         size = 2 * settings.max_order + 2 + len(InputCounts())
@@ -172,6 +172,9 @@ class CorpusBLEU(AdditiveMetric):
 
     def update(self, preds: Hypotheses, target: References, sample_mask: SampleMask | None = None) -> None:
         """Count a batch of sentences.
+
+        The inputs are read and checked now, and may change afterwards. On the CPU, small batches are counted together,
+        at the latest when the score is read.
 
         Args:
             preds: the hypotheses, as
@@ -205,7 +208,7 @@ class CorpusBLEU(AdditiveMetric):
             self._count_pending()
         self._pending.add(batch, mask)
         self._set(last_batch=batch)
-        if batch.device != CPU:
+        if self._pending.should_not_wait:
             self._count_pending()
 
     @eager
@@ -213,19 +216,19 @@ class CorpusBLEU(AdditiveMetric):
         """Count the batches that were read but not counted yet. Whatever reads the state does this first."""
         if not self._pending:
             return
-        statistics, batch = count_batch(self._pending.merged(), self.settings)
-        state = vars(self)
+        counted = count_batch(self._pending.merged(), self.settings)
+        state = {name: vars(self)[name] for name in self._defaults}  # reading self.totals would count again
         device = state["totals"].device
-        if self.keep_sentences or self._pending.has_masks:
-            parts = list(self._pending.split(statistics))
-            if self.keep_sentences:
-                state["sentences"] += [to_device(pack_sentences(part, mask), device) for part, mask in parts]
-            for part, mask in parts:
-                if mask is not None:
-                    part *= mask[:, None]
-        totals = state["totals"] + to_device(Counted(statistics, batch).totals(), device)
-        self._set(totals=totals, _counted=statistics)
-        self._pending.clear()
+        parts = list(self._pending.split(counted.statistics)) if self.keep_sentences or self._pending.has_masks else []
+        if self.keep_sentences:
+            kept_on = CPU if self.compute_on_cpu else device
+            state["sentences"] = [*state["sentences"], *(to_device(pack_sentences(*part), kept_on) for part in parts)]
+        for statistics, mask in parts:
+            if mask is not None:
+                statistics *= mask[:, None]  # a view of the statistics, which were packed above
+        state["totals"] = state["totals"] + to_device(counted.totals(), device)
+        # All at once, so that an error on the way leaves the batches pending and the state unchanged.
+        self._set(**state, _counted_statistics=counted.statistics, _pending=PendingBatches())
 
     def compute(self) -> Tensor:
         """The score, a float64 scalar (float32 on devices without float64); 0 if there are no sentences."""
@@ -271,9 +274,9 @@ class CorpusBLEU(AdditiveMetric):
         """The statistics of each sentence of the last batch (0 for masked sentences), shape
         ``(sentences, 2 * max_order + 2)``, on the device of the batch; None before the first batch."""
         self._count_pending()
-        if self._counted is None or self.last_batch is None:
+        if self._counted_statistics is None or self.last_batch is None:
             return None
-        return self._counted[len(self._counted) - self.last_batch.sentence_count :]
+        return self._counted_statistics[len(self._counted_statistics) - self.last_batch.sentence_count :]
 
     @property
     def input_counts(self) -> InputCounts:
@@ -347,9 +350,9 @@ class CorpusBLEU(AdditiveMetric):
 
     def reset(self) -> None:
         """Discard all sentences."""
-        self._pending.clear()
+        self._pending = PendingBatches()
         super().reset()
-        self.last_batch = self._counted = None
+        self.last_batch = self._counted_statistics = None
 
     def merge_state(self, incoming_state: dict[str, Any] | Metric) -> None:
         """Add the sentences of another metric, or of its ``metric_state``, to this one.
@@ -364,6 +367,14 @@ class CorpusBLEU(AdditiveMetric):
             raise ValueError("this metric keeps sentences, so the other must too: CorpusBLEU(keep_sentences=True)")
         super().merge_state(incoming_state)
 
+    def to(self, *args: Any, **kwargs: Any) -> CorpusBLEU:
+        """Move the state to a device; see :meth:`torch.nn.Module.to`."""
+        # Lightning moves a logged metric to its own device at every step, for which torchmetrics reads the state.
+        is_device = len(args) == 1 and isinstance(args[0], torch.device) and not kwargs
+        if is_device and args[0] == self.device == vars(self)["totals"].device:
+            return self
+        return super().to(*args, **kwargs)
+
     def __repr__(self) -> str:
         return self._representation
 
@@ -373,6 +384,7 @@ class CorpusBLEU(AdditiveMetric):
         return super().__getattr__(name)
 
     def __getstate__(self) -> dict[str, Any]:
-        # Copies and pickles need the counts, not the last batch.
+        # Copies and pickles need the counts, not the last batch, and collect batches of their own.
         self._count_pending()
-        return super().__getstate__() | {"last_batch": None, "_counted": None}
+        no_batches = {"last_batch": None, "_counted_statistics": None, "_pending": PendingBatches()}
+        return super().__getstate__() | no_batches

@@ -1,13 +1,13 @@
 """Batches that a metric has read but not counted yet.
 
-Counting has a fixed cost, which for a few sentences is most of the cost. So a metric collects small batches, and counts
-them together: when there are enough of them, or when its state is read.
+Counting has a fixed cost, which dominates for a few sentences. So a metric collects small batches and counts them
+together, when the next one does not fit or when its state is read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar, overload
 
 import torch
 from torch import Tensor
@@ -18,9 +18,10 @@ from lightning_bleu.counting.ragged import RaggedBatch
 T = TypeVar("T")
 
 _MAX_SIZE = 2**14
-"""Tokens and segments to count together: about as many as :mod:`lightning_bleu.counting.ngrams` counts at once."""
-_MAX_BATCH_SIZE = 5_000
-"""Larger batches are not merged, because merging would cost as much as it saves."""
+"""The maximum number of tokens and segments to count together, about one chunk of
+:mod:`lightning_bleu.counting.ngrams`."""
+_LARGE = 5_000
+"""Batches with more tokens and segments do not wait for others, because merging would cost as much as it saves."""
 
 
 class PendingBatches:
@@ -37,7 +38,9 @@ class PendingBatches:
     """
 
     def __init__(self) -> None:
-        self.clear()
+        self._batches: list[Batch] = []
+        self._masks: list[Tensor | None] = []
+        self._size = 0
 
     def __bool__(self) -> bool:
         return bool(self._batches)
@@ -47,8 +50,7 @@ class PendingBatches:
         if not self._batches:
             return True
         is_alike = isinstance(batch.tokens, RaggedBatch) and batch.kind == self._batches[0].kind
-        size = _size(batch)
-        return is_alike and size <= _MAX_BATCH_SIZE and self._size + size <= _MAX_SIZE
+        return is_alike and self._size + _size(batch) <= _MAX_SIZE
 
     def add(self, batch: Batch, mask: Tensor | None) -> None:
         """Add a batch that fits, and its sample mask, which is copied."""
@@ -56,11 +58,10 @@ class PendingBatches:
         self._masks.append(None if mask is None else mask.clone())
         self._size += _size(batch)
 
-    def clear(self) -> None:
-        """Remove all batches."""
-        self._batches: list[Batch] = []
-        self._masks: list[Tensor | None] = []
-        self._size = 0
+    @property
+    def should_not_wait(self) -> bool:
+        """Whether the last batch is large, or on an accelerator, where each batch is counted at once."""
+        return bool(self._batches) and _size(self._batches[-1]) > _LARGE
 
     def merged(self) -> Batch:
         """All batches as one."""
@@ -72,7 +73,7 @@ class PendingBatches:
         return any(mask is not None for mask in self._masks)
 
     def split(self, statistics: Tensor) -> Iterable[tuple[Tensor, Tensor | None]]:
-        """Split the statistics of the merged batch: those of each batch, and its sample mask."""
+        """Split the statistics of the merged batch into those of each batch, as views, each with its sample mask."""
         return zip(torch.split(statistics, [batch.sentence_count for batch in self._batches]), self._masks)
 
 
@@ -84,8 +85,8 @@ def _size(batch: Batch) -> int:
     return len(ids) + len(lengths) + 1
 
 
-class Counter(Protocol):
-    """A metric with pending batches."""
+class HasPendingBatches(Protocol):
+    """The part of a metric that :class:`CountedState` uses."""
 
     def _count_pending(self) -> None:
         """Count all pending batches."""
@@ -97,14 +98,25 @@ class CountedState(Generic[T]):
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
 
-    def __get__(self, metric: Counter, owner: type) -> T:
-        metric._count_pending()
+    @overload
+    def __get__(self, metric: None, owner: type) -> CountedState[T]: ...
+
+    @overload
+    def __get__(self, metric: HasPendingBatches, owner: type) -> T: ...
+
+    def __get__(self, metric: HasPendingBatches | None, owner: type) -> CountedState[T] | T:
+        if metric is None:
+            return self
+        try:
+            metric._count_pending()
+        except AttributeError as error:  # nn.Module would report that the state does not exist
+            raise RuntimeError("pending batches cannot be counted") from error
         try:
             state: T = vars(metric)[self._name]
         except KeyError:
             raise AttributeError(self._name) from None
         return state
 
-    def __set__(self, metric: Counter, state: T) -> None:
+    def __set__(self, metric: HasPendingBatches, state: T) -> None:
         metric._count_pending()
         vars(metric)[self._name] = state

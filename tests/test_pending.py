@@ -1,4 +1,4 @@
-"""Batches that were read but not counted yet: nobody can tell."""
+"""Pending batches: every way to read the state counts them first."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ import torch
 from torchmetrics import MetricCollection
 
 from lightning_bleu import CorpusBLEU, corpus_bleu
+from lightning_bleu import metric as metric_module
 from lightning_bleu.counting.batch import read_batch
 from lightning_bleu.pending import PendingBatches
 from lightning_bleu.scoring.settings import Settings
 from tests.helpers.corpora import random_corpus
+from tests.helpers.process_groups import group_of_one
 from tests.reference import corpus_statistics
 
 Batches = list[tuple[Any, Any]]
@@ -54,21 +56,10 @@ def updated(batches: Batches, **options: Any) -> CorpusBLEU:
     return metric
 
 
-READERS: dict[str, Callable[[CorpusBLEU], Any]] = {
-    "totals": lambda metric: metric.totals.tolist(),
-    "statistics": lambda metric: metric.statistics.tolist(),
-    "compute": lambda metric: metric.compute().item(),
-    "report": lambda metric: metric.report(),
-    "signature": lambda metric: metric.signature,
-    "metric_state": lambda metric: [state.tolist() for state in metric.metric_state.values() if torch.is_tensor(state)],
-    "state_dict": lambda metric: metric.state_dict()["totals"].tolist(),
-    "sentences": lambda metric: metric.sentence_statistics.tolist(),
-    "interval": lambda metric: metric.interval(resamples=10),
-    "copy": lambda metric: copy.deepcopy(metric).compute().item(),
-    "pickle": lambda metric: pickle.loads(pickle.dumps(metric)).report(),
-    "clone": lambda metric: copied(metric).matches.tolist(),
-    "merge": lambda metric: merged_into_another(metric).totals.tolist(),
-}
+def synced_totals(metric: CorpusBLEU) -> list[int]:
+    with group_of_one(), metric.sync_context():
+        totals: list[int] = metric.totals.tolist()
+        return totals
 
 
 def copied(metric: CorpusBLEU) -> CorpusBLEU:
@@ -84,15 +75,50 @@ def merged_into_another(metric: CorpusBLEU) -> CorpusBLEU:
     return other
 
 
+READERS: dict[str, Callable[[CorpusBLEU], Any]] = {
+    "totals": lambda metric: metric.totals.tolist(),
+    "statistics": lambda metric: metric.statistics.tolist(),
+    "batch_statistics": lambda metric: str(metric.batch_statistics),
+    "input_counts": lambda metric: metric.input_counts,
+    "compute": lambda metric: metric.compute().item(),
+    "report": lambda metric: metric.report(),
+    "signature": lambda metric: metric.signature,
+    "metric_state": lambda metric: str(metric.metric_state["totals"]),
+    "sentences": lambda metric: str(torch.cat(metric.sentences)),
+    "sentence_statistics": lambda metric: metric.sentence_statistics.tolist(),
+    "interval": lambda metric: metric.interval(resamples=10),
+    "state_dict": lambda metric: str(metric.state_dict()["totals"]),
+    "float": lambda metric: str(metric.float().totals),
+    "sync": synced_totals,
+    "copy": lambda metric: copy.copy(metric).report(),
+    "deepcopy": lambda metric: copy.deepcopy(metric).report(),
+    "pickle": lambda metric: pickle.loads(pickle.dumps(metric)).report(),
+    "clone": lambda metric: copied(metric).report(),
+    "merge_state": lambda metric: merged_into_another(metric).totals.tolist(),
+}
+
+
 @pytest.mark.parametrize("reader", READERS)
 def test_whatever_reads_the_state_counts_pending_batches_first(reader: str, batches: Batches) -> None:
     read = READERS[reader]
-    metric, counted_at_once = updated(batches, keep_sentences=True), updated(batches, keep_sentences=True)
+    metric, counted_before = updated(batches, keep_sentences=True), updated(batches, keep_sentences=True)
     metric.persistent(True)
-    counted_at_once.persistent(True)
-    assert counted_at_once.totals.any()
-    assert not pending_in(counted_at_once)
-    assert read(metric) == read(counted_at_once)
+    counted_before.persistent(True)
+    counted_before.compute()
+    assert not pending_in(counted_before)
+    assert read(metric) == read(counted_before)
+    assert not pending_in(metric)
+
+
+@pytest.mark.parametrize("make_copy", [copy.copy, copy.deepcopy, copied])
+def test_a_copy_collects_batches_of_its_own(make_copy: Callable[[CorpusBLEU], CorpusBLEU], batches: Batches) -> None:
+    metric = updated(batches[:2], keep_sentences=True)
+    twin = make_copy(metric)
+    metric.update(*batches[2])
+    twin.update(*batches[3])
+    assert metric.totals.tolist() == scored_at_once(batches[:3])
+    assert twin.totals.tolist() == scored_at_once([*batches[:2], batches[3]])
+    assert len(metric.sentence_statistics) == sum(len(preds) for preds, _ in batches[:3])
 
 
 def test_the_size_of_batches_changes_nothing(rng: random.Random) -> None:
@@ -105,12 +131,13 @@ def test_the_size_of_batches_changes_nothing(rng: random.Random) -> None:
 
 
 def test_batches_of_different_kinds_are_counted_apart(rng: random.Random) -> None:
-    metric = CorpusBLEU(unk_id=0, convention="fairseq", tokenizer="none")
+    options: Any = {"unk_id": 0, "tokenizer": "none"}
+    metric = CorpusBLEU(**options)
     ids = [[0, 1, 0, 1], [1, 1]], [[0, 1, 0, 2], [1, 1]]
     words = [[[f"w{i}" for i in row] for row in rows] for rows in ids]
     lines = [[" ".join(row) for row in rows] for rows in words]
     batches: Batches = [(ids[0], ids[1]), (words[0], words[1]), (lines[0], lines[1])]
-    expected = torch.tensor([scored_at_once([batch], unk_id=0, tokenizer="none") for batch in batches]).sum(0)
+    expected = torch.tensor([scored_at_once([batch], **options) for batch in batches]).sum(0)
     for preds, target in rng.sample(3 * batches, 9):
         metric.update(preds, target)
     assert metric.totals.tolist() == (3 * expected).tolist()
@@ -198,7 +225,49 @@ def test_an_error_leaves_pending_batches_alone(batches: Batches) -> None:
         metric.update(["a"], ["a", "b"])
     with pytest.raises(ValueError, match="sample_mask"):
         metric.update(["a"], ["a"], [True, False])
+    assert pending_in(metric)
     assert metric.totals.tolist() == scored_at_once(batches)
+
+
+@pytest.mark.parametrize("stage", ["count_batch", "pack_sentences", "to_device"])
+def test_an_error_while_counting_loses_nothing_and_counts_nothing_twice(
+    stage: str, batches: Batches, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    metric = updated(batches, keep_sentences=True)
+
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as broken:
+        broken.setattr(metric_module, stage, interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            metric.compute()
+    assert metric.totals.tolist() == scored_at_once(batches)
+    assert len(metric.sentence_statistics) == metric.input_counts.sentences == 9
+
+
+def test_an_error_while_counting_is_not_taken_for_a_missing_state(
+    batches: Batches, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    metric = updated(batches)
+    monkeypatch.setattr(metric_module, "count_batch", None)
+    monkeypatch.delattr(PendingBatches, "merged")
+    with pytest.raises(RuntimeError, match="pending batches cannot be counted"):
+        metric.totals  # noqa: B018
+
+
+@pytest.mark.parametrize("keep_sentences", [True, False])
+def test_batches_stay_pending_on_other_devices_and_with_compute_on_cpu(keep_sentences: bool, batches: Batches) -> None:
+    metric = updated(batches, keep_sentences=keep_sentences, compute_on_cpu=True)
+    assert metric.totals.tolist() == scored_at_once(batches)
+    assert not keep_sentences or {rows.device.type for rows in metric.sentences} == {"cpu"}
+
+
+def test_a_move_to_its_own_device_leaves_batches_pending(batches: Batches) -> None:
+    metric = updated(batches)
+    assert metric.to(torch.device("cpu")) is metric
+    assert pending_in(metric)
+    assert metric.to(torch.device("meta")).totals.device.type == "meta"
 
 
 def test_forward_scores_its_own_batch_only(batches: Batches) -> None:
@@ -212,6 +281,7 @@ def test_metrics_in_a_collection_that_share_their_state(batches: Batches) -> Non
     collection = MetricCollection({"a": CorpusBLEU(), "b": CorpusBLEU(), "c": CorpusBLEU(max_order=2)})
     for batch in batches:
         collection.update(*batch)
+    assert collection.compute_groups == {0: ["a", "b"], 1: ["c"]}
     values = collection.compute()
     expected = (
         [hypothesis for batch in batches for hypothesis in batch[0]],
@@ -221,30 +291,39 @@ def test_metrics_in_a_collection_that_share_their_state(batches: Batches) -> Non
     assert values["c"].item() == corpus_bleu(*expected, max_order=2).bleu
 
 
-@pytest.mark.parametrize(("preds", "target"), [(["a b c"], ["a b d"]), ([], []), ([""], [""])])
-def test_memory_is_bounded(preds: list[str], target: list[str]) -> None:
-    metric, most = CorpusBLEU(), 0
+@pytest.mark.parametrize(("lines", "most"), [(["a b c"], 16_384 // 9), ([""], 16_384 // 3), ([], 16_384)])
+def test_few_batches_are_pending_at_once(lines: list[str], most: int) -> None:
+    metric, found = CorpusBLEU(), 0
     for _ in range(20_000):
-        metric.update(preds, target)
-        most = max(most, len(metric._pending._batches))
-    assert 1_000 < most < 17_000
-    assert metric.input_counts.sentences == 20_000 * len(preds)
+        metric.update(lines, lines)
+        found = max(found, len(metric._pending._batches))
+    assert found == most
+    assert metric.input_counts.sentences == 20_000 * len(lines)
+
+
+def make_batch(size: int, kind: Any = int) -> Any:
+    """A batch of two segments of `size` tokens, whose size is ``2 * size + 3``."""
+    row = [kind(5)] * size
+    return read_batch([row], [row], Settings.from_options())
 
 
 def test_a_batch_fits_if_it_is_of_the_same_kind_and_there_is_room() -> None:
-    def batch(size: int, kind: Any = int) -> Any:
-        row = [kind(5)] * size
-        return read_batch([row], [row], Settings.from_options())
-
     pending = PendingBatches()
-    assert pending.fits(batch(100_000))
+    assert pending.fits(make_batch(100_000))
     for _ in range(3):
-        assert pending.fits(batch(2_400))
-        pending.add(batch(2_400), None)
-    assert pending.fits(batch(900))
-    assert not pending.fits(batch(1_000))
-    assert not pending.fits(batch(20, str))
-    pending.clear()
-    pending.add(batch(20, str), None)
-    assert pending.fits(batch(2_400, str))
-    assert not pending.fits(batch(2_600, str))
+        assert pending.fits(make_batch(2_400))
+        pending.add(make_batch(2_400), None)
+        assert not pending.should_not_wait
+    # 3 * 4,803 of 16,384 are taken
+    assert pending.fits(make_batch(986))
+    assert not pending.fits(make_batch(987))
+    assert not pending.fits(make_batch(20, str))
+
+
+@pytest.mark.parametrize(("size", "waits"), [(2_498, True), (2_499, False), (100_000, False)])
+def test_a_large_batch_does_not_wait(size: int, waits: bool) -> None:
+    metric = CorpusBLEU()
+    metric.update([[1]], [[2]])
+    metric.update([[5] * size], [[5] * size])
+    assert pending_in(metric) is waits
+    assert metric.hypothesis_length == size + 1

@@ -54,7 +54,7 @@ class ReadingOptions(Protocol):
 
 
 class Batch(NamedTuple):
-    """The sentences of one call.
+    """The sentences of one call, or of several that are counted together.
 
     Attributes:
         tokens: the tokens to count; never a view of the inputs.
@@ -143,7 +143,9 @@ def read_batch(preds: Hypotheses, target: References, options: ReadingOptions) -
 
 
 def merge_batches(batches: Sequence[Batch]) -> Batch:
-    """The sentences of one or more batches as one batch. Batches that are merged must be of one kind, and on the CPU.
+    """The sentences of one or more batches of the same kind, to count them together.
+
+    Several batches must be on the CPU. The result has no lines and no vocabulary.
 
     Example:
         >>> from lightning_bleu.scoring.settings import Settings
@@ -153,8 +155,9 @@ def merge_batches(batches: Sequence[Batch]) -> Batch:
     """
     if len(batches) == 1:
         return batches[0]
-    tokens = merge([batch.tokens for batch in batches if isinstance(batch.tokens, RaggedBatch)])
-    return Batch(tokens, batches[0].kind, np.concatenate([batch.reference_counts for batch in batches]))
+    tokens = [batch.tokens for batch in batches if isinstance(batch.tokens, RaggedBatch)]
+    assert len(tokens) == len(batches)
+    return Batch(merge(tokens), batches[0].kind, np.concatenate([batch.reference_counts for batch in batches]))
 
 
 def _read_strings(hypotheses: list[str], references: list[str], counts: IntArray, options: ReadingOptions) -> Batch:

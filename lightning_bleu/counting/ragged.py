@@ -164,7 +164,7 @@ def concatenate(parts: Sequence[Ragged]) -> Ragged:
 
 
 class RaggedBatch(NamedTuple):
-    """The sentences of one call.
+    """The sentences of one call, or of several that are counted together.
 
     Attributes:
         tokens: all hypotheses, then all references, sentence by sentence.

@@ -21,7 +21,6 @@ class Distributed(Protocol):
     def device(self) -> torch.device:
         """The device of the state."""
 
-    @property
     def syncs_when_read(self) -> bool:
         """Whether reading the result is a collective operation."""
 
@@ -43,10 +42,11 @@ def compute_once(metric: Distributed, compute: Callable[[], Result]) -> Result:
 def compute_once_after_reading(metrics: Iterable[Distributed], compute: Callable[[], Result]) -> Result:
     """Compute something from metrics that were just read, like :func:`compute_once`.
 
-    If reading one of them was a collective operation, all processes are here with the same state. If not, each process
-    computes for itself.
+    If reading one of them was a collective operation, all processes have reached this call. If not, each process
+    computes for itself. For example, reading a metric inside a ``sync_context`` is not collective, so a single process
+    may call this. Inside a context, use :func:`compute_once` if all processes call it.
     """
-    collective = [metric for metric in metrics if metric.syncs_when_read]
+    collective = [metric for metric in metrics if metric.syncs_when_read()]
     return _broadcast(collective[0], compute) if collective and dist.is_initialized() else compute()
 
 
