@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -20,7 +21,7 @@ from lightning_bleu.counting.tokenizers import Tokenizer
 from lightning_bleu.eager import eager
 from lightning_bleu.functional import count_batch
 from lightning_bleu.kept_sentences import SentencesNotKept, gather, pack_sentences, unpack_sentences
-from lightning_bleu.pending import CountedState, PendingBatches
+from lightning_bleu.pending import CountedState, PendingBatches, should_wait
 from lightning_bleu.scoring.conventions import Convention
 from lightning_bleu.scoring.options import OPTION_NAMES, Options, constructor_call, unknown_options
 from lightning_bleu.scoring.score import BLEUScore, Statistics, score
@@ -156,6 +157,7 @@ class CorpusBLEU(AdditiveMetric):
         self.last_batch: Batch | None = None
         self._counted_statistics: Tensor | None = None  # of all batches that were counted last
         self._pending = PendingBatches()
+        self._lock = threading.RLock()  # the state may be read in another thread
         # The statistics, then the input counts. A single vector, so that a sync takes one collective.
         size = 2 * settings.max_order + 2 + len(InputCounts())
         self.add_state("totals", torch.zeros(size, dtype=torch.int64), dist_reduce_fx="sum")
@@ -204,22 +206,30 @@ class CorpusBLEU(AdditiveMetric):
         mask = None if sample_mask is None else read_sample_mask(sample_mask, batch.sentence_count, batch.device)
         for message in batch.suspicions:
             self._warn_once(message)
-        if not self._pending.fits(batch):
-            self._count_pending()
-        self._pending.add(batch, mask)
-        self._set(last_batch=batch)
-        if self._pending.should_not_wait:
-            self._count_pending()
+        with self._lock:
+            if not (should_wait(batch) and self._pending.fits(batch)):
+                self._count_pending()
+            if should_wait(batch):
+                self._pending.add(batch, mask)
+            else:
+                alone = PendingBatches()
+                alone.add(batch, mask)
+                self._count(alone)
+            self._set(last_batch=batch)
 
     @eager
     def _count_pending(self) -> None:
         """Count the batches that were read but not counted yet. Whatever reads the state does this first."""
-        if not self._pending:
-            return
-        counted = count_batch(self._pending.merged(), self.settings)
-        state = {name: vars(self)[name] for name in self._defaults}  # reading self.totals would count again
+        with self._lock:
+            if self._pending:
+                self._count(self._pending)
+
+    @torch.inference_mode(False)  # the state must not depend on who reads it first
+    def _count(self, pending: PendingBatches) -> None:
+        counted = count_batch(pending.merged(), self.settings)
+        state = {name: vars(self)[name] for name in self._defaults}  # reading self.totals would count pending batches
         device = state["totals"].device
-        parts = list(self._pending.split(counted.statistics)) if self.keep_sentences or self._pending.has_masks else []
+        parts = list(pending.split(counted.statistics)) if self.keep_sentences or pending.has_masks else []
         if self.keep_sentences:
             kept_on = CPU if self.compute_on_cpu else device
             state["sentences"] = [*state["sentences"], *(to_device(pack_sentences(*part), kept_on) for part in parts)]
@@ -227,7 +237,7 @@ class CorpusBLEU(AdditiveMetric):
             if mask is not None:
                 statistics *= mask[:, None]  # a view of the statistics, which were packed above
         state["totals"] = state["totals"] + to_device(counted.totals(), device)
-        # All at once, so that an error on the way leaves the batches pending and the state unchanged.
+        # All at once, so that an error on the way changes nothing.
         self._set(**state, _counted_statistics=counted.statistics, _pending=PendingBatches())
 
     def compute(self) -> Tensor:
@@ -386,5 +396,10 @@ class CorpusBLEU(AdditiveMetric):
     def __getstate__(self) -> dict[str, Any]:
         # Copies and pickles need the counts, not the last batch, and collect batches of their own.
         self._count_pending()
-        no_batches = {"last_batch": None, "_counted_statistics": None, "_pending": PendingBatches()}
-        return super().__getstate__() | no_batches
+        state = super().__getstate__()
+        del state["_lock"]
+        return state | {"last_batch": None, "_counted_statistics": None, "_pending": PendingBatches()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self._set(_lock=threading.RLock())
+        super().__setstate__(state)

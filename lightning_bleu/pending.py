@@ -25,7 +25,7 @@ _LARGE = 5_000
 
 
 class PendingBatches:
-    """Batches of one kind on the CPU, or a single batch on an accelerator.
+    """Batches of one kind on the CPU, or a single batch on an accelerator. Their text is not kept.
 
     Example:
         >>> from lightning_bleu.counting.batch import read_batch
@@ -42,8 +42,8 @@ class PendingBatches:
         self._masks: list[Tensor | None] = []
         self._size = 0
 
-    def __bool__(self) -> bool:
-        return bool(self._batches)
+    def __len__(self) -> int:
+        return len(self._batches)
 
     def fits(self, batch: Batch) -> bool:
         """Whether a batch can be counted together with those already here."""
@@ -54,14 +54,9 @@ class PendingBatches:
 
     def add(self, batch: Batch, mask: Tensor | None) -> None:
         """Add a batch that fits, and its sample mask, which is copied."""
-        self._batches.append(batch)
+        self._batches.append(Batch(batch.tokens, batch.kind, batch.reference_counts))
         self._masks.append(None if mask is None else mask.clone())
         self._size += _size(batch)
-
-    @property
-    def should_not_wait(self) -> bool:
-        """Whether the last batch is large, or on an accelerator, where each batch is counted at once."""
-        return bool(self._batches) and _size(self._batches[-1]) > _LARGE
 
     def merged(self) -> Batch:
         """All batches as one."""
@@ -77,6 +72,11 @@ class PendingBatches:
         return zip(torch.split(statistics, [batch.sentence_count for batch in self._batches]), self._masks)
 
 
+def should_wait(batch: Batch) -> bool:
+    """Whether it pays to count a batch together with others. On an accelerator, it does not."""
+    return _size(batch) <= _LARGE
+
+
 def _size(batch: Batch) -> int:
     """The tokens and segments of a batch, and one more, so that empty batches do not pile up."""
     if not isinstance(batch.tokens, RaggedBatch):
@@ -87,6 +87,8 @@ def _size(batch: Batch) -> int:
 
 class HasPendingBatches(Protocol):
     """The part of a metric that :class:`CountedState` uses."""
+
+    _pending: PendingBatches
 
     def _count_pending(self) -> None:
         """Count all pending batches."""
@@ -107,10 +109,11 @@ class CountedState(Generic[T]):
     def __get__(self, metric: HasPendingBatches | None, owner: type) -> CountedState[T] | T:
         if metric is None:
             return self
-        try:
-            metric._count_pending()
-        except AttributeError as error:  # nn.Module would report that the state does not exist
-            raise RuntimeError("pending batches cannot be counted") from error
+        if metric._pending:  # not in the eager function, so that compiled code can read the state
+            try:
+                metric._count_pending()
+            except AttributeError as error:  # nn.Module would report that the state does not exist
+                raise RuntimeError("pending batches cannot be counted") from error
         try:
             state: T = vars(metric)[self._name]
         except KeyError:

@@ -258,10 +258,13 @@ def resample(rank: int, world_size: int) -> dict[str, Any]:
             a.interval(resamples=50),
             bootstrap_interval(a, resamples=50),
             paired_bootstrap(a, b, 50),
-            paired_bootstrap(a.sentence_statistics, b, 50),
             approximate_randomization(a, b, 50),
         ]
         outside = len(computed)
+        # Bare statistics may differ, and may even be wrong in one process only.
+        baseline = b.sentence_statistics[rank:]
+        with pytest.raises(ValueError, match="same number") if rank else contextlib.nullcontext():
+            paired_bootstrap(a, baseline, 50)
         with a.sync_context():
             in_context = bootstrap_interval(a, resamples=50)
         own = bootstrap_interval(alone, resamples=50)
@@ -278,7 +281,7 @@ def test_one_process_resamples_for_all(pool: ProcessPool) -> None:
     assert first["results"] == second["results"] == alone["results"]
     assert first["in context"] == second["in context"] == first["results"][0]
     assert first["own"] != second["own"]
-    assert (first["computed"], second["computed"]) == ([5, 7], [0, 2])
+    assert (first["computed"], second["computed"]) == ([4, 7], [0, 2])
 
 
 # Saving

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 import random
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -14,7 +15,8 @@ from torchmetrics import MetricCollection
 
 from lightning_bleu import CorpusBLEU, corpus_bleu
 from lightning_bleu import metric as metric_module
-from lightning_bleu.counting.batch import read_batch
+from lightning_bleu.counting.batch import Batch, read_batch
+from lightning_bleu.functional import Counted, count_batch
 from lightning_bleu.pending import PendingBatches
 from lightning_bleu.scoring.settings import Settings
 from tests.helpers.corpora import random_corpus
@@ -246,6 +248,75 @@ def test_an_error_while_counting_loses_nothing_and_counts_nothing_twice(
     assert len(metric.sentence_statistics) == metric.input_counts.sentences == 9
 
 
+def test_a_large_batch_that_cannot_be_counted_changes_nothing(
+    batches: Batches, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    metric = updated(batches)
+    last_batch = metric.last_batch
+
+    def fail(batch: Batch, settings: Settings) -> Counted:
+        if batch.kind == "ids":
+            raise MemoryError
+        return count_batch(batch, settings)
+
+    monkeypatch.setattr(metric_module, "count_batch", fail)
+    with pytest.raises(MemoryError):
+        metric.update([[5] * 10_000], [[5] * 10_000])
+    assert metric.last_batch is last_batch
+    assert metric.update_count == len(batches)
+    metric.update(*batches[0])
+    assert metric.totals.tolist() == scored_at_once([*batches, batches[0]])
+
+
+def test_a_state_that_is_first_read_in_inference_mode_is_an_ordinary_tensor(batches: Batches) -> None:
+    metric = updated(batches, keep_sentences=True, pad_id=0)
+    with torch.inference_mode():
+        metric.compute()
+        assert not metric.totals.is_inference()
+    assert metric.batch_statistics is not None
+    assert not metric.batch_statistics.is_inference()
+    assert not any(rows.is_inference() for rows in metric.sentences)
+    with torch.inference_mode():
+        metric.update(torch.ones(4, 5000).long(), torch.ones(4, 5000).long())
+    assert not metric.totals.is_inference()
+
+
+@pytest.mark.slow
+def test_compiled_code_reads_the_state(batches: Batches) -> None:
+    metric = updated(batches)
+    read = torch.compile(lambda factor: metric.totals * factor, backend="eager")
+    assert read(2).tolist() == [2 * total for total in scored_at_once(batches)]
+    read_counted = torch.compile(lambda factor: metric.totals * factor, backend="eager", fullgraph=True)
+    assert read_counted(3).tolist() == [3 * total for total in scored_at_once(batches)]
+
+
+def test_threads_may_read_the_state_while_another_updates_it() -> None:
+    metric = CorpusBLEU()
+    barrier = threading.Barrier(4)
+
+    def read() -> None:
+        barrier.wait()
+        for _ in range(200):
+            metric.totals  # noqa: B018
+
+    readers = [threading.Thread(target=read) for _ in range(3)]
+    for reader in readers:
+        reader.start()
+    barrier.wait()
+    for _ in range(500):
+        metric.update(["a b c d e"], ["a b c d f"])
+    for reader in readers:
+        reader.join()
+    assert metric.statistics.tolist() == [500 * count for count in [4, 3, 2, 1, 5, 4, 3, 2, 5, 5]]
+
+
+def test_pending_batches_have_no_text() -> None:
+    metric = updated([(["a b"], ["a c"])])
+    assert not any(batch.lines for batch in metric._pending._batches)
+    assert metric.last_batch is not None
+    assert metric.last_batch.lines
+
+
 def test_an_error_while_counting_is_not_taken_for_a_missing_state(
     batches: Batches, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -313,7 +384,6 @@ def test_a_batch_fits_if_it_is_of_the_same_kind_and_there_is_room() -> None:
     for _ in range(3):
         assert pending.fits(make_batch(2_400))
         pending.add(make_batch(2_400), None)
-        assert not pending.should_not_wait
     # 3 * 4,803 of 16,384 are taken
     assert pending.fits(make_batch(986))
     assert not pending.fits(make_batch(987))

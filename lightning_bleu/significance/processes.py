@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar
 
 import torch
 import torch.distributed as dist
+from torch import Tensor
 
 Result = TypeVar("Result")
 
@@ -39,15 +40,17 @@ def compute_once(metric: Distributed, compute: Callable[[], Result]) -> Result:
     return _broadcast(metric, compute) if metric._is_synced and dist.is_initialized() else compute()
 
 
-def compute_once_after_reading(metrics: Iterable[Distributed], compute: Callable[[], Result]) -> Result:
-    """Compute something from metrics that were just read, like :func:`compute_once`.
+def compute_once_after_reading(systems: Sequence[Tensor | Distributed], compute: Callable[[], Result]) -> Result:
+    """Compute something from systems that were just read, like :func:`compute_once`.
 
-    If reading one of them was a collective operation, all processes have reached this call. If not, each process
-    computes for itself. For example, reading a metric inside a ``sync_context`` is not collective, so a single process
-    may call this. Inside a context, use :func:`compute_once` if all processes call it.
+    If reading each of them was a collective operation, all processes have reached this call with the same sentences. If
+    not, each process computes for itself. For example, bare statistics may exist in one process only, and reading a
+    metric inside a ``sync_context`` is not collective. Inside a context, use :func:`compute_once` if all processes call
+    it.
     """
-    collective = [metric for metric in metrics if metric.syncs_when_read()]
-    return _broadcast(collective[0], compute) if collective and dist.is_initialized() else compute()
+    metrics = [system for system in systems if not isinstance(system, Tensor)]
+    is_collective = len(metrics) == len(systems) and all(metric.syncs_when_read() for metric in metrics)
+    return _broadcast(metrics[0], compute) if is_collective and dist.is_initialized() else compute()
 
 
 def _broadcast(metric: Distributed, compute: Callable[[], Result]) -> Result:

@@ -28,7 +28,7 @@ from lightning_bleu.scoring.score import score
 from lightning_bleu.scoring.settings import Settings
 from lightning_bleu.significance.processes import compute_once_after_reading
 from lightning_bleu.significance.results import Interval, PairedTest
-from lightning_bleu.significance.systems import System, check_count, check_share, find_metrics, read_systems
+from lightning_bleu.significance.systems import System, check_count, check_share, read_systems
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -80,7 +80,7 @@ def bootstrap_interval(
         bleu = settings.scale * score(sentences.sum(0), settings).bleu.item()
         return Interval(bleu, low, high, confidence, tuple(scores.tolist()), settings.percent)
 
-    return compute_once_after_reading(find_metrics(system), compute)
+    return compute_once_after_reading([system], compute)
 
 
 def paired_bootstrap(
@@ -122,7 +122,7 @@ def paired_bootstrap(
         differences = (score(sums[:, :columns], settings).bleu - score(sums[:, columns:], settings).bleu).abs()
         return _paired_test("paired bootstrap", first, second, differences - differences.mean(), settings)
 
-    return compute_once_after_reading(find_metrics(a, b), compute)
+    return compute_once_after_reading([a, b], compute)
 
 
 def approximate_randomization(
@@ -165,7 +165,7 @@ def approximate_randomization(
         differences = (score(mixed_first, settings).bleu - score(mixed_second, settings).bleu).abs()
         return _paired_test("approximate randomization", first, second, differences, settings)
 
-    return compute_once_after_reading(find_metrics(a, b), compute)
+    return compute_once_after_reading([a, b], compute)
 
 
 def _paired_test(test: str, a: Tensor, b: Tensor, by_chance: Tensor, settings: Settings) -> PairedTest:

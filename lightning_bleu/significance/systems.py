@@ -35,11 +35,6 @@ System: TypeAlias = Tensor | KeepsSentences
 """A metric that keeps its sentences, or their statistics."""
 
 
-def find_metrics(*systems: System) -> list[KeepsSentences]:
-    """The systems that are metrics."""
-    return [system for system in systems if not isinstance(system, Tensor)]
-
-
 def read_systems(systems: dict[str, System], options: Options) -> tuple[list[Tensor], Settings]:
     """Check the systems to compare, and read their statistics.
 
@@ -56,7 +51,7 @@ def read_systems(systems: dict[str, System], options: Options) -> tuple[list[Ten
             settings.
     """
     statistics = [_read_statistics(name, system) for name, system in systems.items()]
-    metrics = find_metrics(*systems.values())
+    metrics = [system for system in systems.values() if not isinstance(system, Tensor)]
     if metrics and options:
         raise TypeError("options are for bare statistics; a metric is scored with its own settings")
     first = statistics[0]
