@@ -224,8 +224,11 @@ class CorpusBLEU(AdditiveMetric):
             if self._pending:
                 self._count(self._pending)
 
-    @torch.inference_mode(False)  # the state must not depend on who reads it first
     def _count(self, pending: PendingBatches) -> None:
+        if torch.is_inference_mode_enabled():
+            with torch.inference_mode(False):  # the state must not depend on who reads it first
+                self._count(pending)
+            return
         counted = count_batch(pending.merged(), self.settings)
         state = {name: vars(self)[name] for name in self._defaults}  # reading self.totals would count pending batches
         device = state["totals"].device
