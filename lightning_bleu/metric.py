@@ -206,10 +206,11 @@ class CorpusBLEU(AdditiveMetric):
         mask = None if sample_mask is None else read_sample_mask(sample_mask, batch.sentence_count, batch.device)
         for message in batch.suspicions:
             self._warn_once(message)
+        waits = should_wait(batch)
         with self._lock:
-            if not (should_wait(batch) and self._pending.fits(batch)):
+            if not (waits and self._pending.fits(batch)):
                 self._count_pending()
-            if should_wait(batch):
+            if waits:
                 self._pending.add(batch, mask)
             else:
                 alone = PendingBatches()
@@ -234,7 +235,7 @@ class CorpusBLEU(AdditiveMetric):
         device = state["totals"].device
         parts = list(pending.split(counted.statistics)) if self.keep_sentences or pending.has_masks else []
         if self.keep_sentences:
-            kept_on = CPU if self.compute_on_cpu else device
+            kept_on = CPU if self.compute_on_cpu else device  # torchmetrics would move all of them after each update
             state["sentences"] = [*state["sentences"], *(to_device(pack_sentences(*part), kept_on) for part in parts)]
         for statistics, mask in parts:
             if mask is not None:

@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from lightning_bleu.counting.ragged import IntArray, Ragged, RaggedBatch
+from lightning_bleu.counting.ragged import IntArray, Ragged, RaggedBatch, concatenate
 
 _KEY_BITS = 63
 _MAX_TOKENS = 2**14
@@ -96,15 +96,15 @@ def _chunks(batch: RaggedBatch) -> Iterator[RaggedBatch]:
             ),
         )
         sides = [(start, stop), (int(references[start]), int(references[stop]))]
-        chunk = Ragged(
-            np.concatenate([ids[tokens[first] : tokens[end]] for first, end in sides]),
-            np.concatenate([lengths[pieces[first] : pieces[end]] for first, end in sides]),
-            np.concatenate(
-                [
-                    segments[pieces[first] : pieces[end]] - first + offset
-                    for (first, end), offset in zip(sides, (0, stop - start))
-                ]
-            ),
+        chunk = concatenate(
+            [
+                Ragged(
+                    ids[tokens[first] : tokens[end]],
+                    lengths[pieces[first] : pieces[end]],
+                    segments[pieces[first] : pieces[end]] - first,
+                )
+                for first, end in sides
+            ]
         )
         yield RaggedBatch(chunk, counts[start:stop])
         start = stop
