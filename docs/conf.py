@@ -9,7 +9,7 @@ from sphinx.domains.python import PyObject, PythonDomain
 
 import lightning_bleu
 import lightning_bleu.callback
-from lightning_bleu.scoring.options import Options
+from lightning_bleu.settings.options import Options
 
 project = "lightning_bleu"
 author = "The lightning_bleu developers"
@@ -55,13 +55,13 @@ for field in PyObject.doc_field_types:
 # Show type aliases by their names, not by the long unions that they stand for. (`autodoc_type_aliases` cannot be used:
 # Sphinx 8 fails to evaluate `Tokenizer | None` with it.) The classes below take their place while annotations are read.
 TYPE_ALIASES = {
-    "Decoder": "lightning_bleu.counting.decoding",
+    "Decoder": "lightning_bleu.settings.decoders",
     "Extract": "lightning_bleu.training.outputs",
-    "Hypotheses": "lightning_bleu.counting.forms",
-    "References": "lightning_bleu.counting.forms",
-    "SampleMask": "lightning_bleu.counting.forms",
+    "Hypotheses": "lightning_bleu.reading.forms",
+    "References": "lightning_bleu.reading.forms",
+    "SampleMask": "lightning_bleu.reading.forms",
     "System": "lightning_bleu.significance.systems",
-    "Tokenizer": "lightning_bleu.counting.tokenizers",
+    "Tokenizer": "lightning_bleu.settings.tokenizers",
 }
 placeholders = {name: type(name, (), {"__module__": module}) for name, module in TYPE_ALIASES.items()}
 for name, module in list(sys.modules.items()):

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from lightning_bleu.functional import corpus_bleu, sentence_bleu
 from lightning_bleu.metric import CorpusBLEU
-from lightning_bleu.scoring.conventions import CONVENTIONS, Convention
 from lightning_bleu.scoring.score import BLEUScore
+from lightning_bleu.settings.conventions import CONVENTIONS, Convention
 from lightning_bleu.significance import (
     approximate_randomization,
     block_scores,
@@ -16,7 +16,7 @@ from lightning_bleu.significance import (
     bootstrap_interval,
     paired_bootstrap,
 )
-from lightning_bleu.training.distributed import distributed_mask
+from lightning_bleu.training.samplers import distributed_mask
 from lightning_bleu.version import __version__
 
 if TYPE_CHECKING:

@@ -12,21 +12,21 @@ import pytorch_lightning as pl
 import torch
 from torch import Tensor
 
-from lightning_bleu.counting.forms import materialize
+from lightning_bleu.messages import WarnOnce
 from lightning_bleu.metric import CorpusBLEU
+from lightning_bleu.reading.forms import materialize
 from lightning_bleu.scoring.score import BLEUScore
 from lightning_bleu.significance import Interval, PairedTest
 from lightning_bleu.training.best import BestSoFar
 from lightning_bleu.training.dashboard import View, lay_out_charts
-from lightning_bleu.training.distributed import distributed_mask, gather_objects, shuffles
 from lightning_bleu.training.evaluation import Evaluation, Result
 from lightning_bleu.training.loggers import Display, find_displays, missing_packages
 from lightning_bleu.training.mistakes import minimized
 from lightning_bleu.training.names import name_loaders
 from lightning_bleu.training.options import check_metrics, check_options
 from lightning_bleu.training.outputs import Extract, Output, call_extract, read_output
+from lightning_bleu.training.samplers import distributed_mask, gather_objects, shuffles
 from lightning_bleu.training.translations import check_folder, name_folder, read_all, write_translations
-from lightning_bleu.user_warnings import WarnOnce
 
 _STEPS = {"val": "validation_step", "test": "test_step"}
 _MAX_TEXTS = 10_000

@@ -8,18 +8,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lightning_bleu.counting.batch import Batch, read_batch
 from lightning_bleu.counting.devices import CPU, to_device
-from lightning_bleu.counting.forms import Hypotheses, References
 from lightning_bleu.counting.padded import Padded
-from lightning_bleu.counting.statistics import padded_statistics, ragged_statistics
+from lightning_bleu.counting.rows import padded_statistics, ragged_statistics
 from lightning_bleu.eager import eager
-from lightning_bleu.scoring.conventions import CONVENTIONS
-from lightning_bleu.scoring.options import Options
+from lightning_bleu.messages import warn_user
+from lightning_bleu.reading.batch import Batch, read_batch
+from lightning_bleu.reading.forms import Hypotheses, References
 from lightning_bleu.scoring.score import BLEUScore, score
-from lightning_bleu.scoring.settings import Settings, refuse_sentence_smoothing
 from lightning_bleu.scoring.signature import InputCounts, signature
-from lightning_bleu.user_warnings import warn_user
+from lightning_bleu.settings.conventions import CONVENTIONS
+from lightning_bleu.settings.options import Options
+from lightning_bleu.settings.settings import Settings, refuse_sentence_smoothing
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

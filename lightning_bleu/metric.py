@@ -11,24 +11,24 @@ import torch
 from torch import Tensor
 from torchmetrics import Metric
 
-from lightning_bleu.additive_metric import AdditiveMetric
-from lightning_bleu.counting.batch import Batch, read_batch
-from lightning_bleu.counting.decoding import Decoder
 from lightning_bleu.counting.devices import CPU, to_device
-from lightning_bleu.counting.forms import Hypotheses, References, SampleMask
-from lightning_bleu.counting.inputs import read_sample_mask
-from lightning_bleu.counting.tokenizers import Tokenizer
 from lightning_bleu.eager import eager
 from lightning_bleu.functional import count_batch
 from lightning_bleu.kept_sentences import SentencesNotKept, gather, pack_sentences, unpack_sentences
+from lightning_bleu.messages import WarnOnce
 from lightning_bleu.pending import CountedState, PendingBatches, should_wait
-from lightning_bleu.scoring.conventions import Convention
-from lightning_bleu.scoring.options import OPTION_NAMES, Options, constructor_call, unknown_options
+from lightning_bleu.reading.batch import Batch, read_batch
+from lightning_bleu.reading.forms import Hypotheses, References, SampleMask
+from lightning_bleu.reading.recognize import read_sample_mask
 from lightning_bleu.scoring.score import BLEUScore, Statistics, score
-from lightning_bleu.scoring.settings import Settings, check_bool, refuse_sentence_smoothing
 from lightning_bleu.scoring.signature import InputCounts, signature
+from lightning_bleu.settings.conventions import Convention
+from lightning_bleu.settings.decoders import Decoder
+from lightning_bleu.settings.options import OPTION_NAMES, Options, constructor_call, unknown_options
+from lightning_bleu.settings.settings import Settings, check_bool, refuse_sentence_smoothing
+from lightning_bleu.settings.tokenizers import Tokenizer
 from lightning_bleu.significance import Interval, bootstrap_interval
-from lightning_bleu.user_warnings import WarnOnce
+from lightning_bleu.torchmetrics_fixes import AdditiveMetric
 
 
 class CorpusBLEU(AdditiveMetric):
@@ -48,7 +48,7 @@ class CorpusBLEU(AdditiveMetric):
             returns its tokens. It must be deterministic: the same line must always give the same tokens.
         lowercase: for strings: lowercase before tokenizing.
         smoothing: how to treat orders without a match, a name from
-            :data:`lightning_bleu.scoring.smoothing.SMOOTHINGS`.
+            :data:`lightning_bleu.settings.smoothing.SMOOTHINGS`.
         smoothing_value: the parameter of the smoothing, if it takes one; the smoothing's own default when None.
         reference_length: ``"closest"`` (the shorter one on a tie), ``"closest-first"`` (the first one on a tie), or
             ``"shortest"``.

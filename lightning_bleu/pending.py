@@ -12,8 +12,8 @@ from typing import Generic, Protocol, TypeVar, overload
 import torch
 from torch import Tensor
 
-from lightning_bleu.counting.batch import Batch, merge_batches
-from lightning_bleu.counting.ragged import RaggedBatch
+from lightning_bleu.reading.batch import Batch, merge_batches
+from lightning_bleu.reading.ragged import RaggedBatch
 
 T = TypeVar("T")
 
@@ -28,8 +28,8 @@ class PendingBatches:
     """Batches of one kind on the CPU, or a single batch on an accelerator. Their text is not kept.
 
     Example:
-        >>> from lightning_bleu.counting.batch import read_batch
-        >>> from lightning_bleu.scoring.settings import Settings
+        >>> from lightning_bleu.reading.batch import read_batch
+        >>> from lightning_bleu.settings.settings import Settings
         >>> pending = PendingBatches()
         >>> for i in (5, 7):
         ...     pending.add(read_batch([[i]], [[i + 1]], Settings.from_options()), mask=None)

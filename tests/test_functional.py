@@ -8,10 +8,10 @@ import torch
 
 from lightning_bleu import CorpusBLEU, corpus_bleu, sentence_bleu
 from lightning_bleu.functional import sentence_statistics
-from lightning_bleu.scoring.options import Options
-from lightning_bleu.scoring.settings import Settings
 from lightning_bleu.scoring.signature import InputCounts
-from lightning_bleu.scoring.smoothing import SMOOTHINGS
+from lightning_bleu.settings.options import Options
+from lightning_bleu.settings.settings import Settings
+from lightning_bleu.settings.smoothing import SMOOTHINGS
 from tests.helpers.corpora import random_corpus
 from tests.reference import corpus_statistics, statistics
 

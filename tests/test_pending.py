@@ -15,10 +15,10 @@ from torchmetrics import MetricCollection
 
 from lightning_bleu import CorpusBLEU, corpus_bleu
 from lightning_bleu import metric as metric_module
-from lightning_bleu.counting.batch import Batch, read_batch
 from lightning_bleu.functional import Counted, count_batch
 from lightning_bleu.pending import PendingBatches
-from lightning_bleu.scoring.settings import Settings
+from lightning_bleu.reading.batch import Batch, read_batch
+from lightning_bleu.settings.settings import Settings
 from tests.helpers.corpora import random_corpus
 from tests.helpers.process_groups import group_of_one
 from tests.reference import corpus_statistics

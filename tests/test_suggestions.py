@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lightning_bleu import CONVENTIONS
-from lightning_bleu.counting.lengths import REFERENCE_LENGTHS
-from lightning_bleu.counting.tokenizers import TOKENIZERS
-from lightning_bleu.scoring.options import OPTION_NAMES
-from lightning_bleu.scoring.smoothing import SMOOTHINGS
+from lightning_bleu.settings.lengths import REFERENCE_LENGTHS
+from lightning_bleu.settings.options import OPTION_NAMES
+from lightning_bleu.settings.smoothing import SMOOTHINGS
+from lightning_bleu.settings.tokenizers import TOKENIZERS
 from lightning_bleu.suggestions import choose, closest
 
 CHOICES = [list(CONVENTIONS), list(SMOOTHINGS), list(REFERENCE_LENGTHS), list(TOKENIZERS), list(OPTION_NAMES)]

@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from lightning_bleu.counting.ragged import IntArray, Ragged, RaggedBatch, concatenate
+from lightning_bleu.reading.ragged import IntArray, Ragged, RaggedBatch, concatenate
 
 _KEY_BITS = 63
 _MAX_TOKENS = 2**14

@@ -17,8 +17,8 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from lightning_bleu.counting.devices import to_device
-from lightning_bleu.counting.ragged import IntArray, Ragged
-from lightning_bleu.counting.special_ids import SpecialIds
+from lightning_bleu.reading.ragged import IntArray, Ragged
+from lightning_bleu.settings.special_ids import SpecialIds
 
 
 class Padded(NamedTuple):
@@ -122,7 +122,7 @@ def join(hypotheses: PaddedSide, references: PaddedSide, special_ids: SpecialIds
     """Concatenate hypotheses and references into one tensor, and mask padding and markers.
 
     A tensor has the same number of references for all sentences, so an empty reference is treated as missing if its
-    sentence also has a nonempty one. :func:`lightning_bleu.counting.ragged.drop_fillers` applies the same rule on the
+    sentence also has a nonempty one. :func:`lightning_bleu.reading.ragged.drop_fillers` applies the same rule on the
     CPU.
 
     Example:

@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from lightning_bleu.counting.ragged import IntArray, Ragged
-from lightning_bleu.counting.tokenizers import TokenizeFunction, Tokenizer, load_tokenizer
 from lightning_bleu.counting.words import split_to_keys, tokenize_keys
+from lightning_bleu.reading.ragged import IntArray, Ragged
+from lightning_bleu.settings.tokenizers import TokenizeFunction, Tokenizer, load_tokenizer
 
 _MAX_KEYS = 2**20
 """The maximum number of words and lines in all caches together."""

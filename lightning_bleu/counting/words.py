@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 
-from lightning_bleu.counting.tokenizers import TokenizeFunction
+from lightning_bleu.settings.tokenizers import TokenizeFunction
 
 _SPLITS_WORDS = {"13a", "char", "none"}
 """Tokenizers that split a word the same way everywhere in a line."""
@@ -67,7 +67,7 @@ def tokenize_keys(keys: Sequence[str], tokenize: TokenizeFunction, tokenizer: st
         tokenizer: its name, or None for a callable.
 
     Example:
-        >>> from lightning_bleu.counting.tokenizers import load_tokenizer
+        >>> from lightning_bleu.settings.tokenizers import load_tokenizer
         >>> tokenize_keys(["it's", "1,000.50,"], load_tokenizer("13a"), "13a")
         [["it's"], ['1,000.50', ',']]
     """

@@ -1,7 +1,7 @@
 """Statistics → score: brevity penalty, precisions, and their weighted geometric mean.
 
 Up to this point all counts are integers. The only divisions are in this module and in
-:mod:`lightning_bleu.scoring.smoothing`, in float64 where the device supports it.
+:mod:`lightning_bleu.settings.smoothing`, in float64 where the device supports it.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from lightning_bleu.counting.devices import CPU, to_device
-from lightning_bleu.scoring.settings import Settings
-from lightning_bleu.scoring.smoothing import ZERO_RULES, Counts, divide
+from lightning_bleu.settings.settings import Settings
+from lightning_bleu.settings.smoothing import ZERO_RULES, Counts, divide
 
 
 class Statistics(NamedTuple):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from lightning_bleu.counting.batch import Batch
-from lightning_bleu.counting.tokenizers import tokenizer_name
-from lightning_bleu.scoring.settings import Settings
+from lightning_bleu.reading.batch import Batch
+from lightning_bleu.settings.settings import Settings
+from lightning_bleu.settings.tokenizers import tokenizer_name
 from lightning_bleu.version import __version__
 
 

@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING, TypeAlias
 import torch
 from torch import Tensor
 
-from lightning_bleu.scoring.options import Options
 from lightning_bleu.scoring.score import score
-from lightning_bleu.scoring.settings import Settings
+from lightning_bleu.settings.options import Options
+from lightning_bleu.settings.settings import Settings
 from lightning_bleu.significance.processes import compute_once_after_reading
 from lightning_bleu.significance.results import Interval, PairedTest
 from lightning_bleu.significance.systems import System, check_count, check_share, read_systems

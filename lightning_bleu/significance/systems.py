@@ -7,9 +7,9 @@ from typing import Any, Protocol, TypeAlias
 
 from torch import Tensor
 
-from lightning_bleu.scoring.options import Options
-from lightning_bleu.scoring.settings import Settings, refuse_sentence_smoothing
 from lightning_bleu.scoring.signature import InputCounts
+from lightning_bleu.settings.options import Options
+from lightning_bleu.settings.settings import Settings, refuse_sentence_smoothing
 from lightning_bleu.significance.processes import Distributed
 
 

@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 
+from lightning_bleu.messages import warn_user
 from lightning_bleu.metric import CorpusBLEU
 from lightning_bleu.scoring.score import BLEUScore
 from lightning_bleu.significance import PairedTest, paired_bootstrap
 from lightning_bleu.significance.processes import compute_once
-from lightning_bleu.user_warnings import warn_user
 
 
 class Comparison(NamedTuple):

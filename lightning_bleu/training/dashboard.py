@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lightning_bleu.scoring.score import BLEUScore
-from lightning_bleu.scoring.settings import Settings
+from lightning_bleu.settings.settings import Settings
 from lightning_bleu.training.figures import bleu_by_length_figure, length_scatter_figure
 from lightning_bleu.training.mistakes import is_installed
 from lightning_bleu.training.samples import find_worst, make_samples, score_sentences

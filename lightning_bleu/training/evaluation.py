@@ -5,9 +5,9 @@ from __future__ import annotations
 import copy
 from typing import Any, NamedTuple
 
-from lightning_bleu.counting.decoding import Sources
-from lightning_bleu.counting.forms import Hypotheses, References, SampleMask, materialize
 from lightning_bleu.metric import CorpusBLEU
+from lightning_bleu.reading.decoding import Sources
+from lightning_bleu.reading.forms import Hypotheses, References, SampleMask, materialize
 from lightning_bleu.scoring.score import BLEUScore
 from lightning_bleu.significance import Interval
 from lightning_bleu.significance.processes import compute_once

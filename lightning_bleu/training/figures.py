@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from lightning_bleu.scoring.score import Statistics, score
-from lightning_bleu.scoring.settings import Settings
+from lightning_bleu.settings.settings import Settings
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

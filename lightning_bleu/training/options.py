@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lightning_bleu.metric import CorpusBLEU
-from lightning_bleu.scoring.settings import check_bool
+from lightning_bleu.settings.settings import check_bool
 from lightning_bleu.significance.systems import check_share
 
 

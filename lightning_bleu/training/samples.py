@@ -9,9 +9,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from lightning_bleu.counting.tokenizers import load_tokenizer
 from lightning_bleu.scoring.score import score
-from lightning_bleu.scoring.settings import Settings
+from lightning_bleu.settings.settings import Settings
+from lightning_bleu.settings.tokenizers import load_tokenizer
 from lightning_bleu.training.sentences import Sentence
 
 _CHUNK = 2**14

@@ -9,11 +9,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from lightning_bleu.counting.batch import Batch
-from lightning_bleu.counting.decoding import Sources
 from lightning_bleu.kept_sentences import gather
-from lightning_bleu.scoring.settings import Settings
-from lightning_bleu.training.distributed import gather_objects, process_count, process_rank
+from lightning_bleu.reading.batch import Batch
+from lightning_bleu.reading.decoding import Sources
+from lightning_bleu.settings.settings import Settings
+from lightning_bleu.training.samplers import gather_objects, process_count, process_rank
 
 
 class Sentence(NamedTuple):

@@ -14,7 +14,7 @@ import torch
 
 from lightning_bleu.counting.token_cache import clear_caches
 from lightning_bleu.functional import sentence_statistics
-from lightning_bleu.scoring.settings import Settings
+from lightning_bleu.settings.settings import Settings
 
 pytestmark = pytest.mark.slow
 

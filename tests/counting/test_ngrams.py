@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from lightning_bleu.counting import ngrams
 from lightning_bleu.counting.ngrams import count_matches
-from lightning_bleu.counting.ragged import IntArray, RaggedBatch
+from lightning_bleu.reading.ragged import IntArray, RaggedBatch
 from tests.helpers.counting import (
     EXTREME_IDS,
     Ids,

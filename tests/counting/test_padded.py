@@ -12,12 +12,12 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lightning_bleu.counting.batch import read_padded
 from lightning_bleu.counting.devices import CPU
-from lightning_bleu.counting.inputs import recognize
 from lightning_bleu.counting.padded import PaddedSide, join, pad_ragged, pad_tensors
-from lightning_bleu.counting.ragged import Ragged
-from lightning_bleu.counting.special_ids import SpecialIds
+from lightning_bleu.reading.batch import read_padded
+from lightning_bleu.reading.ragged import Ragged
+from lightning_bleu.reading.recognize import recognize
+from lightning_bleu.settings.special_ids import SpecialIds
 from tests.helpers.counting import Ids, id_batches, remove_special_ids
 
 

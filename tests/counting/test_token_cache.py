@@ -21,8 +21,8 @@ from hypothesis import strategies as st
 
 from lightning_bleu import CorpusBLEU, corpus_bleu
 from lightning_bleu.counting import token_cache
-from lightning_bleu.counting.ragged import Ragged
 from lightning_bleu.counting.token_cache import TokenCache, clear_caches, number_tokens, tokenize
+from lightning_bleu.reading.ragged import Ragged
 from tests.helpers.counting import number_alike
 from tests.helpers.text import WORDWISE, fuzz_line, sacrebleu_tokens
 

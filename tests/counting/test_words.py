@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lightning_bleu.counting import words
-from lightning_bleu.counting.tokenizers import load_tokenizer
 from lightning_bleu.counting.words import split_to_keys, tokenize_keys
+from lightning_bleu.settings.tokenizers import load_tokenizer
 from tests.helpers.text import WORDWISE, fuzz_line, sacrebleu_tokens
 
 

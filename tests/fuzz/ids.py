@@ -7,8 +7,8 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from lightning_bleu.counting import ngrams, ngrams_accelerator
-from lightning_bleu.counting.special_ids import SpecialIds
-from lightning_bleu.scoring.settings import Settings
+from lightning_bleu.settings.settings import Settings
+from lightning_bleu.settings.special_ids import SpecialIds
 from tests.fuzz.choices import Choices
 from tests.fuzz.formulas import choose_length
 from tests.fuzz.id_forms import Padding, make_preds, make_target, separate_layouts

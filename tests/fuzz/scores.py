@@ -12,7 +12,7 @@ from sacrebleu.metrics.bleu import BLEU as SacreBLEU
 from torchmetrics.functional.text import bleu_score as torchmetrics_bleu
 
 from lightning_bleu import CONVENTIONS, Convention, corpus_bleu, sentence_bleu
-from lightning_bleu.scoring.smoothing import SMOOTHINGS, ZERO_RULES
+from lightning_bleu.settings.smoothing import SMOOTHINGS, ZERO_RULES
 from tests.fuzz.choices import Choices
 from tests.fuzz.formulas import Rules, choose_length, slow_bleu
 from tests.fuzz.rounds import Target, compare, compare_floats

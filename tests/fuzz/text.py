@@ -11,7 +11,7 @@ from sacrebleu.metrics.bleu import BLEU as SacreBLEU
 
 from lightning_bleu.counting import token_cache
 from lightning_bleu.functional import sentence_statistics
-from lightning_bleu.scoring.settings import Settings
+from lightning_bleu.settings.settings import Settings
 from tests.fuzz.choices import Choices
 from tests.fuzz.id_forms import Argument
 from tests.fuzz.rounds import Target, compare

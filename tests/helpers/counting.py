@@ -14,13 +14,13 @@ import torch
 from hypothesis import strategies as st
 from torch import Tensor
 
-from lightning_bleu.counting.batch import read_padded
 from lightning_bleu.counting.devices import CPU
-from lightning_bleu.counting.inputs import recognize
-from lightning_bleu.counting.ragged import IntArray, Ragged, RaggedBatch
-from lightning_bleu.counting.statistics import padded_statistics
+from lightning_bleu.counting.rows import padded_statistics
 from lightning_bleu.functional import sentence_statistics
-from lightning_bleu.scoring.settings import Settings
+from lightning_bleu.reading.batch import read_padded
+from lightning_bleu.reading.ragged import IntArray, Ragged, RaggedBatch
+from lightning_bleu.reading.recognize import recognize
+from lightning_bleu.settings.settings import Settings
 from tests.reference import ngrams, statistics
 
 Ids: TypeAlias = list[int]

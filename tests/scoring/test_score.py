@@ -12,8 +12,8 @@ import torch
 
 from lightning_bleu import CONVENTIONS, BLEUScore, corpus_bleu, sentence_bleu
 from lightning_bleu.scoring.score import Statistics, score
-from lightning_bleu.scoring.settings import Settings
-from lightning_bleu.scoring.smoothing import SMOOTHINGS
+from lightning_bleu.settings.settings import Settings
+from lightning_bleu.settings.smoothing import SMOOTHINGS
 from tests.reference import bleu
 
 # 3 of 4 unigrams and 1 of 3 bigrams match, none of 2 trigrams and none of 1 four-gram.

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lightning_bleu import Convention, __version__, corpus_bleu
-from lightning_bleu.counting.batch import Batch, read_batch
-from lightning_bleu.scoring.settings import Settings
+from lightning_bleu.reading.batch import Batch, read_batch
 from lightning_bleu.scoring.signature import InputCounts, signature
+from lightning_bleu.settings.settings import Settings
 
 # 3 of 4 unigrams and 1 of 3 bigrams match, none of 2 trigrams and none of 1 four-gram.
 TWO_ORDERS_MISSING = ([[1, 2, 8, 4]], [[1, 2, 3, 4]])

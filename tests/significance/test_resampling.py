@@ -23,7 +23,7 @@ from lightning_bleu import (
     bootstrap_interval,
     paired_bootstrap,
 )
-from lightning_bleu.scoring.smoothing import SMOOTHINGS
+from lightning_bleu.settings.smoothing import SMOOTHINGS
 from lightning_bleu.significance import PairedTest, resampling
 from lightning_bleu.significance.resampling import Draw, draw_with_replacement, toss_coins, weighted_sums
 from tests.helpers.corpora import random_corpus, read_lines

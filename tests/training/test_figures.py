@@ -17,7 +17,7 @@ from torch import Tensor
 
 from lightning_bleu import corpus_bleu
 from lightning_bleu.functional import sentence_statistics
-from lightning_bleu.scoring.settings import Settings
+from lightning_bleu.settings.settings import Settings
 from lightning_bleu.training.figures import MIN_SENTENCES, bleu_by_length_figure, length_scatter_figure
 from tests.helpers.corpora import random_corpus
 

@@ -15,8 +15,8 @@ from sacrebleu.metrics.bleu import BLEU as SacreBLEU
 from torch import Tensor
 
 from lightning_bleu.functional import sentence_statistics
-from lightning_bleu.scoring.conventions import CONVENTIONS
-from lightning_bleu.scoring.settings import Settings
+from lightning_bleu.settings.conventions import CONVENTIONS
+from lightning_bleu.settings.settings import Settings
 from lightning_bleu.training import samples
 from lightning_bleu.training.samples import Sample, Segment, find_worst, make_samples, score_sentences
 from lightning_bleu.training.sentences import Sentence

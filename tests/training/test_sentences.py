@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from torch.utils.data import DataLoader, DistributedSampler
 
 from lightning_bleu import CorpusBLEU, distributed_mask
-from lightning_bleu.counting.batch import read_batch
-from lightning_bleu.counting.decoding import Sources
-from lightning_bleu.scoring.settings import Settings
+from lightning_bleu.reading.batch import read_batch
+from lightning_bleu.reading.decoding import Sources
+from lightning_bleu.settings.settings import Settings
 from lightning_bleu.training import translations
 from lightning_bleu.training.evaluation import Evaluation
 from lightning_bleu.training.sentences import Sentence, Sentences, Texts

@@ -13,8 +13,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lightning_bleu.counting.decoding import Sources, decode
-from lightning_bleu.counting.special_ids import SpecialIds
+from lightning_bleu.reading.decoding import Sources, decode
+from lightning_bleu.settings.special_ids import SpecialIds
 from tests.helpers.counting import pad, remove_special_ids
 
 NO_SPECIAL_IDS = SpecialIds(ignore_ids=())

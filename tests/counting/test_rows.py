@@ -13,11 +13,11 @@ from torch import Tensor
 
 from lightning_bleu import CONVENTIONS
 from lightning_bleu.counting import ngrams, ngrams_accelerator
-from lightning_bleu.counting.lengths import REFERENCE_LENGTHS
 from lightning_bleu.counting.padded import Padded
-from lightning_bleu.counting.statistics import padded_statistics
-from lightning_bleu.scoring.conventions import Convention
-from lightning_bleu.scoring.settings import Settings
+from lightning_bleu.counting.rows import padded_statistics
+from lightning_bleu.settings.conventions import Convention
+from lightning_bleu.settings.lengths import REFERENCE_LENGTHS
+from lightning_bleu.settings.settings import Settings
 from tests.helpers.counting import (
     BOTH_WAYS,
     Count,

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pytest
 import torch
 
-from lightning_bleu.counting.forms import (
+from lightning_bleu.reading.forms import (
     IdLists,
     IdTensor,
     IdTensors,
@@ -23,7 +23,7 @@ from lightning_bleu.counting.forms import (
     recognize_list,
     segment_count,
 )
-from lightning_bleu.scoring.settings import Settings
+from lightning_bleu.settings.settings import Settings
 from tests.helpers.counting import (
     EXPECTED,
     EXPECTED_FIRST,

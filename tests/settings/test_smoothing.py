@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from lightning_bleu import CorpusBLEU, corpus_bleu
-from lightning_bleu.scoring.smoothing import SMOOTHINGS, ZERO_RULES, Counts, divide
+from lightning_bleu.settings.smoothing import SMOOTHINGS, ZERO_RULES, Counts, divide
 
 # 3 of 4 unigrams and 1 of 3 bigrams match, none of 2 trigrams and none of 1 four-gram.
 TWO_ORDERS_MISSING = ([[1, 2, 8, 4]], [[1, 2, 3, 4]])

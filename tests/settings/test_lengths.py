@@ -11,8 +11,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lightning_bleu.counting.lengths import REFERENCE_LENGTHS, choose_padded, choose_ragged
-from lightning_bleu.scoring.settings import Settings
+from lightning_bleu.settings.lengths import REFERENCE_LENGTHS, choose_padded, choose_ragged
+from lightning_bleu.settings.settings import Settings
 from tests.helpers.counting import BOTH_WAYS, Count
 
 DEFINITIONS: dict[str, Callable[[int, list[int]], int]] = {

@@ -19,7 +19,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from lightning_bleu.counting.special_ids import SpecialIds
+from lightning_bleu.settings.special_ids import SpecialIds
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lightning_bleu.counting.forms import Form, IdTensor
-from lightning_bleu.counting.ragged import IntArray
-from lightning_bleu.counting.special_ids import SpecialIds
+from lightning_bleu.reading.forms import Form, IdTensor
+from lightning_bleu.reading.ragged import IntArray
+from lightning_bleu.settings.special_ids import SpecialIds
 
 
 def suspect_padding(hypotheses: Form, references: Form, special_ids: SpecialIds) -> tuple[str, ...]:

@@ -14,8 +14,8 @@ from tokenizers.decoders import ByteLevel
 from transformers import PreTrainedTokenizerFast
 
 from lightning_bleu import CorpusBLEU, corpus_bleu
-from lightning_bleu.counting.batch import read_batch
-from lightning_bleu.scoring.settings import Settings
+from lightning_bleu.reading.batch import read_batch
+from lightning_bleu.settings.settings import Settings
 
 TEXT = [
     "Ein Mann geht über die Straße, und niemand sieht ihn.",

@@ -6,9 +6,9 @@ import inspect
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TypedDict
 
-from lightning_bleu.counting.decoding import Decoder
-from lightning_bleu.counting.tokenizers import Tokenizer
-from lightning_bleu.scoring.conventions import Convention
+from lightning_bleu.settings.conventions import Convention
+from lightning_bleu.settings.decoders import Decoder
+from lightning_bleu.settings.tokenizers import Tokenizer
 from lightning_bleu.suggestions import closest
 
 

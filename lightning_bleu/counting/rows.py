@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from lightning_bleu.counting import ngrams, ngrams_accelerator
-from lightning_bleu.counting.lengths import LengthRule, choose_padded, choose_ragged
 from lightning_bleu.counting.padded import Padded
-from lightning_bleu.counting.ragged import IntArray, RaggedBatch, first_positions, select
+from lightning_bleu.reading.ragged import IntArray, RaggedBatch, first_positions, select
+from lightning_bleu.settings.lengths import LengthRule, choose_padded, choose_ragged
 
 
 def ragged_statistics(
@@ -29,8 +29,8 @@ def ragged_statistics(
         min_possible_matches: the minimum number of possible matches per sentence and order.
 
     Example:
-        >>> from lightning_bleu.counting.lengths import closest
-        >>> from lightning_bleu.counting.ragged import Ragged
+        >>> from lightning_bleu.settings.lengths import closest
+        >>> from lightning_bleu.reading.ragged import Ragged
         >>> tokens = Ragged.of(np.array([5, 6, 7, 5, 6, 8, 7]), np.array([3, 4]))
         >>> ragged_statistics(RaggedBatch(tokens, np.array([1])), 2, closest)
         tensor([[3, 1, 3, 2, 3, 4]])

@@ -15,10 +15,10 @@ import torch
 from torchmetrics import MetricCollection
 
 from lightning_bleu import Convention, CorpusBLEU, corpus_bleu
-from lightning_bleu.scoring.conventions import CONVENTIONS
-from lightning_bleu.scoring.options import Options
-from lightning_bleu.scoring.settings import Settings
-from lightning_bleu.scoring.smoothing import SMOOTHINGS
+from lightning_bleu.settings.conventions import CONVENTIONS
+from lightning_bleu.settings.options import Options
+from lightning_bleu.settings.settings import Settings
+from lightning_bleu.settings.smoothing import SMOOTHINGS
 
 
 @dataclasses.dataclass

@@ -9,9 +9,11 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import torch
 
-from lightning_bleu.counting.decoding import Decoder, decode
 from lightning_bleu.counting.devices import CPU, to_device
-from lightning_bleu.counting.forms import (
+from lightning_bleu.counting.padded import Padded, PaddedSide, join, pad_ragged, pad_tensors
+from lightning_bleu.counting.token_cache import number_tokens, tokenize
+from lightning_bleu.reading.decoding import decode
+from lightning_bleu.reading.forms import (
     Form,
     Hypotheses,
     IdLists,
@@ -24,17 +26,16 @@ from lightning_bleu.counting.forms import (
     flatten,
     row_lengths,
 )
-from lightning_bleu.counting.inputs import recognize
-from lightning_bleu.counting.padded import Padded, PaddedSide, join, pad_ragged, pad_tensors
-from lightning_bleu.counting.ragged import IntArray, Ragged, RaggedBatch, clean, drop_fillers, merge
-from lightning_bleu.counting.special_ids import SpecialIds
-from lightning_bleu.counting.suspicions import suspect_padding, suspect_tokens
-from lightning_bleu.counting.token_cache import number_tokens, tokenize
-from lightning_bleu.counting.tokenizers import Tokenizer
+from lightning_bleu.reading.ragged import IntArray, Ragged, RaggedBatch, clean, drop_fillers, merge
+from lightning_bleu.reading.recognize import recognize
+from lightning_bleu.reading.suspicions import suspect_padding, suspect_tokens
+from lightning_bleu.settings.decoders import Decoder
+from lightning_bleu.settings.special_ids import SpecialIds
+from lightning_bleu.settings.tokenizers import Tokenizer
 
 
 class ReadingOptions(Protocol):
-    """The options that control how tokens are read; see :class:`lightning_bleu.scoring.settings.Settings`."""
+    """The options that control how tokens are read; see :class:`lightning_bleu.settings.settings.Settings`."""
 
     @property
     def tokenizer(self) -> Tokenizer:
@@ -87,7 +88,7 @@ class Batch(NamedTuple):
         """Each hypothesis and its references as readable text. Waits for the accelerator, if the ids are on one.
 
         Example:
-            >>> from lightning_bleu.scoring.settings import Settings
+            >>> from lightning_bleu.settings.settings import Settings
             >>> read_batch([[5, 6], [7]], [[[5, 7], [5]], [[7]]], Settings.from_options()).texts()
             [('5 6', ['5 7', '5']), ('7', ['7'])]
         """
@@ -120,7 +121,7 @@ def read_batch(preds: Hypotheses, target: References, options: ReadingOptions) -
         ValueError: for different numbers of sentences, an unsupported shape, or a sentence without a reference.
 
     Example:
-        >>> from lightning_bleu.scoring.settings import Settings
+        >>> from lightning_bleu.settings.settings import Settings
         >>> batch = read_batch(torch.tensor([[5, 6, 0]]), torch.tensor([[5, 7, 6]]), Settings.from_options(pad_id=0))
         >>> batch.tokens.tokens.rows(), batch.kind
         ([[5, 6], [5, 7, 6]], 'ids')
@@ -148,7 +149,7 @@ def merge_batches(batches: Sequence[Batch]) -> Batch:
     Several batches must be on the CPU. The result has no lines and no vocabulary.
 
     Example:
-        >>> from lightning_bleu.scoring.settings import Settings
+        >>> from lightning_bleu.settings.settings import Settings
         >>> batches = [read_batch([[i]], [[i + 1]], Settings.from_options()) for i in (5, 7)]
         >>> merge_batches(batches).tokens.tokens.rows()
         [[5], [7], [6], [8]]

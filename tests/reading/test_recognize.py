@@ -15,8 +15,8 @@ import torch
 
 from lightning_bleu import CorpusBLEU, corpus_bleu
 from lightning_bleu.counting.devices import CPU
-from lightning_bleu.counting.forms import IdLists, IdTensor, IdTensors, Strings, TokenLists
-from lightning_bleu.counting.inputs import read_sample_mask, recognize
+from lightning_bleu.reading.forms import IdLists, IdTensor, IdTensors, Strings, TokenLists
+from lightning_bleu.reading.recognize import read_sample_mask, recognize
 from tests.helpers.counting import EXPECTED, HYPOTHESES, REFERENCES, as_text
 
 ids = torch.zeros(2, 5, dtype=torch.long)

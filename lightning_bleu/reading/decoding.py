@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from types import MethodType
-from typing import Any, Protocol, TypeAlias
+from typing import Any
 
-from lightning_bleu.counting.forms import (
+from lightning_bleu.reading.forms import (
     Form,
     Hypotheses,
     IdLists,
@@ -17,20 +16,10 @@ from lightning_bleu.counting.forms import (
     flatten,
     segment_count,
 )
-from lightning_bleu.counting.inputs import recognize_hypotheses
-from lightning_bleu.counting.ragged import Ragged, clean
-from lightning_bleu.counting.special_ids import SpecialIds
-
-
-class BatchDecoder(Protocol):
-    """A Hugging Face tokenizer."""
-
-    def batch_decode(self, sequences: list[list[int]], *, skip_special_tokens: bool) -> Sequence[str]:
-        """Decode lists of ids to strings."""
-
-
-Decoder: TypeAlias = "BatchDecoder | Callable[[list[list[int]]], Sequence[str]]"
-"""Decodes lists of ids to strings."""
+from lightning_bleu.reading.ragged import Ragged, clean
+from lightning_bleu.reading.recognize import recognize_hypotheses
+from lightning_bleu.settings.decoders import Decoder
+from lightning_bleu.settings.special_ids import SpecialIds
 
 
 def decode(rows: list[list[int]], decoder: Decoder) -> list[str]:

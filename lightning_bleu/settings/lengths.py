@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lightning_bleu.counting.ragged import IntArray
+from lightning_bleu.reading.ragged import IntArray
 
 Integers = TypeVar("Integers", IntArray, Tensor)
 

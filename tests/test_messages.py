@@ -16,7 +16,7 @@ from torch.testing._internal.distributed.fake_pg import FakeStore
 from torchmetrics import MetricCollection
 
 from lightning_bleu import CorpusBLEU, corpus_bleu, sentence_bleu
-from lightning_bleu.user_warnings import WarnOnce, warn_user
+from lightning_bleu.messages import WarnOnce, warn_user
 from tests.helpers.process_groups import group_of_one
 
 IDS = torch.tensor([[1, 2, 3], [1, 2, 0]])

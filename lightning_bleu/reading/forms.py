@@ -12,7 +12,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from lightning_bleu.counting.ragged import IntArray
+from lightning_bleu.reading.ragged import IntArray
 
 Sentence: TypeAlias = "str | Sequence[str] | Sequence[int] | Tensor | npt.NDArray[Any]"
 """Text, tokens, or ids."""

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from lightning_bleu.counting.devices import to_device
-from lightning_bleu.counting.forms import (
+from lightning_bleu.reading.forms import (
     SEQUENCES,
     Form,
     Hypotheses,
@@ -37,7 +37,7 @@ from lightning_bleu.counting.forms import (
     segment_count,
     type_names,
 )
-from lightning_bleu.counting.ragged import IntArray
+from lightning_bleu.reading.ragged import IntArray
 
 
 class Recognized(NamedTuple):

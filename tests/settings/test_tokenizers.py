@@ -17,10 +17,11 @@ import sentencepiece
 from sacrebleu.metrics.bleu import BLEU as SacreBLEU
 
 from lightning_bleu import corpus_bleu
-from lightning_bleu.counting import token_cache, tokenizers
-from lightning_bleu.counting.tokenizers import TOKENIZERS, load_tokenizer, tokenizer_name
+from lightning_bleu.counting import token_cache
 from lightning_bleu.functional import sentence_statistics
-from lightning_bleu.scoring.settings import Settings
+from lightning_bleu.settings import tokenizers
+from lightning_bleu.settings.settings import Settings
+from lightning_bleu.settings.tokenizers import TOKENIZERS, load_tokenizer, tokenizer_name
 from tests.helpers.corpora import read_lines
 from tests.helpers.text import WORDWISE, fuzz_line
 

@@ -13,8 +13,8 @@ from torch import Tensor
 from torchmetrics import MetricCollection
 from torchmetrics.utilities.exceptions import TorchMetricsUserError
 
-from lightning_bleu.additive_metric import AdditiveMetric
 from lightning_bleu.kept_sentences import gather
+from lightning_bleu.torchmetrics_fixes import AdditiveMetric
 from tests.helpers.process_groups import group_of_one
 
 

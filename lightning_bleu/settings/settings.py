@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lightning_bleu.counting.decoding import Decoder
-from lightning_bleu.counting.lengths import REFERENCE_LENGTHS, LengthRule
-from lightning_bleu.counting.special_ids import SpecialIds
-from lightning_bleu.counting.tokenizers import load_tokenizer
-from lightning_bleu.scoring.conventions import CONVENTIONS, Convention
-from lightning_bleu.scoring.options import OPTION_NAMES, Options, unknown_options
-from lightning_bleu.scoring.smoothing import SMOOTHINGS, ZERO_RULES, Smoothing
+from lightning_bleu.settings.conventions import CONVENTIONS, Convention
+from lightning_bleu.settings.decoders import Decoder
+from lightning_bleu.settings.lengths import REFERENCE_LENGTHS, LengthRule
+from lightning_bleu.settings.options import OPTION_NAMES, Options, unknown_options
+from lightning_bleu.settings.smoothing import SMOOTHINGS, ZERO_RULES, Smoothing
+from lightning_bleu.settings.special_ids import SpecialIds
+from lightning_bleu.settings.tokenizers import load_tokenizer
 from lightning_bleu.suggestions import choose
 
 if TYPE_CHECKING:

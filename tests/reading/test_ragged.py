@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lightning_bleu.counting.ragged import (
+from lightning_bleu.reading.ragged import (
     Ragged,
     RaggedBatch,
     clean,
@@ -20,7 +20,7 @@ from lightning_bleu.counting.ragged import (
     next_positions,
     select,
 )
-from lightning_bleu.counting.special_ids import SpecialIds
+from lightning_bleu.settings.special_ids import SpecialIds
 from tests.helpers.counting import (
     Ids,
     Pieces,

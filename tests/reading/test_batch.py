@@ -14,14 +14,14 @@ from torch import Tensor
 
 from lightning_bleu import CorpusBLEU, corpus_bleu, sentence_bleu
 from lightning_bleu.counting import ngrams
-from lightning_bleu.counting.batch import Batch, read_batch, read_padded
 from lightning_bleu.counting.devices import CPU
-from lightning_bleu.counting.inputs import recognize
 from lightning_bleu.counting.padded import Padded
-from lightning_bleu.counting.ragged import RaggedBatch
 from lightning_bleu.functional import sentence_statistics
-from lightning_bleu.scoring.settings import Settings
+from lightning_bleu.reading.batch import Batch, read_batch, read_padded
+from lightning_bleu.reading.ragged import RaggedBatch
+from lightning_bleu.reading.recognize import recognize
 from lightning_bleu.scoring.signature import InputCounts
+from lightning_bleu.settings.settings import Settings
 from tests.helpers.counting import (
     BOTH_WAYS,
     EXPECTED,

@@ -25,7 +25,7 @@ from torch.utils.data import (
 )
 
 from lightning_bleu import distributed_mask
-from lightning_bleu.training.distributed import shuffles
+from lightning_bleu.training.samplers import shuffles
 from tests.helpers.lightning import make_loader
 
 FIVE: Any = range(5)

@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from lightning_bleu import CorpusBLEU, corpus_bleu, sentence_bleu
-from lightning_bleu.scoring.options import OPTION_NAMES, unknown_options
-from lightning_bleu.scoring.settings import Settings
+from lightning_bleu.settings.options import OPTION_NAMES, unknown_options
+from lightning_bleu.settings.settings import Settings
 
 LINES = (["a b c d e"], ["a b c d f"])
 

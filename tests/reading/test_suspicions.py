@@ -12,8 +12,8 @@ import pytest
 import torch
 
 from lightning_bleu import CorpusBLEU, corpus_bleu, sentence_bleu
-from lightning_bleu.counting.batch import read_batch
-from lightning_bleu.scoring.settings import Settings
+from lightning_bleu.reading.batch import read_batch
+from lightning_bleu.settings.settings import Settings
 from tests.helpers.corpora import random_corpus
 from tests.helpers.counting import FIRST_REFERENCES, HYPOTHESES, REFERENCES, pad
 

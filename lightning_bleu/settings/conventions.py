@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from lightning_bleu.counting.tokenizers import Tokenizer
+from lightning_bleu.settings.tokenizers import Tokenizer
 
 
 @dataclass(frozen=True)
@@ -13,14 +13,14 @@ class Convention:
     """The choices that make BLEU programs print different scores for the same text.
 
     Attributes:
-        tokenizer: for strings, a name from :data:`lightning_bleu.counting.tokenizers.TOKENIZERS` or a callable that
+        tokenizer: for strings, a name from :data:`lightning_bleu.settings.tokenizers.TOKENIZERS` or a callable that
             takes a line and returns its tokens.
         lowercase: whether strings are lowercased before they are tokenized.
-        smoothing: a name from :data:`lightning_bleu.scoring.smoothing.SMOOTHINGS`.
+        smoothing: a name from :data:`lightning_bleu.settings.smoothing.SMOOTHINGS`.
         smoothing_value: the value of the smoothing; None for its default.
-        reference_length: a name from :data:`lightning_bleu.counting.lengths.REFERENCE_LENGTHS`.
+        reference_length: a name from :data:`lightning_bleu.settings.lengths.REFERENCE_LENGTHS`.
         effective_order: whether to skip the orders for which all hypotheses are too short.
-        zero_rule: when the score is 0, a name from :data:`lightning_bleu.scoring.smoothing.ZERO_RULES`.
+        zero_rule: when the score is 0, a name from :data:`lightning_bleu.settings.smoothing.ZERO_RULES`.
         min_possible_matches: the minimum number of possible matches per sentence and order; smaller counts are raised
             to it.
         break_ngrams: if True, n-grams do not span removed ids (padding and the like). If False, ids are removed before

@@ -1,0 +1,1 @@
+"""The inputs of a call: text or ids, recognized, checked, and cleaned."""

@@ -1,0 +1,1 @@
+"""What the user chose: options, conventions, and the choices that have names."""
