@@ -51,7 +51,7 @@ class Validation(pl.Callback):
 def main() -> None:
     """Train, and print the shares."""
     for owner, function, name in (
-        (BLEUCallback, "_update", "callback"),
+        (BLEUCallback, "on_validation_batch_end", "callback"),
         (BLEUCallback, "_finish", "callback"),
         (BLEUCallback, "_show", "dashboard"),
         (BLEUCallback, "_write", "files"),

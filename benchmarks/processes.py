@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -10,6 +11,8 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch.multiprocessing.spawn import start_processes
+
+os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
 
 
 def run_in_processes(count: int, work: Callable[..., Any], *args: Any) -> list[Any]:

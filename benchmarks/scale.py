@@ -16,10 +16,9 @@ from __future__ import annotations
 import argparse
 import itertools
 import multiprocessing
-import os
 import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,7 +28,7 @@ from corpora import sample_lengths
 from processes import peak_increase, print_table, run_in_processes
 from torch import Tensor
 from torchmetrics.text import BLEUScore
-from validation import BATCH_SIZE, make_batches, time_callback, time_metric
+from validation import BATCH_SIZE, draw_sentences, make_batches, time_callback, time_metric
 
 from lightning_bleu import CorpusBLEU
 
@@ -43,7 +42,7 @@ class Scale(NamedTuple):
     turns: int = 20
 
 
-QUICK = Scale(sentences=4_096, kept_per_process=37, processes=(2,), turns=2)
+QUICK = Scale(sentences=1_024, kept_per_process=37, processes=(2,), turns=2)
 
 
 def sync(scale: Scale) -> None:
@@ -66,7 +65,7 @@ def sync(scale: Scale) -> None:
 def dealt_metric(rank: int, count: int, sentences: int) -> CorpusBLEU:
     """A metric of the sentences that `DistributedSampler` deals to one of several processes."""
     metric = CorpusBLEU(pad_id=0, keep_sentences=True)
-    ((preds, target),) = make_batches(sentences, batch_size=sentences)
+    ((preds, target),) = draw_sentences(sentences, sentences)
     metric.update(preds[rank::count], target[rank::count])
     return metric
 
@@ -144,7 +143,7 @@ def interval(scale: Scale) -> None:
 def time_interval(rank: int, count: int, sentences: int) -> Any:
     """The seconds, the seconds of CPU time, and the memory of an interval; and the interval."""
     metric = CorpusBLEU(pad_id=0, keep_sentences=True)
-    for preds, target in itertools.islice(itertools.cycle(make_batches()), sentences // BATCH_SIZE):
+    for preds, target in itertools.islice(itertools.cycle(make_batches(sentences)), sentences // BATCH_SIZE):
         metric.update(preds[rank::count], target[rank::count])  # as DistributedSampler deals them
     if count > 1:
         dist.barrier()
@@ -157,15 +156,12 @@ def time_interval(rank: int, count: int, sentences: int) -> Any:
 PARTS = {"sync": sync, "metric": validate_metric, "callback": validate_callback, "interval": interval}
 
 
-def main() -> None:
+def main(argv: Sequence[str] | None = None) -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--quick", action="store_true", help="measure little of everything, to see that it works")
     parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS), help="print only these tables")
-    args = parser.parse_args()
-    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
-    # A server that has imported everything once forks all processes, which saves seconds for each of them.
-    multiprocessing.set_forkserver_preload(["pytorch_lightning", "torchmetrics.text", "lightning_bleu.callback"])
+    args = parser.parse_args(argv)
     lengths = sample_lengths("WMT22", 100_000, np.random.default_rng(0))
     print(
         "One thread per process. Memory is the peak of a process above what it used before. Sentences have a median of "
@@ -176,4 +172,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    # A server that has imported everything once forks all processes, which saves seconds for each of them.
+    multiprocessing.set_forkserver_preload(["pytorch_lightning", "torchmetrics.text", "lightning_bleu.callback"])
     main()

@@ -69,14 +69,13 @@ def bench_long(args: argparse.Namespace) -> Iterator[str]:
 
 
 def bench_updates(args: argparse.Namespace) -> Iterator[str]:
-    """The mean time of small updates, which are counted together, and of updates whose counts are read at once."""
+    """The mean time of small updates."""
     rows: list[tuple[list[Any], Times]] = []
-    read = {f"{OURS}, each read at once": partial(contestants.ours_ids, read_at_once=True)}
     for name in ("WMT22", "Multi30k"):
         for batch_size in (1, 16):
             ids = corpus(name, args.data).in_batches_of(batch_size, 800)
             updates = -(-800 // batch_size)
-            rows.append(([ids.name, batch_size], per(time_ids(ids, args.rounds, read), updates)))
+            rows.append(([ids.name, batch_size], per(time_ids(ids, args.rounds), updates)))
     yield table("Small updates", "µs per update", ["corpus", "sentences"], rows)
 
 

@@ -25,20 +25,25 @@ from torch.utils.data import DataLoader, Dataset
 from lightning_bleu import BLEUCallback, CorpusBLEU
 
 BATCH_SIZE = 256
-DISTINCT_BATCHES = 64
+DISTINCT_SENTENCES = 64 * BATCH_SIZE
 
 Batch: TypeAlias = tuple[Tensor, Tensor]
 
 
-def make_batches(sentences: int = BATCH_SIZE * DISTINCT_BATCHES, batch_size: int = BATCH_SIZE) -> list[Batch]:
-    """The batches of a validation."""
+def make_batches(sentences: int) -> list[Batch]:
+    """The distinct batches of a validation of this many sentences."""
+    return draw_sentences(min(sentences, DISTINCT_SENTENCES), BATCH_SIZE)
+
+
+def draw_sentences(sentences: int, batch_size: int) -> list[Batch]:
+    """Random sentences in batches."""
     lengths = sample_lengths("WMT22", sentences, np.random.default_rng(0))
     return make_corpus("", lengths, batch_size=batch_size).tensors
 
 
 def time_metric(rank: int, sentences: int, confidence: bool) -> tuple[float, float]:
     """The seconds and the memory of a validation."""
-    batches = make_batches()
+    batches = make_batches(sentences)
 
     def validate(sentences: int) -> None:
         metric = CorpusBLEU(pad_id=0, keep_sentences=confidence)
@@ -57,14 +62,14 @@ def time_metric(rank: int, sentences: int, confidence: bool) -> tuple[float, flo
 class Batches(Dataset[Batch]):
     """A dataset whose items are batches."""
 
-    def __init__(self, count: int) -> None:
-        self.batches, self.count = make_batches(), count
+    def __init__(self, batches: list[Batch], count: int) -> None:
+        self.batches, self.count = batches, count
 
     def __len__(self) -> int:
         return self.count
 
     def __getitem__(self, index: int) -> Batch:
-        return self.batches[index % DISTINCT_BATCHES]
+        return self.batches[index % len(self.batches)]
 
 
 class Model(pl.LightningModule):
@@ -101,6 +106,7 @@ def time_callback(rank: int, sentences: int, confidence: float | None, logs: boo
     """The seconds of a validation, those of the callback's hooks, and the memory."""
     warnings.simplefilter("ignore")
     logging.getLogger("pytorch_lightning").setLevel(logging.ERROR)
+    batches = make_batches(sentences)
 
     def validate(sentences: int) -> float:
         callback = TimedCallback(CorpusBLEU(pad_id=0), confidence=confidence)
@@ -113,7 +119,7 @@ def time_callback(rank: int, sentences: int, confidence: float | None, logs: boo
                 enable_model_summary=False,
                 callbacks=[callback],
             )
-            loader = DataLoader(Batches(sentences // BATCH_SIZE), batch_size=None)
+            loader = DataLoader(Batches(batches, sentences // BATCH_SIZE), batch_size=None)
             trainer.validate(Model(), loader, verbose=False)
         return callback.seconds
 

@@ -9,7 +9,7 @@ from sphinx.domains.python import PyObject, PythonDomain
 
 import lightning_bleu
 import lightning_bleu.callback
-from lightning_bleu.settings.options import Options
+from lightning_bleu.settings.settings import Options
 
 project = "lightning_bleu"
 author = "The lightning_bleu developers"
@@ -55,8 +55,8 @@ for field in PyObject.doc_field_types:
 # Show type aliases by their names, not by the long unions that they stand for. (`autodoc_type_aliases` cannot be used:
 # Sphinx 8 fails to evaluate `Tokenizer | None` with it.) The classes below take their place while annotations are read.
 TYPE_ALIASES = {
-    "Decoder": "lightning_bleu.settings.decoders",
-    "Extract": "lightning_bleu.training.outputs",
+    "Decoder": "lightning_bleu.settings.settings",
+    "Extract": "lightning_bleu.training.stage",
     "Hypotheses": "lightning_bleu.reading.forms",
     "References": "lightning_bleu.reading.forms",
     "SampleMask": "lightning_bleu.reading.forms",

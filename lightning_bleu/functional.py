@@ -1,86 +1,24 @@
-"""Stateless BLEU: sentence statistics, the score of a corpus, and the scores of single sentences."""
+"""Stateless BLEU: the score of a corpus, and the scores of single sentences."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from lightning_bleu.counting.devices import CPU, to_device
-from lightning_bleu.counting.padded import Padded
-from lightning_bleu.counting.rows import padded_statistics, ragged_statistics
+from lightning_bleu.counting.rows import count_rows
 from lightning_bleu.eager import eager
 from lightning_bleu.messages import warn_user
 from lightning_bleu.reading.batch import Batch, read_batch
 from lightning_bleu.reading.forms import Hypotheses, References
-from lightning_bleu.scoring.score import BLEUScore, score
+from lightning_bleu.scoring.score import BLEUScore, float_type, score
 from lightning_bleu.scoring.signature import InputCounts, signature
 from lightning_bleu.settings.conventions import CONVENTIONS
-from lightning_bleu.settings.options import Options
-from lightning_bleu.settings.settings import Settings, refuse_sentence_smoothing
+from lightning_bleu.settings.settings import Options, Settings, refuse_sentence_smoothing
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
-
-
-class Counted(NamedTuple):
-    """The sentences of a call and their statistics.
-
-    Attributes:
-        statistics: int64 of shape ``(sentences, 2 * orders + 2)``, on the device of the ids (the CPU for strings); see
-            :class:`lightning_bleu.scoring.score.Statistics`.
-        batch: the sentences, tokenized and cleaned.
-    """
-
-    statistics: Tensor
-    batch: Batch
-
-    def totals(self) -> Tensor:
-        """The sums of the statistics, then the :class:`~lightning_bleu.scoring.signature.InputCounts`."""
-        inputs = InputCounts.of(self.batch)
-        if self.statistics.device == CPU:
-            # NumPy is several times faster than torch at summing small arrays.
-            return torch.from_numpy(np.concatenate([self.statistics.numpy().sum(0), inputs]))
-        return torch.cat([self.statistics.sum(0), to_device(torch.tensor(inputs, device=CPU), self.statistics.device)])
-
-
-@eager
-def sentence_statistics(
-    preds: Hypotheses, target: References, settings: Settings, *, orders: int | None = None
-) -> Counted:
-    """Count the n-grams of every sentence.
-
-    Every score in this package is computed from these statistics.
-
-    Args:
-        preds: hypotheses, in any form that :meth:`lightning_bleu.CorpusBLEU.update` accepts.
-        target: the references of each hypothesis.
-        settings: how to read the tokens, and what to count.
-        orders: the longest n-gram; ``max_order`` when None.
-
-    Raises:
-        TypeError: for an unsupported input type, or if `preds` and `target` are of different kinds.
-        ValueError: for different numbers of sentences, an unsupported shape, or a sentence without a reference.
-
-    Example:
-        >>> counted = sentence_statistics(["the cat sat"], ["the cat sat down"], Settings.from_options(max_order=2))
-        >>> counted.statistics
-        tensor([[3, 2, 3, 2, 3, 4]])
-    """
-    return count_batch(read_batch(preds, target, settings), settings, orders=orders)
-
-
-def count_batch(batch: Batch, settings: Settings, *, orders: int | None = None) -> Counted:
-    """Count the n-grams of every sentence of a batch that was read; see :func:`sentence_statistics`."""
-    orders = orders or settings.max_order
-    rule, least = settings.length_rule, settings.min_possible_matches
-    if isinstance(batch.tokens, Padded):
-        return Counted(padded_statistics(batch.tokens, orders, rule, min_possible_matches=least), batch)
-    unk_id = settings.special_ids.unk_id if batch.kind == "ids" else None
-    statistics = ragged_statistics(batch.tokens, orders, rule, unk_id=unk_id, min_possible_matches=least)
-    return Counted(statistics, batch)
 
 
 def corpus_bleu(preds: Hypotheses, target: References, **options: Unpack[Options]) -> BLEUScore:
@@ -103,10 +41,8 @@ def corpus_bleu(preds: Hypotheses, target: References, **options: Unpack[Options
         53.7284965911771
     """
     settings = refuse_sentence_smoothing(Settings.from_options(**options))
-    statistics, batch = sentence_statistics(preds, target, settings)
-    for message in batch.suspicions:
-        warn_user(message)
-    return BLEUScore.from_statistics(statistics.sum(0), settings, signature(settings, InputCounts.of(batch)))
+    rows, batch = _count(preds, target, settings, settings.max_order)
+    return BLEUScore.from_statistics(rows.sum(0), settings, signature(settings, InputCounts.of(batch)))
 
 
 def sentence_bleu(preds: Hypotheses, target: References, **options: Unpack[Options]) -> Tensor:
@@ -124,8 +60,8 @@ def sentence_bleu(preds: Hypotheses, target: References, **options: Unpack[Optio
 
     Returns:
         scores of shape ``(sentences,)`` in float64 (float32 on devices without float64), in 0..1, or in 0..100 with
-        ``percent``, on the device of the ids (the CPU for strings). The host never waits for the device, so the scores
-        are cheap enough to serve as rewards.
+        ``percent``, on the device of the ids (the CPU for strings). Ids on an accelerator are copied to the CPU to be
+        counted, which waits for the model that produces them.
 
     Raises:
         TypeError: for inputs or options of the wrong type, and for unknown options.
@@ -142,7 +78,16 @@ def sentence_bleu(preds: Hypotheses, target: References, **options: Unpack[Optio
         options["effective_order"] = True
     settings = Settings.from_options(**options)
     orders = settings.max_order + settings.smoothing_method.needs_next_order
-    statistics, batch = sentence_statistics(preds, target, settings, orders=orders)
-    for message in batch.suspicions:
+    rows, batch = _count(preds, target, settings, orders)
+    scores = score(rows, settings).bleu * settings.scale
+    return scores.to(batch.device, float_type(batch.device))
+
+
+@eager
+def _count(preds: Hypotheses, target: References, settings: Settings, orders: int) -> tuple[Tensor, Batch]:
+    """The statistics of every sentence; see :func:`lightning_bleu.counting.rows.count_rows`."""
+    batch = read_batch(preds, target, settings)
+    rows = count_rows(batch, settings, orders=orders)
+    for message in batch.warnings:
         warn_user(message)
-    return score(statistics, settings).bleu * settings.scale
+    return torch.from_numpy(rows), batch

@@ -3,29 +3,34 @@
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Iterable, Sequence
-from typing import Any
+from contextlib import nullcontext
+from typing import Any, cast
 
+import numpy as np
 import torch
 from torch import Tensor
 from torchmetrics import Metric
 
-from lightning_bleu.counting.devices import CPU, to_device
-from lightning_bleu.eager import eager
-from lightning_bleu.functional import count_batch
-from lightning_bleu.kept_sentences import SentencesNotKept, gather, pack_sentences, unpack_sentences
+from lightning_bleu.counting.rows import count_rows, pack_rows, unpack_rows
 from lightning_bleu.messages import WarnOnce
-from lightning_bleu.pending import CountedState, PendingBatches, should_wait
+from lightning_bleu.processes import gather_state
 from lightning_bleu.reading.batch import Batch, read_batch
 from lightning_bleu.reading.forms import Hypotheses, References, SampleMask
 from lightning_bleu.reading.recognize import read_sample_mask
 from lightning_bleu.scoring.score import BLEUScore, Statistics, score
 from lightning_bleu.scoring.signature import InputCounts, signature
 from lightning_bleu.settings.conventions import Convention
-from lightning_bleu.settings.decoders import Decoder
-from lightning_bleu.settings.options import OPTION_NAMES, Options, constructor_call, unknown_options
-from lightning_bleu.settings.settings import Settings, check_bool, refuse_sentence_smoothing
+from lightning_bleu.settings.settings import (
+    OPTION_NAMES,
+    Decoder,
+    Options,
+    Settings,
+    check_bool,
+    describe_options,
+    refuse_sentence_smoothing,
+    unknown_options,
+)
 from lightning_bleu.settings.tokenizers import Tokenizer
 from lightning_bleu.significance import Interval, bootstrap_interval
 from lightning_bleu.torchmetrics_fixes import AdditiveMetric
@@ -73,7 +78,9 @@ class CorpusBLEU(AdditiveMetric):
 
     Attributes:
         settings: the validated options.
-        last_batch: the sentences of the last batch; None before the first batch. :attr:`batch_statistics` are theirs.
+        last_batch: the sentences of the last batch; None before the first batch.
+        batch_statistics: the statistics of each sentence of the last batch (0 for masked sentences), shape
+            ``(sentences, 2 * max_order + 2)``, on the CPU; None before the first batch.
 
     Raises:
         TypeError: for an option of the wrong type, or an unknown option.
@@ -98,9 +105,6 @@ class CorpusBLEU(AdditiveMetric):
     higher_is_better: bool = True
     plot_lower_bound: float = 0.0
 
-    totals = CountedState[Tensor]()
-    sentences = CountedState[list[Tensor]]()
-
     def __init__(
         self,
         max_order: int = 4,
@@ -123,28 +127,11 @@ class CorpusBLEU(AdditiveMetric):
         keep_sentences: bool = False,
         **kwargs: Any,
     ) -> None:
-        options: Options = {
-            "max_order": max_order,
-            "weights": weights,
-            "convention": convention,
-            "tokenizer": tokenizer,
-            "lowercase": lowercase,
-            "smoothing": smoothing,
-            "smoothing_value": smoothing_value,
-            "reference_length": reference_length,
-            "effective_order": effective_order,
-            "pad_id": pad_id,
-            "bos_id": bos_id,
-            "eos_id": eos_id,
-            "unk_id": unk_id,
-            "ignore_ids": ignore_ids,
-            "decoder": decoder,
-            "percent": percent,
-        }
-        settings = refuse_sentence_smoothing(Settings.from_options(**options))
+        options = {name: value for name, value in locals().items() if name in OPTION_NAMES}
+        settings = refuse_sentence_smoothing(Settings.from_options(**cast(Options, options)))
         check_bool("keep_sentences", keep_sentences)
         try:
-            super().__init__(settings, **{"dist_sync_fn": gather} | kwargs)
+            super().__init__(settings, **{"dist_sync_fn": gather_state} | kwargs)
         except ValueError as error:
             # torchmetrics lists unknown arguments in backquotes.
             unknown = re.findall(r"`(\w+)`", str(error)) if "Unexpected keyword" in str(error) else []
@@ -152,13 +139,12 @@ class CorpusBLEU(AdditiveMetric):
                 raise
             raise unknown_options(unknown, [*OPTION_NAMES, "keep_sentences"]) from None
         self.settings = settings
-        self._representation = constructor_call(CorpusBLEU, {**options, "keep_sentences": keep_sentences})
-        self._warn_once = WarnOnce()
         self.last_batch: Batch | None = None
-        self._counted_statistics: Tensor | None = None  # of all batches that were counted last
-        self._pending = PendingBatches()
-        self._lock = threading.RLock()  # the state may be read in another thread
-        # The statistics, then the input counts. A single vector, so that a sync takes one collective.
+        self.batch_statistics: Tensor | None = None
+        self._given_options = describe_options(options, defaults_of=CorpusBLEU)
+        self._warn_once = WarnOnce()
+        # The sums of the statistics, then the InputCounts. A single vector, so that a sync takes one collective.
+        self.totals: Tensor  # declared here, because torch.jit.script cannot read declarations in the class
         size = 2 * settings.max_order + 2 + len(InputCounts())
         self.add_state("totals", torch.zeros(size, dtype=torch.int64), dist_reduce_fx="sum")
         self.keep_sentences = False
@@ -168,15 +154,15 @@ class CorpusBLEU(AdditiveMetric):
     def start_keeping_sentences(self) -> None:
         """Keep the statistics of every sentence from now on, as with ``keep_sentences=True``."""
         if not self.keep_sentences:
-            self._count_pending()
             self.keep_sentences = True
+            self.sentences: list[Tensor]  # the rows of each batch, packed
             self.add_state("sentences", [], dist_reduce_fx="cat")
 
     def update(self, preds: Hypotheses, target: References, sample_mask: SampleMask | None = None) -> None:
         """Count a batch of sentences.
 
-        The inputs are read and checked now, and may change afterwards. On the CPU, small batches are counted together,
-        at the latest when the score is read.
+        Inputs are copied and validated immediately; you may modify them afterwards. Counting happens on the CPU: ids on
+        an accelerator are copied there once, which waits for the model that produces them.
 
         Args:
             preds: the hypotheses, as
@@ -203,46 +189,22 @@ class CorpusBLEU(AdditiveMetric):
                 state does not change after an error.
         """
         batch = read_batch(preds, target, self.settings)
-        mask = None if sample_mask is None else read_sample_mask(sample_mask, batch.sentence_count, batch.device)
-        for message in batch.suspicions:
+        mask = None if sample_mask is None else read_sample_mask(sample_mask, batch.sentence_count)
+        rows = count_rows(batch, self.settings)
+        for message in batch.warnings:
             self._warn_once(message)
-        waits = should_wait(batch)
-        with self._lock:
-            if not (waits and self._pending.fits(batch)):
-                self._count_pending()
-            if waits:
-                self._pending.add(batch, mask)
-            else:
-                alone = PendingBatches()
-                alone.add(batch, mask)
-                self._count(alone)
-            self._set(last_batch=batch)
-
-    @eager
-    def _count_pending(self) -> None:
-        """Count the batches that were read but not counted yet. Whatever reads the state does this first."""
-        with self._lock:
-            if self._pending:
-                self._count(self._pending)
-
-    def _count(self, pending: PendingBatches) -> None:
-        if torch.is_inference_mode_enabled():
-            with torch.inference_mode(False):  # the state must not depend on who reads it first
-                self._count(pending)
-            return
-        counted = count_batch(pending.merged(), self.settings)
-        state = {name: vars(self)[name] for name in self._defaults}  # reading self.totals would count pending batches
-        device = state["totals"].device
-        parts = list(pending.split(counted.statistics)) if self.keep_sentences or pending.has_masks else []
-        if self.keep_sentences:
-            kept_on = CPU if self.compute_on_cpu else device  # torchmetrics would move all of them after each update
-            state["sentences"] = [*state["sentences"], *(to_device(pack_sentences(*part), kept_on) for part in parts)]
-        for statistics, mask in parts:
-            if mask is not None:
-                statistics *= mask[:, None]  # a view of the statistics, which were packed above
-        state["totals"] = state["totals"] + to_device(counted.totals(), device)
-        # All at once, so that an error on the way changes nothing.
-        self._set(**state, _counted_statistics=counted.statistics, _pending=PendingBatches())
+        packed = pack_rows(rows, mask) if self.keep_sentences else None
+        if mask is not None:
+            rows *= mask[:, None]
+        sums = np.concatenate([rows.sum(0), InputCounts.of(batch)])
+        # Lightning validates in inference mode, but the state must not become an inference tensor.
+        with torch.inference_mode(False) if torch.is_inference_mode_enabled() else nullcontext():
+            device = self.totals.device
+            totals = self.totals + torch.from_numpy(sums).to(device)
+            kept = None if packed is None else torch.from_numpy(packed).to("cpu" if self.compute_on_cpu else device)
+            self._set(totals=totals, last_batch=batch, batch_statistics=torch.from_numpy(rows))
+            if kept is not None:
+                self.sentences.append(kept)
 
     def compute(self) -> Tensor:
         """The score, a float64 scalar (float32 on devices without float64); 0 if there are no sentences."""
@@ -254,7 +216,7 @@ class CorpusBLEU(AdditiveMetric):
             report = BLEUScore.from_statistics(self.statistics, self.settings, self.signature)
         from_ids = self.input_counts.ids or self.settings.decoder is not None
         is_empty = report.reference_length and not report.hypothesis_length
-        if from_ids and is_empty and self.settings.special_ids.eos_id is not None:
+        if from_ids and is_empty and self.settings.eos_id is not None:
             self._warn_once(
                 "All hypotheses are empty. If they begin with 'eos_id', as generate() returns them for BART and "
                 "M2M100, everything after it is removed: pass preds[:, 1:]."
@@ -282,15 +244,6 @@ class CorpusBLEU(AdditiveMetric):
         """The statistics of the corpus (matches, possible matches, hypothesis length, and reference length), int64 of
         shape ``(2 * max_order + 2,)``."""
         return self.totals[: 2 * self.settings.max_order + 2]
-
-    @property
-    def batch_statistics(self) -> Tensor | None:
-        """The statistics of each sentence of the last batch (0 for masked sentences), shape
-        ``(sentences, 2 * max_order + 2)``, on the device of the batch; None before the first batch."""
-        self._count_pending()
-        if self._counted_statistics is None or self.last_batch is None:
-            return None
-        return self._counted_statistics[len(self._counted_statistics) - self.last_batch.sentence_count :]
 
     @property
     def input_counts(self) -> InputCounts:
@@ -343,7 +296,7 @@ class CorpusBLEU(AdditiveMetric):
             # A list, or a single tensor inside the context. With compute_on_cpu, list states are on the CPU.
             kept = [self.sentences] if isinstance(self.sentences, Tensor) else self.sentences
             empty = self.statistics.new_zeros(0, len(self.statistics) + 1, dtype=torch.int32)
-            return unpack_sentences(torch.cat([empty, *(rows.to(empty.device) for rows in kept)]))
+            return unpack_rows(torch.cat([empty, *(rows.to(empty.device) for rows in kept)]))
 
     @property
     def plot_upper_bound(self) -> float:  # type: ignore[override]
@@ -364,9 +317,8 @@ class CorpusBLEU(AdditiveMetric):
 
     def reset(self) -> None:
         """Discard all sentences."""
-        self._pending = PendingBatches()
         super().reset()
-        self.last_batch = self._counted_statistics = None
+        self.last_batch = self.batch_statistics = None
 
     def merge_state(self, incoming_state: dict[str, Any] | Metric) -> None:
         """Add the sentences of another metric, or of its ``metric_state``, to this one.
@@ -381,29 +333,19 @@ class CorpusBLEU(AdditiveMetric):
             raise ValueError("this metric keeps sentences, so the other must too: CorpusBLEU(keep_sentences=True)")
         super().merge_state(incoming_state)
 
-    def to(self, *args: Any, **kwargs: Any) -> CorpusBLEU:
-        """Move the state to a device; see :meth:`torch.nn.Module.to`."""
-        # Lightning moves a logged metric to its own device at every step, for which torchmetrics reads the state.
-        is_device = len(args) == 1 and isinstance(args[0], torch.device) and not kwargs
-        if is_device and args[0] == self.device == vars(self)["totals"].device:
-            return self
-        return super().to(*args, **kwargs)
-
     def __repr__(self) -> str:
-        return self._representation
+        options = [*self._given_options, *["keep_sentences=True"] * self.keep_sentences]
+        return f"{type(self).__name__}({', '.join(options)})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Copies and pickles need the counts, not the last batch.
+        return super().__getstate__() | {"last_batch": None, "batch_statistics": None}
 
     def __getattr__(self, name: str) -> Any:
         if name == "sentence_statistics":
             raise SentencesNotKept("this metric keeps sums only: make it with CorpusBLEU(keep_sentences=True)")
         return super().__getattr__(name)
 
-    def __getstate__(self) -> dict[str, Any]:
-        # Copies and pickles need the counts, not the last batch, and collect batches of their own.
-        self._count_pending()
-        state = super().__getstate__()
-        del state["_lock"]
-        return state | {"last_batch": None, "_counted_statistics": None, "_pending": PendingBatches()}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self._set(_lock=threading.RLock())
-        super().__setstate__(state)
+class SentencesNotKept(ValueError, AttributeError):
+    """Per-sentence statistics were requested from a metric that keeps sums only."""

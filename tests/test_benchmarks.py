@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -84,9 +83,10 @@ def test_the_c_program_counts_the_same_integers(
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs /proc to measure memory")
-def test_the_benchmark_of_scale_finds_equal_results_in_all_processes() -> None:
-    printed = subprocess.run(
-        [sys.executable, FOLDER / "scale.py", "--quick"], check=True, capture_output=True, text=True
-    )
-    assert "Every process has the results of a single one" in printed.stdout
-    assert "All processes have the same interval" in printed.stdout
+def test_the_benchmark_of_scale_finds_equal_results_in_all_processes(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    load("scale", monkeypatch).main(["--quick"])
+    printed = capsys.readouterr().out
+    assert "Every process has the results of a single one" in printed
+    assert "All processes have the same interval" in printed

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import re
 import sys
 import warnings
@@ -28,6 +29,7 @@ from tests.helpers.lightning import (
     Items,
     PanelLogger,
     Record,
+    Step,
     as_lines,
     as_logged,
     collect_warnings,
@@ -42,6 +44,7 @@ from tests.helpers.lightning import (
     return_ids,
     return_text,
     translate,
+    validate,
 )
 
 pytestmark = ignore_lightning_warnings
@@ -55,11 +58,12 @@ def shown_sentences(logger: PanelLogger) -> list[tuple[str, ...]]:
     return [(row.hypothesis, *row.references) for row in read_table(logger.panels[-1])]
 
 
-def validate(folder: Path, bleu: BLEUCallback, step: Callable[[Any, int], Any], **options: Any) -> dict[str, float]:
-    """What one validation of the toy module logs."""
-    (logged,) = make_trainer(folder, bleu, **options).validate(make_module(step=step), make_loader(), verbose=False)
-    assert isinstance(logged, dict)
-    return logged
+def check_sentences(folder: Path, step: Step) -> None:
+    """All sentences must be counted and shown, however a step returns them."""
+    bleu, logger = make_callback(samples=len(SENTENCES)), PanelLogger(folder)
+    validate(folder, bleu, step=step, logger=logger)
+    assert bleu.reports["val_bleu"].matches == expected_score().matches
+    assert shown_sentences(logger) == SHOWN
 
 
 @pytest.mark.parametrize("namespace", NAMESPACES)
@@ -123,14 +127,11 @@ def test_every_validation_within_an_epoch_is_scored_afresh(tmp_path: Path) -> No
         lambda batch, epoch: [translate(batch, epoch), batch],
         lambda batch, epoch: {"preds": translate(batch, epoch).tolist(), "target": [[row] for row in batch.tolist()]},
         lambda batch, epoch: {"preds": iter(translate(batch, epoch)), "target": iter(batch)},
-        lambda batch, epoch: dict(zip(["preds", "target"], return_text(batch, epoch))),
     ],
-    ids=["pair", "list of two", "lists of ids", "iterators", "strings"],
+    ids=["pair", "list of two", "lists of ids", "iterators of tensors"],
 )
 def test_a_step_may_return_any_form_that_the_metric_accepts(step: Any, tmp_path: Path) -> None:
-    bleu = make_callback()
-    validate(tmp_path, bleu, step)
-    assert bleu.reports["val_bleu"].matches == expected_score().matches
+    check_sentences(tmp_path, step)
 
 
 @pytest.mark.parametrize("form", ["strings", "ids"])
@@ -147,10 +148,7 @@ def test_sentences_in_any_container_are_counted_and_shown(container: Any, form: 
         rows = [[container(row) for row in side.tolist()] for side in (translate(batch, epoch), batch)]
         return container(rows[0]), container([container([row]) for row in rows[1]])
 
-    bleu, logger = make_callback(samples=len(SENTENCES)), PanelLogger(tmp_path)
-    validate(tmp_path, bleu, step, logger=logger)
-    assert bleu.reports["val_bleu"].matches == expected_score().matches
-    assert shown_sentences(logger) == SHOWN
+    check_sentences(tmp_path, step)
 
 
 @pytest.mark.parametrize("groups", [False, True], ids=["one reference", "lists of references"])
@@ -164,45 +162,25 @@ def test_strings_in_arrays_and_series_are_counted_and_shown(form: Any, groups: b
         hypotheses, references = return_text(batch, epoch)
         return form(hypotheses), form([[line] for line in references] if groups else references)
 
-    bleu, logger = make_callback(samples=len(SENTENCES)), PanelLogger(tmp_path)
-    validate(tmp_path, bleu, step, logger=logger)
-    assert bleu.reports["val_bleu"].matches == expected_score().matches
-    assert shown_sentences(logger) == SHOWN
+    check_sentences(tmp_path, step)
 
 
-def refill_tensors(form: Callable[[Tensor], Any]) -> Callable[[Tensor, int], Any]:
-    buffers = torch.empty(2, 7, 8, dtype=torch.int64)
+def return_pair(batch: Tensor, epoch: int) -> tuple[Tensor, Tensor]:
+    return translate(batch, epoch), batch
+
+
+def refill(buffers: Any, sides: Callable[[Tensor, int], Any], form: Callable[[Any], Any] = lambda side: side) -> Step:
+    """A step that writes hypotheses and references to the same two arrays or tensors for each batch."""
 
     def step(batch: Tensor, epoch: int) -> Any:
         preds, target = buffers[:, : len(batch)]
-        return form(preds.copy_(translate(batch))), form(target.copy_(batch))
+        preds[:], target[:] = sides(batch, epoch)
+        return form(preds), form(target)
 
     return step
 
 
-def refill_arrays() -> Callable[[Tensor, int], Any]:
-    buffers = np.empty((2, 7, 8), np.int64)
-
-    def step(batch: Tensor, epoch: int) -> Any:
-        preds, target = buffers[:, : len(batch)]
-        preds[:], target[:] = translate(batch).numpy(), batch.numpy()
-        return preds, target
-
-    return step
-
-
-def refill_arrays_of_strings(dtype: Any) -> Callable[[Tensor, int], Any]:
-    buffers = np.empty((2, 7), dtype)
-
-    def step(batch: Tensor, epoch: int) -> Any:
-        preds, target = buffers[:, : len(batch)]
-        preds[:], target[:] = return_text(batch, epoch)
-        return preds, target
-
-    return step
-
-
-def refill_lists(form: Callable[[Tensor], list[Any]]) -> Callable[[Tensor, int], Any]:
+def refill_lists(form: Callable[[Tensor], list[Any]]) -> Step:
     preds: list[Any] = []
     target: list[Any] = []
 
@@ -220,11 +198,13 @@ def refill_lists(form: Callable[[Tensor], list[Any]]) -> Callable[[Tensor, int],
 @pytest.mark.parametrize(
     "step",
     [
-        refill_tensors(lambda sentences: sentences),
-        refill_tensors(list),
-        refill_arrays(),
-        refill_arrays_of_strings("U50"),
-        refill_arrays_of_strings(object),
+        refill(torch.empty(2, 7, 8, dtype=torch.int64), return_pair),
+        refill(torch.empty(2, 7, 8, dtype=torch.int64), return_pair, list),
+        refill(
+            np.empty((2, 7, 8), np.int64), lambda batch, epoch: [side.numpy() for side in return_pair(batch, epoch)]
+        ),
+        refill(np.empty((2, 7), "U50"), return_text),
+        refill(np.empty((2, 7), object), return_text),
         refill_lists(as_lines),
         refill_lists(lambda batch: [line.split() for line in as_lines(batch)]),
         refill_lists(Tensor.tolist),
@@ -244,10 +224,7 @@ def refill_lists(form: Callable[[Tensor], list[Any]]) -> Callable[[Tensor, int],
 )
 def test_a_step_may_reuse_its_buffers(step: Any, tmp_path: Path) -> None:
     """The table is made at the end of the validation, from the sentences of all batches."""
-    bleu, logger = make_callback(samples=len(SENTENCES)), PanelLogger(tmp_path)
-    validate(tmp_path, bleu, step, logger=logger)
-    assert bleu.reports["val_bleu"].matches == expected_score().matches
-    assert shown_sentences(logger) == SHOWN
+    check_sentences(tmp_path, step)
 
 
 def test_batches_of_different_forms_add_up(tmp_path: Path) -> None:
@@ -256,10 +233,7 @@ def test_batches_of_different_forms_add_up(tmp_path: Path) -> None:
     def step(batch: Tensor, epoch: int) -> Any:
         return steps.pop()(batch, epoch)
 
-    bleu, logger = make_callback(samples=len(SENTENCES)), PanelLogger(tmp_path)
-    validate(tmp_path, bleu, step, logger=logger)
-    assert bleu.reports["val_bleu"].matches == expected_score().matches
-    assert shown_sentences(logger) == SHOWN
+    check_sentences(tmp_path, step)
 
 
 def test_an_error_about_strings_is_raised_with_their_batch(tmp_path: Path) -> None:
@@ -270,7 +244,7 @@ def test_an_error_about_strings_is_raised_with_their_batch(tmp_path: Path) -> No
         return ["a b"] * len(batch), [["a"]] * (len(batch) - (len(batches) == 2))
 
     with pytest.raises(ValueError, match="the same number of sentences"):
-        validate(tmp_path, make_callback(), step)
+        validate(tmp_path, make_callback(), step=step)
     assert len(batches) == 2
 
 
@@ -286,41 +260,50 @@ def test_an_interrupted_validation_is_forgotten(namespace: str, returned: Any, t
         return returned(batch, epoch)
 
     bleu, logger = make_callback(samples=len(SENTENCES)), PanelLogger(tmp_path)
-    trainer = make_trainer(tmp_path, bleu, namespace=namespace, logger=logger)
     with pytest.raises(RuntimeError, match="interrupted"):
-        trainer.validate(make_module(namespace, step), make_loader(), verbose=False)
-    trainer = make_trainer(tmp_path, bleu, namespace=namespace, logger=logger)
-    trainer.validate(make_module(namespace, step), make_loader(), verbose=False)
+        validate(tmp_path, bleu, step=step, namespace=namespace, logger=logger)
+    validate(tmp_path, bleu, step=step, namespace=namespace, logger=logger)
     assert bleu.reports["val_bleu"].matches == expected_score().matches
     assert shown_sentences(logger) == SHOWN
 
 
 def test_extract_takes_outputs_and_batch_to_sentences(tmp_path: Path) -> None:
     bleu = make_callback(extract=lambda outputs, batch: (outputs["translations"], batch))
-    validate(tmp_path, bleu, lambda batch, epoch: {"translations": translate(batch)})
+    validate(tmp_path, bleu, step=lambda batch, epoch: {"translations": translate(batch)})
     assert bleu.reports["val_bleu"] == expected_score()
 
 
-@pytest.mark.parametrize(
-    ("output", "found"),
-    [
-        (None, "a NoneType from 'validation_step'"),
-        (torch.tensor(1.0), "a Tensor from 'validation_step'"),
-        ({"loss": 1, "preds": 2}, r"the keys \['loss', 'preds'\] from 'validation_step'"),
-    ],
-)
-def test_an_error_says_what_a_step_must_return(output: Any, found: str, tmp_path: Path) -> None:
-    message = found + r".*Either return \{'preds': .*from 'validation_step', or use BLEUCallback\(extract="
+def test_extract_is_inspected_once_per_epoch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def extract(outputs: Any, batch: Tensor, dataloader_idx: int) -> Any:
+        assert dataloader_idx == 0
+        return outputs
+
+    inspected: list[Any] = []
+    look: Any = inspect.signature
+
+    def watch(function: Any, **options: Any) -> inspect.Signature:
+        inspected.append(function)
+        signature: inspect.Signature = look(function, **options)
+        return signature
+
+    monkeypatch.setattr(inspect, "signature", watch)
+    trainer = make_trainer(tmp_path, make_callback(extract=extract), max_epochs=2, num_sanity_val_steps=0)
+    trainer.fit(make_module(step=return_text), make_loader(), make_loader())
+    assert inspected.count(extract) == 2  # and not for each of the six batches
+
+
+def test_an_error_says_where_the_wrong_output_came_from(tmp_path: Path) -> None:
+    message = r"got a NoneType from 'validation_step'\. Either return .* from 'validation_step', or use BLEUCallback\("
     with pytest.raises(TypeError, match=message):
-        validate(tmp_path, make_callback(), lambda batch, epoch: output)
+        validate(tmp_path, make_callback(), step=lambda batch, epoch: None)
     wrong = BLEUCallback(extract=lambda outputs, batch: batch)
     with pytest.raises(TypeError, match="from 'extract'"):
-        validate(tmp_path, wrong, return_ids)
+        validate(tmp_path, wrong)
 
 
 def test_callbacks_with_different_names_work_side_by_side(tmp_path: Path) -> None:
     one, two = make_callback(), BLEUCallback(CorpusBLEU(max_order=2, percent=True, pad_id=PAD_ID), name="bleu2")
-    (logged,) = make_trainer(tmp_path, one, two).validate(make_module(), make_loader(), verbose=False)
+    logged = validate(tmp_path, one, two)
     assert logged["val_bleu"] == expected_score().bleu
     assert logged["val_bleu2"] == expected_score(max_order=2, percent=True).bleu
     assert logged["val_bleu2/precision_2"] == pytest.approx(100 * expected_score().precisions[1])
@@ -361,43 +344,9 @@ def test_the_given_metric_is_not_changed(tmp_path: Path) -> None:
     metric = CorpusBLEU(pad_id=PAD_ID)
     metric.update(["a b"], ["a b"])
     bleu = BLEUCallback(metric)
-    validate(tmp_path, bleu, return_ids)
+    validate(tmp_path, bleu)
     assert metric.hypothesis_length == 2
     assert bleu.reports["val_bleu"] == expected_score()
-
-
-@pytest.mark.parametrize(
-    ("options", "error", "message"),
-    [
-        ({"metric": "bleu"}, TypeError, "'metric' must be a CorpusBLEU, or a dict .*, got 'bleu' of type str"),
-        ({"metric": {"a": 1}}, TypeError, "'metric' must be a CorpusBLEU, or a dict .*, got 1 of type int"),
-        ({"metric": {1: CorpusBLEU()}}, TypeError, "the keys of 'metric' must be strings, got 1 of type int"),
-        ({"metric": {}}, ValueError, "'metric' must have a metric for each loader name, got an empty dict"),
-        ({"metric": {"a": CorpusBLEU(), "b": CorpusBLEU(percent=True)}}, ValueError, "metrics of one scale"),
-        ({"translations": 1}, TypeError, "'translations' must be a folder, got 1 of type int"),
-        ({"keep_translations": "3"}, TypeError, "'keep_translations' must be an integer, got '3' of type str"),
-        ({"keep_translations": 0}, ValueError, "'keep_translations' must be 1 or more, got 0"),
-        ({"extract": 1}, TypeError, "'extract' must take outputs and batch"),
-        ({"dataloader_names": "news"}, TypeError, "'dataloader_names' must be a list of names"),
-        (
-            {"dataloader_names": ["a", "b", "a"]},
-            ValueError,
-            r"must be different from each other, got \['a', 'b', 'a'\]",
-        ),
-        ({"samples": True}, TypeError, "'samples' must be an integer, got True of type bool"),
-        ({"samples": "8"}, TypeError, "'samples' must be an integer, got '8' of type str"),
-        ({"name": None}, TypeError, "'name' must be a string, got None of type NoneType"),
-        ({"dataloader_names": 5}, TypeError, "'dataloader_names' must be a list of names, got 5"),
-        ({"samples": -1}, ValueError, "'samples' must be 0 or more, got -1"),
-        ({"confidence": 95}, ValueError, "'confidence' must lie between 0 and 1, got 95"),
-        ({"confidence": 0}, ValueError, "'confidence' must lie between 0 and 1, got 0"),
-        ({"compare_to_best": "yes"}, TypeError, "'compare_to_best' .*'yes'"),
-        ({"significance_level": 1}, ValueError, "'significance_level' must lie between 0 and 1, got 1"),
-    ],
-)
-def test_an_error_names_the_option(options: dict[str, Any], error: type[Exception], message: str) -> None:
-    with pytest.raises(error, match=message):
-        BLEUCallback(**options)
 
 
 # Likely mistakes
@@ -447,8 +396,7 @@ def test_a_callback_that_prefers_a_low_score_is_warned_about_once(name: str, nam
 
 
 def test_callbacks_that_watch_the_score_of_another_name_are_not_warned_about(tmp_path: Path) -> None:
-    trainer = make_trainer(tmp_path, make_callback(name="other"), EarlyStopping("val_bleu"))
-    trainer.validate(make_module(), make_loader(), verbose=False)  # every warning is an error here
+    validate(tmp_path, make_callback(name="other"), EarlyStopping("val_bleu"))  # every warning is an error here
 
 
 @pytest.mark.parametrize(
@@ -479,7 +427,7 @@ def test_no_package_is_missing_where_nothing_is_to_be_shown(
     for package in ("tensorboard", "matplotlib"):
         monkeypatch.setitem(sys.modules, package, None)
     logger = False if samples else PanelLogger(tmp_path)
-    validate(tmp_path, make_callback(samples=samples), return_ids, logger=logger)  # every warning is an error here
+    validate(tmp_path, make_callback(samples=samples), logger=logger)  # every warning is an error here
 
 
 @pytest.mark.parametrize(
@@ -503,8 +451,7 @@ def test_a_validation_that_is_compared_must_not_be_shuffled(loader: Any, namespa
         with pytest.raises(ValueError, match=re.escape(f"BLEUCallback({message}) ") + ".*make it with shuffle=False"):
             trainer.fit(make_module(namespace), make_loader(), [make_loader(), loader])
     bleu = make_callback(confidence=0.9)  # compares nothing
-    trainer = make_trainer(tmp_path, bleu, namespace=namespace)
-    trainer.validate(make_module(namespace), loader, verbose=False)
+    validate(tmp_path, bleu, loaders=loader, namespace=namespace)
     assert bleu.reports["val_bleu"].hypothesis_length == SENTENCES.numel()
 
 

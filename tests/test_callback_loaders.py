@@ -26,6 +26,7 @@ from tests.helpers.lightning import (
     make_trainer,
     return_ids,
     return_text,
+    validate,
 )
 
 pytestmark = ignore_lightning_warnings
@@ -38,13 +39,6 @@ MEAN = (SCORES["news"].bleu + SCORES["talks"].bleu) / 2
 
 def make_loaders() -> list[Any]:
     return [make_loader(), make_loader(FEW)]
-
-
-def validate(folder: Path, bleu: BLEUCallback, loaders: Any, **options: Any) -> dict[str, float]:
-    """Everything that one validation logs."""
-    trainer = make_trainer(folder, bleu, **options)
-    trainer.validate(make_module(options.get("namespace", "pytorch_lightning")), loaders, verbose=False)
-    return {key: value.item() for key, value in trainer.callback_metrics.items()}
 
 
 @pytest.mark.parametrize("namespace", NAMESPACES)
@@ -62,7 +56,7 @@ def test_each_loader_has_a_score_and_the_mean_has_the_plain_name(
     options: dict[str, Any], loaders: Callable[[], Any], names: list[str], namespace: str, tmp_path: Path
 ) -> None:
     bleu = make_callback(**options)
-    logged = validate(tmp_path, bleu, loaders(), namespace=namespace)
+    logged = validate(tmp_path, bleu, loaders=loaders(), namespace=namespace)
     assert bleu.reports == {f"val_bleu/{name}": report for name, report in zip(names, SCORES.values())}
     assert [logged[f"val_bleu/{name}"] for name in names] == [report.bleu for report in SCORES.values()]
     assert logged["val_bleu"] == MEAN
@@ -71,13 +65,14 @@ def test_each_loader_has_a_score_and_the_mean_has_the_plain_name(
 
 
 def test_names_are_found_in_a_combined_loader(tmp_path: Path) -> None:
-    logged = validate(tmp_path, make_callback(), CombinedLoader(dict(zip([1, 2], make_loaders())), "sequential"))
+    loaders = CombinedLoader(dict(zip([1, 2], make_loaders())), "sequential")
+    logged = validate(tmp_path, make_callback(), loaders=loaders)
     assert [logged["val_bleu/1"], logged["val_bleu/2"]] == [report.bleu for report in SCORES.values()]
 
 
 def test_a_single_loader_can_have_a_name(tmp_path: Path) -> None:
     for options, loaders in (({}, {"news": make_loader()}), ({"dataloader_names": ["news"]}, make_loader())):
-        logged = validate(tmp_path, make_callback(**options), loaders)
+        logged = validate(tmp_path, make_callback(**options), loaders=loaders)
         assert logged["val_bleu/news"] == logged["val_bleu"] == SCORES["news"].bleu
 
 
@@ -86,16 +81,12 @@ def test_loaders_that_lightning_reads_side_by_side_are_one(tmp_path: Path) -> No
         return return_ids(torch.cat([batch["a"], batch["b"]]), epoch)
 
     loaders = CombinedLoader({"a": make_loader(), "b": make_loader()}, "min_size")
-    trainer = make_trainer(tmp_path, make_callback())
-    (logged,) = trainer.validate(make_module(step=step), loaders, verbose=False)
+    logged = validate(tmp_path, make_callback(), step=step, loaders=loaders)
     assert logged["val_bleu"] == SCORES["news"].bleu
     assert logged["val_bleu/hypothesis_length"] == 2 * SENTENCES.numel()
 
 
 def test_each_loader_can_have_a_metric(tmp_path: Path) -> None:
-    def step(batch: Tensor, epoch: int) -> Any:
-        return return_text(batch, epoch)
-
     metrics = {"words": CorpusBLEU(tokenizer="none"), "letters": CorpusBLEU(tokenizer="char", max_order=2)}
     expected = {}
     for name, metric in metrics.items():
@@ -105,55 +96,20 @@ def test_each_loader_can_have_a_metric(tmp_path: Path) -> None:
     # In any order, and by the names of either.
     for loaders in ({"letters": make_loader(), "words": make_loader()}, [make_loader(), make_loader()]):
         bleu = BLEUCallback(metrics)
-        trainer = make_trainer(tmp_path, bleu)
-        trainer.validate(make_module(step=step), loaders, verbose=False)
+        logged = validate(tmp_path, bleu, step=return_text, loaders=loaders)
         assert bleu.reports == {f"val_bleu/{name}": report for name, report in expected.items()}
-        assert trainer.callback_metrics["val_bleu"] == sum(report.bleu for report in expected.values()) / 2
-        assert "val_bleu/letters/precision_2" in trainer.callback_metrics
-        assert "val_bleu/letters/precision_3" not in trainer.callback_metrics
+        assert logged["val_bleu"] == sum(report.bleu for report in expected.values()) / 2
+        assert "val_bleu/letters/precision_2" in logged
+        assert "val_bleu/letters/precision_3" not in logged
     for metric in metrics.values():
         assert metric.hypothesis_length == 0  # it is copied
 
 
-@pytest.mark.parametrize(
-    ("options", "loaders", "message"),
-    [
-        (
-            {"dataloader_names": ["news"]},
-            make_loaders(),
-            "'dataloader_names' must name every loader of 'val', got 1 names for 2 loaders",
-        ),
-        (
-            {"metric": {"news": CorpusBLEU(), "books": CorpusBLEU()}},
-            dict(zip(["news", "talks"], make_loaders())),
-            r"'metric' has the names \['news', 'books'\], but the loaders of 'val' are \['news', 'talks'\]",
-        ),
-        (
-            {"metric": {"news": CorpusBLEU(), "books": CorpusBLEU()}},
-            make_loader(),
-            r"'metric' has the names \['news', 'books'\], but the loaders of 'val' are without a name: pass a dict",
-        ),
-    ],
-)
-def test_every_loader_needs_a_name_and_a_metric(
-    options: dict[str, Any], loaders: Any, message: str, tmp_path: Path
-) -> None:
+def test_every_loader_needs_a_metric(tmp_path: Path) -> None:
+    bleu = BLEUCallback({"news": CorpusBLEU(), "books": CorpusBLEU()})
+    message = r"'metric' has the names \['news', 'books'\], but the loaders of 'val' are \['news', 'talks'\]"
     with pytest.raises(ValueError, match=message):
-        validate(tmp_path, BLEUCallback(**options), loaders)
-
-
-@pytest.mark.parametrize(
-    ("names", "message"),
-    [
-        ([1, "1"], r"the loaders of 'val' must have different names, got \['1', '1'\]"),
-        (["best", "talks"], "a loader of 'val' cannot be named 'best'"),
-        (["", "talks"], "a loader of 'val' cannot be named ''"),
-        (["a", "a/precision_1"], "the loaders 'a' and 'a/precision_1' of 'val' clash"),
-    ],
-)
-def test_names_must_not_clash(names: list[Any], message: str, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=message):
-        validate(tmp_path, make_callback(), dict(zip(names, make_loaders())))
+        validate(tmp_path, bleu, loaders=dict(zip(["news", "talks"], make_loaders())))
 
 
 @pytest.mark.parametrize("name", ["val_bleu", "val_bleu/talks"])
@@ -192,14 +148,9 @@ def test_the_mean_of_the_best_scores_can_be_monitored(tmp_path: Path) -> None:
 )
 def test_extract_may_take_the_index_of_the_loader(extract: Any, tmp_path: Path) -> None:
     bleu = make_callback(extract=extract)
-    logged = validate(tmp_path, bleu, make_loaders())
+    logged = validate(tmp_path, bleu, loaders=make_loaders())
     assert logged["val_bleu/dataloader_idx_0"] == 1  # the batch as its own translation
     assert logged["val_bleu/dataloader_idx_1"] == SCORES["talks"].bleu
-
-
-def test_an_option_with_a_default_is_not_the_index_of_the_loader(tmp_path: Path) -> None:
-    bleu = make_callback(extract=lambda outputs, batch, key="preds": (outputs[key], batch))
-    assert validate(tmp_path, bleu, make_loaders())["val_bleu"] == MEAN
 
 
 def test_val_and_test_may_have_different_loaders(tmp_path: Path) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import copy
-import os
-import signal
 import subprocess
 import sys
 import warnings
@@ -13,6 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
+import pytorch_lightning as pl
 import torch
 from pytorch_lightning.callbacks import Callback, ModelCheckpoint
 from pytorch_lightning.loggers import CSVLogger, TensorBoardLogger
@@ -32,9 +31,9 @@ from tests.helpers.lightning import (
     make_module,
     make_trainer,
     read_table,
-    return_ids,
     return_text,
     translate,
+    validate,
 )
 from tests.helpers.processes import validate_in_processes
 
@@ -48,13 +47,6 @@ def return_sources(batch: Tensor, epoch: int) -> dict[str, Any]:
     """Translations, references, and source sentences as text."""
     hypotheses, references = return_text(batch, epoch)
     return {"preds": hypotheses, "target": references, "source": [f"source of {line}" for line in references]}
-
-
-def validate(folder: Path, bleu: BLEUCallback, step: Callable[[Any, int], Any], **options: Any) -> Any:
-    """One validation of the toy module."""
-    trainer = make_trainer(folder, bleu, **options)
-    trainer.validate(make_module(step=step), make_loader(), verbose=False)
-    return trainer
 
 
 def read_lines(path: Path) -> list[str]:
@@ -80,7 +72,7 @@ def test_the_first_sentences_and_the_worst_are_shown_with_their_sources(tmp_path
         return output
 
     logger = PanelLogger(tmp_path)
-    validate(tmp_path, BLEUCallback(samples=2), step, logger=logger)
+    validate(tmp_path, BLEUCallback(samples=2), step=step, logger=logger)
     ((first, worst_panel),) = zip(logger.panels, logger.worst)
     rows = [(row.number, row.source, row.hypothesis, row.references) for row in read_table(first)]
     assert rows == [(i + 1, SOURCES[i], HYPOTHESES[i], [REFERENCES[i]]) for i in range(2)]
@@ -118,7 +110,7 @@ def test_sources_may_be_text_or_ids(form: Any, decoder: Any, expected: str, tmp_
 
     logger = PanelLogger(tmp_path)
     bleu = BLEUCallback(CorpusBLEU(pad_id=PAD_ID, decoder=decoder), samples=len(SENTENCES))
-    validate(tmp_path, bleu, step, logger=logger)
+    validate(tmp_path, bleu, step=step, logger=logger)
     rows = [" ".join(expected.format(i) for i in row) for row in SENTENCES.tolist()]
     assert [row.source for row in read_table(logger.panels[-1])] == rows
 
@@ -138,7 +130,7 @@ def test_sources_that_do_not_fit_are_an_error(
         return {"preds": batch, "target": batch, "source": source}
 
     with pytest.raises(error, match=message):
-        validate(tmp_path, make_callback(), step, logger=PanelLogger(tmp_path))
+        validate(tmp_path, make_callback(), step=step, logger=PanelLogger(tmp_path))
 
 
 @pytest.mark.parametrize("options", [{"logger": False}, {"fast_dev_run": True}, {"logger": "csv"}])
@@ -148,7 +140,8 @@ def test_nothing_is_collected_that_no_logger_shows(options: dict[str, Any], tmp_
 
     class Watch(BLEUCallback):
         def on_validation_epoch_end(self, trainer: Any, pl_module: Any) -> None:
-            (evaluation,) = self._evaluations
+            assert self._stage is not None
+            (evaluation,) = self._stage.evaluations
             assert not evaluation.metric.keep_sentences
             assert evaluation.max_texts == 0
             super().on_validation_epoch_end(trainer, pl_module)
@@ -156,7 +149,7 @@ def test_nothing_is_collected_that_no_logger_shows(options: dict[str, Any], tmp_
     def step(batch: Tensor, epoch: int) -> dict[str, Any]:
         return {"preds": batch, "target": batch, "source": "not even read"}
 
-    validate(tmp_path, Watch(CorpusBLEU(pad_id=PAD_ID), translations=None), step, **options)
+    validate(tmp_path, Watch(CorpusBLEU(pad_id=PAD_ID), translations=None), step=step, **options)
 
 
 def test_a_trainer_can_be_copied_during_training(tmp_path: Path) -> None:
@@ -197,9 +190,8 @@ def test_each_validation_and_test_writes_its_translations(namespace: str, tmp_pa
 
 def test_each_loader_has_a_folder(tmp_path: Path) -> None:
     folder = tmp_path / "translations"
-    trainer = make_trainer(tmp_path, make_callback(translations=folder))
     loaders = {"news": make_loader(SENTENCES[:5]), "../talks": make_loader(SENTENCES[5:8])}
-    trainer.validate(make_module(), loaders, verbose=False)
+    validate(tmp_path, make_callback(translations=folder), loaders=loaders)
     assert {path: read_lines(folder / path) for path in read_folder(folder)} == {
         "val_bleu/news/ref.txt": REFERENCES[:5],
         "val_bleu/news/step-0000000.txt": HYPOTHESES[:5],
@@ -255,7 +247,7 @@ def test_a_folder_that_cannot_be_written_is_an_error_before_the_training(make: A
 
 def test_translations_are_written_to_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
-    validate(tmp_path, make_callback(translations="~/t"), return_text)
+    validate(tmp_path, make_callback(translations="~/t"), step=return_text)
     assert read_lines(tmp_path / "t" / "val_bleu" / "ref.txt") == REFERENCES
     with pytest.raises(ValueError, match="'translations' must be a local folder, got 's3://bucket/t'"):
         make_callback(translations="s3://bucket/t")
@@ -289,72 +281,11 @@ def test_other_references_in_the_same_folder_are_warned_about(tmp_path: Path) ->
     assert read_lines(tmp_path / "t" / "val_bleu" / "ref.txt") == REFERENCES[1:]
 
 
-def score_with_sacrebleu(folder: Path, step: int) -> str:
-    """The score of a file as the command line prints it, with ten digits."""
-    command = [sys.executable, "-m", "sacrebleu", str(folder / "ref.txt"), "-i", str(folder / f"step-{step:07}.txt")]
-    done = subprocess.run([*command, "-b", "-w", "10"], check=True, capture_output=True, text=True)
-    return done.stdout.strip()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("processes", [1, 2])
-def test_the_command_line_of_sacrebleu_prints_the_logged_score(processes: int, tmp_path: Path) -> None:
-    loaders = {"all": make_loader()}
-    options: dict[str, Any] = {"translations": tmp_path / "t", "metric": CorpusBLEU(percent=True)}
-    contents = validate_in_processes(processes, loaders, tmp_path, step=return_text, callback_options=options)
-    logged = contents[0]["logged"]["val_bleu/all"]
-    assert score_with_sacrebleu(tmp_path / "t" / "val_bleu" / "all", 0) == f"{logged:.10f}"
-    assert 0 < logged < 100
-
-
-@pytest.mark.slow
-def test_the_paired_bootstrap_of_sacrebleu_reads_the_files(tmp_path: Path) -> None:
-    trainer = make_trainer(tmp_path, make_callback(translations=tmp_path / "t"), max_epochs=2)
-    trainer.fit(make_module(), make_loader(), make_loader())
-    folder = tmp_path / "t" / "val_bleu"
-    files = [str(folder / f"step-{step:07}.txt") for step in (6, 12)]
-    command = [sys.executable, "-m", "sacrebleu", str(folder / "ref.txt"), "-i", *files, "--paired-bs", "-f", "text"]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
-    assert "step-0000012" in done.stdout
-    assert "p = 0.0010" in done.stdout
-
-
-SLOW_WRITER = """
-import sys, time
-from pathlib import Path
-from lightning_bleu.training.sentences import Sentence
-from lightning_bleu.training.translations import write_translations
-
-def sentences():
-    for number in range(100_000):
-        yield Sentence(f"hypothesis {number}", [f"reference {number}"])
-        if number == 50_000:
-            print("half", flush=True)
-            time.sleep(60)
-
-write_translations(sentences(), Path(sys.argv[1]), 500)
-"""
-
-
-@pytest.mark.slow
-def test_a_run_that_is_killed_leaves_no_half_written_file(tmp_path: Path) -> None:
-    process = subprocess.Popen([sys.executable, "-c", SLOW_WRITER, str(tmp_path)], stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    assert process.stdout.readline() == "half\n"
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
-    process.stdout.close()
-    assert list(tmp_path.glob("*.txt")) == []
-    validate(tmp_path, make_callback(translations=tmp_path), return_ids)
-    assert set(read_folder(tmp_path / "val_bleu")) == {"ref.txt", "step-0000000.txt"}
-
-
 # Several processes
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("processes", [2, 3])
-def test_samples_and_files_are_those_of_one_process(processes: int, tmp_path: Path) -> None:
+def test_samples_and_files_are_those_of_one_process(tmp_path: Path) -> None:
     loaders: dict[str, Any] = {
         f"{size}-{batch_size}": make_loader(SENTENCES[:size], batch_size=batch_size)
         for size in (1, 5, 37)
@@ -363,7 +294,7 @@ def test_samples_and_files_are_those_of_one_process(processes: int, tmp_path: Pa
     items = [SENTENCES[:3], SENTENCES[3:4], SENTENCES[4:11], SENTENCES[11:11], SENTENCES[11:13]]
     loaders["unbatched"] = make_loader(items, batch_size=None)
     shown = {}
-    for number in (1, processes):
+    for number in (1, 2, 3):
         folder = tmp_path / f"{number}"
         folder.mkdir()
         options = {"translations": folder / "t", "samples": 6}
@@ -372,8 +303,62 @@ def test_samples_and_files_are_those_of_one_process(processes: int, tmp_path: Pa
         )
         shown[number] = contents[0]["panels"], contents[0]["worst"], read_folder(folder / "t")
         assert all(content["panels"] == content["worst"] == [] for content in contents[1:])
-    assert shown[1] == shown[processes]
+    assert shown[1] == shown[2] == shown[3]
     panels, _, files = shown[1]
     assert [len(read_table(panel)) for panel in panels] == [1, 1, 5, 5, 6, 6, 6]
     assert files["val_bleu/37-4/src.txt"].decode() == "".join(f"{line}\n" for line in SOURCES)
     assert files["val_bleu/unbatched/ref.txt"].decode() == "".join(f"{line}\n" for line in REFERENCES[:13])
+
+
+@pytest.mark.slow
+def test_the_command_line_of_sacrebleu_prints_the_logged_score(tmp_path: Path) -> None:
+    options: dict[str, Any] = {"translations": tmp_path / "t", "metric": CorpusBLEU(percent=True)}
+    contents = validate_in_processes(2, {"all": make_loader()}, tmp_path, step=return_text, callback_options=options)
+    command = [sys.executable, "-m", "sacrebleu", "ref.txt", "-i", "step-0000000.txt", "-b", "-w", "10"]
+    folder = tmp_path / "t" / "val_bleu" / "all"
+    done = subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True)
+    logged = contents[0]["logged"]["val_bleu/all"]
+    assert done.stdout == f"{logged:.10f}\n"
+    assert 0 < logged < 100
+
+
+class Survivor(BLEUCallback):
+    """Keeps errors instead of raising them, so that no process ends before the others."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.errors: list[str] = []
+
+    def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
+        self._survive(super().setup, trainer, pl_module, stage)
+
+    def on_validation_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        self._survive(super().on_validation_epoch_end, trainer, pl_module)
+
+    def _survive(self, hook: Callable[..., None], *args: Any) -> None:
+        try:
+            hook(*args)
+        except (OSError, ValueError) as error:
+            self.errors.append(repr(error))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("path", "errors"),
+    [
+        ("t", ["ValueError(\"'translations' must be a folder for files", "NotADirectoryError"]),
+        ("t/val_bleu", ["NotADirectoryError"]),
+        ("t/val_bleu/all/step-0000000.txt/x", ["IsADirectoryError"]),  # the path is that of a folder
+    ],
+)
+def test_every_process_raises_the_error_of_process_0(path: str, errors: list[str], tmp_path: Path) -> None:
+    """None waits for process 0, the only one that writes."""
+    (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / path).touch()
+    contents = validate_in_processes(
+        2, {"all": make_loader()}, tmp_path, callback_type=Survivor, callback_options={"translations": tmp_path / "t"}
+    )
+    first, second = (content["errors"] for content in contents)
+    assert first == second
+    assert [error.startswith(start) for error, start in zip(first, errors, strict=True)] == [True] * len(errors)
+    assert list(tmp_path.rglob(".*")) == []

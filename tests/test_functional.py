@@ -4,39 +4,11 @@ import random
 from typing import Any
 
 import pytest
-import torch
 
 from lightning_bleu import CorpusBLEU, corpus_bleu, sentence_bleu
-from lightning_bleu.functional import sentence_statistics
-from lightning_bleu.scoring.signature import InputCounts
-from lightning_bleu.settings.options import Options
-from lightning_bleu.settings.settings import Settings
+from lightning_bleu.settings.settings import Options
 from lightning_bleu.settings.smoothing import SMOOTHINGS
 from tests.helpers.corpora import random_corpus
-from tests.reference import corpus_statistics, statistics
-
-
-def test_statistics_are_those_of_every_sentence(rng: random.Random) -> None:
-    preds, target = random_corpus(rng, 30)
-    counted = sentence_statistics(preds, target, Settings.from_options())
-    assert counted.statistics.dtype == torch.int64
-    assert counted.statistics.tolist() == [statistics(hypothesis, group) for hypothesis, group in zip(preds, target)]
-    assert counted.batch.kind == "tokens"
-
-
-def test_statistics_can_be_counted_to_a_higher_order_than_is_scored(rng: random.Random) -> None:
-    preds, target = random_corpus(rng, 10)
-    counted = sentence_statistics(preds, target, Settings.from_options(max_order=2), orders=5)
-    assert counted.statistics.sum(0).tolist() == corpus_statistics(preds, target, max_order=5)
-
-
-def test_totals_are_the_sums_of_the_statistics_and_the_input_counts(rng: random.Random) -> None:
-    preds, target = random_corpus(rng, 20)
-    counted = sentence_statistics(preds, target, Settings.from_options())
-    inputs = InputCounts(
-        tokens=20, references=sum(map(len, target)), squared_references=sum(len(group) ** 2 for group in target)
-    )
-    assert counted.totals().tolist() == [*corpus_statistics(preds, target), *inputs]
 
 
 @pytest.mark.parametrize("effective_order", [False, True])

@@ -77,16 +77,6 @@ def test_the_logged_score_is_that_of_each_epoch(tmp_path: Path) -> None:
     assert result == {"test_bleu": pytest.approx(expected_score(3).bleu)}
 
 
-def test_small_batches_are_counted_together_though_they_are_logged_at_every_step(tmp_path: Path) -> None:
-    class Module(MetricModule):
-        def on_validation_batch_end(self, *_: Any) -> None:
-            pending.append(len(self.bleu._pending._batches))
-
-    pending: list[int] = []
-    make_trainer(tmp_path).validate(Module(), make_loader(), verbose=False)
-    assert pending == [0, 1, 2, 3, 4, 5]  # at the first step, Lightning registers the metric and reads its state
-
-
 @pytest.mark.filterwarnings("ignore:Checkpoint directory .* exists and is not empty")
 def test_a_resumed_run_starts_its_epoch_without_sentences(tmp_path: Path) -> None:
     folder = tmp_path / "checkpoints"

@@ -1,4 +1,4 @@
-"""Warnings name the line of the user's code, and are given once."""
+"""Warnings name the line of the user's code and are given once; wrong names get a hint."""
 
 from __future__ import annotations
 
@@ -11,12 +11,18 @@ from typing import Any
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import distributed
 from torch.testing._internal.distributed.fake_pg import FakeStore
 from torchmetrics import MetricCollection
 
-from lightning_bleu import CorpusBLEU, corpus_bleu, sentence_bleu
-from lightning_bleu.messages import WarnOnce, warn_user
+from lightning_bleu import CONVENTIONS, CorpusBLEU, corpus_bleu, sentence_bleu
+from lightning_bleu.messages import WarnOnce, check_choice, closest, warn_user
+from lightning_bleu.settings.lengths import REFERENCE_LENGTHS
+from lightning_bleu.settings.settings import OPTION_NAMES
+from lightning_bleu.settings.smoothing import SMOOTHINGS
+from lightning_bleu.settings.tokenizers import TOKENIZERS
 from tests.helpers.process_groups import group_of_one
 
 IDS = torch.tensor([[1, 2, 3], [1, 2, 0]])
@@ -74,17 +80,6 @@ def test_a_function_warns_at_each_call() -> None:
         assert [len(collect(function, IDS, IDS)) for _ in range(2)] == [1, 1]
 
 
-def test_a_warning_that_is_an_error_leaves_the_metric_as_it_was() -> None:
-    """As under ``python -W error``."""
-    metric = CorpusBLEU()
-    for call in (metric.update, metric.forward):
-        metric._warn_once = WarnOnce()
-        with pytest.raises(UserWarning, match="neither 'pad_id' nor 'eos_id' is set"):
-            call(IDS, IDS)
-        assert not metric.totals.any()
-        assert metric.update_count == 0
-
-
 def test_of_several_processes_only_the_first_warns() -> None:
     with group_of_one():
         assert [str(warning.message) for warning in collect(warn_user, "a mistake")] == ["a mistake"]
@@ -104,3 +99,60 @@ def test_copies_share_what_was_said() -> None:
     with pytest.warns(UserWarning, match="more careful"):
         copy.deepcopy(warn_once)("more careful")
     warn_once("more careful")
+
+
+# Did you mean ...?
+
+CHOICES = [list(CONVENTIONS), list(SMOOTHINGS), list(REFERENCE_LENGTHS), list(TOKENIZERS), list(OPTION_NAMES)]
+
+
+@pytest.mark.parametrize("choices", CHOICES)
+@pytest.mark.parametrize("change", [str, str.upper, str.title, str.swapcase])
+def test_a_name_in_another_case_is_closest_to_itself(choices: list[str], change: Any) -> None:
+    for name in choices:
+        assert closest(change(name), choices) == repr(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "choices", "expected"),
+    [
+        ("papinieni", CONVENTIONS, "'papineni'"),
+        ("sacre_bleu", CONVENTIONS, "'sacrebleu'"),
+        ("add_k", SMOOTHINGS, "'add-k'"),
+        ("flores-200", TOKENIZERS, "'flores200'"),
+        ("lower_case", OPTION_NAMES, "'lowercase'"),
+        ("moses", TOKENIZERS, None),
+        ("", CONVENTIONS, None),
+        ("exp", [], None),
+    ],
+)
+def test_a_misspelt_name_is_closest_to_what_was_meant_and_others_to_nothing(
+    name: str, choices: Any, expected: str | None
+) -> None:
+    assert closest(name, choices) == expected
+
+
+@given(st.text(), st.lists(st.text(), unique_by=str.lower))
+def test_the_closest_name_is_one_of_the_choices(name: str, choices: list[str]) -> None:
+    assert closest(name, choices) in {None, *map(repr, choices)}
+
+
+def test_a_choice_is_returned_as_it_is() -> None:
+    assert check_choice("smoothing", "exp", SMOOTHINGS) == "exp"
+
+
+def test_a_value_that_is_not_a_choice_is_an_error_with_the_choices_and_a_hint_if_there_is_one() -> None:
+    with pytest.raises(
+        ValueError, match=r"^'letter' must be one of \['Alpha', 'beta'\], got 'alpha': did you mean 'Alpha'\?$"
+    ):
+        check_choice("letter", "alpha", ["Alpha", "beta"])
+    with pytest.raises(ValueError, match=r"^'letter' must be one of \['Alpha', 'beta'\], got 'x'$"):
+        check_choice("letter", "x", ["Alpha", "beta"])
+
+
+@pytest.mark.parametrize(
+    ("value", "type_name"), [(None, "NoneType"), (3, "int"), (["beta"], "list"), (b"beta", "bytes")]
+)
+def test_a_value_that_is_no_name_is_an_error_with_its_type(value: object, type_name: str) -> None:
+    with pytest.raises(TypeError, match=rf"^'letter' must be one of \['beta'\], got .* of type {type_name}$"):
+        check_choice("letter", value, ["beta"])

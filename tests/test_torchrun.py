@@ -13,7 +13,6 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,6 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, DistributedSampler
 
 from lightning_bleu import CorpusBLEU, distributed_mask
-from lightning_bleu.significance import resampling
 from tests.helpers.corpora import random_corpus
 from tests.helpers.lightning import (
     Items,
@@ -50,20 +48,20 @@ SIZES = [1, 5, 37, 42]
 # The two nodes
 
 
-def run_on_two_nodes(work: str, rendezvous: str, folder: Path) -> list[dict[str, Any]]:
-    """Call a function of :data:`WORK` in four processes, and load what each of them saved in the folder."""
+def run_on_two_nodes(folder: Path) -> None:
+    """Call :func:`main` in four processes."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     command = [sys.executable, "-m", "torch.distributed.run", "--nnodes", "2", "--nproc-per-node", "2"]
-    command += ["--rdzv-backend", rendezvous, "--rdzv-endpoint", f"127.0.0.1:{port}", "--rdzv-id", work]
+    command += ["--rdzv-backend", "c10d", "--rdzv-endpoint", f"127.0.0.1:{port}", "--rdzv-id", "bleu"]
     command += ["--local-addr", "127.0.0.1", "--master-addr", "127.0.0.1", "--master-port", str(port)]
     environment = {**os.environ, "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"}
     logs = [folder / f"node-{node}.log" for node in range(2)]
     nodes: list[subprocess.Popen[bytes]] = []
     try:
         for node, log in enumerate(logs):
-            arguments = [*command, "--node-rank", str(node), "-m", __name__, work, str(folder)]
+            arguments = [*command, "--node-rank", str(node), "-m", __name__, str(folder)]
             with log.open("wb") as output:
                 nodes.append(
                     subprocess.Popen(arguments, cwd=ROOT, env=environment, stdout=output, stderr=subprocess.STDOUT)
@@ -77,7 +75,6 @@ def run_on_two_nodes(work: str, rendezvous: str, folder: Path) -> list[dict[str,
     finally:
         stop(nodes)
     assert codes == [0, 0], "\n".join(log.read_text(errors="replace") for log in logs)
-    return [torch.load(folder / f"{rank}.pt", weights_only=False) for rank in range(4)]
 
 
 def stop(nodes: list[subprocess.Popen[bytes]]) -> None:
@@ -92,13 +89,14 @@ def stop(nodes: list[subprocess.Popen[bytes]]) -> None:
             process.wait()
 
 
-def main(work: str, folder: Path) -> None:
-    """Do the work of one process."""
+def main(folder: Path) -> None:
+    """Do the work of one process: first with Lightning, which starts the group, and then without it."""
     faulthandler.dump_traceback_later(TIME_LIMIT, exit=True)
-    WORK[work](folder)
+    validate_with_lightning(folder)
+    content = score_with_pytorch(DistributedDataParallel(Model()))  # freed before its group ends
+    torch.save(content, folder / f"pytorch-{dist.get_rank()}.pt")
     time.sleep(0.5)  # up to torch 2.6, nothing may end while a thread of gloo waits for the GIL to free a tensor
-    if dist.is_initialized():
-        dist.destroy_process_group()
+    dist.destroy_process_group()
     faulthandler.cancel_dump_traceback_later()
 
 
@@ -136,18 +134,10 @@ def results(bleu: CorpusBLEU) -> dict[str, Any]:
     }
 
 
-def score_with_pytorch(folder: Path) -> None:
-    """Score in one of the processes of a group."""
-    dist.init_process_group("gloo")
-    content = score_shares(DistributedDataParallel(Model()))  # freed before its group ends
-    torch.save(content, folder / f"{dist.get_rank()}.pt")
-
-
-def score_shares(model: DistributedDataParallel) -> dict[str, Any]:
+def score_with_pytorch(model: DistributedDataParallel) -> dict[str, Any]:
     """Score sets of several sizes, of which each process has a share."""
     bleu = model.module.bleu
-    resamples = count_resamples()
-    content: dict[str, Any] = {"place": place(), "resamples": resamples}
+    content: dict[str, Any] = {"place": place()}
     for size in SIZES:
         pairs: Any = list(zip(*random_corpus(random.Random(size), size)))
         sampler: Any = DistributedSampler(pairs, shuffle=False)
@@ -161,33 +151,6 @@ def score_shares(model: DistributedDataParallel) -> dict[str, Any]:
     with pytest.raises(ValueError, match="'system' must have at least two sentences, got 1"):
         bleu.interval()
     return content
-
-
-def count_resamples() -> list[int]:
-    """A list to which this process adds a number of trials whenever it draws resamples."""
-    drawn: list[int] = []
-    weighted_sums = resampling.weighted_sums
-
-    def record(sentences: Tensor, draw: resampling.Draw, trials: int, seed: int) -> Tensor:
-        drawn.append(trials)
-        return weighted_sums(sentences, draw, trials, seed)
-
-    resampling.weighted_sums = record
-    return drawn
-
-
-def test_every_process_has_the_results_of_one(tmp_path: Path) -> None:
-    contents = run_on_two_nodes("pytorch", "static", tmp_path)
-    assert [content["place"] for content in contents] == PLACES
-    for size in SIZES:
-        alone = CorpusBLEU(keep_sentences=True)
-        alone.update(*random_corpus(random.Random(size), size))
-        expected = results(alone)
-        assert 0 < expected["score"] < 1 or size == 1
-        for content in contents:
-            assert content[str(size)] == expected
-    # The first process draws 100 resamples for each size except 1.
-    assert [content["resamples"] for content in contents] == [[100] * 3, [], [], []]
 
 
 # With Lightning
@@ -221,18 +184,33 @@ def validate_with_lightning(folder: Path) -> None:
     assert (trainer.node_rank, trainer.local_rank, trainer.global_rank) == place() == PLACES[trainer.global_rank]
 
 
-def test_the_callback_logs_the_scores_of_one_process(tmp_path: Path) -> None:
-    contents = run_on_two_nodes("lightning", "c10d", tmp_path)
+# The test
+
+
+def test_every_process_on_two_nodes_has_the_results_of_one(tmp_path: Path) -> None:
+    run_on_two_nodes(tmp_path)
+    with_lightning, with_pytorch = (
+        [torch.load(tmp_path / f"{prefix}{rank}.pt", weights_only=False) for rank in range(4)]
+        for prefix in ("", "pytorch-")
+    )
+
     (tmp_path / "alone").mkdir()
     validate(tmp_path / "alone")
     expected = torch.load(tmp_path / "alone" / "0.pt", weights_only=False)
     scores = [expected["logged"][f"val_bleu/{name}"] for name in make_loaders()]
     assert expected["logged"]["val_bleu"] == math.fsum(scores) / len(scores)
     assert 0 < min(scores) < max(scores) < 1
-    assert contents == [expected] * 4
+    assert with_lightning == [expected] * 4
 
+    assert [content["place"] for content in with_pytorch] == PLACES
+    for size in SIZES:
+        alone = CorpusBLEU(keep_sentences=True)
+        alone.update(*random_corpus(random.Random(size), size))
+        expected = results(alone)
+        assert 0 < expected["score"] < 1 or size == 1
+        for content in with_pytorch:
+            assert content[str(size)] == expected
 
-WORK: dict[str, Callable[[Path], None]] = {"pytorch": score_with_pytorch, "lightning": validate_with_lightning}
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]))
+    main(Path(sys.argv[1]))

@@ -1,70 +1,105 @@
-"""Tokens → statistics: the matches, possible matches, and lengths of every sentence.
-
-The same columns for ragged and padded tokens. Both functions return int64 of shape
-``(sentences, 2 * max_order + 2)`` with the columns of :class:`lightning_bleu.scoring.score.Statistics`.
-"""
+"""Rows: the statistics of every sentence, and how a metric keeps them."""
 
 from __future__ import annotations
 
 import numpy as np
-import torch
+import numpy.typing as npt
 from torch import Tensor
 
-from lightning_bleu.counting import ngrams, ngrams_accelerator
-from lightning_bleu.counting.padded import Padded
-from lightning_bleu.reading.ragged import IntArray, RaggedBatch, first_positions, select
-from lightning_bleu.settings.lengths import LengthRule, choose_padded, choose_ragged
+from lightning_bleu.counting.ngrams import count_matches
+from lightning_bleu.counting.words import token_ids
+from lightning_bleu.reading.batch import Batch
+from lightning_bleu.reading.forms import Ids
+from lightning_bleu.reading.ragged import BoolArray, IntArray
+from lightning_bleu.settings.lengths import LengthRule
+from lightning_bleu.settings.settings import Settings
 
 
-def ragged_statistics(
-    batch: RaggedBatch, max_order: int, rule: LengthRule, *, unk_id: int | None = None, min_possible_matches: int = 0
-) -> Tensor:
-    """Count sentences on the CPU.
+def count_rows(batch: Batch, settings: Settings, *, orders: int | None = None) -> IntArray:
+    """Count the n-grams of every sentence.
 
     Args:
-        batch: the sentences.
-        max_order: the longest n-gram.
-        rule: how to choose the reference length.
-        unk_id: the unknown word, which matches nothing in a reference.
-        min_possible_matches: the minimum number of possible matches per sentence and order.
+        batch: the sentences; see :func:`lightning_bleu.reading.batch.read_batch`.
+        settings: how to tokenize, and what to count.
+        orders: the longest n-gram; ``max_order`` when None.
+
+    Returns:
+        shape ``(sentences, 2 * orders + 2)``. The columns are those of
+        :class:`lightning_bleu.scoring.score.Statistics`: matches, possible matches, hypothesis length, and reference
+        length.
+
+    Example:
+        >>> from lightning_bleu.reading.batch import read_batch
+        >>> settings = Settings.from_options(max_order=2)
+        >>> count_rows(read_batch(["the cat sat"], ["the cat sat down"], settings), settings).tolist()
+        [[3, 2, 3, 2, 3, 4]]
+    """
+    orders = orders or settings.max_order
+    tokens, counts = token_ids(batch.segments, settings), batch.reference_counts
+    unk_id = settings.unk_id if isinstance(batch.segments, Ids) else None
+    hypotheses, references = tokens.lengths[: len(counts)], tokens.lengths[len(counts) :]
+    rows = np.empty((len(counts), 2 * orders + 2), np.int64)
+    rows[:, :orders] = count_matches(tokens, counts, orders, unk_id=unk_id)
+    rows[:, orders:-2] = np.maximum(hypotheses[:, None] - np.arange(orders), settings.min_possible_matches)
+    rows[:, -2] = hypotheses
+    rows[:, -1] = choose_reference_lengths(settings.length_rule, hypotheses, references, counts)
+    return rows
+
+
+def choose_reference_lengths(
+    rule: LengthRule, hypotheses: IntArray, references: IntArray, reference_counts: IntArray
+) -> IntArray:
+    """Choose the reference length of each sentence.
+
+    Args:
+        rule: one of :data:`lightning_bleu.settings.lengths.REFERENCE_LENGTHS`.
+        hypotheses: the lengths of the hypotheses, shape ``(sentences,)``.
+        references: the lengths of all references, sentence by sentence.
+        reference_counts: the number of references of each sentence, at least 1, shape ``(sentences,)``.
 
     Example:
         >>> from lightning_bleu.settings.lengths import closest
-        >>> from lightning_bleu.reading.ragged import Ragged
-        >>> tokens = Ragged.of(np.array([5, 6, 7, 5, 6, 8, 7]), np.array([3, 4]))
-        >>> ragged_statistics(RaggedBatch(tokens, np.array([1])), 2, closest)
-        tensor([[3, 1, 3, 2, 3, 4]])
+        >>> choose_reference_lengths(closest, np.array([10, 4]), np.array([7, 12, 8, 9]), np.array([3, 1])).tolist()
+        [8, 9]
     """
-    tokens, counts = batch
-    sentences = batch.sentence_count
-    lengths = tokens.segment_lengths
-    if unk_id is not None:
-        is_hypothesis = np.arange(len(tokens.ids)) < lengths[:sentences].sum()
-        batch = RaggedBatch(select(tokens, is_hypothesis | (tokens.ids != unk_id), break_ngrams=True), counts)
-    statistics = np.empty((sentences, 2 * max_order + 2), np.int64)
-    statistics[:, :max_order] = ngrams.count_matches(batch, max_order)
-    statistics[:, max_order:-2] = _possible_matches(batch, max_order, min_possible_matches)
-    statistics[:, -2] = lengths[:sentences]
-    statistics[:, -1] = choose_ragged(rule, lengths[:sentences], lengths[sentences:], counts)
-    return torch.from_numpy(statistics)
+    if len(references) == len(hypotheses):
+        return references
+    # The index in the low part of the key breaks ties in favor of the first reference.
+    index = np.arange(len(references))
+    keys = rule(hypotheses.repeat(reference_counts), references) * len(references) + index
+    cheapest: IntArray = np.minimum.reduceat(keys, reference_counts.cumsum() - reference_counts)
+    return references[cheapest % len(references)]
 
 
-def _possible_matches(batch: RaggedBatch, max_order: int, at_least: int) -> IntArray:
-    """The number of n-grams of each hypothesis, but no less than `at_least`, shape ``(sentences, max_order)``."""
-    pieces = batch.hypothesis_pieces
-    windows: IntArray = batch.tokens.lengths[:pieces, None] - np.arange(max_order)
-    if pieces > batch.sentence_count:
-        windows = np.add.reduceat(np.maximum(windows, 0), first_positions(batch.tokens.segments[:pieces]))
-    return np.maximum(windows, at_least)
+def pack_rows(rows: IntArray, mask: BoolArray | None) -> npt.NDArray[np.int32]:
+    """Pack rows for storage.
+
+    Args:
+        rows: shape ``(sentences, columns)``.
+        mask: which sentences count, shape ``(sentences,)``, or ``(1,)`` if the whole batch is one dataset item; None
+            for all.
+
+    Returns:
+        int32 of shape ``(sentences, 1 + columns)``. The first column is 1 where a dataset item begins. The other
+        columns are -1 for sentences that do not count.
+    """
+    packed = np.ones((len(rows), 1 + rows.shape[1]), np.int32)
+    packed[:, 1:] = rows
+    if mask is not None:
+        packed[~np.broadcast_to(mask, len(rows)), 1:] = -1
+        if len(mask) < len(rows):
+            packed[1:, 0] = 0
+    return packed
 
 
-def padded_statistics(batch: Padded, max_order: int, rule: LengthRule, *, min_possible_matches: int = 0) -> Tensor:
-    """Count sentences on an accelerator, without waiting for it; see :func:`ragged_statistics`."""
-    matches, possible_matches = ngrams_accelerator.count_ngrams(batch, max_order)
-    columns = [
-        matches,
-        possible_matches.clamp(min=min_possible_matches) if min_possible_matches else possible_matches,
-        batch.lengths[:, :1],
-        choose_padded(rule, batch.lengths, batch.missing)[:, None],
-    ]
-    return torch.cat(columns, 1)
+def unpack_rows(packed: Tensor) -> Tensor:
+    """The rows of the sentences that count.
+
+    Example:
+        >>> import torch
+        >>> packed = pack_rows(np.array([[3, 4], [1, 2]]), np.array([True, False]))
+        >>> unpack_rows(torch.from_numpy(packed))
+        tensor([[3, 4]], dtype=torch.int32)
+    """
+    counts = packed[:, 1] >= 0
+    return packed[:, 1:] if counts.all() else packed[counts, 1:]  # without a mask, a view saves memory

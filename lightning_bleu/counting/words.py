@@ -1,15 +1,29 @@
-"""Keys: the pieces of a line that can be tokenized independently, and therefore cached.
+"""Text → token ids, with a cache of tokenized words and lines.
 
-sacreBLEU's 13a, intl, zh, char, and none treat each word independently of the other words, so a key is a word. For intl
-and zh it matters whether a word begins or ends its line, so the keys of such words are marked. Other tokenizers (MeCab,
-SentencePiece, callables) need the whole line, so a key is a line.
+During training the references never change, and hypotheses mostly repeat the same words, so only the first epoch pays
+for tokenization. What is cached is a *unit*: a part of a line whose tokens do not depend on the rest of the line.
+
+- sacreBLEU's 13a, intl, zh, char, and none treat each word by itself, so a unit is a word. For intl and zh it matters
+  whether a word begins or ends its line, so the units of such words are marked.
+- Other tokenizers (MeCab, SentencePiece, callables) need the whole line, so a unit is a line.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+import threading
+import weakref
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Sequence
+from itertools import chain, count
+from types import BuiltinMethodType, MethodType
+from typing import Any
 
-from lightning_bleu.settings.tokenizers import TokenizeFunction
+import numpy as np
+
+from lightning_bleu.reading.forms import Form, Strings, Tokens
+from lightning_bleu.reading.ragged import IntArray, Ragged, row_lengths
+from lightning_bleu.settings.settings import Settings
+from lightning_bleu.settings.tokenizers import TokenizeFunction, Tokenizer, load_tokenizer
 
 _SPLITS_WORDS = {"13a", "char", "none"}
 """Tokenizers that split a word the same way everywhere in a line."""
@@ -19,22 +33,74 @@ _KEEPS_ALPHANUMERIC = {"13a", "none"}
 """Tokenizers that never split a word of letters and digits."""
 
 _NEIGHBOR = "\ue000"
-"""A private-use character, which all tokenizers with word keys keep as a separate token."""
+"""A private-use character, which all tokenizers that treat words by themselves keep as a separate token."""
 _EDGE = "\n"
 """Marks a word that begins or ends its line. A word cannot contain it, because words have no whitespace."""
 _LINE = "\n\n"
-"""Marks a key that is a whole line."""
+"""Marks a unit that is a whole line."""
+
+_MAX_UNITS = 2**20
+"""The maximum number of units in all caches together."""
+_MAX_CHARACTERS = 2**26
+"""The maximum number of characters in all caches together."""
 
 
-def split_to_keys(lines: Sequence[str], tokenizer: str | None) -> list[list[str]]:
-    """Split lines into keys.
+def token_ids(form: Form, settings: Settings) -> Ragged:
+    """The tokens of each segment as ids.
+
+    Within a call, equal tokens get equal ids. The ids of different calls are unrelated.
+
+    Example:
+        >>> settings = Settings.from_options(lowercase=True)
+        >>> token_ids(Strings(["Hello, world!", "hello!"]), settings).lengths.tolist()
+        [4, 2]
+    """
+    if isinstance(form, Strings):
+        return tokenize([line.lower() for line in form.lines] if settings.lowercase else form.lines, settings.tokenizer)
+    if isinstance(form, Tokens):
+        return Ragged(number_tokens(chain.from_iterable(form.rows)), row_lengths(form.rows))
+    return form.ragged
+
+
+def tokenize(lines: Sequence[str], tokenizer: Tokenizer) -> Ragged:
+    """Tokenize lines and replace the tokens with ids.
+
+    Example:
+        >>> tokenize(["Hello, world!", "Hello!"], "13a").lengths.tolist()
+        [4, 2]
+    """
+    cache = _find_cache(tokenizer)
+    _make_room()
+    return cache.encode(lines, load_tokenizer(tokenizer))
+
+
+def number_tokens(tokens: Iterable[Hashable]) -> IntArray:
+    """Number tokens in the order of their first appearance.
+
+    Example:
+        >>> number_tokens(["a", "b", "a"]).tolist()
+        [0, 1, 0]
+    """
+    return np.fromiter(map(_numbers().__getitem__, tokens), np.int64)
+
+
+def _numbers() -> defaultdict[Hashable, int]:
+    """A dictionary that gives each new key the next number."""
+    return defaultdict(count().__next__)
+
+
+# Lines → units → tokens
+
+
+def split_to_units(lines: Sequence[str], tokenizer: str | None) -> list[list[str]]:
+    """Split lines into units.
 
     Args:
         lines: text.
         tokenizer: the name of the tokenizer, or None for a callable.
 
     Example:
-        >>> split_to_keys(["a b c"], "13a"), split_to_keys(["a b c"], "zh"), split_to_keys(["a b c"], None)
+        >>> split_to_units(["a b c"], "13a"), split_to_units(["a b c"], "zh"), split_to_units(["a b c"], None)
         ([['a', 'b', 'c']], [['\\na', 'b', 'c\\n']], [['\\n\\na b c']])
     """
     if tokenizer in _SPLITS_WORDS:
@@ -58,26 +124,25 @@ def _mark_edges(line: str) -> list[str]:
     return words
 
 
-def tokenize_keys(keys: Sequence[str], tokenize: TokenizeFunction, tokenizer: str | None) -> list[Sequence[Hashable]]:
-    """Tokenize keys.
+def tokenize_units(units: Sequence[str], tokenize: TokenizeFunction, tokenizer: str | None) -> list[Sequence[Hashable]]:
+    """Tokenize units.
 
     Args:
-        keys: the distinct keys from :func:`split_to_keys`.
+        units: distinct units from :func:`split_to_units`.
         tokenize: the tokenizer.
         tokenizer: its name, or None for a callable.
 
     Example:
-        >>> from lightning_bleu.settings.tokenizers import load_tokenizer
-        >>> tokenize_keys(["it's", "1,000.50,"], load_tokenizer("13a"), "13a")
+        >>> tokenize_units(["it's", "1,000.50,"], load_tokenizer("13a"), "13a")
         [["it's"], ['1,000.50', ',']]
     """
     known: dict[str, Sequence[Hashable]] = {}
     if tokenizer in _KEEPS_ALPHANUMERIC:
-        known = {key: [key] for key in keys if key.isalnum()}
-    inner_words = [key for key in keys if key not in known and _EDGE not in key and _NEIGHBOR not in key]
+        known = {unit: [unit] for unit in units if unit.isalnum()}
+    inner_words = [unit for unit in units if unit not in known and _EDGE not in unit and _NEIGHBOR not in unit]
     if inner_words:
         known |= zip(inner_words, _tokenize_inner_words(inner_words, tokenize), strict=True)
-    return [known[key] if key in known else _tokenize_key(key, tokenize) for key in keys]
+    return [known[unit] if unit in known else _tokenize_unit(unit, tokenize) for unit in units]
 
 
 def _tokenize_inner_words(words: list[str], tokenize: TokenizeFunction) -> list[list[Hashable]]:
@@ -91,15 +156,177 @@ def _tokenize_inner_words(words: list[str], tokenize: TokenizeFunction) -> list[
     return tokenized[:-1]
 
 
-def _tokenize_key(key: str, tokenize: TokenizeFunction) -> Sequence[Hashable]:
+def _tokenize_unit(unit: str, tokenize: TokenizeFunction) -> Sequence[Hashable]:
     """Tokenize a line, or a word with a stand-in for each neighbor."""
-    if key.startswith(_LINE):
-        return _split(tokenize(key[len(_LINE) :].rstrip()))
-    left = [] if key.startswith(_EDGE) else [_NEIGHBOR]
-    right = [] if key.endswith(_EDGE) else [_NEIGHBOR]
-    tokens = _split(tokenize(" ".join([*left, key.strip(_EDGE), *right])))
+    if unit.startswith(_LINE):
+        return _split(tokenize(unit[len(_LINE) :].rstrip()))
+    left = [] if unit.startswith(_EDGE) else [_NEIGHBOR]
+    right = [] if unit.endswith(_EDGE) else [_NEIGHBOR]
+    tokens = _split(tokenize(" ".join([*left, unit.strip(_EDGE), *right])))
     return tokens[len(left) : len(tokens) - len(right)]
 
 
 def _split(tokenized: str | Sequence[Hashable]) -> Sequence[Hashable]:
     return tokenized.split() if isinstance(tokenized, str) else list(tokenized)
+
+
+# The cache of a tokenizer
+
+
+class TokenCache:
+    """Caches the token ids of units for one tokenizer.
+
+    Args:
+        name: the name of the tokenizer, or None for a callable.
+
+    Attributes:
+        characters: the number of characters of cached text.
+        owners: weak references to a callable and what it belongs to. The cache is freed when one of them is.
+    """
+
+    def __init__(self, name: str | None = None) -> None:
+        self.owners: list[weakref.ref[Any]] = []
+        self._name = name
+        self._lock = threading.Lock()
+        self._clear()
+
+    def __len__(self) -> int:
+        return len(self._unit_numbers)
+
+    def clear(self) -> None:
+        """Clear the cache, unless another thread is using it."""
+        if self._lock.acquire(blocking=False):
+            try:
+                self._clear()
+            finally:
+                self._lock.release()
+
+    def _clear(self) -> None:
+        self.characters = 0
+        self._unit_numbers = _UnitNumbers()
+        self._token_numbers = _numbers()
+        # The token ids of unit u are ids[starts[u] : starts[u + 1]].
+        self._ids = _GrowingArray()
+        self._starts = _GrowingArray([0])
+
+    def encode(self, lines: Sequence[str], tokenize: TokenizeFunction) -> Ragged:
+        """Tokenize lines; see :func:`tokenize`."""
+        with self._lock:
+            try:
+                rows = split_to_units(lines, self._name)
+                units_per_line = row_lengths(rows)
+                units = chain.from_iterable(rows)
+                numbers = np.fromiter(map(self._unit_numbers.__getitem__, units), np.int64, units_per_line.sum())
+                self._tokenize_new_units(tokenize)
+            except BaseException:
+                self._clear()  # some units may have no tokens yet
+                raise
+            starts, ids = self._starts.values, self._ids.values
+        first = starts[numbers]
+        lengths = starts[numbers + 1] - first
+        ends = np.concatenate([[0], lengths.cumsum()])
+        line_ends = ends[np.concatenate([[0], units_per_line.cumsum()])]
+        places = np.arange(ends[-1]) + (first - ends[:-1]).repeat(lengths)
+        return Ragged(ids[places], line_ends[1:] - line_ends[:-1])
+
+    def _tokenize_new_units(self, tokenize: TokenizeFunction) -> None:
+        new, self._unit_numbers.new = self._unit_numbers.new, []
+        if not new:
+            return
+        self.characters += sum(map(len, new))
+        tokens = tokenize_units(new, tokenize, self._name)
+        lengths = row_lengths(tokens)
+        try:
+            ids = np.fromiter(
+                map(self._token_numbers.__getitem__, chain.from_iterable(tokens)), np.int64, lengths.sum()
+            )
+        except TypeError:
+            raise TypeError(
+                "'tokenizer' must return a list of strings for a line, or a list of other hashable tokens"
+            ) from None
+        self._starts.extend(self._starts.values[-1] + lengths.cumsum())
+        self._ids.extend(ids)
+
+
+class _UnitNumbers(dict[str, int]):
+    """Numbers units in the order of their first appearance, and collects the new ones."""
+
+    def __init__(self) -> None:
+        self.new: list[str] = []
+
+    def __missing__(self, unit: str) -> int:
+        self.new.append(unit)
+        self[unit] = number = len(self)
+        return number
+
+
+class _GrowingArray:
+    """An integer array with amortized constant-time append."""
+
+    def __init__(self, values: Sequence[int] = ()) -> None:
+        self._buffer = np.array(values, np.int64)
+        self._size = len(values)
+
+    @property
+    def values(self) -> IntArray:
+        return self._buffer[: self._size]
+
+    def extend(self, values: IntArray) -> None:
+        size = self._size + len(values)
+        if size > len(self._buffer):
+            grown = np.empty(2 * size, np.int64)
+            grown[: self._size] = self.values
+            self._buffer = grown
+        self._buffer[self._size : size] = values
+        self._size = size
+
+
+# All caches
+
+
+_caches: dict[Hashable, TokenCache] = {}
+"""Caches by the name of the tokenizer, or by the identity of a callable."""
+
+
+def _find_cache(tokenizer: Tokenizer) -> TokenCache:
+    """Find or create the cache of a tokenizer. The cache of a callable lives as long as the callable."""
+    if isinstance(tokenizer, str):
+        return _caches.setdefault(tokenizer, TokenCache(tokenizer))
+    parts, name = _parts(tokenizer)
+    key = (*map(id, parts), name)
+    cache = _caches.get(key)
+    if cache is None:
+        cache = TokenCache()
+
+        def forget(_: object, pop: Any = _caches.pop) -> None:  # globals may be gone when the interpreter exits
+            pop(key, None)
+
+        try:
+            cache.owners = [weakref.ref(part, forget) for part in parts]
+        except TypeError:
+            return cache  # without a weak reference the cache would never be freed: use it for this call only
+        _caches[key] = cache
+    return cache
+
+
+def _parts(tokenizer: TokenizeFunction) -> tuple[list[Any], str]:
+    """The objects, and for a builtin method the name, that identify a callable."""
+    # Each attribute access creates a new bound method, so a method is identified by its object and its function.
+    if isinstance(tokenizer, MethodType):
+        return [tokenizer.__self__, tokenizer.__func__], ""
+    if isinstance(tokenizer, BuiltinMethodType):
+        return [tokenizer.__self__], tokenizer.__name__
+    return [tokenizer], ""
+
+
+def _make_room() -> None:
+    """Clear all caches if together they exceed a limit."""
+    caches = list(_caches.values())
+    if sum(map(len, caches)) > _MAX_UNITS or sum(cache.characters for cache in caches) > _MAX_CHARACTERS:
+        clear_caches()
+
+
+def clear_caches() -> None:
+    """Clear all caches, except those in use by another thread."""
+    for cache in list(_caches.values()):
+        cache.clear()

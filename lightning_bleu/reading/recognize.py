@@ -1,123 +1,76 @@
-"""Recognize the inputs of a call, and raise all input errors.
+"""Recognize the inputs of a call. Every input error and warning comes from this module.
 
-:func:`recognize` maps `preds` and `target` to one of five forms each. It counts nothing and copies nothing to another
-device.
+:func:`recognize` maps `preds` and `target` to one of three forms each: strings, tokens, or ids.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, MappingView, Sequence, Set
 from itertools import chain
 from types import NoneType
-from typing import Any, NamedTuple
+from typing import Any, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from lightning_bleu.counting.devices import to_device
 from lightning_bleu.reading.forms import (
-    SEQUENCES,
     Form,
     Hypotheses,
-    IdTensor,
+    Ids,
     References,
     SampleMask,
     Strings,
-    TokenKind,
-    TokenLists,
-    as_tensor,
-    describe,
-    from_array,
-    holds_numbers,
+    Tokens,
     kind_of,
-    materialize,
-    recognize_list,
     segment_count,
-    type_names,
 )
-from lightning_bleu.reading.ragged import IntArray
+from lightning_bleu.reading.ragged import BoolArray, IntArray, Ragged, row_lengths
+from lightning_bleu.settings.settings import Settings
+
+_CPU = torch.device("cpu")
+_SEQUENCES = (list, tuple)
+"""Types that can be iterated more than once without a copy. (A union of types would be slower in isinstance.)"""
+_INTEGERS = {
+    *(torch.int8, torch.int16, torch.int32, torch.int64),
+    *(torch.uint8, torch.uint16, torch.uint32, torch.uint64),
+}
 
 
-class Recognized(NamedTuple):
-    """The recognized inputs of a call.
-
-    Attributes:
-        kind: ``"strings"``, ``"tokens"``, or ``"ids"``.
-        hypotheses: all hypotheses.
-        references: all references, sentence by sentence.
-        counts: the number of references of each sentence, shape ``(sentences,)``.
-    """
-
-    kind: TokenKind
-    hypotheses: Form
-    references: Form
-    counts: IntArray
-
-
-def recognize(preds: Hypotheses, target: References, *, decodable: bool = False) -> Recognized:
-    """Recognize the forms of hypotheses and references, and check that they match.
+def recognize(preds: Hypotheses, target: References, *, decodable: bool = False) -> tuple[Form, Form, IntArray]:
+    """Recognize hypotheses and references, and check that they match.
 
     Args:
         preds: the hypotheses.
         target: their references.
         decodable: whether ids can be decoded to strings, so that one side may be strings and the other ids.
 
+    Returns:
+        the hypotheses; all references, sentence by sentence; and the number of references of each sentence, shape
+        ``(sentences,)``.
+
     Raises:
         TypeError: for an unsupported input type, or if `preds` and `target` are of different kinds.
         ValueError: for different numbers of sentences, an unsupported shape, or a sentence without a reference.
 
     Example:
-        >>> kind, hypotheses, references, counts = recognize(["a b", "c"], [["a"], ["b", "c"]])
-        >>> kind, hypotheses, references, counts.tolist()
-        ('strings', Strings(lines=['a b', 'c']), Strings(lines=['a', 'b', 'c']), [1, 2])
+        >>> hypotheses, references, counts = recognize(["a b", "c"], [["a"], ["b", "c"]])
+        >>> hypotheses, references, counts.tolist()
+        (Strings(lines=['a b', 'c']), Strings(lines=['a', 'b', 'c']), [1, 2])
     """
     hypotheses = recognize_hypotheses(preds)
     references, counts = _recognize_references(target, hypotheses, decodable=decodable)
-    kinds = kind_of(hypotheses), kind_of(references)
-    if decodable and "strings" in kinds and {*kinds} & {"ids", "nothing"}:
-        return Recognized("ids", hypotheses, references, counts)
-    if kinds[0] != kinds[1] and ("nothing" not in kinds or "strings" in kinds):
-        raise TypeError(
-            f"'preds' and 'target' must be of one kind, got {kinds[0]} and {kinds[1]}: tokenize (or decode) both or "
-            "neither, or set decoder= to score ids against strings"
-        )
+    if type(hypotheses) is not type(references):
+        hypotheses, references = _match_forms(hypotheses, references, decodable=decodable)
     if isinstance(preds, np.ndarray | Tensor) and isinstance(target, np.ndarray | Tensor):
         _check_layout(preds, target)
-    kind = kinds[1] if kinds[0] == "nothing" else kinds[0]
-    return Recognized("tokens" if kind == "nothing" else kind, hypotheses, references, counts)
-
-
-def read_sample_mask(sample_mask: SampleMask, sentences: int, device: torch.device) -> Tensor:
-    """Check a mask and move it to the device.
-
-    Returns:
-        booleans of shape ``(sentences,)``, or ``(1,)`` for all sentences; True for sentences that count.
-
-    Raises:
-        TypeError: if the mask does not hold booleans.
-        ValueError: if the shape is wrong.
-    """
-    if isinstance(sample_mask, SEQUENCES):
-        if wrong := {type(value) for value in sample_mask} - {bool, np.bool_}:
-            raise TypeError(f"'sample_mask' must hold booleans, got {type_names(wrong)}")
-        sample_mask = np.array(sample_mask, bool)
-    mask = sample_mask
-    if isinstance(mask, np.ndarray) and mask.dtype == np.bool_:
-        mask = from_array(mask)
-    if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
-        raise TypeError(f"'sample_mask' must hold booleans, got {getattr(mask, 'dtype', type(mask).__name__)}")
-    if mask.shape not in ((sentences,), (1,)):
-        raise ValueError(
-            f"'sample_mask' must have shape ({sentences},), one value per sentence, or (1,), one value for all; "
-            f"got {tuple(mask.shape)}"
-        )
-    return to_device(mask, device)
+    return hypotheses, references, counts
 
 
 def recognize_hypotheses(preds: Hypotheses, name: str = "preds") -> Form:
-    """Recognize the form of hypotheses, or of another argument that has one segment per sentence.
+    """Recognize hypotheses, or another argument that has one segment per sentence.
 
     Args:
         preds: the hypotheses.
@@ -127,34 +80,77 @@ def recognize_hypotheses(preds: Hypotheses, name: str = "preds") -> Form:
         TypeError: for an unsupported input type.
         ValueError: for an unsupported shape.
     """
-    if not holds_numbers(preds):
-        return recognize_list(name, _as_list(name, preds))
-    ids = as_tensor(name, preds)
+    if not _holds_numbers(preds):
+        return _recognize_list(name, _as_list(name, preds))
+    ids = _as_tensor(name, preds)
     if ids.is_floating_point():
         if ids.ndim != 3:
             raise TypeError(
-                f"{name!r} is a {describe(ids)}: ids must be integers of shape (sentences, tokens), "
+                f"{name!r} is a {_describe(ids)}: ids must be integers of shape (sentences, tokens), "
                 "and logits floating point of shape (sentences, tokens, vocabulary)"
             )
         if ids.shape[2] == 0:
-            raise ValueError(f"{name!r} is a {describe(ids)}: logits need a vocabulary of at least one token")
+            raise ValueError(f"{name!r} is a {_describe(ids)}: logits need a vocabulary of at least one token")
         ids = ids.argmax(-1)
     if ids.ndim != 2:
         raise ValueError(
             f"{name!r} must have shape (sentences, tokens) as ids or (sentences, tokens, vocabulary) as logits, "
-            f"got a {describe(ids)}"
+            f"got a {_describe(ids)}"
         )
-    return IdTensor(ids)
+    return _flatten(ids)
+
+
+def recognize_sources(sources: Hypotheses, sentences: int) -> Form:
+    """Recognize source sentences, which are shown but not counted.
+
+    Raises:
+        TypeError: for an unsupported input type.
+        ValueError: for an unsupported shape, or if there is not one source per sentence.
+    """
+    form = recognize_hypotheses(sources, "source")
+    if segment_count(form) != sentences:
+        raise ValueError(
+            f"'source' and 'preds' must have the same number of sentences, got {segment_count(form)} and {sentences}"
+        )
+    if isinstance(form, Ids):  # still a view of what was passed
+        return Ids(Ragged(form.ragged.ids.copy(), form.ragged.lengths), form.device, form.shape)
+    return form
+
+
+def read_sample_mask(sample_mask: SampleMask, sentences: int) -> BoolArray:
+    """Check a mask, and copy it to the CPU.
+
+    Returns:
+        shape ``(sentences,)``, or ``(1,)`` for all sentences; True for sentences that count.
+
+    Raises:
+        TypeError: if the mask does not hold booleans.
+        ValueError: if the shape is wrong.
+    """
+    if isinstance(sample_mask, _SEQUENCES):
+        if wrong := {type(value) for value in sample_mask} - {bool, np.bool_}:
+            raise TypeError(f"'sample_mask' must hold booleans, got {_type_names(wrong)}")
+        sample_mask = np.array(sample_mask, bool)
+    if getattr(sample_mask, "dtype", None) not in (torch.bool, np.bool_):
+        found = getattr(sample_mask, "dtype", type(sample_mask).__name__)
+        raise TypeError(f"'sample_mask' must hold booleans, got {found}")
+    mask = np.array(sample_mask.cpu().numpy() if isinstance(sample_mask, Tensor) else sample_mask)
+    if mask.shape not in ((sentences,), (1,)):
+        raise ValueError(
+            f"'sample_mask' must have shape ({sentences},), one value per sentence, or (1,), one value for all; "
+            f"got {mask.shape}"
+        )
+    return mask
 
 
 def _recognize_references(target: References, hypotheses: Form, *, decodable: bool) -> tuple[Form, IntArray]:
-    if holds_numbers(target):
+    if _holds_numbers(target):
         return _recognize_reference_tensor(target, hypotheses)
     sentences = segment_count(hypotheses)
     entries = _as_list("target", target)
     if len(entries) != sentences:
         hint = ""
-        if entries and isinstance(entries[0], SEQUENCES) and len(entries[0]) == sentences:
+        if entries and isinstance(entries[0], _SEQUENCES) and len(entries[0]) == sentences:
             hint = (
                 "; 'target' looks like sacreBLEU's layout, one list per set of references, but the layout here is one "
                 "list per sentence: transpose it with list(zip(*target))"
@@ -162,40 +158,40 @@ def _recognize_references(target: References, hypotheses: Form, *, decodable: bo
         raise ValueError(
             f"'preds' and 'target' must have the same number of sentences, got {sentences} and {len(entries)}{hint}"
         )
-    if isinstance(hypotheses, Strings) and {*map(type, entries)} == {str}:
-        return Strings(entries), np.ones(sentences, np.int64)
     strings = isinstance(hypotheses, Strings)
-    if decodable and not isinstance(hypotheses, TokenLists):
-        entries = [*map(materialize, entries)]  # they are read twice
+    if strings and {*map(type, entries)} == {str}:
+        return Strings(entries), np.ones(sentences, np.int64)
+    entries = _materialize_all(entries)
+    if decodable and (not isinstance(hypotheses, Tokens) or _is_empty(hypotheses)):
         strings = _hold_text(entries, default=strings)
     groups = _group(entries, strings=strings)
     references = list(chain.from_iterable(groups))
-    counts = np.fromiter(map(len, groups), np.int64, sentences)
+    counts = row_lengths(groups)
     if not counts.all() or type(None) in {*map(type, references)}:
         sentence = next(i for i, group in enumerate(groups) if not group or any(item is None for item in group))
         found = "a reference that is None (leave it out)" if groups[sentence] else "no reference"
         raise ValueError(f"every sentence needs a reference, got {found} for sentence {sentence} of 'target'")
-    return recognize_list("target", references), counts
+    return _recognize_list("target", references), counts
 
 
 def _recognize_reference_tensor(target: Tensor | npt.NDArray[Any], hypotheses: Form) -> tuple[Form, IntArray]:
-    ids = as_tensor("target", target)
+    ids = _as_tensor("target", target)
     sentences = segment_count(hypotheses)
     if ids.is_floating_point():
-        raise TypeError(f"'target' is a {describe(ids)}: ids must be integers, and only 'preds' may be logits")
+        raise TypeError(f"'target' is a {_describe(ids)}: ids must be integers, and only 'preds' may be logits")
     if ids.ndim not in (2, 3):
         raise ValueError(
-            f"'target' must have shape (sentences, tokens) or (sentences, references, tokens), got a {describe(ids)}"
+            f"'target' must have shape (sentences, tokens) or (sentences, references, tokens), got a {_describe(ids)}"
         )
     if len(ids) != sentences:
-        shape = tuple(hypotheses.ids.shape) if isinstance(hypotheses, IdTensor) else (sentences,)
+        shape = (hypotheses.shape if isinstance(hypotheses, Ids) else ()) or (sentences,)
         raise ValueError(
             f"'preds' and 'target' must have the same number of sentences, got shapes {shape} and {tuple(target.shape)}"
         )
     references = ids.shape[1] if ids.ndim == 3 else 1
     if sentences and not references:
         raise ValueError(f"every sentence needs a reference, got 'target' of shape {tuple(target.shape)}")
-    return IdTensor(ids), np.full(sentences, references, np.int64)
+    return _flatten(ids), np.full(sentences, references, np.int64)
 
 
 def _check_layout(preds: Tensor | npt.NDArray[Any], target: Tensor | npt.NDArray[Any]) -> None:
@@ -208,40 +204,107 @@ def _check_layout(preds: Tensor | npt.NDArray[Any], target: Tensor | npt.NDArray
         )
 
 
+def _match_forms(hypotheses: Form, references: Form, *, decodable: bool) -> tuple[Form, Form]:
+    """Raise an error for two different forms, unless ids are decoded, or lists are empty and so can be ids."""
+    forms = {type(hypotheses), type(references)}
+    if forms == {Strings, Ids} and decodable:
+        return hypotheses, references
+    if Ids in forms or decodable:
+        if _is_empty(hypotheses):
+            return _empty_ids(hypotheses), references
+        if _is_empty(references):
+            return hypotheses, _empty_ids(references)
+    found = ["nothing" if _is_empty(form) else kind_of(form) for form in (hypotheses, references)]
+    raise TypeError(
+        f"'preds' and 'target' must be of one kind, got {found[0]} and {found[1]}: tokenize (or decode) both or "
+        "neither, or set decoder= to score ids against strings"
+    )
+
+
+def _is_empty(form: Form) -> bool:
+    """Whether these are lists without any token, which can be tokens or ids."""
+    return isinstance(form, Tokens) and not any(form.rows)
+
+
+def _empty_ids(form: Form) -> Ids:
+    return Ids(Ragged(np.zeros(0, np.int64), np.zeros(segment_count(form), np.int64)), _CPU)
+
+
+# Lists
+
+
+def _recognize_list(name: str, items: list[Any]) -> Form:
+    """Recognize the items of a list of hypotheses or references.
+
+    Raises:
+        TypeError: for sentences of an unsupported type, or of different kinds.
+        ValueError: for tensors that are not one-dimensional.
+
+    Example:
+        >>> _recognize_list("preds", [["a", "b"], ["c"]])
+        Tokens(rows=[['a', 'b'], ['c']])
+    """
+    items = _materialize_all(items)
+    types = {*map(type, items)}
+    if types and all(issubclass(type_, str) for type_ in types):
+        return Strings(items)
+    if types and all(issubclass(type_, Tensor | np.ndarray) for type_ in types):
+        rows = [_as_row(name, item) for item in items]
+        return Ids(Ragged(torch.cat(rows).cpu().numpy(), row_lengths(rows)), rows[0].device)
+    if not all(issubclass(type_, _SEQUENCES) for type_ in types):
+        raise TypeError(
+            f"{name!r} must hold sentences of one kind (strings, lists of tokens, or tensors of ids), got "
+            f"{_type_names(types)}"
+        )
+    types = {*map(type, chain.from_iterable(items))}
+    if all(issubclass(type_, str) for type_ in types):
+        return Tokens([[*row] for row in items])
+    if not all(issubclass(type_, int | np.integer) and type_ is not bool for type_ in types):
+        raise TypeError(f"tokens of {name!r} must be all strings or all integers, got {_type_names(types)}")
+    lengths = row_lengths(items)
+    try:
+        return Ids(Ragged(np.fromiter(chain.from_iterable(items), np.int64, int(lengths.sum())), lengths), _CPU)
+    except OverflowError:
+        raise ValueError("ids must fit in 64 bits") from None
+
+
+def _as_row(name: str, value: Tensor | npt.NDArray[Any]) -> Tensor:
+    ids = _as_tensor(name, value)
+    if ids.is_floating_point():
+        raise TypeError(f"{name!r} holds a {_describe(ids)}: ids must be integers")
+    if ids.ndim != 1:
+        raise ValueError(f"{name!r} must hold tensors of shape (tokens,), got a {_describe(ids)}")
+    return ids
+
+
 def _hold_text(entries: list[Any], *, default: bool) -> bool:
     """Whether references are strings or lists of strings; `default` if all entries are empty."""
     for entry in entries:
         if isinstance(entry, str):
             return True
-        if not isinstance(entry, SEQUENCES):
+        if not isinstance(entry, _SEQUENCES):
             return False
         if entry:
             return isinstance(entry[0], str)
     return default
 
 
-def _group(entries: list[Any], *, strings: bool) -> list[Sequence[Any]]:
-    """Convert the entry of each sentence to a list of references."""
+def _group(entries: list[Any], *, strings: bool) -> list[list[Any]]:
+    """Convert the entry of each sentence, which is a reference or a list of references, to a list."""
     if strings:
-        return [entry if isinstance(entry, SEQUENCES) else _as_group(entry) for entry in entries]
-    entries = [entry if isinstance(entry, SEQUENCES) else materialize(entry) for entry in entries]
+        return [list(entry) if isinstance(entry, _SEQUENCES) else [entry] for entry in entries]
     several = [_holds_sentences(entry) for entry in entries]
     # An empty list is an empty reference, unless other entries are lists of references.
     return [
-        list(entry) if nested or (isinstance(entry, SEQUENCES) and not entry and any(several)) else [entry]
+        list(entry) if nested or (isinstance(entry, _SEQUENCES) and not entry and any(several)) else [entry]
         for entry, nested in zip(entries, several)
     ]
-
-
-def _as_group(entry: Any) -> Sequence[Any]:
-    entry = materialize(entry)
-    return entry if isinstance(entry, list) else [entry]
 
 
 def _holds_sentences(entry: Any) -> bool:
     if isinstance(entry, Tensor | np.ndarray):
         return entry.ndim > 1
-    types = {*map(type, entry)} if isinstance(entry, SEQUENCES) else set()
+    types = {*map(type, entry)} if isinstance(entry, _SEQUENCES) else set()
     return any(issubclass(type_, Iterable | NoneType) and not issubclass(type_, str) for type_ in types)
 
 
@@ -249,9 +312,120 @@ def _as_list(name: str, value: Any) -> list[Any]:
     if isinstance(value, str):
         raise TypeError(f"{name!r} must be a list of sentences, got a str: wrap it in a list, [{value[:40]!r}]")
     items = materialize(value)
-    if not isinstance(items, SEQUENCES):
+    if not isinstance(items, _SEQUENCES):
         raise TypeError(
             f"{name!r} must be a list of strings, lists of tokens, or tensors of ids, or a single tensor, "
             f"got {type(value).__name__}"
         )
     return list(items)
+
+
+def _materialize_all(items: list[Any]) -> list[Any]:
+    return items if {*map(type, items)} <= {str, list, tuple, Tensor} else [*map(materialize, items)]
+
+
+def materialize(value: Any) -> Any:
+    """Convert a deque, a generator, a dict view, an array of strings, or a similar iterable to a list."""
+    if isinstance(value, np.ndarray) and not _holds_numbers(value):
+        return value.tolist()
+    if isinstance(value, str | bytes | list | tuple | Tensor | np.ndarray | Mapping):
+        return value
+    if (isinstance(value, Set) and not isinstance(value, MappingView)) or hasattr(value, "columns"):
+        return value  # a set has no order, and a data frame yields column names
+    return list(value) if isinstance(value, Iterable) else value
+
+
+# Tensors
+
+
+def _holds_numbers(value: object) -> TypeGuard[Tensor | npt.NDArray[Any]]:
+    """Whether a value is a tensor, or an array of anything but strings or objects."""
+    return isinstance(value, Tensor) or (isinstance(value, np.ndarray) and value.dtype.kind not in "UTO")
+
+
+def _as_tensor(name: str, value: Tensor | npt.NDArray[Any]) -> Tensor:
+    """Convert to a dense tensor of int64 or floating point.
+
+    Raises:
+        TypeError: for other dtypes, and for sparse and nested tensors.
+    """
+    if isinstance(value, np.ndarray):
+        if value.dtype.kind not in "iufb":
+            raise TypeError(f"{name!r} must hold integers, got an array of {value.dtype}")
+        value = _from_array(value)
+    if value.layout != torch.strided or value.is_nested:
+        raise TypeError(f"{name!r} is a {'nested' if value.is_nested else 'sparse'} tensor: ids must be a dense tensor")
+    if value.dtype == torch.int64:
+        return value
+    if value.dtype.is_floating_point:
+        return value.detach()
+    if value.dtype not in _INTEGERS:
+        raise TypeError(f"{name!r} is a {_describe(value)}: ids must be integers")
+    return value.to(torch.int64)
+
+
+def _from_array(array: npt.NDArray[Any]) -> Tensor:
+    """Copy an array to a tensor, even with negative strides, a read-only buffer, or a non-native byte order."""
+    return torch.from_numpy(np.array(array, array.dtype.newbyteorder("="), order="C"))
+
+
+def _flatten(ids: Tensor) -> Ids:
+    """A tensor of ids without its shape, on the CPU. If it is elsewhere, this waits for the model that produces it.
+
+    Example:
+        >>> _flatten(torch.tensor([[5, 6], [7, 0]])).ragged.rows()
+        [[5, 6], [7, 0]]
+    """
+    *segments, width = ids.shape
+    return Ids(Ragged(ids.cpu().numpy().reshape(-1), np.full(math.prod(segments), width)), ids.device, tuple(ids.shape))
+
+
+def _describe(value: Tensor) -> str:
+    """Describe a tensor for an error message."""
+    return f"tensor of {value.dtype} and shape {tuple(value.shape)}"
+
+
+def _type_names(types: Iterable[type]) -> list[str]:
+    """List type names for an error message."""
+    return sorted(type_.__name__ for type_ in types)
+
+
+# Likely mistakes that are not errors
+
+
+def suspect_padding(hypotheses: Ids, references: Ids, settings: Settings) -> Iterator[str]:
+    """Warn about a tensor of ids if no option says which ids are padding; such tensors are usually padded."""
+    if settings.pad_id is not None or settings.eos_id is not None or settings.ignore_ids != (-100,):
+        return
+    if any(form.shape and form.shape[0] > 1 and form.shape[-1] > 0 for form in (hypotheses, references)):
+        yield (
+            "The ids are in a tensor, but neither 'pad_id' nor 'eos_id' is set: every id counts as a token, even "
+            "padding. Set them, for example CorpusBLEU(pad_id=tokenizer.pad_token_id, "
+            "eos_id=tokenizer.eos_token_id). If there is no padding, or if it is -100, set pad_id=-100."
+        )
+
+
+def suspect_tokens(lines: Sequence[str], counts: IntArray) -> Iterator[str]:
+    """Warn about references that look tokenized: a list of words is read as a list of one-word references.
+
+    Args:
+        lines: all hypotheses, then all references.
+        counts: the number of references of each sentence.
+
+    Example:
+        >>> next(suspect_tokens(["the cat is here", "the", "cat", "sat"], np.array([3])))[:40]
+        "Every reference in 'target' is a single "
+    """
+    hypotheses, references = lines[: len(counts)], lines[len(counts) :]
+    # Most references contain a space, so this usually stops at the first one.
+    if any(" " in line or not line for line in references) or not len(counts) or counts.min() < 2:
+        return
+    # In scripts without spaces, references are as long as hypotheses, and there are fewer references than words.
+    words = [len(line.split()) for line in hypotheses]
+    are_short = 2 * len("".join(references)) * len(hypotheses) < len("".join(hypotheses)) * len(references)
+    as_many_as_words = 2 * len(words) < len(references) and sum(words) <= 2 * len(references) <= 4 * sum(words)
+    if min(words) >= 2 and are_short and as_many_as_words:
+        yield (
+            "Every reference in 'target' is a single word, while the hypotheses in 'preds' have several words: the "
+            "references look tokenized. Pass each reference as one string, or tokenize the hypotheses as well."
+        )

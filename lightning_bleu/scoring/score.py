@@ -13,9 +13,13 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from lightning_bleu.counting.devices import CPU, to_device
 from lightning_bleu.settings.settings import Settings
 from lightning_bleu.settings.smoothing import ZERO_RULES, Counts, divide
+
+
+def float_type(device: torch.device) -> torch.dtype:
+    """The floating-point type of scores: float64, or float32 on devices without float64."""
+    return torch.float32 if device.type == "mps" else torch.float64
 
 
 class Statistics(NamedTuple):
@@ -71,14 +75,14 @@ def score(statistics: Tensor, settings: Settings) -> Score:
         >>> score(torch.tensor([5, 4, 7, 6, 7, 7]), Settings.from_options(max_order=2)).bleu
         tensor(0.6901, dtype=torch.float64)
     """
-    dtype = torch.float32 if statistics.device.type == "mps" else torch.float64
+    dtype = float_type(statistics.device)
     matches, possible_matches, hypothesis_length, reference_length = Statistics.unpack(statistics.to(dtype))
     counts = Counts(matches[..., : settings.max_order], possible_matches[..., : settings.max_order], hypothesis_length)
     if settings.smoothing_method.needs_next_order:
         counts = counts._replace(next_precision=divide(matches[..., -1], possible_matches[..., -1]))
     precisions = settings.smoothing_method.function(counts, settings.smoothing_value or 0.0)
 
-    weights = to_device(torch.tensor(settings.weights, dtype=dtype, device=CPU), statistics.device)
+    weights = torch.tensor(settings.weights, dtype=dtype, device=statistics.device)
     if settings.effective_order:
         usable = ((counts.possible_matches > 0) | (precisions > 0)).to(dtype).cumprod(-1)
         weights = divide(weights * usable, (weights * usable).sum(-1, keepdim=True))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from lightning_bleu.reading.batch import Batch
+from lightning_bleu.reading.forms import kind_of, segment_count
 from lightning_bleu.settings.settings import Settings
 from lightning_bleu.settings.tokenizers import tokenizer_name
 from lightning_bleu.version import __version__
@@ -38,8 +39,10 @@ class InputCounts(NamedTuple):
     def of(cls, batch: Batch) -> InputCounts:
         """Count the sentences and references of a batch."""
         counts = batch.reference_counts
-        sentences = {batch.kind: len(counts)}
-        return cls(**sentences, references=int(counts.sum()), squared_references=int(counts @ counts))
+        references = segment_count(batch.segments) - len(counts)
+        return cls(
+            **{kind_of(batch.segments): len(counts)}, references=references, squared_references=int(counts @ counts)
+        )
 
     @property
     def sentences(self) -> int:
@@ -85,9 +88,7 @@ def signature(settings: Settings, inputs: InputCounts) -> str:
         parts["zero"] = settings.zero_rule
     if settings.min_possible_matches:
         parts["possible"] = f"{settings.min_possible_matches}+"
-    if settings.break_ngrams:
-        parts["removed"] = "split"
-    if settings.special_ids.unk_id is not None:
+    if settings.unk_id is not None:
         parts["unk"] = "unmatched"
     if settings.max_order != 4:
         parts["order"] = str(settings.max_order)

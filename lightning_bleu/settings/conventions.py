@@ -23,8 +23,6 @@ class Convention:
         zero_rule: when the score is 0, a name from :data:`lightning_bleu.settings.smoothing.ZERO_RULES`.
         min_possible_matches: the minimum number of possible matches per sentence and order; smaller counts are raised
             to it.
-        break_ngrams: if True, n-grams do not span removed ids (padding and the like). If False, ids are removed before
-            n-grams are formed.
     """
 
     tokenizer: Tokenizer = "13a"
@@ -35,7 +33,6 @@ class Convention:
     effective_order: bool = False
     zero_rule: str = "no-match"
     min_possible_matches: int = 0
-    break_ngrams: bool = False
 
 
 CONVENTIONS: Mapping[str, Convention] = {
@@ -57,7 +54,5 @@ CONVENTIONS: Mapping[str, Convention] = {
     "overlap": Convention(tokenizer="none", zero_rule="leave-out"),
     # fairseq.scoring.bleu; set unk_id as well
     "fairseq": Convention(tokenizer="none", zero_rule="as-smoothed"),
-    # allennlp.training.metrics.BLEU
-    "allennlp": Convention(tokenizer="none", smoothing="epsilon", zero_rule="as-smoothed", break_ngrams=True),
 }
 """Conventions by name. For programs that take a single reference, ``reference_length`` applies to several."""

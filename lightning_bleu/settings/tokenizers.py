@@ -9,7 +9,7 @@ from typing import TypeAlias
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.tokenizers.tokenizer_base import BaseTokenizer
 
-from lightning_bleu.suggestions import closest
+from lightning_bleu.messages import closest
 
 TokenizeFunction: TypeAlias = Callable[[str], "str | Sequence[Hashable]"]
 """Takes a line and returns its tokens, or a string to split on whitespace."""

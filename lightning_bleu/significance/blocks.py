@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 
 from lightning_bleu.scoring.score import score
-from lightning_bleu.settings.options import Options
-from lightning_bleu.settings.settings import Settings
+from lightning_bleu.settings.settings import Options, Settings
 from lightning_bleu.significance.results import BlockScores, BlockTest
 from lightning_bleu.significance.systems import System, check_count, read_systems
 

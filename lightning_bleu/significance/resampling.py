@@ -1,18 +1,11 @@
 """Bootstrap and approximate randomization: resample sentences, or exchange them between two systems.
 
-A resample or a shuffle is a weighted sum of sentences, so one matrix product computes all of them: weights (trials ×
+A resample or a shuffle is a weighted sum of sentences, so a matrix product computes many of them: weights (trials ×
 sentences) times statistics (sentences × counts). Sums of integers below 2^53 are exact in float64, in any order. They
 are scored by :func:`lightning_bleu.scoring.score.score` like any corpus, so every convention and smoothing works.
 
-Weights are drawn in chunks of trials, so memory does not grow with the number of trials. They are drawn on the CPU with
-a separate generator per call, so every device gets the same weights and PyTorch's global generators are unaffected.
-
-With several processes, reading a metric gathers the sentences of all of them. Then one process resamples, and the
-others receive the result.
-
-Two optimizations for large corpora on the CPU: weights are bytes, so the weights of a trial fit into the cache, where
-they are incremented in random order; and each block of sentences is multiplied by the weights of several trials, so
-it is read from memory once and not once per trial.
+Everything happens on the CPU, with a generator of its own for each call. So PyTorch's global generators are unaffected,
+and the same seed gives the same result on every device, and in every process.
 """
 
 from __future__ import annotations
@@ -24,20 +17,16 @@ import torch
 from torch import Tensor
 
 from lightning_bleu.scoring.score import score
-from lightning_bleu.settings.options import Options
-from lightning_bleu.settings.settings import Settings
-from lightning_bleu.significance.processes import compute_once_after_reading
+from lightning_bleu.settings.settings import Options, Settings
 from lightning_bleu.significance.results import Interval, PairedTest
 from lightning_bleu.significance.systems import System, check_count, check_share, read_systems
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-_MAX_WEIGHTS_CPU = 2**18
-"""The maximum number of weights drawn at once, small enough for the cache."""
-_MAX_WEIGHTS_ACCELERATOR = 2**24
-_MIN_TRIALS = 16
-"""The minimum number of trials multiplied at once."""
+_MAX_WEIGHTS = 2**20
+"""The maximum number of weights drawn at once. They are bytes, so that they stay in the cache, where drawing a resample
+increments them in random order."""
 
 
 def bootstrap_interval(
@@ -71,16 +60,12 @@ def bootstrap_interval(
     check_share("confidence", confidence)
     resamples = check_count("resamples", resamples)
     (sentences,), settings = read_systems({"system": system}, options)
-
-    def compute() -> Interval:
-        sums = weighted_sums(sentences, draw_with_replacement, resamples, seed)
-        scores = settings.scale * score(sums, settings).bleu
-        ends = torch.tensor([(1 - confidence) / 2, (1 + confidence) / 2], dtype=scores.dtype, device=scores.device)
-        low, high = scores.quantile(ends).tolist()
-        bleu = settings.scale * score(sentences.sum(0), settings).bleu.item()
-        return Interval(bleu, low, high, confidence, tuple(scores.tolist()), settings.percent)
-
-    return compute_once_after_reading([system], compute)
+    sums = weighted_sums(sentences, draw_with_replacement, resamples, seed)
+    scores = settings.scale * score(sums, settings).bleu
+    ends = torch.tensor([(1 - confidence) / 2, (1 + confidence) / 2], dtype=scores.dtype, device="cpu")
+    low, high = scores.quantile(ends).tolist()
+    bleu = settings.scale * score(sentences.sum(0), settings).bleu.item()
+    return Interval(bleu, low, high, confidence, tuple(scores.tolist()), settings.percent)
 
 
 def paired_bootstrap(
@@ -115,14 +100,10 @@ def paired_bootstrap(
     """
     resamples = check_count("resamples", resamples)
     (first, second), settings = read_systems({"a": a, "b": b}, options)
-
-    def compute() -> PairedTest:
-        columns = first.shape[1]
-        sums = weighted_sums(torch.cat([first, second], 1), draw_with_replacement, resamples, seed)
-        differences = (score(sums[:, :columns], settings).bleu - score(sums[:, columns:], settings).bleu).abs()
-        return _paired_test("paired bootstrap", first, second, differences - differences.mean(), settings)
-
-    return compute_once_after_reading([a, b], compute)
+    columns = first.shape[1]
+    sums = weighted_sums(torch.cat([first, second], 1), draw_with_replacement, resamples, seed)
+    differences = (score(sums[:, :columns], settings).bleu - score(sums[:, columns:], settings).bleu).abs()
+    return _paired_test("paired bootstrap", first, second, differences - differences.mean(), settings)
 
 
 def approximate_randomization(
@@ -158,14 +139,10 @@ def approximate_randomization(
     """
     trials = check_count("trials", trials)
     (first, second), settings = read_systems({"a": a, "b": b}, options)
-
-    def compute() -> PairedTest:
-        exchanged = weighted_sums(second - first, toss_coins, trials, seed)
-        mixed_first, mixed_second = first.sum(0) + exchanged, second.sum(0) - exchanged
-        differences = (score(mixed_first, settings).bleu - score(mixed_second, settings).bleu).abs()
-        return _paired_test("approximate randomization", first, second, differences, settings)
-
-    return compute_once_after_reading([a, b], compute)
+    exchanged = weighted_sums(second - first, toss_coins, trials, seed)
+    mixed_first, mixed_second = first.sum(0) + exchanged, second.sum(0) - exchanged
+    differences = (score(mixed_first, settings).bleu - score(mixed_second, settings).bleu).abs()
+    return _paired_test("approximate randomization", first, second, differences, settings)
 
 
 def _paired_test(test: str, a: Tensor, b: Tensor, by_chance: Tensor, settings: Settings) -> PairedTest:
@@ -184,7 +161,7 @@ def _paired_test(test: str, a: Tensor, b: Tensor, by_chance: Tensor, settings: S
 
 
 Draw: TypeAlias = Callable[[Tensor, torch.Generator], None]
-"""Fills weights, of shape ``(trials, sentences)`` and any type, in place from a generator."""
+"""Fills weights, bytes of shape ``(trials, sentences)``, in place from a generator."""
 
 
 def weighted_sums(sentences: Tensor, draw: Draw, trials: int, seed: int) -> Tensor:
@@ -200,21 +177,12 @@ def weighted_sums(sentences: Tensor, draw: Draw, trials: int, seed: int) -> Tens
         sums of shape ``(trials, columns)``.
     """
     generator = torch.Generator("cpu").manual_seed(seed)
-    on_cpu = sentences.device.type == "cpu"
-    size = _MAX_WEIGHTS_CPU if on_cpu else _MAX_WEIGHTS_ACCELERATOR
-    drawn_at_once = max(1, size // len(sentences))
-    multiplied_at_once = min(trials, max(_MIN_TRIALS, drawn_at_once))
-    # Reuse one buffer for all chunks, which is faster than allocating a new one for each.
-    dtype = torch.uint8 if on_cpu else sentences.dtype
-    buffer = torch.empty(multiplied_at_once, len(sentences), dtype=dtype, device=sentences.device)
-    sums = sentences.new_zeros(trials, sentences.shape[1])
-    for chunk in torch.split(sums, len(buffer)):
-        weights = buffer[: len(chunk)]
-        for rows in torch.split(weights, drawn_at_once):
-            draw(rows, generator)
-        width = max(1, size // len(weights))
-        for block, block_sentences in zip(torch.split(weights, width, 1), torch.split(sentences, width)):
-            chunk.addmm_(block.to(sentences.dtype), block_sentences)
+    drawn_at_once = min(trials, max(1, _MAX_WEIGHTS // len(sentences)))
+    weights = torch.empty(drawn_at_once, len(sentences), dtype=torch.uint8, device="cpu")
+    sums = sentences.new_empty(trials, sentences.shape[1])
+    for chunk in torch.split(sums, drawn_at_once):
+        draw(weights[: len(chunk)], generator)
+        torch.mm(weights[: len(chunk)].double(), sentences, out=chunk)
     return sums
 
 
@@ -225,7 +193,7 @@ def draw_with_replacement(weights: Tensor, generator: torch.Generator) -> None:
     """
     # 32-bit draws are ten times as fast as 64-bit ones.
     drawn = torch.randint(weights.shape[1], weights.shape, generator=generator, dtype=torch.int32, device="cpu")
-    weights.zero_().scatter_add_(1, drawn.to(weights.device).long(), weights.new_ones(1, 1).expand_as(weights))
+    weights.zero_().scatter_add_(1, drawn.long(), weights.new_ones(1, 1).expand_as(weights))
 
 
 def toss_coins(weights: Tensor, generator: torch.Generator) -> None:
@@ -233,5 +201,5 @@ def toss_coins(weights: Tensor, generator: torch.Generator) -> None:
     trials, sentences = weights.shape
     shape = trials, -(-sentences // 8)
     drawn = torch.randint(256, shape, generator=generator, dtype=torch.uint8, device="cpu")
-    bits = drawn.to(weights.device)[..., None] >> torch.arange(8, dtype=torch.uint8, device=weights.device) & 1
+    bits = drawn[..., None] >> torch.arange(8, dtype=torch.uint8, device="cpu") & 1
     weights.copy_(bits.flatten(1)[:, :sentences])

@@ -8,12 +8,10 @@ from typing import Any, Protocol, TypeAlias
 from torch import Tensor
 
 from lightning_bleu.scoring.signature import InputCounts
-from lightning_bleu.settings.options import Options
-from lightning_bleu.settings.settings import Settings, refuse_sentence_smoothing
-from lightning_bleu.significance.processes import Distributed
+from lightning_bleu.settings.settings import Options, Settings, refuse_sentence_smoothing
 
 
-class KeepsSentences(Distributed, Protocol):
+class KeepsSentences(Protocol):
     """The part of a metric that tests use; see :class:`lightning_bleu.CorpusBLEU` with ``keep_sentences=True``."""
 
     settings: Settings
@@ -43,7 +41,7 @@ def read_systems(systems: dict[str, System], options: Options) -> tuple[list[Ten
         options: how to score, if all systems are bare statistics.
 
     Returns:
-        the statistics of each system in float64, and the settings to score them with.
+        the statistics of each system in float64 on the CPU, and the settings to score them with.
 
     Raises:
         TypeError: if a system is neither a metric nor statistics, or if options accompany a metric.
@@ -63,7 +61,6 @@ def read_systems(systems: dict[str, System], options: Options) -> tuple[list[Ten
                 "both systems must have the same number of sentences and the same 'max_order', got statistics of shape "
                 f"{tuple(first.shape)} and {tuple(other.shape)}"
             )
-    statistics = [other.to(first.device) for other in statistics]
     if metrics:
         _check_scored_alike(metrics[0], metrics[-1])
         return statistics, metrics[0].settings
@@ -103,8 +100,7 @@ def _read_statistics(name: str, system: System) -> Tensor:
         raise TypeError(
             f"{name!r} must be a CorpusBLEU(keep_sentences=True) or statistics, got {type(system).__name__}"
         )
-    # MPS has no 64-bit floating point.
-    return (statistics.cpu() if statistics.device.type == "mps" else statistics).double()
+    return statistics.cpu().double()
 
 
 def check_share(name: str, value: Any) -> None:
@@ -117,6 +113,6 @@ def check_share(name: str, value: Any) -> None:
 
 def check_count(name: str, value: Any, least: int = 1) -> int:
     """Return the value as an int; raise an error unless it is an integer of at least `least`."""
-    if not hasattr(value, "__index__") or value < least:
+    if isinstance(value, bool) or not hasattr(value, "__index__") or value < least:
         raise ValueError(f"{name!r} must be an integer of {least} or more, got {value!r}")
     return operator.index(value)

@@ -9,9 +9,9 @@ from torch import Tensor
 
 from lightning_bleu.messages import warn_user
 from lightning_bleu.metric import CorpusBLEU
+from lightning_bleu.processes import run_in_process_0
 from lightning_bleu.scoring.score import BLEUScore
 from lightning_bleu.significance import PairedTest, paired_bootstrap
-from lightning_bleu.significance.processes import compute_once
 
 
 class Comparison(NamedTuple):
@@ -42,7 +42,7 @@ class BestSoFar:
         self._settings: dict[str, dict[str, Any]] = {}
 
     def compare(self, name: str, metric: CorpusBLEU, *, keep: bool = True) -> Comparison:
-        """Compare an evaluation with the best so far.
+        """Compare an evaluation with the best so far. Collective: process 0 decides whether it is the new best.
 
         Args:
             name: the logged name of the score.
@@ -57,21 +57,23 @@ class BestSoFar:
         if best is not None:
             # The smallest possible p-value is 1 / (resamples + 1), so the level needs enough resamples.
             resamples = max(1000, math.ceil(10 / (self.significance_level or 1)))
-            test = compute_once(metric, lambda: paired_bootstrap(metric, best, resamples))
-            if test.difference <= 0 or test.p_value >= (self.significance_level or math.inf):
+            test = paired_bootstrap(metric, best, resamples)
+            is_better = test.difference > 0 and test.p_value < (self.significance_level or math.inf)
+            if not run_in_process_0(lambda: is_better):  # scores may differ in the last bit between processors
                 return Comparison(test.p_value, _score(best, metric), test)
         if keep:
             self._statistics[name] = sentences.cpu()
-            self._settings[name] = metric.settings.fingerprint()
+            self._settings[name] = metric.settings.plain()
         return Comparison(test.p_value if test else 1.0, report.bleu, test)
 
     def _find_comparable(self, name: str, metric: CorpusBLEU, sentences: Tensor) -> Tensor | None:
         """The best so far; None if there is none, or if the two cannot be compared."""
         if name not in self._statistics:
             return None
-        best, settings = self._statistics[name], metric.settings.fingerprint()
+        best, settings = self._statistics[name], metric.settings.plain()
+        saved = self._settings.get(name, settings)  # early checkpoints have none
         reason = ""
-        if changed := [option for option, value in self._settings.get(name, {}).items() if settings[option] != value]:
+        if changed := [option for option, value in settings.items() if option not in saved or saved[option] != value]:
             reason = f"was scored with different settings ({', '.join(changed)})"
         elif best.shape[1] != sentences.shape[1] or (len(sentences) > 1 and len(best) != len(sentences)):
             reason = f"had statistics of shape {tuple(best.shape)}, but this one has {tuple(sentences.shape)}"

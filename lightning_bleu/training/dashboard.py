@@ -1,17 +1,24 @@
-"""What a validation looks like: charts of the scores, sample sentences, and figures."""
+"""What a validation looks like, and how each logger shows it: charts of the scores, sample sentences, and figures.
+
+Loggers are recognized by their methods, so that none of their packages is imported. To add one, write a subclass of
+:class:`Display`, and add it to :func:`find_displays`.
+"""
 
 from __future__ import annotations
 
+import importlib.util
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
 
 from lightning_bleu.scoring.score import BLEUScore
 from lightning_bleu.settings.settings import Settings
 from lightning_bleu.training.figures import bleu_by_length_figure, length_scatter_figure
-from lightning_bleu.training.mistakes import is_installed
-from lightning_bleu.training.samples import find_worst, make_samples, score_sentences
+from lightning_bleu.training.markdown import sample_table
+from lightning_bleu.training.samples import Sample, find_worst, make_samples, score_sentences
 from lightning_bleu.training.sentences import Sentences
 
 if TYPE_CHECKING:
@@ -24,7 +31,7 @@ Layout: TypeAlias = dict[str, dict[str, list[Any]]]
 class View:
     """What loggers show of one evaluation.
 
-    All processes must make it, because each reads the texts of its own sentences. Only process 0 can show it.
+    Making it is collective, because each process reads the texts of its own sentences. Only process 0 can show it.
 
     Args:
         report: the score.
@@ -90,3 +97,145 @@ def lay_out_charts(orders: Mapping[str, int], *, mean: str | None, confidence: b
 def _lines(tags: Iterable[str]) -> list[Any]:
     # Tags are regular expressions that must match from the start.
     return ["Multiline", [f"^{re.escape(tag)}$" for tag in tags]]
+
+
+COLUMNS = ["step", "number", "shown as", "BLEU", "source", "hypothesis", "references"]
+"""The columns of tables in W&B and MLflow."""
+
+
+class Display:
+    """Shows validations in one logger.
+
+    Args:
+        logger: the logger of a Lightning trainer.
+
+    Attributes:
+        packages: the packages that it needs, and what for.
+    """
+
+    packages: Mapping[str, str] = {"matplotlib": "Figures"}
+
+    def __init__(self, logger: Any) -> None:
+        self._logger = logger
+
+    def lay_out(self, layout: Layout) -> None:
+        """Arrange the charts of scores. Most loggers leave this to the browser."""
+
+    def show(self, tag: str, view: View, step: int) -> None:
+        """Show one validation.
+
+        Args:
+            tag: the logged name of the score.
+            view: what to show.
+            step: the training step.
+        """
+        raise NotImplementedError
+
+
+def find_displays(loggers: Iterable[Any]) -> list[Display]:
+    """The displays of the loggers that can show more than numbers."""
+    displays: list[Display] = []
+    for logger in loggers:
+        # Look at the class: an instance of Lightning's placeholder logger has every method.
+        experiment = getattr(logger, "experiment", None)
+        if hasattr(type(logger), "log_table"):
+            displays.append(Wandb(logger))
+        elif hasattr(type(experiment), "add_text"):
+            displays.append(TensorBoard(logger))
+        elif hasattr(type(experiment), "log_table") and hasattr(logger, "run_id"):
+            displays.append(MLflow(logger))
+    return displays
+
+
+def missing_packages(loggers: Iterable[Any]) -> Iterator[str]:
+    """Warn about samples and figures that cannot be logged."""
+    loggers = list(loggers)
+    needed = {package: use for display in find_displays(loggers) for package, use in display.packages.items()}
+    if loggers and not needed:  # without tensorboard, Lightning's default logger is one that can show nothing
+        needed = {"tensorboard": "Samples and figures"}
+    for package, use in needed.items():
+        if not is_installed(package):
+            yield f"{use} cannot be logged, because {package} is not installed: pip install {package}."
+
+
+class TensorBoard(Display):
+    """Sample tables, figures, a histogram of sentence BLEU, and charts on the page of custom scalars."""
+
+    def lay_out(self, layout: Layout) -> None:
+        """Arrange the charts of scores. The last layout written in a run is the one that TensorBoard uses."""
+        writer = self._logger.experiment
+        if hasattr(writer, "add_custom_scalars"):
+            writer.add_custom_scalars(layout)
+
+    def show(self, tag: str, view: View, step: int) -> None:
+        """Show one validation; see :class:`Display`."""
+        writer = self._logger.experiment
+        writer.add_text(f"{tag}/samples", sample_table(view.first, f"The first sentences. {view.report}"), step)
+        writer.add_text(f"{tag}/worst", sample_table(view.worst, f"The worst sentences. {view.report}"), step)
+        writer.add_histogram(f"{tag}/sentence_bleu", view.scores, step)
+        for name, figure in view.figures.items():
+            writer.add_figure(f"{tag}/{name}", figure, step, close=False)
+
+
+class Wandb(Display):
+    """A table of the samples, and figures."""
+
+    def show(self, tag: str, view: View, step: int) -> None:
+        """Show one validation; see :class:`Display`."""
+        self._logger.log_table(f"{tag}/samples", columns=COLUMNS, data=table_rows(view, step), step=step)
+        for name, figure in view.figures.items():
+            self._logger.log_image(f"{tag}/{name}", images=[figure], step=step)
+
+
+class MLflow(Display):
+    """A table of the samples of all validations, and figures."""
+
+    packages: Mapping[str, str] = {**Display.packages, "pandas": "Sample tables in MLflow"}
+
+    def show(self, tag: str, view: View, step: int) -> None:
+        """Show one validation; see :class:`Display`."""
+        client, run_id = self._logger.experiment, self._logger.run_id
+        tag = re.sub(r"[^\w./ -]", "_", tag, flags=re.ASCII)  # the only characters that MLflow allows
+        if is_installed("pandas"):  # log_table needs it, too
+            import pandas  # type: ignore[import-untyped]
+
+            # Without a dtype, MLflow relies on a conversion that pandas 3 warns about.
+            table = pandas.DataFrame(table_rows(view, step), columns=COLUMNS, dtype=object)
+            client.log_table(run_id, table, f"{tag}/samples.json")
+        for name, figure in view.figures.items():
+            figure.canvas.draw()
+            pixels = np.asarray(figure.canvas.buffer_rgba())  # type: ignore[attr-defined]
+            client.log_image(run_id, pixels, key=f"{tag}/{name}", step=step)
+
+
+def table_rows(view: View, step: int) -> list[list[Any]]:
+    """The samples as rows of plain values; see :data:`COLUMNS`."""
+
+    def rows(shown_as: str, samples: Iterable[Sample]) -> list[list[Any]]:
+        return [
+            [
+                step,
+                sample.number,
+                shown_as,
+                sample.bleu,
+                sample.source or "",
+                sample.hypothesis.text,
+                "\n".join(reference.text for reference in sample.references),
+            ]
+            for sample in samples
+        ]
+
+    return rows("first", view.first) + rows("worst", view.worst)
+
+
+def is_installed(package: str) -> bool:
+    """Whether a package can be imported.
+
+    Example:
+        >>> is_installed("torch"), is_installed("tourch")
+        (True, False)
+    """
+    try:
+        return importlib.util.find_spec(package) is not None
+    except ValueError:  # the module is present in sys.modules without a spec
+        return False

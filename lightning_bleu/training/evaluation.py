@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+import torch
+
 from lightning_bleu.metric import CorpusBLEU
-from lightning_bleu.reading.decoding import Sources
-from lightning_bleu.reading.forms import Hypotheses, References, SampleMask, materialize
+from lightning_bleu.reading.forms import Hypotheses, References, SampleMask
+from lightning_bleu.reading.recognize import materialize, recognize_sources
 from lightning_bleu.scoring.score import BLEUScore
 from lightning_bleu.significance import Interval
-from lightning_bleu.significance.processes import compute_once
 from lightning_bleu.training.best import BestSoFar, Comparison
 from lightning_bleu.training.sentences import Sentences, Texts, find_owners
 
@@ -53,29 +55,41 @@ class Evaluation:
     """The sentences of one stage and loader.
 
     Args:
+        names: the names below which the score is logged, such as ``("val_bleu", "news")``; empty ones are ignored.
         metric: the metric; it is copied.
         max_texts: how many sentences to keep as text, to show or write them; 0 for none.
         keep_sentences: whether to keep the statistics of every sentence, for intervals and tests. Texts imply it.
+        device: the device of the metric's state; that of the metric when None.
 
     Example:
-        >>> evaluation = Evaluation(CorpusBLEU(tokenizer="none"), max_texts=10)
+        >>> evaluation = Evaluation(["val_bleu"], CorpusBLEU(tokenizer="none"), max_texts=10)
         >>> evaluation.update(["a b c d", "x y"], ["a b c d", "x z"], source=["A B C D", "X Y"])
-        >>> result = evaluation.result("val_bleu")
+        >>> result = evaluation.result()
         >>> result.report.matches, result.sentences.read([1])
         ((5, 3, 2, 1), [Sentence(hypothesis='x y', references=['x z'], source='X Y', tokenized=False)])
     """
 
-    def __init__(self, metric: CorpusBLEU, *, max_texts: float = 0, keep_sentences: bool = False) -> None:
-        self.metric = copy.deepcopy(metric)
+    def __init__(
+        self,
+        names: Iterable[str],
+        metric: CorpusBLEU,
+        *,
+        max_texts: float = 0,
+        keep_sentences: bool = False,
+        device: torch.device | None = None,
+    ) -> None:
+        self.names = [name for name in names if name]
+        self.metric = copy.deepcopy(metric).to(device or metric.device)
         self.max_texts = max_texts
         if keep_sentences or max_texts:
             self.metric.start_keeping_sentences()
-        self.reset()
-
-    def reset(self) -> None:
-        """Discard all sentences."""
         self.metric.reset()
-        self._texts = Texts(self.metric.settings, self.max_texts)
+        self._texts = Texts(self.metric.settings, max_texts)
+
+    @property
+    def tag(self) -> str:
+        """The logged name of the score."""
+        return "/".join(self.names)
 
     def update(
         self,
@@ -96,18 +110,17 @@ class Evaluation:
         hypotheses: Any = materialize(preds)
         sources = None
         if source is not None and not self._texts.is_full and _has_sentences(hypotheses):
-            sources = Sources(source, len(hypotheses))
+            sources = recognize_sources(source, len(hypotheses))
         self.metric.update(hypotheses, target, sample_mask)
         assert self.metric.last_batch is not None
         self._texts.add(self.metric.last_batch, sources)
 
     def result(
-        self, name: str, *, confidence: float | None = None, best: BestSoFar | None = None, keep_best: bool = True
+        self, *, confidence: float | None = None, best: BestSoFar | None = None, keep_best: bool = True
     ) -> Result:
-        """Score the sentences of all processes.
+        """Score the sentences of all processes. Collective.
 
         Args:
-            name: the logged name of the score.
             confidence: the confidence level of the interval; None for no interval.
             best: the best so far, to compare with; None for no comparison.
             keep_best: whether this evaluation becomes the new best if it is better.
@@ -118,10 +131,10 @@ class Evaluation:
         with metric.sync_context():
             report = metric.report()
             if confidence is not None and len(metric.sentence_statistics) > 1:
-                interval = compute_once(metric, lambda: metric.interval(confidence))
+                interval = metric.interval(confidence)
             elif confidence is not None:
                 interval = Interval(report.bleu, report.bleu, report.bleu, confidence, (), report.percent)
-            comparison = None if best is None else best.compare(name, metric, keep=keep_best)
+            comparison = None if best is None else best.compare(self.tag, metric, keep=keep_best)
             if self.max_texts:
                 sentences = Sentences(self._texts, find_owners(own, metric.device), metric.sentence_statistics)
             return Result(report, interval, comparison, sentences)

@@ -62,10 +62,10 @@ def bleu_by_length_figure(statistics: Tensor, settings: Settings) -> Figure:
         settings: how to score them.
 
     Example:
-        >>> from lightning_bleu.functional import sentence_statistics
-        >>> settings = Settings.from_options()
-        >>> statistics, _ = sentence_statistics(["a b c", "a b c d e x"], ["a b c", "a b c d e f"], settings)
-        >>> figure = bleu_by_length_figure(statistics, settings)
+        >>> from lightning_bleu import CorpusBLEU
+        >>> bleu = CorpusBLEU(keep_sentences=True)
+        >>> bleu.update(["a b c", "a b c d e x"], ["a b c", "a b c d e f"])
+        >>> figure = bleu_by_length_figure(bleu.sentence_statistics, bleu.settings)
         >>> [round(bar.get_height()) for bar in figure.axes[0].patches]  # 3, 4, 5, and 6 tokens
         [100, 0, 0, 76]
     """
@@ -116,10 +116,10 @@ def length_scatter_figure(statistics: Tensor) -> Figure:
         statistics: integers of shape ``(sentences, 2 * orders + 2)``, of at least one sentence.
 
     Example:
-        >>> from lightning_bleu.functional import sentence_statistics
-        >>> settings = Settings.from_options()
-        >>> statistics, _ = sentence_statistics(["a b c", "a a a a a a a"], ["a b c", "a b c"], settings)
-        >>> [text.get_text() for text in length_scatter_figure(statistics).texts]
+        >>> from lightning_bleu import CorpusBLEU
+        >>> bleu = CorpusBLEU(keep_sentences=True)
+        >>> bleu.update(["a b c", "a a a a a a a"], ["a b c", "a b c"])
+        >>> [text.get_text() for text in length_scatter_figure(bleu.sentence_statistics).texts]
         ['Length in tokens', '× 1 under ½ or over 2×']
     """
     lengths = Statistics.unpack(statistics.cpu())

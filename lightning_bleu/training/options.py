@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lightning_bleu.metric import CorpusBLEU
-from lightning_bleu.settings.settings import check_bool
+from lightning_bleu.settings.settings import check_bool, check_integer
 from lightning_bleu.significance.systems import check_share
 
 
@@ -37,50 +37,36 @@ def check_metrics(metric: Any) -> CorpusBLEU | dict[str, CorpusBLEU]:
     return dict(metric) if isinstance(metric, Mapping) else metric
 
 
-def check_options(
-    *,
-    name: Any,
-    extract: Any,
-    dataloader_names: Any,
-    samples: Any,
-    translations: Any,
-    keep_translations: Any,
-    confidence: Any,
-    compare_to_best: Any,
-    significance_level: Any,
-) -> None:
-    """Check the other options; see :class:`lightning_bleu.BLEUCallback`.
+def check_options(options: Mapping[str, Any]) -> None:
+    """Check the other options by name; see :class:`lightning_bleu.BLEUCallback`.
 
     Raises:
         TypeError: for an option of the wrong type.
         ValueError: for an option that is out of range.
     """
+    extract, name, dataloader_names = options["extract"], options["name"], options["dataloader_names"]
+    translations, keep_translations = options["translations"], options["keep_translations"]
     if extract is not None and not callable(extract):
         raise TypeError(f"'extract' must take outputs and batch and return (preds, target), got {extract!r}")
     if not isinstance(name, str):
         raise TypeError(f"'name' must be a string, got {name!r} of type {type(name).__name__}")
+    if not name:
+        raise ValueError("'name' must not be empty: it is the last part of the logged name, as in 'val_bleu'")
     is_list = isinstance(dataloader_names, Sequence) and not isinstance(dataloader_names, str)
     if dataloader_names is not None and not (is_list and all(isinstance(item, str) for item in dataloader_names)):
         raise TypeError(f"'dataloader_names' must be a list of names, got {dataloader_names!r}")
     if dataloader_names is not None and len(set(dataloader_names)) < len(dataloader_names):
         raise ValueError(f"'dataloader_names' must be different from each other, got {list(dataloader_names)}")
-    _check_integer("samples", samples, least=0)
+    check_integer("samples", options["samples"], at_least=0)
     if not isinstance(translations, str | os.PathLike | None):
         raise TypeError(f"'translations' must be a folder, got {translations!r} of type {type(translations).__name__}")
     if "://" in str(translations):
         raise ValueError(f"'translations' must be a local folder, got {translations!r}")
     if keep_translations is not None:
-        _check_integer("keep_translations", keep_translations, least=1)
+        check_integer("keep_translations", keep_translations, at_least=1)
         if translations is None:
             raise ValueError("'keep_translations' needs a folder: set 'translations' as well")
-    check_bool("compare_to_best", compare_to_best)
-    for option, value in {"confidence": confidence, "significance_level": significance_level}.items():
-        if value is not None:
-            check_share(option, value)
-
-
-def _check_integer(option: str, value: Any, *, least: int) -> None:
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise TypeError(f"{option!r} must be an integer, got {value!r} of type {type(value).__name__}")
-    if value < least:
-        raise ValueError(f"{option!r} must be {least} or more, got {value}")
+    check_bool("compare_to_best", options["compare_to_best"])
+    for option in ("confidence", "significance_level"):
+        if options[option] is not None:
+            check_share(option, options[option])

@@ -9,11 +9,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from lightning_bleu.kept_sentences import gather
-from lightning_bleu.reading.batch import Batch
-from lightning_bleu.reading.decoding import Sources
+from lightning_bleu.processes import gather_objects, gather_state, process_count, process_rank
+from lightning_bleu.reading.batch import Batch, source_lines
+from lightning_bleu.reading.forms import Form, Strings
 from lightning_bleu.settings.settings import Settings
-from lightning_bleu.training.samplers import gather_objects, process_count, process_rank
 
 
 class Sentence(NamedTuple):
@@ -43,7 +42,7 @@ class Texts:
     def __init__(self, settings: Settings, limit: float) -> None:
         self.settings = settings
         self.limit = limit
-        self._batches: list[tuple[Batch, Sources | None]] = []
+        self._batches: list[tuple[Batch, Form | None]] = []
         self._starts: list[int] = []
         self._count = 0
 
@@ -52,7 +51,7 @@ class Texts:
         """Whether no more sentences are kept."""
         return self._count >= self.limit
 
-    def add(self, batch: Batch, sources: Sources | None) -> None:
+    def add(self, batch: Batch, sources: Form | None) -> None:
         """Keep the sentences of a batch."""
         if not self.is_full:
             self._starts.append(self._count)
@@ -60,7 +59,7 @@ class Texts:
             self._count += batch.sentence_count
 
     def read(self, indices: Iterable[int]) -> dict[int, Sentence]:
-        """The texts of some sentences. Waits for the accelerator, if ids are on one."""
+        """The texts of some sentences."""
         found: dict[int, Sentence] = {}
         read: dict[int, list[Sentence]] = {}
         for index in indices:
@@ -75,8 +74,8 @@ class Texts:
         texts = batch.texts()
         lines: Sequence[str | None] = [None] * len(texts)
         if sources is not None:
-            lines = sources.lines(self.settings.special_ids, self.settings.decoder)
-        tokenized = batch.kind != "strings"
+            lines = source_lines(sources, self.settings)
+        tokenized = not isinstance(batch.segments, Strings)
         return [Sentence(*text, source, tokenized) for text, source in zip(texts, lines)]
 
 
@@ -103,7 +102,7 @@ class Sentences:
         self.text_count = int(min(has_text.cumprod(0).sum().item(), texts.limit))
 
     def read(self, rows: Sequence[int]) -> list[Sentence]:
-        """The texts of some rows. Only process 0 receives them; the others get an empty list."""
+        """The texts of some rows. Only process 0 receives them; the others get an empty list. Collective."""
         owners = self._owners[list(rows)].tolist()
         rank = process_rank()
         own = self._texts.read(index for owner, index in owners if owner == rank)
@@ -112,11 +111,11 @@ class Sentences:
 
 
 def find_owners(own: Sequence[Tensor], device: torch.device) -> Tensor:
-    """The process of each sentence that counts, and its index there, in the order of the dataset.
+    """The process of each sentence that counts, and its index there, in the order of the dataset. Collective.
 
     Args:
         own: the first two columns of the packed sentences of this process, by batch; see
-            :func:`lightning_bleu.kept_sentences.pack_sentences`.
+            :func:`lightning_bleu.counting.rows.pack_rows`.
         device: the device for communication.
 
     Returns:
@@ -126,6 +125,6 @@ def find_owners(own: Sequence[Tensor], device: torch.device) -> Tensor:
     index = torch.arange(len(packed), dtype=torch.int32, device=device)[:, None]
     owned = torch.cat([packed, torch.full_like(index, process_rank()), index], 1)
     if process_count() > 1:
-        (owned,) = gather(owned)
-    owned = owned.reshape(-1, 4)  # gather() returns an empty vector if there are no sentences
+        (owned,) = gather_state(owned)
+    owned = owned.reshape(-1, 4)  # gather_state() returns an empty vector if there are no sentences
     return owned[owned[:, 1] >= 0, 2:].cpu()

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import filecmp
 import os
 import re
-import shutil
 import tempfile
-from collections.abc import Iterable, Iterator
-from contextlib import ExitStack
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from lightning_bleu.training.sentences import Sentence, Sentences
-
-_CHUNK = 10_000
-"""The number of sentences that process 0 receives from the others at a time."""
+from lightning_bleu.training.sentences import Sentence
 
 _SHARED_FILE = re.compile(r"src\.txt|ref(-\d+)?\.txt")
 _TRANSLATION = re.compile(r"step-\d{7,}\.txt")
@@ -46,13 +40,7 @@ def check_folder(folder: Path) -> None:
         raise ValueError(f"'translations' must be a folder for files, got {str(folder)!r}: {error}") from error
 
 
-def read_all(sentences: Sentences) -> Iterator[Sentence]:
-    """All sentences, in the order of the dataset. All processes must consume it, but only process 0 gets sentences."""
-    for start in range(0, sentences.text_count, _CHUNK):
-        yield from sentences.read(range(start, min(start + _CHUNK, sentences.text_count)))
-
-
-def write_translations(sentences: Iterable[Sentence], folder: Path, step: int, keep: int | None = None) -> bool:
+def write_translations(sentences: Sequence[Sentence], folder: Path, step: int, keep: int | None = None) -> bool:
     """Write hypotheses to ``step-0000500.txt``, and references and sources to ``ref.txt`` and ``src.txt``.
 
     With several references, they go to ``ref-1.txt``, ``ref-2.txt``, and so on. A sentence with fewer references than
@@ -78,28 +66,13 @@ def write_translations(sentences: Iterable[Sentence], folder: Path, step: int, k
     """
     folder.mkdir(parents=True, exist_ok=True)
     translation = folder / f"step-{step:07}.txt"
-    with ExitStack() as stack:
-        hypotheses, sources = _Draft(translation, stack), _Draft(folder / "src.txt", stack)
-        references = [_Draft(folder / "ref-1.txt", stack)]
-        has_sources = False
-        for sentence in sentences:
-            hypotheses.write(sentence.hypothesis)
-            has_sources |= sentence.source is not None
-            sources.write(sentence.source or "")
-            while len(references) < len(sentence.references):
-                references.append(references[0].copy(folder / f"ref-{len(references) + 1}.txt", stack))
-            for number, draft in enumerate(references):
-                draft.write(sentence.references[number if number < len(sentence.references) else 0])
-        if len(references) == 1:
-            references[0].path = folder / "ref.txt"
-        given = [*references, *([sources] if has_sources else [])]
-        old = {path for path in folder.iterdir() if _SHARED_FILE.fullmatch(path.name)}
-        others = set(_find_translations(folder)) - {translation}
-        changed = {draft.path for draft in given} != old or not all(draft.equals_file() for draft in given)
-        for draft in (*given, hypotheses):
-            draft.publish()
-        for path in old - {draft.path for draft in given}:
-            path.unlink()
+    shared = {folder / name: text for name, text in _shared_files(sentences).items()}
+    old = {path for path in folder.iterdir() if _SHARED_FILE.fullmatch(path.name)}
+    others = set(_find_translations(folder)) - {translation}
+    changed = shared.keys() != old or any(path.read_bytes() != text for path, text in shared.items())
+    _write_files(shared | {translation: _to_text(sentence.hypothesis for sentence in sentences)})
+    for path in old - shared.keys():
+        path.unlink()
     if keep is not None:
         latest = sorted(_find_translations(folder), key=lambda path: (path.stat().st_mtime_ns, path.name))
         for path in latest[:-keep]:
@@ -107,37 +80,34 @@ def write_translations(sentences: Iterable[Sentence], folder: Path, step: int, k
     return changed and bool(others)
 
 
-class _Draft:
-    """A file that is written under a temporary name, which is removed unless the file is published."""
+def _shared_files(sentences: Sequence[Sentence]) -> dict[str, bytes]:
+    """The contents of the files that all translations share: references, and sources if there are any."""
+    most = max((len(sentence.references) for sentence in sentences), default=1)
+    files = {}
+    for number in range(most):
+        lines = [references[number if number < len(references) else 0] for _, references, *_ in sentences]
+        files["ref.txt" if most == 1 else f"ref-{number + 1}.txt"] = _to_text(lines)
+    if any(sentence.source is not None for sentence in sentences):
+        files["src.txt"] = _to_text(sentence.source or "" for sentence in sentences)
+    return files
 
-    def __init__(self, path: Path, stack: ExitStack) -> None:
-        self.path = path
-        self._temporary = path.with_name(f".{path.name}.part")
-        stack.callback(self._temporary.unlink, missing_ok=True)
-        # A lone surrogate cannot be encoded, so it is replaced.
-        file = self._temporary.open("w", encoding="utf-8", errors="replace", newline="\n")
-        self._file = stack.enter_context(file)
 
-    def write(self, line: str) -> None:
-        self._file.write(" ".join(line.splitlines()) + "\n")
+def _to_text(lines: Iterable[str]) -> bytes:
+    # A lone surrogate cannot be encoded, so it is replaced.
+    return "".join(" ".join(line.splitlines()) + "\n" for line in lines).encode(errors="replace")
 
-    def copy(self, path: Path, stack: ExitStack) -> _Draft:
-        """Another draft that begins with the lines of this one."""
-        self._file.flush()
-        draft = _Draft(path, stack)
-        with open(self._temporary, encoding="utf-8", newline="\n") as lines:
-            shutil.copyfileobj(lines, draft._file)
-        return draft
 
-    def equals_file(self) -> bool:
-        """Whether the file exists with the same content."""
-        self._file.flush()
-        return self.path.exists() and filecmp.cmp(self._temporary, self.path, shallow=False)
-
-    def publish(self) -> None:
-        """Give the file its name."""
-        self._file.close()
-        os.replace(self._temporary, self.path)
+def _write_files(contents: Mapping[Path, bytes]) -> None:
+    """Write all files under temporary names, and rename them when all are complete."""
+    temporary = {path: path.with_name(f".{path.name}.part") for path in contents}
+    try:
+        for path, content in contents.items():
+            temporary[path].write_bytes(content)
+        for path in contents:
+            os.replace(temporary[path], path)
+    finally:
+        for path in temporary.values():
+            path.unlink(missing_ok=True)
 
 
 def _find_translations(folder: Path) -> list[Path]:

@@ -1,25 +1,28 @@
-"""The memory of a call is proportional to its tokens, however unevenly they are spread over sentences."""
+"""The memory and the steps of a call are proportional to its tokens, however they are distributed over sentences."""
 
 from __future__ import annotations
 
+import functools
 import random
 import subprocess
 import sys
 import tracemalloc
 from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
 import pytest
 import torch
 
-from lightning_bleu.counting.token_cache import clear_caches
-from lightning_bleu.functional import sentence_statistics
-from lightning_bleu.settings.settings import Settings
+from lightning_bleu import corpus_bleu
+from lightning_bleu.counting import ngrams
+from lightning_bleu.counting.ngrams import count_matches
+from lightning_bleu.counting.words import clear_caches
+from tests.helpers.counting import make_ragged
 
 pytestmark = pytest.mark.slow
 
 MEGABYTE = 10**6
-SETTINGS = Settings.from_options(tokenizer="none")
 
 
 def as_text(ids: list[int]) -> str:
@@ -30,36 +33,53 @@ def as_tokens(ids: list[int]) -> list[str]:
     return [str(id_) for id_ in ids]
 
 
+def draw(rng: random.Random, length: int) -> list[int]:
+    return rng.choices(range(1_000), k=length)
+
+
 def peak_memory(preds: Any, target: Any) -> int:
     """The most bytes that are allocated at once while sentences are read and counted."""
     clear_caches()
     tracemalloc.start()
     try:
-        sentence_statistics(preds, target, SETTINGS)
+        corpus_bleu(preds, target, tokenizer="none")
         return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
 
 
-def draw(rng: random.Random, length: int) -> list[int]:
-    return rng.choices(range(1_000), k=length)
+def count_steps(call: Callable[[], Any]) -> int:
+    """How many lines of the kernel are executed."""
+    steps = 0
+
+    def count_line(frame: FrameType, event: str, argument: Any) -> Any:
+        nonlocal steps
+        steps += event == "line"
+        return count_line
+
+    def enter(frame: FrameType, event: str, argument: Any) -> Any:
+        return count_line if frame.f_code.co_filename == ngrams.__file__ else None
+
+    before = sys.gettrace()
+    sys.settrace(enter)
+    try:
+        call()
+    finally:
+        sys.settrace(before)
+    return steps
 
 
 @pytest.mark.parametrize("form", [as_text, as_tokens, list, torch.tensor])
-@pytest.mark.parametrize("long_hypothesis", [True, False])
-@pytest.mark.parametrize("long_reference", [True, False])
 def test_one_long_line_among_many_short_ones_takes_the_memory_of_its_own_words(
-    form: Callable[[list[int]], Any], long_hypothesis: bool, long_reference: bool, rng: random.Random
+    form: Callable[[list[int]], Any], rng: random.Random
 ) -> None:
     """Padded to 100,000 words, 10,000 lines would take 8 GB."""
     hypotheses = [form(draw(rng, rng.randint(1, 8))) for _ in range(10_000)]
     references = [form(draw(rng, rng.randint(1, 8))) for _ in range(10_000)]
     without = peak_memory(hypotheses, references)
-    if long_hypothesis:
-        hypotheses[5_000] = form(draw(rng, 100_000))
-    if long_reference:
-        references[5_000] = form(draw(rng, 100_000))
-    assert peak_memory(hypotheses, references) < without + 100 * MEGABYTE
+    for side in (hypotheses, references):
+        side[5_000] = form(draw(rng, 100_000))
+        assert peak_memory(hypotheses, references) < without + 100 * MEGABYTE
 
 
 @pytest.mark.parametrize("form", [as_text, as_tokens, list, torch.tensor])
@@ -75,33 +95,35 @@ def test_many_references_take_the_memory_of_their_own_words(
 
 @pytest.mark.parametrize("form", [as_text, as_tokens, list])
 def test_the_memory_for_references_is_linear(form: Callable[[list[int]], Any], rng: random.Random) -> None:
-    """From 1,000 to 8,000 references of one sentence; to compare each with all others would take 64 times as much."""
+    """From 1,000 to 8,000 references of one sentence. Comparing each with all others would take 64 times as much."""
     references = [form(draw(rng, 20)) for _ in range(8_000)]
     few, many = (peak_memory([form(draw(rng, 20))], [references[:count]]) for count in (1_000, 8_000))
     assert many < 1.5 * 8 * few
 
 
+def test_the_steps_of_the_kernel_do_not_depend_on_the_number_of_references(rng: random.Random) -> None:
+    batches = [make_ragged([[draw(rng, 20) for _ in range(1 + count)]]) for count in (1_000, 8_000)]
+    few, many = (count_steps(functools.partial(count_matches, *batch, 4)) for batch in batches)
+    assert few == many > 30
+
+
 SCRIPT = """
-import random, resource, sys, torch
+import random, resource, torch
 from lightning_bleu import corpus_bleu
-form = {"text": lambda ids: " ".join(map(str, ids)), "tensors": torch.tensor}[sys.argv[1]]
 rng = random.Random(0)
-draw = lambda length: form(rng.choices(range(1_000), k=length))
+draw = lambda length: torch.tensor(rng.choices(range(1_000), k=length))
 hypotheses, references = [draw(8) for _ in range(10_000)], [draw(8) for _ in range(10_000)]
 long = draw(100_000)
-corpus_bleu(hypotheses, references, tokenizer="none")
+corpus_bleu(hypotheses, references)
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 hypotheses[5_000] = references[5_000] = long
-corpus_bleu(hypotheses, references, tokenizer="none")
+corpus_bleu(hypotheses, references)
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
 
 
-@pytest.mark.parametrize("form", ["text", "tensors"])
-def test_the_memory_of_the_process_grows_as_little(form: str) -> None:
-    """Including what tracemalloc does not see, such as tensors."""
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", SCRIPT, form], capture_output=True, text=True, check=True
-    )
+def test_the_memory_of_the_process_grows_as_little() -> None:
+    """Including the memory of tensors, which tracemalloc does not see."""
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", SCRIPT], capture_output=True, text=True, check=True)
     unit = 1 if sys.platform == "darwin" else 1024
     assert int(done.stdout) * unit < 100 * MEGABYTE

@@ -215,7 +215,7 @@ def make_case(choices: Choices) -> CallbackCase:
             loadings.append(Loading(items, batch_size, sampler))
     options = {
         "max_order": choices.pick([4, 1, 2, 6]),
-        "convention": choices.pick(["sacrebleu", "papineni", "nltk", "torchmetrics", "gnmt", "allennlp"]),
+        "convention": choices.pick(["sacrebleu", "papineni", "nltk", "torchmetrics", "gnmt"]),
         "percent": choices.byte() % 2 == 1,
         "tokenizer": "13a",
         "pad_id": PAD_ID,

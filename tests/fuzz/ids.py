@@ -1,4 +1,4 @@
-"""Ids in every form, counted by both kernels, against the definition."""
+"""Ids in every form, against the definition."""
 
 from __future__ import annotations
 
@@ -6,22 +6,14 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
-from lightning_bleu.counting import ngrams, ngrams_accelerator
+from lightning_bleu.counting import ngrams
 from lightning_bleu.settings.settings import Settings
-from lightning_bleu.settings.special_ids import SpecialIds
 from tests.fuzz.choices import Choices
 from tests.fuzz.formulas import choose_length
 from tests.fuzz.id_forms import Padding, make_preds, make_target, separate_layouts
 from tests.fuzz.rounds import Target, compare
 from tests.fuzz.updates import COPIES, MANY_TOKENS, Batch, Masks, check_metric, describe, limits
-from tests.helpers.counting import (
-    EXTREME_IDS,
-    Ids,
-    count_by_definition,
-    count_padded,
-    count_ragged,
-    split_at_special_ids,
-)
+from tests.helpers.counting import EXTREME_IDS, Ids, count, remove_special_ids
 from tests.reference import statistics
 
 _SPREAD = [(number - 4) * 2**55 + number for number in range(9)]
@@ -42,7 +34,7 @@ _VOCABULARIES: Sequence[Sequence[int]] = [
     [-(2**63), 1 - 2**63, 2 - 2**63, -(2**62)],
 ]
 """The ids of an input."""
-_CONVENTIONS = ["sacrebleu", "sacrebleu", "sacrebleu", "nltk", "allennlp", "gnmt", "torchmetrics"]
+_CONVENTIONS = ["sacrebleu", "sacrebleu", "sacrebleu", "nltk", "gnmt", "torchmetrics"]
 _ORDERS = [4, 1, 2, 3, *[4] * 20, 5, 6, 7, 9, 15, 40]
 _LENGTH_RULES = [None, None, None, "closest", "closest-first", "shortest"]
 _STRETCHES = [1] * 200 + [3] * 30 + [10] * 10 + [40] * 5 + [2000]
@@ -63,18 +55,9 @@ _KERNEL_LIMITS: Sequence[Mapping[str, int]] = [
     {"_KEY_BITS": 0},
     {"_MAX_HYPOTHESIS_TOKENS": 20, "_MAX_TOKENS": 50, "_MAX_TABLE": 2, "_MAX_CELLS": 16, "_KEY_BITS": 0},
 ]
-"""Limits of the kernel for the CPU, so low that a small batch reaches them; see :func:`_lower`."""
-_ACCELERATOR_LIMITS: Sequence[Mapping[str, int]] = [
-    {},
-    {},
-    {"_MAX_PLACES": 40},
-    {"_MAX_PLACES": 0},
-    {"_MAX_COMPARISONS": 0},
-    {"_KEY_BITS": 0},
-    {"_MAX_PLACES": 40, "_KEY_BITS": 0, "_MAX_COMPARISONS": 0},
-]
-_MOST_PLACES = 2_000
-"""Batches with more tokens and padding reach the limits as they are."""
+"""Limits of the kernel, so low that a small batch reaches them; see :func:`_lower`."""
+_SMALL = 2_000
+"""Batches with more tokens and segments reach the limits as they are."""
 
 
 class IdCase(NamedTuple):
@@ -83,8 +66,6 @@ class IdCase(NamedTuple):
     batches: list[Batch]
     options: dict[str, Any]
     limits: Mapping[str, int]
-    accelerator_limits: Mapping[str, int]
-    on_accelerator: bool
     masks: Masks | None
 
     @property
@@ -92,18 +73,14 @@ class IdCase(NamedTuple):
         return sum(len(batch.preds.rows) for batch in self.batches)
 
     def describe(self) -> str:
-        limits = {"limits": self.limits, "limits on accelerators": self.accelerator_limits}
-        return describe(self.options, self.batches, {"masks": self.masks, **limits})
+        return describe(self.options, self.batches, {"masks": self.masks, "limits": self.limits})
 
     def check(self) -> None:
         settings = Settings.from_options(**self.options)
         expected = [expected_rows(batch, settings) for batch in self.batches]
-        with limits(ngrams, self.limits), limits(ngrams_accelerator, self.accelerator_limits):
+        with limits(ngrams, self.limits):
             for (preds, target), rows in zip(self.batches, expected):
-                compare("sentence", count_ragged(preds.get(), target.get(), settings).tolist(), rows)
-                if self.on_accelerator:
-                    found = count_padded(preds.get(), target.get(), settings).tolist()
-                    compare("sentence on an accelerator", found, rows)
+                compare("sentence", count(preds.get(), target.get(), **self.options), rows)
             if self.masks is not None:
                 check_metric(self.batches, expected, self.masks, self.options)
 
@@ -126,27 +103,21 @@ def make_case(choices: Choices) -> IdCase:
         preds = make_preds([hypothesis for hypothesis, *_ in part], padding, choices)
         target = make_target([references for _, *references in part], padding, choices)
         batches.append(Batch(separate_layouts(preds, target), target))
-    return IdCase(
-        batches,
-        options,
-        _lower(choices.pick(_KERNEL_LIMITS), batches),
-        _lower(choices.pick(_ACCELERATOR_LIMITS), batches),
-        on_accelerator=choices.byte() % 4 == 0,
-        masks=Masks.of(choices) if choices.byte() % 12 == 1 else None,
-    )
+    lowered = _lower(choices.pick(_KERNEL_LIMITS), batches)
+    return IdCase(batches, options, lowered, Masks.of(choices) if choices.byte() % 12 == 1 else None)
 
 
 def _lower(values: Mapping[str, int], batches: Sequence[Batch]) -> Mapping[str, int]:
-    """Limits for some batches. A limit of 0 bits becomes what the kernels need to count one or two orders per pass."""
+    """Limits for some batches. A limit of 0 bits becomes what the kernel needs to count one or two orders per pass."""
     if not values:
         return values
     segments = [*chain.from_iterable([*batch.preds.rows, *chain(*batch.target.rows)] for batch in batches)]
-    groups = max((len(group) for batch in batches for group in batch.target.rows), default=1) + 1
-    places = max(len(segments), groups * len(batches[0].preds.rows)) * (1 + max(map(len, segments), default=0))
-    if places > _MOST_PLACES:
+    size = len(segments) + sum(map(len, segments))
+    if size > _SMALL:
         return {}
-    # Two numbers of a position, and the number of a segment.
-    needed = 2 * (places + groups).bit_length() + (2 * groups).bit_length() + 1
+    # The number of a sentence or a matched n-gram, one label, and the side.
+    references = max((len(group) for batch in batches for group in batch.target.rows), default=1)
+    needed = 2 * size.bit_length() + (2 * references).bit_length()
     return {name: needed if name == "_KEY_BITS" else value for name, value in values.items()}
 
 
@@ -159,16 +130,11 @@ def _make_options(choices: Choices, vocabulary: Sequence[int]) -> tuple[dict[str
     ignored = [(-100,), (-100,), None, (), some[0], some[1:3], (some[3], 999)]
     options["ignore_ids"] = choices.pick(ignored)
     options["reference_length"] = choices.pick(_LENGTH_RULES)
-    removed = SpecialIds(**{name: options[name] for name in ("pad_id", "bos_id")}, ignore_ids=_as_tuple(options))
+    removed = Settings.from_options(**options).removed_ids
     fill, left = choices.byte(), choices.pick([0, 0, 0, 1, 2])
-    if removed.removed and fill % 8 < 7:
-        return options, Padding(removed.removed[fill % len(removed.removed)], True, left)
+    if removed and fill % 8 < 7:
+        return options, Padding(removed[fill % len(removed)], True, left)
     return options, Padding(vocabulary[0], False, left)
-
-
-def _as_tuple(options: dict[str, Any]) -> tuple[int, ...]:
-    ignored = options["ignore_ids"]
-    return () if ignored is None else (ignored,) if isinstance(ignored, int) else tuple(ignored)
 
 
 def _repeat(sentences: list[list[Ids]], stretch: int, copies: int) -> list[list[Ids]]:
@@ -197,26 +163,16 @@ def expected_rows(batch: Batch, settings: Settings) -> list[list[int]]:
 
 
 def _expected_row(ids: Ids, group: list[Ids], settings: Settings, *, drops_empty: bool) -> list[int]:
-    special, order = settings.special_ids, settings.max_order
-    removed = {name: getattr(special, name) for name in ("pad_id", "bos_id", "eos_id", "ignore_ids")}
-    hypothesis, *references = (split_at_special_ids(segment, **removed) for segment in (ids, *group))
+    special = {name: getattr(settings, name) for name in ("pad_id", "bos_id", "eos_id", "ignore_ids")}
+    hypothesis, *references = (remove_special_ids(segment, **special) for segment in (ids, *group))
     if drops_empty:
-        references = [pieces for pieces in references if any(pieces)] or references[:1]
-    if special.unk_id is not None:
-        # No hypothesis has this id.
-        unknown = [[[_UNKNOWN if id_ == special.unk_id else id_ for id_ in p] for p in pieces] for pieces in references]
-    else:
-        unknown = references
-    length, *lengths = (sum(map(len, pieces)) for pieces in (hypothesis, *references))
-    if special.break_ngrams:
-        matches, possible_matches = count_by_definition([hypothesis, *unknown], order)
-    else:
-        joined, *others = ([*chain.from_iterable(pieces)] for pieces in (hypothesis, *unknown))
-        counts = statistics(joined, others, order)
-        matches, possible_matches = counts[:order], counts[order : 2 * order]
-    least = settings.min_possible_matches
-    chosen = choose_length(settings.reference_length, length, lengths)
-    return [*matches, *(max(count, least) for count in possible_matches), length, chosen]
+        references = [*filter(None, references)] or references[:1]
+    if settings.unk_id is not None:
+        references = [[_UNKNOWN if id_ == settings.unk_id else id_ for id_ in segment] for segment in references]
+    order, least = settings.max_order, settings.min_possible_matches
+    row = statistics(hypothesis, references, order)
+    chosen = choose_length(settings.reference_length, len(hypothesis), [*map(len, references)])
+    return [*row[:order], *(max(possible, least) for possible in row[order:-2]), len(hypothesis), chosen]
 
 
 TARGET = Target("ids", make_case, round_size=1_000)

@@ -9,13 +9,12 @@ from typing import Any, NamedTuple
 
 from sacrebleu.metrics.bleu import BLEU as SacreBLEU
 
-from lightning_bleu.counting import token_cache
-from lightning_bleu.functional import sentence_statistics
-from lightning_bleu.settings.settings import Settings
+from lightning_bleu.counting import words
 from tests.fuzz.choices import Choices
 from tests.fuzz.id_forms import Argument
 from tests.fuzz.rounds import Target, compare
 from tests.fuzz.updates import COPIES, MANY_TOKENS, Batch, Masks, check_metric, describe, limits
+from tests.helpers.counting import count
 from tests.helpers.text import PIECES, WORDWISE
 from tests.reference import statistics
 
@@ -24,7 +23,7 @@ _WORDS = [
     *("«x» ", "foo-bar ", "(yes) ", "猫 ", "猫は", "U.S. ", "$5 ", "10-3 ", "İ ", "STRASSE ", "straße "),
 ]
 _ORDERS = [4, 1, 2, *[4] * 12, 3, 5, 6, 9]
-_CACHE_LIMITS: Sequence[Mapping[str, int]] = [*[{}] * 12, {"_MAX_KEYS": 3}, {"_MAX_CHARACTERS": 30}, {"_MAX_KEYS": 0}]
+_CACHE_LIMITS: Sequence[Mapping[str, int]] = [*[{}] * 12, {"_MAX_UNITS": 3}, {"_MAX_CHARACTERS": 30}, {"_MAX_UNITS": 0}]
 _CALLABLES: Sequence[Callable[[str], Any]] = [str.split, list, str.lower]
 
 
@@ -44,12 +43,10 @@ class TextCase(NamedTuple):
         return describe(self.options, self.batches, {"masks": self.masks, "limits": self.limits})
 
     def check(self) -> None:
-        settings = Settings.from_options(**self.options)
         expected = [expected_rows(batch, self.options) for batch in self.batches]
-        with limits(token_cache, self.limits):
+        with limits(words, self.limits):
             for (preds, target), rows in zip(self.batches, expected):
-                found = sentence_statistics(preds.get(), target.get(), settings).statistics.tolist()
-                compare("sentence", found, rows)
+                compare("sentence", count(preds.get(), target.get(), **self.options), rows)
             if self.masks is not None:
                 check_metric(self.batches, expected, self.masks, self.options)
 

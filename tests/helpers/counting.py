@@ -1,11 +1,10 @@
-"""Batches for the tests of counting, and two ways to count them."""
+"""Batches for the tests of counting, and how to count them."""
 
 from __future__ import annotations
 
 import math
 import random
-from collections import Counter
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from itertools import chain
 from typing import Any, TypeAlias
 
@@ -14,18 +13,13 @@ import torch
 from hypothesis import strategies as st
 from torch import Tensor
 
-from lightning_bleu.counting.devices import CPU
-from lightning_bleu.counting.rows import padded_statistics
-from lightning_bleu.functional import sentence_statistics
-from lightning_bleu.reading.batch import read_padded
-from lightning_bleu.reading.ragged import IntArray, Ragged, RaggedBatch
-from lightning_bleu.reading.recognize import recognize
+from lightning_bleu.counting.rows import count_rows
+from lightning_bleu.reading.batch import read_batch
+from lightning_bleu.reading.ragged import IntArray, Ragged
 from lightning_bleu.settings.settings import Settings
-from tests.reference import ngrams, statistics
+from tests.reference import statistics
 
 Ids: TypeAlias = list[int]
-Pieces: TypeAlias = list[Ids]
-"""A segment: the ids of each of its pieces. No n-gram spans two pieces."""
 
 HYPOTHESES = [[5, 6, 7, 8, 9], [5, 6], [], [9, 9, 9, 8]]
 REFERENCES = [
@@ -56,90 +50,45 @@ def pad(sentences: Sequence[Ids], width: int, value: int = 0, *, left: int = 0) 
     return torch.tensor([[value] * left + ids + [value] * (width - len(ids)) for ids in sentences])
 
 
-def count_ragged(preds: Any, target: Any, settings: Settings) -> Tensor:
-    """Count as on the CPU."""
-    return sentence_statistics(preds, target, settings).statistics
+def count(preds: Any, target: Any, **options: Any) -> list[list[int]]:
+    """The statistics of each sentence, up to trigrams unless the options say otherwise."""
+    settings = Settings.from_options(**{"max_order": 3} | options)
+    rows: list[list[int]] = count_rows(read_batch(preds, target, settings), settings).tolist()
+    return rows
 
 
-def count_padded(preds: Any, target: Any, settings: Settings) -> Tensor:
-    """Count ids as on an accelerator."""
-    _, hypotheses, references, counts = recognize(preds, target)
-    return padded_statistics(
-        read_padded(hypotheses, references, counts, settings.special_ids, CPU),
-        settings.max_order,
-        settings.length_rule,
-        min_possible_matches=settings.min_possible_matches,
-    )
-
-
-Count: TypeAlias = Callable[[Any, Any, Settings], Tensor]
-BOTH_WAYS: list[Count] = [count_ragged, count_padded]
-
-
-def make_ragged(sentences: Sequence[Sequence[Pieces]]) -> RaggedBatch:
-    """Sentences, each a hypothesis and its references, as a batch."""
-    hypotheses, references = [group[0] for group in sentences], [group[1:] for group in sentences]
-    segments = [*hypotheses, *chain.from_iterable(references)]
-    pieces = [(number, piece) for number, segment in enumerate(segments) for piece in segment]
-    ids = [id_ for _, piece in pieces for id_ in piece]
-    return RaggedBatch(
-        Ragged(_int64(ids), _int64([len(piece) for _, piece in pieces]), _int64([number for number, _ in pieces])),
-        reference_counts=_int64([len(group) for group in references]),
-    )
-
-
-def _int64(values: list[int]) -> IntArray:
-    return np.array(values, np.int64)
-
-
-def count_by_definition(sentence: Sequence[Pieces], max_order: int) -> tuple[list[int], list[int]]:
-    """The matches and the possible matches of a hypothesis and its references; see :mod:`tests.reference`."""
-    matches, possible_matches = [], []
-    for n in range(1, max_order + 1):
-        hypothesis, *references = (_piece_ngrams(pieces, n) for pieces in sentence)
-        allowed: Counter[tuple[Hashable, ...]] = Counter()
-        for reference in references:
-            allowed |= reference
-        matches.append(sum((hypothesis & allowed).values()))
-        possible_matches.append(sum(hypothesis.values()))
-    return matches, possible_matches
-
-
-def _piece_ngrams(pieces: Pieces, n: int) -> Counter[tuple[Hashable, ...]]:
-    return sum((ngrams(piece, n) for piece in pieces), Counter[tuple[Hashable, ...]]())
+def make_ragged(sentences: Sequence[Sequence[Ids]]) -> tuple[Ragged, IntArray]:
+    """Sentences, each a hypothesis and its references, as the kernel takes them."""
+    segments = [*(group[0] for group in sentences), *chain.from_iterable(group[1:] for group in sentences)]
+    ids, lengths = list(chain.from_iterable(segments)), [len(segment) for segment in segments]
+    counts = [len(group) - 1 for group in sentences]
+    return Ragged(np.array(ids, np.int64), np.array(lengths, np.int64)), np.array(counts, np.int64)
 
 
 EXTREME_IDS = [7, 8, -1, -(2**63), 2**41, 2**41 + 1, 2**63 - 1]
 """Ids close together and at both ends of 64 bits."""
 
-_segments = st.lists(st.lists(st.sampled_from(EXTREME_IDS), max_size=9), min_size=1, max_size=3)
-piece_batches = st.lists(st.lists(_segments, min_size=2, max_size=5), max_size=5)
-"""Sentences, each a hypothesis and its references, of one or more pieces each."""
+groups = st.lists(st.lists(st.lists(st.sampled_from(EXTREME_IDS), max_size=9), min_size=2, max_size=5), max_size=5)
+"""Sentences, each a hypothesis and its references."""
 
 
-def random_batch(rng: random.Random) -> list[list[Pieces]]:
+def random_groups(rng: random.Random) -> list[list[Ids]]:
     """Up to seven sentences with one to nine references, most of which are similar to their hypothesis."""
     far_apart = rng.choice([EXTREME_IDS, [rng.randint(-(2**63), 2**63 - 1) for _ in range(8)]])
     vocabulary = rng.choice([far_apart, list(range(rng.choice([2, 4, 10, 100])))])
     longest = rng.choice([0, 1, 3, 9, 30])
 
-    def draw() -> Pieces:
-        pieces = rng.choice([1, 1, 1, 2, 3])
-        return [rng.choices(vocabulary, k=rng.randint(0, longest)) for _ in range(pieces)]
+    def draw() -> Ids:
+        return rng.choices(vocabulary, k=rng.randint(0, longest))
 
-    def change(segment: Pieces) -> Pieces:
-        return [[rng.choice(vocabulary) if rng.random() < 0.1 else id_ for id_ in piece] for piece in segment]
+    def change(segment: Ids) -> Ids:
+        return [rng.choice(vocabulary) if rng.random() < 0.1 else id_ for id_ in segment]
 
     sentences = []
     for _ in range(rng.randint(0, 7)):
         base, references = draw(), range(rng.choice([1, 1, 2, 3, 9]))
         sentences.append([change(base), *(change(base) if rng.random() < 0.7 else draw() for _ in references)])
     return sentences
-
-
-def in_one_piece(sentences: Sequence[Sequence[Ids]]) -> list[list[Pieces]]:
-    """Sentences whose segments are one piece each."""
-    return [[[ids] for ids in group] for group in sentences]
 
 
 @st.composite
@@ -161,24 +110,17 @@ def id_batches(draw: st.DrawFn, *, min_sentences: int = 1) -> tuple[Any, Any]:
     return preds, target
 
 
-def split_at_special_ids(
+def remove_special_ids(
     ids: Ids, *, pad_id: int | None, bos_id: int | None, eos_id: int | None, ignore_ids: Sequence[int]
-) -> Pieces:
-    """The tokens between special ids, word for word as the arguments of :class:`lightning_bleu.CorpusBLEU` say."""
-    pieces: Pieces = [[]]
+) -> Ids:
+    """The tokens among some ids, word for word as the arguments of :class:`lightning_bleu.CorpusBLEU` say."""
+    tokens: Ids = []
     for id_ in ids:
-        if id_ == eos_id and (any(pieces) or eos_id not in (bos_id, pad_id)):
+        if id_ == eos_id and (tokens or eos_id not in (bos_id, pad_id)):
             break
-        if id_ in (pad_id, bos_id, *ignore_ids):
-            pieces.append([])
-        else:
-            pieces[-1].append(id_)
-    return pieces
-
-
-def remove_special_ids(ids: Ids, **special_ids: Any) -> Ids:
-    """The tokens among some ids; see :func:`split_at_special_ids`."""
-    return list(chain.from_iterable(split_at_special_ids(ids, **special_ids)))
+        if id_ not in (pad_id, bos_id, *ignore_ids):
+            tokens.append(id_)
+    return tokens
 
 
 def number_alike(ids: IntArray, tokens: Sequence[Hashable]) -> bool:

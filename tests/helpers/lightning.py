@@ -129,6 +129,14 @@ def make_loader(sentences: Any = SENTENCES, **options: Any) -> Any:
     return DataLoader(sentences, **{"batch_size": 7} | options)
 
 
+def validate(folder: Path, *callbacks: Any, step: Step = return_ids, loaders: Any = None, **options: Any) -> Any:
+    """Everything that one validation of the toy module logs."""
+    trainer = make_trainer(folder, *callbacks, **options)
+    module = make_module(options.get("namespace", "pytorch_lightning"), step)
+    trainer.validate(module, make_loader() if loaders is None else loaders, verbose=False)
+    return {key: value.item() for key, value in trainer.callback_metrics.items()}
+
+
 class Items(Dataset[Tensor]):
     """Random sentences of eight ids."""
 

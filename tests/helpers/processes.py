@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import warnings
+from datetime import timedelta
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pytorch_lightning as pl
 import torch
@@ -17,18 +19,26 @@ os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
 
 
 class Write(pl.Callback):
-    """Saves what a process has logged and counted."""
+    """Saves what a process has logged, counted, and warned about."""
 
     def __init__(self, folder: Path, bleu: BLEUCallback) -> None:
         self.folder, self.bleu = folder, bleu
 
+    def on_validation_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        self._context = warnings.catch_warnings(record=True)
+        self._caught = self._context.__enter__()
+        warnings.simplefilter("always")
+
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        self._context.__exit__(None, None, None)
         content = {
             "logged": {key: value.item() for key, value in trainer.callback_metrics.items()},
             "reports": self.bleu.reports,
             "intervals": self.bleu.intervals,
             "panels": getattr(trainer.logger, "panels", []),
             "worst": getattr(trainer.logger, "worst", []),
+            "warnings": [str(warning.message) for warning in self._caught or ()],
+            "errors": getattr(self.bleu, "errors", []),
         }
         torch.save(content, self.folder / f"{trainer.global_rank}.pt")
 
@@ -39,17 +49,14 @@ def validate_in_processes(
     folder: Path,
     *,
     step: Step = return_ids,
+    callback_type: type[BLEUCallback] = BLEUCallback,
     callback_options: dict[str, Any] | None = None,
-    start_method: Literal["spawn", "forkserver"] = "forkserver",
     **trainer_options: Any,
 ) -> list[dict[str, Any]]:
-    """What each process has logged and counted of several loaders, see :class:`Write`.
-
-    Only spawned processes write to the `stderr` that `capfd` reads.
-    """
+    """What each process has logged, counted, and warned about of several loaders; see :class:`Write`."""
     options: dict[str, Any] = {"metric": CorpusBLEU(pad_id=PAD_ID), "dataloader_names": [*loaders]}
-    bleu = BLEUCallback(**options | (callback_options or {}))
-    strategy = DDPStrategy(start_method=start_method)
+    bleu = callback_type(**options | (callback_options or {}))
+    strategy = DDPStrategy(start_method="forkserver", timeout=timedelta(minutes=2))
     trainer = make_trainer(folder, bleu, Write(folder, bleu), strategy=strategy, devices=processes, **trainer_options)
     trainer.validate(make_module(step=step), list(loaders.values()), verbose=False)
     return [torch.load(folder / f"{rank}.pt", weights_only=False) for rank in range(processes)]

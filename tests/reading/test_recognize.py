@@ -1,7 +1,9 @@
-"""What `preds`, `target`, and `sample_mask` may be, and every error about them."""
+"""What `preds`, `target`, `source`, and `sample_mask` may be, every error about them, and likely mistakes."""
 
 from __future__ import annotations
 
+import random
+import warnings
 from collections import UserList, deque
 from collections.abc import Callable
 from itertools import chain
@@ -13,13 +15,32 @@ import pandas  # type: ignore[import-untyped]
 import pytest
 import torch
 
-from lightning_bleu import CorpusBLEU, corpus_bleu
-from lightning_bleu.counting.devices import CPU
-from lightning_bleu.reading.forms import IdLists, IdTensor, IdTensors, Strings, TokenLists
-from lightning_bleu.reading.recognize import read_sample_mask, recognize
-from tests.helpers.counting import EXPECTED, HYPOTHESES, REFERENCES, as_text
+from lightning_bleu import CorpusBLEU, corpus_bleu, sentence_bleu
+from lightning_bleu.reading.batch import read_batch
+from lightning_bleu.reading.forms import Ids, Strings, Tokens
+from lightning_bleu.reading.recognize import (
+    materialize,
+    read_sample_mask,
+    recognize,
+    recognize_hypotheses,
+    recognize_sources,
+)
+from lightning_bleu.settings.settings import Settings
+from tests.helpers.corpora import random_corpus
+from tests.helpers.counting import (
+    EXPECTED,
+    EXPECTED_FIRST,
+    FIRST_REFERENCES,
+    HYPOTHESES,
+    REFERENCES,
+    as_text,
+    count,
+    pad,
+)
 
 ids = torch.zeros(2, 5, dtype=torch.long)
+PADDED, PADDED_FIRST = pad(HYPOTHESES, 6), pad(FIRST_REFERENCES, 7)
+PADDED_REFERENCES = torch.stack([pad(group, 8) for group in REFERENCES])
 
 
 def make_object_array(items: list[Any]) -> npt.NDArray[Any]:
@@ -29,15 +50,35 @@ def make_object_array(items: list[Any]) -> npt.NDArray[Any]:
     return array
 
 
+def references_of(preds: Any, target: Any) -> tuple[list[Any], list[int]]:
+    """The references of all sentences, and how many each sentence has."""
+    _, references, counts = recognize(preds, target)
+    return references.ragged.rows() if isinstance(references, Ids) else references[0], counts.tolist()
+
+
 # What is recognized
 
 
+def test_a_list_is_recognized_by_what_it_holds() -> None:
+    assert recognize_hypotheses(["a b", ""]) == Strings(["a b", ""])
+    assert recognize_hypotheses([["a"], [], ("b",)]) == Tokens([["a"], [], ["b"]])
+    assert recognize_hypotheses([]) == Tokens([])
+    arrays: list[Any] = [torch.tensor([1, 2]), np.zeros(0, int), np.array([3], np.int8)]
+    for form in (recognize_hypotheses([[1, 2], [], [3]]), recognize_hypotheses(arrays)):
+        assert isinstance(form, Ids)
+        assert form.ragged.rows() == [[1, 2], [], [3]]
+
+
+def test_lists_without_a_token_go_with_tokens_and_with_ids() -> None:
+    assert count([[], []], [["a"], ["b", "c"]]) == [[0] * 7 + [1], [0] * 7 + [2]]
+    assert count([[], []], [[1], [2, 3]]) == [[0] * 7 + [1], [0] * 7 + [2]]
+    assert count([["a"], ["b", "c"]], [[], []]) == count([[1], [2, 3]], [[], []])
+
+
 def test_the_references_of_all_sentences_become_one_list() -> None:
-    assert recognize(["a", "b"], ["c", "d"])[:3] == ("strings", Strings(["a", "b"]), Strings(["c", "d"]))
-    kind, _, references, counts = recognize([["a"], ["b"]], [[["c"], ["d"]], [["e"]]])
-    assert (kind, references, counts.tolist()) == ("tokens", TokenLists([["c"], ["d"], ["e"]]), [2, 1])
-    kind, _, references, counts = recognize([[1], [2]], [[3], [4]])
-    assert (kind, references, counts.tolist()) == ("ids", IdLists([[3], [4]]), [1, 1])
+    assert references_of(["a", "b"], ["c", "d"]) == (["c", "d"], [1, 1])
+    assert references_of([["a"], ["b"]], [[["c"], ["d"]], [["e"]]]) == ([["c"], ["d"], ["e"]], [2, 1])
+    assert references_of([[1], [2]], [[3], [4]]) == ([[3], [4]], [1, 1])
 
 
 def test_sentences_with_one_and_with_several_references_can_be_mixed() -> None:
@@ -48,23 +89,20 @@ def test_sentences_with_one_and_with_several_references_can_be_mixed() -> None:
         ([[1], [2]], [[[3], [4]], [5]]),
         (ids, [ids, ids[0]]),
     ):
-        assert recognize(preds, target).counts.tolist() == [2, 1]  # type: ignore[arg-type]
+        assert references_of(preds, target)[1] == [2, 1]
 
 
 def test_an_empty_list_is_an_empty_reference_unless_other_sentences_have_lists_of_references() -> None:
-    assert recognize([[1], [2]], [[], [3]]).references == IdLists([[], [3]])
+    assert references_of([[1], [2]], [[], [3]]) == ([[], [3]], [1, 1])
     with pytest.raises(ValueError, match="got no reference for sentence 0"):
         recognize([[1], [2]], [[], [[3]]])
 
 
-def test_a_tensor_of_references_has_as_many_for_each_sentence() -> None:
+def test_a_tensor_of_references_has_the_same_number_for_each_sentence() -> None:
     for target, references in ((ids, 1), (ids[:, None], 1), (torch.zeros(2, 3, 5, dtype=torch.int16), 3)):
-        recognized = recognize(ids, target)
-        assert isinstance(recognized.references, IdTensor)
-        assert recognized.counts.tolist() == [references] * 2
-    matrices = recognize(ids, [torch.zeros(3, 5).long(), torch.zeros(1, 4).long()])
-    assert isinstance(matrices.references, IdTensors)
-    assert matrices.counts.tolist() == [3, 1]
+        assert references_of(ids, target) == ([[0] * 5] * 2 * references, [references] * 2)
+    matrices = [torch.zeros(3, 5).long(), torch.zeros(1, 4).long()]
+    assert references_of(ids, matrices) == ([[0] * 5] * 3 + [[0] * 4], [3, 1])
 
 
 # Other containers than lists
@@ -123,6 +161,102 @@ def test_text_may_be_in_a_column_of_a_table(dtype: str) -> None:
     assert corpus_bleu(table["model"], table[["one", "two"]].to_numpy()) == corpus_bleu(LINES, GROUPS)
     kept = table[table["model"] == "d e"]  # whose index does not begin at 0
     assert corpus_bleu(kept["model"], kept["two"]) == corpus_bleu(["d e"], ["d"])
+
+
+def test_the_keys_of_a_dict_and_ranges_are_iterables_with_an_order() -> None:
+    corpus = {"a b c": "a b d", "c d": "d c"}
+    assert count(corpus.keys(), corpus.values()) == count(["a b c", "c d"], ["a b d", "d c"])
+    assert count([range(5, 10)], [[range(5, 8), range(6, 9)]]) == count([[5, 6, 7, 8, 9]], [[[5, 6, 7], [6, 7, 8]]])
+
+
+def test_materialize_keeps_what_can_be_read_twice_and_what_has_no_order() -> None:
+    kept: list[Any] = ["ab", b"ab", ["a"], ("a",), {"a"}, frozenset("a"), {"a": 1}, np.zeros(1), torch.zeros(1), 1]
+    assert all(materialize(value) is value for value in kept)
+    assert materialize(iter("ab")) == ["a", "b"]
+
+
+# Arrays and tensors
+
+
+def backward(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The same values, with negative strides."""
+    return np.flip(np.flip(array).copy())
+
+
+def read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    array = array.copy()
+    array.flags.writeable = False
+    return array
+
+
+def sparse_columns(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The same values, with others between them that do not belong to the array."""
+    wide = np.full((*array.shape[:-1], 2 * array.shape[-1]), 7, array.dtype)
+    wide[..., ::2] = array
+    return wide[..., ::2]
+
+
+ARRAYS: dict[str, Callable[[npt.NDArray[Any]], npt.NDArray[Any]]] = {
+    "backward": backward,
+    "read-only": read_only,
+    "sparse columns": sparse_columns,
+    "columns first": np.asfortranarray,
+    "big-endian": lambda array: array.astype(array.dtype.newbyteorder(">")),
+    "little-endian": lambda array: array.astype(array.dtype.newbyteorder("<")),
+    "big-endian, backward, read-only": lambda array: read_only(backward(array.astype(array.dtype.newbyteorder(">")))),
+}
+every_array = pytest.mark.parametrize("change", ARRAYS.values(), ids=ARRAYS)
+
+
+@every_array
+@pytest.mark.parametrize("dtype", [np.int64, np.int32, np.uint16])
+def test_ids_may_be_arrays_of_any_memory_layout(change: Callable[[Any], Any], dtype: type[np.integer[Any]]) -> None:
+    preds, first, several = (change(ids.numpy().astype(dtype)) for ids in (PADDED, PADDED_FIRST, PADDED_REFERENCES))
+    assert count(preds, first, pad_id=0) == EXPECTED_FIRST
+    assert count(preds, several, pad_id=0) == EXPECTED
+    rows = [change(np.array(ids, dtype)) for ids in HYPOTHESES]
+    assert count(rows, [[change(np.array(ids, dtype)) for ids in group] for group in REFERENCES]) == EXPECTED
+    assert count(rows, [change(np.array(ids, dtype)) for ids in FIRST_REFERENCES]) == EXPECTED_FIRST
+    assert count(rows, [change(group) for group in several], pad_id=0) == EXPECTED
+
+
+@every_array
+def test_logits_may_be_arrays_of_any_memory_layout(change: Callable[[Any], Any]) -> None:
+    logits = np.eye(10, dtype=np.float32)[PADDED.numpy()]
+    assert count(change(logits), PADDED_FIRST, pad_id=0) == EXPECTED_FIRST
+
+
+@pytest.mark.parametrize(
+    "dtype",
+    [
+        *(torch.int8, torch.int16, torch.int32, torch.int64),
+        *(torch.uint8, torch.uint16, torch.uint32, torch.uint64),
+    ],
+)
+def test_ids_may_be_of_any_integer_type(dtype: torch.dtype) -> None:
+    assert count(PADDED.to(dtype), PADDED_FIRST.to(dtype), pad_id=0) == EXPECTED_FIRST
+    assert count([*PADDED.to(dtype)], [*PADDED_FIRST.to(dtype)], pad_id=0) == EXPECTED_FIRST
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_the_argmax_of_logits_is_counted(dtype: torch.dtype) -> None:
+    logits = torch.nn.functional.one_hot(PADDED, 10).to(dtype)
+    logits.requires_grad_()
+    assert count(logits * 3 - 1, PADDED_FIRST, pad_id=0) == EXPECTED_FIRST
+
+
+def test_tensors_of_any_memory_layout_and_mode_count_the_same_and_do_not_change() -> None:
+    preds, target = PADDED.clone(), PADDED_FIRST.clone()
+    wide = torch.zeros(6, 8, dtype=torch.long)
+    wide[:, ::2] = preds.T
+    assert count(wide[:, ::2].T, target, pad_id=0) == EXPECTED_FIRST
+    with torch.inference_mode():
+        assert count(preds.clone(), target.clone(), pad_id=0) == EXPECTED_FIRST
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert count(preds, target, pad_id=0) == EXPECTED_FIRST
+    count(preds, target, pad_id=0, eos_id=9)
+    assert torch.equal(preds, PADDED)
+    assert torch.equal(target, PADDED_FIRST)
 
 
 # Errors
@@ -186,6 +320,7 @@ ERRORS: list[tuple[Any, Any, type[Exception], str]] = [
     ([ids[0], [1]], [[1], [1]], TypeError, r"'preds' must hold sentences of one kind .*\['Tensor', 'list'\]"),
     ([None], ["a"], TypeError, "'preds' must hold sentences of one kind .*NoneType"),
     ([b"a"], ["a"], TypeError, "'preds' must hold sentences of one kind .*bytes"),
+    (b"ab", ["a"], TypeError, "'preds' must be a list of strings, .* got bytes"),
     (None, ["a"], TypeError, "'preds' must be a list of strings, .* got NoneType"),
     ({"preds": 1}, ["a"], TypeError, "'preds' must be a list of strings, .* got dict"),
     (["a"], {"a"}, TypeError, "'target' must be a list of strings, .* got set"),
@@ -242,6 +377,51 @@ def test_logits_in_their_own_layout_are_not_taken_for_the_other_one() -> None:
     assert corpus_bleu(swapped.transpose(1, 2), target).matches == (4, 3, 2, 1)
 
 
+# Sources
+
+
+@pytest.mark.parametrize(
+    ("sources", "sentences", "found"),
+    [
+        (["a"], 2, 1),
+        (["a", "b", "c"], 2, 3),
+        ([], 1, 0),
+        ([[1, 2]], 2, 1),
+        (torch.zeros(3, 2).long(), 2, 3),
+        (torch.zeros(2, 5, 7), 5, 2),
+        ([torch.zeros(4).long()], 4, 1),
+    ],
+)
+def test_there_must_be_a_source_for_each_hypothesis(sources: Any, sentences: int, found: int) -> None:
+    message = f"'source' and 'preds' must have the same number of sentences, got {found} and {sentences}"
+    with pytest.raises(ValueError, match=f"^{message}$"):
+        recognize_sources(sources, sentences)
+
+
+@pytest.mark.parametrize(
+    ("sources", "error", "message"),
+    [
+        ("ab", TypeError, "'source' must be a list of sentences, got a str: wrap it in a list, ['ab']"),
+        (5, TypeError, "'source' must be a list of strings, lists of tokens, or tensors of ids, or a single tensor"),
+        (pandas.DataFrame({"a": [1, 2]}), TypeError, "'source' must be a list of strings"),
+        ([None, None], TypeError, "'source' must hold sentences of one kind"),
+        ([["a"], [5]], TypeError, "tokens of 'source' must be all strings or all integers, got ['int', 'str']"),
+        ([torch.zeros(2, 2).long()] * 2, ValueError, "'source' must hold tensors of shape (tokens,)"),
+        ([torch.zeros(2)] * 2, TypeError, "'source' holds a tensor of torch.float32"),
+        (torch.zeros(2).long(), ValueError, "'source' must have shape (sentences, tokens) as ids"),
+        (torch.zeros(2, 3), TypeError, "'source' is a tensor of torch.float32 and shape (2, 3): ids must be integers"),
+        (torch.zeros(2, 3, 0), ValueError, "'source' is a tensor of torch.float32 and shape (2, 3, 0): logits need"),
+        (torch.zeros(2, 3).bool(), TypeError, "'source' is a tensor of torch.bool"),
+        (torch.zeros(2, 3).long().to_sparse(), TypeError, "'source' is a sparse tensor"),
+        (np.zeros((2, 3), "M8[s]"), TypeError, "'source' must hold integers, got an array of datetime64[s]"),
+    ],
+)
+def test_an_error_names_the_argument(sources: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error) as raised:
+        recognize_sources(sources, 2)
+    assert message in str(raised.value)
+
+
 # Sample masks
 
 
@@ -270,21 +450,9 @@ def test_a_mask_of_one_value_is_for_the_whole_batch(counted: bool) -> None:
     assert metric.statistics.any() == counted
 
 
-def backward(mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """The same values, with a negative stride."""
-    return mask[::-1].copy()[::-1]
-
-
-def read_only(mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    mask = mask.copy()
-    mask.flags.writeable = False
-    return mask
-
-
-@pytest.mark.parametrize("change", [np.array, backward, read_only, list])
-def test_a_mask_may_be_an_array_of_any_memory_layout(change: Any) -> None:
-    mask = read_sample_mask(change(np.array([True, False, False])), 3, CPU)
-    assert mask.tolist() == [True, False, False]
+@pytest.mark.parametrize("change", [*ARRAYS.values(), list, torch.tensor])
+def test_a_mask_may_have_any_memory_layout(change: Any) -> None:
+    assert read_sample_mask(change(np.array([True, False, False])), 3).tolist() == [True, False, False]
 
 
 @pytest.mark.parametrize(
@@ -315,3 +483,136 @@ def test_a_mask_that_is_refused_changes_no_state(mask: Any, error: type[Exceptio
         assert not metric.totals.any()
         assert metric.update_count == 0
         assert metric.last_batch is None
+
+
+# Likely mistakes that are not errors
+
+NO_PADDING = "The ids are in a tensor, but neither 'pad_id' nor 'eos_id' is set"
+LOOK_TOKENIZED = "the references look tokenized"
+
+LOGITS = torch.nn.functional.one_hot(PADDED).float()
+
+
+def find_warnings(preds: Any, target: Any, **options: Any) -> list[str]:
+    return [*read_batch(preds, target, Settings.from_options(**options)).warnings]
+
+
+def spell(rows: list[list[int]]) -> list[str]:
+    """A decoder: 1 → "b"."""
+    return [" ".join("abcdefghij"[i] for i in row) for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("preds", "target"),
+    [
+        (PADDED, PADDED),
+        (PADDED.numpy(), PADDED.numpy()),
+        (PADDED, torch.stack([PADDED, PADDED], 1)),
+        (PADDED, FIRST_REFERENCES),
+        (FIRST_REFERENCES, PADDED),
+        (LOGITS, PADDED),
+        (LOGITS, REFERENCES),
+    ],
+)
+def test_ids_in_a_tensor_need_an_option_that_says_what_the_padding_is(preds: Any, target: Any) -> None:
+    for options in ({}, {"bos_id": 1, "unk_id": 3}):  # neither of them is padding
+        (message,) = find_warnings(preds, target, **options)
+        assert message.startswith(NO_PADDING)
+
+
+@pytest.mark.parametrize(
+    ("preds", "target"),
+    [
+        (["the cat sat"], [["the", "cat", "sat"]]),
+        (["the cat sat", "a dog"], [["the", "cat"], ["a", "dog", "ran"]]),
+        (["the cat sat"], [("the", "cat", "sat")]),
+        (np.array(["the cat sat"]), np.array([["the", "cat", "sat"]])),
+        (["Die Straße ist naß"], [["Die", "Straße", "trocknet"]]),
+        (torch.tensor([[1, 2, 1]]), [["b", "c", "b"]]),
+    ],
+)
+def test_lists_of_words_in_place_of_lines_look_tokenized(preds: Any, target: Any) -> None:
+    (message,) = find_warnings(preds, target, decoder=spell)
+    assert LOOK_TOKENIZED in message
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"pad_id": 0}, {"eos_id": 2}, {"pad_id": -1}, {"ignore_ids": 0}, {"decoder": spell}],
+    ids=lambda options: next(iter(options)),
+)
+@pytest.mark.parametrize(
+    ("preds", "target"),
+    [
+        (PADDED, PADDED),
+        (LOGITS, REFERENCES),
+        (PADDED.numpy(), torch.stack([PADDED, PADDED], 1)),
+        (PADDED, PADDED[:, :0]),
+    ],
+)
+def test_an_option_that_says_what_the_padding_is_prevents_the_warning(
+    preds: Any, target: Any, options: dict[str, Any]
+) -> None:
+    assert find_warnings(preds, target, **options) == []
+
+
+@pytest.mark.parametrize(
+    ("preds", "target"),
+    [
+        # ids that need no padding
+        (PADDED[:1], PADDED[:1]),
+        (LOGITS[:1], PADDED[:1, None]),
+        (PADDED[:0], PADDED[:0]),
+        (torch.zeros(2, 0).long(), [[1], [2]]),
+        (HYPOTHESES, REFERENCES),
+        ([torch.tensor([1, 2]), torch.tensor([3])], [torch.tensor([1]), torch.tensor([2, 3])]),
+        # one reference per sentence
+        (["the cat sat"], ["cat"]),
+        (["the cat sat"], [["cat"]]),
+        (["the cat sat", "a dog"], [["the", "cat"], ["dog"]]),
+        # a few references of one word
+        (["a red car", "two dogs"], [["car", "red"], ["dogs", "two"]]),
+        # sentences of one word
+        (["cat"], [["the", "cat"]]),
+        ([" cat "], [["the", "cat"]]),
+        (["the cat sat", "no"], [["yes", "no"], ["yes", "no"]]),
+        (["", " "], [["yes", "no"], ["yes", "no"]]),
+        (["a b"], [["a b", "a"]]),
+        # scripts without spaces between words
+        (["猫坐在垫子上"], [["猫坐在垫子上面", "一只猫坐在垫子上"]]),
+        (["猫がマットの上に座った。", "はい"], [["猫はマットに座った。", "猫が座った"], ["ええ", "はい"]]),
+        (["แมวนั่งบนเสื่อ"], [["แมวนั่งบนพรม", "แมวอยู่บนเสื่อ"]]),
+        (["我 爱 你 们 我 爱 你 们"], [["我爱你们", "我爱你"]]),
+        # no sentences
+        ([], []),
+        # tokens on both sides
+        ([["the", "cat"]], [[["the"], ["cat"]]]),
+        ([["the", "cat"]], [["the", "cat"]]),
+    ],
+)
+def test_correct_use_gives_no_warning(preds: Any, target: Any) -> None:
+    assert find_warnings(preds, target) == []
+
+
+def test_a_corpus_never_makes_any_function_warn(rng: random.Random) -> None:
+    """In any form, and batch by batch down to a single sentence."""
+    hypotheses, references = random_corpus(rng, 40)
+    words = sorted({word for group in references for line in group for word in line} | {"unlike"})
+    number = {word: i for i, word in enumerate(words, 1)}
+
+    def encode(line: list[str]) -> list[int]:
+        return [number[word] for word in line]
+
+    lines = [" ".join(line) for line in hypotheses], [[" ".join(line) for line in group] for group in references]
+    ids = [encode(line) for line in hypotheses], [[encode(line) for line in group] for group in references]
+    padded = pad(ids[0], 20), pad([group[0] for group in ids[1]], 20)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for size in (1, 7, 40):
+            for start in range(0, 40, size):
+                batch = slice(start, start + size)
+                for preds, target in ((hypotheses, references), lines, ids, padded):
+                    sentences: tuple[Any, Any] = preds[batch], target[batch]
+                    corpus_bleu(*sentences, pad_id=0)
+                    sentence_bleu(*sentences, pad_id=0)
+                    CorpusBLEU(pad_id=0).update(*sentences)

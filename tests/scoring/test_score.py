@@ -14,10 +14,8 @@ from lightning_bleu import CONVENTIONS, BLEUScore, corpus_bleu, sentence_bleu
 from lightning_bleu.scoring.score import Statistics, score
 from lightning_bleu.settings.settings import Settings
 from lightning_bleu.settings.smoothing import SMOOTHINGS
+from tests.helpers.systems import TWO_ORDERS_MISSING
 from tests.reference import bleu
-
-# 3 of 4 unigrams and 1 of 3 bigrams match, none of 2 trigrams and none of 1 four-gram.
-TWO_ORDERS_MISSING = ([[1, 2, 8, 4]], [[1, 2, 3, 4]])
 
 OPTIONS: list[dict[str, Any]] = [
     *({"convention": name} for name in CONVENTIONS),

@@ -3,6 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -10,9 +11,7 @@ from lightning_bleu import Convention, __version__, corpus_bleu
 from lightning_bleu.reading.batch import Batch, read_batch
 from lightning_bleu.scoring.signature import InputCounts, signature
 from lightning_bleu.settings.settings import Settings
-
-# 3 of 4 unigrams and 1 of 3 bigrams match, none of 2 trigrams and none of 1 four-gram.
-TWO_ORDERS_MISSING = ([[1, 2, 8, 4]], [[1, 2, 3, 4]])
+from tests.helpers.systems import TWO_ORDERS_MISSING
 
 SETTINGS = Settings.from_options(tokenizer="none")
 
@@ -31,7 +30,10 @@ def read(preds: Any, target: Any) -> Batch:
         ({"convention": "papineni"}, "nrefs:1|case:mixed|eff:no|tok:ids|smooth:none|reflen:closest|version:"),
         ({"smoothing": "floor", "effective_order": True}, "eff:yes|tok:ids|smooth:floor[0.10]|"),
         ({"convention": "nltk"}, "smooth:method0|reflen:closest|zero:leave-out|possible:1+|version:"),
-        ({"convention": "allennlp"}, "smooth:epsilon[1e-13]|reflen:closest|zero:as-smoothed|removed:split|version:"),
+        (
+            {"convention": "gnmt", "smoothing": "epsilon"},
+            "smooth:epsilon[1e-13]|reflen:shortest|zero:as-smoothed|version:",
+        ),
         ({"max_order": 2, "weights": (0.7, 0.3), "unk_id": 3}, "|unk:unmatched|order:2|weights:0.7,0.3|version:"),
     ],
 )
@@ -113,6 +115,9 @@ def test_the_number_of_references_is_known_from_the_sums_alone(numbers: list[int
         (["a b", "c"], [["a", "b"], ["c"]], (2, 0, 0, 3, 5)),
         ([["a", "b"]], [["a"]], (0, 1, 0, 1, 1)),
         ([[1, 2]], [[[1], [2], [3]]], (0, 0, 1, 3, 9)),
+        # In a tensor, empty references do not count, but for one if all references of a sentence are empty.
+        (torch.tensor([[1], [2]]), torch.tensor([[[1], [2]], [[3], [-100]]]), (0, 0, 2, 3, 5)),
+        (torch.tensor([[1], [2]]), torch.tensor([[[1], [-100]], [[-100], [-100]]]), (0, 0, 2, 2, 2)),
         ([], [], (0, 0, 0, 0, 0)),
     ],
 )

@@ -7,12 +7,7 @@ import torch
 
 from lightning_bleu import CorpusBLEU, corpus_bleu
 from lightning_bleu.settings.smoothing import SMOOTHINGS, ZERO_RULES, Counts, divide
-
-# 3 of 4 unigrams and 1 of 3 bigrams match, none of 2 trigrams and none of 1 four-gram.
-TWO_ORDERS_MISSING = ([[1, 2, 8, 4]], [[1, 2, 3, 4]])
-
-# The smallest positive normal double, which NLTK's method 0 puts in place of 0: 2 ** -1022.
-TINY = 2.2250738585072014e-308
+from tests.helpers.systems import TINY, TWO_ORDERS_MISSING
 
 
 @pytest.mark.parametrize(

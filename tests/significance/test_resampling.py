@@ -173,7 +173,7 @@ def test_a_seed_determines_the_draws_and_leaves_the_generators_of_pytorch_alone(
 @pytest.mark.parametrize("draw", [draw_with_replacement, toss_coins])
 def test_memory_does_not_grow_with_the_number_of_trials(draw: Draw, monkeypatch: pytest.MonkeyPatch) -> None:
     sentences = torch.arange(74.0, dtype=torch.float64).reshape(37, 2)
-    whole = weighted_sums(sentences, draw, 500, 3)
+    whole = weighted_sums(sentences, draw, 100, 3)
     sizes: list[int] = []
 
     def record_size(weights: torch.Tensor, generator: torch.Generator) -> None:
@@ -181,34 +181,28 @@ def test_memory_does_not_grow_with_the_number_of_trials(draw: Draw, monkeypatch:
         draw(weights, generator)
 
     for most in (1, 100, 1000):
-        monkeypatch.setattr(resampling, "_MAX_WEIGHTS_CPU", most)
-        assert torch.equal(weighted_sums(sentences, record_size, 500, 3), whole)
+        monkeypatch.setattr(resampling, "_MAX_WEIGHTS", most)
+        assert torch.equal(weighted_sums(sentences, record_size, 100, 3), whole)
         assert max(sizes) <= max(most, 37)  # at least one trial at a time
         sizes.clear()
 
 
+def draw_many(draw: Draw, trials: int, sentences: int, seed: int = 0) -> torch.Tensor:
+    weights = torch.empty(trials, sentences, dtype=torch.uint8)
+    draw(weights, torch.Generator().manual_seed(seed))
+    return weights.double()
+
+
 def test_draws_are_fair() -> None:
-    weights = torch.empty(2000, 10, dtype=torch.float64)
-    draw_with_replacement(weights, torch.Generator().manual_seed(0))
+    weights = draw_many(draw_with_replacement, 2000, 10)
     assert (weights.sum(1) == 10).all()
     assert scipy.stats.chisquare(weights.sum(0)).pvalue > 0.001
     # binomial: 10 draws, each of which takes a sentence with probability 1 / 10, have variance 10 * 0.1 * 0.9
     assert weights.var(0).mean() == pytest.approx(0.9, abs=0.05)
-    toss_coins(weights, torch.Generator().manual_seed(0))
+    weights = draw_many(toss_coins, 2000, 10)
     assert set(weights.flatten().tolist()) == {0, 1}
     assert weights.mean(0) == pytest.approx(0.5, abs=0.05)
     assert np.corrcoef(weights.T) == pytest.approx(np.eye(10), abs=0.1)
-
-
-def test_draws_come_from_the_cpu_whatever_the_default_device() -> None:
-    a, b = make_metric(A), make_metric(B)
-    expected = a.interval(), approximate_randomization(a, b)
-    with torch.device("meta"):
-        weights = torch.empty(3, 4, dtype=torch.float64, device="cpu")
-        for draw in (draw_with_replacement, toss_coins):
-            draw(weights, torch.Generator("cpu"))
-            assert weights.isfinite().all()
-    assert (a.interval(), approximate_randomization(a, b)) == expected
 
 
 def test_intervals_and_tests_are_the_same_under_any_default_device() -> None:
@@ -228,20 +222,7 @@ def test_sums_are_exact(rng: random.Random) -> None:
     """Of integers below 2 ** 53, in any order."""
     sentences = torch.tensor([[rng.randrange(2**40) for _ in range(3)] for _ in range(50)])
     sums = weighted_sums(sentences.double(), toss_coins, 20, seed=4)
-    weights = torch.empty(20, 50, dtype=torch.float64)
-    toss_coins(weights, torch.Generator().manual_seed(4))
-    assert sums.long().tolist() == (weights.long() @ sentences).tolist()
-
-
-@pytest.mark.gpu
-def test_a_device_gives_the_results_of_the_cpu(rng: random.Random) -> None:
-    preds, target = random_corpus(rng, 300)
-    a = make_metric(preds, target).sentence_statistics
-    b = make_metric(random_corpus(rng, 300)[0], target).sentence_statistics
-    on_device = a.cuda(), b.cuda()
-    assert bootstrap_interval(on_device[0]).scores == pytest.approx(bootstrap_interval(a).scores, abs=1e-12)
-    for test in (paired_bootstrap, approximate_randomization, block_t_test):
-        assert test(*on_device).p_value == pytest.approx(test(a, b).p_value)
+    assert sums.long().tolist() == (draw_many(toss_coins, 20, 50, seed=4).long() @ sentences).tolist()
 
 
 # Against sacreBLEU
@@ -281,16 +262,7 @@ def test_paired_tests_agree_with_sacrebleu(seed: int) -> None:
     compare_with_sacrebleu(a, b, [references])
 
 
-PAIRS = [
-    ("Online-A", "Online-Y"),
-    ("Online-A", "Online-G"),
-    ("Online-Y", "Online-G"),
-    ("Online-G", "PROMT"),
-    ("Lan-Bridge", "PROMT"),
-    ("PROMT", "OpenNMT"),
-    ("Online-W", "Online-B"),
-    ("JDExploreAcademy", "Lan-Bridge"),
-]
+PAIRS = [("Online-A", "Online-Y"), ("Online-A", "Online-G"), ("JDExploreAcademy", "Lan-Bridge")]
 
 
 @pytest.mark.slow

@@ -72,11 +72,11 @@ def refuse(a: Any, b: Any, message: str) -> None:
         (lambda: bootstrap_interval(METRIC, 95), ValueError, "'confidence' must lie between 0 and 1, got 95"),
         (lambda: interval_of(METRIC, "95%"), TypeError, "'confidence' must be a number between 0 and 1"),
         (lambda: bootstrap_interval(METRIC, resamples=0), ValueError, "'resamples' must be an integer of 1 or more"),
-        (
-            lambda: randomize(METRIC, METRIC, 0.5),
-            ValueError,
-            "'trials' must be an integer of 1 or more",
-        ),
+        (lambda: interval_of(METRIC, resamples=True), ValueError, "'resamples' must be an integer .* got True"),
+        (lambda: METRIC.interval(resamples=True), ValueError, "'resamples' must be an integer of 1 or more, got True"),
+        (lambda: paired_bootstrap(METRIC, METRIC, True), ValueError, "'resamples' must be .* got True"),
+        (lambda: randomize(METRIC, METRIC, 0.5), ValueError, "'trials' must be an integer of 1 or more"),
+        (lambda: randomize(METRIC, METRIC, True), ValueError, "'trials' must be an integer of 1 or more, got True"),
         (lambda: block_scores(METRIC, 5), ValueError, "'blocks' must be at most .* got 5 for 4 sentences"),
         (lambda: block_t_test(METRIC, METRIC, 5), ValueError, "'blocks' must be at most .* got 5 for 4 sentences"),
         (lambda: block_scores(METRIC, 0), ValueError, "'blocks' must be an integer of 1 or more, got 0"),
@@ -150,7 +150,7 @@ def test_systems_with_the_same_tokenizer_can_be_compared() -> None:
         ({"reference_length": "shortest"}, "reference_length"),
         ({"effective_order": True}, "effective_order"),
         ({"weights": [0.4, 0.2, 0.2, 0.2]}, "weights"),
-        ({"pad_id": 0}, "special_ids"),
+        ({"pad_id": 0, "ignore_ids": 1}, "pad_id, ignore_ids"),
         ({"smoothing": "floor"}, "smoothing, smoothing_value"),
         ({"convention": "overlap"}, "zero_rule"),
     ],
@@ -189,7 +189,7 @@ def test_two_models_may_have_their_own_decoders_and_special_ids() -> None:
         assert test(a, b) == test(make_metric(A), make_metric(B))
     # A model whose ids are scored without decoding is not comparable.
     ids = make_metric([[1, 2]] * 4, [[1, 2]] * 4)
-    refuse(a, ids, "which differ in: special_ids, decoder, tokens$")
+    refuse(a, ids, "which differ in: pad_id, decoder, tokens$")
 
 
 def test_the_sources_of_tokens_are_compared() -> None:

@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
 from lightning_bleu import CorpusBLEU, paired_bootstrap
 from lightning_bleu.training.best import BestSoFar
+from tests.helpers.process_groups import ProcessPool
 
 SENTENCES = torch.randint(3, 50, (60, 12), generator=torch.Generator().manual_seed(0))
 
@@ -113,7 +115,7 @@ def test_another_number_of_sentences_starts_over(sentences: int) -> None:
         ({"smoothing": "floor"}, {"smoothing": "exp"}, "smoothing, smoothing_value"),
         ({}, {"lowercase": True, "reference_length": "shortest"}, "lowercase, reference_length"),
         ({}, {"max_order": 2}, "max_order, weights"),
-        ({"pad_id": 0}, {"pad_id": 1}, "special_ids"),
+        ({"pad_id": 0}, {"pad_id": 1}, "pad_id"),
     ],
 )
 def test_a_best_with_other_settings_is_not_compared(before: dict[str, Any], now: dict[str, Any], names: str) -> None:
@@ -173,7 +175,7 @@ def test_a_state_does_not_change_with_a_new_best() -> None:
 
 
 def test_a_best_that_was_saved_without_settings_is_compared_by_its_shape() -> None:
-    """Checkpoints of version 0.1 hold the statistics only."""
+    """Early checkpoints hold the statistics only."""
     best, first = BestSoFar(), make_metric(0.6)
     best.load_state_dict({"best": {"bleu": first.sentence_statistics}})
     assert best.compare("bleu", make_metric(0.5)).best == first.compute().item()
@@ -181,3 +183,24 @@ def test_a_best_that_was_saved_without_settings_is_compared_by_its_shape() -> No
     message = r"statistics of shape \(60, 10\), but this one has \(60, 6\)"
     with pytest.warns(UserWarning, match=message):
         assert best.compare("bleu", make_metric(0.5, max_order=2)).p_value == 1
+
+
+def compare_alone(rank: int, world_size: int, shares: list[tuple[float, ...]]) -> tuple[list[float], Tensor]:
+    """The best scores after each evaluation, and what is kept, in a process that knows only its own sentences."""
+    best = BestSoFar()
+    metrics = [make_metric(right[rank], sync_on_compute=False) for right in shares]
+    return [best.compare("bleu", metric).best for metric in metrics], best.state_dict()["best"]["bleu"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("second", [(0.7, 0.5), (0.5, 0.7)], ids=["process 0 is better", "process 1 is better"])
+def test_process_0_decides_which_evaluation_is_the_best(second: tuple[float, float]) -> None:
+    """The scores of processes can differ in the last bit. Here they differ by far, so that it matters."""
+    pool = ProcessPool(2)
+    outcomes = pool.run(2, compare_alone, [(0.6, 0.6), second])
+    pool.close()
+    for rank, (scores, kept) in enumerate(outcomes):
+        metrics = [make_metric(right) for right in (0.6, second[rank])]
+        chosen = metrics[second[0] > 0.6]
+        assert scores == [metrics[0].compute().item(), chosen.compute().item()]
+        assert torch.equal(kept, chosen.sentence_statistics)

@@ -1,18 +1,31 @@
-"""What a validation looks like, read back from what TensorBoard's event files hold."""
+"""What a validation looks like, read back from what each logger stored."""
 
 from __future__ import annotations
 
+import json
 import re
+import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
-from pytorch_lightning.loggers import TensorBoardLogger
+from pytorch_lightning.loggers import CSVLogger, MLFlowLogger, TensorBoardLogger, WandbLogger
+from pytorch_lightning.loggers.logger import DummyLogger
 from tensorboard.plugins.custom_scalar import layout_pb2  # type: ignore[import-untyped]
 from torch import Tensor
 
 from lightning_bleu import CONVENTIONS, BLEUCallback, CorpusBLEU, corpus_bleu, sentence_bleu
-from lightning_bleu.training.dashboard import View, lay_out_charts
+from lightning_bleu.training.dashboard import (
+    COLUMNS,
+    TensorBoard,
+    View,
+    find_displays,
+    is_installed,
+    lay_out_charts,
+    missing_packages,
+)
 from lightning_bleu.training.evaluation import Evaluation
 from lightning_bleu.training.markdown import escape
 from tests.helpers.lightning import (
@@ -38,25 +51,39 @@ LINES = [
     ("one more line for the table", ["one more row for the table"]),
 ]
 HYPOTHESES, REFERENCES = [hypothesis for hypothesis, _ in LINES], [references for _, references in LINES]
+BLEU = sentence_bleu(HYPOTHESES, REFERENCES, percent=True).tolist()
+
+STEPS = [2, 5]
+"""Lightning logs the scores of an epoch at the last step of the epoch; there are three steps in an epoch."""
 
 
-def fit(folder: Path, callback: BLEUCallback, lines: list[tuple[str, list[str]]] = LINES) -> Any:
-    """The events of two epochs, each with a validation of the lines."""
+def log_to(folder: Path, name: str = "run") -> TensorBoardLogger:
+    return TensorBoardLogger(folder, name=name, version="")
+
+
+def fit(
+    folder: Path, callback: BLEUCallback, *loggers: Any, lines: Sequence[tuple[str, list[str]]] = LINES
+) -> dict[str, Any]:
+    """Train the toy module for two epochs, each with a validation of the lines, and return TensorBoard's tags."""
 
     def step(batch: Any, epoch: int) -> dict[str, Any]:
-        return {"preds": [lines[i][0] for i in batch], "target": [lines[i][1] for i in batch]}
+        sources = [f"source {i}" for i in batch]
+        return {"preds": [lines[i][0] for i in batch], "target": [lines[i][1] for i in batch], "source": sources}
 
     loader = make_loader(range(len(lines)), batch_size=2)
-    logger = TensorBoardLogger(folder, name="run", version="")
-    make_trainer(folder, callback, logger=logger, max_epochs=2).fit(make_module(step=step), loader, loader)
-    return read_events(folder / "run")
+    trainer = make_trainer(folder, callback, logger=[*loggers] or log_to(folder), max_epochs=2)
+    trainer.fit(make_module(step=step), loader, loader)
+    tags: dict[str, Any] = read_events(folder / "run").Tags() if (folder / "run").exists() else {}
+    return tags
 
 
-def view(samples: int, count: int = len(LINES), mask: list[bool] | None = None, **options: Any) -> View:
-    """A view of the first lines."""
-    evaluation = Evaluation(CorpusBLEU(**options), max_texts=10)
-    evaluation.update(HYPOTHESES[:count], REFERENCES[:count], mask)
-    result = evaluation.result("val_bleu")
+def view(
+    samples: int, preds: Any = HYPOTHESES, target: Any = REFERENCES, mask: list[bool] | None = None, **options: Any
+) -> View:
+    """A view of an evaluation."""
+    evaluation = Evaluation(["val_bleu"], CorpusBLEU(**options), max_texts=10)
+    evaluation.update(preds, target, mask)
+    result = evaluation.result()
     assert result.sentences is not None
     return View(result.report, result.sentences, evaluation.metric.settings, samples)
 
@@ -66,42 +93,34 @@ def texts(events: Any, tag: str) -> list[tuple[int, str]]:
     return [(event.step, event.tensor_proto.string_val[0].decode()) for event in events.Tensors(f"{tag}/text_summary")]
 
 
-def test_tensorboard_gets_samples_and_a_histogram_and_figures(tmp_path: Path) -> None:
-    events = fit(tmp_path, BLEUCallback(CorpusBLEU(percent=True), samples=2))
-    tags = events.Tags()
+def test_tensorboard_gets_samples_and_a_histogram_and_figures_at_the_step_of_the_scores(tmp_path: Path) -> None:
+    tags = fit(tmp_path, BLEUCallback(CorpusBLEU(percent=True), samples=2))
     assert set(tags["images"]) == {"val_bleu/by_length", "val_bleu/lengths"}
     assert tags["histograms"] == ["val_bleu/sentence_bleu"]
-    assert "val_bleu" in tags["scalars"]
+    events = read_events(tmp_path / "run")
+    assert [event.step for event in events.Scalars("val_bleu")] == STEPS  # one per epoch, none for the sanity check
 
     report = corpus_bleu(HYPOTHESES, REFERENCES, percent=True)
     for name, kind in {"samples": "first", "worst": "worst"}.items():
         panels = texts(events, f"val_bleu/{name}")
-        assert len(panels) == 2  # one per epoch, none for the sanity check
+        assert [step for step, _ in panels] == STEPS
         assert f"The {kind} sentences. {escape(str(report))}" in panels[-1][1].splitlines()[0]
     rows = read_table(texts(events, "val_bleu/samples")[-1][1])
-    assert [(row.number, row.hypothesis, row.references) for row in rows] == [(1, *LINES[0]), (2, *LINES[1])]
-    scores = sentence_bleu(HYPOTHESES, REFERENCES, percent=True)
-    assert [row.bleu for row in rows] == [round(score, 1) for score in scores[:2].tolist()]
+    expected = [(i + 1, round(BLEU[i], 1), f"source {i}", *LINES[i]) for i in range(2)]
+    assert [tuple(row) for row in rows] == expected
 
-    histogram = events.Histograms("val_bleu/sentence_bleu")[-1].histogram_value
+    histograms = events.Histograms("val_bleu/sentence_bleu")
+    assert [event.step for event in histograms] == STEPS
+    histogram = histograms[-1].histogram_value
     assert (histogram.num, histogram.max) == (5, pytest.approx(100))  # five lines, one of them right
     for name in ("val_bleu/by_length", "val_bleu/lengths"):
         images = events.Images(name)
-        assert len(images) == 2  # one per epoch
+        assert [event.step for event in images] == STEPS
         assert images[-1].encoded_image_string.startswith(b"\x89PNG")
 
 
-def test_everything_is_shown_at_the_step_of_the_scores(tmp_path: Path) -> None:
-    events = fit(tmp_path, BLEUCallback())
-    steps = [event.step for event in events.Scalars("val_bleu")]
-    assert len(steps) == 2
-    assert [step for step, _ in texts(events, "val_bleu/samples")] == steps
-    assert [event.step for event in events.Images("val_bleu/lengths")] == steps
-    assert [event.step for event in events.Histograms("val_bleu/sentence_bleu")] == steps
-
-
 def test_nothing_but_charts_is_shown_without_samples(tmp_path: Path) -> None:
-    tags = fit(tmp_path, BLEUCallback(samples=0)).Tags()
+    tags = fit(tmp_path, BLEUCallback(samples=0))
     assert tags["images"] == tags["histograms"] == []
     assert tags["tensors"] == ["custom_scalars__config__"]
     assert "val_bleu" in tags["scalars"]
@@ -109,13 +128,13 @@ def test_nothing_but_charts_is_shown_without_samples(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("lines", [[("", [""])] * 3, [("a", ["a"])], [("", ["a b"]), ("a b", [""])]])
 def test_corpora_with_few_words_are_shown(lines: list[tuple[str, list[str]]], tmp_path: Path) -> None:
-    assert len(texts(fit(tmp_path, BLEUCallback(), lines), "val_bleu/samples")) == 2
+    fit(tmp_path, BLEUCallback(), lines=lines)
+    assert len(texts(read_events(tmp_path / "run"), "val_bleu/samples")) == 2
 
 
 def test_nothing_is_shown_of_an_evaluation_without_sentences(tmp_path: Path) -> None:
-    logger = TensorBoardLogger(tmp_path, name="run", version="")
     module = make_module(step=lambda batch, epoch: ([], []))
-    make_trainer(tmp_path, BLEUCallback(), logger=logger).validate(module, make_loader(), verbose=False)
+    make_trainer(tmp_path, BLEUCallback(), logger=log_to(tmp_path)).validate(module, make_loader(), verbose=False)
     assert read_events(tmp_path / "run").Tags()["images"] == []
 
 
@@ -144,13 +163,9 @@ def test_only_sentences_that_count_are_shown() -> None:
 
 @pytest.mark.parametrize("convention", CONVENTIONS)
 def test_scores_of_sentences_tell_some_matches_from_none(convention: str) -> None:
-    evaluation = Evaluation(CorpusBLEU(convention=convention), max_texts=10)
     # All right but too short for a 4-gram; two words in a row are right; two words are right; nothing is.
-    evaluation.update(["a b", "a b x y", "a x b y", "v w x y"], ["a b", *["a b c d"] * 3])
-    result = evaluation.result("val_bleu")
-    assert result.sentences is not None
-    shown = View(result.report, result.sentences, evaluation.metric.settings, 4)
-    scores = shown.scores.tolist()
+    preds, target = ["a b", "a b x y", "a x b y", "v w x y"], ["a b", *["a b c d"] * 3]
+    scores = view(4, preds, target, convention=convention).scores.tolist()
     # nltk counts one possible match for an order for which a sentence is too short.
     assert (scores[0] == pytest.approx(100)) == (convention != "nltk")
     assert scores[0] > scores[1] > scores[2] > scores[3] == 0
@@ -164,8 +179,7 @@ def test_a_chart_of_each_score_is_laid_out_once_for_all_callbacks(tmp_path: Path
         make_callback(confidence=0.95, dataloader_names=["news", "talks (TED)"]),
         BLEUCallback(CorpusBLEU(max_order=2, pad_id=PAD_ID), name="bleu2"),
     ]
-    logger = TensorBoardLogger(tmp_path, name="run", version="")
-    trainer = make_trainer(tmp_path, *callbacks, logger=logger, max_epochs=2)
+    trainer = make_trainer(tmp_path, *callbacks, logger=log_to(tmp_path), max_epochs=2)
     trainer.fit(make_module(step=return_ids), make_loader(SENTENCES), [make_loader(), make_loader(SENTENCES[:9])])
     events = read_events(tmp_path / "run")
     (event,) = events.Tensors("custom_scalars__config__")  # TensorBoard knows one layout per run
@@ -208,6 +222,108 @@ def test_a_later_fit_in_the_same_trainer_lays_out_again(tmp_path: Path) -> None:
 
     callback, module = make_callback(), make_module(step=step)
     for name in ("one", "two"):
-        logger = TensorBoardLogger(tmp_path, name=name, version="")
-        make_trainer(tmp_path, callback, logger=logger, max_epochs=1).fit(module, make_loader(), make_loader())
+        trainer = make_trainer(tmp_path, callback, logger=log_to(tmp_path, name), max_epochs=1)
+        trainer.fit(module, make_loader(), make_loader())
         assert "custom_scalars__config__" in read_events(tmp_path / name).Tags()["tensors"]
+
+
+# Loggers
+
+
+def row(step: int, sentence: int, shown_as: str) -> list[Any]:
+    """A row of the table of samples."""
+    texts = f"source {sentence}", HYPOTHESES[sentence], "\n".join(REFERENCES[sentence])
+    return [step, sentence + 1, shown_as, pytest.approx(BLEU[sentence]), *texts]
+
+
+def rows(step: int) -> list[list[Any]]:
+    """The table with one sample."""
+    return [row(step, 0, "first"), row(step, 1, "worst")]
+
+
+@pytest.mark.slow
+def test_wandb_gets_a_table_and_figures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WANDB_SILENT", "true")
+    fit(tmp_path, BLEUCallback(samples=1), WandbLogger(save_dir=tmp_path, offline=True))
+    import wandb
+
+    wandb.finish()
+    tables = [json.loads(path.read_text()) for path in (tmp_path / "wandb").rglob("*.table.json")]
+    assert [table["columns"] for table in tables] == [COLUMNS] * 2
+    assert sorted(table["data"] for table in tables) == [rows(step) for step in STEPS]
+    names = {path.name.split("_")[0] for path in (tmp_path / "wandb").rglob("*.png")}
+    assert names == {"by", "lengths"}  # by_length and lengths, followed by a number
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy is deprecated:DeprecationWarning")
+def test_mlflow_gets_a_table_and_figures_with_names_that_it_allows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("mlflow")
+    monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
+    monkeypatch.setenv("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "")  # the logger sets it; this takes it back
+    artifacts = (tmp_path / "artifacts").as_uri()
+    logger: Any = MLFlowLogger(tracking_uri=f"sqlite:///{tmp_path}/mlflow.db", artifact_location=artifacts)
+    fit(tmp_path, BLEUCallback(samples=1), logger)
+    history = logger.experiment.get_metric_history(logger.run_id, "val_bleu/precision_1")
+    assert [value.step for value in history] == STEPS
+    root = tmp_path / "artifacts" / logger.run_id / "artifacts"
+    table = json.loads((root / "val_bleu" / "samples.json").read_text())
+    assert (table["columns"], table["data"]) == (COLUMNS, [*rows(STEPS[0]), *rows(STEPS[1])])
+    for figure in ("by_length", "lengths"):
+        for step in STEPS:
+            (path,) = (root / "images").glob(f"val_bleu~{figure}+step+{step}+*.png")
+            assert path.read_bytes().startswith(b"\x89PNG")
+
+    (display,) = find_displays([logger])
+    display.show("val_bleu/news: [α]", view(1), STEPS[0])
+    assert (root / "val_bleu" / "news_ ___" / "samples.json").exists()
+
+
+@pytest.mark.parametrize(
+    "make", [lambda folder: CSVLogger(folder, name="csv", version=""), lambda folder: DummyLogger()]
+)
+def test_loggers_that_can_show_nothing_get_the_scalars(make: Callable[[Path], Any], tmp_path: Path) -> None:
+    assert find_displays([make(tmp_path)]) == []
+    fit(tmp_path, BLEUCallback(), make(tmp_path))
+    if (tmp_path / "csv").exists():
+        header = (tmp_path / "csv" / "metrics.csv").read_text().splitlines()[0].split(",")
+        assert {"val_bleu", "val_bleu/precision_1"} <= set(header)
+
+
+def test_each_of_several_loggers_shows_what_it_can(tmp_path: Path) -> None:
+    tensorboard = log_to(tmp_path)
+    loggers = [CSVLogger(tmp_path), tensorboard, object(), log_to(tmp_path, "other")]
+    assert [type(display) for display in find_displays(loggers)] == [TensorBoard, TensorBoard]
+    tags = fit(tmp_path, BLEUCallback(samples=1), tensorboard, CSVLogger(tmp_path))
+    assert "val_bleu/lengths" in tags["images"]
+
+
+def test_figures_are_left_out_without_matplotlib(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.warns(UserWarning, match="Figures cannot be logged, because matplotlib is not installed"):
+        tags = fit(tmp_path, BLEUCallback(samples=1))
+    assert tags["images"] == []
+    assert "val_bleu/samples/text_summary" in tags["tensors"]
+
+
+def test_packages_are_missing_only_if_a_logger_needs_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tensorboard, csv = log_to(tmp_path), CSVLogger(tmp_path)
+    mlflow = type("MLFlowLogger", (), {"run_id": "1", "experiment": type("Client", (), {"log_table": None})()})()
+    everything: list[list[Any]] = [[tensorboard], [csv], [mlflow], [tensorboard, csv], []]
+    assert [list(missing_packages(loggers)) for loggers in everything] == [[]] * 5  # the tests need them all
+    message = "{} cannot be logged, because {} is not installed: pip install {}.".format
+    figures = message("Figures", "matplotlib", "matplotlib")
+    tables = message("Sample tables in MLflow", "pandas", "pandas")
+    default = message("Samples and figures", "tensorboard", "tensorboard")
+    for package in ("matplotlib", "pandas", "tensorboard"):
+        monkeypatch.setitem(sys.modules, package, None)
+    expected = [[figures], [default], [figures, tables], [figures], []]
+    assert [list(missing_packages(loggers)) for loggers in everything] == expected
+
+
+def test_a_module_that_takes_the_place_of_a_package_is_not_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", ModuleType("matplotlib"))  # has no __spec__
+    assert not is_installed("matplotlib")

@@ -16,7 +16,8 @@ from PIL import Image
 from torch import Tensor
 
 from lightning_bleu import corpus_bleu
-from lightning_bleu.functional import sentence_statistics
+from lightning_bleu.counting.rows import count_rows
+from lightning_bleu.reading.batch import read_batch
 from lightning_bleu.settings.settings import Settings
 from lightning_bleu.training.figures import MIN_SENTENCES, bleu_by_length_figure, length_scatter_figure
 from tests.helpers.corpora import random_corpus
@@ -111,7 +112,7 @@ def test_each_bar_is_the_corpus_bleu_of_the_sentences_that_its_label_names(
     settings = Settings.from_options(convention=convention)
     hypotheses, references = random_corpus(rng, 300, references=1, longest=longest)
     lengths = [len(reference) for (reference,) in references]
-    statistics, _ = sentence_statistics(hypotheses, references, settings)
+    statistics = torch.from_numpy(count_rows(read_batch(hypotheses, references, settings), settings))
     figure = bleu_by_length_figure(statistics, settings)
     labels = row_below(figure, 0)
     assert 1 < len(labels) <= 6

@@ -29,7 +29,7 @@ DEFAULTS: dict[str, Any] = {
 @pytest.mark.parametrize(
     ("option", "values"),
     [
-        ("name", ["bleu", "bleu/13a", "", "新"]),
+        ("name", ["bleu", "bleu/13a", "新"]),
         ("extract", [None, lambda outputs, batch: ..., print, Path]),
         ("dataloader_names", [None, [], ["news"], ("news", "talks")]),
         ("samples", [0, 1, 10**9]),
@@ -42,19 +42,20 @@ DEFAULTS: dict[str, Any] = {
 )
 def test_valid_options_pass(option: str, values: list[Any]) -> None:
     for value in values:
-        check_options(**DEFAULTS | {option: value})
+        check_options(DEFAULTS | {option: value})
 
 
 @pytest.mark.parametrize("keep", [1, 10**9])
 def test_translations_are_kept_in_a_folder(keep: int) -> None:
-    check_options(**DEFAULTS | {"translations": "folder", "keep_translations": keep})
+    check_options(DEFAULTS | {"translations": "folder", "keep_translations": keep})
     with pytest.raises(ValueError, match="'keep_translations' needs a folder: set 'translations' as well"):
-        check_options(**DEFAULTS | {"keep_translations": keep})
+        check_options(DEFAULTS | {"keep_translations": keep})
 
 
 @pytest.mark.parametrize(
     ("option", "value", "error", "message"),
     [
+        ("name", "", ValueError, "'name' must not be empty: it is the last part of the logged name, as in 'val_bleu'"),
         ("name", None, TypeError, "'name' must be a string, got None of type NoneType"),
         ("name", b"bleu", TypeError, "'name' must be a string, got b'bleu' of type bytes"),
         (
@@ -109,7 +110,7 @@ def test_an_error_names_the_option_and_what_was_received(
     option: str, value: Any, error: type[Exception], message: str
 ) -> None:
     with pytest.raises(error) as raised:
-        check_options(**DEFAULTS | {option: value})
+        check_options(DEFAULTS | {option: value})
     assert str(raised.value) == message
     with pytest.raises(error) as raised:
         BLEUCallback(**{option: value})
@@ -166,3 +167,7 @@ def test_anything_else_is_rejected_as_a_metric(metric: Any, error: type[Exceptio
     with pytest.raises(error) as raised:
         check_metrics(metric)
     assert message in str(raised.value)
+    if metric is not None:  # the default
+        with pytest.raises(error) as raised:
+            BLEUCallback(metric)
+        assert message in str(raised.value)

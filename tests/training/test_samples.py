@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from sacrebleu.metrics.bleu import BLEU as SacreBLEU
 from torch import Tensor
 
-from lightning_bleu.functional import sentence_statistics
+from lightning_bleu.counting.rows import count_rows
+from lightning_bleu.reading.batch import read_batch
 from lightning_bleu.settings.conventions import CONVENTIONS
 from lightning_bleu.settings.settings import Settings
 from lightning_bleu.training import samples
@@ -27,7 +28,7 @@ SETTINGS = Settings.from_options()
 
 
 def count(hypotheses: Sequence[Any], references: Sequence[Any], settings: Settings = SETTINGS) -> Tensor:
-    return sentence_statistics(hypotheses, references, settings).statistics
+    return torch.from_numpy(count_rows(read_batch(hypotheses, references, settings), settings))
 
 
 def random_text(rng: random.Random, sentences: int = 200, **options: Any) -> tuple[list[str], list[list[str]]]:

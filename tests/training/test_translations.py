@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
+import multiprocessing
 import os
 import random
+import resource
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
@@ -18,10 +23,9 @@ from hypothesis import strategies as st
 from sacrebleu.metrics.bleu import BLEU as SacreBLEU
 
 from lightning_bleu import CorpusBLEU, corpus_bleu
-from lightning_bleu.training import translations
 from lightning_bleu.training.evaluation import Evaluation
-from lightning_bleu.training.sentences import Sentence, Sentences
-from lightning_bleu.training.translations import name_folder, read_all, write_translations
+from lightning_bleu.training.sentences import Sentence
+from lightning_bleu.training.translations import name_folder, write_translations
 from tests.helpers.corpora import random_corpus, read_lines
 from tests.helpers.text import WORDWISE, fuzz_line
 
@@ -71,18 +75,6 @@ def score_files(folder: Path, step: int = 500, tokenizer: str = "13a") -> float:
         SacreBLEU(tokenize=tokenizer).corpus_score(read_lines(folder / f"step-{step:07}.txt"), references).score
     )
     return score
-
-
-def evaluate(sentences: Sequence[Sentence]) -> Sentences:
-    """The sentences as an evaluation returns them, counted in batches of 7."""
-    evaluation = Evaluation(CorpusBLEU(), max_texts=math.inf)
-    for start in range(0, len(sentences), 7):
-        batch = sentences[start : start + 7]
-        sources = None if batch[0].source is None else [sentence.source or "" for sentence in batch]
-        evaluation.update([s.hypothesis for s in batch], [s.references for s in batch], source=sources)
-    result = evaluation.result("val_bleu").sentences
-    assert result is not None
-    return result
 
 
 # What is written
@@ -204,41 +196,6 @@ def test_other_files_in_the_folder_are_left_alone(tmp_path: Path) -> None:
     assert contents(tmp_path) == {"ref.txt": b"a c\ne f\n", "step-0000500.txt": b"a b\nd\n"} | own
 
 
-# Many sentences
-
-
-@pytest.mark.parametrize("chunk", [1, 10, 25, 26])
-def test_sentences_that_are_read_in_chunks_are_all_read_once_and_in_order(
-    chunk: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(translations, "_CHUNK", chunk)
-    sentences = random_sentences(0, 25)
-    assert list(read_all(evaluate(sentences))) == sentences
-    assert list(read_all(evaluate([]))) == []
-
-
-def test_only_sentences_with_text_are_read() -> None:
-    evaluation = Evaluation(CorpusBLEU(), max_texts=3)
-    evaluation.update(["a", "b", "c", "d"], ["a", "b", "c", "d"])
-    sentences = evaluation.result("val_bleu").sentences
-    assert sentences is not None
-    assert [sentence.hypothesis for sentence in read_all(sentences)] == ["a", "b", "c"]
-
-
-def test_a_reference_that_first_appears_in_a_later_chunk_gets_a_whole_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(translations, "_CHUNK", 10)
-    sentences = [Sentence(f"h{number}", [f"r{number}"]) for number in range(25)]
-    sentences[21] = Sentence("h21", ["r21", "s21", "t21"])
-    write_translations(read_all(evaluate(sentences)), tmp_path, 500)
-    first = [f"r{number}" for number in range(25)]
-    assert read_lines(tmp_path / "step-0000500.txt") == [f"h{number}" for number in range(25)]
-    assert read_lines(tmp_path / "ref-1.txt") == first
-    assert read_lines(tmp_path / "ref-2.txt") == [*first[:21], "s21", *first[22:]]
-    assert read_lines(tmp_path / "ref-3.txt") == [*first[:21], "t21", *first[22:]]
-
-
 # Scores of the files
 
 
@@ -282,84 +239,79 @@ def test_the_score_of_hard_text_is_the_same_after_it_was_written(tokenizer: str,
 # Complete files or none
 
 
-class Interruption(BaseException):
-    """Like KeyboardInterrupt, it is not an Exception."""
+@contextlib.contextmanager
+def limit_files(size: int) -> Iterator[None]:
+    """Within this context, files cannot grow beyond a number of bytes, as if the disk were full."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
-def stop_after(sentences: Iterable[Sentence], error: type[BaseException]) -> Iterator[Sentence]:
-    yield from sentences
-    raise error
+LONG = "long " * 1000
+TOO_LONG = {
+    "hypotheses": [Sentence("new", ["new"], "new"), Sentence(LONG, ["new"], "new")],
+    "references": [Sentence("new", ["new"], "new"), Sentence("new", [LONG], "new")],
+    "another reference": [Sentence("new", ["new"], "new"), Sentence("new", ["new", LONG], "new")],
+    "sources": [Sentence("new", ["new"], "new"), Sentence("new", ["new"], LONG)],
+}
 
 
-@pytest.mark.parametrize("error", [RuntimeError, Interruption])
-@pytest.mark.parametrize("written", range(3))
-def test_an_error_in_the_middle_leaves_no_file(written: int, error: type[BaseException], tmp_path: Path) -> None:
-    for _ in range(2):
-        with pytest.raises(error):
-            write_translations(stop_after(SEVERAL[:written], error), tmp_path, 500)
-        assert list(tmp_path.iterdir()) == []
+@pytest.mark.parametrize("step", [500, 1000])
+@pytest.mark.parametrize("sentences", TOO_LONG.values(), ids=TOO_LONG)
+def test_a_full_disk_leaves_the_folder_as_it_was(sentences: list[Sentence], step: int, tmp_path: Path) -> None:
+    """In particular, no new references beside old hypotheses, and no temporary files."""
+    for folder, before in ((tmp_path / "new", []), (tmp_path / "old", WITH_SOURCES)):
+        folder.mkdir()
+        if before:
+            write_translations(before, folder, 500)
+        files = {path: path.read_bytes() for path in folder.iterdir()}
+        with limit_files(1000), pytest.raises(OSError, match="File too large"):
+            write_translations(sentences, folder, step, keep=1)
+        assert {path: path.read_bytes() for path in folder.iterdir()} == files
 
 
-@pytest.mark.parametrize("written", range(3))
-def test_an_error_in_the_middle_leaves_old_files_as_they_were(written: int, tmp_path: Path) -> None:
-    write_translations(WITH_SOURCES, tmp_path, 500)
-    before = contents(tmp_path)
-    for step in (500, 1000):
-        with pytest.raises(RuntimeError):
-            write_translations(stop_after(SEVERAL[:written], RuntimeError), tmp_path, step, keep=1)
-        assert {path.name for path in tmp_path.iterdir()} == set(before)
-        assert contents(tmp_path) == before
+def test_a_file_that_cannot_be_replaced_leaves_no_temporary_files(tmp_path: Path) -> None:
+    (tmp_path / "step-0000500.txt").mkdir()
+    with pytest.raises(IsADirectoryError):
+        write_translations(PLAIN, tmp_path, 500)
+    assert [path for path in tmp_path.iterdir() if path.name.startswith(".")] == []
 
 
-def test_nothing_is_seen_before_everything_is_written(tmp_path: Path) -> None:
-    write_translations(WITH_SOURCES, tmp_path, 500)
-    before = contents(tmp_path)
+def write_and_hang(folder: Path, is_written: Any) -> None:
+    """Write files, but never give them their names."""
 
-    def watch() -> Iterator[Sentence]:
-        for number in range(2000):  # more than a buffer holds
-            yield Sentence(f"new {number}", ["new"] * (1 + number // 1000))
-            assert contents(tmp_path) == before
+    def hang(*paths: Path) -> None:
+        is_written.set()
+        time.sleep(600)
 
-    write_translations(watch(), tmp_path, 500)
-    assert {name: content.count(b"new") for name, content in contents(tmp_path).items()} == {
-        "step-0000500.txt": 2000,
-        "ref-1.txt": 2000,
-        "ref-2.txt": 2000,
-    }
-
-
-KILLED = """
-import sys, time
-from pathlib import Path
-from lightning_bleu.training.sentences import Sentence
-from lightning_bleu.training.translations import write_translations
-
-def sentences():
-    for number in range(5000):
-        yield Sentence(f"killed {number}", ["killed", "killed"][: 1 + number // 2500], "killed")
-    print("ready", flush=True)
-    time.sleep(600)
-
-write_translations(sentences(), Path(sys.argv[1]), 500)
-"""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "replace", hang)
+        write_translations([Sentence("killed", ["killed"] * 2, "killed")], folder, 500)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("step", [500, 1000])
-def test_what_a_killed_run_left_behind_does_not_matter(step: int, tmp_path: Path) -> None:
+def test_what_a_killed_run_left_behind_does_not_matter(tmp_path: Path) -> None:
     write_translations(WITH_SOURCES, tmp_path, 250)
     before = contents(tmp_path)
-    with subprocess.Popen([sys.executable, "-c", KILLED, str(tmp_path)], stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
-        process.kill()
-        assert process.wait() == -signal.SIGKILL
+    context = multiprocessing.get_context("forkserver")
+    is_written = context.Event()
+    process = context.Process(target=write_and_hang, args=(tmp_path, is_written))
+    process.start()
+    assert is_written.wait(timeout=60)
+    process.kill()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
     left = [path for path in tmp_path.iterdir() if path.name not in before]
     assert len(left) == 4  # hypotheses, sources, two references
-    assert any(path.stat().st_size for path in left)
+    assert all(path.stat().st_size for path in left)
     assert contents(tmp_path) == before
-    assert not write_translations(WITH_SOURCES, tmp_path, step, keep=2)
-    assert contents(tmp_path) == before | {f"step-{step:07}.txt": before["step-0000250.txt"]}
+    for step in (500, 1000):
+        assert not write_translations(WITH_SOURCES, tmp_path, step)
+    old = before["step-0000250.txt"]
+    assert contents(tmp_path) == before | {"step-0000500.txt": old, "step-0001000.txt": old}
 
 
 # Old translations
@@ -469,7 +421,6 @@ names = st.text(st.characters(), min_size=1, max_size=20) | st.text("./\\%2EF :~
 
 
 @given(st.tuples(names, names), st.tuples(names, names))
-@settings(max_examples=500)
 def test_different_names_have_different_folders(one: tuple[str, str], other: tuple[str, str]) -> None:
     assume(one != other)
     assert name_folder(FOLDER, *one) != name_folder(FOLDER, *other)
@@ -477,7 +428,6 @@ def test_different_names_have_different_folders(one: tuple[str, str], other: tup
 
 
 @given(names, names)
-@settings(max_examples=500)
 def test_every_folder_is_inside_the_given_one(key: str, loader: str) -> None:
     folder = name_folder(FOLDER, key, loader)
     assert FOLDER.parts == folder.parts[:-2]
@@ -505,11 +455,15 @@ def run_sacrebleu(folder: Path, *arguments: str) -> str:
 
 
 def score_and_write(sentences: Sequence[Sentence], folder: Path, step: int) -> float:
-    """Write the sentences of an evaluation, and score them with a metric."""
-    write_translations(read_all(evaluate(sentences)), folder, step)
-    metric = CorpusBLEU(percent=True)
-    metric.update([s.hypothesis for s in sentences], [s.references for s in sentences])
-    return metric.compute().item()
+    """Write the sentences of an evaluation, and return its score."""
+    evaluation = Evaluation(["val_bleu"], CorpusBLEU(percent=True), max_texts=math.inf)
+    for start in range(0, len(sentences), 7):
+        batch = sentences[start : start + 7]
+        evaluation.update([s.hypothesis for s in batch], [s.references for s in batch])
+    result = evaluation.result()
+    assert result.sentences is not None
+    write_translations(result.sentences.read(range(result.sentences.text_count)), folder, step)
+    return result.report.bleu
 
 
 @pytest.mark.slow

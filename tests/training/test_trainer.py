@@ -1,17 +1,19 @@
-"""Which items a ``DistributedSampler`` has repeated, and which loaders shuffle.
+"""What a trainer and its loaders say: names, repeated items, shuffling, and callbacks that prefer a low score.
 
-Without processes: every rank's loader is read in turn.
+Without processes: the loader of each rank is read in turn.
 """
 
 from __future__ import annotations
 
 import importlib
-from collections import Counter
+import re
+from collections import Counter, OrderedDict
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import torch
+from pytorch_lightning.callbacks import EarlyStopping, LearningRateMonitor, ModelCheckpoint
 from torch import Tensor
 from torch.utils.data import (
     BatchSampler,
@@ -25,11 +27,17 @@ from torch.utils.data import (
 )
 
 from lightning_bleu import distributed_mask
-from lightning_bleu.training.samplers import shuffles
+from lightning_bleu.training.trainer import minimized, name_loaders, shuffles
 from tests.helpers.lightning import make_loader
 
 FIVE: Any = range(5)
 """A set of five items; a range is not a Dataset for mypy."""
+
+LOADER: Any = [["a batch"]]
+SCORES = ("val_bleu", "test_bleu")
+
+
+# Repeated items
 
 
 def deal(
@@ -193,6 +201,9 @@ def test_the_mask_is_on_the_cpu_whatever_the_default_device() -> None:
     assert mask.tolist() == [True, True]
 
 
+# Shuffling
+
+
 @pytest.mark.parametrize("shuffle", [False, True])
 def test_a_loader_shuffles_as_it_was_told_to(shuffle: bool) -> None:
     assert shuffles(DataLoader(FIVE, shuffle=shuffle)) == shuffle
@@ -224,3 +235,139 @@ def test_a_loader_shuffles_if_the_sampler_that_lightning_has_wrapped_does(packag
 @pytest.mark.parametrize("name", ["stream", "list"])
 def test_a_loader_without_a_sampler_is_not_known_to_shuffle(name: str) -> None:
     assert not shuffles(UNKNOWN[name])
+
+
+# Names of loaders
+
+
+@pytest.mark.parametrize(
+    ("loaders", "count", "given", "metrics", "expected"),
+    [
+        # without names
+        (LOADER, 1, None, None, [""]),
+        ([LOADER], 1, None, None, [""]),
+        (None, 1, None, None, [""]),
+        ([LOADER, LOADER], 2, None, None, ["dataloader_idx_0", "dataloader_idx_1"]),
+        (None, 3, None, None, ["dataloader_idx_0", "dataloader_idx_1", "dataloader_idx_2"]),
+        # the keys of a dict
+        ({"news": LOADER}, 1, None, None, ["news"]),
+        ({"talks": LOADER, "news": LOADER}, 2, None, None, ["talks", "news"]),
+        (OrderedDict(talks=LOADER, news=LOADER), 2, None, None, ["talks", "news"]),
+        ({1: LOADER, None: LOADER}, 2, None, None, ["1", "None"]),
+        # a dict whose values hold several loaders
+        ({"all": [LOADER, LOADER]}, 2, None, None, ["dataloader_idx_0", "dataloader_idx_1"]),
+        # given names
+        (LOADER, 1, ["news"], None, ["news"]),
+        ([LOADER, LOADER], 2, ("talks", "news"), None, ["talks", "news"]),
+        ({"talks": LOADER, "news": LOADER}, 2, ["a", "b"], None, ["a", "b"]),
+        # the names of metrics
+        (LOADER, 1, None, ["news"], ["news"]),
+        ([LOADER, LOADER], 2, None, ["talks", "news"], ["talks", "news"]),
+        ({"talks": LOADER, "news": LOADER}, 2, None, ["news", "talks"], ["talks", "news"]),
+        ({"talks": LOADER}, 1, None, ["news", "talks"], ["talks"]),
+        ({"talks": LOADER, "news": LOADER}, 2, ["news", "talks"], ["talks", "news"], ["news", "talks"]),
+        (LOADER, 1, ["news"], ["talks", "news"], ["news"]),
+        # names that Lightning would give
+        (
+            [LOADER] * 2,
+            2,
+            None,
+            ["dataloader_idx_0", "dataloader_idx_1", "x"],
+            ["dataloader_idx_0", "dataloader_idx_1"],
+        ),
+    ],
+)
+def test_names_come_from_the_user_or_the_loaders_or_the_metrics_or_lightning(
+    loaders: Any, count: int, given: Any, metrics: Any, expected: Any
+) -> None:
+    assert name_loaders("val", loaders, count, given=given, metrics=metrics) == expected
+
+
+def test_names_are_a_list_of_their_own() -> None:
+    given, metrics = ["a", "b"], ["c", "d"]
+    for names in (name_loaders("val", None, 2, given=given), name_loaders("val", None, 2, metrics=metrics)):
+        names.clear()
+    assert (given, metrics) == (["a", "b"], ["c", "d"])
+
+
+@pytest.mark.parametrize(
+    ("count", "given", "numbers"),
+    [(2, ["a"], "1 names for 2 loaders"), (1, ["a", "b"], "2 names for 1 loaders"), (1, [], "0 names for 1 loaders")],
+)
+@pytest.mark.parametrize("metrics", [None, ["a", "b"]])
+def test_every_loader_needs_a_name(count: int, given: list[str], numbers: str, metrics: list[str] | None) -> None:
+    with pytest.raises(ValueError, match=f"^'dataloader_names' must name every loader of 'test', got {numbers}$"):
+        name_loaders("test", None, count, given=given, metrics=metrics)
+
+
+@pytest.mark.parametrize(
+    ("loaders", "count", "given", "found"),
+    [
+        (LOADER, 1, None, "without a name"),
+        ([LOADER] * 3, 3, None, "['dataloader_idx_0', 'dataloader_idx_1', 'dataloader_idx_2']"),
+        ({"news": LOADER, "chat": LOADER}, 2, None, "['news', 'chat']"),
+        ({"chat": LOADER}, 1, None, "['chat']"),
+        (LOADER, 1, ["chat"], "['chat']"),
+        ({"news": LOADER}, 1, ["chat"], "['chat']"),
+    ],
+)
+def test_every_loader_needs_a_metric_if_there_is_one_for_each(loaders: Any, count: int, given: Any, found: str) -> None:
+    with pytest.raises(ValueError, match="'metric' has the names") as error:
+        name_loaders("val", loaders, count, given=given, metrics=["news", "talks"])
+    assert str(error.value) == (
+        f"'metric' has the names ['news', 'talks'], but the loaders of 'val' are {found}: pass a dict of loaders with "
+        "these names, or 'dataloader_names'"
+    )
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        ([1, "1"], "the loaders of 'val' must have different names, got ['1', '1']"),
+        (["best", "talks"], "a loader of 'val' cannot be named 'best', which is reserved"),
+        (["", "talks"], "a loader of 'val' cannot be named '', which is reserved"),
+        (
+            ["a", "a/precision_1"],
+            "the loaders 'a' and 'a/precision_1' of 'val' clash, because a/... is logged",
+        ),
+    ],
+)
+def test_names_must_not_clash(names: list[Any], message: str) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        name_loaders("val", dict.fromkeys(names, LOADER), 2)
+
+
+# Callbacks that prefer a low score
+
+
+@pytest.mark.parametrize(
+    "monitor", ["val_bleu", "test_bleu", "val_bleu/news", "val_bleu/precision_1", "val_bleu/best", "val_bleu/news/low"]
+)
+@pytest.mark.parametrize("kind", [EarlyStopping, ModelCheckpoint])
+def test_a_callback_must_not_prefer_a_low_score(kind: Any, monitor: str) -> None:
+    message = (
+        f"{kind.__name__}(monitor={monitor!r}, mode='min') prefers a low BLEU, but higher is better: set mode='max'."
+    )
+    callbacks = [kind(monitor=monitor, mode="max"), kind(monitor=monitor)]  # "min" is the default of both
+    assert list(minimized(callbacks, SCORES)) == [message]
+
+
+@pytest.mark.parametrize(
+    "monitor",
+    [
+        "val_loss",
+        "train_bleu",
+        "val_bleu2",
+        "val_bleurt/news",
+        "val_bleu/p_value",
+        "val_bleu/news/p_value",
+        "val_bleu/hypothesis_length",
+        "val_bleu/news/reference_length",
+    ],
+)
+def test_a_callback_may_prefer_a_low_value_of_anything_else(monitor: str) -> None:
+    assert list(minimized([EarlyStopping(monitor), ModelCheckpoint(monitor=monitor)], SCORES)) == []
+
+
+def test_a_callback_need_not_monitor_anything() -> None:
+    assert list(minimized([ModelCheckpoint(), LearningRateMonitor()], SCORES)) == []

@@ -12,7 +12,7 @@ import pytest
 import torch
 from transformers.utils.generic import ModelOutput
 
-from lightning_bleu.training.outputs import Output, call_extract, read_output
+from lightning_bleu.training.stage import Output, read_output, with_dataloader_idx
 
 PREDS, TARGET, SOURCE = object(), object(), object()
 
@@ -174,4 +174,4 @@ def wrapped(*args: Any) -> int:
     ],
 )
 def test_a_function_gets_the_index_of_the_loader_if_a_parameter_asks_for_it(extract: Any, expected: Any) -> None:
-    assert call_extract(extract, 1, 2, 7) == expected
+    assert with_dataloader_idx(extract)(1, 2, 7) == expected

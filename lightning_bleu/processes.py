@@ -1,0 +1,100 @@
+"""Several processes: which one this is, and how they exchange sums, sentences, and objects."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+Result = TypeVar("Result")
+
+
+def process_count() -> int:
+    """The number of processes."""
+    return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
+
+
+def process_rank() -> int:
+    """The number of this process."""
+    return dist.get_rank() if process_count() > 1 else 0
+
+
+def gather_state(state: Tensor, group: Any = None) -> list[Tensor]:
+    """Gather a state of :class:`lightning_bleu.CorpusBLEU`. This is its ``dist_sync_fn`` for torchmetrics. Collective.
+
+    PyTorch's :class:`~torch.utils.data.DistributedSampler` deals the items of a dataset to the processes in turn: local
+    item j of process r out of W is at position j * W + r.
+
+    Args:
+        state: sums of shape ``(columns,)``, or packed rows of shape ``(sentences, columns)``; see
+            :func:`lightning_bleu.counting.rows.pack_rows`. For a process without sentences, torchmetrics passes an
+            empty vector instead.
+        group: the process group; all processes when None.
+
+    Returns:
+        the sums of each process, or a single tensor with the rows of all processes in dataset order.
+    """
+    if state.ndim == 1 and len(state):
+        return _gather_equal_shapes(state, group)
+    shape = torch.tensor([len(state), state.shape[-1] if state.ndim == 2 else 0], device=state.device)
+    shapes = [(int(sentences), int(columns)) for sentences, columns in _gather_equal_shapes(shape, group)]
+    most, columns = map(max, zip(*shapes))
+    if not most:
+        return [torch.zeros(0, dtype=torch.int32, device=state.device)]
+    padded = torch.zeros(most, columns, dtype=torch.int32, device=state.device)
+    if len(state):
+        padded[: len(state)] = state
+    shares = [share[:sentences] for share, (sentences, _) in zip(_gather_equal_shapes(padded, group), shapes)]
+    positions = [(share[:, 0].cumsum(0) - 1) * len(shares) + rank for rank, share in enumerate(shares)]
+    return [torch.cat(shares)[torch.cat(positions).argsort(stable=True)]]
+
+
+def _gather_equal_shapes(tensor: Tensor, group: Any) -> list[Tensor]:
+    """Gather with one collective; torchmetrics' default takes three."""
+    gathered = [torch.empty_like(tensor) for _ in range(dist.get_world_size(group))]
+    dist.all_gather(gathered, tensor.contiguous(), group=group)
+    return gathered
+
+
+def gather_objects(value: Any) -> list[Any]:
+    """The values of all processes, in process 0; an empty list in the others. Collective."""
+    if process_count() == 1:
+        return [value]
+    gathered = [None] * process_count() if process_rank() == 0 else None
+    dist.gather_object(value, gathered)
+    return gathered or []
+
+
+def run_in_process_0(function: Callable[[], Result]) -> Result:
+    """Call a function in process 0, and return what it returns in all processes. Collective.
+
+    If the function raises an error, all processes raise it, so that none waits for another one that has stopped. (An
+    error that cannot be pickled becomes a RuntimeError with its text.)
+    """
+    if process_count() == 1:
+        return function()
+    outcome: list[Any] = [None, None]
+    if process_rank() == 0:
+        try:
+            outcome[0] = function()
+        except Exception as error:
+            outcome[1] = _as_picklable(error)
+    dist.broadcast_object_list(outcome)
+    if outcome[1] is not None:
+        raise outcome[1]
+    result: Result = outcome[0]
+    return result
+
+
+def _as_picklable(error: Exception) -> Exception:
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:
+        replacement = RuntimeError(f"{type(error).__name__}: {error}")
+        replacement.__cause__ = error
+        return replacement
+    return error

@@ -1,0 +1,186 @@
+"""What the callback asks of a trainer and its loaders. Lightning's private structure is used only in this module."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.data import (
+    BatchSampler,
+    DistributedSampler,
+    RandomSampler,
+    SubsetRandomSampler,
+    WeightedRandomSampler,
+)
+
+_LOWER_MAY_BE_WANTED = ("/p_value", "/hypothesis_length", "/reference_length")
+"""Suffixes of logged names that a callback may legitimately minimize."""
+
+
+def find_loaders(trainer: Any, stage: str) -> tuple[list[Any], Any]:
+    """The loaders of a stage, ``"val"`` or ``"test"``.
+
+    Returns:
+        the loaders as Lightning prepared them, and as the user passed them, for example in a dict. An empty list and
+        None if Lightning combines their batches.
+    """
+    if stage == "test":
+        loop = trainer.test_loop
+    else:
+        loop = trainer.fit_loop.epoch_loop.val_loop if trainer.state.fn == "fit" else trainer.validate_loop
+    combined = loop._combined_loader
+    if combined is None or combined._mode != "sequential":
+        return [], None
+    return list(combined.flattened), combined.iterables
+
+
+def logged_step(trainer: Any) -> int:
+    """The step at which Lightning logs the scores, which is one less than the number of steps taken."""
+    step: int = trainer.fit_loop.epoch_loop._batches_that_stepped
+    return step
+
+
+def minimized(callbacks: Iterable[Any], scores: tuple[str, ...]) -> Iterator[str]:
+    """Warn about callbacks that prefer a low score.
+
+    Args:
+        callbacks: the callbacks of a trainer; only those with ``monitor`` and ``mode`` matter.
+        scores: the names of the scores. Names below them, such as ``val_bleu/news``, are checked too.
+    """
+    for callback in callbacks:
+        monitor = str(getattr(callback, "monitor", ""))
+        is_score = f"{monitor}/".startswith(tuple(f"{score}/" for score in scores))
+        if getattr(callback, "mode", None) == "min" and is_score and not monitor.endswith(_LOWER_MAY_BE_WANTED):
+            name = type(callback).__name__
+            yield f"{name}(monitor={monitor!r}, mode='min') prefers a low BLEU, but higher is better: set mode='max'."
+
+
+def name_loaders(
+    stage: str, loaders: Any, count: int, *, given: Sequence[str] | None = None, metrics: Sequence[str] | None = None
+) -> list[str]:
+    """Name the loaders of a stage.
+
+    Args:
+        stage: the name of the stage, for error messages.
+        loaders: the loaders as the user passed them; the keys of a dict are names.
+        count: the number of loaders.
+        given: names that take precedence.
+        metrics: the names of the metrics, if each loader has its own.
+
+    Returns:
+        a name per loader; ``""`` for a single loader without a name.
+
+    Raises:
+        ValueError: if a loader has no name or no metric, or if names clash.
+
+    Example:
+        >>> name_loaders("val", {"news": [...], "talks": [...]}, 2)
+        ['news', 'talks']
+        >>> name_loaders("val", [[...], [...]], 2)
+        ['dataloader_idx_0', 'dataloader_idx_1']
+        >>> name_loaders("val", [...], 1)
+        ['']
+    """
+    if given is not None and len(given) != count:
+        raise ValueError(
+            f"'dataloader_names' must name every loader of {stage!r}, got {len(given)} names for {count} loaders"
+        )
+    names = given
+    if names is None and isinstance(loaders, Mapping) and len(loaders) == count:
+        names = [str(name) for name in loaders]
+    if names is None and metrics is not None and len(metrics) == count:
+        names = metrics
+    if names is None and count > 1:
+        names = [f"dataloader_idx_{index}" for index in range(count)]
+    if names is not None:
+        _check_names(stage, names)
+    if metrics is not None and (names is None or not set(names) <= set(metrics)):
+        raise ValueError(
+            f"'metric' has the names {list(metrics)}, but the loaders of {stage!r} are "
+            f"{'without a name' if names is None else list(names)}: pass a dict of loaders with these names, or "
+            "'dataloader_names'"
+        )
+    return [""] if names is None else list(names)
+
+
+def _check_names(stage: str, names: Sequence[str]) -> None:
+    if len(set(names)) < len(names):
+        raise ValueError(f"the loaders of {stage!r} must have different names, got {list(names)}")
+    for name in names:
+        if name in ("", "best"):
+            raise ValueError(f"a loader of {stage!r} cannot be named {name!r}, which is reserved")
+        if clash := [other for other in names if other.startswith(f"{name}/")]:
+            raise ValueError(f"the loaders {name!r} and {clash[0]!r} of {stage!r} clash, because {name}/... is logged")
+
+
+def shuffles(dataloader: Any) -> bool:
+    """Whether a loader is known to shuffle.
+
+    Example:
+        >>> from torch.utils.data import DataLoader
+        >>> shuffles(DataLoader(range(5), shuffle=True)), shuffles(DataLoader(range(5)))
+        (True, False)
+    """
+    batches = getattr(dataloader, "batch_sampler", None)
+    sampler = getattr(dataloader if batches is None else batches, "sampler", None)
+    if isinstance(sampler, DistributedSampler) and _is_lightnings_wrapper(sampler):
+        sampler = getattr(sampler.dataset, "_sampler", sampler)
+    random = isinstance(sampler, RandomSampler | SubsetRandomSampler | WeightedRandomSampler)
+    return random or bool(getattr(sampler, "shuffle", False))
+
+
+def distributed_mask(dataloader: Any, batch_idx: int) -> Tensor | None:
+    """Mark which sentences of a batch are not repeats added by a distributed sampler.
+
+    PyTorch's :class:`~torch.utils.data.DistributedSampler`, which Lightning adds to every loader, gives all processes
+    the same number of items. If the dataset cannot be divided evenly, it repeats the first items. Local item j of
+    process r out of W is at position j * W + r, and positions at or past the end of the dataset are repeats.
+
+    The mask is for items in the order of the sampler. It is wrong if a ``collate_fn`` reorders or drops items of a
+    batch, which cannot be detected.
+
+    In a ``validation_step`` or ``test_step``, pass the result to :meth:`lightning_bleu.CorpusBLEU.update` as
+    ``sample_mask``.
+
+    Args:
+        dataloader: the loader of the batch, as prepared by Lightning: ``self.trainer.val_dataloaders`` (or
+            ``test_dataloaders``; with several loaders, the one at ``dataloader_idx``).
+        batch_idx: the index of the batch in this process.
+
+    Returns:
+        booleans on the CPU, one per item of the batch, True for items that count. A single value for a loader with
+        ``batch_size=None``, where each dataset item is a batch. None if the order of the items is unknown: without a
+        ``DistributedSampler``, with a subclass that has its own ``__iter__``, or with a custom batch sampler.
+
+    Example:
+        >>> from torch.utils.data import DataLoader, DistributedSampler
+        >>> last_of_two = DistributedSampler(range(5), num_replicas=2, rank=1, shuffle=False)
+        >>> loader = DataLoader(range(5), batch_size=2, sampler=last_of_two)
+        >>> list(loader)
+        [tensor([1, 3]), tensor([0])]
+        >>> distributed_mask(loader, 0), distributed_mask(loader, 1)
+        (tensor([True, True]), tensor([False]))
+    """
+    batches = getattr(dataloader, "batch_sampler", None)
+    if type(batches) not in (BatchSampler, type(None)):
+        return None
+    sampler = getattr(dataloader if batches is None else batches, "sampler", None)
+    if not isinstance(sampler, DistributedSampler) or not _deals_in_turn(sampler):
+        return None
+    size = 1 if batches is None else batches.batch_size
+    local = torch.arange(batch_idx * size, min((batch_idx + 1) * size, len(sampler)), device="cpu")
+    first_time: Tensor = local * sampler.num_replicas + sampler.rank < len(sampler.dataset)  # type: ignore[arg-type]
+    return first_time
+
+
+def _deals_in_turn(sampler: DistributedSampler[Any]) -> bool:
+    """Whether a sampler gives position j * W + r of the dataset to process r out of W as its item j."""
+    return _is_lightnings_wrapper(sampler) or type(sampler).__iter__ is DistributedSampler.__iter__
+
+
+def _is_lightnings_wrapper(sampler: Any) -> bool:
+    """Whether this is Lightning's wrapper, which shards another sampler."""
+    kind = type(sampler)
+    return kind.__name__ == "DistributedSamplerWrapper" and kind.__module__.startswith("lightning")

@@ -1,0 +1,179 @@
+"""A CUDA device gives what the CPU gives. These tests are skipped where there is none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from lightning_bleu import CorpusBLEU, bootstrap_interval, corpus_bleu, paired_bootstrap, sentence_bleu
+from lightning_bleu.reading.batch import source_lines
+from lightning_bleu.reading.recognize import recognize_sources
+from lightning_bleu.settings.settings import Settings
+
+pytestmark = pytest.mark.gpu
+
+DEVICE = "cuda"
+OPTIONS: dict[str, Any] = {"pad_id": 0, "bos_id": 1, "eos_id": 2, "unk_id": 3, "max_order": 3}
+
+_generator = torch.Generator().manual_seed(0)
+
+
+def _draw(*shape: int) -> Tensor:
+    return torch.randint(0, 9, shape, generator=_generator)
+
+
+PREDS, TARGET, SEVERAL = _draw(64, 50), _draw(64, 60), _draw(64, 4, 30)
+LOGITS = torch.rand(64, 50, 9, generator=_generator).argsort(-1).float()  # without ties, even in half precision
+MASK = _draw(64) > 3
+
+FORMS: dict[str, tuple[Any, Any]] = {
+    "tensors": (PREDS, TARGET),
+    "several references": (PREDS, SEVERAL),
+    "32-bit ids": (PREDS.int(), SEVERAL.int()),
+    "logits": (LOGITS, TARGET),
+    "half-precision logits, several references": (LOGITS.half(), SEVERAL),
+    "lists of tensors": ([*PREDS], [*TARGET]),
+    "lists of lists of tensors": ([*PREDS], [[*rows] for rows in SEVERAL]),
+    "lists of matrices": (PREDS, [*SEVERAL]),
+    "lists of ids": (PREDS.tolist(), SEVERAL),
+}
+every_form = pytest.mark.parametrize(("preds", "target"), FORMS.values(), ids=FORMS)
+every_side = pytest.mark.parametrize(
+    ("preds_device", "target_device"), [(DEVICE, DEVICE), (DEVICE, "cpu"), ("cpu", DEVICE)]
+)
+
+
+def move(value: Any, device: str) -> Any:
+    """A copy of ids, or of lists of them, on a device."""
+    if isinstance(value, list):
+        return [move(item, device) for item in value]
+    return value.to(device, copy=True) if isinstance(value, Tensor) else value
+
+
+def is_on_device(value: Any) -> bool:
+    """Whether any of the tensors in a list is on the device."""
+    if isinstance(value, list):
+        return any(map(is_on_device, value))
+    return isinstance(value, Tensor) and value.device.type == DEVICE
+
+
+def devices(metric: CorpusBLEU) -> set[str]:
+    """The types of the devices of the state and of what is computed from it."""
+    assert isinstance(metric.sentences, list)
+    kept = [rows.device.type for rows in metric.sentences]
+    return {metric.totals.device.type, metric.statistics.device.type, metric.compute().device.type, *kept}
+
+
+def results(metric: CorpusBLEU) -> list[Any]:
+    """Everything that a metric has counted."""
+    assert metric.last_batch is not None
+    assert metric.batch_statistics is not None
+    return [
+        metric.report(),
+        metric.statistics.tolist(),
+        metric.sentence_statistics.tolist(),
+        metric.batch_statistics.tolist(),
+        metric.last_batch.texts(),
+    ]
+
+
+@every_side
+@every_form
+def test_ids_and_logits_count_as_on_the_cpu(preds: Any, target: Any, preds_device: str, target_device: str) -> None:
+    for metric_device in ("cpu", DEVICE):
+        expected = CorpusBLEU(keep_sentences=True, **OPTIONS)
+        metric = CorpusBLEU(keep_sentences=True, **OPTIONS).to(metric_device)
+        for mask in (None, MASK, MASK[:1]):
+            expected.update(preds, target, mask)
+            metric.update(move(preds, preds_device), move(target, target_device), move(mask, preds_device))
+            assert results(metric) == results(expected)
+        assert metric.compute().item() == pytest.approx(expected.compute().item(), abs=1e-12)
+        assert devices(metric) == {metric_device}
+
+
+@every_side
+@every_form
+def test_functions_return_the_scores_of_the_cpu(preds: Any, target: Any, preds_device: str, target_device: str) -> None:
+    inputs = move(preds, preds_device), move(target, target_device)
+    assert corpus_bleu(*inputs, **OPTIONS) == corpus_bleu(preds, target, **OPTIONS)
+    scores = sentence_bleu(*inputs, **OPTIONS)
+    expected = sentence_bleu(preds, target, **OPTIONS)
+    assert (scores.device.type, scores.dtype) == (DEVICE if is_on_device([*inputs]) else "cpu", torch.float64)
+    assert torch.equal(scores.cpu(), expected)
+
+
+def test_a_metric_keeps_its_state_where_it_was_moved() -> None:
+    metric = CorpusBLEU(keep_sentences=True, **OPTIONS).to(DEVICE)
+    batches: list[tuple[Any, Any]] = [(["a b c d e"], ["a b c d f"]), (PREDS, SEVERAL), (move(PREDS, DEVICE), TARGET)]
+    for _ in range(2):
+        for batch in batches:
+            metric.update(*batch)
+            assert metric(*batch).device.type == DEVICE
+            assert devices(metric) == {DEVICE}
+        metric.reset()
+        assert metric.totals.device.type == DEVICE
+
+
+def test_a_metric_with_compute_on_cpu_keeps_only_its_sentences_on_the_cpu() -> None:
+    metric = CorpusBLEU(keep_sentences=True, compute_on_cpu=True, **OPTIONS).to(DEVICE)
+    expected = CorpusBLEU(keep_sentences=True, **OPTIONS)
+    for _ in range(2):
+        metric(move(PREDS, DEVICE), TARGET)
+        expected(PREDS, TARGET)
+    assert {rows.device.type for rows in metric.sentences} == {"cpu"}
+    assert metric.totals.device.type == DEVICE
+    assert results(metric) == results(expected)
+
+
+def test_the_default_device_makes_no_difference() -> None:
+    expected = CorpusBLEU(keep_sentences=True, **OPTIONS)
+    metric = CorpusBLEU(keep_sentences=True, **OPTIONS)
+    for preds, target in FORMS.values():
+        expected.update(preds, target, MASK)
+        with torch.device(DEVICE):
+            metric.update(preds, target, MASK)
+            assert results(metric) == results(expected)
+    with torch.device(DEVICE):
+        assert sentence_bleu(["a b"], ["a b"]).device.type == "cpu"
+
+
+def test_ids_are_decoded_as_on_the_cpu() -> None:
+    def decode(rows: list[list[int]]) -> list[str]:
+        return [" ".join(map(str, row)) for row in rows]
+
+    lines = decode(TARGET.tolist())
+    for preds, target in ((PREDS, lines), (lines, SEVERAL), (LOGITS, TARGET)):
+        expected = corpus_bleu(preds, target, decoder=decode, **OPTIONS)
+        assert corpus_bleu(move(preds, DEVICE), move(target, DEVICE), decoder=decode, **OPTIONS) == expected
+
+
+def test_texts_and_sources_do_not_change_with_what_was_passed_in() -> None:
+    metric = CorpusBLEU(ignore_ids=(), pad_id=9).to(DEVICE)
+    settings = Settings.from_options()
+    for form in (lambda ids: ids, list, lambda ids: torch.nn.functional.one_hot(ids, 10).float()):
+        preds = torch.tensor([[5, 6, 7], [8, 8, 8]], device=DEVICE)
+        target = preds.clone()
+        hypotheses: Any = form(preds)
+        metric.update(hypotheses, target)
+        sources = recognize_sources(hypotheses, 2)
+        for buffer in (preds, target, *hypotheses):
+            buffer.fill_(1)
+        assert metric.last_batch is not None
+        assert metric.last_batch.texts() == [("5 6 7", ["5 6 7"]), ("8 8 8", ["8 8 8"])]
+        assert source_lines(sources, settings) == ["5 6 7", "8 8 8"]
+
+
+def test_intervals_and_tests_are_those_of_the_cpu() -> None:
+    first, second = (CorpusBLEU(keep_sentences=True, **OPTIONS) for _ in range(2))
+    first.update(PREDS, SEVERAL)
+    second.update(TARGET, SEVERAL)
+    expected = first.interval(resamples=100), paired_bootstrap(first, second, resamples=100)
+    a, b = (metric.sentence_statistics.to(DEVICE) for metric in (first, second))
+    assert bootstrap_interval(a, resamples=100) == expected[0]
+    assert paired_bootstrap(a, b, resamples=100) == expected[1]
+    first.to(DEVICE)
+    second.to(DEVICE)
+    assert (first.interval(resamples=100), paired_bootstrap(first, second, resamples=100)) == expected
