@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -156,8 +157,7 @@ class BLEUCallback(pl.Callback):
         self._shows = trainer.strategy.broadcast(bool(self._displays and self.samples))
         self._folder = None if trainer.fast_dev_run else self.translations  # type: ignore[attr-defined]
         if self._folder is not None:
-            folder = self._folder
-            run_in_process_0(lambda: check_folder(folder))
+            run_in_process_0(partial(check_folder, self._folder))
 
     def on_load_checkpoint(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, checkpoint: dict[str, Any]
@@ -212,18 +212,19 @@ class BLEUCallback(pl.Callback):
             )
         metrics = list(self.metric) if isinstance(self.metric, Mapping) else None
         names = name_loaders(stage, given, max(1, len(loaders)), given=self.dataloader_names, metrics=metrics)
-        key = f"{stage}_{self.name}"
+        tag = f"{stage}_{self.name}"
         evaluations = [
             Evaluation(
-                [key, name],
+                [tag, name],
                 self.metric[name] if isinstance(self.metric, Mapping) else self.metric,
                 max_texts=math.inf if writes else _MAX_TEXTS if self._shows else 0,
                 keep_sentences=self.confidence is not None or compares,
-                device=pl_module.device,
             )
             for name in names
         ]
-        return Stage(key, _STEPS[stage], loaders, evaluations, self.extract)
+        for evaluation in evaluations:
+            evaluation.metric.to(pl_module.device)
+        return Stage(tag, _STEPS[stage], loaders, evaluations, self.extract)
 
     def _finish(self, trainer: pl.Trainer, pl_module: pl.LightningModule, best: BestSoFar | None) -> None:
         assert self._stage is not None
@@ -246,9 +247,9 @@ class BLEUCallback(pl.Callback):
             elif result.sentences is not None:
                 result.sentences.read(range(min(1, result.sentences.text_count)))  # finds errors before the training
         if self._stage.has_mean:
-            self._log(self._stage.key, math.fsum(scores) / len(scores), trainer, pl_module, prog_bar=True)
+            self._log(self._stage.tag, math.fsum(scores) / len(scores), trainer, pl_module, prog_bar=True)
             if bests:
-                self._log(f"{self._stage.key}/best", math.fsum(bests) / len(bests), trainer, pl_module)
+                self._log(f"{self._stage.tag}/best", math.fsum(bests) / len(bests), trainer, pl_module)
         self._stage = None  # frees the memory
 
     def _remember(self, tag: str, result: Result) -> None:
@@ -314,7 +315,7 @@ class BLEUCallback(pl.Callback):
         for callback in callbacks:
             assert callback._stage is not None
             orders = {one.tag: one.metric.settings.max_order for one in callback._stage.evaluations}
-            mean = callback._stage.key if callback._stage.has_mean else None
+            mean = callback._stage.tag if callback._stage.has_mean else None
             charts = lay_out_charts(orders, mean=mean, confidence=callback.confidence is not None)
             for category in charts:
                 layout.setdefault(category, {}).update(charts[category])

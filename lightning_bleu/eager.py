@@ -21,9 +21,7 @@ def eager(function: Callable[P, T]) -> Callable[P, T]:
 
     @functools.wraps(function)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> T:
-        if torch.compiler.is_compiling():
-            result: T = torch.compiler.disable(function)(*args, **kwargs)  # type: ignore[no-untyped-call]
-            return result
-        return function(*args, **kwargs)
+        run = torch.compiler.disable(function) if torch.compiler.is_compiling() else function  # type: ignore[no-untyped-call]
+        return run(*args, **kwargs)
 
     return wrapper

@@ -15,7 +15,7 @@ from lightning_bleu.reading.forms import Hypotheses, References
 from lightning_bleu.scoring.score import BLEUScore, float_type, score
 from lightning_bleu.scoring.signature import InputCounts, signature
 from lightning_bleu.settings.conventions import CONVENTIONS
-from lightning_bleu.settings.settings import Options, Settings, refuse_sentence_smoothing
+from lightning_bleu.settings.settings import Options, Settings
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -40,7 +40,7 @@ def corpus_bleu(preds: Hypotheses, target: References, **options: Unpack[Options
         >>> corpus_bleu(["the cat sat on the mat"], ["the cat sat on a mat"], percent=True).bleu
         53.7284965911771
     """
-    settings = refuse_sentence_smoothing(Settings.from_options(**options))
+    settings = Settings.from_options(**options).for_corpus()
     rows, batch = _count(preds, target, settings, settings.max_order)
     return BLEUScore.from_statistics(rows.sum(0), settings, signature(settings, InputCounts.of(batch)))
 

@@ -21,16 +21,7 @@ from lightning_bleu.reading.recognize import read_sample_mask
 from lightning_bleu.scoring.score import BLEUScore, Statistics, score
 from lightning_bleu.scoring.signature import InputCounts, signature
 from lightning_bleu.settings.conventions import Convention
-from lightning_bleu.settings.settings import (
-    OPTION_NAMES,
-    Decoder,
-    Options,
-    Settings,
-    check_bool,
-    describe_options,
-    refuse_sentence_smoothing,
-    unknown_options,
-)
+from lightning_bleu.settings.settings import Decoder, Options, Settings, check_bool, describe_options, unknown_options
 from lightning_bleu.settings.tokenizers import Tokenizer
 from lightning_bleu.significance import Interval, bootstrap_interval
 from lightning_bleu.torchmetrics_fixes import AdditiveMetric
@@ -127,8 +118,8 @@ class CorpusBLEU(AdditiveMetric):
         keep_sentences: bool = False,
         **kwargs: Any,
     ) -> None:
-        options = {name: value for name, value in locals().items() if name in OPTION_NAMES}
-        settings = refuse_sentence_smoothing(Settings.from_options(**cast(Options, options)))
+        options = {name: value for name, value in locals().items() if name in Options.__annotations__}
+        settings = Settings.from_options(**cast(Options, options)).for_corpus()
         check_bool("keep_sentences", keep_sentences)
         try:
             super().__init__(settings, **{"dist_sync_fn": gather_state} | kwargs)
@@ -137,7 +128,7 @@ class CorpusBLEU(AdditiveMetric):
             unknown = re.findall(r"`(\w+)`", str(error)) if "Unexpected keyword" in str(error) else []
             if not unknown:
                 raise
-            raise unknown_options(unknown, [*OPTION_NAMES, "keep_sentences"]) from None
+            raise unknown_options(unknown, [*options, "keep_sentences"]) from None
         self.settings = settings
         self.last_batch: Batch | None = None
         self.batch_statistics: Tensor | None = None

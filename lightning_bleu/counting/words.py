@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import threading
 import weakref
+from array import array
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Sequence
 from itertools import chain, count
@@ -206,8 +207,7 @@ class TokenCache:
         self._unit_numbers = _UnitNumbers()
         self._token_numbers = _numbers()
         # The token ids of unit u are ids[starts[u] : starts[u + 1]].
-        self._ids = _GrowingArray()
-        self._starts = _GrowingArray([0])
+        self._ids, self._starts = array("q"), array("q", [0])
 
     def encode(self, lines: Sequence[str], tokenize: TokenizeFunction) -> Ragged:
         """Tokenize lines; see :func:`tokenize`."""
@@ -221,9 +221,12 @@ class TokenCache:
             except BaseException:
                 self._clear()  # some units may have no tokens yet
                 raise
-            starts, ids = self._starts.values, self._ids.values
-        first = starts[numbers]
-        lengths = starts[numbers + 1] - first
+            return self._look_up(numbers, units_per_line)
+
+    def _look_up(self, units: IntArray, units_per_line: IntArray) -> Ragged:
+        ids, starts = np.asarray(self._ids), np.asarray(self._starts)  # views, so the lock must be held
+        first = starts[units]
+        lengths = starts[units + 1] - first
         ends = np.concatenate([[0], lengths.cumsum()])
         line_ends = ends[np.concatenate([[0], units_per_line.cumsum()])]
         places = np.arange(ends[-1]) + (first - ends[:-1]).repeat(lengths)
@@ -244,8 +247,8 @@ class TokenCache:
             raise TypeError(
                 "'tokenizer' must return a list of strings for a line, or a list of other hashable tokens"
             ) from None
-        self._starts.extend(self._starts.values[-1] + lengths.cumsum())
-        self._ids.extend(ids)
+        self._starts.frombytes((self._starts[-1] + lengths.cumsum()).tobytes())
+        self._ids.frombytes(ids.tobytes())
 
 
 class _UnitNumbers(dict[str, int]):
@@ -258,27 +261,6 @@ class _UnitNumbers(dict[str, int]):
         self.new.append(unit)
         self[unit] = number = len(self)
         return number
-
-
-class _GrowingArray:
-    """An integer array with amortized constant-time append."""
-
-    def __init__(self, values: Sequence[int] = ()) -> None:
-        self._buffer = np.array(values, np.int64)
-        self._size = len(values)
-
-    @property
-    def values(self) -> IntArray:
-        return self._buffer[: self._size]
-
-    def extend(self, values: IntArray) -> None:
-        size = self._size + len(values)
-        if size > len(self._buffer):
-            grown = np.empty(2 * size, np.int64)
-            grown[: self._size] = self.values
-            self._buffer = grown
-        self._buffer[self._size : size] = values
-        self._size = size
 
 
 # All caches

@@ -12,7 +12,7 @@ import torch
 
 from lightning_bleu.reading.forms import Form, Hypotheses, Ids, References, Strings, join
 from lightning_bleu.reading.ragged import IntArray, clean, drop_empty_rows
-from lightning_bleu.reading.recognize import recognize, suspect_padding, suspect_tokens
+from lightning_bleu.reading.recognize import recognize, recognize_sources, suspect_padding, suspect_tokens
 from lightning_bleu.settings.settings import Decoder, Settings
 
 
@@ -87,15 +87,23 @@ def read_batch(preds: Hypotheses, target: References, settings: Settings) -> Bat
     return Batch(segments, counts, warnings)
 
 
-def source_lines(sources: Form, settings: Settings) -> list[str]:
-    """The text of source sentences, which are cleaned and decoded like hypotheses.
+def read_sources(sources: Hypotheses, sentences: int, settings: Settings) -> list[str]:
+    """The text of source sentences, which are shown but not counted. Ids are cleaned and decoded like hypotheses.
+
+    Args:
+        sources: the source sentences, in any form that hypotheses can have.
+        sentences: the number of hypotheses.
+        settings: how to read ids.
+
+    Raises:
+        TypeError: for an unsupported input type.
+        ValueError: for an unsupported shape, or if there is not one source per sentence.
 
     Example:
-        >>> from lightning_bleu.reading.recognize import recognize_sources
-        >>> source_lines(recognize_sources([[7, 8, 0], [9]], sentences=2), Settings.from_options(pad_id=0))
+        >>> read_sources([[7, 8, 0], [9]], sentences=2, settings=Settings.from_options(pad_id=0))
         ['7 8', '9']
     """
-    segments, _ = _read(sources, np.zeros(0, np.int64), settings)
+    segments, _ = _read(recognize_sources(sources, sentences), np.zeros(0, np.int64), settings)
     return to_lines(segments)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -51,12 +51,9 @@ class Ids(NamedTuple):
 Form: TypeAlias = Strings | Tokens | Ids
 """How sentences were passed."""
 
-Kind: TypeAlias = Literal["strings", "tokens", "ids"]
-"""The name of a form."""
 
-
-def kind_of(form: Form) -> Kind:
-    """The name of a form."""
+def kind_of(form: Form) -> str:
+    """The name of a form: ``"strings"``, ``"tokens"``, or ``"ids"``."""
     return "strings" if isinstance(form, Strings) else "tokens" if isinstance(form, Tokens) else "ids"
 
 

@@ -101,19 +101,12 @@ def recognize_hypotheses(preds: Hypotheses, name: str = "preds") -> Form:
 
 
 def recognize_sources(sources: Hypotheses, sentences: int) -> Form:
-    """Recognize source sentences, which are shown but not counted.
-
-    Raises:
-        TypeError: for an unsupported input type.
-        ValueError: for an unsupported shape, or if there is not one source per sentence.
-    """
+    """Recognize one source per sentence; see :func:`lightning_bleu.reading.batch.read_sources`."""
     form = recognize_hypotheses(sources, "source")
     if segment_count(form) != sentences:
         raise ValueError(
             f"'source' and 'preds' must have the same number of sentences, got {segment_count(form)} and {sentences}"
         )
-    if isinstance(form, Ids):  # still a view of what was passed
-        return Ids(Ragged(form.ragged.ids.copy(), form.ragged.lengths), form.device, form.shape)
     return form
 
 

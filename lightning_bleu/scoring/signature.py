@@ -39,10 +39,8 @@ class InputCounts(NamedTuple):
     def of(cls, batch: Batch) -> InputCounts:
         """Count the sentences and references of a batch."""
         counts = batch.reference_counts
-        references = segment_count(batch.segments) - len(counts)
-        return cls(
-            **{kind_of(batch.segments): len(counts)}, references=references, squared_references=int(counts @ counts)
-        )
+        sentences, references = {kind_of(batch.segments): len(counts)}, segment_count(batch.segments) - len(counts)
+        return cls(**sentences, references=references, squared_references=int(counts @ counts))
 
     @property
     def sentences(self) -> int:
@@ -58,10 +56,10 @@ class InputCounts(NamedTuple):
             return "var"
         return str(self.references // self.sentences)
 
-    def token_source(self, settings: Settings) -> str:
-        """Where the tokens come from: a tokenizer, ``"ids"``, or ``"tokens"``; ``"?"`` if there are no sentences."""
-        sources = {"ids": self.ids, "tokens": self.tokens, tokenizer_name(settings.tokenizer): self.strings}
-        return "+".join(sorted(source for source, sentences in sources.items() if sentences)) or "?"
+    def tokenization(self, settings: Settings) -> str:
+        """How sentences were tokenized: a tokenizer, ``"ids"``, or ``"tokens"``; ``"?"`` if there are no sentences."""
+        counts = {"ids": self.ids, "tokens": self.tokens, tokenizer_name(settings.tokenizer): self.strings}
+        return "+".join(sorted(name for name, sentences in counts.items() if sentences)) or "?"
 
 
 def signature(settings: Settings, inputs: InputCounts) -> str:
@@ -79,7 +77,7 @@ def signature(settings: Settings, inputs: InputCounts) -> str:
         "nrefs": inputs.reference_count,
         "case": "lc" if settings.lowercase else "mixed",
         "eff": "yes" if settings.effective_order else "no",
-        "tok": inputs.token_source(settings),
+        "tok": inputs.tokenization(settings),
         "smooth": smoothing,
         "reflen": settings.reference_length,
     }

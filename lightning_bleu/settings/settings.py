@@ -134,6 +134,15 @@ class Settings(Convention):
             defaults["smoothing_value"] = None  # the convention's value belongs to the convention's smoothing
         return cls(**defaults | given)
 
+    def for_corpus(self) -> Self:
+        """Return these settings; raise a ValueError for a smoothing that is not defined for a corpus."""
+        if self.smoothing_method.sentences_only:
+            raise ValueError(
+                f"smoothing {self.smoothing!r} is defined for single sentences only: "
+                "use sentence_bleu or another smoothing"
+            )
+        return self
+
     def __post_init__(self) -> None:
         load_tokenizer(self.tokenizer)
         check_choice("smoothing", self.smoothing, SMOOTHINGS)
@@ -253,8 +262,8 @@ def describe_options(options: Mapping[str, object], defaults_of: type) -> list[s
         ['pad_id=0', 'tokenizer=split']
     """
     parameters = inspect.signature(defaults_of).parameters
-    described = {name: (_describe(value), _describe(parameters[name].default)) for name, value in options.items()}
-    return [f"{name}={value}" for name, (value, default) in described.items() if value != default]
+    defaults = {name: _describe(parameters[name].default) for name in options}
+    return [f"{name}={_describe(value)}" for name, value in options.items() if _describe(value) != defaults[name]]
 
 
 def _describe(value: object) -> str:
@@ -262,16 +271,6 @@ def _describe(value: object) -> str:
     if callable(value) or hasattr(value, "batch_decode"):
         return str(getattr(value, "__name__", type(value).__name__))
     return repr(value)
-
-
-def refuse_sentence_smoothing(settings: Settings) -> Settings:
-    """Raise a ValueError for a smoothing that is not defined for a corpus."""
-    if settings.smoothing_method.sentences_only:
-        raise ValueError(
-            f"smoothing {settings.smoothing!r} is defined for single sentences only: "
-            "use sentence_bleu or another smoothing"
-        )
-    return settings
 
 
 def check_bool(name: str, value: object) -> bool:

@@ -18,17 +18,10 @@ Tokenizer: TypeAlias = "str | TokenizeFunction"
 """A name from :data:`TOKENIZERS`, or a callable that always returns the same tokens for the same line."""
 
 _INSTALL_COMMANDS = {
-    "13a": "",
-    "intl": "",
-    "zh": "",
-    "char": "",
-    "none": "",
+    **dict.fromkeys(["13a", "intl", "zh", "char", "none"], ""),
     "ja-mecab": 'pip install "sacrebleu[ja]"',
     "ko-mecab": 'pip install "sacrebleu[ko]"',
-    "spm": "pip install sentencepiece",
-    "flores101": "pip install sentencepiece",
-    "flores200": "pip install sentencepiece",
-    "spBLEU-1K": "pip install sentencepiece",
+    **dict.fromkeys(["spm", "flores101", "flores200", "spBLEU-1K"], "pip install sentencepiece"),
 }
 
 TOKENIZERS: Mapping[str, str] = {name: how for name, how in _INSTALL_COMMANDS.items() if name in BLEU.TOKENIZERS}

@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeAlias
 from torch import Tensor
 
 from lightning_bleu.scoring.signature import InputCounts
-from lightning_bleu.settings.settings import Options, Settings, refuse_sentence_smoothing
+from lightning_bleu.settings.settings import Options, Settings
 
 
 class KeepsSentences(Protocol):
@@ -68,15 +68,16 @@ def read_systems(systems: dict[str, System], options: Options) -> tuple[list[Ten
     if options.get("max_order", max_order) != max_order:
         raise ValueError(f"'max_order' must be {max_order}, as in the statistics, got {options['max_order']}")
     given: Options = {**options, "max_order": max_order}
-    return statistics, refuse_sentence_smoothing(Settings.from_options(**given))
+    return statistics, Settings.from_options(**given).for_corpus()
 
 
 def _check_scored_alike(a: KeepsSentences, b: KeepsSentences) -> None:
     differences = a.settings.differences(b.settings)
     if a.input_counts.sentences and b.input_counts.sentences:
-        sources = [metric.input_counts.token_source(metric.settings) for metric in (a, b)]
+        tokenizations = [metric.input_counts.tokenization(metric.settings) for metric in (a, b)]
         counts = [metric.input_counts.reference_count for metric in (a, b)]
-        differences += ["tokens"] * (sources[0] != sources[1]) + ["number of references"] * (counts[0] != counts[1])
+        differences += ["tokens"] * (tokenizations[0] != tokenizations[1])
+        differences += ["number of references"] * (counts[0] != counts[1])
     if differences:
         raise ValueError(
             f"both systems must be scored in the same way, got {a.signature} and {b.signature}, "

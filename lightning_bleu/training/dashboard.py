@@ -18,7 +18,7 @@ from lightning_bleu.scoring.score import BLEUScore
 from lightning_bleu.settings.settings import Settings
 from lightning_bleu.training.figures import bleu_by_length_figure, length_scatter_figure
 from lightning_bleu.training.markdown import sample_table
-from lightning_bleu.training.samples import Sample, find_worst, make_samples, score_sentences
+from lightning_bleu.training.samples import find_worst, make_samples, score_sentences
 from lightning_bleu.training.sentences import Sentences
 
 if TYPE_CHECKING:
@@ -211,21 +211,19 @@ class MLflow(Display):
 def table_rows(view: View, step: int) -> list[list[Any]]:
     """The samples as rows of plain values; see :data:`COLUMNS`."""
 
-    def rows(shown_as: str, samples: Iterable[Sample]) -> list[list[Any]]:
-        return [
-            [
-                step,
-                sample.number,
-                shown_as,
-                sample.bleu,
-                sample.source or "",
-                sample.hypothesis.text,
-                "\n".join(reference.text for reference in sample.references),
-            ]
-            for sample in samples
+    shown = [("first", sample) for sample in view.first] + [("worst", sample) for sample in view.worst]
+    return [
+        [
+            step,
+            number,
+            shown_as,
+            bleu,
+            source or "",
+            hypothesis.text,
+            "\n".join(reference.text for reference in references),
         ]
-
-    return rows("first", view.first) + rows("worst", view.worst)
+        for shown_as, (number, bleu, hypothesis, references, source) in shown
+    ]
 
 
 def is_installed(package: str) -> bool:

@@ -6,15 +6,14 @@ import copy
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-import torch
-
 from lightning_bleu.metric import CorpusBLEU
+from lightning_bleu.reading.batch import read_sources
 from lightning_bleu.reading.forms import Hypotheses, References, SampleMask
-from lightning_bleu.reading.recognize import materialize, recognize_sources
+from lightning_bleu.reading.recognize import materialize
 from lightning_bleu.scoring.score import BLEUScore
 from lightning_bleu.significance import Interval
 from lightning_bleu.training.best import BestSoFar, Comparison
-from lightning_bleu.training.sentences import Sentences, Texts, find_owners
+from lightning_bleu.training.sentences import Sentence, Sentences, find_owners, to_sentences
 
 
 class Result(NamedTuple):
@@ -59,7 +58,6 @@ class Evaluation:
         metric: the metric; it is copied.
         max_texts: how many sentences to keep as text, to show or write them; 0 for none.
         keep_sentences: whether to keep the statistics of every sentence, for intervals and tests. Texts imply it.
-        device: the device of the metric's state; that of the metric when None.
 
     Example:
         >>> evaluation = Evaluation(["val_bleu"], CorpusBLEU(tokenizer="none"), max_texts=10)
@@ -70,21 +68,15 @@ class Evaluation:
     """
 
     def __init__(
-        self,
-        names: Iterable[str],
-        metric: CorpusBLEU,
-        *,
-        max_texts: float = 0,
-        keep_sentences: bool = False,
-        device: torch.device | None = None,
+        self, names: Iterable[str], metric: CorpusBLEU, *, max_texts: float = 0, keep_sentences: bool = False
     ) -> None:
         self.names = [name for name in names if name]
-        self.metric = copy.deepcopy(metric).to(device or metric.device)
+        self.metric = copy.deepcopy(metric)
         self.max_texts = max_texts
         if keep_sentences or max_texts:
             self.metric.start_keeping_sentences()
         self.metric.reset()
-        self._texts = Texts(self.metric.settings, max_texts)
+        self._texts: list[Sentence] = []
 
     @property
     def tag(self) -> str:
@@ -108,12 +100,13 @@ class Evaluation:
             source: the source sentences, in any form that hypotheses can have.
         """
         hypotheses: Any = materialize(preds)
+        keeps_texts = len(self._texts) < self.max_texts
         sources = None
-        if source is not None and not self._texts.is_full and _has_sentences(hypotheses):
-            sources = recognize_sources(source, len(hypotheses))
+        if source is not None and keeps_texts and _has_sentences(hypotheses):
+            sources = read_sources(source, len(hypotheses), self.metric.settings)
         self.metric.update(hypotheses, target, sample_mask)
-        assert self.metric.last_batch is not None
-        self._texts.add(self.metric.last_batch, sources)
+        if keeps_texts and self.metric.last_batch is not None:
+            self._texts += to_sentences(self.metric.last_batch, sources)
 
     def result(
         self, *, confidence: float | None = None, best: BestSoFar | None = None, keep_best: bool = True
@@ -136,7 +129,8 @@ class Evaluation:
                 interval = Interval(report.bleu, report.bleu, report.bleu, confidence, (), report.percent)
             comparison = None if best is None else best.compare(self.tag, metric, keep=keep_best)
             if self.max_texts:
-                sentences = Sentences(self._texts, find_owners(own, metric.device), metric.sentence_statistics)
+                owners = find_owners(own, metric.device)
+                sentences = Sentences(self._texts, owners, metric.sentence_statistics, self.max_texts)
             return Result(report, interval, comparison, sentences)
 
 

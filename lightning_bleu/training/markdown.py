@@ -41,8 +41,8 @@ def sample_table(samples: Iterable[Sample], caption: str) -> str:
         caption: shown above the table; it may have several lines.
 
     Example:
-        >>> from lightning_bleu.training.samples import Segment
-        >>> hypothesis, reference = Segment("a|b c", ["a|b", "c"]), Segment("a|b d", ["a|b", "d"])
+        >>> from lightning_bleu.training.samples import Line
+        >>> hypothesis, reference = Line("a|b c", ["a|b", "c"]), Line("a|b d", ["a|b", "d"])
         >>> table = sample_table([Sample(7, 50.0, hypothesis, [reference])], "two words")
         >>> print(table.replace("\\u2068", "").replace("\\u2069", ""))
         two words<br><strong>Bold</strong> words have no match. <em>Italic</em> words match, but next to other words.

@@ -9,7 +9,7 @@ from functools import cache
 from itertools import chain, groupby, pairwise
 from typing import Literal, NamedTuple, TypeAlias
 
-from lightning_bleu.training.samples import Segment
+from lightning_bleu.training.samples import Line
 
 Mark: TypeAlias = Literal["", "unmatched", "displaced"]
 """``""`` marks nothing; see :func:`mark_words` for the others."""
@@ -24,7 +24,7 @@ class Span(NamedTuple):
     mark: Mark
 
 
-def mark_words(hypothesis: Segment, references: Sequence[Segment]) -> tuple[list[Span], list[list[Span]]]:
+def mark_words(hypothesis: Line, references: Sequence[Line]) -> tuple[list[Span], list[list[Span]]]:
     """Mark the words of a hypothesis and of its references that don't match.
 
     - In the hypothesis, a token is ``"unmatched"`` beyond its largest count in any one reference. Occurrences in a
@@ -42,8 +42,8 @@ def mark_words(hypothesis: Segment, references: Sequence[Segment]) -> tuple[list
         the text, they join to the tokens, separated by blanks. Neighboring spans have different marks.
 
     Example:
-        >>> hypothesis = Segment("The very cat sat.", ["the", "very", "cat", "sat", "."])
-        >>> reference = Segment("The cat that sat.", ["the", "cat", "that", "sat", "."])
+        >>> hypothesis = Line("The very cat sat.", ["the", "very", "cat", "sat", "."])
+        >>> reference = Line("The cat that sat.", ["the", "cat", "that", "sat", "."])
         >>> marked_hypothesis, (marked_reference,) = mark_words(hypothesis, [reference])
         >>> [(text, mark) for text, mark in marked_hypothesis if mark]
         [('The', 'displaced'), ('very', 'unmatched'), ('cat', 'displaced')]
@@ -91,17 +91,17 @@ def _choose_matches(tokens: Sequence[str], counts: Mapping[str, int], preferred:
     return matches
 
 
-def _split(segment: Segment, marks: Sequence[Mark]) -> list[Span]:
+def _split(line: Line, marks: Sequence[Mark]) -> list[Span]:
     """Split a text where the marks of its tokens change.
 
     Example:
-        >>> _split(Segment("Oh, no!", ["oh", ",", "no", "!"]), ["unmatched", "unmatched", "", ""])
+        >>> _split(Line("Oh, no!", ["oh", ",", "no", "!"]), ["unmatched", "unmatched", "", ""])
         [Span(text='Oh,', mark='unmatched'), Span(text=' no!', mark='')]
     """
-    text, tokens = segment
+    text, tokens = line
     places = _locate(text, tokens)
     if places is None:
-        return _split(Segment(" ".join(tokens), tokens), marks)
+        return _split(Line(" ".join(tokens), tokens), marks)
     marks_of_characters: list[Mark] = [""] * len(text)
     last_mark: Mark = ""
     last_end = 0

@@ -20,7 +20,7 @@ _MAX_CHARACTERS = 20_000
 """The maximum number of characters of a sample; a hypothesis that never ends would take seconds to mark."""
 
 
-class Segment(NamedTuple):
+class Line(NamedTuple):
     """A hypothesis or a reference.
 
     Attributes:
@@ -45,8 +45,8 @@ class Sample(NamedTuple):
 
     number: int
     bleu: float
-    hypothesis: Segment
-    references: Sequence[Segment]
+    hypothesis: Line
+    references: Sequence[Line]
     source: str | None = None
 
 
@@ -102,15 +102,15 @@ def make_samples(
     Example:
         >>> settings = Settings.from_options()
         >>> make_samples([Sentence("Hi!", ["Hello!"])], [4], torch.zeros(5), settings)
-        [Sample(number=5, bleu=0.0, hypothesis=Segment(text='Hi!', tokens=['Hi', '!']), \
-references=[Segment(text='Hello!', tokens=['Hello', '!'])], source=None)]
+        [Sample(number=5, bleu=0.0, hypothesis=Line(text='Hi!', tokens=['Hi', '!']), \
+references=[Line(text='Hello!', tokens=['Hello', '!'])], source=None)]
     """
     split = _splitter(settings)
     samples = []
     for row, (hypothesis, references, source, tokenized) in zip(rows, sentences):
         texts = [text[:_MAX_CHARACTERS] for text in (hypothesis, *references)]
-        segments = [Segment(text, (str.split if tokenized else split)(text)) for text in texts]
-        samples.append(Sample(row + 1, scores[row].item(), segments[0], segments[1:], source))
+        lines = [Line(text, (str.split if tokenized else split)(text)) for text in texts]
+        samples.append(Sample(row + 1, scores[row].item(), lines[0], lines[1:], source))
     return samples
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -10,9 +9,8 @@ import torch
 from torch import Tensor
 
 from lightning_bleu.processes import gather_objects, gather_state, process_count, process_rank
-from lightning_bleu.reading.batch import Batch, source_lines
-from lightning_bleu.reading.forms import Form, Strings
-from lightning_bleu.settings.settings import Settings
+from lightning_bleu.reading.batch import Batch
+from lightning_bleu.reading.forms import Strings
 
 
 class Sentence(NamedTuple):
@@ -31,52 +29,11 @@ class Sentence(NamedTuple):
     tokenized: bool = False
 
 
-class Texts:
-    """The sentences of this process, from which texts are made when they are needed.
-
-    Args:
-        settings: how the sentences were read.
-        limit: sentences beyond this number are not kept, except for the rest of their batch.
-    """
-
-    def __init__(self, settings: Settings, limit: float) -> None:
-        self.settings = settings
-        self.limit = limit
-        self._batches: list[tuple[Batch, Form | None]] = []
-        self._starts: list[int] = []
-        self._count = 0
-
-    @property
-    def is_full(self) -> bool:
-        """Whether no more sentences are kept."""
-        return self._count >= self.limit
-
-    def add(self, batch: Batch, sources: Form | None) -> None:
-        """Keep the sentences of a batch."""
-        if not self.is_full:
-            self._starts.append(self._count)
-            self._batches.append((batch, sources))
-            self._count += batch.sentence_count
-
-    def read(self, indices: Iterable[int]) -> dict[int, Sentence]:
-        """The texts of some sentences."""
-        found: dict[int, Sentence] = {}
-        read: dict[int, list[Sentence]] = {}
-        for index in indices:
-            number = bisect_right(self._starts, index) - 1
-            if number not in read:
-                read = {number: self._read_batch(number)}  # indices mostly ascend, so one batch at a time is enough
-            found[index] = read[number][index - self._starts[number]]
-        return found
-
-    def _read_batch(self, number: int) -> list[Sentence]:
-        batch, sources = self._batches[number]
-        texts = batch.texts()
-        lines: Sequence[str | None] = [None] * len(texts)
-        if sources is not None:
-            lines = source_lines(sources, self.settings)
-        tokenized = not isinstance(batch.segments, Strings)
-        return [Sentence(*text, source, tokenized) for text, source in zip(texts, lines)]
+def to_sentences(batch: Batch, sources: Iterable[str] | None) -> list[Sentence]:
+    """The sentences of a batch as text."""
+    lines = [None] * batch.sentence_count if sources is None else sources
+    tokenized = not isinstance(batch.segments, Strings)
+    return [Sentence(*text, source, tokenized) for text, source in zip(batch.texts(), lines)]
 
 
 class Sentences:
@@ -85,28 +42,28 @@ class Sentences:
     A *row* is the position of a sentence among them. All processes must call the same methods with the same arguments.
 
     Args:
-        texts: the sentences of this process.
+        own: the first sentences of this process as text, including those that do not count.
         owners: which process has each sentence; see :func:`find_owners`.
         statistics: the statistics of all sentences that count, in order.
+        limit: the number of sentences of each process whose text is kept, if it has as many.
 
     Attributes:
         statistics: int32 of shape ``(sentences, 2 * max_order + 2)``, on the CPU.
         text_count: the number of rows whose text is kept; these are the first ones.
     """
 
-    def __init__(self, texts: Texts, owners: Tensor, statistics: Tensor) -> None:
-        self._texts = texts
+    def __init__(self, own: Sequence[Sentence], owners: Tensor, statistics: Tensor, limit: float) -> None:
+        self._own = own
         self._owners = owners
         self.statistics = statistics.cpu()
-        has_text = owners[:, 1] < texts.limit
-        self.text_count = int(min(has_text.cumprod(0).sum().item(), texts.limit))
+        has_text = owners[:, 1] < limit
+        self.text_count = int(min(has_text.cumprod(0).sum().item(), limit))
 
     def read(self, rows: Sequence[int]) -> list[Sentence]:
         """The texts of some rows. Only process 0 receives them; the others get an empty list. Collective."""
         owners = self._owners[list(rows)].tolist()
         rank = process_rank()
-        own = self._texts.read(index for owner, index in owners if owner == rank)
-        gathered = gather_objects(own)
+        gathered = gather_objects({index: self._own[index] for owner, index in owners if owner == rank})
         return [gathered[owner][index] for owner, index in owners] if gathered else []
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from torch import Tensor
 
@@ -21,42 +21,41 @@ class Stage:
     """One epoch of validation or testing.
 
     Args:
-        key: the name of the score, such as ``"val_bleu"``.
+        tag: the logged name of the score, such as ``"val_bleu"``.
         step: the name of the step that returns the sentences, for error messages.
         loaders: the loaders, if they are evaluated in turn.
         evaluations: an evaluation per loader.
         extract: finds the sentences in what a step returned; see :class:`lightning_bleu.BLEUCallback`.
+
+    Attributes:
+        has_mean: whether the loaders have names, so that the score of the stage is the mean of theirs.
     """
 
     def __init__(
         self,
-        key: str,
+        tag: str,
         step: str,
         loaders: Sequence[Any],
         evaluations: Sequence[Evaluation],
         extract: Extract | None = None,
     ) -> None:
-        self.key = key
+        self.tag = tag
         self.evaluations = evaluations
+        self.has_mean = evaluations[0].tag != tag
         self._step = step
         self._loaders = loaders
         self._extract = None if extract is None else with_dataloader_idx(extract)
         self._unknown_repeats: dict[str, str] = {}
 
-    @property
-    def has_mean(self) -> bool:
-        """Whether the loaders have names, so that the score of the stage is the mean of theirs."""
-        return self.evaluations[0].tag != self.key
-
     def update(self, outputs: Any, batch: Any, batch_idx: int, dataloader_idx: int) -> None:
         """Count the sentences of a batch."""
-        if self._extract is None:
-            output = read_output(outputs, self._step, origin=self._step)
-        else:
-            output = read_output(self._extract(outputs, batch, dataloader_idx), self._step, origin="extract")
-        preds = materialize(output.preds)
+        found, origin = outputs, self._step
+        if self._extract is not None:
+            found, origin = self._extract(outputs, batch, dataloader_idx), "extract"
+        preds, target, source = read_output(found, self._step, origin)
+        preds = materialize(preds)
         mask = self._mask(batch_idx, dataloader_idx, preds) if process_count() > 1 else None
-        self.evaluations[dataloader_idx].update(preds, output.target, mask, source=output.source)
+        self.evaluations[dataloader_idx].update(preds, target, mask, source=source)
 
     def _mask(self, batch_idx: int, dataloader_idx: int, preds: Any) -> Tensor | None:
         """Which sentences are not repeats; None if that is unknown."""
@@ -83,21 +82,7 @@ class Stage:
                 )
 
 
-class Output(NamedTuple):
-    """The sentences of one step.
-
-    Attributes:
-        preds: the hypotheses.
-        target: the references of each hypothesis.
-        source: the source sentences; None if the step returned none.
-    """
-
-    preds: Any
-    target: Any
-    source: Any = None
-
-
-def read_output(value: Any, step: str, origin: str) -> Output:
+def read_output(value: Any, step: str, origin: str) -> tuple[Any, Any, Any]:
     """Find the sentences in what a step, or `extract`, returned.
 
     Args:
@@ -105,17 +90,20 @@ def read_output(value: Any, step: str, origin: str) -> Output:
         step: the name of the step, for error messages.
         origin: what returned the value, for error messages.
 
+    Returns:
+        the hypotheses, the references, and the source sentences (None if there are none).
+
     Raises:
         TypeError: if the value is neither.
 
     Example:
         >>> read_output({"preds": ["a"], "target": ["b"], "loss": 1.0}, "validation_step", "validation_step")
-        Output(preds=['a'], target=['b'], source=None)
+        (['a'], ['b'], None)
     """
     if isinstance(value, Mapping) and {"preds", "target"} <= set(value):
-        return Output(value["preds"], value["target"], value.get("source"))
+        return value["preds"], value["target"], value.get("source")
     if isinstance(value, tuple | list) and len(value) == 2:
-        return Output(*value)
+        return *value, None
     found = f"the keys {sorted(map(str, value))}" if isinstance(value, Mapping) else f"a {type(value).__name__}"
     raise TypeError(
         f"BLEUCallback needs hypotheses and references, but got {found} from {origin!r}. Either return "

@@ -7,13 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils.data import (
-    BatchSampler,
-    DistributedSampler,
-    RandomSampler,
-    SubsetRandomSampler,
-    WeightedRandomSampler,
-)
+from torch.utils.data import BatchSampler, DistributedSampler, RandomSampler, SubsetRandomSampler, WeightedRandomSampler
 
 _LOWER_MAY_BE_WANTED = ("/p_value", "/hypothesis_length", "/reference_length")
 """Suffixes of logged names that a callback may legitimately minimize."""
@@ -167,17 +161,14 @@ def distributed_mask(dataloader: Any, batch_idx: int) -> Tensor | None:
     if type(batches) not in (BatchSampler, type(None)):
         return None
     sampler = getattr(dataloader if batches is None else batches, "sampler", None)
-    if not isinstance(sampler, DistributedSampler) or not _deals_in_turn(sampler):
+    if not isinstance(sampler, DistributedSampler):
+        return None
+    if not _is_lightnings_wrapper(sampler) and type(sampler).__iter__ is not DistributedSampler.__iter__:
         return None
     size = 1 if batches is None else batches.batch_size
     local = torch.arange(batch_idx * size, min((batch_idx + 1) * size, len(sampler)), device="cpu")
     first_time: Tensor = local * sampler.num_replicas + sampler.rank < len(sampler.dataset)  # type: ignore[arg-type]
     return first_time
-
-
-def _deals_in_turn(sampler: DistributedSampler[Any]) -> bool:
-    """Whether a sampler gives position j * W + r of the dataset to process r out of W as its item j."""
-    return _is_lightnings_wrapper(sampler) or type(sampler).__iter__ is DistributedSampler.__iter__
 
 
 def _is_lightnings_wrapper(sampler: Any) -> bool:

@@ -11,8 +11,7 @@ import torch
 from torch import Tensor
 
 from lightning_bleu import CorpusBLEU, corpus_bleu, sentence_bleu
-from lightning_bleu.reading.batch import read_batch, source_lines
-from lightning_bleu.reading.recognize import recognize_sources
+from lightning_bleu.reading.batch import read_batch, read_sources
 from lightning_bleu.scoring.signature import InputCounts
 from lightning_bleu.settings.settings import Settings
 from tests.helpers.counting import (
@@ -242,7 +241,7 @@ def test_the_default_device_makes_no_difference(preds: Any, target: Any) -> None
     def read() -> list[Any]:
         options: dict[str, Any] = {"pad_id": 0, "eos_id": 2, "unk_id": 3, "smoothing": "exp"}
         settings = Settings.from_options(**options)
-        sources = source_lines(recognize_sources(preds, len(preds)), settings)
+        sources = read_sources(preds, len(preds), settings)
         report, scores = corpus_bleu(preds, target, **options), sentence_bleu(preds, target, **options)
         return [report, scores.tolist(), texts(preds, target, **options), sources]
 

@@ -126,7 +126,7 @@ def test_input_counts_say_what_sentences_are_made_of(preds: Any, target: Any, ex
 
 
 @pytest.mark.parametrize(
-    ("counts", "source"),
+    ("counts", "tokenization"),
     [
         (InputCounts(strings=3), "13a"),
         (InputCounts(tokens=3), "tokens"),
@@ -135,9 +135,9 @@ def test_input_counts_say_what_sentences_are_made_of(preds: Any, target: Any, ex
         (InputCounts(), "?"),
     ],
 )
-def test_a_signature_names_all_sources_of_tokens(counts: InputCounts, source: str) -> None:
-    assert counts.token_source(Settings.from_options()) == source
-    assert f"|tok:{source}|" in signature(Settings.from_options(), counts)
+def test_a_signature_names_every_way_of_tokenizing(counts: InputCounts, tokenization: str) -> None:
+    assert counts.tokenization(Settings.from_options()) == tokenization
+    assert f"|tok:{tokenization}|" in signature(Settings.from_options(), counts)
 
 
 def test_decoded_ids_count_as_strings() -> None:

@@ -21,7 +21,6 @@ REFERENCES = [
     ["all of this is right"],
     ["one more row here"],
 ]
-META = torch.device("meta")
 SOURCES = ["eins", "zwei", "drei", "vier"]
 
 
@@ -201,13 +200,6 @@ def test_iterators_are_read_once() -> None:
     evaluation.update(iter(HYPOTHESES), iter(REFERENCES), source=iter(SOURCES))
     assert read(evaluation) == [Sentence(*sentence) for sentence in zip(HYPOTHESES, REFERENCES, SOURCES)]
     assert evaluation.metric.report() == corpus_bleu(HYPOTHESES, REFERENCES)
-
-
-def test_an_evaluation_counts_on_the_given_device() -> None:
-    metric = CorpusBLEU()
-    devices = [Evaluation(["val_bleu"], metric, device=device).metric.totals.device.type for device in (None, META)]
-    assert devices == ["cpu", "meta"]
-    assert metric.totals.device.type == "cpu"
 
 
 def test_a_result_has_a_report_and_what_else_was_asked_for() -> None:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lightning_bleu.training.markdown import escape, sample_table
-from lightning_bleu.training.samples import Sample, Segment
+from lightning_bleu.training.samples import Line, Sample
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # TensorBoard's copy of bleach warns of its own imports
@@ -88,9 +88,9 @@ class Page(HTMLParser):
             assert not data.strip()
 
 
-def split(line: str) -> Segment:
-    """A segment whose tokens are separated by blanks."""
-    return Segment(line, line.split())
+def split(line: str) -> Line:
+    """A line whose tokens are separated by blanks."""
+    return Line(line, line.split())
 
 
 def make_sample(hypothesis: str, *references: str, source: str | None = None, number: int = 1) -> Sample:
@@ -128,8 +128,8 @@ def test_nasty_text_is_shown_as_it_is(text: str) -> None:
 @given(TEXTS, TEXTS, TEXTS)
 def test_no_text_yields_a_tag(hypothesis: str, reference: str, caption: str) -> None:
     tokens = ["", *hypothesis, *reference]  # in another order, they may not be in the text
-    references = [split(reference), Segment(reference, tokens)]
-    sample = Sample(1, 0.0, Segment(hypothesis, tokens[::-1]), references, caption)
+    references = [split(reference), Line(reference, tokens)]
+    sample = Sample(1, 0.0, Line(hypothesis, tokens[::-1]), references, caption)
     page = Page(sample_table([sample, sample], caption))
     assert page.attributes == []
     assert [page.tags.count(tag) for tag in ("table", "tr", "th", "td", "pre", "code")] == [1, 3, 2, 4, 2, 8]

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from lightning_bleu import corpus_bleu
 from lightning_bleu.training.marks import Mark, Span, mark_words
-from lightning_bleu.training.samples import Segment
+from lightning_bleu.training.samples import Line
 from tests.helpers.corpora import random_corpus, read_lines
 from tests.helpers.text import WORDWISE, fuzz_line, sacrebleu_tokens
 
@@ -22,9 +22,9 @@ SENTENCES = st.lists(st.sampled_from("abcde"), max_size=12)
 """Sentences of few different words, so that words repeat and match."""
 
 
-def split(line: str) -> Segment:
-    """A segment whose tokens are separated by blanks."""
-    return Segment(line, line.split())
+def split(line: str) -> Line:
+    """A line whose tokens are separated by blanks."""
+    return Line(line, line.split())
 
 
 def show(spans: list[Span]) -> str:
@@ -33,7 +33,7 @@ def show(spans: list[Span]) -> str:
     return "".join(signs[mark] + text + signs[mark] for text, mark in spans)
 
 
-def show_all(hypothesis: Segment, *references: Segment) -> list[str]:
+def show_all(hypothesis: Line, *references: Line) -> list[str]:
     """The hypothesis and its references, as :func:`show` shows them."""
     marked, marked_references = mark_words(hypothesis, references)
     return [show(marked), *map(show, marked_references)]
@@ -86,8 +86,8 @@ def test_unmatched_and_displaced_words_are_marked(hypothesis: str, references: l
 
 @given(SENTENCES, st.lists(SENTENCES, max_size=4))
 def test_marks_agree_with_a_slow_twin(hypothesis: list[str], references: list[list[str]]) -> None:
-    segments = [Segment(" ".join(tokens), tokens) for tokens in (hypothesis, *references)]
-    marked, marked_references = mark_words(segments[0], segments[1:])
+    lines = [Line(" ".join(tokens), tokens) for tokens in (hypothesis, *references)]
+    marked, marked_references = mark_words(lines[0], lines[1:])
 
     counts: Counter[str] = Counter()
     for reference in references:
@@ -123,16 +123,16 @@ def test_spans_join_to_the_text_and_neighbors_have_different_marks(
     for text in (line, fuzz_line(rng)):
         tokens = sacrebleu_tokens(tokenizer, text.lower() if lowercase else text)
         kept = [token for token in tokens if rng.random() < 0.5]
-        marked, (marked_reference,) = mark_words(Segment(text, tokens), [Segment(" ".join(kept), kept)])
-        for spans, segment in ((marked, Segment(text, tokens)), (marked_reference, split(" ".join(kept)))):
-            assert "".join(span.text for span in spans) in (segment.text, " ".join(segment.tokens))
+        marked, (marked_reference,) = mark_words(Line(text, tokens), [Line(" ".join(kept), kept)])
+        for spans, whole in ((marked, Line(text, tokens)), (marked_reference, split(" ".join(kept)))):
+            assert "".join(span.text for span in spans) in (whole.text, " ".join(whole.tokens))
             assert all(len(list(run)) == 1 for _, run in groupby(span.mark for span in spans))
             assert all(span.text for span in spans)
 
 
 @given(st.text(), st.lists(st.text()))
 def test_tokens_may_be_unrelated_to_the_text(text: str, tokens: list[str]) -> None:
-    marked, _ = mark_words(Segment(text, tokens), [])
+    marked, _ = mark_words(Line(text, tokens), [])
     assert "".join(span.text for span in marked) in (text, " ".join(tokens))
 
 
@@ -158,8 +158,8 @@ def test_tokens_may_be_unrelated_to_the_text(text: str, tokens: list[str]) -> No
     ],
 )
 def test_the_original_text_is_marked_if_it_contains_the_tokens(text: str, tokens: list[str], shown: str) -> None:
-    reference = Segment("the world", ["word", "world", "\u2581world"])
-    marked, _ = mark_words(Segment(text, tokens), [reference])
+    reference = Line("the world", ["word", "world", "\u2581world"])
+    marked, _ = mark_words(Line(text, tokens), [reference])
     matches: list[Span] = [Span(span.text, "" if span.mark == "displaced" else span.mark) for span in marked]
     assert show(matches) == shown
 
@@ -179,7 +179,7 @@ def test_tokens_are_found_where_they_are_in_real_text(name: str, tokenizer: str,
     for line in read_lines(wmt22 / f"generaltest2022.{name}"):
         tokens = sacrebleu_tokens(tokenizer, line.lower() if lowercase else line)
         matching, other = tokens[::2], tokens[1::2]
-        marked, _ = mark_words(Segment(line, tokens), [Segment("", matching)])
+        marked, _ = mark_words(Line(line, tokens), [Line("", matching)])
         assert "".join(span.text for span in marked) == line
         if len(set(tokens)) == len(tokens):
             unmatched = [span.text for span in marked if span.mark == "unmatched"]

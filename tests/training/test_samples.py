@@ -19,7 +19,7 @@ from lightning_bleu.reading.batch import read_batch
 from lightning_bleu.settings.conventions import CONVENTIONS
 from lightning_bleu.settings.settings import Settings
 from lightning_bleu.training import samples
-from lightning_bleu.training.samples import Sample, Segment, find_worst, make_samples, score_sentences
+from lightning_bleu.training.samples import Line, Sample, find_worst, make_samples, score_sentences
 from lightning_bleu.training.sentences import Sentence
 from tests.helpers.corpora import random_corpus, read_lines
 from tests.helpers.text import WORDWISE, fuzz_line, sacrebleu_tokens
@@ -227,7 +227,7 @@ def test_sentences_without_references_have_a_worst_one_too(references: list[str]
 # Samples
 
 
-def tokenize_samples(sentences: Sequence[Sentence], **options: Any) -> list[tuple[Segment, list[Segment]]]:
+def tokenize_samples(sentences: Sequence[Sentence], **options: Any) -> list[tuple[Line, list[Line]]]:
     """The hypothesis and the references of each sample."""
     rows = range(len(sentences))
     made = make_samples(sentences, rows, torch.zeros(len(sentences)), Settings.from_options(**options))
@@ -245,8 +245,8 @@ def test_a_sample_has_the_number_and_the_score_of_its_row() -> None:
     sentences = [Sentence("a b", ["c", "d e"], "f"), Sentence("", [""])]
     scores = torch.tensor([0.0, 25.5, 50.0, 12.25])
     assert make_samples(sentences, [3, 1], scores, SETTINGS) == [
-        Sample(4, 12.25, Segment("a b", ["a", "b"]), [Segment("c", ["c"]), Segment("d e", ["d", "e"])], "f"),
-        Sample(2, 25.5, Segment("", []), [Segment("", [])], None),
+        Sample(4, 12.25, Line("a b", ["a", "b"]), [Line("c", ["c"]), Line("d e", ["d", "e"])], "f"),
+        Sample(2, 25.5, Line("", []), [Line("", [])], None),
     ]
     assert make_samples([], [], scores, SETTINGS) == []
 
@@ -282,8 +282,8 @@ def test_tokens_and_ids_are_not_tokenized_again(options: dict[str, Any]) -> None
 def test_text_and_tokens_may_be_mixed() -> None:
     sentences = [Sentence("a, b", ["c,"]), Sentence("a, b", ["c,"], tokenized=True)]
     assert tokenize_samples(sentences) == [
-        (Segment("a, b", ["a", ",", "b"]), [Segment("c,", ["c", ","])]),
-        (Segment("a, b", ["a,", "b"]), [Segment("c,", ["c,"])]),
+        (Line("a, b", ["a", ",", "b"]), [Line("c,", ["c", ","])]),
+        (Line("a, b", ["a,", "b"]), [Line("c,", ["c,"])]),
     ]
 
 
@@ -291,8 +291,8 @@ def test_text_and_tokens_may_be_mixed() -> None:
 @pytest.mark.parametrize("lowercase", [False, True])
 def test_hard_text_has_the_tokens_of_sacrebleu(tokenizer: str, lowercase: bool, rng: random.Random) -> None:
     lines = [fuzz_line(rng) for _ in range(300)]
-    segments = tokenize_samples([Sentence(line, [line]) for line in lines], tokenizer=tokenizer, lowercase=lowercase)
-    for line, (hypothesis, _) in zip(lines, segments):
+    samples = tokenize_samples([Sentence(line, [line]) for line in lines], tokenizer=tokenizer, lowercase=lowercase)
+    for line, (hypothesis, _) in zip(lines, samples):
         assert hypothesis.text == line
         assert hypothesis.tokens == sacrebleu_tokens(tokenizer, line.lower() if lowercase else line)
 

@@ -14,11 +14,8 @@ from hypothesis import strategies as st
 from torch.utils.data import DataLoader, DistributedSampler
 
 from lightning_bleu import CorpusBLEU, distributed_mask
-from lightning_bleu.reading.batch import read_batch
-from lightning_bleu.reading.recognize import recognize_sources
-from lightning_bleu.settings.settings import Settings
 from lightning_bleu.training.evaluation import Evaluation
-from lightning_bleu.training.sentences import Sentence, Sentences, Texts
+from lightning_bleu.training.sentences import Sentence, Sentences
 from tests.helpers.counting import pad
 from tests.helpers.process_groups import ProcessPool, group_of_one
 
@@ -124,35 +121,6 @@ def read_every(sentences: Sentences) -> list[Sentence]:
 # The texts of one process
 
 
-def make_texts(batches: Sequence[tuple[Any, ...]], limit: float = math.inf, **options: Any) -> Texts:
-    read_options = Settings.from_options(**OPTIONS | options)
-    texts = Texts(read_options, limit)
-    for preds, target, *source in batches:
-        sources = recognize_sources(source[0], len(preds)) if source else None
-        texts.add(read_batch(preds, target, read_options), sources)
-    return texts
-
-
-def test_texts_are_found_by_their_index_in_any_order() -> None:
-    items = make_items(11)
-    texts = make_texts([as_strings(items[:4]), as_strings(items[4:5]), as_strings(items[5:])])
-    expected = expect(items, as_text, tokenized=False)
-    assert texts.read(range(11)) == dict(enumerate(expected))
-    assert texts.read([10, 0, 4, 0, 5, 3]) == {index: expected[index] for index in (10, 0, 4, 5, 3)}
-    assert texts.read(index for index in (4, 3)) == {4: expected[4], 3: expected[3]}
-    assert texts.read([]) == {}
-
-
-@pytest.mark.parametrize(("limit", "kept"), [(0, 0), (1, 2), (2, 2), (3, 4), (4, 4), (5, 6), (math.inf, 6)])
-def test_texts_are_kept_up_to_a_limit_and_to_the_end_of_a_batch(limit: float, kept: int) -> None:
-    items = make_items(6)
-    texts = make_texts([as_strings(items[start : start + 2]) for start in (0, 2, 4)], limit)
-    assert texts.is_full == (limit <= 6)
-    assert [*texts.read(range(kept)).values()] == expect(items[:kept], as_text, tokenized=False)
-    with pytest.raises(IndexError):
-        texts.read([kept])
-
-
 @pytest.mark.parametrize("decoder", [None, spell])
 @pytest.mark.parametrize("source_form", FORMS)
 @pytest.mark.parametrize("form", FORMS)
@@ -161,13 +129,13 @@ def test_sources_may_have_another_form_than_hypotheses(
 ) -> None:
     """Only ids are decoded, on either side."""
     items = make_items(3)
-    texts = make_texts([(*form(items)[:2], source_form(items)[2])], decoder=decoder)
+    sentences = evaluate([(*form(items)[:2], source_form(items)[2])], decoder=decoder)
     is_decoded = form in IDS and decoder is not None
     write = as_digits if form in IDS and not is_decoded else as_text
     write_source = as_digits if source_form in IDS and decoder is None else as_text
     expected = expect(items, write, tokenized=form is not as_strings and not is_decoded)
     expected = [one._replace(source=write_source(item.source)) for one, item in zip(expected, items)]
-    assert [*texts.read(range(3)).values()] == expected
+    assert read_every(sentences) == expected
 
 
 # The sentences that count

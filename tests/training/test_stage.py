@@ -12,12 +12,12 @@ import pytest
 import torch
 from transformers.utils.generic import ModelOutput
 
-from lightning_bleu.training.stage import Output, read_output, with_dataloader_idx
+from lightning_bleu.training.stage import read_output, with_dataloader_idx
 
 PREDS, TARGET, SOURCE = object(), object(), object()
 
 
-def read(value: Any) -> Output:
+def read(value: Any) -> tuple[Any, Any, Any]:
     return read_output(value, "validation_step", origin="validation_step")
 
 
@@ -45,7 +45,7 @@ def test_a_mapping_is_read_by_its_keys_in_any_order(make: Any) -> None:
     assert read(make({"preds": PREDS, "target": TARGET}.items())) == (PREDS, TARGET, None)
     assert read(make({"loss": 1.0, "target": TARGET, 5: 6, "preds": PREDS}.items())) == (PREDS, TARGET, None)
     everything = {"source": SOURCE, "target": TARGET, "preds": PREDS}
-    assert read(make(everything.items())) == Output(PREDS, TARGET, SOURCE)
+    assert read(make(everything.items())) == (PREDS, TARGET, SOURCE)
     assert read(make((everything | {"source": None}).items())) == (PREDS, TARGET, None)
 
 
@@ -57,12 +57,12 @@ def test_an_output_of_hugging_face_is_read_by_its_keys() -> None:
 
 @pytest.mark.parametrize("value", [(PREDS, TARGET), [PREDS, TARGET], Pair(PREDS, TARGET)])
 def test_two_values_are_hypotheses_and_references(value: Any) -> None:
-    assert read(value) == Output(PREDS, TARGET, None)
+    assert read(value) == (PREDS, TARGET, None)
 
 
 def test_values_are_passed_on_as_they_are() -> None:
     preds = (line for line in ["a"])  # could be read only once
-    assert read({"preds": preds, "target": TARGET}).preds is preds
+    assert read({"preds": preds, "target": TARGET})[0] is preds
     assert read({"preds": None, "target": None}) == (None, None, None)
 
 
