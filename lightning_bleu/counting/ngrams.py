@@ -67,19 +67,14 @@ def count_matches(tokens: Ragged, reference_counts: IntArray, max_order: int, *,
         >>> count_matches(tokens, reference_counts=np.array([2]), max_order=2).tolist()
         [[5, 4]]
     """
-    chunks = [_count_chunk(*chunk, max_order, unk_id) for chunk in _chunks(tokens, reference_counts)]
-    if len(chunks) == 1:
-        return chunks[0]
-    return np.concatenate([np.zeros((0, max_order), np.int64), *chunks])
+    if len(tokens.ids) <= _MAX_HYPOTHESIS_TOKENS:
+        return _count_chunk(tokens, reference_counts, max_order, unk_id)
+    return np.concatenate([_count_chunk(*chunk, max_order, unk_id) for chunk in _chunks(tokens, reference_counts)])
 
 
 def _chunks(tokens: Ragged, reference_counts: IntArray) -> Iterator[tuple[Ragged, IntArray]]:
     """Split a batch at sentence boundaries into chunks of limited size; a very long sentence gets its own chunk."""
-    ids, lengths = tokens
-    if len(ids) <= _MAX_HYPOTHESIS_TOKENS:
-        yield tokens, reference_counts
-        return
-    sentences = len(reference_counts)
+    (ids, lengths), sentences = tokens, len(reference_counts)
     # The first token of each segment, and the first reference of each sentence.
     offsets = np.concatenate([[0], lengths.cumsum()])
     references = sentences + np.concatenate([[0], reference_counts.cumsum()])

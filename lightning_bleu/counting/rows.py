@@ -64,10 +64,9 @@ def choose_reference_lengths(
     """
     if len(references) == len(hypotheses):
         return references
-    # The index in the low part of the key breaks ties in favor of the first reference.
-    index = np.arange(len(references))
-    keys = rule(hypotheses.repeat(reference_counts), references) * len(references) + index
-    cheapest: IntArray = np.minimum.reduceat(keys, reference_counts.cumsum() - reference_counts)
+    # Adding the index breaks ties in favor of the first reference.
+    costs = rule(hypotheses.repeat(reference_counts), references) * len(references) + np.arange(len(references))
+    cheapest: IntArray = np.minimum.reduceat(costs, reference_counts.cumsum() - reference_counts)
     return references[cheapest % len(references)]
 
 
