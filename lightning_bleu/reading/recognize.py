@@ -127,7 +127,7 @@ def read_sample_mask(sample_mask: SampleMask, sentences: int) -> BoolArray:
     if getattr(sample_mask, "dtype", None) not in (torch.bool, np.bool_):
         found = getattr(sample_mask, "dtype", type(sample_mask).__name__)
         raise TypeError(f"'sample_mask' must hold booleans, got {found}")
-    mask = np.array(sample_mask.cpu().numpy() if isinstance(sample_mask, Tensor) else sample_mask)
+    mask = np.array(sample_mask.numpy(force=True) if isinstance(sample_mask, Tensor) else sample_mask)
     if mask.shape not in ((sentences,), (1,)):
         raise ValueError(
             f"'sample_mask' must have shape ({sentences},), one value per sentence, or (1,), one value for all; "
@@ -243,7 +243,7 @@ def _recognize_list(name: str, items: list[Any]) -> Form:
         return Strings(items)
     if types and all(issubclass(type_, Tensor | np.ndarray) for type_ in types):
         rows = [_as_row(name, item) for item in items]
-        return Ids(Ragged(torch.cat(rows).cpu().numpy(), row_lengths(rows)), rows[0].device)
+        return Ids(Ragged(torch.cat(rows).numpy(force=True), row_lengths(rows)), rows[0].device)
     if not all(issubclass(type_, _SEQUENCES) for type_ in types):
         raise TypeError(
             f"{name!r} must hold sentences of one kind (strings, lists of tokens, or tensors of ids), got "
@@ -370,7 +370,7 @@ def _flatten(ids: Tensor) -> Ids:
         [[5, 6], [7, 0]]
     """
     *segments, width = ids.shape
-    return Ids(Ragged(ids.cpu().numpy().reshape(-1), np.full(math.prod(segments), width)), ids.device, tuple(ids.shape))
+    return Ids(Ragged(ids.numpy(force=True).reshape(-1), np.full(math.prod(segments), width)), ids.device, tuple(ids.shape))
 
 
 def _describe(value: Tensor) -> str:
