@@ -275,7 +275,7 @@ class BLEUCallback(pl.Callback):
         )
 
     def _show(self, evaluation: Evaluation, result: Result, trainer: pl.Trainer) -> None:
-        """Show the sentences in the loggers."""
+        """Show the sentences in the loggers. Collective."""
         if not self._shows or result.sentences is None or not len(result.sentences.statistics):
             return
         view = View(result.report, result.sentences, evaluation.metric.settings, self.samples)
@@ -283,7 +283,7 @@ class BLEUCallback(pl.Callback):
             display.show(evaluation.tag, view, logged_step(trainer))
 
     def _write(self, evaluation: Evaluation, result: Result, trainer: pl.Trainer) -> None:
-        """Write the sentences to files."""
+        """Write the sentences to files. Collective."""
         if self._folder is None or result.sentences is None:
             return
         folder, step = name_folder(self._folder, *evaluation.names), self._step(trainer)

@@ -169,8 +169,8 @@ class CorpusBLEU(AdditiveMetric):
 
             target: the references, of the same kind as the hypotheses (with ``decoder``, you can mix strings and ids):
                 one reference per hypothesis, or a list of references per hypothesis (any number), or ids of shape
-                ``(sentences, references, tokens)``. In such a tensor, a reference without tokens is ignored unless it
-                is the only one of its sentence; in lists, it counts as a reference of length 0.
+                ``(sentences, references, tokens)``. In such a tensor, a reference of padding alone is ignored if its
+                sentence has others; in lists, an empty reference counts as one of length 0.
             sample_mask: booleans of shape ``(sentences,)``; sentences marked False are not counted. Use shape ``(1,)``
                 if the whole batch is a single dataset item (a loader with ``batch_size=None``).
 
@@ -184,7 +184,7 @@ class CorpusBLEU(AdditiveMetric):
         rows = count_rows(batch, self.settings)
         for message in batch.warnings:
             self._warn_once(message)
-        packed = pack_rows(rows, mask) if self.keep_sentences else None
+        packed = pack_rows(rows, mask) if self.keep_sentences else None  # marks masked rows, so it comes first
         if mask is not None:
             rows *= mask[:, None]
         sums = np.concatenate([rows.sum(0), InputCounts.of(batch)])

@@ -118,7 +118,7 @@ def _count_chunk(tokens: Ragged, reference_counts: IntArray, max_order: int, unk
     next_labels[ends[:sentences]] = hypothesis_tokens + 1
     label_bits = (hypothesis_tokens + 1).bit_length()
     # The head of a key is the part before its labels: the sentence in the first pass, a matched n-gram in later ones.
-    heads, sides, side_bits = _owners(reference_counts)
+    heads, sides, side_bits = _segment_sides(reference_counts)
     head_sentences = heads[:sentences]
     positions: slice | IntArray = slice(None)
     repeats = tokens.lengths  # keys per head
@@ -138,23 +138,23 @@ def _count_chunk(tokens: Ragged, reference_counts: IntArray, max_order: int, unk
         counted += orders
         if counted < max_order:
             # Only an n-gram that matches can be the prefix of a longer match. Its number becomes the next head.
-            known = prefix[(order == orders - 1) & (count > 0)]
-            heads = known.searchsorted(keys >> side_bits)
-            again = np.append(known, -1)[heads] == keys >> side_bits
-            positions = np.arange(token_count)[positions][again]
-            heads, sides, repeats = heads[again], keys[again] & ((1 << side_bits) - 1), np.ones_like(positions)
-            head_sentences = head_sentences[known >> orders * label_bits]
+            matched = prefix[(order == orders - 1) & (count > 0)]
+            heads = matched.searchsorted(keys >> side_bits)
+            goes_on = np.append(matched, -1)[heads] == keys >> side_bits
+            positions = np.arange(token_count)[positions][goes_on]
+            heads, sides, repeats = heads[goes_on], keys[goes_on] & ((1 << side_bits) - 1), np.ones_like(positions)
+            head_sentences = head_sentences[matched >> orders * label_bits]
     return matches.T
 
 
-def _owners(reference_counts: IntArray) -> tuple[IntArray, IntArray, int]:
+def _segment_sides(reference_counts: IntArray) -> tuple[IntArray, IntArray, int]:
     """The sentence and the side of each segment (all hypotheses, then all references), and the bits of a side.
 
     The side of a hypothesis is 1. The references of a sentence have different even numbers below twice the largest
     number of references. So the lowest bit tells hypotheses from references.
 
     Example:
-        >>> sentences, sides, side_bits = _owners(np.array([2, 1]))
+        >>> sentences, sides, side_bits = _segment_sides(np.array([2, 1]))
         >>> sentences.tolist(), sides.tolist(), side_bits
         ([0, 1, 0, 0, 1], [1, 1, 0, 2, 0], 2)
     """

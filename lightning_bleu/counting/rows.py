@@ -100,5 +100,5 @@ def unpack_rows(packed: Tensor) -> Tensor:
         >>> unpack_rows(torch.from_numpy(packed))
         tensor([[3, 4]], dtype=torch.int32)
     """
-    counts = packed[:, 1] >= 0
-    return packed[:, 1:] if counts.all() else packed[counts, 1:]  # without a mask, a view saves memory
+    is_counted = packed[:, 1] >= 0
+    return packed[:, 1:] if is_counted.all() else packed[is_counted, 1:]  # without a mask, a view saves memory

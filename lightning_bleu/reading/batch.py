@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from lightning_bleu.reading.forms import Form, Hypotheses, Ids, References, Strings, join
-from lightning_bleu.reading.ragged import IntArray, clean, drop_empty_rows
+from lightning_bleu.reading.ragged import IntArray, clean, drop_empty_references
 from lightning_bleu.reading.recognize import recognize, recognize_sources, suspect_padding, suspect_tokens
 from lightning_bleu.settings.settings import Decoder, Settings
 
@@ -112,8 +112,8 @@ def _read(form: Form, counts: IntArray, settings: Settings) -> tuple[Form, IntAr
     if not isinstance(form, Ids):
         return form, counts
     ragged = clean(form.ragged, settings)
-    if len(form.shape) == 3 and form.shape[1] > 1:
-        ragged, counts = drop_empty_rows(ragged, counts)
+    if len(form.shape) == 3 and form.shape[1] > 1:  # a tensor with several references per sentence
+        ragged, counts = drop_empty_references(ragged, counts)
     if settings.decoder is None:
         return Ids(ragged, form.device), counts
     return Strings(decode(ragged.rows(), settings.decoder)), counts

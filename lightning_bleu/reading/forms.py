@@ -40,7 +40,8 @@ class Ids(NamedTuple):
     Attributes:
         ragged: the ids, on the CPU.
         device: the device that they were passed on.
-        shape: the shape of the tensor that they were passed in, whose rows may be padded; empty for lists.
+        shape: the shape of the tensor that they were passed in, whose rows may be padded; empty for lists. For both
+            sides together, that of the references.
     """
 
     ragged: Ragged

@@ -1,4 +1,4 @@
-"""Ragged: token ids without padding.
+"""Ragged: the token ids of many segments in one array, and how to remove padding.
 
 A *segment* is a hypothesis or a reference. The tokens of all segments are stored in one flat array, and the lengths of
 the segments say where each one ends:
@@ -93,7 +93,7 @@ def next_positions(flags: BoolArray, positions: IntArray) -> IntArray:
     return found[found.searchsorted(positions)]
 
 
-def drop_empty_rows(ragged: Ragged, counts: IntArray) -> tuple[Ragged, IntArray]:
+def drop_empty_references(ragged: Ragged, counts: IntArray) -> tuple[Ragged, IntArray]:
     """Drop the empty references of each sentence, but for the first one if all are empty.
 
     A tensor has the same number of references for all sentences, so sentences with fewer references have rows of
@@ -101,13 +101,13 @@ def drop_empty_rows(ragged: Ragged, counts: IntArray) -> tuple[Ragged, IntArray]
 
     Args:
         ragged: any number of other segments, then the references, sentence by sentence, without padding.
-        counts: the number of references of each sentence, all equal, shape ``(sentences,)``.
+        counts: the number of references of each sentence, the same for all, shape ``(sentences,)``.
 
     Returns:
         the segments that remain, and the number of references of each sentence.
 
     Example:
-        >>> ragged, counts = drop_empty_rows(Ragged(np.array([6, 7]), np.array([2, 0, 0, 0])), np.array([2, 2]))
+        >>> ragged, counts = drop_empty_references(Ragged(np.array([6, 7]), np.array([2, 0, 0, 0])), np.array([2, 2]))
         >>> ragged.rows(), counts.tolist()
         ([[6, 7], []], [1, 1])
     """

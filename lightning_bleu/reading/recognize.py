@@ -1,4 +1,4 @@
-"""Recognize the inputs of a call. Every input error and warning comes from this module.
+"""Recognize the inputs of a call. Every error and warning about `preds`, `target`, and masks comes from this module.
 
 :func:`recognize` maps `preds` and `target` to one of three forms each: strings, tokens, or ids.
 """

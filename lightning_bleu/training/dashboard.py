@@ -29,9 +29,9 @@ Layout: TypeAlias = dict[str, dict[str, list[Any]]]
 
 
 class View:
-    """What loggers show of one evaluation.
+    """What loggers show of one evaluation. Collective.
 
-    Making it is collective, because each process reads the texts of its own sentences. Only process 0 can show it.
+    Each process reads the texts of its own sentences. Only process 0 can show them.
 
     Args:
         report: the score.

@@ -1,4 +1,4 @@
-"""One evaluation of a model: its metric and its sentences."""
+"""Evaluations: the metric and the texts of each loader in a stage."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Result(NamedTuple):
 
 
 class Evaluation:
-    """The sentences of one stage and loader.
+    """The metric and the texts of one loader in a stage.
 
     Args:
         names: the names below which the score is logged, such as ``("val_bleu", "news")``; empty ones are ignored.

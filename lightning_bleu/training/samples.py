@@ -80,7 +80,7 @@ def find_worst(statistics: Tensor, settings: Settings, count: int) -> list[int]:
         count: the number of sentences.
 
     Returns:
-        row numbers, the worst first.
+        their positions, the worst first.
     """
     total = statistics.sum(0).double()
     smoothed = statistics + 2 * total / total[-1].clamp(min=1)
@@ -89,14 +89,14 @@ def find_worst(statistics: Tensor, settings: Settings, count: int) -> list[int]:
 
 
 def make_samples(
-    sentences: Sequence[Sentence], rows: Sequence[int], scores: Tensor, settings: Settings
+    sentences: Sequence[Sentence], positions: Sequence[int], scores: Tensor, settings: Settings
 ) -> list[Sample]:
     """Tokenize sentences so that their words can be marked.
 
     Args:
-        sentences: the texts of the rows.
-        rows: row numbers.
-        scores: the sentence BLEU of all rows, in percent.
+        sentences: the texts.
+        positions: their positions in the dataset, from 0.
+        scores: the sentence BLEU of all sentences of the dataset, in percent.
         settings: how to tokenize.
 
     Example:
@@ -107,10 +107,10 @@ references=[Line(text='Hello!', tokens=['Hello', '!'])], source=None)]
     """
     split = _splitter(settings)
     samples = []
-    for row, (hypothesis, references, source, tokenized) in zip(rows, sentences):
+    for position, (hypothesis, references, source, tokenized) in zip(positions, sentences):
         texts = [text[:_MAX_CHARACTERS] for text in (hypothesis, *references)]
         lines = [Line(text, (str.split if tokenized else split)(text)) for text in texts]
-        samples.append(Sample(row + 1, scores[row].item(), lines[0], lines[1:], source))
+        samples.append(Sample(position + 1, scores[position].item(), lines[0], lines[1:], source))
     return samples
 
 

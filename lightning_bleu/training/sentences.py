@@ -39,7 +39,7 @@ def to_sentences(batch: Batch, sources: Iterable[str] | None) -> list[Sentence]:
 class Sentences:
     """The sentences of all processes that count, in the order of the dataset.
 
-    A *row* is the position of a sentence among them. All processes must call the same methods with the same arguments.
+    Positions count from 0, in this order. All processes must call the same methods with the same arguments.
 
     Args:
         own: the first sentences of this process as text, including those that do not count.
@@ -49,7 +49,7 @@ class Sentences:
 
     Attributes:
         statistics: int32 of shape ``(sentences, 2 * max_order + 2)``, on the CPU.
-        text_count: the number of rows whose text is kept; these are the first ones.
+        text_count: the number of sentences whose text is kept; these are the first ones.
     """
 
     def __init__(self, own: Sequence[Sentence], owners: Tensor, statistics: Tensor, limit: float) -> None:
@@ -59,9 +59,9 @@ class Sentences:
         has_text = owners[:, 1] < limit
         self.text_count = int(min(has_text.cumprod(0).sum().item(), limit))
 
-    def read(self, rows: Sequence[int]) -> list[Sentence]:
-        """The texts of some rows. Only process 0 receives them; the others get an empty list. Collective."""
-        owners = self._owners[list(rows)].tolist()
+    def read(self, positions: Sequence[int]) -> list[Sentence]:
+        """The texts at some positions. Only process 0 receives them; the others get an empty list. Collective."""
+        owners = self._owners[list(positions)].tolist()
         rank = process_rank()
         gathered = gather_objects({index: self._own[index] for owner, index in owners if owner == rank})
         return [gathered[owner][index] for owner, index in owners] if gathered else []

@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lightning_bleu.reading.ragged import Ragged, clean, drop_empty_rows, next_positions
+from lightning_bleu.reading.ragged import Ragged, clean, drop_empty_references, next_positions
 from lightning_bleu.settings.settings import Settings
 from tests.helpers.counting import Ids, make_ragged, remove_special_ids
 
@@ -53,7 +53,7 @@ def test_cleaning_removes_what_the_arguments_describe(rows: list[Ids], options: 
 @given(st.lists(st.lists(st.lists(st.just(7), max_size=1), min_size=3, max_size=3)))
 def test_empty_references_are_dropped_unless_they_are_the_only_one(sentences: list[list[Ids]]) -> None:
     """Each sentence is a hypothesis with two references."""
-    ragged, counts = drop_empty_rows(*make_ragged(sentences))
+    ragged, counts = drop_empty_references(*make_ragged(sentences))
     kept = [[row for row in references if row] or [[]] for _, *references in sentences]
     assert counts.tolist() == [*map(len, kept)]
     assert ragged.rows() == [group[0] for group in sentences] + [*chain.from_iterable(kept)]
