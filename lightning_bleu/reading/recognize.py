@@ -370,7 +370,8 @@ def _flatten(ids: Tensor) -> Ids:
         [[5, 6], [7, 0]]
     """
     *segments, width = ids.shape
-    return Ids(Ragged(ids.numpy(force=True).reshape(-1), np.full(math.prod(segments), width)), ids.device, tuple(ids.shape))
+    ragged = Ragged(ids.numpy(force=True).reshape(-1), np.full(math.prod(segments), width))
+    return Ids(ragged, ids.device, tuple(ids.shape))
 
 
 def _describe(value: Tensor) -> str:
