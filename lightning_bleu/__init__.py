@@ -16,7 +16,7 @@ from lightning_bleu.significance import (
     bootstrap_interval,
     paired_bootstrap,
 )
-from lightning_bleu.training.trainer import distributed_mask
+from lightning_bleu.training.trainer import distributed_index, distributed_mask
 from lightning_bleu.version import __version__
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ __all__ = [
     "block_t_test",
     "bootstrap_interval",
     "corpus_bleu",
+    "distributed_index",
     "distributed_mask",
     "paired_bootstrap",
     "sentence_bleu",

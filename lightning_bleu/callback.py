@@ -21,8 +21,8 @@ from lightning_bleu.training.best import BestSoFar
 from lightning_bleu.training.dashboard import Display, View, find_displays, lay_out_charts, missing_packages
 from lightning_bleu.training.evaluation import Evaluation, Result
 from lightning_bleu.training.options import check_metrics, check_options
-from lightning_bleu.training.stage import Extract, Stage
-from lightning_bleu.training.trainer import find_loaders, logged_step, minimized, name_loaders, shuffles
+from lightning_bleu.training.stage import Extract, Outcome, Stage
+from lightning_bleu.training.trainer import find_loaders, logged_step, minimized, name_loaders
 from lightning_bleu.training.translations import check_folder, name_folder, write_translations
 
 _STEPS = {"val": "validation_step", "test": "test_step"}
@@ -203,13 +203,9 @@ class BLEUCallback(pl.Callback):
 
     def _start(self, stage: str, trainer: pl.Trainer, pl_module: pl.LightningModule) -> Stage:
         loaders, given = find_loaders(trainer, stage)
-        compares, writes = self.compare_to_best and stage == "val", self._folder is not None
-        needing_order = ["compare_to_best=True"] * compares + ["translations=..."] * writes
-        if needing_order and any(map(shuffles, loaders)):
-            raise ValueError(
-                f"BLEUCallback({needing_order[0]}) needs the same sentences in the same order, but a loader of "
-                f"{stage!r} shuffles them: make it with shuffle=False"
-            )
+        writes = self._folder is not None
+        needing_order = ["compare_to_best=True"] * (self.compare_to_best and stage == "val")
+        needing_order += ["translations=..."] * writes
         metrics = list(self.metric) if isinstance(self.metric, Mapping) else None
         names = name_loaders(stage, given, max(1, len(loaders)), given=self.dataloader_names, metrics=metrics)
         tag = f"{stage}_{self.name}"
@@ -218,48 +214,40 @@ class BLEUCallback(pl.Callback):
                 [tag, name],
                 self.metric[name] if isinstance(self.metric, Mapping) else self.metric,
                 max_texts=math.inf if writes else _MAX_TEXTS if self._shows else 0,
-                keep_sentences=self.confidence is not None or compares,
             )
             for name in names
         ]
         for evaluation in evaluations:
             evaluation.metric.to(pl_module.device)
-        return Stage(tag, _STEPS[stage], loaders, evaluations, self.extract)
+        needs_order = f"BLEUCallback({needing_order[0]})" if needing_order else ""
+        return Stage(tag, _STEPS[stage], loaders, evaluations, self.extract, needs_order)
 
     def _finish(self, trainer: pl.Trainer, pl_module: pl.LightningModule, best: BestSoFar | None) -> None:
         assert self._stage is not None
-        for message in self._stage.warnings():
+        stage, self._stage = self._stage, None  # frees the memory
+        for message in stage.warnings():
             self._warn_once(message)
-        scores, bests = [], []
-        for evaluation in self._stage.evaluations:
-            result = evaluation.result(confidence=self.confidence, best=best, keep_best=trainer.state.fn == "fit")
-            evaluation.metric.reset()  # the result has all of it; frees memory before figures need some
-            self._remember(evaluation.tag, result)
-            self._log(evaluation.tag, result.report.bleu, trainer, pl_module, prog_bar=True)
-            for part, value in result.parts().items():
-                self._log(f"{evaluation.tag}/{part}", value, trainer, pl_module)
-            scores.append(result.report.bleu)
-            if result.comparison is not None:
-                bests.append(result.comparison.best)
+        outcome = stage.finish(confidence=self.confidence, best=best, keep_best=trainer.state.fn == "fit")
+        self._remember(outcome)
+        for name, score in outcome.scores.items():
+            self._log(name, score, trainer, pl_module, prog_bar=True)
+        for name, value in outcome.values().items():
+            self._log(name, value, trainer, pl_module)
+        for evaluation in stage.evaluations:
+            result = outcome.results[evaluation.tag]
             if not trainer.sanity_checking:
                 self._show(evaluation, result, trainer)
                 self._write(evaluation, result, trainer)
-            elif result.sentences is not None:
-                result.sentences.read(range(min(1, result.sentences.text_count)))  # finds errors before the training
-        if self._stage.has_mean:
-            self._log(self._stage.tag, math.fsum(scores) / len(scores), trainer, pl_module, prog_bar=True)
-            if bests:
-                self._log(f"{self._stage.tag}/best", math.fsum(bests) / len(bests), trainer, pl_module)
-        self._stage = None  # frees the memory
+            else:
+                result.sentences.read(result.sentences.readable[:1])  # finds errors before the training
 
-    def _remember(self, tag: str, result: Result) -> None:
-        self.reports[tag] = result.report
-        self.intervals.pop(tag, None)
-        self.comparisons.pop(tag, None)
-        if result.interval is not None:
-            self.intervals[tag] = result.interval
-        if result.comparison is not None and result.comparison.test is not None:
-            self.comparisons[tag] = result.comparison.test
+    def _remember(self, outcome: Outcome) -> None:
+        for tag in outcome.scores:
+            self.intervals.pop(tag, None)
+            self.comparisons.pop(tag, None)
+        self.reports |= {tag: result.report for tag, result in outcome.results.items()}
+        self.intervals |= outcome.intervals
+        self.comparisons |= {tag: one.test for tag, one in outcome.comparisons.items() if one.test is not None}
 
     def _log(
         self, name: str, value: float, trainer: pl.Trainer, pl_module: pl.LightningModule, *, prog_bar: bool = False
@@ -276,7 +264,7 @@ class BLEUCallback(pl.Callback):
 
     def _show(self, evaluation: Evaluation, result: Result, trainer: pl.Trainer) -> None:
         """Show the sentences in the loggers. Collective."""
-        if not self._shows or result.sentences is None or not len(result.sentences.statistics):
+        if not self._shows or not result.sentences.readable:
             return
         view = View(result.report, result.sentences, evaluation.metric.settings, self.samples)
         for display in self._displays:
@@ -284,10 +272,10 @@ class BLEUCallback(pl.Callback):
 
     def _write(self, evaluation: Evaluation, result: Result, trainer: pl.Trainer) -> None:
         """Write the sentences to files. Collective."""
-        if self._folder is None or result.sentences is None:
+        if self._folder is None:
             return
         folder, step = name_folder(self._folder, *evaluation.names), self._step(trainer)
-        sentences = result.sentences.read(range(result.sentences.text_count))
+        sentences = result.sentences.read(result.sentences.readable)
         if run_in_process_0(lambda: write_translations(sentences, folder, step, self.keep_translations)):
             self._warn_once(
                 f"The references or sources in {str(folder)!r} were replaced, because this validation has "

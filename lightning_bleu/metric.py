@@ -12,12 +12,13 @@ import torch
 from torch import Tensor
 from torchmetrics import Metric
 
-from lightning_bleu.counting.rows import count_rows, pack_rows, unpack_rows
+from lightning_bleu.counting.kept import IDENTITY_COLUMNS, KeptSentences, append_rows, pack_rows, read_rows
+from lightning_bleu.counting.rows import count_rows
 from lightning_bleu.messages import WarnOnce
 from lightning_bleu.processes import gather_state
 from lightning_bleu.reading.batch import Batch, read_batch
-from lightning_bleu.reading.forms import Hypotheses, References, SampleMask
-from lightning_bleu.reading.recognize import read_sample_mask
+from lightning_bleu.reading.forms import Hypotheses, Index, References, SampleMask
+from lightning_bleu.reading.recognize import read_index, read_sample_mask
 from lightning_bleu.scoring.score import BLEUScore, Statistics, score
 from lightning_bleu.scoring.signature import InputCounts, signature
 from lightning_bleu.settings.conventions import Convention
@@ -62,9 +63,9 @@ class CorpusBLEU(AdditiveMetric):
             list of strings. The special ids above are removed first; if they are not set, a callable also receives
             padding and markers.
         percent: score in 0..100, like sacreBLEU, rather than in 0..1, like torchmetrics.
-        keep_sentences: keep the statistics of every sentence, for intervals and paired tests. This takes 44 bytes per
-            sentence at the default ``max_order`` (4 bytes for each of the ``2 * max_order + 2`` statistics, plus 4),
-            and a sync gathers all sentences on every device.
+        keep_sentences: keep the statistics of every sentence, for intervals, paired tests, and an `index`. This takes
+            56 bytes per sentence at the default ``max_order`` (4 bytes for each of the ``2 * max_order + 2``
+            statistics, plus 16), and a sync gathers all sentences on every device.
         kwargs: passed to :class:`torchmetrics.Metric`.
 
     Attributes:
@@ -122,7 +123,7 @@ class CorpusBLEU(AdditiveMetric):
         settings = Settings.from_options(**cast(Options, options)).for_corpus()
         check_bool("keep_sentences", keep_sentences)
         try:
-            super().__init__(settings, **{"dist_sync_fn": gather_state} | kwargs)
+            super().__init__(settings, 2 * settings.max_order + 2, **{"dist_sync_fn": gather_state} | kwargs)
         except ValueError as error:
             # torchmetrics lists unknown arguments in backquotes.
             unknown = re.findall(r"`(\w+)`", str(error)) if "Unexpected keyword" in str(error) else []
@@ -134,22 +135,38 @@ class CorpusBLEU(AdditiveMetric):
         self.batch_statistics: Tensor | None = None
         self._given_options = describe_options(options, defaults_of=CorpusBLEU)
         self._warn_once = WarnOnce()
+        self.keep_sentences = False
         # The sums of the statistics, then the InputCounts. A single vector, so that a sync takes one collective.
         self.totals: Tensor  # declared here, because torch.jit.script cannot read declarations in the class
         size = 2 * settings.max_order + 2 + len(InputCounts())
         self.add_state("totals", torch.zeros(size, dtype=torch.int64), dist_reduce_fx="sum")
-        self.keep_sentences = False
         if keep_sentences:
             self.start_keeping_sentences()
 
     def start_keeping_sentences(self) -> None:
-        """Keep the statistics of every sentence from now on, as with ``keep_sentences=True``."""
-        if not self.keep_sentences:
-            self.keep_sentences = True
-            self.sentences: list[Tensor]  # the rows of each batch, packed
-            self.add_state("sentences", [], dist_reduce_fx="cat")
+        """Keep the statistics of every sentence from now on, as with ``keep_sentences=True``.
 
-    def update(self, preds: Hypotheses, target: References, sample_mask: SampleMask | None = None) -> None:
+        Raises:
+            RuntimeError: if sentences have already been counted: call :meth:`reset` first.
+        """
+        if self.keep_sentences:
+            return
+        if self._update_count:
+            raise RuntimeError(
+                "this metric has already counted sentences, whose statistics it did not keep: call reset() first"
+            )
+        self.keep_sentences = True
+        self.remove_state("totals")
+        self.sentences: list[Tensor]  # packed rows
+        self.add_state("sentences", [], dist_reduce_fx="cat")
+
+    def update(
+        self,
+        preds: Hypotheses,
+        target: References,
+        sample_mask: SampleMask | None = None,
+        index: Index | None = None,
+    ) -> None:
         """Count a batch of sentences.
 
         Inputs are copied and validated immediately; you may modify them afterwards. Counting happens on the CPU: ids on
@@ -173,29 +190,40 @@ class CorpusBLEU(AdditiveMetric):
                 sentence has others; in lists, an empty reference counts as one of length 0.
             sample_mask: booleans of shape ``(sentences,)``; sentences marked False are not counted. Use shape ``(1,)``
                 if the whole batch is a single dataset item (a loader with ``batch_size=None``).
+            index: the position of each sentence in the dataset, integers of shape ``(sentences,)``, from 0; gaps are
+                fine. A position counts once, in however many batches and processes it appears (the first one counts, on
+                the first process), and intervals, tests, and :attr:`sentence_statistics` are in the order of the
+                positions. Requires ``keep_sentences=True``. Pass it with every batch, or with none.
 
         Raises:
             TypeError: for an unsupported input type, or if `preds` and `target` are of different kinds.
-            ValueError: for different numbers of sentences, an unsupported shape, or a sentence without a reference. The
-                state does not change after an error.
+            ValueError: for different numbers of sentences, an unsupported shape, a sentence without a reference, or an
+                `index` without ``keep_sentences=True`` or with some of the batches only. The state does not change
+                after an error. An `index` that gives different sentences the same position is an error when the score
+                is computed.
         """
+        if index is not None and not self.keep_sentences:
+            raise ValueError("'index' requires a metric that keeps sentences: CorpusBLEU(keep_sentences=True)")
         batch = read_batch(preds, target, self.settings)
         mask = None if sample_mask is None else read_sample_mask(sample_mask, batch.sentence_count)
+        positions = None if index is None else read_index(index, batch.sentence_count)
         rows = count_rows(batch, self.settings)
-        for message in batch.warnings:
-            self._warn_once(message)
-        packed = pack_rows(rows, mask) if self.keep_sentences else None  # marks masked rows, so it comes first
         if mask is not None:
             rows *= mask[:, None]
-        sums = np.concatenate([rows.sum(0), InputCounts.of(batch)])
         # Lightning validates in inference mode, but the state must not become an inference tensor.
         with torch.inference_mode(False) if torch.is_inference_mode_enabled() else nullcontext():
-            device = self.totals.device
-            totals = self.totals + torch.from_numpy(sums).to(device)
-            kept = None if packed is None else torch.from_numpy(packed).to("cpu" if self.compute_on_cpu else device)
-            self._set(totals=totals, last_batch=batch, batch_statistics=torch.from_numpy(rows))
-            if kept is not None:
-                self.sentences.append(kept)
+            states: dict[str, Any] = {}
+            if self.keep_sentences:
+                packed = torch.from_numpy(pack_rows(batch, rows, mask, positions))
+                states["sentences"] = append_rows(
+                    self.sentences, packed.to("cpu" if self.compute_on_cpu else self.device)
+                )
+            else:
+                sums = np.concatenate([rows.sum(0), InputCounts.of(batch, mask)])
+                states["totals"] = self.totals + torch.from_numpy(sums).to(self.totals.device)
+            for message in batch.warnings:
+                self._warn_once(message)
+            self._set(**states, last_batch=batch, batch_statistics=torch.from_numpy(rows))
 
     def compute(self) -> Tensor:
         """The score, a float64 scalar (float32 on devices without float64); 0 if there are no sentences."""
@@ -204,8 +232,9 @@ class CorpusBLEU(AdditiveMetric):
     def report(self) -> BLEUScore:
         """The score and its components as plain numbers, synced like :meth:`compute`."""
         with self.sync_context(should_sync=self._to_sync):
-            report = BLEUScore.from_statistics(self.statistics, self.settings, self.signature)
-        from_ids = self.input_counts.ids or self.settings.decoder is not None
+            statistics, inputs = self._read()
+        report = BLEUScore.from_statistics(statistics, self.settings, signature(self.settings, inputs))
+        from_ids = inputs.ids or self.settings.decoder is not None
         is_empty = report.reference_length and not report.hypothesis_length
         if from_ids and is_empty and self.settings.eos_id is not None:
             self._warn_once(
@@ -213,6 +242,18 @@ class CorpusBLEU(AdditiveMetric):
                 "M2M100, everything after it is removed: pass preds[:, 1:]."
             )
         return report
+
+    def kept_sentences(self) -> KeptSentences:
+        """The sentences that count, synced like :meth:`compute`: statistics, positions, and checksums of references.
+
+        Raises:
+            ValueError: without ``keep_sentences=True``, or if sentences with different references have the same
+                position.
+        """
+        if not self.keep_sentences:
+            raise SentencesNotKept(_SUMS_ONLY)
+        with self.sync_context(should_sync=self._to_sync):
+            return self._read_rows()
 
     def interval(self, confidence: float = 0.95, resamples: int = 1000, seed: int = 0) -> Interval:
         """The score and its confidence interval, synced like :meth:`compute`.
@@ -230,16 +271,31 @@ class CorpusBLEU(AdditiveMetric):
         """
         return bootstrap_interval(self, confidence, resamples, seed)
 
+    def _read(self) -> tuple[Tensor, InputCounts]:
+        """The statistics of the corpus, and the kinds of its sentences."""
+        if self.keep_sentences:
+            kept = self._read_rows()
+            return kept.statistics.sum(0).to(self.device), InputCounts.of_kept(kept)
+        columns = 2 * self.settings.max_order + 2
+        return self.totals[:columns], InputCounts(*self.totals[columns:].tolist())
+
+    def _read_rows(self) -> KeptSentences:
+        # The state is a list, or a single tensor while it is synced.
+        rows = [self.sentences] if isinstance(self.sentences, Tensor) else self.sentences
+        empty = torch.zeros(0, IDENTITY_COLUMNS + 2 * self.settings.max_order + 2, dtype=torch.int32, device="cpu")
+        # torchmetrics syncs a list without rows as an empty vector.
+        return read_rows(torch.cat([empty, *(one.cpu() for one in rows if len(one))]))
+
     @property
     def statistics(self) -> Tensor:
         """The statistics of the corpus (matches, possible matches, hypothesis length, and reference length), int64 of
         shape ``(2 * max_order + 2,)``."""
-        return self.totals[: 2 * self.settings.max_order + 2]
+        return self._read()[0]
 
     @property
     def input_counts(self) -> InputCounts:
         """The number of sentences by kind (strings, tokens, ids) and of references; used in the signature."""
-        return InputCounts(*self.totals[2 * self.settings.max_order + 2 :].tolist())
+        return self._read()[1]
 
     @property
     def signature(self) -> str:
@@ -271,8 +327,8 @@ class CorpusBLEU(AdditiveMetric):
     def sentence_statistics(self) -> Tensor:
         """The statistics of every sentence that was not masked out, synced like :meth:`compute`.
 
-        int32 of shape ``(sentences, 2 * max_order + 2)``, in the order of the updates. With several processes and
-        PyTorch's ``DistributedSampler``, they are in dataset order. Requires ``keep_sentences=True``.
+        int32 of shape ``(sentences, 2 * max_order + 2)``, on the CPU, in the order of their `index`; without one, in
+        the order of the processes and of their updates. Requires ``keep_sentences=True``.
 
         Example:
             >>> bleu = CorpusBLEU(max_order=2, keep_sentences=True)
@@ -283,11 +339,7 @@ class CorpusBLEU(AdditiveMetric):
         """
         if not self.keep_sentences:
             raise AttributeError  # for __getattr__ to explain
-        with self.sync_context(should_sync=self._to_sync):
-            # A list, or a single tensor inside the context. With compute_on_cpu, list states are on the CPU.
-            kept = [self.sentences] if isinstance(self.sentences, Tensor) else self.sentences
-            empty = self.statistics.new_zeros(0, len(self.statistics) + 1, dtype=torch.int32)
-            return unpack_rows(torch.cat([empty, *(rows.to(empty.device) for rows in kept)]))
+        return self.kept_sentences().statistics
 
     @property
     def plot_upper_bound(self) -> float:  # type: ignore[override]
@@ -333,9 +385,12 @@ class CorpusBLEU(AdditiveMetric):
         return super().__getstate__() | {"last_batch": None, "batch_statistics": None}
 
     def __getattr__(self, name: str) -> Any:
-        if name == "sentence_statistics":
-            raise SentencesNotKept("this metric keeps sums only: make it with CorpusBLEU(keep_sentences=True)")
+        if name == "sentence_statistics" and not self.keep_sentences:
+            raise SentencesNotKept(_SUMS_ONLY)
         return super().__getattr__(name)
+
+
+_SUMS_ONLY = "this metric keeps sums only: make it with CorpusBLEU(keep_sentences=True)"
 
 
 class SentencesNotKept(ValueError, AttributeError):

@@ -13,44 +13,36 @@ from torch import Tensor
 Result = TypeVar("Result")
 
 
-def process_count() -> int:
-    """The number of processes."""
-    return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
+def process_count(group: Any = None) -> int:
+    """The number of processes, of all or of a group."""
+    return dist.get_world_size(group) if dist.is_available() and dist.is_initialized() else 1
 
 
-def process_rank() -> int:
-    """The number of this process."""
-    return dist.get_rank() if process_count() > 1 else 0
+def process_rank(group: Any = None) -> int:
+    """The number of this process, among all or in a group."""
+    return dist.get_rank(group) if process_count() > 1 else 0
 
 
 def gather_state(state: Tensor, group: Any = None) -> list[Tensor]:
     """Gather a state of :class:`lightning_bleu.CorpusBLEU`. This is its ``dist_sync_fn`` for torchmetrics. Collective.
 
-    PyTorch's :class:`~torch.utils.data.DistributedSampler` deals the items of a dataset to the processes in turn: local
-    item j of process r out of W is at position j * W + r.
-
     Args:
-        state: sums of shape ``(columns,)``, or packed rows of shape ``(sentences, columns)``; see
-            :func:`lightning_bleu.counting.rows.pack_rows`. For a process without sentences, torchmetrics passes an
-            empty vector instead.
+        state: sums of shape ``(columns,)``, or packed rows of shape ``(sentences, columns)``. For a process without
+            sentences, torchmetrics passes an empty vector instead.
         group: the process group; all processes when None.
 
     Returns:
-        the sums of each process, or a single tensor with the rows of all processes in dataset order.
+        the state of each process.
     """
     if state.ndim == 1 and len(state):
         return _gather_equal_shapes(state, group)
     shape = torch.tensor([len(state), state.shape[-1] if state.ndim == 2 else 0], device=state.device)
     shapes = [(int(sentences), int(columns)) for sentences, columns in _gather_equal_shapes(shape, group)]
     most, columns = map(max, zip(*shapes))
-    if not most:
-        return [torch.zeros(0, dtype=torch.int32, device=state.device)]
     padded = torch.zeros(most, columns, dtype=torch.int32, device=state.device)
     if len(state):
         padded[: len(state)] = state
-    shares = [share[:sentences] for share, (sentences, _) in zip(_gather_equal_shapes(padded, group), shapes)]
-    positions = [(share[:, 0].cumsum(0) - 1) * len(shares) + rank for rank, share in enumerate(shares)]
-    return [torch.cat(shares)[torch.cat(positions).argsort(stable=True)]]
+    return [share[:sentences] for share, (sentences, _) in zip(_gather_equal_shapes(padded, group), shapes)]
 
 
 def _gather_equal_shapes(tensor: Tensor, group: Any) -> list[Tensor]:
@@ -60,12 +52,13 @@ def _gather_equal_shapes(tensor: Tensor, group: Any) -> list[Tensor]:
     return gathered
 
 
-def gather_objects(value: Any) -> list[Any]:
-    """The values of all processes, in process 0; an empty list in the others. Collective."""
-    if process_count() == 1:
+def gather_objects(value: Any, group: Any = None) -> list[Any]:
+    """The values of all processes of a group, in its process 0; an empty list in the others. Collective."""
+    if process_count(group) == 1:
         return [value]
-    gathered = [None] * process_count() if process_rank() == 0 else None
-    dist.gather_object(value, gathered)
+    is_first = process_rank(group) == 0
+    gathered = [None] * process_count(group) if is_first else None
+    dist.gather_object(value, gathered, 0 if group is None else dist.get_global_rank(group, 0), group=group)
     return gathered or []
 
 

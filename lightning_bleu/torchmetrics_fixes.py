@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -12,25 +13,29 @@ from torch import Tensor
 from torchmetrics import Metric
 from torchmetrics.utilities.exceptions import TorchMetricsUserError
 
+from lightning_bleu.counting.kept import IDENTITY_COLUMNS, append_rows
 from lightning_bleu.eager import eager
 
 
 class AdditiveMetric(Metric):
     """A torchmetrics metric whose states add up.
 
-    Tensor states are sums; list states are concatenated. Each override works around a behavior of torchmetrics 1.9.0
-    that its comment describes. Delete an override once upstream is fixed.
+    Tensor states are sums; list states are packed rows, see :mod:`lightning_bleu.counting.kept`. Each override works
+    around a behavior of torchmetrics 1.9.0 that its comment describes. Delete an override once upstream is fixed.
 
     Args:
-        identity: what the states depend on. Metrics in a collection share a state only if their identities are equal.
+        identity: what the states depend on. Metrics in a collection share a state only if their identities, and their
+            classes, are equal.
+        columns: the number of statistics of a sentence.
         kwargs: passed to :class:`torchmetrics.Metric`.
     """
 
     full_state_update: bool = False
 
-    def __init__(self, identity: object, **kwargs: Any) -> None:
+    def __init__(self, identity: object, columns: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self._defaults = _Defaults(identity)
+        self._defaults = _Defaults((type(self), identity))
+        self._row_size = IDENTITY_COLUMNS + columns
 
     def __init_subclass__(cls) -> None:
         # torch.jit.script evaluates the properties of a submodule unless they are listed here.
@@ -41,25 +46,24 @@ class AdditiveMetric(Metric):
     @torch.jit.unused
     @eager
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Count a batch like :meth:`update`, and return the score of that batch alone.
-
-        States add up, so the state of the batch is the difference between the states after and before.
-        """
+        """Count a batch like :meth:`update`, and return the score of that batch alone."""
         # torchmetrics resets the state and merges it back later, so an error in between loses the state. With
         # dist_sync_on_step it updates twice, and a generator is exhausted the second time.
         before = self._states()
-        self.update(*args, **kwargs)
-        after = self._states()
+        if not self._is_synced:
+            self._set(**self._empty_states())
         try:
-            for name, state in after.items():
-                setattr(self, name, state - before[name] if isinstance(state, Tensor) else state[len(before[name]) :])
+            self.update(*args, **kwargs)
+            after = _merge(before, self._states())
+        except BaseException:
+            self._set(**before)
+            raise
+        try:
             self._to_sync = self.dist_sync_on_step
             self._forward_cache = self.compute()
         finally:
             self._to_sync = self.sync_on_compute
-            self._computed = None
-            for name, state in after.items():
-                setattr(self, name, state)
+            self._set(**after, _computed=None)
         return self._forward_cache
 
     def _set(self, **attributes: Any) -> None:
@@ -69,6 +73,18 @@ class AdditiveMetric(Metric):
     def _states(self) -> dict[str, Any]:
         states = {name: getattr(self, name) for name in self._defaults}
         return {name: state if isinstance(state, Tensor) else list(state) for name, state in states.items()}
+
+    def _empty_states(self) -> dict[str, Any]:
+        return {
+            name: default.clone().to(self.device) if isinstance(default, Tensor) else []
+            for name, default in self._defaults.items()
+        }
+
+    def remove_state(self, name: str) -> None:
+        """Undo :meth:`torchmetrics.Metric.add_state`."""
+        for states in (self._defaults, self._persistent, self._reductions):
+            del states[name]
+        delattr(self, name)
 
     def _wrap_update(self, update: Callable[..., None]) -> Callable[..., None]:
         # torchmetrics increments the update count and drops the cached score before it knows that the update succeeds.
@@ -85,8 +101,17 @@ class AdditiveMetric(Metric):
 
     def sync(self, dist_sync_fn: Callable[..., Any] | None = None, *args: Any, **kwargs: Any) -> None:
         """Sync the state across processes; see :meth:`torchmetrics.Metric.sync`."""
-        # torchmetrics uses the metric's own dist_sync_fn only in compute().
+        # torchmetrics uses the metric's own dist_sync_fn only in compute(). It keeps the score of one process cached.
         super().sync(dist_sync_fn or self.dist_sync_fn, *args, **kwargs)
+        if self._is_synced:
+            self._computed = None
+
+    def unsync(self, should_unsync: bool = True) -> None:
+        """Restore the state of this process; see :meth:`torchmetrics.Metric.unsync`."""
+        # torchmetrics keeps the score of all processes cached.
+        super().unsync(should_unsync)
+        if should_unsync:
+            self._computed = None
 
     @contextlib.contextmanager
     def sync_context(self, *args: Any, should_unsync: bool = True, **kwargs: Any) -> Iterator[None]:
@@ -119,32 +144,48 @@ class AdditiveMetric(Metric):
         own = self._states()
         if missing := own.keys() - incoming_state.keys():
             raise ValueError(f"Expected {sorted(missing)} to be present in incoming state {incoming_state}")
-        merged = {}
-        for name, state in own.items():
-            incoming = incoming_state[name]
-            was_synced = isinstance(state, list) and isinstance(incoming, Tensor)
-            merged[name] = state + ([incoming] if was_synced else incoming)
-        for name, state in merged.items():
-            setattr(self, name, state)
+        self._set(**_merge(own, incoming_state))
 
     def reset(self) -> None:
         """Discard all batches; see :meth:`torchmetrics.Metric.reset`."""
-        # torchmetrics cannot clear a list state that a sync turned into a tensor.
+        # torchmetrics cannot clear a list state that a sync turned into a tensor. It clears lists in place, which
+        # copies of this metric may share.
         if self._is_synced:
             self.unsync()
+        self._set(**self._empty_states())
         super().reset()
 
-    def _load_from_state_dict(self, *args: Any) -> None:
-        # A list state that was saved while synced is a tensor.
-        super()._load_from_state_dict(*args)
-        for name, default in self._defaults.items():
-            if isinstance(default, list):
-                state = getattr(self, name)
-                setattr(self, name, [state] if isinstance(state, Tensor) else list(state))
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
+        # torchmetrics loads states of any shape, and keeps the cached score. A list that was saved while synced is a
+        # tensor.
+        loaded = {name: state_dict[prefix + name] for name in self._defaults if prefix + name in state_dict}
+        for name, state in loaded.items():
+            default = self._defaults[name]
+            rows = state if isinstance(state, list) else [state]
+            expected = [len(default)] if isinstance(default, Tensor) else [self._row_size] * len(rows)
+            if [one.shape[-1] for one in rows if one.numel()] != expected[: len(rows)]:
+                raise ValueError(
+                    f"the state {prefix + name!r} is of a metric with another 'max_order', or of another version: its "
+                    f"rows have {rows[0].shape[-1]} columns, not {expected[0]}"
+                )
+        super()._load_from_state_dict(state_dict, prefix, *args)
+        for name, state in loaded.items():
+            if isinstance(self._defaults[name], list):
+                self._set(**{name: append_rows([], *(state if isinstance(state, list) else [state]))})
+        if loaded:
+            self._set(_computed=None, _update_count=self._update_count + 1)
 
     def __getstate__(self) -> dict[str, Any]:
-        # A shallow copy would share its lists with the original, which update() extends and reset() clears.
+        # A shallow copy would share its lists with the original.
         return super().__getstate__() | self._states()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> AdditiveMetric:
+        # A process group cannot be copied.
+        memo[id(self.process_group)] = self.process_group
+        copied = type(self).__new__(type(self))
+        memo[id(self)] = copied
+        copied.__setstate__(copy.deepcopy(self.__getstate__(), memo))
+        return copied
 
     def set_dtype(self, dst_type: str | torch.dtype) -> AdditiveMetric:
         """Do nothing: counts stay integers, regardless of the precision of the model."""
@@ -165,3 +206,15 @@ class _Defaults(dict[str, Any]):
     def keys(self) -> Any:
         """The names of the states, and the identity of the metric."""
         return [*self, self.identity]
+
+
+def _merge(states: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+    """Add states: sums are added, rows are appended. The inputs do not change."""
+    merged = {}
+    for name, state in states.items():
+        other = more[name]
+        if isinstance(state, Tensor):
+            merged[name] = state + other
+        else:  # a list that was saved while synced is a tensor
+            merged[name] = append_rows(state, *([other] if isinstance(other, Tensor) else other))
+    return merged

@@ -1,16 +1,14 @@
-"""Rows: the statistics of every sentence, and how a metric keeps them."""
+"""Rows: the statistics of every sentence."""
 
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
-from torch import Tensor
 
 from lightning_bleu.counting.ngrams import count_matches
 from lightning_bleu.counting.words import token_ids
 from lightning_bleu.reading.batch import Batch
 from lightning_bleu.reading.forms import Ids
-from lightning_bleu.reading.ragged import BoolArray, IntArray
+from lightning_bleu.reading.ragged import IntArray
 from lightning_bleu.settings.lengths import LengthRule
 from lightning_bleu.settings.settings import Settings
 
@@ -68,37 +66,3 @@ def choose_reference_lengths(
     costs = rule(hypotheses.repeat(reference_counts), references) * len(references) + np.arange(len(references))
     cheapest: IntArray = np.minimum.reduceat(costs, reference_counts.cumsum() - reference_counts)
     return references[cheapest % len(references)]
-
-
-def pack_rows(rows: IntArray, mask: BoolArray | None) -> npt.NDArray[np.int32]:
-    """Pack rows for storage.
-
-    Args:
-        rows: shape ``(sentences, columns)``.
-        mask: which sentences count, shape ``(sentences,)``, or ``(1,)`` if the whole batch is one dataset item; None
-            for all.
-
-    Returns:
-        int32 of shape ``(sentences, 1 + columns)``. The first column is 1 where a dataset item begins. The other
-        columns are -1 for sentences that do not count.
-    """
-    packed = np.ones((len(rows), 1 + rows.shape[1]), np.int32)
-    packed[:, 1:] = rows
-    if mask is not None:
-        packed[~np.broadcast_to(mask, len(rows)), 1:] = -1
-        if len(mask) < len(rows):
-            packed[1:, 0] = 0
-    return packed
-
-
-def unpack_rows(packed: Tensor) -> Tensor:
-    """The rows of the sentences that count.
-
-    Example:
-        >>> import torch
-        >>> packed = pack_rows(np.array([[3, 4], [1, 2]]), np.array([True, False]))
-        >>> unpack_rows(torch.from_numpy(packed))
-        tensor([[3, 4]], dtype=torch.int32)
-    """
-    is_counted = packed[:, 1] >= 0
-    return packed[:, 1:] if is_counted.all() else packed[is_counted, 1:]  # without a mask, a view saves memory

@@ -20,6 +20,8 @@ References: TypeAlias = "Tensor | npt.NDArray[Any] | Iterable[Sentence | Iterabl
 """The accepted types of `target`; see :meth:`lightning_bleu.CorpusBLEU.update`."""
 SampleMask: TypeAlias = "Tensor | npt.NDArray[np.bool_] | Sequence[bool]"
 """The accepted types of `sample_mask`."""
+Index: TypeAlias = "Tensor | npt.NDArray[Any] | Sequence[int]"
+"""The accepted types of `index`."""
 
 
 class Strings(NamedTuple):
@@ -54,8 +56,10 @@ Form: TypeAlias = Strings | Tokens | Ids
 
 
 def kind_of(form: Form) -> str:
-    """The name of a form: ``"strings"``, ``"tokens"``, or ``"ids"``."""
-    return "strings" if isinstance(form, Strings) else "tokens" if isinstance(form, Tokens) else "ids"
+    """The name of a form: ``"strings"``, ``"tokens"``, ``"ids"``, or ``"empty"`` for lists without any token."""
+    if isinstance(form, Tokens):
+        return "tokens" if any(form.rows) else "empty"
+    return "strings" if isinstance(form, Strings) else "ids"
 
 
 def segment_count(form: Form) -> int:

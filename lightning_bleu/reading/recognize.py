@@ -20,6 +20,7 @@ from lightning_bleu.reading.forms import (
     Form,
     Hypotheses,
     Ids,
+    Index,
     References,
     SampleMask,
     Strings,
@@ -134,6 +135,28 @@ def read_sample_mask(sample_mask: SampleMask, sentences: int) -> BoolArray:
             f"got {mask.shape}"
         )
     return mask
+
+
+def read_index(index: Index, sentences: int) -> IntArray:
+    """Check the positions of sentences in their dataset, and copy them to the CPU.
+
+    Returns:
+        shape ``(sentences,)``.
+
+    Raises:
+        TypeError: if they are not integers.
+        ValueError: if there is not one per sentence, or if one is negative.
+    """
+    values = index.numpy(force=True) if isinstance(index, Tensor) else np.asarray(index)
+    if values.dtype.kind not in "iu" and values.size:
+        found = f"{type(index).__name__} of {getattr(index, 'dtype', values.dtype)}"
+        raise TypeError(f"'index' must hold integers, the positions of the sentences in their dataset, got a {found}")
+    if values.shape != (sentences,):
+        raise ValueError(f"'index' must have shape ({sentences},), one position per sentence, got {values.shape}")
+    positions = values.astype(np.int64)
+    if (positions < 0).any():
+        raise ValueError(f"'index' must hold positions in the dataset, from 0, got {positions.min()}")
+    return positions
 
 
 def _recognize_references(target: References, hypotheses: Form, *, decodable: bool) -> tuple[Form, IntArray]:

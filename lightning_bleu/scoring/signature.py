@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+
+from lightning_bleu.counting.kept import KINDS, KeptSentences
 from lightning_bleu.reading.batch import Batch
-from lightning_bleu.reading.forms import kind_of, segment_count
+from lightning_bleu.reading.forms import kind_of
+from lightning_bleu.reading.ragged import BoolArray
 from lightning_bleu.settings.settings import Settings
 from lightning_bleu.settings.tokenizers import tokenizer_name
 from lightning_bleu.version import __version__
@@ -18,34 +22,44 @@ class InputCounts(NamedTuple):
         strings: sentences passed as strings.
         tokens: sentences passed as lists of tokens.
         ids: sentences passed as ids.
+        empty: sentences passed as lists without any token, in a batch of such lists.
         references: references of all sentences.
         squared_references: the sum over sentences of the squared number of references. It shows whether all sentences
             have the same number of references.
 
     Example:
-        >>> InputCounts(strings=2, tokens=0, ids=0, references=4, squared_references=8).reference_count
+        >>> InputCounts(strings=2, references=4, squared_references=8).reference_count
         '2'
-        >>> InputCounts(strings=2, tokens=0, ids=0, references=4, squared_references=10).reference_count
+        >>> InputCounts(strings=2, references=4, squared_references=10).reference_count
         'var'
     """
 
     strings: int = 0
     tokens: int = 0
     ids: int = 0
+    empty: int = 0
     references: int = 0
     squared_references: int = 0
 
     @classmethod
-    def of(cls, batch: Batch) -> InputCounts:
-        """Count the sentences and references of a batch."""
+    def of(cls, batch: Batch, mask: BoolArray | None = None) -> InputCounts:
+        """Count the sentences and references of a batch that a mask selects; see :meth:`CorpusBLEU.update`."""
         counts = batch.reference_counts
-        sentences, references = {kind_of(batch.segments): len(counts)}, segment_count(batch.segments) - len(counts)
-        return cls(**sentences, references=references, squared_references=int(counts @ counts))
+        if mask is not None:
+            counts = counts[np.broadcast_to(mask, len(counts))]
+        sentences = {kind_of(batch.segments): len(counts)}
+        return cls(**sentences, references=int(counts.sum()), squared_references=int(counts @ counts))
+
+    @classmethod
+    def of_kept(cls, kept: KeptSentences) -> InputCounts:
+        """Count kept sentences and their references."""
+        sentences, counts = kept.kinds.bincount(minlength=len(KINDS)).tolist(), kept.reference_counts.long()
+        return cls(**dict(zip(KINDS, sentences)), references=int(counts.sum()), squared_references=int(counts @ counts))
 
     @property
     def sentences(self) -> int:
         """The number of all sentences."""
-        return self.strings + self.tokens + self.ids
+        return self.strings + self.tokens + self.ids + self.empty
 
     @property
     def reference_count(self) -> str:

@@ -10,7 +10,7 @@ and the same seed gives the same result on every device, and in every process.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 import torch
@@ -60,12 +60,8 @@ def bootstrap_interval(
     check_share("confidence", confidence)
     resamples = check_count("resamples", resamples)
     (sentences,), settings = read_systems({"system": system}, options)
-    sums = weighted_sums(sentences, draw_with_replacement, resamples, seed)
-    scores = settings.scale * score(sums, settings).bleu
-    ends = torch.tensor([(1 - confidence) / 2, (1 + confidence) / 2], dtype=scores.dtype, device="cpu")
-    low, high = scores.quantile(ends).tolist()
-    bleu = settings.scale * score(sentences.sum(0), settings).bleu.item()
-    return Interval(bleu, low, high, confidence, tuple(scores.tolist()), settings.percent)
+    (scores,) = resample_scores([sentences], settings, resamples, seed)
+    return interval_of(scores, confidence, percent=settings.percent)
 
 
 def paired_bootstrap(
@@ -100,10 +96,40 @@ def paired_bootstrap(
     """
     resamples = check_count("resamples", resamples)
     (first, second), settings = read_systems({"a": a, "b": b}, options)
-    columns = first.shape[1]
-    sums = weighted_sums(torch.cat([first, second], 1), draw_with_replacement, resamples, seed)
-    differences = (score(sums[:, :columns], settings).bleu - score(sums[:, columns:], settings).bleu).abs()
-    return _paired_test("paired bootstrap", first, second, differences - differences.mean(), settings)
+    return paired_test_of(resample_scores([first, second], settings, resamples, seed), percent=settings.percent)
+
+
+def resample_scores(systems: Sequence[Tensor], settings: Settings, resamples: int, seed: int) -> Tensor:
+    """Score systems, and bootstrap resamples of their sentences, which are the same for all of them.
+
+    Args:
+        systems: the statistics of each system, float64 of shape ``(sentences, columns)``.
+        settings: how to score them.
+        resamples: the number of resamples.
+        seed: the random seed.
+
+    Returns:
+        shape ``(systems, 1 + resamples)``: the score of each system, then those of its resamples.
+    """
+    sums = weighted_sums(torch.cat([*systems], 1), draw_with_replacement, resamples, seed)
+    resampled = [score(own, settings).bleu for own in sums.chunk(len(systems), 1)]
+    scores = [score(sentences.sum(0), settings).bleu.reshape(1) for sentences in systems]
+    return settings.scale * torch.stack([torch.cat(pair) for pair in zip(scores, resampled)])
+
+
+def interval_of(scores: Tensor, confidence: float, *, percent: bool) -> Interval:
+    """The interval of a score; see :func:`resample_scores`."""
+    bleu, resampled = scores[0].item(), scores[1:]
+    ends = torch.tensor([(1 - confidence) / 2, (1 + confidence) / 2], dtype=scores.dtype, device="cpu")
+    low, high = resampled.quantile(ends).tolist()
+    return Interval(bleu, low, high, confidence, tuple(resampled.tolist()), percent)
+
+
+def paired_test_of(scores: Tensor, *, percent: bool) -> PairedTest:
+    """The paired bootstrap test of two systems; see :func:`resample_scores`."""
+    differences = (scores[0] - scores[1]).abs()
+    by_chance = differences[1:] - differences[1:].mean()
+    return _paired_test("paired bootstrap", scores[:, 0].tolist(), by_chance, percent=percent)
 
 
 def approximate_randomization(
@@ -141,23 +167,22 @@ def approximate_randomization(
     (first, second), settings = read_systems({"a": a, "b": b}, options)
     exchanged = weighted_sums(second - first, toss_coins, trials, seed)
     mixed_first, mixed_second = first.sum(0) + exchanged, second.sum(0) - exchanged
-    differences = (score(mixed_first, settings).bleu - score(mixed_second, settings).bleu).abs()
-    return _paired_test("approximate randomization", first, second, differences, settings)
+    differences = settings.scale * (score(mixed_first, settings).bleu - score(mixed_second, settings).bleu).abs()
+    bleus = [settings.scale * score(sentences.sum(0), settings).bleu.item() for sentences in (first, second)]
+    return _paired_test("approximate randomization", bleus, differences, percent=settings.percent)
 
 
-def _paired_test(test: str, a: Tensor, b: Tensor, by_chance: Tensor, settings: Settings) -> PairedTest:
+def _paired_test(test: str, bleus: Sequence[float], by_chance: Tensor, *, percent: bool) -> PairedTest:
     """Compute the p-value: how often chance reaches the observed difference, which itself counts as one trial.
 
     Unlike in sacreBLEU, trials that exactly equal the observed difference count. Ties are rare unless the systems
     differ in only a few sentences. Then most trials are ties, and if they did not count, a difference in a single
     sentence would look significant.
     """
-    scores = score(torch.stack([a.sum(0), b.sum(0)]), settings).bleu
-    observed = (scores[0] - scores[1]).abs()
     # Scores of equal counts may differ in the last bits, from rounding.
-    as_large = (by_chance >= observed - 1e-12).sum().item()
-    bleu_a, bleu_b = (settings.scale * scores).tolist()
-    return PairedTest(test, bleu_a, bleu_b, (as_large + 1) / (len(by_chance) + 1), len(by_chance), settings.percent)
+    tolerance = 1e-12 * (100 if percent else 1)
+    as_large = (by_chance >= abs(bleus[0] - bleus[1]) - tolerance).sum().item()
+    return PairedTest(test, bleus[0], bleus[1], (as_large + 1) / (len(by_chance) + 1), len(by_chance), percent)
 
 
 Draw: TypeAlias = Callable[[Tensor, torch.Generator], None]
@@ -177,9 +202,11 @@ def weighted_sums(sentences: Tensor, draw: Draw, trials: int, seed: int) -> Tens
         sums of shape ``(trials, columns)``.
     """
     generator = torch.Generator("cpu").manual_seed(seed)
-    drawn_at_once = min(trials, max(1, _MAX_WEIGHTS // len(sentences)))
+    drawn_at_once = min(trials, max(1, _MAX_WEIGHTS // max(1, len(sentences))))
     weights = torch.empty(drawn_at_once, len(sentences), dtype=torch.uint8, device="cpu")
-    sums = sentences.new_empty(trials, sentences.shape[1])
+    sums = sentences.new_zeros(trials, sentences.shape[1])
+    if not len(sentences):
+        return sums
     for chunk in torch.split(sums, drawn_at_once):
         draw(weights[: len(chunk)], generator)
         torch.mm(weights[: len(chunk)].double(), sentences, out=chunk)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import operator
 from typing import Any, Protocol, TypeAlias
 
+import torch
 from torch import Tensor
 
-from lightning_bleu.scoring.signature import InputCounts
+from lightning_bleu.counting.kept import KeptSentences
+from lightning_bleu.scoring.signature import InputCounts, signature
 from lightning_bleu.settings.settings import Options, Settings
 
 
@@ -16,17 +18,8 @@ class KeepsSentences(Protocol):
 
     settings: Settings
 
-    @property
-    def sentence_statistics(self) -> Tensor:
-        """Integers of shape ``(sentences, 2 * max_order + 2)``."""
-
-    @property
-    def input_counts(self) -> InputCounts:
-        """The number of sentences by kind, and of references."""
-
-    @property
-    def signature(self) -> str:
-        """Everything that the score depends on."""
+    def kept_sentences(self) -> KeptSentences:
+        """The sentences, with their statistics."""
 
 
 System: TypeAlias = Tensor | KeepsSentences
@@ -48,7 +41,8 @@ def read_systems(systems: dict[str, System], options: Options) -> tuple[list[Ten
         ValueError: for fewer than two sentences, different numbers of sentences, or systems with different
             settings.
     """
-    statistics = [_read_statistics(name, system) for name, system in systems.items()]
+    kept = {name: _read(name, system) for name, system in systems.items()}
+    statistics = [one if isinstance(one, Tensor) else one.statistics for one in kept.values()]
     metrics = [system for system in systems.values() if not isinstance(system, Tensor)]
     if metrics and options:
         raise TypeError("options are for bare statistics; a metric is scored with its own settings")
@@ -61,31 +55,39 @@ def read_systems(systems: dict[str, System], options: Options) -> tuple[list[Ten
                 "both systems must have the same number of sentences and the same 'max_order', got statistics of shape "
                 f"{tuple(first.shape)} and {tuple(other.shape)}"
             )
+    sentences = [one.double() for one in statistics]
     if metrics:
-        _check_scored_alike(metrics[0], metrics[-1])
-        return statistics, metrics[0].settings
+        both = [one for one in kept.values() if not isinstance(one, Tensor)]
+        _check_scored_alike(metrics[0].settings, both[0], metrics[-1].settings, both[-1])
+        return sentences, metrics[0].settings
     max_order = first.shape[1] // 2 - 1
     if options.get("max_order", max_order) != max_order:
         raise ValueError(f"'max_order' must be {max_order}, as in the statistics, got {options['max_order']}")
     given: Options = {**options, "max_order": max_order}
-    return statistics, Settings.from_options(**given).for_corpus()
+    return sentences, Settings.from_options(**given).for_corpus()
 
 
-def _check_scored_alike(a: KeepsSentences, b: KeepsSentences) -> None:
-    differences = a.settings.differences(b.settings)
-    if a.input_counts.sentences and b.input_counts.sentences:
-        tokenizations = [metric.input_counts.tokenization(metric.settings) for metric in (a, b)]
-        counts = [metric.input_counts.reference_count for metric in (a, b)]
-        differences += ["tokens"] * (tokenizations[0] != tokenizations[1])
-        differences += ["number of references"] * (counts[0] != counts[1])
+def _check_scored_alike(a: Settings, kept_a: KeptSentences, b: Settings, kept_b: KeptSentences) -> None:
+    differences, inputs = a.differences(b), [InputCounts.of_kept(kept) for kept in (kept_a, kept_b)]
+    tokenizations = [one.tokenization(settings) for one, settings in zip(inputs, (a, b))]
+    differences += ["tokens"] * (tokenizations[0] != tokenizations[1])
+    differences += ["number of references"] * (inputs[0].reference_count != inputs[1].reference_count)
     if differences:
+        signatures = [signature(settings, one) for settings, one in zip((a, b), inputs)]
         raise ValueError(
-            f"both systems must be scored in the same way, got {a.signature} and {b.signature}, "
-            f"which differ in: {', '.join(dict.fromkeys(differences))}"
+            f"both systems must be scored in the same way, got {signatures[0]} and {signatures[1]}, which differ in: "
+            f"{', '.join(dict.fromkeys(differences))}"
+        )
+    if not torch.equal(kept_a.positions, kept_b.positions):
+        raise ValueError("both systems must have the same sentences, but their 'index' differs")
+    if (differs := kept_a.checksums != kept_b.checksums).any():
+        raise ValueError(
+            "both systems must have the same sentences in the same order, but the references of sentence "
+            f"{differs.nonzero()[0].item()} differ"
         )
 
 
-def _read_statistics(name: str, system: System) -> Tensor:
+def _read(name: str, system: System) -> Tensor | KeptSentences:
     if isinstance(system, Tensor):
         columns = system.shape[-1] if system.ndim == 2 else 0
         if system.is_floating_point() or system.is_complex() or columns < 4 or columns % 2:
@@ -94,14 +96,12 @@ def _read_statistics(name: str, system: System) -> Tensor:
                 f"CorpusBLEU(keep_sentences=True).sentence_statistics, got {system.dtype} of shape "
                 f"{tuple(system.shape)}"
             )
-        statistics = system
-    elif isinstance(getattr(system, "settings", None), Settings):
-        statistics = system.sentence_statistics
-    else:
+        return system.cpu()
+    if not isinstance(getattr(system, "settings", None), Settings):
         raise TypeError(
             f"{name!r} must be a CorpusBLEU(keep_sentences=True) or statistics, got {type(system).__name__}"
         )
-    return statistics.cpu().double()
+    return system.kept_sentences()
 
 
 def check_share(name: str, value: Any) -> None:

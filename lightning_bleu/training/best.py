@@ -1,25 +1,43 @@
-"""The best evaluation so far, and the comparison of others with it."""
+"""The best validation so far, and the comparison of others with it."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor
 
+from lightning_bleu.counting.kept import KeptSentences, read_rows
 from lightning_bleu.messages import warn_user
-from lightning_bleu.metric import CorpusBLEU
 from lightning_bleu.processes import run_in_process_0
-from lightning_bleu.scoring.score import BLEUScore
-from lightning_bleu.significance import PairedTest, paired_bootstrap
+from lightning_bleu.scoring.score import score
+from lightning_bleu.settings.settings import Settings
+from lightning_bleu.significance import PairedTest
+from lightning_bleu.significance.resampling import paired_test_of, resample_scores
+
+MIN_LEVEL = 0.001
+"""The smallest significance level: a smaller one would need too many resamples in each validation."""
+
+
+class Corpus(NamedTuple):
+    """The sentences of a loader, and how they are scored."""
+
+    kept: KeptSentences
+    settings: Settings
+
+    def bleu(self) -> float:
+        """The score, in the units of the settings."""
+        return self.settings.scale * score(self.kept.statistics.sum(0), self.settings).bleu.item()
 
 
 class Comparison(NamedTuple):
-    """The comparison of an evaluation with the best one so far.
+    """The comparison of a score with that of the best validation so far.
 
     Attributes:
         p_value: the p-value of the paired bootstrap; 1 if there is nothing to compare with.
-        best: the score of the best evaluation so far, including this one.
+        best: the score in the best validation so far, which may be this one.
         test: the paired test, if one was made.
     """
 
@@ -29,70 +47,104 @@ class Comparison(NamedTuple):
 
 
 class BestSoFar:
-    """The best evaluation so far, for each logged name.
+    """The best validation so far: that with the best mean score of its loaders.
 
     Args:
-        significance_level: an evaluation becomes the new best only if its p-value is below this level. If None, any
+        significance_level: a validation becomes the new best only if its p-value is below this level. If None, any
             higher score does.
     """
 
     def __init__(self, significance_level: float | None = None) -> None:
         self.significance_level = significance_level
-        self._statistics: dict[str, Tensor] = {}
+        self._rows: dict[str, Tensor] = {}
         self._settings: dict[str, dict[str, Any]] = {}
 
-    def compare(self, name: str, metric: CorpusBLEU, *, keep: bool = True) -> Comparison:
-        """Compare an evaluation with the best so far. Collective: process 0 decides whether it is the new best.
+    def compare(self, corpora: Mapping[str, Corpus], *, keep: bool = True) -> tuple[Comparison, dict[str, Comparison]]:
+        """Compare a validation with the best so far. Collective: process 0 decides whether it is the new best.
+
+        All loaders are resampled (each with its own seed), and their scores are averaged. So the comparison is that of
+        the mean.
 
         Args:
-            name: the logged name of the score.
-            metric: a metric with ``keep_sentences=True``.
-            keep: whether the evaluation becomes the new best if it is better.
+            corpora: the sentences of each loader, by the logged name of its score.
+            keep: whether the validation becomes the new best if it is better.
+
+        Returns:
+            the comparison of the mean, and that of each loader.
         """
-        report, sentences = metric.report(), metric.sentence_statistics
-        best = self._find_comparable(name, metric, sentences)
-        if len(sentences) < 2:  # too few for a test
-            return Comparison(1.0, report.bleu if best is None else _score(best, metric))
-        test = None
-        if best is not None:
+        best = self._find_comparable(corpora)
+        tests = {}
+        if best and all(len(corpus.kept.rows) > 1 for corpus in corpora.values()):
             # The smallest possible p-value is 1 / (resamples + 1), so the level needs enough resamples.
             resamples = max(1000, math.ceil(10 / (self.significance_level or 1)))
-            test = paired_bootstrap(metric, best, resamples)
-            is_better = test.difference > 0 and test.p_value < (self.significance_level or math.inf)
-            if not run_in_process_0(lambda: is_better):  # scores may differ in the last bit between processors
-                return Comparison(test.p_value, _score(best, metric), test)
-        if keep:
-            self._statistics[name] = sentences.cpu()
-            self._settings[name] = metric.settings.plain()
-        return Comparison(test.p_value if test else 1.0, report.bleu, test)
+            scores = {
+                name: resample_scores(
+                    [kept.statistics.double(), best[name].kept.statistics.double()], settings, resamples, seed
+                )
+                for seed, (name, (kept, settings)) in enumerate(corpora.items())
+            }
+            percent = {name: settings.percent for name, (_, settings) in corpora.items()}
+            tests = {name: paired_test_of(one, percent=percent[name]) for name, one in scores.items()}
+            mean = paired_test_of(torch.stack([*scores.values()]).mean(0), percent=all(percent.values()))
+            is_better = mean.difference > 0 and mean.p_value < (self.significance_level or math.inf)
+            # Scores may differ in the last bit between processors.
+            is_new = run_in_process_0(lambda: is_better)
+        else:
+            mean = None
+            is_new = not best and all(len(corpus.kept.rows) > 1 for corpus in corpora.values())
+        if is_new and keep:
+            self._rows = {name: kept.rows for name, (kept, _) in corpora.items()}
+            self._settings = {name: settings.plain() for name, (_, settings) in corpora.items()}
+        shown = corpora if is_new or not best else best
+        bleus = {name: corpus.bleu() for name, corpus in shown.items()}
+        comparisons = {name: _comparison(bleu, tests.get(name)) for name, bleu in bleus.items()}
+        return _comparison(math.fsum(bleus.values()) / len(bleus), mean), comparisons
 
-    def _find_comparable(self, name: str, metric: CorpusBLEU, sentences: Tensor) -> Tensor | None:
-        """The best so far; None if there is none, or if the two cannot be compared."""
-        if name not in self._statistics:
-            return None
-        best, settings = self._statistics[name], metric.settings.plain()
-        saved = self._settings.get(name, settings)  # early checkpoints have none
-        reason = ""
-        if changed := [option for option, value in settings.items() if option not in saved or saved[option] != value]:
-            reason = f"was scored with different settings ({', '.join(changed)})"
-        elif best.shape[1] != sentences.shape[1] or (len(sentences) > 1 and len(best) != len(sentences)):
-            reason = f"had statistics of shape {tuple(best.shape)}, but this one has {tuple(sentences.shape)}"
+    def _find_comparable(self, corpora: Mapping[str, Corpus]) -> dict[str, Corpus]:
+        """The best so far; empty if there is none, or if the two cannot be compared."""
+        if not self._rows:
+            return {}
+        reason = self._find_difference(corpora)
         if reason:
             warn_user(
-                f"The best epoch so far of {name!r} {reason}: they cannot be compared, so this epoch counts as the "
-                "first"
+                f"The best validation so far {reason}: they cannot be compared, so this validation counts as the first"
             )
-        return None if reason else best
+            return {}
+        return {name: Corpus(read_rows(self._rows[name]), settings) for name, (_, settings) in corpora.items()}
+
+    def _find_difference(self, corpora: Mapping[str, Corpus]) -> str:
+        if self._rows.keys() != corpora.keys():
+            return f"was one of the loaders {[*self._rows]}, and this one is of {[*corpora]}"
+        for name, (kept, settings) in corpora.items():
+            plain = settings.plain()
+            saved = self._settings.get(name, plain)  # early checkpoints have none
+            if changed := [option for option, value in plain.items() if option not in saved or saved[option] != value]:
+                return f"scored {name!r} with different settings ({', '.join(changed)})"
+            rows = self._rows[name]
+            if rows.shape[1] != kept.rows.shape[1]:
+                return f"has statistics of {name!r} from another version"
+            if len(kept.rows) < 2:
+                continue  # too few for a test
+            best = read_rows(rows)
+            if not torch.equal(best.positions, kept.positions):
+                return (
+                    f"had {len(best.rows)} sentences of {name!r}, and this one has {len(kept.rows)}"
+                    if len(best.rows) != len(kept.rows)
+                    else f"had other sentences of {name!r}"
+                )
+            if not torch.equal(best.checksums, kept.checksums):
+                return f"had other references for {name!r}"
+        return ""
 
     def state_dict(self) -> dict[str, Any]:
-        """The best evaluations, to save in a checkpoint; empty if there are none."""
-        return {"best": dict(self._statistics), "settings": dict(self._settings)} if self._statistics else {}
+        """The best validation, to save in a checkpoint; empty if there is none."""
+        return {"best": dict(self._rows), "settings": dict(self._settings)} if self._rows else {}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Restore the best evaluations from a checkpoint."""
-        self._statistics = dict(state_dict.get("best", {}))
+        """Restore the best validation from a checkpoint."""
+        self._rows = dict(state_dict.get("best", {}))
         self._settings = dict(state_dict.get("settings", {}))
 
 
-def _score(statistics: Tensor, metric: CorpusBLEU) -> float:
-    return BLEUScore.from_statistics(statistics.long().sum(0), metric.settings, "").bleu
+def _comparison(best: float, test: PairedTest | None) -> Comparison:
+    return Comparison(test.p_value if test else 1.0, best, test)

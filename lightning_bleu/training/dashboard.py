@@ -51,8 +51,9 @@ class View:
         self.scores = score_sentences(sentences.statistics, settings)
         self._statistics = sentences.statistics
         self._settings = settings
-        first = range(min(samples, sentences.text_count))
-        worst = find_worst(sentences.statistics[: sentences.text_count], settings, samples)
+        first = sentences.readable[:samples]
+        candidates = sentences.statistics[sentences.readable]
+        worst = [sentences.readable[number] for number in find_worst(candidates, settings, samples)]
         texts = sentences.read([*first, *worst])
         self.first = make_samples(texts[: len(first)], first, self.scores, settings)
         self.worst = make_samples(texts[len(first) :], worst, self.scores, settings)

@@ -1,16 +1,19 @@
-"""The sentences of an evaluation in the order of the dataset, whichever processes have them."""
+"""The sentences of an evaluation in order, whichever processes have them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from itertools import compress
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from lightning_bleu.processes import gather_objects, gather_state, process_count, process_rank
 from lightning_bleu.reading.batch import Batch
 from lightning_bleu.reading.forms import Strings
+from lightning_bleu.reading.ragged import BoolArray
 
 
 class Sentence(NamedTuple):
@@ -29,59 +32,70 @@ class Sentence(NamedTuple):
     tokenized: bool = False
 
 
-def to_sentences(batch: Batch, sources: Iterable[str] | None) -> list[Sentence]:
-    """The sentences of a batch as text."""
+def to_sentences(batch: Batch, sources: Iterable[str] | None, mask: BoolArray | None = None) -> list[Sentence]:
+    """The sentences of a batch that count, as text."""
     lines = [None] * batch.sentence_count if sources is None else sources
     tokenized = not isinstance(batch.segments, Strings)
-    return [Sentence(*text, source, tokenized) for text, source in zip(batch.texts(), lines)]
+    sentences = [Sentence(*text, source, tokenized) for text, source in zip(batch.texts(), lines)]
+    return sentences if mask is None else list(compress(sentences, np.broadcast_to(mask, len(sentences)).tolist()))
 
 
 class Sentences:
-    """The sentences of all processes that count, in the order of the dataset.
+    """The sentences of all processes that count, in order.
 
-    Positions count from 0, in this order. All processes must call the same methods with the same arguments.
+    They are numbered from 0, in this order. All processes must call the same methods with the same arguments.
 
     Args:
-        own: the first sentences of this process as text, including those that do not count.
+        own: the first sentences of this process that count, as text.
         owners: which process has each sentence; see :func:`find_owners`.
         statistics: the statistics of all sentences that count, in order.
         limit: the number of sentences of each process whose text is kept, if it has as many.
+        group: the process group; all processes when None.
 
     Attributes:
         statistics: int32 of shape ``(sentences, 2 * max_order + 2)``, on the CPU.
-        text_count: the number of sentences whose text is kept; these are the first ones.
+        readable: the numbers of the sentences whose text is kept, at most `limit`.
     """
 
-    def __init__(self, own: Sequence[Sentence], owners: Tensor, statistics: Tensor, limit: float) -> None:
+    def __init__(
+        self, own: Sequence[Sentence], owners: Tensor, statistics: Tensor, limit: float, group: Any = None
+    ) -> None:
         self._own = own
         self._owners = owners
-        self.statistics = statistics.cpu()
-        has_text = owners[:, 1] < limit
-        self.text_count = int(min(has_text.cumprod(0).sum().item(), limit))
+        self._group = group
+        self.statistics = statistics
+        readable = (owners[:, 1] < limit).nonzero()[:, 0]
+        self.readable: list[int] = readable[: min(len(readable), limit)].tolist()
 
-    def read(self, positions: Sequence[int]) -> list[Sentence]:
-        """The texts at some positions. Only process 0 receives them; the others get an empty list. Collective."""
-        owners = self._owners[list(positions)].tolist()
-        rank = process_rank()
-        gathered = gather_objects({index: self._own[index] for owner, index in owners if owner == rank})
+    def read(self, numbers: Sequence[int]) -> list[Sentence]:
+        """The texts of some sentences. Only process 0 receives them; the others get an empty list. Collective."""
+        owners = self._owners[list(numbers)].tolist()
+        rank = process_rank(self._group)
+        own = {index: self._own[index] for owner, index in owners if owner == rank}
+        gathered = gather_objects(own, self._group)
         return [gathered[owner][index] for owner, index in owners] if gathered else []
 
 
-def find_owners(own: Sequence[Tensor], device: torch.device) -> Tensor:
-    """The process of each sentence that counts, and its index there, in the order of the dataset. Collective.
+def find_owners(order: Tensor, own_count: int, device: torch.device, group: Any = None) -> Tensor:
+    """The process of each sentence, and its index there. Collective.
 
     Args:
-        own: the first two columns of the packed sentences of this process, by batch; see
-            :func:`lightning_bleu.counting.rows.pack_rows`.
+        order: the index of each sentence among those of all processes, shape ``(sentences,)``.
+        own_count: the number of sentences of this process.
         device: the device for communication.
+        group: the process group; all processes when None.
 
     Returns:
         integers of shape ``(sentences, 2)``, on the CPU.
+
+    Example:
+        >>> find_owners(torch.tensor([2, 0]), own_count=3, device=torch.device("cpu"))
+        tensor([[0, 2],
+                [0, 0]])
     """
-    packed = torch.cat([torch.zeros(0, 2, dtype=torch.int32, device=device), *(rows.to(device) for rows in own)])
-    index = torch.arange(len(packed), dtype=torch.int32, device=device)[:, None]
-    owned = torch.cat([packed, torch.full_like(index, process_rank()), index], 1)
-    if process_count() > 1:
-        (owned,) = gather_state(owned)
-    owned = owned.reshape(-1, 4)  # gather_state() returns an empty vector if there are no sentences
-    return owned[owned[:, 1] >= 0, 2:].cpu()
+    counts = torch.tensor([own_count], device=device)
+    if process_count(group) > 1:
+        counts = torch.cat(gather_state(counts, group))
+    ends = counts.cpu().cumsum(0)
+    owner = torch.searchsorted(ends, order, right=True)
+    return torch.stack([owner, order - (ends - counts.cpu())[owner]], 1)

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
+import torch
 from torch import Tensor
 
 from lightning_bleu.processes import gather_objects, process_count
 from lightning_bleu.reading.recognize import materialize
-from lightning_bleu.training.evaluation import Evaluation
-from lightning_bleu.training.trainer import distributed_mask
+from lightning_bleu.significance import Interval
+from lightning_bleu.significance.resampling import interval_of, resample_scores
+from lightning_bleu.training.best import BestSoFar, Comparison, Corpus
+from lightning_bleu.training.evaluation import Evaluation, Result
+from lightning_bleu.training.trainer import distributed_index, shuffles
 
 Extract: TypeAlias = Callable[..., Any]
 """``(outputs, batch)`` or ``(outputs, batch, dataloader_idx)`` → ``(preds, target)`` or a mapping with these keys."""
+
+_RESAMPLES = 1000
+_SENTENCE_BITS = 31
+"""How many bits of a derived position number the sentences of an item."""
 
 
 class Stage:
@@ -26,6 +35,8 @@ class Stage:
         loaders: the loaders, if they are evaluated in turn.
         evaluations: an evaluation per loader.
         extract: finds the sentences in what a step returned; see :class:`lightning_bleu.BLEUCallback`.
+        needs_order: the option of the callback that needs the order of the sentences, for error messages; empty if none
+            does.
 
     Attributes:
         has_mean: whether the loaders have names, so that the score of the stage is the mean of theirs.
@@ -38,6 +49,7 @@ class Stage:
         loaders: Sequence[Any],
         evaluations: Sequence[Evaluation],
         extract: Extract | None = None,
+        needs_order: str = "",
     ) -> None:
         self.tag = tag
         self.evaluations = evaluations
@@ -45,65 +57,166 @@ class Stage:
         self._step = step
         self._loaders = loaders
         self._extract = None if extract is None else with_dataloader_idx(extract)
-        self._unknown_repeats: dict[str, str] = {}
+        self._needs_order = needs_order
+        self._has_index: dict[int, bool] = {}
+        self._unknown_positions: dict[str, str] = {}
 
     def update(self, outputs: Any, batch: Any, batch_idx: int, dataloader_idx: int) -> None:
         """Count the sentences of a batch."""
         found, origin = outputs, self._step
         if self._extract is not None:
             found, origin = self._extract(outputs, batch, dataloader_idx), "extract"
-        preds, target, source = read_output(found, self._step, origin)
-        preds = materialize(preds)
-        mask = self._mask(batch_idx, dataloader_idx, preds) if process_count() > 1 else None
-        self.evaluations[dataloader_idx].update(preds, target, mask, source=source)
+        output = read_output(found, self._step, origin)
+        preds, index = materialize(output.preds), output.index
+        if self._has_index.setdefault(dataloader_idx, index is not None) != (index is not None):
+            raise ValueError(f"{origin!r} returned an 'index' for some batches only: return it for all, or for none")
+        if index is None:
+            self._check_order(dataloader_idx)
+            index = self._dealt_index(batch_idx, dataloader_idx, preds) if process_count() > 1 else None
+        self.evaluations[dataloader_idx].update(preds, output.target, output.sample_mask, index, source=output.source)
 
-    def _mask(self, batch_idx: int, dataloader_idx: int, preds: Any) -> Tensor | None:
-        """Which sentences are not repeats; None if that is unknown."""
-        mask = distributed_mask(self._loaders[dataloader_idx], batch_idx) if self._loaders else None
-        sentences = len(preds) if hasattr(preds, "__len__") else None  # without a length, update() raises an error
-        if mask is not None and len(mask) in (1, sentences):  # a single value applies to all sentences of an item
-            return mask
-        if not self._loaders:
-            reason = "its batches combine several loaders"
-        elif mask is None:
-            reason = "its loader has no DistributedSampler, or a sampler or a batch sampler other than PyTorch's"
+    def _check_order(self, dataloader_idx: int) -> None:
+        if self._needs_order and self._loaders and shuffles(self._loaders[dataloader_idx]):
+            raise ValueError(
+                f"{self._needs_order} needs to know which sentence is which, but a loader of {self.tag!r} shuffles "
+                f"them: return the position of each sentence in the dataset as 'index' from {self._step!r}, or make "
+                "the loader with shuffle=False"
+            )
+
+    def _dealt_index(self, batch_idx: int, dataloader_idx: int, preds: Any) -> Tensor | None:
+        """The positions of sentences, derived from those of the items of the loader; None if they are unknown.
+
+        An item may be several sentences, which are numbered below its position.
+        """
+        items = distributed_index(self._loaders[dataloader_idx], batch_idx) if self._loaders else None
+        sentences = len(preds) if hasattr(preds, "__len__") else 0  # without a length, update() raises an error
+        if items is None:
+            reason = (
+                "its batches combine several loaders"
+                if not self._loaders
+                else (
+                    "its loader has no DistributedSampler, or a sampler or a batch sampler other than PyTorch's, or "
+                    "in_order=False"
+                )
+            )
+        elif len(items) in (1, sentences):
+            reason = ""
         else:
-            reason = f"a batch of {len(mask)} items became {sentences} sentences"
-        self._unknown_repeats.setdefault(self.evaluations[dataloader_idx].tag, reason)
-        return None
+            reason = f"a batch of {len(items)} items became {sentences} sentences"
+        if reason:
+            self._unknown_positions.setdefault(self.evaluations[dataloader_idx].tag, reason)
+        if items is None:
+            return None
+        first = items << _SENTENCE_BITS
+        return first if len(items) == sentences else first[:1] + torch.arange(sentences, device="cpu")
+
+    def finish(
+        self, *, confidence: float | None = None, best: BestSoFar | None = None, keep_best: bool = True
+    ) -> Outcome:
+        """Score the sentences of all processes. Collective.
+
+        Args:
+            confidence: the confidence level of the intervals; None for no intervals.
+            best: the best validation so far, to compare with; None for no comparison.
+            keep_best: whether this one becomes the new best if it is better.
+        """
+        results, corpora = {}, {}
+        for evaluation in self.evaluations:
+            results[evaluation.tag] = evaluation.result()
+            corpora[evaluation.tag] = Corpus(results[evaluation.tag].kept, evaluation.metric.settings)
+            evaluation.metric.reset()  # the result has all of it; frees memory before figures need some
+        scores = {tag: result.report.bleu for tag, result in results.items()}
+        intervals: dict[str, Interval] = {}
+        comparisons: dict[str, Comparison] = {}
+        if confidence is not None:
+            intervals = self._intervals(corpora, confidence)
+        if best is not None:
+            mean, comparisons = best.compare(corpora, keep=keep_best)
+            if self.has_mean:
+                comparisons[self.tag] = mean
+        if self.has_mean:
+            scores[self.tag] = math.fsum(scores.values()) / len(scores)
+        return Outcome(results, scores, intervals, comparisons)
+
+    def _intervals(self, corpora: Mapping[str, Corpus], confidence: float) -> dict[str, Interval]:
+        # Each loader has its own seed, so that loaders of the same size have different resamples.
+        scores = {
+            tag: resample_scores([kept.statistics.double()], settings, _RESAMPLES, seed)[0]
+            for seed, (tag, (kept, settings)) in enumerate(corpora.items())
+        }
+        percent = {tag: settings.percent for tag, (_, settings) in corpora.items()}
+        if self.has_mean:
+            scores[self.tag] = torch.stack([*scores.values()]).mean(0)
+            percent[self.tag] = all(percent.values())
+        return {tag: interval_of(one, confidence, percent=percent[tag]) for tag, one in scores.items()}
 
     def warnings(self) -> Iterator[str]:
         """Warn about loaders whose repeated sentences are unknown to some process. Collective."""
-        for reasons in gather_objects(self._unknown_repeats):
+        for reasons in gather_objects(self._unknown_positions):
             for tag, reason in reasons.items():
                 yield (
                     f"BLEUCallback cannot tell which sentences of {tag!r} are scored by more than one process: "
-                    f"{reason}. If there are any, they are counted more than once."
+                    f"{reason}. If there are any, they are counted more than once. Return the position of each "
+                    f"sentence in the dataset as 'index' from {self._step!r}."
                 )
 
 
-def read_output(value: Any, step: str, origin: str) -> tuple[Any, Any, Any]:
+class Outcome(NamedTuple):
+    """The results of a stage, by logged name. With several loaders, the name of the stage stands for their mean.
+
+    Attributes:
+        results: the scores and the sentences of each loader.
+        scores: the scores, with that of the stage.
+        intervals: their confidence intervals, if requested.
+        comparisons: their comparisons with the best validation so far, if requested.
+    """
+
+    results: dict[str, Result]
+    scores: dict[str, float]
+    intervals: dict[str, Interval]
+    comparisons: dict[str, Comparison]
+
+    def values(self) -> dict[str, float]:
+        """All that is logged in addition to the scores, by name."""
+        parts: dict[str, float] = {}
+        for tag, result in self.results.items():
+            parts |= {f"{tag}/{part}": value for part, value in result.parts().items()}
+        for tag, interval in self.intervals.items():
+            parts |= {f"{tag}/low": interval.low, f"{tag}/high": interval.high}
+        for tag, comparison in self.comparisons.items():
+            parts |= {f"{tag}/p_value": comparison.p_value, f"{tag}/best": comparison.best}
+        return parts
+
+
+class Output(NamedTuple):
+    """The sentences that a step returned; see :meth:`lightning_bleu.CorpusBLEU.update`."""
+
+    preds: Any
+    target: Any
+    source: Any = None
+    sample_mask: Any = None
+    index: Any = None
+
+
+def read_output(value: Any, step: str, origin: str) -> Output:
     """Find the sentences in what a step, or `extract`, returned.
 
     Args:
-        value: ``{"preds": ..., "target": ...}``, perhaps with ``"source"``, or ``(preds, target)``.
+        value: ``{"preds": ..., "target": ...}``, perhaps with other fields of :class:`Output`, or ``(preds, target)``.
         step: the name of the step, for error messages.
         origin: what returned the value, for error messages.
-
-    Returns:
-        the hypotheses, the references, and the source sentences (None if there are none).
 
     Raises:
         TypeError: if the value is neither.
 
     Example:
         >>> read_output({"preds": ["a"], "target": ["b"], "loss": 1.0}, "validation_step", "validation_step")
-        (['a'], ['b'], None)
+        Output(preds=['a'], target=['b'], source=None, sample_mask=None, index=None)
     """
     if isinstance(value, Mapping) and {"preds", "target"} <= set(value):
-        return value["preds"], value["target"], value.get("source")
+        return Output(**{name: value[name] for name in Output._fields if name in value})
     if isinstance(value, tuple | list) and len(value) == 2:
-        return *value, None
+        return Output(*value)
     found = f"the keys {sorted(map(str, value))}" if isinstance(value, Mapping) else f"a {type(value).__name__}"
     raise TypeError(
         f"BLEUCallback needs hypotheses and references, but got {found} from {origin!r}. Either return "

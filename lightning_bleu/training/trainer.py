@@ -125,18 +125,17 @@ def shuffles(dataloader: Any) -> bool:
     return random or bool(getattr(sampler, "shuffle", False))
 
 
-def distributed_mask(dataloader: Any, batch_idx: int) -> Tensor | None:
-    """Mark which sentences of a batch are not repeats added by a distributed sampler.
+def distributed_index(dataloader: Any, batch_idx: int) -> Tensor | None:
+    """The positions of the items of a batch in their dataset, as PyTorch's distributed sampler deals them.
 
-    PyTorch's :class:`~torch.utils.data.DistributedSampler`, which Lightning adds to every loader, gives all processes
-    the same number of items. If the dataset cannot be divided evenly, it repeats the first items. Local item j of
-    process r out of W is at position j * W + r, and positions at or past the end of the dataset are repeats.
+    :class:`~torch.utils.data.DistributedSampler`, which Lightning adds to every loader, gives all replicas the same
+    number of items. If the dataset cannot be divided evenly, it repeats the first items. Local item j of replica r out
+    of R is item (j * R + r) modulo the size of the dataset.
 
-    The mask is for items in the order of the sampler. It is wrong if a ``collate_fn`` reorders or drops items of a
-    batch, which cannot be detected.
+    The positions are those in the order of the sampler. They are wrong if a ``collate_fn`` reorders or drops items of a
+    batch, which cannot be detected: return the index of each item from the dataset instead.
 
-    In a ``validation_step`` or ``test_step``, pass the result to :meth:`lightning_bleu.CorpusBLEU.update` as
-    ``sample_mask``.
+    In a ``validation_step`` or ``test_step``, pass the result to :meth:`lightning_bleu.CorpusBLEU.update` as ``index``.
 
     Args:
         dataloader: the loader of the batch, as prepared by Lightning: ``self.trainer.val_dataloaders`` (or
@@ -144,9 +143,9 @@ def distributed_mask(dataloader: Any, batch_idx: int) -> Tensor | None:
         batch_idx: the index of the batch in this process.
 
     Returns:
-        booleans on the CPU, one per item of the batch, True for items that count. A single value for a loader with
-        ``batch_size=None``, where each dataset item is a batch. None if the order of the items is unknown: without a
-        ``DistributedSampler``, with a subclass that has its own ``__iter__``, or with a custom batch sampler.
+        integers on the CPU, one per item of the batch. A single value for a loader with ``batch_size=None``, where each
+        dataset item is a batch. None if the order of the items is unknown: without a ``DistributedSampler``, with a
+        subclass that has its own ``__iter__``, with a custom batch sampler, or with ``in_order=False``.
 
     Example:
         >>> from torch.utils.data import DataLoader, DistributedSampler
@@ -154,11 +153,42 @@ def distributed_mask(dataloader: Any, batch_idx: int) -> Tensor | None:
         >>> loader = DataLoader(range(5), batch_size=2, sampler=last_of_two)
         >>> list(loader)
         [tensor([1, 3]), tensor([0])]
+        >>> distributed_index(loader, 0), distributed_index(loader, 1)
+        (tensor([1, 3]), tensor([0]))
+    """
+    dealt = _dealt(dataloader, batch_idx)
+    return None if dealt is None else dealt[0] % dealt[1]
+
+
+def distributed_mask(dataloader: Any, batch_idx: int) -> Tensor | None:
+    """Mark which items of a batch are not repeats added by a distributed sampler; see :func:`distributed_index`.
+
+    In a ``validation_step`` or ``test_step``, pass the result to :meth:`lightning_bleu.CorpusBLEU.update` as
+    ``sample_mask``. With model parallelism, where several processes have the same items, a mask is not enough: pass
+    :func:`distributed_index`.
+
+    Args:
+        dataloader: the loader of the batch, as prepared by Lightning.
+        batch_idx: the index of the batch in this process.
+
+    Returns:
+        booleans on the CPU, one per item of the batch, True for items that count; None if that is unknown.
+
+    Example:
+        >>> from torch.utils.data import DataLoader, DistributedSampler
+        >>> last_of_two = DistributedSampler(range(5), num_replicas=2, rank=1, shuffle=False)
+        >>> loader = DataLoader(range(5), batch_size=2, sampler=last_of_two)
         >>> distributed_mask(loader, 0), distributed_mask(loader, 1)
         (tensor([True, True]), tensor([False]))
     """
+    dealt = _dealt(dataloader, batch_idx)
+    return None if dealt is None else dealt[0] < dealt[1]
+
+
+def _dealt(dataloader: Any, batch_idx: int) -> tuple[Tensor, int] | None:
+    """The numbers of the items of a batch as they are dealt, and the size of the dataset; None if they are unknown."""
     batches = getattr(dataloader, "batch_sampler", None)
-    if type(batches) not in (BatchSampler, type(None)):
+    if type(batches) not in (BatchSampler, type(None)) or not getattr(dataloader, "in_order", True):
         return None
     sampler = getattr(dataloader if batches is None else batches, "sampler", None)
     if not isinstance(sampler, DistributedSampler):
@@ -167,8 +197,7 @@ def distributed_mask(dataloader: Any, batch_idx: int) -> Tensor | None:
         return None
     size = 1 if batches is None else batches.batch_size
     local = torch.arange(batch_idx * size, min((batch_idx + 1) * size, len(sampler)), device="cpu")
-    first_time: Tensor = local * sampler.num_replicas + sampler.rank < len(sampler.dataset)  # type: ignore[arg-type]
-    return first_time
+    return local * sampler.num_replicas + sampler.rank, len(sampler.dataset)  # type: ignore[arg-type]
 
 
 def _is_lightnings_wrapper(sampler: Any) -> bool:

@@ -1,0 +1,182 @@
+"""Kept rows: the statistics of every sentence, with what identifies it.
+
+A packed row is a sentence that counts: its position in the dataset, how it was passed, a checksum of its references,
+and its statistics. The rows of all processes together say everything about a corpus: :func:`read_rows` puts them in
+order and drops repeats.
+
+    position (64 bits) | kind and references | checksum | statistics
+          0 1                    2                3         4 ...
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from lightning_bleu.reading.batch import Batch
+from lightning_bleu.reading.forms import Ids, Strings, kind_of
+from lightning_bleu.reading.ragged import BoolArray, IntArray
+
+KINDS = ("strings", "tokens", "ids", "empty")
+"""The kinds of sentences; see :func:`lightning_bleu.reading.forms.kind_of`."""
+_KIND_BITS = 2
+IDENTITY_COLUMNS = 4
+"""The number of columns before the statistics."""
+
+
+class KeptSentences(NamedTuple):
+    """Sentences that count, in order.
+
+    Attributes:
+        rows: their packed rows, int32 on the CPU.
+        order: the index of each among the rows that were read.
+    """
+
+    rows: Tensor
+    order: Tensor
+
+    @property
+    def statistics(self) -> Tensor:
+        """The statistics, int32 of shape ``(sentences, 2 * max_order + 2)``."""
+        return self.rows[:, IDENTITY_COLUMNS:]
+
+    @property
+    def positions(self) -> Tensor:
+        """The positions in the dataset, int64 of shape ``(sentences,)``; -1 if they are unknown."""
+        return _positions(self.rows)
+
+    @property
+    def checksums(self) -> Tensor:
+        """The checksums of the references, shape ``(sentences,)``."""
+        return self.rows[:, 3]
+
+    @property
+    def kinds(self) -> Tensor:
+        """How the sentences were passed, as indices of :data:`KINDS`, shape ``(sentences,)``."""
+        return self.rows[:, 2] & (1 << _KIND_BITS) - 1
+
+    @property
+    def reference_counts(self) -> Tensor:
+        """The number of references of each sentence, shape ``(sentences,)``."""
+        return self.rows[:, 2] >> _KIND_BITS
+
+
+def pack_rows(
+    batch: Batch, rows: IntArray, mask: BoolArray | None = None, positions: IntArray | None = None
+) -> npt.NDArray[np.int32]:
+    """Pack the rows of a batch.
+
+    Args:
+        batch: the sentences.
+        rows: their statistics, shape ``(sentences, columns)``.
+        mask: which sentences count, shape ``(sentences,)``, or ``(1,)`` for all; None for all.
+        positions: their positions in the dataset, shape ``(sentences,)``; None if they are unknown.
+
+    Returns:
+        packed rows of the sentences that count.
+
+    Example:
+        >>> from lightning_bleu.reading.batch import read_batch
+        >>> from lightning_bleu.settings.settings import Settings
+        >>> batch = read_batch(["a", "b"], ["a", "c"], Settings.from_options())
+        >>> pack_rows(batch, np.array([[1, 1, 1, 1], [0, 1, 1, 1]]), np.array([False, True]), np.array([7, 8])).tolist()
+        [[8, 0, 4, 112844655, 0, 1, 1, 1]]
+    """
+    packed = np.empty((len(rows), IDENTITY_COLUMNS + rows.shape[1]), np.int32)
+    packed[:, :2] = (np.full(len(rows), -1) if positions is None else positions)[:, None].view(np.int32)
+    packed[:, 2] = (batch.reference_counts << _KIND_BITS) + KINDS.index(kind_of(batch.segments))
+    packed[:, 3] = np.fromiter(map(zlib.crc32, _reference_bytes(batch)), np.uint32, len(rows)).view(np.int32)
+    packed[:, IDENTITY_COLUMNS:] = rows
+    return packed if mask is None else packed[np.broadcast_to(mask, len(rows))]
+
+
+def _reference_bytes(batch: Batch) -> Iterator[bytes]:
+    """The references of each sentence as bytes, the same in all processes."""
+    segments, counts = batch.segments, batch.reference_counts
+    if isinstance(segments, Ids):
+        lengths = segments.ragged.lengths
+        ends = lengths.cumsum().tolist()
+        stop = len(counts)
+        for count in counts.tolist():
+            start, stop = stop, stop + count
+            yield lengths[start:stop].tobytes() + segments.ragged.ids[ends[start - 1] : ends[stop - 1]].tobytes()
+        return
+    lines = segments.lines if isinstance(segments, Strings) else map("\0".join, segments.rows)
+    references = islice(lines, len(counts), None)
+    for count in counts.tolist():
+        yield "\0\0".join(islice(references, count)).encode(errors="surrogatepass")
+
+
+def append_rows(kept: Sequence[Tensor], *more: Tensor) -> list[Tensor]:
+    """Append packed rows to a list of them.
+
+    Each tensor of the list has more rows than the next one, so there are few, and a row is copied only a few times.
+
+    Raises:
+        ValueError: if only some of the rows have positions.
+
+    Example:
+        >>> kept: list[Tensor] = []
+        >>> for _ in range(7):
+        ...     kept = append_rows(kept, torch.zeros(1, 8, dtype=torch.int32))
+        >>> [len(rows) for rows in kept]
+        [4, 2, 1]
+    """
+    joined = list(kept)
+    for rows in more:
+        if not len(rows):
+            continue
+        if joined and (joined[-1][-1, 1] < 0) != (rows[0, 1] < 0):
+            raise ValueError(_MIXED)
+        while joined and len(joined[-1]) <= len(rows):
+            rows = torch.cat([joined.pop(), rows.to(joined[-1].device if joined else rows.device)])
+        joined.append(rows)
+    return joined
+
+
+def read_rows(packed: Tensor) -> KeptSentences:
+    """Put packed rows in the order of their positions, and drop repeats.
+
+    Of several rows with the same position, the first one counts. Rows without positions all count, in their own order.
+
+    Args:
+        packed: packed rows of all processes.
+
+    Raises:
+        ValueError: if only some of the rows have positions, or if sentences with different references have the same
+            position.
+    """
+    packed = packed.cpu()
+    positions = _positions(packed)
+    order = torch.arange(len(packed), device="cpu")
+    if not len(packed) or (positions < 0).all():
+        return KeptSentences(packed, order)
+    if (positions < 0).any():
+        raise ValueError(_MIXED)
+    if (positions[1:] > positions[:-1]).all():
+        return KeptSentences(packed, order)
+    order = positions.argsort(stable=True)
+    ordered, checksums = positions[order], packed[order, 3]
+    is_repeat = ordered[1:] == ordered[:-1]
+    if (differs := is_repeat & (checksums[1:] != checksums[:-1])).any():
+        raise ValueError(
+            f"different sentences have the same 'index' {ordered[1:][differs][0]}: their references differ. An index "
+            "is the position of a sentence in its dataset, not in its batch, and a metric takes a single dataset"
+        )
+    order = order[torch.cat([torch.ones(1, dtype=torch.bool, device="cpu"), ~is_repeat])]
+    return KeptSentences(packed[order], order)
+
+
+_MIXED = "some sentences have an 'index' and others have none: pass it with every batch, or with none"
+
+
+def _positions(packed: Tensor) -> Tensor:
+    # The clone has no gaps between rows, as a view as another type requires.
+    return packed[:, :2].clone(memory_format=torch.contiguous_format).view(torch.int64)[:, 0]
