@@ -193,9 +193,8 @@ class CorpusBLEU(AdditiveMetric):
             device = self.totals.device
             totals = self.totals + torch.from_numpy(sums).to(device)
             kept = None if packed is None else torch.from_numpy(packed).to("cpu" if self.compute_on_cpu else device)
-            self._set(totals=totals, last_batch=batch, batch_statistics=torch.from_numpy(rows))
-            if kept is not None:
-                self.sentences.append(kept)
+            sentences = {} if kept is None else {"sentences": [*self.sentences, kept]}
+            self._set(totals=totals, **sentences, last_batch=batch, batch_statistics=torch.from_numpy(rows))
 
     def compute(self) -> Tensor:
         """The score, a float64 scalar (float32 on devices without float64); 0 if there are no sentences."""
