@@ -10,6 +10,7 @@ for tokenization. What is cached is a *unit*: a part of a line whose tokens do n
 
 from __future__ import annotations
 
+import os
 import threading
 import weakref
 from array import array
@@ -218,10 +219,10 @@ class TokenCache:
                 units = chain.from_iterable(rows)
                 numbers = np.fromiter(map(self._unit_numbers.__getitem__, units), np.int64, units_per_line.sum())
                 self._tokenize_new_units(tokenize)
+                return self._look_up(numbers, units_per_line)
             except BaseException:
-                self._clear()  # some units may have no tokens yet
+                self._clear()  # some units may have no tokens yet, or the arrays may have views
                 raise
-            return self._look_up(numbers, units_per_line)
 
     def _look_up(self, units: IntArray, units_per_line: IntArray) -> Ragged:
         ids, starts = np.asarray(self._ids), np.asarray(self._starts)  # views, so the lock must be held
@@ -268,6 +269,9 @@ class _UnitNumbers(dict[str, int]):
 
 _caches: dict[Hashable, TokenCache] = {}
 """Caches by the name of the tokenizer, or by the identity of a callable."""
+if hasattr(os, "register_at_fork"):  # not on Windows
+    # Another thread of the parent may have held a lock.
+    os.register_at_fork(after_in_child=lambda: _caches.clear())
 
 
 def _find_cache(tokenizer: Tokenizer) -> TokenCache:

@@ -213,7 +213,12 @@ class Settings(Convention):
         return values | {"tokenizer": _name(self.tokenizer), "decoder": _name(self.decoder)}
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Settings) and self._identity() == other._identity()
+        if not isinstance(other, Settings):
+            return NotImplemented
+        return self._identity() == other._identity() and self.percent == other.percent
+
+    def __hash__(self) -> int:
+        return hash((*self._identity().values(), self.percent))
 
     def differences(self, other: Settings) -> list[str]:
         """The names of the settings whose difference makes scores incomparable.

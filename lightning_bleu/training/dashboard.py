@@ -211,7 +211,6 @@ class MLflow(Display):
 
 def table_rows(view: View, step: int) -> list[list[Any]]:
     """The samples as rows of plain values; see :data:`COLUMNS`."""
-
     shown = [("first", sample) for sample in view.first] + [("worst", sample) for sample in view.worst]
     return [
         [

@@ -5,17 +5,21 @@ from __future__ import annotations
 import copy
 import functools
 import gc
+import os
 import random
 import re
+import signal
 import subprocess
 import sys
 import threading
+import time
 import types
 import weakref
 from collections.abc import Callable
 from itertools import chain
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -403,3 +407,50 @@ def test_caches_can_be_cleared_at_any_time(monkeypatch: pytest.MonkeyPatch) -> N
 
     run_in_threads(work)
     assert results == [True] * 160
+
+
+def test_an_interrupted_call_leaves_the_cache_usable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Even if the traceback of the interruption, which refers to the arrays of the cache, is kept."""
+
+    def interrupt(*args: Any) -> Any:
+        views = np.asarray(cache._ids), np.asarray(cache._starts)
+        raise KeyboardInterrupt(views)
+
+    tokenize(["a b"], "13a")
+    cache = words._find_cache("13a")
+    with monkeypatch.context() as patch:
+        patch.setattr(cache, "_look_up", interrupt)
+        with pytest.raises(KeyboardInterrupt) as interruption:
+            tokenize(["a c"], "13a")
+    assert has_tokens(tokenize(["d e"], "13a"), [["d", "e"]])
+    assert interruption.value.args
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_forked_process_can_count_while_another_thread_did() -> None:
+    """The fork copies the lock of a cache while the other thread holds it."""
+
+    def split(line: str) -> list[str]:
+        if line == "wait":
+            started.set()
+            forked.wait(10)
+        return line.split()
+
+    started, forked = threading.Event(), threading.Event()
+    thread = threading.Thread(target=tokenize, args=(["wait"], split))
+    thread.start()
+    assert started.wait(10)
+    child = os.fork()
+    if not child:
+        os._exit(not has_tokens(tokenize(["a b"], split), [["a", "b"]]))
+    forked.set()
+    thread.join()
+    deadline = time.monotonic() + 10
+    while (status := os.waitpid(child, os.WNOHANG)) == (0, 0):
+        if time.monotonic() > deadline:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            pytest.fail("the child waits for a lock that no thread holds")
+        time.sleep(0.01)
+    assert status == (child, 0)

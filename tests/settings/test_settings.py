@@ -438,9 +438,11 @@ def test_a_choice_that_is_nearly_right_is_an_error_with_the_right_one(name: str,
 def test_settings_are_equal_if_they_score_alike() -> None:
     assert Settings.from_options() == Settings.from_options(convention="sacrebleu", weights=[0.25] * 4)
     assert Settings.from_options() == Settings.from_options(convention="papineni", smoothing="exp")
-    assert Settings.from_options() == Settings.from_options(percent=True)  # the unit changes no comparison
     assert Settings.from_options(pad_id=0) == Settings.from_options(pad_id=cast(int, np.int64(0)))
+    assert Settings.from_options() != Settings.from_options(percent=True)
+    assert not Settings.from_options().differences(Settings.from_options(percent=True))  # the unit changes no test
     assert Settings.from_options() != "13a"
+    assert len({Settings.from_options(tokenizer=split), Settings.from_options(tokenizer=split)}) == 1
 
 
 @pytest.mark.parametrize(
