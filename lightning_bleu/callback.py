@@ -22,8 +22,21 @@ from lightning_bleu.training.dashboard import Display, View, find_displays, lay_
 from lightning_bleu.training.evaluation import Evaluation, Result
 from lightning_bleu.training.options import check_metrics, check_options
 from lightning_bleu.training.stage import Extract, Outcome, Stage
-from lightning_bleu.training.trainer import find_loaders, logged_step, minimized, name_loaders
-from lightning_bleu.training.translations import check_folder, name_folder, write_translations
+from lightning_bleu.training.trainer import (
+    find_loaders,
+    find_logged_twice,
+    logged_step,
+    minimized,
+    name_loaders,
+    run_folder,
+)
+from lightning_bleu.training.translations import (
+    append_scores,
+    check_folder,
+    has_translations,
+    name_folder,
+    write_translations,
+)
 
 _STEPS = {"val": "validation_step", "test": "test_step"}
 _MAX_TEXTS = 10_000
@@ -35,7 +48,10 @@ class BLEUCallback(pl.Callback):
 
     Return ``{"preds": ..., "target": ...}`` or ``(preds, target)`` from the step, in any form that
     :meth:`CorpusBLEU.update` accepts. Add ``"source"`` to show the source sentences in samples and files: strings, or
-    ids, which are decoded like the hypotheses. Other keys are ignored.
+    ids, which are decoded like the hypotheses. Add ``"index"``, the position of each sentence in its dataset, if the
+    loader shuffles, has a sampler of its own, or reads an iterable dataset in several processes: a position counts
+    once, and samples, files, and tests are in the order of the positions. Add ``"sample_mask"`` to leave sentences out;
+    both are arguments of :meth:`CorpusBLEU.update`. Other keys are ignored.
 
     The score of each epoch is logged as ``val_bleu`` (also on the progress bar), or as ``test_bleu`` in
     ``trainer.test``. Its components are logged as ``val_bleu/precision_1`` and so on, ``val_bleu/brevity_penalty``,
@@ -57,25 +73,29 @@ class BLEUCallback(pl.Callback):
 
     Args:
         metric: the metric, or a dict of a metric for each loader name; ``CorpusBLEU()`` when None. It is copied.
-        name: the last part of the logged name, as in ``val_bleu``.
+        name: the last part of the logged name, as in ``val_bleu``; or the whole name, with a placeholder for the stage:
+            ``"{stage}/bleu"`` logs ``val/bleu`` and ``test/bleu``.
         extract: takes the output of the step and the batch, and returns ``(preds, target)`` or a dict as above. With a
             third parameter, ``dataloader_idx``, it also gets the index of the loader.
         dataloader_names: one name per loader. When None: the keys of a dict of loaders, or the keys of a dict of
             metrics, or ``dataloader_idx_0`` and so on, as in Lightning.
         samples: show the first N and the worst N sentences of each validation. 0 for no samples, no histogram, and no
             figures.
-        translations: a folder. Each validation and test writes hypotheses to ``FOLDER/val_bleu/step-0000500.txt``, and
-            references and sources to ``ref.txt`` (``ref-1.txt``, ...) and ``src.txt`` beside it, as plain text with one
-            sentence per line, in the order of the dataset. The step is that of checkpoints. With several loaders, each
-            has a folder of its own below ``val_bleu``. The validation loader must not shuffle.
+        translations: a folder, or True for the folder ``translations`` in the directory of the logger's run. Each
+            validation and test writes hypotheses to ``FOLDER/val_bleu/step-0000500.txt``, and references and sources to
+            ``ref.txt`` (``ref-1.txt``, ...) and ``src.txt`` beside it, as plain text with one sentence per line, in the
+            order of the dataset, and its scores, with the signature, to a line of ``FOLDER/scores.jsonl``. The step is
+            that of checkpoints. With several loaders, each has a folder of its own below ``val_bleu``. Each training
+            run needs a folder of its own. Unless the step returns an ``"index"``, the loader must not shuffle.
         keep_translations: how many of the latest files of hypotheses to keep in each folder; None for all.
         confidence: log a confidence interval as ``val_bleu/low`` and ``val_bleu/high``; 0.95 for a 95% interval.
         compare_to_best: compare each validation with the best one so far in the same ``trainer.fit``, on the same
-            sentences (the loader must not shuffle). ``val_bleu/p_value`` is the p-value of
+            sentences. ``val_bleu/p_value`` is the p-value of
             :func:`lightning_bleu.paired_bootstrap`; it is 1 for the first validation, and also small when the epoch is
-            clearly worse. ``val_bleu/best`` is the best score so far, including this epoch (with several loaders, also
-            the mean of their best scores). The best validation is saved in the checkpoint, so a resumed run is compared
-            with it. The callback keeps it, so use a new callback for each training run.
+            clearly worse. ``val_bleu/best`` is the best score so far, including this epoch. With several loaders, the
+            best validation is that with the best mean, the test compares the means, and ``val_bleu/NAME/best`` is the
+            score of that loader in the best validation. The best validation is saved in the checkpoint, so a resumed
+            run is compared with it. The callback keeps it, so use a new callback for each training run.
         significance_level: only an improvement with a smaller p-value becomes the new best. Monitor ``val_bleu/best``
             in ``EarlyStopping`` or ``ModelCheckpoint(save_top_k=1)``, so that noise rarely prolongs training or
             replaces a checkpoint. Implies `compare_to_best`.
@@ -103,7 +123,7 @@ class BLEUCallback(pl.Callback):
         extract: Extract | None = None,
         dataloader_names: Sequence[str] | None = None,
         samples: int = 8,
-        translations: str | os.PathLike[str] | None = None,
+        translations: str | os.PathLike[str] | bool | None = None,
         keep_translations: int | None = None,
         confidence: float | None = None,
         compare_to_best: bool = False,
@@ -115,7 +135,9 @@ class BLEUCallback(pl.Callback):
         self.extract = extract
         self.dataloader_names = dataloader_names
         self.samples = samples
-        self.translations = None if translations is None else Path(translations).expanduser()
+        self.translations = (
+            Path(translations).expanduser() if isinstance(translations, str | os.PathLike) else (translations or None)
+        )
         self.keep_translations = keep_translations
         self.confidence = confidence
         self.compare_to_best = compare_to_best or significance_level is not None
@@ -129,7 +151,12 @@ class BLEUCallback(pl.Callback):
         self._stage: Stage | None = None
         self._checkpoint_step: int | None = None
         self._laid_out = False
+        self._logged: dict[str, float] = {}
         self._warn_once = WarnOnce()
+
+    def _tag(self, stage: str) -> str:
+        """The logged name of the score of a stage."""
+        return self.name.format(stage=stage) if "{stage}" in self.name else f"{stage}_{self.name}"
 
     @property
     def state_key(self) -> str:
@@ -146,7 +173,7 @@ class BLEUCallback(pl.Callback):
 
     def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
         """Find out which loggers can show sentences, and warn about likely mistakes."""
-        for message in minimized(trainer.callbacks, (f"val_{self.name}", f"test_{self.name}")):  # type: ignore[attr-defined]
+        for message in minimized(trainer.callbacks, tuple(map(self._tag, _STEPS))):  # type: ignore[attr-defined]
             self._warn_once(message)
         for message in missing_packages(trainer.loggers) if self.samples else ():
             self._warn_once(message)
@@ -155,8 +182,10 @@ class BLEUCallback(pl.Callback):
         self._displays = find_displays(trainer.loggers) if trainer.is_global_zero else []
         # All processes keep texts if process 0 shows them.
         self._shows = trainer.strategy.broadcast(bool(self._displays and self.samples))
-        self._folder = None if trainer.fast_dev_run else self.translations  # type: ignore[attr-defined]
-        if self._folder is not None:
+        self._folder = None
+        if self.translations is not None and not trainer.fast_dev_run:  # type: ignore[attr-defined]
+            own = run_folder(trainer) / "translations" if self.translations is True else self.translations
+            self._folder = trainer.strategy.broadcast(own)
             run_in_process_0(partial(check_folder, self._folder))
 
     def on_load_checkpoint(
@@ -164,6 +193,16 @@ class BLEUCallback(pl.Callback):
     ) -> None:
         """Remember which step the weights are from."""
         self._checkpoint_step = checkpoint.get("global_step")
+
+    def on_fit_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Check that a new run does not write among the translations of another one."""
+        folder = self._folder
+        is_new = self._checkpoint_step is None and trainer.global_step == 0
+        if folder is not None and is_new and run_in_process_0(partial(has_translations, folder)):
+            raise ValueError(
+                f"{str(folder)!r} has the translations of another training run: use another folder for each run, such "
+                "as translations=True, or resume that run with trainer.fit(ckpt_path=...)"
+            )
 
     def on_validation_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Start a validation."""
@@ -197,6 +236,16 @@ class BLEUCallback(pl.Callback):
             best = BestSoFar() if trainer.sanity_checking else self._best  # the check sees only part of the dataset
         self._finish(trainer, pl_module, best)
 
+    def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Check that the module does not log the same names."""
+        if name := find_logged_twice(trainer, self._logged):
+            raise ValueError(
+                f"{type(pl_module).__name__} and BLEUCallback both log {name!r}, so one would replace the other: "
+                "rename the one of the module, or set BLEUCallback(name=...)"
+            )
+
+    on_test_end = on_validation_end
+
     def on_test_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Log the scores, and show and write the sentences."""
         self._finish(trainer, pl_module, best=None)
@@ -208,10 +257,11 @@ class BLEUCallback(pl.Callback):
         needing_order += ["translations=..."] * writes
         metrics = list(self.metric) if isinstance(self.metric, Mapping) else None
         names = name_loaders(stage, given, max(1, len(loaders)), given=self.dataloader_names, metrics=metrics)
-        tag = f"{stage}_{self.name}"
+        tag = self._tag(stage)
         evaluations = [
             Evaluation(
-                [tag, name],
+                tag,
+                name,
                 self.metric[name] if isinstance(self.metric, Mapping) else self.metric,
                 max_texts=math.inf if writes else _MAX_TEXTS if self._shows else 0,
             )
@@ -219,6 +269,8 @@ class BLEUCallback(pl.Callback):
         ]
         for evaluation in evaluations:
             evaluation.metric.to(pl_module.device)
+            if self._folder is not None:
+                run_in_process_0(partial(check_folder, name_folder(self._folder, *evaluation.names)))
         needs_order = f"BLEUCallback({needing_order[0]})" if needing_order else ""
         return Stage(tag, _STEPS[stage], loaders, evaluations, self.extract, needs_order)
 
@@ -233,6 +285,9 @@ class BLEUCallback(pl.Callback):
             self._log(name, score, trainer, pl_module, prog_bar=True)
         for name, value in outcome.values().items():
             self._log(name, value, trainer, pl_module)
+        if not trainer.sanity_checking:
+            self._write_scores(outcome, trainer)
+        self._logged = outcome.scores
         for evaluation in stage.evaluations:
             result = outcome.results[evaluation.tag]
             if not trainer.sanity_checking:
@@ -268,20 +323,42 @@ class BLEUCallback(pl.Callback):
             return
         view = View(result.report, result.sentences, evaluation.metric.settings, self.samples)
         for display in self._displays:
-            display.show(evaluation.tag, view, logged_step(trainer))
+            try:
+                display.show(evaluation.tag, view, logged_step(trainer))
+            except Exception as error:  # no picture is worth a training run
+                name = type(display).__name__
+                self._warn_once(f"The samples cannot be shown in {name}: {type(error).__name__}: {error}")
 
     def _write(self, evaluation: Evaluation, result: Result, trainer: pl.Trainer) -> None:
         """Write the sentences to files. Collective."""
         if self._folder is None:
             return
         folder, step = name_folder(self._folder, *evaluation.names), self._step(trainer)
-        sentences = result.sentences.read(result.sentences.readable)
-        if run_in_process_0(lambda: write_translations(sentences, folder, step, self.keep_translations)):
+        sentences, replace = result.sentences.read(result.sentences.readable), trainer.state.fn == "fit"
+        if run_in_process_0(
+            lambda: write_translations(sentences, folder, step, self.keep_translations, replace=replace)
+        ):
             self._warn_once(
                 f"The references or sources in {str(folder)!r} were replaced, because this validation has "
                 "different ones. Translations of other steps there no longer match them: use another folder for "
                 "each dataset and each training run."
             )
+
+    def _write_scores(self, outcome: Outcome, trainer: pl.Trainer) -> None:
+        """Write a line of scores for each name. Collective."""
+        if self._folder is None:
+            return
+        path, values = self._folder / "scores.jsonl", outcome.values()
+        lines = []
+        for tag, bleu in outcome.scores.items():
+            line = {"step": self._step(trainer), "epoch": trainer.current_epoch, "key": tag, "bleu": bleu}
+            if tag in outcome.results:
+                line |= outcome.results[tag].report.to_dict()
+            for part in ("low", "high", "p_value", "best"):
+                if f"{tag}/{part}" in values:
+                    line[part] = values[f"{tag}/{part}"]
+            lines.append(line)
+        run_in_process_0(partial(append_scores, path, lines))
 
     def _step(self, trainer: pl.Trainer) -> int:
         """The training step of the weights. Lightning restores it from a checkpoint only to resume training."""

@@ -169,6 +169,8 @@ def _tokenize_unit(unit: str, tokenize: TokenizeFunction) -> Sequence[Hashable]:
 
 
 def _split(tokenized: str | Sequence[Hashable]) -> Sequence[Hashable]:
+    if not isinstance(tokenized, Iterable):
+        raise TypeError(f"'tokenizer' must return a list of strings for a line, got {type(tokenized).__name__}")
     return tokenized.split() if isinstance(tokenized, str) else list(tokenized)
 
 
@@ -190,6 +192,7 @@ class TokenCache:
         self.owners: list[weakref.ref[Any]] = []
         self._name = name
         self._lock = threading.Lock()
+        self._thread: int | None = None  # which has the lock
         self._clear()
 
     def __len__(self) -> int:
@@ -212,7 +215,10 @@ class TokenCache:
 
     def encode(self, lines: Sequence[str], tokenize: TokenizeFunction) -> Ragged:
         """Tokenize lines; see :func:`tokenize`."""
+        if self._thread == threading.get_ident():  # a tokenizer that uses itself
+            return TokenCache(self._name).encode(lines, tokenize)
         with self._lock:
+            self._thread = threading.get_ident()
             try:
                 rows = split_to_units(lines, self._name)
                 units_per_line = row_lengths(rows)
@@ -223,6 +229,8 @@ class TokenCache:
             except BaseException:
                 self._clear()  # some units may have no tokens yet, or the arrays may have views
                 raise
+            finally:
+                self._thread = None
 
     def _look_up(self, units: IntArray, units_per_line: IntArray) -> Ragged:
         ids, starts = np.asarray(self._ids), np.asarray(self._starts)  # views, so the lock must be held

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice
 from types import MethodType
 from typing import Any, NamedTuple
@@ -133,12 +133,13 @@ def decode(rows: list[list[int]], decoder: Decoder) -> list[str]:
     is_method = getattr(decoder, "__name__", "") == "batch_decode" and isinstance(decoder, MethodType)
     if is_method or hasattr(decoder, "batch_decode"):
         batch_decode: Any = getattr(decoder, "batch_decode", decoder)
-        lines = list(batch_decode(rows, skip_special_tokens=True))
+        lines: Any = batch_decode(rows, skip_special_tokens=True)
     else:
-        lines = list(decoder(rows))
-    if len(lines) != len(rows) or not all(isinstance(line, str) for line in lines):
+        lines = decoder(rows)
+    decoded = list(lines) if isinstance(lines, Iterable) else []
+    if len(decoded) != len(rows) or not all(isinstance(line, str) for line in decoded):
         raise TypeError("'decoder' must return one string for each list of ids")
-    return lines
+    return decoded
 
 
 def to_lines(form: Form) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import sacrebleu
 
 from lightning_bleu.counting.kept import KINDS, KeptSentences
 from lightning_bleu.reading.batch import Batch
@@ -82,7 +83,7 @@ def signature(settings: Settings, inputs: InputCounts) -> str:
     Example:
         >>> inputs = InputCounts(strings=3, references=6, squared_references=12)
         >>> signature(Settings.from_options(lowercase=True, smoothing="floor"), inputs)
-        'nrefs:2|case:lc|eff:no|tok:13a|smooth:floor[0.10]|reflen:closest|version:0.1.0'
+        'nrefs:2|case:lc|eff:no|tok:13a|smooth:floor[0.10]|reflen:closest|version:...|lightning_bleu:0.1.0'
     """
     smoothing, value = settings.smoothing, settings.smoothing_value
     if value is not None:
@@ -106,4 +107,6 @@ def signature(settings: Settings, inputs: InputCounts) -> str:
         parts["order"] = str(settings.max_order)
     if settings.weights != (1 / settings.max_order,) * settings.max_order:
         parts["weights"] = ",".join(f"{weight:g}" for weight in settings.weights)
-    return "|".join(f"{name}:{value}" for name, value in (parts | {"version": __version__}).items())
+    # The tokenizers are sacreBLEU's.
+    parts |= {"version": sacrebleu.__version__, "lightning_bleu": __version__}
+    return "|".join(f"{name}:{value}" for name, value in parts.items())

@@ -50,7 +50,13 @@ def load_tokenizer(tokenizer: Tokenizer) -> TokenizeFunction:
     if tokenizer not in TOKENIZERS:
         hint = f": did you mean {found}?" if (found := closest(tokenizer, TOKENIZERS)) else ""
         raise ValueError(f"'tokenizer' must be a callable or one of {list(TOKENIZERS)}, got {tokenizer!r}{hint}")
-    return _load_by_name(tokenizer)
+    return _uncached(_load_by_name(tokenizer))
+
+
+def _uncached(tokenizer: BaseTokenizer) -> TokenizeFunction:
+    """Go around the cache of sacreBLEU, which would keep 65,536 lines, here joined from many words."""
+    call = type(tokenizer).__call__
+    return functools.partial(getattr(call, "__wrapped__", call), tokenizer)
 
 
 @functools.cache
@@ -69,6 +75,8 @@ def _load_by_name(name: str) -> BaseTokenizer:
         else:
             advice = "sacreBLEU itself failed to load it"
         raise ValueError(f"tokenizer {name!r} cannot be loaded ({cause}). {advice}") from error
+    if hasattr(tokenizer, "_post_tokenizer"):  # a tokenizer with a cache of its own
+        tokenizer._post_tokenizer = _uncached(tokenizer._post_tokenizer)
     return tokenizer
 
 

@@ -10,6 +10,7 @@ and the same seed gives the same result on every device, and in every process.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -201,7 +202,7 @@ def weighted_sums(sentences: Tensor, draw: Draw, trials: int, seed: int) -> Tens
     Returns:
         sums of shape ``(trials, columns)``.
     """
-    generator = torch.Generator("cpu").manual_seed(seed)
+    generator = torch.Generator("cpu").manual_seed(operator.index(seed))
     drawn_at_once = min(trials, max(1, _MAX_WEIGHTS // max(1, len(sentences))))
     weights = torch.empty(drawn_at_once, len(sentences), dtype=torch.uint8, device="cpu")
     sums = sentences.new_zeros(trials, sentences.shape[1])

@@ -113,7 +113,9 @@ def check_share(name: str, value: Any) -> None:
 
 
 def check_count(name: str, value: Any, least: int = 1) -> int:
-    """Return the value as an int; raise an error unless it is an integer of at least `least`."""
+    """Return the value as an int; raise an error unless it is an integer from `least` to 2^24."""
     if isinstance(value, bool) or not hasattr(value, "__index__") or value < least:
         raise ValueError(f"{name!r} must be an integer of {least} or more, got {value!r}")
+    if value > 2**24:  # a limit of torch.quantile
+        raise ValueError(f"{name!r} must be at most {2**24:,}, got {value!r}")
     return operator.index(value)

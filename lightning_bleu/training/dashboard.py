@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from lightning_bleu.messages import warn_user
 from lightning_bleu.scoring.score import BLEUScore
 from lightning_bleu.settings.settings import Settings
 from lightning_bleu.training.figures import bleu_by_length_figure, length_scatter_figure
 from lightning_bleu.training.markdown import sample_table
-from lightning_bleu.training.samples import find_worst, make_samples, score_sentences
+from lightning_bleu.training.samples import Sample, find_worst, make_samples, score_sentences
 from lightning_bleu.training.sentences import Sentences
 
 if TYPE_CHECKING:
@@ -42,8 +43,6 @@ class View:
     Attributes:
         report: the score.
         scores: the sentence BLEU of all sentences, in percent.
-        first: the first sentences of the dataset, which are the same in each validation.
-        worst: the sentences with the worst translations, the worst first.
     """
 
     def __init__(self, report: BLEUScore, sentences: Sentences, settings: Settings, samples: int) -> None:
@@ -54,9 +53,22 @@ class View:
         first = sentences.readable[:samples]
         candidates = sentences.statistics[sentences.readable]
         worst = [sentences.readable[number] for number in find_worst(candidates, settings, samples)]
-        texts = sentences.read([*first, *worst])
-        self.first = make_samples(texts[: len(first)], first, self.scores, settings)
-        self.worst = make_samples(texts[len(first) :], worst, self.scores, settings)
+        self._shown = {"first": first, "worst": worst}
+        self._texts = dict(zip([*first, *worst], sentences.read([*first, *worst])))
+
+    @cached_property
+    def first(self) -> list[Sample]:
+        """The first sentences of the dataset, which are the same in each validation."""
+        return self._samples("first")
+
+    @cached_property
+    def worst(self) -> list[Sample]:
+        """The sentences with the worst translations, the worst first."""
+        return self._samples("worst")
+
+    def _samples(self, which: str) -> list[Sample]:
+        numbers = self._shown[which]
+        return make_samples([self._texts[number] for number in numbers], numbers, self.scores, self._settings)
 
     @cached_property
     def figures(self) -> dict[str, Figure]:
@@ -100,7 +112,7 @@ def _lines(tags: Iterable[str]) -> list[Any]:
     return ["Multiline", [f"^{re.escape(tag)}$" for tag in tags]]
 
 
-COLUMNS = ["step", "number", "shown as", "BLEU", "source", "hypothesis", "references"]
+COLUMNS = ["step", "number", "shown as", "BLEU", "source", "hypothesis", "references", "signature"]
 """The columns of tables in W&B and MLflow."""
 
 
@@ -138,7 +150,11 @@ def find_displays(loggers: Iterable[Any]) -> list[Display]:
     displays: list[Display] = []
     for logger in loggers:
         # Look at the class: an instance of Lightning's placeholder logger has every method.
-        experiment = getattr(logger, "experiment", None)
+        try:
+            experiment = getattr(logger, "experiment", None)
+        except Exception as error:  # whatever the logger raises is not a reason to stop training
+            warn_user(f"{type(logger).__name__} cannot show samples: {type(error).__name__}: {error}")
+            continue
         if hasattr(type(logger), "log_table"):
             displays.append(Wandb(logger))
         elif hasattr(type(experiment), "add_text"):
@@ -171,8 +187,9 @@ class TensorBoard(Display):
     def show(self, tag: str, view: View, step: int) -> None:
         """Show one validation; see :class:`Display`."""
         writer = self._logger.experiment
-        writer.add_text(f"{tag}/samples", sample_table(view.first, f"The first sentences. {view.report}"), step)
-        writer.add_text(f"{tag}/worst", sample_table(view.worst, f"The worst sentences. {view.report}"), step)
+        caption = f"{view.report}\n{view.report.signature}"
+        writer.add_text(f"{tag}/samples", sample_table(view.first, f"The first sentences. {caption}"), step)
+        writer.add_text(f"{tag}/worst", sample_table(view.worst, f"The worst sentences. {caption}"), step)
         writer.add_histogram(f"{tag}/sentence_bleu", view.scores, step)
         for name, figure in view.figures.items():
             writer.add_figure(f"{tag}/{name}", figure, step, close=False)
@@ -221,6 +238,7 @@ def table_rows(view: View, step: int) -> list[list[Any]]:
             source or "",
             hypothesis.text,
             "\n".join(reference.text for reference in references),
+            view.report.signature,
         ]
         for shown_as, (number, bleu, hypothesis, references, source) in shown
     ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from lightning_bleu.counting.kept import KeptSentences
@@ -40,20 +39,21 @@ class Evaluation:
     """The metric and the texts of one loader in a stage.
 
     Args:
-        names: the names below which the score is logged, such as ``("val_bleu", "news")``; empty ones are ignored.
+        stage_tag: the logged name of the score of the stage, such as ``"val_bleu"``.
+        name: the name of the loader; empty if it has none.
         metric: the metric; it is copied.
         max_texts: how many sentences to keep as text, to show or write them; 0 for none.
 
     Example:
-        >>> evaluation = Evaluation(["val_bleu"], CorpusBLEU(tokenizer="none"), max_texts=10)
+        >>> evaluation = Evaluation("val_bleu", "", CorpusBLEU(tokenizer="none"), max_texts=10)
         >>> evaluation.update(["a b c d", "x y"], ["a b c d", "x z"], source=["A B C D", "X Y"])
         >>> result = evaluation.result()
         >>> result.report.matches, result.sentences.read([1])
         ((5, 3, 2, 1), [Sentence(hypothesis='x y', references=['x z'], source='X Y', tokenized=False)])
     """
 
-    def __init__(self, names: Iterable[str], metric: CorpusBLEU, *, max_texts: float = 0) -> None:
-        self.names = [name for name in names if name]
+    def __init__(self, stage_tag: str, name: str, metric: CorpusBLEU, *, max_texts: float = 0) -> None:
+        self.names = [*stage_tag.split("/"), *[name] * bool(name)]
         self.metric = copy.deepcopy(metric)
         self.max_texts = max_texts
         self.metric.reset()

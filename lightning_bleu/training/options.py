@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from lightning_bleu.messages import warn_user
 from lightning_bleu.metric import CorpusBLEU
 from lightning_bleu.settings.settings import check_bool, check_integer
 from lightning_bleu.significance.systems import check_share
+from lightning_bleu.training.best import MIN_LEVEL
 
 
 def check_metrics(metric: Any) -> CorpusBLEU | dict[str, CorpusBLEU]:
@@ -52,21 +55,31 @@ def check_options(options: Mapping[str, Any]) -> None:
         raise TypeError(f"'name' must be a string, got {name!r} of type {type(name).__name__}")
     if not name:
         raise ValueError("'name' must not be empty: it is the last part of the logged name, as in 'val_bleu'")
+    if (found := re.match("(val|test)_(?=.)", name)) and "{stage}" not in name:
+        warn_user(f"name={name!r} logs 'val_{name}': did you mean name={name[found.end() :]!r}?")
     is_list = isinstance(dataloader_names, Sequence) and not isinstance(dataloader_names, str)
     if dataloader_names is not None and not (is_list and all(isinstance(item, str) for item in dataloader_names)):
         raise TypeError(f"'dataloader_names' must be a list of names, got {dataloader_names!r}")
     if dataloader_names is not None and len(set(dataloader_names)) < len(dataloader_names):
         raise ValueError(f"'dataloader_names' must be different from each other, got {list(dataloader_names)}")
     check_integer("samples", options["samples"], at_least=0)
-    if not isinstance(translations, str | os.PathLike | None):
-        raise TypeError(f"'translations' must be a folder, got {translations!r} of type {type(translations).__name__}")
+    if not isinstance(translations, str | os.PathLike | bool | None):
+        raise TypeError(
+            f"'translations' must be a folder or True, got {translations!r} of type {type(translations).__name__}"
+        )
     if "://" in str(translations):
         raise ValueError(f"'translations' must be a local folder, got {translations!r}")
     if keep_translations is not None:
         check_integer("keep_translations", keep_translations, at_least=1)
-        if translations is None:
+        if not translations:
             raise ValueError("'keep_translations' needs a folder: set 'translations' as well")
     check_bool("compare_to_best", options["compare_to_best"])
     for option in ("confidence", "significance_level"):
         if options[option] is not None:
             check_share(option, options[option])
+    level = options["significance_level"]
+    if level is not None and level < MIN_LEVEL:
+        raise ValueError(
+            f"'significance_level' must be at least {MIN_LEVEL}, got {level}: a smaller one needs more than 10,000 "
+            "resamples in each validation"
+        )

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.utils.data import BatchSampler, DistributedSampler, RandomSampler, SubsetRandomSampler, WeightedRandomSampler
+
+from lightning_bleu.messages import warn_user
 
 _LOWER_MAY_BE_WANTED = ("/p_value", "/hypothesis_length", "/reference_length")
 """Suffixes of logged names that a callback may legitimately minimize."""
@@ -28,6 +31,29 @@ def find_loaders(trainer: Any, stage: str) -> tuple[list[Any], Any]:
     if combined is None or combined._mode != "sequential":
         return [], None
     return list(combined.flattened), combined.iterables
+
+
+def run_folder(trainer: Any) -> Path:
+    """The folder of a run, where Lightning puts the checkpoints as well."""
+    if not trainer.loggers:
+        return Path(trainer.default_root_dir)
+    logger = trainer.loggers[0]
+    version = logger.version if isinstance(logger.version, str) else f"version_{logger.version}"
+    return Path(logger.save_dir or trainer.default_root_dir, str(logger.name), version)
+
+
+def find_logged_twice(trainer: Any, scores: Mapping[str, float]) -> str | None:
+    """The name of a score that the module logs as well, if there is one.
+
+    Args:
+        trainer: the trainer, when a validation or test ends.
+        scores: what the callback logged.
+    """
+    for key, item in trainer._results.items():
+        name = item.meta.name
+        if name in scores and (not key.startswith("on_") or item._update_count > 1):
+            return str(name)
+    return None
 
 
 def logged_step(trainer: Any) -> int:
@@ -60,7 +86,7 @@ def name_loaders(
         stage: the name of the stage, for error messages.
         loaders: the loaders as the user passed them; the keys of a dict are names.
         count: the number of loaders.
-        given: names that take precedence.
+        given: names that take precedence; ignored with a warning if there is another number of test loaders.
         metrics: the names of the metrics, if each loader has its own.
 
     Returns:
@@ -77,6 +103,9 @@ def name_loaders(
         >>> name_loaders("val", [...], 1)
         ['']
     """
+    if given is not None and len(given) != count and stage == "test":
+        warn_user(f"'dataloader_names' has {len(given)} names, but there are {count} loaders of 'test': it is ignored")
+        given = None
     if given is not None and len(given) != count:
         raise ValueError(
             f"'dataloader_names' must name every loader of {stage!r}, got {len(given)} names for {count} loaders"

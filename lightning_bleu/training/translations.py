@@ -1,17 +1,20 @@
-"""Translations as files: one sentence per line, to be scored later by any tool."""
+"""The record of a run: translations as files, one sentence per line, and a line of scores per validation."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from lightning_bleu.training.sentences import Sentence
 
 _SHARED_FILE = re.compile(r"src\.txt|ref(-\d+)?\.txt")
-_TRANSLATION = re.compile(r"step-\d{7,}\.txt")
+_TRANSLATION = re.compile(r"step-\d{7,}(-\d+)?\.txt")
 
 
 def name_folder(folder: Path, *names: str) -> Path:
@@ -40,7 +43,14 @@ def check_folder(folder: Path) -> None:
         raise ValueError(f"'translations' must be a folder for files, got {str(folder)!r}: {error}") from error
 
 
-def write_translations(sentences: Sequence[Sentence], folder: Path, step: int, keep: int | None = None) -> bool:
+def has_translations(folder: Path) -> bool:
+    """Whether a folder, or a folder below it, has translations of a trained model (of a step after 0)."""
+    return any(_step(path) for path in folder.rglob("step-*.txt") if _TRANSLATION.fullmatch(path.name))
+
+
+def write_translations(
+    sentences: Sequence[Sentence], folder: Path, step: int, keep: int | None = None, *, replace: bool = True
+) -> bool:
     """Write hypotheses to ``step-0000500.txt``, and references and sources to ``ref.txt`` and ``src.txt``.
 
     With several references, they go to ``ref-1.txt``, ``ref-2.txt``, and so on. A sentence with fewer references than
@@ -51,7 +61,10 @@ def write_translations(sentences: Sequence[Sentence], folder: Path, step: int, k
         sentences: the sentences, in order.
         folder: the folder, which is created.
         step: the training step.
-        keep: delete all but this number of the latest translations in the folder; None to delete none.
+        keep: delete all but this number of the latest translations in the folder, by their steps; None to delete none.
+            The new file is never deleted.
+        replace: whether to replace other translations of the same step. If not, the new file is
+            ``step-0000500-2.txt``, and so on.
 
     Returns:
         whether references or sources have changed, so that translations of other steps do not match them.
@@ -65,19 +78,56 @@ def write_translations(sentences: Sequence[Sentence], folder: Path, step: int, k
         {'ref-1.txt': 'a c\\ny\\n', 'ref-2.txt': 'd\\ny\\n', 'step-0000500.txt': 'a b\\nx\\n'}
     """
     folder.mkdir(parents=True, exist_ok=True)
+    hypotheses = _to_text(sentence.hypothesis for sentence in sentences)
     translation = folder / f"step-{step:07}.txt"
+    number = 1
+    while not replace and translation.exists() and translation.read_bytes() != hypotheses:
+        number += 1
+        translation = folder / f"step-{step:07}-{number}.txt"
     shared = {folder / name: text for name, text in _shared_files(sentences).items()}
     old = {path for path in folder.iterdir() if _SHARED_FILE.fullmatch(path.name)}
     others = set(_find_translations(folder)) - {translation}
     changed = shared.keys() != old or any(path.read_bytes() != text for path, text in shared.items())
-    _write_files(shared | {translation: _to_text(sentence.hypothesis for sentence in sentences)})
+    write_files(shared | {translation: hypotheses})
     for path in old - shared.keys():
         path.unlink()
     if keep is not None:
-        latest = sorted(_find_translations(folder), key=lambda path: (path.stat().st_mtime_ns, path.name))
-        for path in latest[:-keep]:
+        for path in sorted(others, key=lambda path: (_step(path), path.name))[: max(0, len(others) + 1 - keep)]:
             path.unlink()
     return changed and bool(others)
+
+
+def append_scores(path: Path, lines: Iterable[Mapping[str, Any]]) -> None:
+    """Add lines to a file of JSON objects. A line replaces an older one with the same ``"key"`` and ``"step"``.
+
+    ``pandas.read_json(path, lines=True)`` reads it.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as name:
+        ...     path = Path(name, "scores.jsonl")
+        ...     append_scores(path, [{"key": "val_bleu", "step": 5, "bleu": 0.1}])
+        ...     append_scores(path, [{"key": "val_bleu", "step": 5, "bleu": 0.2}])
+        ...     print(path.read_text(), end="")
+        {"key": "val_bleu", "step": 5, "bleu": 0.2}
+    """
+    kept = {(line["key"], line["step"]): line for line in _read_lines(path)}
+    for line in lines:
+        kept.pop((line["key"], line["step"]), None)
+        kept[line["key"], line["step"]] = dict(line)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_files({path: "".join(json.dumps(line) + "\n" for line in kept.values()).encode()})
+
+
+def _read_lines(path: Path) -> Iterator[dict[str, Any]]:
+    """The lines that are complete."""
+    for line in path.read_text(errors="replace").splitlines() if path.exists() else ():
+        try:
+            value = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(value, dict) and {"key", "step"} <= value.keys():
+            yield value
 
 
 def _shared_files(sentences: Sequence[Sentence]) -> dict[str, bytes]:
@@ -97,17 +147,22 @@ def _to_text(lines: Iterable[str]) -> bytes:
     return "".join(" ".join(line.splitlines()) + "\n" for line in lines).encode(errors="replace")
 
 
-def _write_files(contents: Mapping[Path, bytes]) -> None:
+def write_files(contents: Mapping[Path, bytes]) -> None:
     """Write all files under temporary names, and rename them when all are complete."""
-    temporary = {path: path.with_name(f".{path.name}.part") for path in contents}
+    # Another run may write to the same folder.
+    temporary = {path: path.with_name(f".{path.name}.{uuid.uuid4().hex}.part") for path in contents}
     try:
         for path, content in contents.items():
             temporary[path].write_bytes(content)
         for path in contents:
             os.replace(temporary[path], path)
     finally:
-        for path in temporary.values():
-            path.unlink(missing_ok=True)
+        for part in temporary.values():
+            part.unlink(missing_ok=True)
+
+
+def _step(path: Path) -> int:
+    return int(path.name.removeprefix("step-").removesuffix(".txt").split("-")[0])
 
 
 def _find_translations(folder: Path) -> list[Path]:
