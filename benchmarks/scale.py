@@ -66,7 +66,7 @@ def dealt_metric(rank: int, count: int, sentences: int) -> CorpusBLEU:
     """A metric of the sentences that `DistributedSampler` deals to one of several processes."""
     metric = CorpusBLEU(pad_id=0, keep_sentences=True)
     ((preds, target),) = draw_sentences(sentences, sentences)
-    metric.update(preds[rank::count], target[rank::count])
+    metric.update(preds[rank::count], target[rank::count], index=range(rank, len(preds), count))
     return metric
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from contextlib import nullcontext
 from typing import Any, cast
 
 import numpy as np
@@ -25,7 +24,7 @@ from lightning_bleu.settings.conventions import Convention
 from lightning_bleu.settings.settings import Decoder, Options, Settings, check_bool, describe_options, unknown_options
 from lightning_bleu.settings.tokenizers import Tokenizer
 from lightning_bleu.significance import Interval, bootstrap_interval
-from lightning_bleu.torchmetrics_fixes import AdditiveMetric
+from lightning_bleu.torchmetrics_fixes import AdditiveMetric, ordinary_tensors
 
 
 class CorpusBLEU(AdditiveMetric):
@@ -156,9 +155,10 @@ class CorpusBLEU(AdditiveMetric):
                 "this metric has already counted sentences, whose statistics it did not keep: call reset() first"
             )
         self.keep_sentences = True
+        persistent = self._persistent["totals"]
         self.remove_state("totals")
         self.sentences: list[Tensor]  # packed rows
-        self.add_state("sentences", [], dist_reduce_fx="cat")
+        self.add_state("sentences", [], dist_reduce_fx="cat", persistent=persistent)
 
     def update(
         self,
@@ -210,8 +210,7 @@ class CorpusBLEU(AdditiveMetric):
         rows = count_rows(batch, self.settings)
         if mask is not None:
             rows *= mask[:, None]
-        # Lightning validates in inference mode, but the state must not become an inference tensor.
-        with torch.inference_mode(False) if torch.is_inference_mode_enabled() else nullcontext():
+        with ordinary_tensors():
             states: dict[str, Any] = {}
             if self.keep_sentences:
                 packed = torch.from_numpy(pack_rows(batch, rows, mask, positions))
@@ -367,13 +366,13 @@ class CorpusBLEU(AdditiveMetric):
         """Add the sentences of another metric, or of its ``metric_state``, to this one.
 
         Raises:
-            ValueError: if the metrics have different settings, or if this metric keeps sentences and the other does
-                not.
+            ValueError: if the metrics have different settings, if only one of them keeps sentences, or if the sentences
+                of only one have an `index`.
         """
         if isinstance(incoming_state, CorpusBLEU) and (names := self.settings.differences(incoming_state.settings)):
             raise ValueError(f"metrics with different settings cannot be merged; these differ: {', '.join(names)}")
-        if self.keep_sentences and isinstance(incoming_state, CorpusBLEU) and not incoming_state.keep_sentences:
-            raise ValueError("this metric keeps sentences, so the other must too: CorpusBLEU(keep_sentences=True)")
+        if isinstance(incoming_state, CorpusBLEU) and self.keep_sentences != incoming_state.keep_sentences:
+            raise ValueError("only one of the metrics keeps sentences: make both with CorpusBLEU(keep_sentences=True)")
         super().merge_state(incoming_state)
 
     def __repr__(self) -> str:

@@ -49,12 +49,12 @@ class AdditiveMetric(Metric):
         """Count a batch like :meth:`update`, and return the score of that batch alone."""
         # torchmetrics resets the state and merges it back later, so an error in between loses the state. With
         # dist_sync_on_step it updates twice, and a generator is exhausted the second time.
-        before = self._states()
+        before = dict(vars(self))
         if not self._is_synced:
             self._set(**self._empty_states())
         try:
             self.update(*args, **kwargs)
-            after = _merge(before, self._states())
+            after = _merge({name: before[name] for name in self._defaults}, self._states())
         except BaseException:
             self._set(**before)
             raise
@@ -75,10 +75,11 @@ class AdditiveMetric(Metric):
         return {name: state if isinstance(state, Tensor) else list(state) for name, state in states.items()}
 
     def _empty_states(self) -> dict[str, Any]:
-        return {
-            name: default.clone().to(self.device) if isinstance(default, Tensor) else []
-            for name, default in self._defaults.items()
-        }
+        with ordinary_tensors():
+            return {
+                name: default.clone().to(self.device) if isinstance(default, Tensor) else []
+                for name, default in self._defaults.items()
+            }
 
     def remove_state(self, name: str) -> None:
         """Undo :meth:`torchmetrics.Metric.add_state`."""
@@ -161,13 +162,13 @@ class AdditiveMetric(Metric):
         loaded = {name: state_dict[prefix + name] for name in self._defaults if prefix + name in state_dict}
         for name, state in loaded.items():
             default = self._defaults[name]
-            rows = state if isinstance(state, list) else [state]
-            expected = [len(default)] if isinstance(default, Tensor) else [self._row_size] * len(rows)
-            if [one.shape[-1] for one in rows if one.numel()] != expected[: len(rows)]:
-                raise ValueError(
-                    f"the state {prefix + name!r} is of a metric with another 'max_order', or of another version: its "
-                    f"rows have {rows[0].shape[-1]} columns, not {expected[0]}"
-                )
+            expected = len(default) if isinstance(default, Tensor) else self._row_size
+            for rows in state if isinstance(state, list) else [state]:
+                if rows.numel() and rows.shape[-1] != expected:
+                    raise ValueError(
+                        f"the state {prefix + name!r} is of a metric with another 'max_order', or of another version: "
+                        f"its rows have {rows.shape[-1]} columns, not {expected}"
+                    )
         super()._load_from_state_dict(state_dict, prefix, *args)
         for name, state in loaded.items():
             if isinstance(self._defaults[name], list):
@@ -211,10 +212,16 @@ class _Defaults(dict[str, Any]):
 def _merge(states: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
     """Add states: sums are added, rows are appended. The inputs do not change."""
     merged = {}
-    for name, state in states.items():
-        other = more[name]
-        if isinstance(state, Tensor):
-            merged[name] = state + other
-        else:  # a list that was saved while synced is a tensor
-            merged[name] = append_rows(state, *([other] if isinstance(other, Tensor) else other))
+    with ordinary_tensors():
+        for name, state in states.items():
+            other = more[name]
+            if isinstance(state, Tensor):
+                merged[name] = state + other.to(state.device)
+            else:  # a list that was saved while synced is a tensor
+                merged[name] = append_rows(state, *([other] if isinstance(other, Tensor) else other))
     return merged
+
+
+def ordinary_tensors() -> contextlib.AbstractContextManager[Any]:
+    """Within this context, new tensors are no inference tensors. Lightning validates in inference mode."""
+    return torch.inference_mode(False) if torch.is_inference_mode_enabled() else contextlib.nullcontext()

@@ -448,7 +448,8 @@ def test_a_validation_that_is_compared_must_not_be_shuffled(loader: Any, namespa
         ({"translations": tmp_path}, "translations=..."),
     ):
         trainer = make_trainer(tmp_path, make_callback(**options), namespace=namespace)
-        with pytest.raises(ValueError, match=re.escape(f"BLEUCallback({message}) ") + ".*make it with shuffle=False"):
+        needs = re.escape(f"BLEUCallback({message}) needs to know which sentence is which")
+        with pytest.raises(ValueError, match=needs + ".* or make the loader with shuffle=False"):
             trainer.fit(make_module(namespace), make_loader(), [make_loader(), loader])
     bleu = make_callback(confidence=0.9)  # compares nothing
     validate(tmp_path, bleu, loaders=loader, namespace=namespace)

@@ -13,6 +13,7 @@ from pytorch_lightning.callbacks import EarlyStopping, ModelCheckpoint
 from torch import Tensor
 
 from lightning_bleu import BLEUCallback, BLEUScore, CorpusBLEU, paired_bootstrap
+from lightning_bleu.counting.kept import read_rows
 from tests.helpers.lightning import (
     NAMESPACES,
     PAD_ID,
@@ -54,7 +55,7 @@ def score_epoch(epoch: int) -> CorpusBLEU:
 
 def kept_score(bleu: BLEUCallback) -> float:
     """The score of the best validation that a callback keeps."""
-    statistics = bleu.state_dict()["best"]["val_bleu"].long().sum(0)
+    statistics = read_rows(bleu.state_dict()["best"]["val_bleu"]).statistics.sum(0)
     assert isinstance(bleu.metric, CorpusBLEU)
     return BLEUScore.from_statistics(statistics, bleu.metric.settings, "").bleu
 
@@ -138,10 +139,10 @@ def test_a_resumed_run_is_compared_with_the_best_before_it(namespace: str, tmp_p
             assert record.column(name) == whole.column(name)[start:epochs]
     state = torch.load(tmp_path / "1" / "last.ckpt", weights_only=True)["callbacks"]
     kept = [value["best"] for key, value in state.items() if key.startswith("BLEUCallback")]
-    # 60 sentences with 2 * max_order + 2 statistics each
+    # 60 sentences with 2 * max_order + 2 statistics each, after 4 columns that identify them
     assert {key: best.shape for part in kept for key, best in part.items()} == {
-        "val_score": (60, 10),
-        "val_bleu": (60, 6),
+        "val_score": (60, 14),
+        "val_bleu": (60, 10),
     }
     assert kept[0]["val_score"].dtype == torch.int32
 
@@ -206,9 +207,9 @@ def test_a_run_resumes_although_its_best_was_scored_with_other_settings(
         warnings.simplefilter("always")
         record = fit(tmp_path, second, epochs=3, ckpt_path=tmp_path / "first.ckpt")
     messages = [str(warning.message) for warning in warned]
-    assert [message for message in messages if "best epoch" in message] == [
-        f"The best epoch so far of 'val_bleu' was scored with different settings ({names}): they cannot be compared, "
-        "so this epoch counts as the first"
+    assert [message for message in messages if "best validation" in message] == [
+        f"The best validation so far scored 'val_bleu' with different settings ({names}): they cannot be compared, "
+        "so this validation counts as the first"
     ]
     assert record.column("val_bleu/p_value")[0] == 1
     assert record.column("val_bleu/best")[0] == record.column("val_bleu")[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import subprocess
 import sys
 import warnings
@@ -142,8 +143,8 @@ def test_nothing_is_collected_that_no_logger_shows(options: dict[str, Any], tmp_
         def on_validation_epoch_end(self, trainer: Any, pl_module: Any) -> None:
             assert self._stage is not None
             (evaluation,) = self._stage.evaluations
-            assert not evaluation.metric.keep_sentences
             assert evaluation.max_texts == 0
+            assert evaluation._texts == []
             super().on_validation_epoch_end(trainer, pl_module)
 
     def step(batch: Tensor, epoch: int) -> dict[str, Any]:
@@ -185,14 +186,17 @@ def test_each_validation_and_test_writes_its_translations(namespace: str, tmp_pa
         "test_bleu/src.txt": SOURCES,
         "test_bleu/step-0000012.txt": as_lines(translate(SENTENCES, 2)),
     }
-    assert {path: read_lines(folder / path) for path in read_folder(folder)} == files
+    assert {path: read_lines(folder / path) for path in read_folder(folder) if path != "scores.jsonl"} == files
+    scores = [json.loads(line) for line in read_lines(folder / "scores.jsonl")]
+    assert [(score["step"], score["key"]) for score in scores] == [(6, "val_bleu"), (12, "val_bleu"), (12, "test_bleu")]
+    assert scores[-1]["bleu"] == bleu.reports["test_bleu"].bleu
 
 
 def test_each_loader_has_a_folder(tmp_path: Path) -> None:
     folder = tmp_path / "translations"
     loaders = {"news": make_loader(SENTENCES[:5]), "../talks": make_loader(SENTENCES[5:8])}
     validate(tmp_path, make_callback(translations=folder), loaders=loaders)
-    assert {path: read_lines(folder / path) for path in read_folder(folder)} == {
+    assert {path: read_lines(folder / path) for path in read_folder(folder) if path != "scores.jsonl"} == {
         "val_bleu/news/ref.txt": REFERENCES[:5],
         "val_bleu/news/step-0000000.txt": HYPOTHESES[:5],
         "val_bleu/..%2Ftalks/ref.txt": REFERENCES[5:8],
@@ -227,10 +231,12 @@ def test_weights_of_a_checkpoint_are_at_its_step(tmp_path: Path) -> None:
         assert Path(checkpoint.best_model_path).name == "step=6.ckpt"
         last = (folder / "step-0000012.txt").read_bytes()
         trainer.validate(module, make_loader(), ckpt_path="best", verbose=False)
-        assert {path.name for path in folder.iterdir()} == {"ref.txt", "step-0000006.txt", "step-0000012.txt"}
-        assert (folder / "step-0000012.txt").read_bytes() == last
+        # The toy module translates better in its third epoch, but only a fit replaces translations.
+        files = {"ref.txt", "step-0000006.txt", "step-0000006-2.txt", "step-0000012.txt"}
+        assert {path.name for path in folder.iterdir()} == files
         trainer.validate(module, make_loader(SENTENCES[:3]), verbose=False)  # the weights of the last step again
-        assert len(read_lines(folder / "step-0000012.txt")) == 3
+        assert len(read_lines(folder / "step-0000012-2.txt")) == 3
+        assert (folder / "step-0000012.txt").read_bytes() == last
         other = make_trainer(tmp_path, bleu)
         other.test(module, make_loader(), ckpt_path=checkpoint.best_model_path, verbose=False)
         assert (tmp_path / "t" / "test_bleu" / "step-0000006.txt").exists()
@@ -332,8 +338,16 @@ class Survivor(BLEUCallback):
     def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
         self._survive(super().setup, trainer, pl_module, stage)
 
+    def on_validation_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        self._survive(super().on_validation_epoch_start, trainer, pl_module)
+
+    def on_validation_batch_end(self, *args: Any, **kwargs: Any) -> None:
+        if self._stage is not None:
+            super().on_validation_batch_end(*args, **kwargs)
+
     def on_validation_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        self._survive(super().on_validation_epoch_end, trainer, pl_module)
+        if self._stage is not None:
+            self._survive(super().on_validation_epoch_end, trainer, pl_module)
 
     def _survive(self, hook: Callable[..., None], *args: Any) -> None:
         try:
@@ -346,8 +360,9 @@ class Survivor(BLEUCallback):
 @pytest.mark.parametrize(
     ("path", "errors"),
     [
-        ("t", ["ValueError(\"'translations' must be a folder for files", "NotADirectoryError"]),
-        ("t/val_bleu", ["NotADirectoryError"]),
+        ("t", ["ValueError(\"'translations' must be a folder for files"] * 2),
+        ("t/val_bleu", ["ValueError(\"'translations' must be a folder for files"]),
+        ("t/scores.jsonl/x", ["IsADirectoryError"]),
         ("t/val_bleu/all/step-0000000.txt/x", ["IsADirectoryError"]),  # the path is that of a folder
     ],
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import random
 from collections.abc import Iterator
 from typing import Any, TypeAlias
@@ -138,17 +137,22 @@ def deal(rank: int, world_size: int, corpus: Corpus, batch_sizes: list[int | Non
     return [score_dealt(rank, world_size, corpus, batch_size) for batch_size in batch_sizes]
 
 
+def make_loader(rank: int, world_size: int, corpus: Corpus, batch_size: int | None) -> Any:
+    """Loads the share of a rank, as lists of a position and a pair of a hypothesis and its references."""
+    items: list[Any] = list(enumerate(zip(*corpus)))
+    if batch_size is None:  # the items are batches of different sizes
+        items = [items[:5], items[5:6], items[6:14], items[14:]]
+    sampler: Any = DistributedSampler(items, world_size, rank, shuffle=False) if world_size > 1 else None  # type: ignore[arg-type]
+    return DataLoader(items, batch_size=batch_size, sampler=sampler, collate_fn=list)  # type: ignore[arg-type]
+
+
 def score_dealt(rank: int, world_size: int, corpus: Corpus, batch_size: int | None) -> dict[str, Any]:
     metric = CorpusBLEU(keep_sentences=True)
-    pairs: list[Any] = list(zip(*corpus))
-    if batch_size is None:  # the items are batches of different sizes
-        pairs = [pairs[:5], pairs[5:6], pairs[6:14], pairs[14:]]
-    sampler: Any = DistributedSampler(pairs, world_size, rank, shuffle=False) if world_size > 1 else None  # type: ignore[arg-type]
-    loader: Any = DataLoader(pairs, batch_size=batch_size, sampler=sampler, collate_fn=list)  # type: ignore[arg-type]
-    for batch_idx, batch in enumerate(loader):
-        preds, target = zip(*batch)
-        metric.update(list(preds), list(target), distributed_mask(loader, batch_idx))
-    local = metric.totals.clone()
+    for batch in make_loader(rank, world_size, corpus, batch_size):
+        index, pairs = zip(*batch)
+        preds, target = zip(*pairs)
+        metric.update(list(preds), list(target), index=index)
+    local = sum(map(len, metric.sentences))
     with record_collectives() as in_context, metric.sync_context():
         result: dict[str, Any] = {"bleu": metric.report().bleu, "interval": metric.interval(0.9, 200)}
         with metric.sync_context():
@@ -158,32 +162,88 @@ def score_dealt(rank: int, world_size: int, corpus: Corpus, batch_size: int | No
         result["interval again"] = metric.interval(0.9, 200)
     with contextlib.suppress(KeyError), metric.sync_context():
         raise KeyError
-    metric.update([["a"]], [["a"]])  # refused if it were still synced
-    result["batches"] = len(metric.sentences)
+    metric.update([["a"]], [["a"]], index=[1000])  # refused if it were still synced
     return result | {
         "collectives": [in_context, in_interval],
-        "is_local_again": metric.totals[-4].item() == local[-4].item() + 1,  # sentences that were tokens
+        "is_local_again": sum(map(len, metric.sentences)) == local + 1,
     }
 
 
 @pytest.mark.parametrize("processes", [1, 2, 3])
-def test_kept_sentences_come_back_in_the_order_of_the_set(processes: int, pool: ProcessPool) -> None:
+def test_sentences_with_positions_come_back_in_the_order_of_the_set(processes: int, pool: ProcessPool) -> None:
+    """And each of them once, even though the sampler repeats some to even out the processes."""
     corpus = random_corpus(random.Random(3), 37)
     batch_sizes = [1, 4, None]
     alone = CorpusBLEU(keep_sentences=True)
     alone.update(*corpus)
     interval = alone.interval(0.9, 200)
     for results in pool.run(processes, deal, corpus, batch_sizes):
-        for result, batch_size in zip(results, batch_sizes):
+        for result in results:
             assert torch.equal(result["sentences"], alone.sentence_statistics)
             assert result["bleu"] == alone.compute().item()
             assert result["interval"] == result["interval again"] == interval
-            # the sums; how many sentences; the sentences
-            assert result["collectives"] == [["all_gather"] * 3] * 2
-            # Its own sentences go on, one entry per batch and one for the last update.
-            items = math.ceil((4 if batch_size is None else 37) / processes)
-            assert result["batches"] == math.ceil(items / (batch_size or 1)) + 1
+            # how many sentences; the sentences
+            assert result["collectives"] == [["all_gather"] * 2] * 2
             assert result["is_local_again"]
+
+
+def deal_without_positions(rank: int, world_size: int, corpus: Corpus) -> tuple[list[list[int]], float]:
+    metric, loader = CorpusBLEU(keep_sentences=True), make_loader(rank, world_size, corpus, 4)
+    for batch_idx, batch in enumerate(loader):
+        preds, target = zip(*(pair for _, pair in batch))
+        metric.update(list(preds), list(target), distributed_mask(loader, batch_idx))
+    return metric.sentence_statistics.tolist(), metric.compute().item()
+
+
+@pytest.mark.parametrize("processes", [1, 2, 3])
+def test_sentences_without_positions_come_back_process_by_process(processes: int, pool: ProcessPool) -> None:
+    corpus = random_corpus(random.Random(3), 37)
+    alone = CorpusBLEU(keep_sentences=True)
+    alone.update(*corpus)
+    rows = alone.sentence_statistics.tolist()
+    expected = [row for rank in range(processes) for row in rows[rank::processes]]
+    for found in pool.run(processes, deal_without_positions, corpus):
+        assert found == (expected, alone.compute().item())
+
+
+def repeat_all(rank: int, world_size: int) -> tuple[list[list[int]], list[int], float, str]:
+    """Every process has the whole set, but only the first one translates it right; each has another order."""
+    metric = CorpusBLEU(max_order=1, keep_sentences=True)
+    for position in ([0, 1, 2], [2, 1, 0], [1, 2, 0])[rank]:
+        sentence = "a " * (position + 1)
+        metric.update([sentence if rank == 0 else "x"], [sentence], index=[position])
+    kept = metric.kept_sentences()
+    return kept.statistics.tolist(), kept.positions.tolist(), metric.compute().item(), metric.signature[:8]
+
+
+def test_a_sentence_counts_once_and_that_of_the_first_process_counts(pool: ProcessPool) -> None:
+    # one column each for matches, possible matches, and lengths
+    expected = [[length] * 4 for length in (1, 2, 3)], [0, 1, 2], 1, "nrefs:1|"
+    assert pool.run(3, repeat_all) == [expected] * 3
+
+
+def contradict(rank: int, world_size: int) -> list[str]:
+    """The errors of two processes, of which one has positions and the other has none, or another set."""
+    errors = []
+    for sentence, index in (("a b", [None, [0]][rank]), (["a b", "b a"][rank], [0])):
+        metric = CorpusBLEU(keep_sentences=True)
+        metric.update([sentence], [sentence], index=index)
+        for read in (metric.compute, metric.report, metric.kept_sentences):
+            try:
+                read()
+            except ValueError as error:
+                errors.append(str(error))
+        assert not metric._is_synced
+        assert len(metric.sentences[0]) == 1
+    return errors
+
+
+def test_processes_that_contradict_each_other_are_an_error_in_all_of_them(pool: ProcessPool) -> None:
+    mixed = "some sentences have an 'index' and others have none"
+    different = "different sentences have the same 'index' 0"
+    for errors in pool.run(2, contradict):
+        assert len(errors) == 6
+        assert all(error.startswith(start) for error, start in zip(errors, [mixed] * 3 + [different] * 3))
 
 
 def keep_some(rank: int, world_size: int, cases: list[list[int]]) -> list[tuple[list[list[int]], float, str]]:
@@ -208,44 +268,48 @@ def test_a_process_without_sentences_gathers_those_of_the_others(pool: ProcessPo
     assert [signature[:8] for _, _, signature in results[0]] == ["nrefs:1|", "nrefs:1|", "nrefs:?|"]
 
 
-def sync_by_hand(rank: int, world_size: int) -> dict[str, Any]:
+def sync_by_hand(rank: int, world_size: int, indexed: bool) -> dict[str, Any]:
     """Keep two sentences in ranks 0 and 2, and none in rank 1."""
     metric = CorpusBLEU(max_order=1, keep_sentences=True)
     if rank != 1:
         lengths = [rank + 1, rank + 4]  # the positions of the sentences in the set, plus 1
-        metric.update([["x"] * length for length in lengths], [["x"] * length for length in lengths])
-    local = metric.totals.clone()
+        sentences = [["x"] * length for length in lengths]
+        metric.update(sentences, sentences, index=[rank, rank + 3] if indexed else None)
+    local = metric.statistics
     metric.sync()
     result = {
         "sentences": metric.sentence_statistics.tolist(),
-        "totals": metric.totals.tolist(),
+        "statistics": metric.statistics.tolist(),
         "report": metric.report(),
     }
     metric.unsync()
-    return result | {"is_local_again": torch.equal(metric.totals, local), "batches": len(metric.sentences)}
+    return result | {"is_local_again": torch.equal(metric.statistics, local), "tensors": len(metric.sentences)}
 
 
-def test_a_sync_by_hand_gathers_sentences_in_the_order_of_the_set(pool: ProcessPool) -> None:
-    # Positions 0 and 3 are those of rank 0, positions 2 and 5 those of rank 2.
-    lengths = [1, 3, 4, 6]
+@pytest.mark.parametrize(("indexed", "lengths"), [(True, [1, 3, 4, 6]), (False, [1, 4, 3, 6])])
+def test_a_sync_by_hand_gathers_the_sentences_of_all_processes(
+    indexed: bool, lengths: list[int], pool: ProcessPool
+) -> None:
     sentences = [["x"] * length for length in lengths]
     expected = CorpusBLEU(max_order=1, keep_sentences=True)
     expected.update(sentences, sentences)
-    for rank, result in enumerate(pool.run(3, sync_by_hand)):
+    for rank, result in enumerate(pool.run(3, sync_by_hand, indexed)):
         # one column each for matches, possible matches, and lengths
         assert result["sentences"] == [[length] * 4 for length in lengths]
-        assert result["totals"] == expected.totals.tolist()
+        assert result["statistics"] == expected.statistics.tolist()
         assert result["report"] == expected.report()
         assert result["is_local_again"]
-        assert result["batches"] == (rank != 1)
+        assert result["tensors"] == (rank != 1)
 
 
 def resample(rank: int, world_size: int) -> dict[str, Any]:
     """Intervals and tests of metrics that share a set, and of one that keeps to itself."""
     a, b, alone = (CorpusBLEU(keep_sentences=True, sync_on_compute=sync) for sync in (True, True, False))
-    lines = [f"a b c d e f{i} g h" for i in range(rank, 8, world_size)]
+    positions = [*range(rank, 8, world_size)]
+    lines = [f"a b c d e f{i} g h" for i in positions]
     for metric, preds in ((a, lines), (b, [line.replace("b c", "c b") for line in lines]), (alone, lines[:2])):
-        metric.update(preds, [line.replace("f2 g", "g x y") for line in lines[: len(preds)]])
+        target = [line.replace("f2 g", "g x y") for line in lines[: len(preds)]]
+        metric.update(preds, target, index=positions[: len(preds)])
     results = [
         a.interval(resamples=50),
         bootstrap_interval(a, resamples=50),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
@@ -61,7 +62,7 @@ def devices(metric: CorpusBLEU) -> set[str]:
     """The types of the devices of the state and of what is computed from it."""
     assert isinstance(metric.sentences, list)
     kept = [rows.device.type for rows in metric.sentences]
-    return {metric.totals.device.type, metric.statistics.device.type, metric.compute().device.type, *kept}
+    return {metric.statistics.device.type, metric.compute().device.type, *kept}
 
 
 def results(metric: CorpusBLEU) -> list[Any]:
@@ -111,7 +112,7 @@ def test_a_metric_keeps_its_state_where_it_was_moved() -> None:
             assert metric(*batch).device.type == DEVICE
             assert devices(metric) == {DEVICE}
         metric.reset()
-        assert metric.totals.device.type == DEVICE
+        assert metric.statistics.device.type == DEVICE
 
 
 def test_a_metric_with_compute_on_cpu_keeps_only_its_sentences_on_the_cpu() -> None:
@@ -121,8 +122,20 @@ def test_a_metric_with_compute_on_cpu_keeps_only_its_sentences_on_the_cpu() -> N
         metric(move(PREDS, DEVICE), TARGET)
         expected(PREDS, TARGET)
     assert {rows.device.type for rows in metric.sentences} == {"cpu"}
-    assert metric.totals.device.type == DEVICE
+    assert metric.compute().device.type == DEVICE
     assert results(metric) == results(expected)
+
+
+def test_metrics_on_different_devices_can_be_merged() -> None:
+    for ours, other in itertools.product(["cpu", DEVICE], repeat=2):
+        metric, incoming = (CorpusBLEU(keep_sentences=True, **OPTIONS).to(device) for device in (ours, other))
+        for one in (metric, incoming):
+            one.update(PREDS, TARGET)
+        incoming.update(PREDS, TARGET)
+        metric.merge_state(incoming)
+        metric.update(PREDS, TARGET)
+        assert devices(metric) == {ours}
+        assert len(metric.sentence_statistics) == 4 * len(PREDS)
 
 
 def test_the_default_device_makes_no_difference() -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+import math
 import pickle
 import random
 import shutil
@@ -181,6 +182,41 @@ def test_an_update_does_not_keep_the_graph() -> None:
     assert not metric.batch_statistics.requires_grad
 
 
+@pytest.mark.parametrize("keep_sentences", [False, True])
+def test_masked_sentences_are_not_in_the_signature(keep_sentences: bool) -> None:
+    metric = updated((["a"], [["a", "b"]]), keep_sentences=keep_sentences)
+    metric.update([["a"], ["b"]], [["a"], ["b"]], [False])
+    metric.update(["a", "b"], [["a"], ["a", "b"]], [False, True])
+    assert metric.signature.startswith("nrefs:2|case:mixed|eff:no|tok:13a|")
+    assert metric.input_counts == InputCounts(strings=2, references=4, squared_references=8)
+    alone = updated((["a"], ["a"], [False]), keep_sentences=keep_sentences)
+    assert alone.signature.startswith("nrefs:?|case:mixed|eff:no|tok:?|")
+
+
+@pytest.mark.parametrize("keep_sentences", [False, True])
+def test_a_batch_of_empty_lists_is_of_no_kind(keep_sentences: bool) -> None:
+    metric = updated(([[]], [[[]]]), keep_sentences=keep_sentences)
+    assert metric.signature.startswith("nrefs:1|case:mixed|eff:no|tok:?|")
+    metric.update([[5, 6]], [[5, 6]])
+    metric.update([[], []], [[[]], [[]]])
+    assert metric.signature.startswith("nrefs:1|case:mixed|eff:no|tok:ids|")
+    assert metric.input_counts == InputCounts(ids=1, empty=3, references=4, squared_references=4)
+
+
+@pytest.mark.parametrize("options", [{}, {"smoothing": "floor", "max_order": 3}], ids=str)
+def test_a_metric_that_keeps_sentences_reports_what_one_that_keeps_sums_does(
+    options: dict[str, Any], rng: random.Random
+) -> None:
+    sums, kept = CorpusBLEU(**options), CorpusBLEU(keep_sentences=True, **options)
+    for mask in (None, [True, False, True], [False], [True]):
+        batch = random_corpus(rng, 3)
+        assert sums(*batch, mask) == kept(*batch, mask)
+    assert torch.equal(sums.statistics, kept.statistics)
+    assert sums.statistics.dtype == kept.statistics.dtype
+    assert sums.input_counts == kept.input_counts
+    assert sums.report() == kept.report()
+
+
 def test_the_last_batch_and_its_statistics_are_available(rng: random.Random) -> None:
     preds, target = random_corpus(rng, 6)
     metric = updated(A)
@@ -221,17 +257,22 @@ def test_a_representation_fits_in_that_of_a_module() -> None:
     assert repr(Owner(pad_id=0)).splitlines()[1] == "  (bleu): CorpusBLEU(pad_id=0)"
 
 
+def read_counts(metric: CorpusBLEU) -> list[Any]:
+    """All that a metric has counted."""
+    kept = metric.sentence_statistics.tolist() if metric.keep_sentences else None
+    return [metric.statistics.tolist(), metric.input_counts, kept]
+
+
 def check_unchanged_by(
     metric: CorpusBLEU, error: type[BaseException], call: Callable[..., Any], *args: Any, match: str | None = None
 ) -> None:
     """Check that a call raises an error, and that it leaves the metric as it was."""
-    before, last_batch, updates = metric.totals.clone(), metric.last_batch, metric.update_count
+    before, last_batch, updates = read_counts(metric), metric.last_batch, metric.update_count
     with pytest.raises(error, match=match):
         call(*args)
-    assert torch.equal(metric.totals, before)
+    assert read_counts(metric) == before
     assert metric.last_batch is last_batch
     assert metric.update_count == updates
-    assert not metric.keep_sentences or len(metric.sentence_statistics) == metric.input_counts.sentences
 
 
 @pytest.mark.parametrize("keep_sentences", [False, True])
@@ -266,12 +307,13 @@ def test_an_update_that_is_interrupted_changes_nothing(stage: str, monkeypatch: 
     assert metric.report() == corpus_bleu(*BOTH)
 
 
-@pytest.mark.parametrize("failing", range(3))
+@pytest.mark.parametrize("failing", range(2))
+@pytest.mark.parametrize("keep_sentences", [False, True])
 def test_an_update_whose_results_do_not_fit_in_memory_changes_nothing(
-    failing: int, monkeypatch: pytest.MonkeyPatch
+    keep_sentences: bool, failing: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """There are three: sums, rows, and rows to keep."""
-    metric, arrays, from_numpy = updated(A, keep_sentences=True), itertools.count(), torch.from_numpy
+    """There are two: sums or rows to keep, and the rows of the batch."""
+    metric, arrays, from_numpy = updated(A, keep_sentences=keep_sentences), itertools.count(), torch.from_numpy
 
     def convert(array: Any) -> Tensor:
         if next(arrays) == failing:
@@ -287,14 +329,15 @@ def test_an_update_whose_results_do_not_fit_in_memory_changes_nothing(
 
 def test_the_state_after_an_update_in_inference_mode_is_ordinary_tensors() -> None:
     """Lightning validates in inference mode."""
-    metric = updated(A, keep_sentences=True, pad_id=-1)
-    for call in (metric.update, metric):
-        with torch.inference_mode():
-            call(IDS, IDS)
-        assert metric.batch_statistics is not None
-        for tensor in (metric.totals, metric.batch_statistics, *metric.sentences):
-            assert not tensor.is_inference()
-    assert metric.input_counts.sentences == 6
+    metrics = updated(A, pad_id=-1), updated(A, keep_sentences=True, pad_id=-1)
+    for metric in metrics:
+        for call in (metric.update, metric):
+            with torch.inference_mode():
+                call(IDS, IDS)
+            assert metric.batch_statistics is not None
+            state = metric.sentences if metric.keep_sentences else [metric.totals]
+            assert not any(tensor.is_inference() for tensor in (*state, metric.batch_statistics))
+        assert metric.input_counts.sentences == 6
 
 
 def test_a_metric_counts_the_same_under_any_default_device() -> None:
@@ -367,15 +410,53 @@ def test_a_metric_that_keeps_sums_only_has_no_sentence_statistics() -> None:
         _ = metric.sentence_statistic
 
 
-def test_a_metric_can_start_to_keep_sentences_later() -> None:
-    metric = updated(A, pad_id=0)
+def test_a_metric_can_start_to_keep_sentences_before_it_has_counted_any() -> None:
+    metric = CorpusBLEU(pad_id=0)
     metric.start_keeping_sentences()
     metric.update(*B)
+    assert list(metric.metric_state) == ["sentences"]
     assert torch.equal(metric.sentence_statistics, updated(B, keep_sentences=True).sentence_statistics)
-    assert metric.report() == corpus_bleu(*BOTH)
     metric.start_keeping_sentences()  # it does already
-    assert len(metric.sentence_statistics) == 1
+    assert metric.report() == corpus_bleu(*B)
     assert repr(metric) == "CorpusBLEU(pad_id=0, keep_sentences=True)"
+
+
+def test_a_metric_that_has_counted_sentences_cannot_start_to_keep_them() -> None:
+    metric = updated(A)
+    with pytest.raises(RuntimeError, match=r"has already counted sentences, .* call reset\(\) first"):
+        metric.start_keeping_sentences()
+    metric.update(*B)
+    assert metric.report() == corpus_bleu(*BOTH)
+    metric.reset()
+    metric.start_keeping_sentences()
+    metric.update(*B)
+    assert len(metric.sentence_statistics) == 1
+
+
+@pytest.mark.parametrize("keep_sentences", [False, True])
+def test_a_state_is_saved_even_if_the_metric_starts_to_keep_sentences_after_it_was_made_persistent(
+    keep_sentences: bool,
+) -> None:
+    metric = CorpusBLEU(keep_sentences=keep_sentences)
+    metric.persistent(True)
+    metric.start_keeping_sentences()
+    assert list(metric.state_dict()) == ["sentences"]
+
+
+def test_the_state_of_a_metric_that_keeps_sentences_is_one_list_of_few_tensors() -> None:
+    metric = CorpusBLEU(keep_sentences=True)
+    for count in range(1, 301):
+        metric.update(["a b"], ["a b"])
+        assert len(metric.sentences) <= math.log2(count) + 1
+    assert list(metric.metric_state) == ["sentences"]
+    storages = {rows.untyped_storage().data_ptr(): rows.untyped_storage().nbytes() for rows in metric.sentences}
+    assert sum(storages.values()) == 300 * 56
+    assert len(metric.sentence_statistics) == 300
+
+
+def test_kept_sentences_are_on_the_cpu_as_32_bit_integers() -> None:
+    statistics = updated(A, keep_sentences=True).sentence_statistics
+    assert (statistics.device.type, statistics.dtype, statistics.shape) == ("cpu", torch.int32, (2, 10))
 
 
 def test_the_interval_of_a_metric_is_the_bootstrap_interval() -> None:
@@ -425,6 +506,56 @@ def test_the_state_is_saved_only_if_it_is_persistent() -> None:
     assert restored.report() == corpus_bleu(*BOTH)
 
 
+@pytest.mark.parametrize("keep_sentences", [False, True])
+def test_the_score_after_loading_is_that_of_the_loaded_state(keep_sentences: bool) -> None:
+    metric, restored = (updated(batch, keep_sentences=keep_sentences) for batch in (A, B))
+    for one in (metric, restored):
+        one.persistent(True)
+    assert restored.compute() == corpus_bleu(*B).bleu
+    restored.load_state_dict(metric.state_dict())
+    assert restored.compute() == corpus_bleu(*A).bleu
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_loaded_state_counts_as_an_update() -> None:
+    metric, restored = updated(A), CorpusBLEU()
+    for one in (metric, restored):
+        one.persistent(True)
+    restored.load_state_dict(metric.state_dict())
+    assert restored.compute() == corpus_bleu(*A).bleu  # without the warning that nothing was updated
+    with pytest.raises(RuntimeError, match="already counted"):
+        restored.start_keeping_sentences()
+
+
+@pytest.mark.parametrize("keep_sentences", [False, True])
+@pytest.mark.parametrize("orders", [(4, 2), (2, 4)])
+def test_a_state_of_another_order_cannot_be_loaded(orders: tuple[int, int], keep_sentences: bool) -> None:
+    metric, other = (updated(A, max_order=order, keep_sentences=keep_sentences) for order in orders)
+    for one in (metric, other):
+        one.persistent(True)
+    state = other.state_dict()
+    check_unchanged_by(metric, ValueError, metric.load_state_dict, state, match="with another 'max_order', or of anot")
+
+
+@pytest.mark.parametrize("keep_sentences", [False, True])
+def test_a_state_of_sums_and_one_of_sentences_cannot_be_loaded_into_each_other(keep_sentences: bool) -> None:
+    metric, other = updated(A, keep_sentences=keep_sentences), updated(B, keep_sentences=not keep_sentences)
+    for one in (metric, other):
+        one.persistent(True)
+    state = other.state_dict()
+    check_unchanged_by(metric, RuntimeError, metric.load_state_dict, state, match="Unexpected key")
+
+
+def test_an_empty_state_of_a_synced_metric_can_be_loaded() -> None:
+    metric, restored = CorpusBLEU(keep_sentences=True), updated(A, keep_sentences=True)
+    for one in (metric, restored):
+        one.persistent(True)
+    with group_of_one(), metric.sync_context():
+        state = dict(metric.state_dict())
+    restored.load_state_dict(state)
+    assert len(restored.sentence_statistics) == 0
+
+
 def test_merging_adds_the_sentences_of_another_metric() -> None:
     first, second = updated(A), updated(B)
     first.compute()
@@ -453,7 +584,7 @@ def test_a_saved_state_does_not_change_with_later_updates() -> None:
 def test_a_merge_that_fails_changes_nothing() -> None:
     metric = make_metric(PREDS)
     before, tokenizer = metric.statistics.clone(), metric.settings.tokenizer
-    with pytest.raises(ValueError, match=r"the other must too: CorpusBLEU\(keep_sentences=True\)"):
+    with pytest.raises(ValueError, match="only one of the metrics keeps sentences"):
         metric.merge_state(CorpusBLEU(tokenizer=tokenizer))
     with pytest.raises(ValueError, match="sentences"):
         metric.merge_state(updated(A).metric_state)
@@ -461,6 +592,12 @@ def test_a_merge_that_fails_changes_nothing() -> None:
         metric.merge_state(updated(A, max_order=2, keep_sentences=True, tokenizer=tokenizer))
     assert torch.equal(metric.statistics, before)
     assert len(metric.sentence_statistics) == 4
+
+
+def test_a_metric_that_keeps_sums_refuses_one_that_keeps_sentences() -> None:
+    """It could not tell which of them are repeats."""
+    metric, other = updated(A), updated(B, keep_sentences=True)
+    check_unchanged_by(metric, ValueError, metric.merge_state, other, match="only one of the metrics keeps sentences")
 
 
 # Collections, trackers, plots
@@ -525,6 +662,20 @@ def test_metrics_of_a_collection_keep_their_own_sentences(rng: random.Random) ->
     assert member(collection, "0").sentence_statistics.shape == (20, 10)
     assert member(collection, "2").sentence_statistics.shape == (20, 6)
     assert member(collection, "0").interval().bleu == member(collection, "1").compute()
+
+
+def test_a_subclass_does_not_share_the_state_of_its_parent_in_a_collection() -> None:
+    class Doubled(CorpusBLEU):
+        """A metric that counts every sentence twice."""
+
+        def update(self, preds: Any, target: Any, *args: Any, **kwargs: Any) -> None:
+            super().update([*preds, *preds], [*target, *target])
+
+    collection = MetricCollection({"parent": CorpusBLEU(), "child": Doubled()})
+    for batch in (([], []), A):  # after which their states are equal, and different
+        collection.update(*batch)
+    assert sorted(collection.compute_groups.values()) == [["child"], ["parent"]]
+    assert member(collection, "child").input_counts.sentences == 2 * member(collection, "parent").input_counts.sentences
 
 
 def test_a_tracker_finds_the_best_step() -> None:
@@ -606,7 +757,7 @@ def check_compiled(module_type: type[Updating], inputs: tuple[Any, Any], backend
     compiled = torch.compile(module, backend=backend)
     for _ in range(3):
         assert torch.equal(compiled(*inputs), plain(*inputs))
-    assert torch.equal(module.bleu.totals, plain.bleu.totals)
+    assert torch.equal(module.bleu.statistics, plain.bleu.statistics)
     assert module.bleu.compute() == plain.bleu.compute()
     assert module.bleu.update_count == 3
     assert module.bleu.report() == plain.bleu.report()

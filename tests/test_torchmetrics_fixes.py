@@ -13,6 +13,7 @@ from torch import Tensor
 from torchmetrics import MetricCollection
 from torchmetrics.utilities.exceptions import TorchMetricsUserError
 
+from lightning_bleu.counting.kept import IDENTITY_COLUMNS, append_rows
 from lightning_bleu.processes import gather_state
 from lightning_bleu.torchmetrics_fixes import AdditiveMetric
 from tests.helpers.process_groups import group_of_one
@@ -22,7 +23,7 @@ class Tally(AdditiveMetric):
     """Sums numbers and keeps them."""
 
     def __init__(self, identity: object = "tally", **kwargs: Any) -> None:
-        super().__init__(identity, **{"dist_sync_fn": gather_state} | kwargs)
+        super().__init__(identity, 1, **{"dist_sync_fn": gather_state} | kwargs)
         self.total: Tensor
         self.numbers: list[Tensor]
         self.add_state("total", torch.zeros(1, dtype=torch.int64), dist_reduce_fx="sum")
@@ -33,7 +34,10 @@ class Tally(AdditiveMetric):
         if (values < 0).any():
             raise ValueError("negative")
         self.total = self.total + values.sum()
-        self.numbers.append(torch.stack([torch.ones_like(values), values], 1))
+        # packed rows without positions
+        self.numbers = append_rows(
+            self.numbers, torch.nn.functional.pad(values[:, None], (IDENTITY_COLUMNS, 0), value=-1)
+        )
 
     def compute(self) -> Tensor:
         if self.total == 13:
@@ -44,7 +48,7 @@ class Tally(AdditiveMetric):
     def kept(self) -> list[int]:
         """The numbers in the order of arrival."""
         rows = [self.numbers] if isinstance(self.numbers, Tensor) else self.numbers
-        return [number for row in rows for number in row[:, 1].tolist()]
+        return [number for row in rows if len(row) for number in row[:, -1].tolist()]
 
     @property
     def squares(self) -> set[int]:
@@ -113,6 +117,12 @@ def test_forward_reads_a_generator_once(dist_sync_on_step: bool) -> None:
     assert state(metric) == (10, [1, 2, 3, 4], 2)
 
 
+def test_forward_scores_a_batch_without_adding_the_state_to_it() -> None:
+    metric = make_tally([13])  # which alone cannot be scored
+    assert metric([1]).item() == 1
+    assert state(metric) == (14, [13, 1], 2)
+
+
 def test_batches_are_refused_while_the_metric_is_synced() -> None:
     metric = make_tally([1, 2])
     with group_of_one():
@@ -133,7 +143,7 @@ def test_forward_does_not_change_lists_that_were_handed_out() -> None:
     metric([2])
     metric([3])
     assert metric.kept == [1, 2, 3]
-    assert all(len(row) == 1 for row in handed_out)
+    assert [len(rows) for rows in handed_out] == [1]
 
 
 # update
@@ -158,6 +168,16 @@ def test_an_update_forgets_the_computed_score() -> None:
     metric.update([2])
     assert metric.compute().item() == 3
     assert metric.update_count == 2
+
+
+def test_a_loaded_state_replaces_the_computed_score() -> None:
+    metric, restored = make_tally([1], [2]), make_tally([5])
+    for one in (metric, restored):
+        one.persistent(True)
+    assert restored.compute().item() == 5
+    restored.load_state_dict(metric.state_dict())
+    assert restored.compute().item() == 3
+    assert state(restored) == (3, [1, 2], 2)
 
 
 # Syncing
@@ -200,6 +220,22 @@ def test_processes_meet_once_in_nested_sync_contexts() -> None:
     assert len(calls) == 2  # two states
     metric.update([3])
     assert state(metric) == (6, [1, 2, 3], 2)
+
+
+def test_the_score_inside_a_sync_context_is_that_of_all_processes_and_outside_that_of_one() -> None:
+    twice = lambda tensor, group: [tensor, tensor]  # noqa: E731  # as if two processes had counted the same
+    metric = make_tally([1, 2], dist_sync_fn=twice, sync_on_compute=False)
+    with group_of_one():
+        for _ in range(2):
+            assert metric.compute().item() == 3
+            with metric.sync_context():
+                assert metric.compute().item() == 6
+                assert metric.kept == [1, 2, 1, 2]
+        assert metric.compute().item() == 3
+        metric.sync()
+        assert metric.compute().item() == 6
+        metric.unsync()
+        assert metric.compute().item() == 3
 
 
 def test_a_sync_context_restores_the_state_after_an_error() -> None:
@@ -300,6 +336,28 @@ def test_the_state_of_a_synced_metric_can_be_merged() -> None:
     assert state(metric)[:2] == (10, [1, 2, 3, 4])
 
 
+def test_merging_does_not_change_lists_that_were_handed_out() -> None:
+    metric, other = make_tally([1]), make_tally([2])
+    handed_out = [metric.metric_state["numbers"], other.metric_state["numbers"]]
+    metric.merge_state(other)
+    assert metric.kept == [1, 2]
+    assert [[len(rows) for rows in one] for one in handed_out] == [[1], [1]]
+
+
+# Removing states
+
+
+def test_a_state_that_was_removed_is_neither_synced_nor_saved_nor_reset() -> None:
+    metric = Tally()
+    metric.remove_state("numbers")
+    metric.persistent(True)
+    assert not hasattr(metric, "numbers")
+    assert list(metric.metric_state) == list(metric.state_dict()) == ["total"]
+    metric.reset()
+    with group_of_one(), metric.sync_context():
+        assert not hasattr(metric, "numbers")
+
+
 # Saving, copying, moving
 
 
@@ -313,7 +371,7 @@ def test_a_state_can_be_saved_and_loaded() -> None:
     restored.update([3])
     assert state(restored)[:2] == (6, [1, 2, 3])
     restored.reset()
-    assert len(saved["numbers"]) == 2
+    assert [len(rows) for rows in saved["numbers"]] == [2]
 
 
 def test_a_state_that_was_saved_while_it_was_synced_can_be_loaded() -> None:
@@ -330,6 +388,60 @@ def test_a_state_that_was_saved_while_it_was_synced_can_be_loaded() -> None:
     assert state(restored)[:2] == (6, [1, 2, 3])
     restored.reset()
     assert restored.kept == []
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"total": torch.zeros(2, dtype=torch.int64), "numbers": []},
+        {"total": torch.zeros(1, dtype=torch.int64), "numbers": [torch.zeros(1, 7, dtype=torch.int32)]},
+        {"total": torch.zeros(1, dtype=torch.int64), "numbers": torch.zeros(1, 7, dtype=torch.int32)},
+    ],
+    ids=["sum", "list", "synced list"],
+)
+def test_a_state_of_another_shape_cannot_be_loaded(wrong: dict[str, Any]) -> None:
+    metric = make_tally([1], [2])
+    metric.persistent(True)
+    with pytest.raises(ValueError, match=r"the state '(total|numbers)' is of a metric with another 'max_order', or of"):
+        metric.load_state_dict(wrong)
+    assert state(metric) == (3, [1, 2], 2)
+    assert make_tally([1]).compute().item() == 1
+
+
+@pytest.mark.parametrize("empty", [[], [torch.zeros(0, 5)], torch.zeros(0, 5), torch.zeros(0, 0), torch.zeros(0)])
+def test_a_state_without_rows_can_be_loaded_however_it_was_saved(empty: Any) -> None:
+    metric = make_tally([1], [2])
+    metric.persistent(True)
+    metric.load_state_dict({"total": torch.zeros(1, dtype=torch.int64), "numbers": empty})
+    metric.update([3])
+    assert state(metric)[:2] == (3, [3])
+
+
+def test_a_state_that_is_not_in_a_saved_one_stays() -> None:
+    metric = make_tally([1], [2])
+    assert metric.compute().item() == 3
+    metric.load_state_dict({})
+    assert metric._computed == 3
+    assert state(metric) == (3, [1, 2], 2)
+
+
+@pytest.mark.parametrize("replicate", [copy.deepcopy, Tally.clone])
+def test_copies_share_the_process_group(replicate: Callable[[Tally], Tally]) -> None:
+    with group_of_one():
+        group = torch.distributed.new_group([0])
+        metric = make_tally([1, 2], process_group=group)
+        twin = replicate(metric)
+        assert twin.process_group is group
+        assert copy.deepcopy([metric, metric.process_group])[1] is group
+        twin.update([3])
+        assert (twin.compute().item(), metric.compute().item()) == (6, 3)
+        torch.distributed.destroy_process_group(group)
+
+
+def test_a_copy_of_a_module_has_one_copy_of_a_metric() -> None:
+    metric = make_tally([1])
+    one, other = copy.deepcopy([metric, metric])
+    assert one is other is not metric
 
 
 @pytest.mark.parametrize(
@@ -380,6 +492,15 @@ def test_only_metrics_with_equal_identities_share_a_state() -> None:
     assert sorted(collection.compute_groups.values()) == [["a"], ["b", "c"], ["d"]]
     assert collection.compute() == dict.fromkeys("abcd", 6)
     assert collection["c"].kept == [1, 2, 3]
+
+
+def test_a_subclass_does_not_share_the_state_of_its_parent() -> None:
+    class Other(Tally):
+        """Counts differently, but has the same identity."""
+
+    collection = MetricCollection({"a": Tally(), "b": Other(), "c": Other()})
+    collection.update([1, 2])
+    assert sorted(collection.compute_groups.values()) == [["a"], ["b", "c"]]
 
 
 def test_metrics_that_share_a_state_count_every_batch_once() -> None:

@@ -23,7 +23,7 @@ from torch import Tensor
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, DistributedSampler
 
-from lightning_bleu import CorpusBLEU, distributed_mask
+from lightning_bleu import CorpusBLEU
 from tests.helpers.corpora import random_corpus
 from tests.helpers.lightning import (
     Items,
@@ -119,9 +119,10 @@ class Model(torch.nn.Module):
         self.layer = torch.nn.Linear(1, 1)
         self.bleu = CorpusBLEU(keep_sentences=True)
 
-    def forward(self, batch: list[Any], mask: Tensor | None) -> None:
-        preds, target = zip(*batch)
-        self.bleu.update(list(preds), list(target), mask)
+    def forward(self, batch: list[Any]) -> None:
+        index, pairs = zip(*batch)
+        preds, target = zip(*pairs)
+        self.bleu.update(list(preds), list(target), index=index)
 
 
 def results(bleu: CorpusBLEU) -> dict[str, Any]:
@@ -139,11 +140,10 @@ def score_with_pytorch(model: DistributedDataParallel) -> dict[str, Any]:
     bleu = model.module.bleu
     content: dict[str, Any] = {"place": place()}
     for size in SIZES:
-        pairs: Any = list(zip(*random_corpus(random.Random(size), size)))
-        sampler: Any = DistributedSampler(pairs, shuffle=False)
-        loader: Any = DataLoader(pairs, batch_size=4, sampler=sampler, collate_fn=list)
-        for batch_idx, batch in enumerate(loader):
-            model(batch, distributed_mask(loader, batch_idx))
+        items: Any = list(enumerate(zip(*random_corpus(random.Random(size), size))))
+        sampler: Any = DistributedSampler(items, shuffle=False)  # repeats some to even out the processes
+        for batch in DataLoader(items, batch_size=4, sampler=sampler, collate_fn=list):
+            model(batch)
         content[str(size)] = results(bleu)
         bleu.reset()
     if dist.get_rank() == 2:

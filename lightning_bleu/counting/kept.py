@@ -135,8 +135,10 @@ def append_rows(kept: Sequence[Tensor], *more: Tensor) -> list[Tensor]:
             continue
         if joined and (joined[-1][-1, 1] < 0) != (rows[0, 1] < 0):
             raise ValueError(_MIXED)
+        if joined:
+            rows = rows.to(joined[-1].device)
         while joined and len(joined[-1]) <= len(rows):
-            rows = torch.cat([joined.pop(), rows.to(joined[-1].device if joined else rows.device)])
+            rows = torch.cat([joined.pop(), rows])
         joined.append(rows)
     return joined
 

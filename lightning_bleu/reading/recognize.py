@@ -147,10 +147,11 @@ def read_index(index: Index, sentences: int) -> IntArray:
         TypeError: if they are not integers.
         ValueError: if there is not one per sentence, or if one is negative.
     """
-    values = index.numpy(force=True) if isinstance(index, Tensor) else np.asarray(index)
+    if isinstance(index, Tensor):
+        index = index.to(torch.float64).numpy(force=True) if index.is_floating_point() else index.numpy(force=True)
+    values = np.asarray(index)
     if values.dtype.kind not in "iu" and values.size:
-        found = f"{type(index).__name__} of {getattr(index, 'dtype', values.dtype)}"
-        raise TypeError(f"'index' must hold integers, the positions of the sentences in their dataset, got a {found}")
+        raise TypeError(f"'index' must hold integers, the positions of sentences in their dataset, got {values.dtype}")
     if values.shape != (sentences,):
         raise ValueError(f"'index' must have shape ({sentences},), one position per sentence, got {values.shape}")
     positions = values.astype(np.int64)

@@ -82,8 +82,8 @@ def signature(settings: Settings, inputs: InputCounts) -> str:
 
     Example:
         >>> inputs = InputCounts(strings=3, references=6, squared_references=12)
-        >>> signature(Settings.from_options(lowercase=True, smoothing="floor"), inputs)
-        'nrefs:2|case:lc|eff:no|tok:13a|smooth:floor[0.10]|reflen:closest|version:...|lightning_bleu:0.1.0'
+        >>> signature(Settings.from_options(lowercase=True, smoothing="floor"), inputs).split("|version")[0]
+        'nrefs:2|case:lc|eff:no|tok:13a|smooth:floor[0.10]|reflen:closest'
     """
     smoothing, value = settings.smoothing, settings.smoothing_value
     if value is not None:

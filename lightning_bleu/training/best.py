@@ -72,9 +72,10 @@ class BestSoFar:
         Returns:
             the comparison of the mean, and that of each loader.
         """
-        best = self._find_comparable(corpora)
+        testable = any(len(corpus.kept.rows) > 1 for corpus in corpora.values())
+        best = self._find_comparable(corpora, testable=testable)
         tests = {}
-        if best and all(len(corpus.kept.rows) > 1 for corpus in corpora.values()):
+        if best and testable:
             # The smallest possible p-value is 1 / (resamples + 1), so the level needs enough resamples.
             resamples = max(1000, math.ceil(10 / (self.significance_level or 1)))
             scores = {
@@ -84,14 +85,18 @@ class BestSoFar:
                 for seed, (name, (kept, settings)) in enumerate(corpora.items())
             }
             percent = {name: settings.percent for name, (_, settings) in corpora.items()}
-            tests = {name: paired_test_of(one, percent=percent[name]) for name, one in scores.items()}
+            tests = {
+                name: paired_test_of(one, percent=percent[name])
+                for name, one in scores.items()
+                if len(corpora[name].kept.rows) > 1
+            }
             mean = paired_test_of(torch.stack([*scores.values()]).mean(0), percent=all(percent.values()))
             is_better = mean.difference > 0 and mean.p_value < (self.significance_level or math.inf)
             # Scores may differ in the last bit between processors.
             is_new = run_in_process_0(lambda: is_better)
         else:
             mean = None
-            is_new = not best and all(len(corpus.kept.rows) > 1 for corpus in corpora.values())
+            is_new = testable and not best
         if is_new and keep:
             self._rows = {name: kept.rows for name, (kept, _) in corpora.items()}
             self._settings = {name: settings.plain() for name, (_, settings) in corpora.items()}
@@ -100,11 +105,11 @@ class BestSoFar:
         comparisons = {name: _comparison(bleu, tests.get(name)) for name, bleu in bleus.items()}
         return _comparison(math.fsum(bleus.values()) / len(bleus), mean), comparisons
 
-    def _find_comparable(self, corpora: Mapping[str, Corpus]) -> dict[str, Corpus]:
+    def _find_comparable(self, corpora: Mapping[str, Corpus], *, testable: bool) -> dict[str, Corpus]:
         """The best so far; empty if there is none, or if the two cannot be compared."""
         if not self._rows:
             return {}
-        reason = self._find_difference(corpora)
+        reason = self._find_difference(corpora, testable=testable)
         if reason:
             warn_user(
                 f"The best validation so far {reason}: they cannot be compared, so this validation counts as the first"
@@ -112,26 +117,26 @@ class BestSoFar:
             return {}
         return {name: Corpus(read_rows(self._rows[name]), settings) for name, (_, settings) in corpora.items()}
 
-    def _find_difference(self, corpora: Mapping[str, Corpus]) -> str:
+    def _find_difference(self, corpora: Mapping[str, Corpus], *, testable: bool) -> str:
         if self._rows.keys() != corpora.keys():
             return f"was one of the loaders {[*self._rows]}, and this one is of {[*corpora]}"
         for name, (kept, settings) in corpora.items():
-            plain = settings.plain()
-            saved = self._settings.get(name, plain)  # early checkpoints have none
-            if changed := [option for option, value in plain.items() if option not in saved or saved[option] != value]:
-                return f"scored {name!r} with different settings ({', '.join(changed)})"
+            plain, saved = settings.plain(), self._settings.get(name)
             rows = self._rows[name]
-            if rows.shape[1] != kept.rows.shape[1]:
+            changed = [option for option, value in plain.items() if saved and saved.get(option, saved) != value]
+            if changed:
+                return f"scored {name!r} with different settings ({', '.join(changed)})"
+            if not saved or rows.shape[1] != kept.rows.shape[1]:
                 return f"has statistics of {name!r} from another version"
-            if len(kept.rows) < 2:
-                continue  # too few for a test
+            if not testable:
+                continue
             best = read_rows(rows)
-            if not torch.equal(best.positions, kept.positions):
-                return (
-                    f"had {len(best.rows)} sentences of {name!r}, and this one has {len(kept.rows)}"
-                    if len(best.rows) != len(kept.rows)
-                    else f"had other sentences of {name!r}"
-                )
+            if len(best.rows) != len(kept.rows):
+                return f"had {len(best.rows)} sentences of {name!r}, and this one has {len(kept.rows)}"
+            # Positions are unknown in one process without an index, and derived in several.
+            known = (best.positions >= 0).all() and (kept.positions >= 0).all()
+            if known and not torch.equal(best.positions, kept.positions):
+                return f"had other sentences of {name!r}"
             if not torch.equal(best.checksums, kept.checksums):
                 return f"had other references for {name!r}"
         return ""

@@ -86,7 +86,7 @@ class Evaluation:
         hypotheses: Any = materialize(preds)
         keeps_texts = len(self._texts) < self.max_texts
         sources = None
-        if source is not None and keeps_texts and _has_sentences(hypotheses):
+        if source is not None and keeps_texts and has_sentences(hypotheses):
             sources = read_sources(source, len(hypotheses), self.metric.settings)
         self.metric.update(hypotheses, target, sample_mask, index)
         if keeps_texts and (batch := self.metric.last_batch) is not None:
@@ -104,6 +104,6 @@ class Evaluation:
         return Result(report, kept, Sentences(self._texts, owners, kept.statistics, self.max_texts, group))
 
 
-def _has_sentences(preds: Any) -> bool:
+def has_sentences(preds: Any) -> bool:
     """Whether hypotheses can be counted; if not, they are of the wrong type."""
     return isinstance(preds, list | tuple) or bool(getattr(preds, "ndim", 0))

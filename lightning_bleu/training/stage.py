@@ -15,7 +15,7 @@ from lightning_bleu.reading.recognize import materialize
 from lightning_bleu.significance import Interval
 from lightning_bleu.significance.resampling import interval_of, resample_scores
 from lightning_bleu.training.best import BestSoFar, Comparison, Corpus
-from lightning_bleu.training.evaluation import Evaluation, Result
+from lightning_bleu.training.evaluation import Evaluation, Result, has_sentences
 from lightning_bleu.training.trainer import distributed_index, shuffles
 
 Extract: TypeAlias = Callable[..., Any]
@@ -89,7 +89,7 @@ class Stage:
         An item may be several sentences, which are numbered below its position.
         """
         items = distributed_index(self._loaders[dataloader_idx], batch_idx) if self._loaders else None
-        sentences = len(preds) if hasattr(preds, "__len__") else 0  # without a length, update() raises an error
+        sentences = len(preds) if has_sentences(preds) else 0  # without any, update() raises an error
         if items is None:
             reason = (
                 "its batches combine several loaders"

@@ -45,7 +45,7 @@ def check_folder(folder: Path) -> None:
 
 def has_translations(folder: Path) -> bool:
     """Whether a folder, or a folder below it, has translations of a trained model (of a step after 0)."""
-    return any(_step(path) for path in folder.rglob("step-*.txt") if _TRANSLATION.fullmatch(path.name))
+    return any(_step_and_number(path)[0] for path in folder.rglob("step-*.txt") if _TRANSLATION.fullmatch(path.name))
 
 
 def write_translations(
@@ -92,7 +92,7 @@ def write_translations(
     for path in old - shared.keys():
         path.unlink()
     if keep is not None:
-        for path in sorted(others, key=lambda path: (_step(path), path.name))[: max(0, len(others) + 1 - keep)]:
+        for path in sorted(others, key=_step_and_number)[: max(0, len(others) + 1 - keep)]:
             path.unlink()
     return changed and bool(others)
 
@@ -126,7 +126,7 @@ def _read_lines(path: Path) -> Iterator[dict[str, Any]]:
             value = json.loads(line)
         except ValueError:
             continue
-        if isinstance(value, dict) and {"key", "step"} <= value.keys():
+        if isinstance(value, dict) and isinstance(value.get("key"), str) and isinstance(value.get("step"), int):
             yield value
 
 
@@ -161,8 +161,14 @@ def write_files(contents: Mapping[Path, bytes]) -> None:
             part.unlink(missing_ok=True)
 
 
-def _step(path: Path) -> int:
-    return int(path.name.removeprefix("step-").removesuffix(".txt").split("-")[0])
+def _step_and_number(path: Path) -> list[int]:
+    """The step of a translation, and its number if there are several.
+
+    Example:
+        >>> _step_and_number(Path("step-0000500.txt")), _step_and_number(Path("step-0000500-2.txt"))
+        ([500], [500, 2])
+    """
+    return [int(number) for number in re.findall(r"\d+", path.name)]
 
 
 def _find_translations(folder: Path) -> list[Path]:

@@ -2,49 +2,212 @@
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch import Tensor
 
-from lightning_bleu.counting.rows import pack_rows, unpack_rows
-from lightning_bleu.reading.ragged import BoolArray, IntArray
-
-ROWS = np.array([[1, 0, 2, 3], [4, 4, 4, 4], [0, 0, 0, 5]])
-
-
-def keep(rows: IntArray, mask: BoolArray | None) -> list[list[int]]:
-    """The rows that are left after packing and unpacking."""
-    rows_left: list[list[int]] = unpack_rows(torch.from_numpy(pack_rows(rows, mask))).tolist()
-    return rows_left
+from lightning_bleu.counting.kept import KINDS, append_rows, pack_rows, read_rows
+from lightning_bleu.counting.rows import count_rows
+from lightning_bleu.reading.batch import read_batch
+from lightning_bleu.settings.settings import Settings
 
 
-def test_packed_rows_are_32_bit_integers_with_a_leading_column() -> None:
-    packed = pack_rows(ROWS, None)
-    assert packed.dtype == np.int32
-    assert packed.tolist() == [[1, 1, 0, 2, 3], [1, 4, 4, 4, 4], [1, 0, 0, 0, 5]]
+def pack(target: Any, mask: Any = None, positions: Any = None, preds: Any = None, **options: Any) -> Tensor:
+    """Packed rows of sentences; hypotheses are equal to the references unless they are given."""
+    settings = Settings.from_options(max_order=1, **options)
+    batch = read_batch(target if preds is None else preds, target, settings)
+    mask, positions = (None if value is None else np.array(value) for value in (mask, positions))
+    return torch.from_numpy(pack_rows(batch, count_rows(batch, settings), mask, positions))
 
 
-def test_a_sentence_that_does_not_count_keeps_its_place() -> None:
-    packed = pack_rows(ROWS, np.array([True, False, True]))
-    assert packed.tolist() == [[1, 1, 0, 2, 3], [1, -1, -1, -1, -1], [1, 0, 0, 0, 5]]
+def lines(*positions: int) -> list[str]:
+    """The sentences of a dataset at some positions, whose lengths are their positions plus 1."""
+    return ["a " * (position + 1) for position in positions]
 
 
-@pytest.mark.parametrize("counts", [True, False])
-def test_a_mask_of_one_value_makes_the_batch_a_single_item(counts: bool) -> None:
-    assert pack_rows(ROWS, np.array([counts]))[:, 0].tolist() == [1, 0, 0]
-    assert keep(ROWS, np.array([counts])) == (ROWS.tolist() if counts else [])
+def lengths(packed: Tensor) -> list[int]:
+    """The lengths of the sentences that are read from packed rows."""
+    return read_rows(packed).statistics[:, -1].tolist()
 
 
-def test_a_mask_of_one_value_for_one_sentence_is_like_any_other() -> None:
-    for mask in (np.array([True]), None):
-        assert pack_rows(ROWS[:1], mask).tolist() == [[1, 1, 0, 2, 3]]
+# Packing
 
 
-@given(st.lists(st.tuples(st.lists(st.integers(0, 2**31 - 1), min_size=4, max_size=4), st.booleans()), max_size=6))
-def test_unpacking_returns_the_rows_of_sentences_that_count(sentences: list[tuple[list[int], bool]]) -> None:
-    rows = np.array([row for row, _ in sentences], np.int64).reshape(-1, 4)
-    mask = np.array([counts for _, counts in sentences], bool)
-    assert keep(rows, mask) == [row for row, counts in sentences if counts]
-    assert keep(rows, None) == [row for row, _ in sentences]
+def test_packed_rows_are_32_bit_integers_with_four_leading_columns() -> None:
+    packed = pack(["a b", "c"])
+    assert packed.dtype == torch.int32
+    assert packed[:, 4:].tolist() == [[2, 2, 2, 2], [1, 1, 1, 1]]
+    assert read_rows(packed).positions.tolist() == [-1, -1]
+
+
+@pytest.mark.parametrize("position", [0, 1, 2**31 - 1, 2**31, 2**32, 2**40 + 5, 2**63 - 1])
+def test_positions_have_64_bits(position: int) -> None:
+    kept = read_rows(pack(["a"], positions=[position]))
+    assert kept.positions.tolist() == [position]
+    assert kept.positions.dtype == torch.int64
+
+
+@pytest.mark.parametrize(
+    ("preds", "target", "kind", "references"),
+    [
+        (["a", "b"], ["a", "b"], "strings", [1, 1]),
+        (["a", "b"], [["a", "c", "d"], ["b"]], "strings", [3, 1]),
+        ([["a"]], [[["a"], ["b"]]], "tokens", [2]),
+        ([[5]], [[5]], "ids", [1]),
+        (torch.tensor([[5]]), torch.tensor([[[5], [6]]]), "ids", [2]),
+        ([[], []], [[[]], [[], []]], "empty", [1, 2]),
+    ],
+)
+def test_a_row_knows_its_kind_and_the_number_of_its_references(
+    preds: Any, target: Any, kind: str, references: list[int]
+) -> None:
+    kept = read_rows(pack(target, preds=preds))
+    assert [KINDS[index] for index in kept.kinds] == [kind] * len(references)
+    assert kept.reference_counts.tolist() == references
+
+
+@pytest.mark.parametrize("positions", [None, [7, 8, 9]])
+def test_a_sentence_that_does_not_count_has_no_row(positions: Any) -> None:
+    packed = pack(["a", "b", "c"], None, positions)
+    assert torch.equal(pack(["a", "b", "c"], [True, False, True], positions), packed[[0, 2]])
+    assert torch.equal(pack(["a", "b", "c"], [True], positions), packed)
+    assert pack(["a", "b", "c"], [False], positions).shape == (0, 8)
+
+
+# Checksums
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (["a b"], ["b a"]),
+        (["a b"], [["a", "b"]]),
+        ([["a", "b"]], [["b", "a"]]),
+        ([[["a", "b"]]], [[["a"], ["b"]]]),
+        ([[["a b"]]], [[["a", "b"]]]),
+        ([[[1, 2]]], [[[1], [2]]]),
+        ([[[1], [2, 3]]], [[[1, 2], [3]]]),
+        ([[1, 2]], [[2, 1]]),
+    ],
+)
+def test_different_references_have_different_checksums(one: Any, other: Any) -> None:
+    tokens = isinstance(one[0], list) and isinstance(one[0][0], list)
+    preds = [one[0][0]] if tokens else None
+    first, second = (read_rows(pack(target, preds=preds or one)).checksums.tolist() for target in (one, other))
+    assert first != second
+
+
+def test_the_checksum_is_that_of_the_references_whatever_the_hypothesis_and_the_batch_are() -> None:
+    texts = [["a b"], ["c", "d e"], ["\ud800 \N{GRINNING FACE}"]]
+    together = read_rows(pack(texts, preds=["x"] * 3)).checksums
+    alone = [read_rows(pack([references], preds=["a longer one"])).checksums for references in texts]
+    assert torch.equal(together, torch.cat(alone))
+    assert len(set(together.tolist())) == 3
+
+
+def test_the_padding_and_the_type_of_ids_do_not_change_the_checksum() -> None:
+    preds = [[5], [5]]
+    expected = pack([[5, 6], [7]], preds=preds)
+    for width, dtype in ((2, torch.int64), (5, torch.int32)):
+        target = torch.zeros(2, width, dtype=dtype)
+        target[0, :2], target[1, 0] = torch.tensor([5, 6]), 7
+        assert torch.equal(pack(target, preds=torch.tensor(preds), pad_id=0), expected)
+
+
+# Appending
+
+
+@given(st.lists(st.integers(0, 9), max_size=60))
+def test_appended_rows_stay_in_order_in_few_tensors(sizes: list[int]) -> None:
+    kept: list[Tensor] = []
+    expected = torch.arange(sum(sizes) * 8, dtype=torch.int32).reshape(-1, 8)
+    for rows in torch.split(expected, sizes):
+        kept = append_rows(kept, rows)
+    assert torch.equal(torch.cat([expected[:0], *kept]), expected)
+    found = [len(rows) for rows in kept]
+    assert found == sorted(set(found), reverse=True)  # each is larger than the next
+    assert min(found, default=1) > 0
+
+
+def test_rows_of_single_sentences_make_as_many_tensors_as_the_logarithm() -> None:
+    kept: list[Tensor] = []
+    row = torch.zeros(1, 8, dtype=torch.int32)
+    for count in range(1, 2_000):
+        kept = append_rows(kept, row)
+        assert len(kept) <= math.log2(count) + 1
+    assert sum(map(len, kept)) == count
+
+
+def test_appending_changes_neither_the_list_nor_its_tensors() -> None:
+    kept = [pack(["a b"])]
+    before = kept[0].clone()
+    assert len(append_rows(kept, pack(["c"]), pack(["d", "e"]))) == 1
+    assert len(kept) == 1
+    assert torch.equal(kept[0], before)
+
+
+def test_rows_with_and_without_positions_cannot_be_appended() -> None:
+    without, having = pack(["a"]), pack(["a"], positions=[0])
+    for one, other in ((without, having), (having, without)):
+        with pytest.raises(ValueError, match="some sentences have an 'index' and others have none"):
+            append_rows([one], other)
+        assert len(append_rows([one], other[:0])) == 1  # no rows contradict nothing
+
+
+# Reading
+
+
+@given(st.lists(st.integers(0, 12), max_size=20))
+def test_rows_are_read_in_the_order_of_their_positions_and_each_position_once(positions: list[int]) -> None:
+    kept = read_rows(pack(lines(*positions), positions=np.array(positions, int)))
+    assert kept.positions.tolist() == sorted(set(positions))
+    assert kept.statistics[:, -1].tolist() == [position + 1 for position in sorted(set(positions))]
+    assert kept.order.tolist() == [positions.index(position) for position in sorted(set(positions))]
+
+
+def test_gaps_between_positions_are_fine() -> None:
+    assert lengths(pack(lines(3, 0, 1), positions=[2**40, 7, 9])) == [1, 2, 4]
+
+
+def test_rows_without_positions_all_count_in_their_own_order() -> None:
+    assert lengths(pack(lines(3, 0, 3, 1))) == [4, 1, 4, 2]
+
+
+def test_of_several_rows_with_the_same_position_the_first_one_counts() -> None:
+    packed = pack(["a b", "c", "a b", "a b"], positions=[4, 1, 4, 4], preds=["a b", "c", "a", "x"])
+    assert read_rows(packed).statistics[:, 0].tolist() == [1, 2]  # matches of "c" and of the first "a b"
+    assert read_rows(packed[[2, 1, 0]]).statistics[:, 0].tolist() == [1, 1]
+
+
+def test_sentences_with_different_references_cannot_have_the_same_position() -> None:
+    packed = pack(["a b", "c", "b a"], positions=[4, 1, 4])
+    with pytest.raises(ValueError, match="different sentences have the same 'index' 4: their references differ"):
+        read_rows(packed)
+
+
+def test_rows_with_and_without_positions_cannot_be_read() -> None:
+    packed = torch.cat([pack(["a"], positions=[0]), pack(["b"])])
+    for rows in (packed, packed.flip(0)):
+        with pytest.raises(ValueError, match="some sentences have an 'index' and others have none"):
+            read_rows(rows)
+
+
+def test_no_rows_are_no_sentences() -> None:
+    kept = read_rows(pack([]))
+    assert kept.statistics.shape == (0, 4)
+    for column in (kept.positions, kept.checksums, kept.kinds, kept.reference_counts, kept.order):
+        assert column.shape == (0,)
+
+
+def test_rows_that_were_read_keep_no_others_alive() -> None:
+    """A sorted copy does not share the memory of what it was sorted from."""
+    packed = pack(lines(1, 0), positions=[1, 0])
+    kept = read_rows(packed)
+    packed.zero_()
+    assert kept.positions.tolist() == [0, 1]

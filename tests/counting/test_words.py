@@ -172,6 +172,28 @@ def test_a_tokenizer_that_fails_leaves_nothing_behind() -> None:
         assert has_tokens(tokenize(["good line", "a b"], split), [["good", "line"], ["a", "b"]])
 
 
+def test_a_tokenizer_that_returns_nothing_is_an_error_that_says_what_it_must_return() -> None:
+    def forget(line: str) -> Any:
+        line.split()
+
+    for line in ("a b", ""):
+        with pytest.raises(TypeError, match="'tokenizer' must return a list of strings for a line, got NoneType"):
+            corpus_bleu([line], ["a c"], tokenizer=forget)
+
+
+def test_a_tokenizer_may_score_a_corpus_with_itself() -> None:
+    scores: list[float] = []
+
+    def split(line: str) -> list[str]:
+        if len(line) > 1:
+            scores.append(corpus_bleu([line[:1], "a"], ["a", "a"], tokenizer=split, max_order=1).bleu)
+        return line.split()
+
+    assert corpus_bleu(["a b", "a c"], ["a b", "a d"], tokenizer=split, max_order=1).bleu == 0.75
+    assert scores == [1, 1, 1]
+    assert has_tokens(tokenize(["a b", "b a"], split), [["a", "b"], ["b", "a"]])
+
+
 # The cache of a callable
 
 

@@ -66,18 +66,30 @@ class Masks(NamedTuple):
 
 
 def check_metric(batches: list[Batch], expected: list[list[list[int]]], masks: Masks, options: dict[str, Any]) -> None:
-    """Compare the sums and the kept sentences of a metric with the statistics of the sentences of each batch."""
-    metric = CorpusBLEU(keep_sentences=True, **options)
+    """Compare the sums and the kept sentences of metrics with the statistics of the sentences of each batch.
+
+    One metric keeps sums, one keeps sentences, and one gets every batch twice, with positions that descend.
+    """
+    sums = CorpusBLEU(**options)
+    kept, indexed = (CorpusBLEU(keep_sentences=True, **options) for _ in range(2))
     sentences = 0
     for batch, rows in zip(batches, expected):
         mask = masks.argument(sentences, sentences + len(rows))
-        metric.update(batch.preds.get(), batch.target.get(), mask)
+        for metric in (sums, kept):
+            metric.update(batch.preds.get(), batch.target.get(), mask)
+        for _ in range(2):
+            index = -np.arange(sentences, sentences + len(rows)) + 2**33
+            indexed.update(batch.preds.get(), batch.target.get(), mask, index)
         sentences += len(rows)
-        compare("number of sentences", metric.input_counts.sentences, sentences)
+        compare("number of sentences", sums.input_counts.sentences, sum(masks.mask(0, sentences)))
+        compare("kinds of kept sentences", kept.input_counts, sums.input_counts)
+        compare("kinds of sentences with positions", indexed.input_counts, sums.input_counts)
     rows = [row for row, counts in zip(chain.from_iterable(expected), masks.mask(0, sentences)) if counts]
-    compare("kept sentence", metric.sentence_statistics.tolist(), rows)
-    totals = [sum(column) for column in zip(*rows)] or [0] * len(metric.statistics)
-    compare("statistics of the metric", metric.statistics.tolist(), totals)
+    compare("kept sentence", kept.sentence_statistics.tolist(), rows)
+    compare("sentence with a position", indexed.sentence_statistics.tolist(), rows[::-1])
+    totals = [sum(column) for column in zip(*rows)] or [0] * len(sums.statistics)
+    compare("statistics of the metric", sums.statistics.tolist(), totals)
+    compare("statistics of kept sentences", kept.statistics.tolist(), totals)
 
 
 @contextlib.contextmanager

@@ -2,12 +2,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
+import sacrebleu
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lightning_bleu import Convention, __version__, corpus_bleu
+from lightning_bleu.counting.kept import pack_rows, read_rows
 from lightning_bleu.reading.batch import Batch, read_batch
 from lightning_bleu.scoring.signature import InputCounts, signature
 from lightning_bleu.settings.settings import Settings
@@ -50,8 +53,9 @@ def test_a_signature_names_the_tokens_and_the_number_of_references() -> None:
     assert "|tok:ja-mecab-0.996-IPA|" in corpus_bleu(["a"], ["a"], tokenizer="ja-mecab").signature
 
 
-def test_a_signature_ends_with_the_version() -> None:
-    assert corpus_bleu(["a"], ["a"]).signature.endswith(f"|version:{__version__}")
+def test_a_signature_ends_with_the_versions() -> None:
+    expected = f"|version:{sacrebleu.__version__}|lightning_bleu:{__version__}"
+    assert corpus_bleu(["a"], ["a"]).signature.endswith(expected)
 
 
 def test_a_signature_without_sentences_has_question_marks() -> None:
@@ -110,19 +114,37 @@ def test_the_number_of_references_is_known_from_the_sums_alone(numbers: list[int
 @pytest.mark.parametrize(
     ("preds", "target", "expected"),
     [
-        # strings, tokens, ids, references, squared references
-        (["a b", "c"], ["a", "c"], (2, 0, 0, 2, 2)),
-        (["a b", "c"], [["a", "b"], ["c"]], (2, 0, 0, 3, 5)),
-        ([["a", "b"]], [["a"]], (0, 1, 0, 1, 1)),
-        ([[1, 2]], [[[1], [2], [3]]], (0, 0, 1, 3, 9)),
+        # strings, tokens, ids, empty, references, squared references
+        (["a b", "c"], ["a", "c"], (2, 0, 0, 0, 2, 2)),
+        (["a b", "c"], [["a", "b"], ["c"]], (2, 0, 0, 0, 3, 5)),
+        ([["a", "b"]], [["a"]], (0, 1, 0, 0, 1, 1)),
+        ([[1, 2]], [[[1], [2], [3]]], (0, 0, 1, 0, 3, 9)),
         # In a tensor, empty references do not count, but for one if all references of a sentence are empty.
-        (torch.tensor([[1], [2]]), torch.tensor([[[1], [2]], [[3], [-100]]]), (0, 0, 2, 3, 5)),
-        (torch.tensor([[1], [2]]), torch.tensor([[[1], [-100]], [[-100], [-100]]]), (0, 0, 2, 2, 2)),
-        ([], [], (0, 0, 0, 0, 0)),
+        (torch.tensor([[1], [2]]), torch.tensor([[[1], [2]], [[3], [-100]]]), (0, 0, 2, 0, 3, 5)),
+        (torch.tensor([[1], [2]]), torch.tensor([[[1], [-100]], [[-100], [-100]]]), (0, 0, 2, 0, 2, 2)),
+        # Lists without any token are of no kind, unless another list of the batch has one.
+        ([[], []], [[[]], [[], []]], (0, 0, 0, 2, 3, 5)),
+        ([[], []], [[[]], [[], [5]]], (0, 0, 2, 0, 3, 5)),
+        ([["a"], []], [[[]], [[]]], (0, 2, 0, 0, 2, 2)),
+        ([""], [""], (1, 0, 0, 0, 1, 1)),
+        ([], [], (0, 0, 0, 0, 0, 0)),
     ],
 )
 def test_input_counts_say_what_sentences_are_made_of(preds: Any, target: Any, expected: tuple[int, ...]) -> None:
-    assert InputCounts.of(read(preds, target)) == expected
+    batch, counts = read(preds, target), InputCounts(*expected)
+    kept = read_rows(torch.from_numpy(pack_rows(batch, np.zeros((counts.sentences, 4), int))))
+    assert InputCounts.of(batch) == InputCounts.of_kept(kept) == counts
+
+
+@given(INPUTS, st.data())
+def test_sentences_that_are_masked_do_not_count(pairs: list[Any], data: st.DataObject) -> None:
+    mask = data.draw(st.lists(st.booleans(), min_size=len(pairs), max_size=len(pairs)))
+    batch = read([preds for preds, _ in pairs], [target for _, target in pairs])
+    expected = count([pair for pair, counts in zip(pairs, mask) if counts])
+    if pairs:
+        assert InputCounts.of(batch, np.array(mask)) == expected
+    for everything in (True, False):
+        assert InputCounts.of(batch, np.array([everything])) == count(pairs * everything)
 
 
 @pytest.mark.parametrize(
@@ -132,6 +154,8 @@ def test_input_counts_say_what_sentences_are_made_of(preds: Any, target: Any, ex
         (InputCounts(tokens=3), "tokens"),
         (InputCounts(ids=3), "ids"),
         (InputCounts(strings=1, tokens=1, ids=1), "13a+ids+tokens"),
+        (InputCounts(ids=1, empty=2), "ids"),
+        (InputCounts(empty=2), "?"),
         (InputCounts(), "?"),
     ],
 )

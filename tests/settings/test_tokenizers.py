@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import random
 import runpy
 import subprocess
@@ -15,8 +16,9 @@ import numpy as np
 import pytest
 import sentencepiece
 from sacrebleu.metrics.bleu import BLEU as SacreBLEU
+from sacrebleu.tokenizers.tokenizer_re import TokenizerRegexp
 
-from lightning_bleu import corpus_bleu
+from lightning_bleu import CorpusBLEU, corpus_bleu
 from lightning_bleu.counting import words
 from lightning_bleu.settings import tokenizers
 from lightning_bleu.settings.tokenizers import TOKENIZERS, load_tokenizer, tokenizer_name
@@ -134,8 +136,24 @@ def test_a_model_that_cannot_be_downloaded_is_an_error_that_says_so(name: str) -
 
 
 def test_a_tokenizer_is_loaded_once_and_a_callable_is_taken_as_it_is() -> None:
-    assert load_tokenizer("13a") is load_tokenizer("13a")
+    one, other = load_tokenizer("13a"), load_tokenizer("13a")
+    assert isinstance(one, functools.partial)
+    assert isinstance(other, functools.partial)
+    assert one.args[0] is other.args[0]
     assert load_tokenizer(str.split) is str.split
+
+
+@pytest.mark.parametrize("tokenizer", [*WORDWISE, "ja-mecab"])
+def test_a_tokenizer_fills_no_cache_of_sacrebleu(tokenizer: str) -> None:
+    """Which would keep 65,536 lines, each of them joined from many words."""
+    caches = [type(SacreBLEU(tokenize=name).tokenizer).__call__ for name in (tokenizer, "13a")]
+    caches += [TokenizerRegexp.__call__]
+    functions: list[Any] = [cache for cache in caches if hasattr(cache, "cache_info")]
+    before = [function.cache_info() for function in functions]
+    metric = CorpusBLEU(tokenizer=tokenizer)
+    for number in range(20):
+        metric.update([f"The cat, no. {number}"], [f"A cat, no. {number}"])
+    assert [function.cache_info() for function in functions] == before != []
 
 
 def test_a_signature_names_the_tokenizer() -> None:

@@ -15,7 +15,7 @@ from lightning_bleu import (
     bootstrap_interval,
     paired_bootstrap,
 )
-from tests.helpers.systems import TARGET, A, B, make_metric
+from tests.helpers.systems import TARGET, A, B, make_metric, pick
 
 METRIC, STATISTICS = make_metric(A), make_metric(A).sentence_statistics
 
@@ -77,6 +77,9 @@ def refuse(a: Any, b: Any, message: str) -> None:
         (lambda: paired_bootstrap(METRIC, METRIC, True), ValueError, "'resamples' must be .* got True"),
         (lambda: randomize(METRIC, METRIC, 0.5), ValueError, "'trials' must be an integer of 1 or more"),
         (lambda: randomize(METRIC, METRIC, True), ValueError, "'trials' must be an integer of 1 or more, got True"),
+        (lambda: bootstrap_interval(METRIC, resamples=2**24 + 1), ValueError, "'resamples' must be at most 16,777,216"),
+        (lambda: paired_bootstrap(METRIC, METRIC, 2**24 + 1), ValueError, "'resamples' must be at most 16,777,216"),
+        (lambda: randomize(METRIC, METRIC, 10**12), ValueError, "'trials' must be at most 16,777,216"),
         (lambda: block_scores(METRIC, 5), ValueError, "'blocks' must be at most .* got 5 for 4 sentences"),
         (lambda: block_t_test(METRIC, METRIC, 5), ValueError, "'blocks' must be at most .* got 5 for 4 sentences"),
         (lambda: block_scores(METRIC, 0), ValueError, "'blocks' must be an integer of 1 or more, got 0"),
@@ -98,6 +101,9 @@ def test_an_error_says_what_is_wrong(call: Callable[[], Any], error: type[Except
 def test_numbers_may_be_those_of_numpy() -> None:
     assert interval_of(METRIC, resamples=np.int64(50)) == bootstrap_interval(METRIC, resamples=50)
     assert interval_of(METRIC, np.float32(0.5)) == bootstrap_interval(METRIC, 0.5)
+    assert interval_of(METRIC, seed=np.int64(3)) == bootstrap_interval(METRIC, seed=3)
+    for test in PAIRED_TESTS[:2]:
+        assert test(METRIC, STATISTICS, 50, np.int64(3)) == test(METRIC, STATISTICS, 50, 3)
 
 
 # The order of bare statistics
@@ -204,6 +210,46 @@ def test_the_numbers_of_references_are_compared() -> None:
         make_metric(B, [[TARGET[0], "x"], *TARGET[1:]]),
         "nrefs:(1|var).*nrefs:(1|var).* which differ in: number of references$",
     )
+
+
+def test_the_references_are_compared() -> None:
+    message = "the same sentences in the same order, but the references of sentence 2 differ"
+    refuse(METRIC, make_metric(B, [*TARGET[:2], "g h i j k l x", "x"]), message)
+    refuse(METRIC, make_metric(pick(B, [0, 1, 3, 2]), pick(TARGET, [0, 1, 3, 2])), message)
+
+
+def make_indexed(preds: list[str], positions: list[int], index: list[int]) -> CorpusBLEU:
+    """A metric that has counted sentences at some positions, under other positions."""
+    metric = make_metric([], [])
+    metric.update(pick(preds, positions), pick(TARGET, positions), index=index)
+    return metric
+
+
+def test_systems_with_positions_can_be_compared_whatever_the_order_of_their_batches() -> None:
+    a = make_indexed(A, [0, 1, 2, 3], [5, 6, 7, 8])
+    b = make_indexed(B, [3, 1, 0, 2, 1], [8, 6, 5, 7, 6])
+    for test in PAIRED_TESTS:
+        assert test(a, b) == test(METRIC, make_metric(B))
+
+
+def test_positions_are_compared() -> None:
+    message = "both systems must have the same sentences, but their 'index' differs"
+    a = make_indexed(A, [0, 1, 2, 3], [0, 1, 2, 3])
+    refuse(a, make_indexed(B, [0, 1, 2, 3], [0, 1, 2, 4]), message)
+    refuse(a, make_indexed(B, [0, 1, 3, 2], [0, 1, 4, 2]), message)
+    refuse(a, make_metric(B), message)  # which has none
+
+
+def test_references_at_the_same_position_are_compared() -> None:
+    b = make_indexed(B, [0, 2, 1, 3], [0, 1, 2, 3])
+    refuse(make_indexed(A, [0, 1, 2, 3], [0, 1, 2, 3]), b, "but the references of sentence 1 differ")
+
+
+def test_masked_sentences_are_no_part_of_a_system() -> None:
+    a = make_metric([], [])
+    a.update([*A, "x"], [*TARGET, "y z"], [True] * 4 + [False])
+    for test in PAIRED_TESTS:
+        assert test(a, make_metric(B)) == test(METRIC, make_metric(B))
 
 
 def test_a_metric_can_be_compared_with_bare_statistics() -> None:

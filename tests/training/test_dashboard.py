@@ -52,6 +52,7 @@ LINES = [
 ]
 HYPOTHESES, REFERENCES = [hypothesis for hypothesis, _ in LINES], [references for _, references in LINES]
 BLEU = sentence_bleu(HYPOTHESES, REFERENCES, percent=True).tolist()
+SIGNATURE = corpus_bleu(HYPOTHESES, REFERENCES).signature
 
 STEPS = [2, 5]
 """Lightning logs the scores of an epoch at the last step of the epoch; there are three steps in an epoch."""
@@ -78,13 +79,17 @@ def fit(
 
 
 def view(
-    samples: int, preds: Any = HYPOTHESES, target: Any = REFERENCES, mask: list[bool] | None = None, **options: Any
+    samples: int,
+    preds: Any = HYPOTHESES,
+    target: Any = REFERENCES,
+    mask: list[bool] | None = None,
+    index: list[int] | None = None,
+    **options: Any,
 ) -> View:
     """A view of an evaluation."""
-    evaluation = Evaluation(["val_bleu"], CorpusBLEU(**options), max_texts=10)
-    evaluation.update(preds, target, mask)
+    evaluation = Evaluation("val_bleu", "", CorpusBLEU(**options), max_texts=10)
+    evaluation.update(preds, target, mask, index)
     result = evaluation.result()
-    assert result.sentences is not None
     return View(result.report, result.sentences, evaluation.metric.settings, samples)
 
 
@@ -161,6 +166,14 @@ def test_only_sentences_that_count_are_shown() -> None:
     assert len(shown.scores) == 3
 
 
+def test_sentences_are_shown_in_the_order_of_their_positions() -> None:
+    shown = view(2, index=[8, 6, 4, 2, 0])
+    assert [sample.hypothesis.text for sample in shown.first] == [HYPOTHESES[4], HYPOTHESES[3]]
+    assert [sample.number for sample in shown.first] == [1, 2]
+    assert (shown.worst[0].number, shown.worst[0].hypothesis.text) == (4, HYPOTHESES[1])
+    assert shown.scores.tolist() == pytest.approx(BLEU[::-1])
+
+
 @pytest.mark.parametrize("convention", CONVENTIONS)
 def test_scores_of_sentences_tell_some_matches_from_none(convention: str) -> None:
     # All right but too short for a 4-gram; two words in a row are right; two words are right; nothing is.
@@ -233,7 +246,7 @@ def test_a_later_fit_in_the_same_trainer_lays_out_again(tmp_path: Path) -> None:
 def row(step: int, sentence: int, shown_as: str) -> list[Any]:
     """A row of the table of samples."""
     texts = f"source {sentence}", HYPOTHESES[sentence], "\n".join(REFERENCES[sentence])
-    return [step, sentence + 1, shown_as, pytest.approx(BLEU[sentence]), *texts]
+    return [step, sentence + 1, shown_as, pytest.approx(BLEU[sentence]), *texts, SIGNATURE]
 
 
 def rows(step: int) -> list[list[Any]]:
@@ -299,6 +312,20 @@ def test_each_of_several_loggers_shows_what_it_can(tmp_path: Path) -> None:
     assert [type(display) for display in find_displays(loggers)] == [TensorBoard, TensorBoard]
     tags = fit(tmp_path, BLEUCallback(samples=1), tensorboard, CSVLogger(tmp_path))
     assert "val_bleu/lengths" in tags["images"]
+
+
+class Broken(CSVLogger):
+    """As a logger whose server does not answer."""
+
+    @property
+    def experiment(self) -> Any:
+        raise ConnectionError("no answer")
+
+
+def test_a_logger_that_is_broken_does_not_keep_the_others_from_showing(tmp_path: Path) -> None:
+    with pytest.warns(UserWarning, match="^Broken cannot show samples: ConnectionError: no answer$"):
+        displays = find_displays([Broken(tmp_path), log_to(tmp_path)])
+    assert [type(display) for display in displays] == [TensorBoard]
 
 
 def test_figures_are_left_out_without_matplotlib(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

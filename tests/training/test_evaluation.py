@@ -10,9 +10,8 @@ import pytest
 import torch
 
 from lightning_bleu import CorpusBLEU, corpus_bleu
-from lightning_bleu.training.best import BestSoFar
 from lightning_bleu.training.evaluation import Evaluation
-from lightning_bleu.training.sentences import Sentence, Sentences
+from lightning_bleu.training.sentences import Sentence
 
 HYPOTHESES = ["the cat sat on the mat", "nothing in common", "all of this is right", "one more line here"]
 REFERENCES = [
@@ -34,20 +33,14 @@ ROWS = [sentence_totals(*pair) for pair in zip(HYPOTHESES, REFERENCES)]
 PAIRS = [*zip(HYPOTHESES, REFERENCES)]
 
 
-def make_evaluation(metric: CorpusBLEU | None = None, **options: Any) -> Evaluation:
+def make_evaluation(metric: CorpusBLEU | None = None, *, max_texts: float = math.inf) -> Evaluation:
     """An evaluation that keeps the text of all sentences."""
-    return Evaluation(["val_bleu"], metric or CorpusBLEU(), **{"max_texts": math.inf} | options)
-
-
-def result_sentences(evaluation: Evaluation) -> Sentences:
-    sentences = evaluation.result().sentences
-    assert sentences is not None
-    return sentences
+    return Evaluation("val_bleu", "", metric or CorpusBLEU(), max_texts=max_texts)
 
 
 def read(evaluation: Evaluation) -> list[Sentence]:
-    sentences = result_sentences(evaluation)
-    return sentences.read(range(sentences.text_count))
+    sentences = evaluation.result().sentences
+    return sentences.read(sentences.readable)
 
 
 def texts(evaluation: Evaluation) -> list[tuple[str, list[str]]]:
@@ -56,31 +49,36 @@ def texts(evaluation: Evaluation) -> list[tuple[str, list[str]]]:
 
 
 def statistics(evaluation: Evaluation) -> list[list[int]]:
-    rows: list[list[int]] = result_sentences(evaluation).statistics.tolist()
+    rows: list[list[int]] = evaluation.result().sentences.statistics.tolist()
     return rows
 
 
-@pytest.mark.parametrize("options", [{"keep_sentences": True}, {"max_texts": 1}])
-def test_the_given_metric_is_copied_without_its_sentences(options: dict[str, Any]) -> None:
-    metric = CorpusBLEU(max_order=2)
+@pytest.mark.parametrize(
+    ("stage_tag", "name", "tag", "names"),
+    [
+        ("val_bleu", "", "val_bleu", ["val_bleu"]),
+        ("val_bleu", "news", "val_bleu/news", ["val_bleu", "news"]),
+        ("val/bleu", "news/de", "val/bleu/news/de", ["val", "bleu", "news/de"]),
+    ],
+)
+def test_the_parts_of_a_name_are_those_of_the_stage_and_the_loader(
+    stage_tag: str, name: str, tag: str, names: list[str]
+) -> None:
+    evaluation = Evaluation(stage_tag, name, CorpusBLEU())
+    assert (evaluation.tag, evaluation.names) == (tag, names)
+
+
+@pytest.mark.parametrize("keep_sentences", [False, True])
+@pytest.mark.parametrize("max_texts", [0, 1])
+def test_the_given_metric_is_copied_without_its_sentences(max_texts: int, keep_sentences: bool) -> None:
+    metric = CorpusBLEU(keep_sentences=keep_sentences)
     metric.update(["a b"], ["a b"])
-    evaluation = Evaluation(["val_bleu"], metric, **options)
+    evaluation = make_evaluation(metric, max_texts=max_texts)
     assert evaluation.metric.hypothesis_length == 0
-    assert evaluation.metric.keep_sentences
     evaluation.update(HYPOTHESES, REFERENCES)
+    assert evaluation.metric.sentence_statistics.tolist() == ROWS
     assert metric.hypothesis_length == 2
-    assert not metric.keep_sentences
-    assert len(evaluation.metric.sentence_statistics) == 4
-
-
-def test_a_metric_that_keeps_sentences_goes_on_to_keep_them() -> None:
-    metric = CorpusBLEU(keep_sentences=True)
-    metric.update(["a b"], ["a b"])
-    for options in ({"max_texts": 0}, {"max_texts": 0, "keep_sentences": True}, {}):
-        evaluation = make_evaluation(metric, **options)
-        evaluation.update(HYPOTHESES, REFERENCES)
-        assert evaluation.metric.sentence_statistics.tolist() == ROWS
-    assert len(metric.sentence_statistics) == 1
+    assert metric.keep_sentences == keep_sentences
 
 
 @pytest.mark.parametrize("forms", [str.split, lambda line: [ord(letter) for letter in line], str])
@@ -106,13 +104,57 @@ def test_one_value_masks_a_whole_batch(mask_type: Any, keep: bool) -> None:
     assert texts(evaluation) == (PAIRS if keep else [])
 
 
-@pytest.mark.parametrize("keep_sentences", [False, True])
-def test_without_texts_only_the_metric_counts(keep_sentences: bool) -> None:
-    evaluation = Evaluation(["val_bleu"], CorpusBLEU(max_order=2), keep_sentences=keep_sentences)
+def test_without_texts_only_the_metric_counts() -> None:
+    evaluation = make_evaluation(CorpusBLEU(max_order=2), max_texts=0)
     evaluation.update(HYPOTHESES, REFERENCES, source=SOURCES)
-    assert evaluation.result().sentences is None
-    assert evaluation.metric.keep_sentences == keep_sentences
-    assert evaluation.metric.report() == corpus_bleu(HYPOTHESES, REFERENCES, max_order=2)
+    result = evaluation.result()
+    assert result.sentences.readable == []
+    assert result.report == corpus_bleu(HYPOTHESES, REFERENCES, max_order=2)
+
+
+# Positions
+
+
+def test_sentences_are_in_the_order_of_their_positions() -> None:
+    evaluation, order = make_evaluation(), [2, 0, 3, 1]
+    for batch in (order[:3], order[3:]):
+        index = torch.tensor(batch) * 10  # gaps are fine
+        evaluation.update([HYPOTHESES[i] for i in batch], [REFERENCES[i] for i in batch], index=index)
+    assert evaluation.result().kept.positions.tolist() == [0, 10, 20, 30]
+    assert statistics(evaluation) == ROWS
+    assert texts(evaluation) == PAIRS
+
+
+def test_an_index_that_repeats_counts_once() -> None:
+    """Its first sentence counts."""
+    evaluation = make_evaluation()
+    evaluation.update([*HYPOTHESES[:2], "other"], REFERENCES[:2] + REFERENCES[:1], index=[0, 1, 0], source=SOURCES[:3])
+    evaluation.update(["another", *HYPOTHESES[2:]], REFERENCES[1:], index=np.array([1, 2, 3]), source=SOURCES[1:])
+    result = evaluation.result()
+    assert result.report == corpus_bleu(HYPOTHESES, REFERENCES)
+    assert result.kept.statistics.tolist() == result.sentences.statistics.tolist() == ROWS
+    assert read(evaluation) == [Sentence(*sentence) for sentence in zip(HYPOTHESES, REFERENCES, SOURCES)]
+
+
+def test_a_masked_sentence_has_no_position() -> None:
+    """So another one can have it."""
+    evaluation = make_evaluation()
+    evaluation.update(HYPOTHESES, REFERENCES, [True, False, True, True], [0, 3, 1, 2])
+    evaluation.update(HYPOTHESES[1:2], REFERENCES[1:2], [True], [3])
+    order = [0, 2, 3, 1]
+    assert statistics(evaluation) == [ROWS[i] for i in order]
+    assert texts(evaluation) == [PAIRS[i] for i in order]
+
+
+def test_different_sentences_must_not_have_the_same_position() -> None:
+    evaluation = make_evaluation()
+    evaluation.update(HYPOTHESES[:2], REFERENCES[:2], index=[0, 1])
+    evaluation.update(HYPOTHESES[2:], REFERENCES[2:], index=[0, 1])  # as if of the batch
+    with pytest.raises(ValueError, match="different sentences have the same 'index' 0: their references differ"):
+        evaluation.result()
+
+
+# Errors
 
 
 @pytest.mark.parametrize(
@@ -126,6 +168,10 @@ def test_without_texts_only_the_metric_counts(keep_sentences: bool) -> None:
         (["a"], ["a"], {"source": []}, ValueError, "'source' and 'preds' must have the same number"),
         (["a"], ["a"], {"source": "a"}, TypeError, "'source' must be a list of sentences, got a str"),
         (["a"], ["a"], {"source": [None]}, TypeError, "'source' must hold sentences of one kind"),
+        (["a"], ["a"], {"index": [0]}, ValueError, "some sentences have an 'index' and others have none"),
+        (["a"], ["a"], {"index": [0, 1]}, ValueError, "'index' must have shape"),
+        (["a"], ["a"], {"index": [0.5]}, TypeError, "'index' must hold integers"),
+        (["a"], ["a"], {"index": [-1]}, ValueError, "'index' must hold positions in the dataset, from 0, got -1"),
         (5, ["a"], {"source": ["a"]}, TypeError, "'preds' must be a list of strings"),
         (None, ["a"], {"source": ["a"]}, TypeError, "'preds' must be a list of strings"),
     ],
@@ -202,45 +248,25 @@ def test_iterators_are_read_once() -> None:
     assert evaluation.metric.report() == corpus_bleu(HYPOTHESES, REFERENCES)
 
 
-def test_a_result_has_a_report_and_what_else_was_asked_for() -> None:
-    evaluation = Evaluation(["val_bleu"], CorpusBLEU(), keep_sentences=True)
+def test_a_result_has_the_report_the_statistics_and_the_values_to_log() -> None:
+    evaluation = make_evaluation()
     evaluation.update(HYPOTHESES, REFERENCES)
-    report, interval = evaluation.metric.report(), evaluation.metric.interval(0.9)
+    report = evaluation.metric.report()
     parts = {f"precision_{n}": precision for n, precision in enumerate(report.precisions, 1)}
     parts |= {"brevity_penalty": report.brevity_penalty, "length_ratio": report.length_ratio}
     parts |= {"hypothesis_length": report.hypothesis_length, "reference_length": report.reference_length}
-
-    plain = evaluation.result()
-    assert (plain.report, plain.interval, plain.comparison, plain.sentences) == (report, None, None, None)
-    assert plain.parts() == parts
-
-    best = BestSoFar()
-    full = evaluation.result(confidence=0.9, best=best)
-    assert full.interval == interval
-    assert full.parts() == parts | {"low": interval.low, "high": interval.high, "p_value": 1, "best": report.bleu}
-    assert list(best.state_dict()["best"]) == ["val_bleu"]
-
-    unkept = BestSoFar()
-    evaluation.result(best=unkept, keep_best=False)
-    assert unkept.state_dict() == {}
+    result = evaluation.result()
+    assert (result.report, result.parts()) == (report, parts)
+    assert result.kept.statistics.tolist() == ROWS
 
 
 def test_texts_change_nothing_else_of_a_result() -> None:
-    with_texts, without = make_evaluation(max_texts=2), Evaluation(["val_bleu"], CorpusBLEU(), keep_sentences=True)
-    for evaluation in (with_texts, without):
-        evaluation.update(HYPOTHESES, REFERENCES)
-    options: dict[str, Any] = {"confidence": 0.9}
-    results = [evaluation.result(best=BestSoFar(), **options) for evaluation in (with_texts, without)]
-    assert results[0][:3] == results[1][:3]
-    assert [result.sentences is None for result in results] == [False, True]
-
-
-@pytest.mark.parametrize("percent", [False, True])
-def test_the_interval_of_one_sentence_is_empty(percent: bool) -> None:
-    evaluation = Evaluation(["val_bleu"], CorpusBLEU(percent=percent), keep_sentences=True)
-    evaluation.update(HYPOTHESES[2:3], REFERENCES[2:3])
-    interval = evaluation.result(confidence=0.9).interval
-    assert interval is not None
-    perfect = 100 if percent else 1
-    assert (interval.low, interval.bleu, interval.high, interval.scores) == (perfect, perfect, perfect, ())
-    assert (interval.percent, interval.confidence) == (percent, 0.9)
+    results = []
+    for max_texts in (0, 2):
+        evaluation = make_evaluation(max_texts=max_texts)
+        evaluation.update(HYPOTHESES, REFERENCES, [True, False, True, True], [5, 6, 4, 0])
+        results.append(evaluation.result())
+    without, with_texts = results
+    assert without.report == with_texts.report
+    assert torch.equal(without.kept.rows, with_texts.kept.rows)
+    assert [result.sentences.readable for result in results] == [[], [1, 2]]  # the second and third have text

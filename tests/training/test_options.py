@@ -29,15 +29,15 @@ DEFAULTS: dict[str, Any] = {
 @pytest.mark.parametrize(
     ("option", "values"),
     [
-        ("name", ["bleu", "bleu/13a", "新"]),
+        ("name", ["bleu", "bleu/13a", "新", "{stage}/bleu", "val_{stage}", "validation_bleu", "test_"]),
         ("extract", [None, lambda outputs, batch: ..., print, Path]),
         ("dataloader_names", [None, [], ["news"], ("news", "talks")]),
         ("samples", [0, 1, 10**9]),
-        ("translations", [None, "folder", "", Path("folder")]),
+        ("translations", [None, "folder", "", Path("folder"), True, False]),
         ("keep_translations", [None]),
         ("confidence", [None, 0.95, 1e-9, np.float32(0.5), np.float64(0.5), torch.tensor(0.5)]),
         ("compare_to_best", [False, True, np.True_]),
-        ("significance_level", [None, 0.05, np.float32(0.05)]),
+        ("significance_level", [None, 0.05, np.float32(0.05), 0.001]),
     ],
 )
 def test_valid_options_pass(option: str, values: list[Any]) -> None:
@@ -47,9 +47,17 @@ def test_valid_options_pass(option: str, values: list[Any]) -> None:
 
 @pytest.mark.parametrize("keep", [1, 10**9])
 def test_translations_are_kept_in_a_folder(keep: int) -> None:
-    check_options(DEFAULTS | {"translations": "folder", "keep_translations": keep})
-    with pytest.raises(ValueError, match="'keep_translations' needs a folder: set 'translations' as well"):
-        check_options(DEFAULTS | {"keep_translations": keep})
+    for folder in ("folder", True):
+        check_options(DEFAULTS | {"translations": folder, "keep_translations": keep})
+    for none in (None, False):
+        with pytest.raises(ValueError, match="'keep_translations' needs a folder: set 'translations' as well"):
+            check_options(DEFAULTS | {"translations": none, "keep_translations": keep})
+
+
+@pytest.mark.parametrize("name", ["val_bleu", "test_bleu"])
+def test_a_name_that_has_the_stage_already_is_probably_a_mistake(name: str) -> None:
+    with pytest.warns(UserWarning, match=f"^name='{name}' logs 'val_{name}': did you mean name='bleu'\\?$"):
+        BLEUCallback(name=name)
 
 
 @pytest.mark.parametrize(
@@ -88,8 +96,9 @@ def test_translations_are_kept_in_a_folder(keep: int) -> None:
         ("samples", 8.0, TypeError, "'samples' must be an integer, got 8.0 of type float"),
         ("samples", "8", TypeError, "'samples' must be an integer, got '8' of type str"),
         ("samples", -1, ValueError, "'samples' must be 0 or more, got -1"),
-        ("translations", True, TypeError, "'translations' must be a folder, got True of type bool"),
-        ("translations", b"folder", TypeError, "'translations' must be a folder, got b'folder' of type bytes"),
+        ("translations", 1, TypeError, "'translations' must be a folder or True, got 1 of type int"),
+        ("translations", b"folder", TypeError, "'translations' must be a folder or True, got b'folder' of type bytes"),
+        ("translations", "s3://a/b", ValueError, "'translations' must be a local folder, got 's3://a/b'"),
         ("keep_translations", 0, ValueError, "'keep_translations' must be 1 or more, got 0"),
         ("keep_translations", -1, ValueError, "'keep_translations' must be 1 or more, got -1"),
         ("keep_translations", True, TypeError, "'keep_translations' must be an integer, got True of type bool"),
@@ -104,6 +113,13 @@ def test_translations_are_kept_in_a_folder(keep: int) -> None:
         ("confidence", float("nan"), ValueError, "'confidence' must lie between 0 and 1, got nan"),
         ("significance_level", [0.05], TypeError, "'significance_level' must be a number between 0 and 1, got [0.05]"),
         ("significance_level", -0.05, ValueError, "'significance_level' must lie between 0 and 1, got -0.05"),
+        (
+            "significance_level",
+            0.0009,
+            ValueError,
+            "'significance_level' must be at least 0.001, got 0.0009: a smaller one needs more than 10,000 resamples "
+            "in each validation",
+        ),
     ],
 )
 def test_an_error_names_the_option_and_what_was_received(

@@ -13,9 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.utils.data import DataLoader, DistributedSampler
 
-from lightning_bleu import CorpusBLEU, distributed_mask
+from lightning_bleu import CorpusBLEU
 from lightning_bleu.training.evaluation import Evaluation
 from lightning_bleu.training.sentences import Sentence, Sentences
+from lightning_bleu.training.stage import Stage
 from tests.helpers.counting import pad
 from tests.helpers.process_groups import ProcessPool, group_of_one
 
@@ -103,19 +104,26 @@ OPTIONS: dict[str, Any] = {"pad_id": 0, "tokenizer": "none", "max_order": 2}
 
 
 def evaluate(
-    batches: Sequence[tuple[Any, ...]], masks: Sequence[Any] = (), *, max_texts: float = math.inf, **options: Any
+    batches: Sequence[tuple[Any, ...]],
+    masks: Sequence[Any] = (),
+    indices: Sequence[Any] = (),
+    *,
+    max_texts: float = math.inf,
+    **options: Any,
 ) -> Sentences:
     """The sentences of batches, each of hypotheses, references, and perhaps sources."""
-    evaluation = Evaluation(["val_bleu"], CorpusBLEU(**OPTIONS | options), max_texts=max_texts)
-    for (preds, target, *source), mask in zip(batches, masks or [None] * len(batches), strict=True):
-        evaluation.update(preds, target, mask, source=source[0] if source else None)
-    sentences = evaluation.result().sentences
-    assert sentences is not None
-    return sentences
+    evaluation, nothing = make_evaluation(max_texts, **options), [None] * len(batches)
+    for (preds, target, *source), mask, index in zip(batches, masks or nothing, indices or nothing, strict=True):
+        evaluation.update(preds, target, mask, index, source=source[0] if source else None)
+    return evaluation.result().sentences
+
+
+def make_evaluation(max_texts: float = math.inf, **options: Any) -> Evaluation:
+    return Evaluation("val_bleu", "", CorpusBLEU(**OPTIONS | options), max_texts=max_texts)
 
 
 def read_every(sentences: Sentences) -> list[Sentence]:
-    return sentences.read(range(sentences.text_count))
+    return sentences.read(sentences.readable)
 
 
 # The texts of one process
@@ -168,7 +176,8 @@ def test_the_sentences_that_count_are_read_in_order_whatever_the_batches(
 ) -> None:
     batches, masks, expected = corpus
     sentences = evaluate(batches, masks)
-    assert sentences.text_count == len(sentences.statistics) == len(expected)
+    assert sentences.readable == list(range(len(expected)))
+    assert len(sentences.statistics) == len(expected)
     assert read_every(sentences) == expected
     rows = rng.choices(range(len(expected)), k=5) if expected else []
     assert sentences.read(rows) == [expected[row] for row in rows]
@@ -187,7 +196,7 @@ def test_statistics_are_32_bit_integers_on_the_cpu() -> None:
 def test_there_may_be_no_sentences() -> None:
     for batches, masks in (([], []), ([([], [])], [None]), ([as_strings(make_items(2))], [[False]])):
         sentences = evaluate(batches, masks)
-        assert (sentences.text_count, sentences.statistics.shape) == (0, (0, 6))
+        assert (sentences.readable, sentences.statistics.shape) == ([], (0, 6))
         assert sentences.read([]) == read_every(sentences) == []
 
 
@@ -195,16 +204,16 @@ def test_there_may_be_no_sentences() -> None:
 def test_the_number_of_texts_is_that_of_the_limit(max_texts: int, count: int) -> None:
     items = make_items(6)
     sentences = evaluate([as_strings(items[:4]), as_strings(items[4:])], max_texts=max_texts)
-    assert sentences.text_count == count
+    assert sentences.readable == list(range(count))
     assert len(sentences.statistics) == 6
     assert read_every(sentences) == expect(items[:count], as_text, tokenized=False)
 
 
-@pytest.mark.parametrize(("max_texts", "count"), [(1, 0), (2, 0), (3, 1), (4, 2), (6, 4)])
-def test_masked_sentences_use_up_the_limit(max_texts: int, count: int) -> None:
-    items = make_items(6)
+@pytest.mark.parametrize("max_texts", [1, 2, 3, 4, 6])
+def test_masked_sentences_do_not_use_up_the_limit(max_texts: int) -> None:
+    items, count = make_items(6), min(max_texts, 4)
     sentences = evaluate([as_strings(items[:2]), as_strings(items[2:])], [[False, False], None], max_texts=max_texts)
-    assert sentences.text_count == count
+    assert sentences.readable == list(range(count))
     assert len(sentences.statistics) == 4
     assert read_every(sentences) == expect(items[2 : 2 + count], as_text, tokenized=False)
 
@@ -215,19 +224,35 @@ def test_the_first_sentences_that_count_are_those_with_text(
 ) -> None:
     batches, masks, expected = corpus
     sentences = evaluate(batches, masks, max_texts=max_texts)
-    assert sentences.text_count <= min(max_texts, len(expected))
-    assert read_every(sentences) == expected[: sentences.text_count]
-    if masks == [None] * len(masks):
-        assert sentences.text_count == min(max_texts, len(expected))
+    assert sentences.readable == list(range(min(max_texts, len(expected))))
+    assert read_every(sentences) == expected[:max_texts]
+
+
+positions = st.lists(st.integers(0, 9), max_size=20)
+
+
+@given(positions, st.integers(1, 5), st.sampled_from([3, math.inf]))
+def test_the_sentences_that_are_read_come_in_the_order_of_their_positions_without_repeats(
+    positions: list[int], batch_size: int, max_texts: float
+) -> None:
+    items = make_items(10)
+    indices = [positions[start : start + batch_size] for start in range(0, len(positions), batch_size)]
+    batches = [as_strings([items[position] for position in index]) for index in indices]
+    sentences = evaluate(batches, indices=indices, max_texts=max_texts)
+    counted = sorted(set(positions))
+    assert len(sentences.statistics) == len(counted)
+    # The first to be counted have text.
+    first = {position for number, position in enumerate(positions) if number < max_texts}
+    assert [counted[number] for number in sentences.readable] == sorted(first)
+    assert read_every(sentences) == expect([items[position] for position in sorted(first)], as_text, tokenized=False)
 
 
 def test_sentences_can_be_read_after_a_reset() -> None:
     items = make_items(4)
-    evaluation = Evaluation(["val_bleu"], CorpusBLEU(**OPTIONS), max_texts=math.inf)
+    evaluation = make_evaluation()
     evaluation.update(*as_strings(items)[:2])
     sentences = evaluation.result().sentences
     evaluation.metric.reset()
-    assert sentences is not None
     assert [sentence.hypothesis for sentence in read_every(sentences)] == [as_text(item.hypothesis) for item in items]
 
 
@@ -281,7 +306,7 @@ class Outcome(NamedTuple):
 
     read: list[Sentence]
     statistics: list[list[int]]
-    text_count: int
+    readable: list[int]
 
 
 def run_cases(rank: int, world_size: int, cases: list[Case]) -> list[Outcome]:
@@ -292,20 +317,19 @@ def run_case(rank: int, world_size: int, case: Case) -> Outcome:
     """Count what a `DistributedSampler` deals to a process, or everything if there is only one."""
     sampler: Any = DistributedSampler(case.data, world_size, rank, shuffle=False) if world_size > 1 else None  # type: ignore[arg-type]
     loader: Any = DataLoader(case.data, batch_size=case.batch_size, sampler=sampler, collate_fn=list)  # type: ignore[arg-type]
-    evaluation = Evaluation(["val_bleu"], CorpusBLEU(**OPTIONS, decoder=case.decoder), max_texts=case.max_texts)
+    evaluation = make_evaluation(case.max_texts, decoder=case.decoder)
+    stage = Stage("val_bleu", "validation_step", [loader], [evaluation])
     for batch_idx, batch in enumerate(loader):
         preds, target, source = case.form(batch)
         if case.sources is not None and batch_idx not in case.sources:
             source = None
-        evaluation.update(preds, target, distributed_mask(loader, batch_idx), source=source)
-    return summarize(evaluation, case.rows)
+        stage.update({"preds": preds, "target": target, "source": source}, batch, batch_idx, 0)
+    return summarize(stage.finish().results["val_bleu"].sentences, case.rows)
 
 
-def summarize(evaluation: Evaluation, rows: list[int] | None = None) -> Outcome:
-    sentences = evaluation.result().sentences
-    assert sentences is not None
-    read = sentences.read(range(sentences.text_count) if rows is None else rows)
-    return Outcome(read, sentences.statistics.tolist(), sentences.text_count)
+def summarize(sentences: Sentences, rows: list[int] | None = None) -> Outcome:
+    read = sentences.read(sentences.readable if rows is None else rows)
+    return Outcome(read, sentences.statistics.tolist(), sentences.readable)
 
 
 def check_cases(cases: list[Case], processes: int, pool: ProcessPool) -> None:
@@ -369,7 +393,8 @@ def test_a_limit_is_for_the_sentences_of_all_processes(max_texts: int, processes
     """Each process may keep more, but the first ones of the dataset are those that all agree on."""
     cases = [Case(make_items(37), batch_size, max_texts=max_texts) for batch_size in (1, 4)]
     alone = run_case(0, 1, cases[0])
-    assert (alone.text_count, len(alone.read), len(alone.statistics)) == (min(max_texts, 37),) * 2 + (37,)
+    assert alone.readable == list(range(min(max_texts, 37)))
+    assert len(alone.statistics) == 37
     check_cases(cases, processes, pool)
 
 
@@ -377,11 +402,11 @@ def leave_some_out(rank: int, world_size: int, cases: list[list[int]]) -> list[O
     """All ranks but those of a case have two sentences; the last of them does not count in rank 1."""
     outcomes = []
     for left_out in cases:
-        evaluation = Evaluation(["val_bleu"], CorpusBLEU(**OPTIONS), max_texts=math.inf)
+        evaluation = make_evaluation()
         if rank not in left_out:
             source = [f"s{rank}", f"t{rank}"] if rank else None  # rank 0 has none
             evaluation.update([f"a{rank}", f"b{rank}"], [f"c{rank}", f"d{rank}"], [True, rank != 1], source=source)
-        outcomes.append(summarize(evaluation))
+        outcomes.append(summarize(evaluation.result().sentences))
     return outcomes
 
 
@@ -390,8 +415,8 @@ def leave_some_out(rank: int, world_size: int, cases: list[list[int]]) -> list[O
 def test_a_process_without_sentences_reads_those_of_the_others(pool: ProcessPool) -> None:
     cases = [[], [0], [1], [2], [0, 1], [1, 2], [0, 1, 2]]
     first, *others = pool.run(3, leave_some_out, cases)
-    # Sentences of the three processes in turn: their first ones, then their second ones.
-    dealt = [(0, "a0"), (1, "a1"), (2, "a2"), (0, "b0"), (2, "b2")]
+    # Without positions, the order is that of the processes.
+    dealt = [(0, "a0"), (0, "b0"), (1, "a1"), (2, "a2"), (2, "b2")]
     for left_out, outcome, *rest in zip(cases, first, *others):
         expected = [hypothesis for rank, hypothesis in dealt if rank not in left_out]
         assert [sentence.hypothesis for sentence in outcome.read] == expected
@@ -399,7 +424,8 @@ def test_a_process_without_sentences_reads_those_of_the_others(pool: ProcessPool
             rank = sentence.hypothesis[1]
             letter = {"a": "s", "b": "t"}[sentence.hypothesis[0]]
             assert sentence.source == (None if rank == "0" else letter + rank)
-        assert len(outcome.statistics) == outcome.text_count == len(expected)
+        assert outcome.readable == list(range(len(expected)))
+        assert len(outcome.statistics) == len(expected)
         assert rest == [outcome._replace(read=[])] * 2
 
 
@@ -414,18 +440,25 @@ def test_sources_may_be_missing_from_some_batches_of_each_process(processes: int
     assert first[0].read == [*expected[: 2 * processes], *without[2 * processes :]]
 
 
-def mask_an_item(rank: int, world_size: int) -> Outcome:
-    """The first item of rank 0 does not count, but its five sentences use up the limit there."""
-    items = [("abcde", False), ("fg", True)] if rank == 0 else [("h", True), ("i", True)]
-    evaluation = Evaluation(["val_bleu"], CorpusBLEU(**OPTIONS), max_texts=3)
-    for letters, counts in items:
-        evaluation.update([*letters], [*letters], [counts])
-    return summarize(evaluation)
+def overlap(rank: int, world_size: int, max_texts: float) -> Outcome:
+    """Each process has five neighbors out of eight items, in reverse; the two in the middle are in both."""
+    positions = [[4, 3, 2, 1, 0], [7, 6, 5, 4, 3]][rank]
+    items = make_items(8)
+    preds, target, source = as_strings([items[position] for position in positions])
+    evaluation = make_evaluation(max_texts)
+    evaluation.update([f"{line} r{rank}" for line in preds], target, index=positions, source=source)
+    return summarize(evaluation.result().sentences)
 
 
 @pytest.mark.slow
-def test_text_ends_where_it_is_first_missing_from_any_process(pool: ProcessPool) -> None:
-    first, other = pool.run(2, mask_an_item)
-    # In the order of the dataset: h, f, g, i. Rank 0 has the text of neither f nor g.
-    assert [len(first.statistics), first.text_count, other.text_count] == [4, 1, 1]
-    assert first.read == [Sentence("h", ["h"])]
+@pytest.mark.parametrize(("max_texts", "readable"), [(math.inf, [*range(8)]), (3, [2, 3, 4]), (1, [4])])
+def test_a_position_is_read_from_the_first_process_that_has_it(
+    max_texts: float, readable: list[int], pool: ProcessPool
+) -> None:
+    """The first sentences that each process counts have text."""
+    first, other = pool.run(2, overlap, max_texts)
+    assert (len(first.statistics), first.readable) == (8, readable)
+    items = expect(make_items(8), as_text, tokenized=False)
+    expected = [items[number]._replace(hypothesis=f"{items[number].hypothesis} r{number > 4:d}") for number in readable]
+    assert first.read == expected
+    assert other == first._replace(read=[])

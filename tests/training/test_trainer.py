@@ -9,6 +9,7 @@ import importlib
 import re
 from collections import Counter, OrderedDict
 from collections.abc import Iterator
+from inspect import signature
 from typing import Any
 
 import pytest
@@ -26,7 +27,7 @@ from torch.utils.data import (
     WeightedRandomSampler,
 )
 
-from lightning_bleu import distributed_mask
+from lightning_bleu import distributed_index, distributed_mask
 from lightning_bleu.training.trainer import minimized, name_loaders, shuffles
 from tests.helpers.lightning import make_loader
 
@@ -37,7 +38,7 @@ LOADER: Any = [["a batch"]]
 SCORES = ("val_bleu", "test_bleu")
 
 
-# Repeated items
+# Positions of items, and which are repeats
 
 
 def deal(
@@ -60,10 +61,17 @@ def deal(
 def kept_items(loader: Any) -> Iterator[int]:
     """The items that are not repeats. There must be a value for each item of a batch."""
     for batch_idx, batch in enumerate(loader):
-        mask = distributed_mask(loader, batch_idx)
+        mask, index = distributed_mask(loader, batch_idx), distributed_index(loader, batch_idx)
         assert mask is not None
+        assert index is not None
         assert (mask.dtype, mask.shape) == (torch.bool, (len(batch),))
+        assert (index.dtype, index.shape) == (torch.int64, (len(batch),))
         yield from (item for item, keep in zip(batch, mask.tolist()) if keep)
+
+
+def check_unknown(loader: Any) -> None:
+    assert distributed_mask(loader, 0) is None
+    assert distributed_index(loader, 0) is None
 
 
 @pytest.mark.parametrize("shuffle", [False, True])
@@ -74,6 +82,32 @@ def test_every_item_is_kept_in_exactly_one_process(size: int, processes: int, sh
         loaders = deal(size, processes, shuffle=shuffle, batch_size=batch_size)
         kept = Counter(item for loader in loaders for item in kept_items(loader))
         assert kept == Counter(range(size))
+
+
+@pytest.mark.parametrize("drop_last", [False, True])
+@pytest.mark.parametrize("processes", [1, 2, 3, 4])
+@pytest.mark.parametrize("size", [1, 2, 5, 12, 37])
+def test_the_index_of_an_item_is_its_position_in_the_dataset(size: int, processes: int, drop_last: bool) -> None:
+    for batch_size in (1, 3, 40):
+        for loader in deal(size, processes, drop_last=drop_last, batch_size=batch_size):
+            for batch_idx, batch in enumerate(loader):
+                index = distributed_index(loader, batch_idx)
+                assert index is not None
+                assert index.tolist() == batch
+
+
+@pytest.mark.parametrize("processes", [1, 2, 3])
+def test_an_item_of_a_loader_that_shuffles_has_the_same_index_in_all_processes(processes: int) -> None:
+    items: dict[int, set[int]] = {}
+    for loader in deal(13, processes, shuffle=True, batch_size=4):
+        for batch_idx, batch in enumerate(loader):
+            index = distributed_index(loader, batch_idx)
+            assert index is not None
+            for position, item in zip(index.tolist(), batch):
+                items.setdefault(position, set()).add(item)
+    assert sorted(items) == list(range(13))
+    assert sorted(next(iter(same)) for same in items.values()) == list(range(13))
+    assert all(len(same) == 1 for same in items.values())
 
 
 def test_the_mask_of_each_batch() -> None:
@@ -149,14 +183,16 @@ class DistributedSamplerWrapper(Contiguous):
 
 
 @pytest.mark.parametrize("sampler_type", [Contiguous, SubclassOfContiguous, DistributedSamplerWrapper])
-def test_a_sampler_with_an_order_of_its_own_has_no_mask(sampler_type: type[DistributedSampler[int]]) -> None:
+def test_a_sampler_with_an_order_of_its_own_has_no_mask(
+    sampler_type: type[DistributedSampler[int]],
+) -> None:
     loaders = deal(4, 3, sampler_type=sampler_type)
     # The mask for PyTorch's order would drop item 3, and count item 0 twice.
     assert [list(loader) for loader in loaders] == [[[0, 1]], [[2, 3]], [[0, 1]]]
     for size in (1, 4, 6):
         for options in ({}, {"batch_size": 1}, {"batch_size": None, "collate_fn": None}):
             for loader in deal(size, 3, sampler_type=sampler_type, **options):
-                assert distributed_mask(loader, 0) is None
+                check_unknown(loader)
 
 
 @pytest.mark.parametrize("shuffle", [False, True])
@@ -188,17 +224,28 @@ UNKNOWN: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("loader", UNKNOWN.values(), ids=UNKNOWN)
-def test_there_is_no_mask_where_repeats_cannot_be_known(loader: Any) -> None:
-    assert distributed_mask(loader, 0) is None
+def test_there_is_no_mask_and_no_index_where_the_order_cannot_be_known(loader: Any) -> None:
+    check_unknown(loader)
 
 
-def test_the_mask_is_on_the_cpu_whatever_the_default_device() -> None:
+@pytest.mark.skipif("in_order" not in signature(DataLoader).parameters, reason="since torch 2.6")
+def test_the_order_is_unknown_if_batches_come_when_they_are_ready() -> None:
+    both: list[dict[str, Any]] = [{}, {"batch_size": None, "collate_fn": None}]
+    for options in both:
+        for in_order in (True, False):
+            (loader, _) = deal(5, 2, in_order=in_order, **options)
+            for found in (distributed_mask(loader, 0), distributed_index(loader, 0)):
+                assert (found is not None) == in_order
+
+
+def test_masks_and_positions_are_on_the_cpu_whatever_the_default_device() -> None:
     (loader,) = deal(5, 1, batch_size=3)
     with torch.device("meta"):
-        mask = distributed_mask(loader, 1)
+        mask, index = distributed_mask(loader, 1), distributed_index(loader, 1)
     assert mask is not None
-    assert mask.device == torch.device("cpu")
-    assert mask.tolist() == [True, True]
+    assert index is not None
+    assert mask.device == index.device == torch.device("cpu")
+    assert (mask.tolist(), index.tolist()) == ([True, True], [3, 4])
 
 
 # Shuffling
@@ -295,9 +342,22 @@ def test_names_are_a_list_of_their_own() -> None:
     [(2, ["a"], "1 names for 2 loaders"), (1, ["a", "b"], "2 names for 1 loaders"), (1, [], "0 names for 1 loaders")],
 )
 @pytest.mark.parametrize("metrics", [None, ["a", "b"]])
-def test_every_loader_needs_a_name(count: int, given: list[str], numbers: str, metrics: list[str] | None) -> None:
-    with pytest.raises(ValueError, match=f"^'dataloader_names' must name every loader of 'test', got {numbers}$"):
-        name_loaders("test", None, count, given=given, metrics=metrics)
+def test_every_validation_loader_needs_a_name(
+    count: int, given: list[str], numbers: str, metrics: list[str] | None
+) -> None:
+    with pytest.raises(ValueError, match=f"^'dataloader_names' must name every loader of 'val', got {numbers}$"):
+        name_loaders("val", None, count, given=given, metrics=metrics)
+
+
+@pytest.mark.parametrize(("count", "given"), [(2, ["a"]), (1, ["a", "b"]), (1, [])])
+def test_names_of_another_number_of_test_loaders_are_ignored(count: int, given: list[str]) -> None:
+    """They are those of the validation loaders."""
+    message = f"'dataloader_names' has {len(given)} names, but there are {count} loaders of 'test': it is ignored"
+    for loaders in (None, dict.fromkeys(["c", "d"][:count], LOADER)):
+        with pytest.warns(UserWarning, match=f"^{message}$"):
+            names = name_loaders("test", loaders, count, given=given)
+        assert names == name_loaders("test", loaders, count)
+    assert name_loaders("test", None, len(given) or 1, given=given or None) == (given or [""])
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import pandas  # type: ignore[import-untyped]
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
@@ -25,7 +26,7 @@ from sacrebleu.metrics.bleu import BLEU as SacreBLEU
 from lightning_bleu import CorpusBLEU, corpus_bleu
 from lightning_bleu.training.evaluation import Evaluation
 from lightning_bleu.training.sentences import Sentence
-from lightning_bleu.training.translations import name_folder, write_translations
+from lightning_bleu.training.translations import append_scores, has_translations, name_folder, write_translations
 from tests.helpers.corpora import random_corpus, read_lines
 from tests.helpers.text import WORDWISE, fuzz_line
 
@@ -41,13 +42,6 @@ LINE_BREAKS = [*(chr(code) for code in range(0x110000) if len(f"a{chr(code)}b".s
 def contents(folder: Path) -> dict[str, bytes]:
     """The files that a folder shows, without temporary ones."""
     return {path.name: path.read_bytes() for path in folder.iterdir() if not path.name.startswith(".")}
-
-
-def age(folder: Path) -> None:
-    """Make files a minute older, because clocks of file systems do not tell apart what follows at once."""
-    for path in folder.iterdir():
-        modified = path.stat().st_mtime_ns - 60 * 10**9
-        os.utime(path, ns=(modified, modified))
 
 
 def make_sentences(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> list[Sentence]:
@@ -173,7 +167,6 @@ def test_each_line_has_the_words_of_its_sentence(texts: list[tuple[str, list[str
 def test_a_folder_is_not_mistaken_for_a_pattern(tmp_path: Path) -> None:
     folder = tmp_path / "[a]*?"
     write_translations(SEVERAL, folder, 500)
-    age(folder)
     assert write_translations(WITH_SOURCES, folder, 1000, keep=1)
     assert set(contents(folder)) == {"ref.txt", "src.txt", "step-0001000.txt"}
 
@@ -191,7 +184,6 @@ def test_other_files_in_the_folder_are_left_alone(tmp_path: Path) -> None:
     own = dict.fromkeys(names, b"mine")
     for name, content in own.items():
         (tmp_path / name).write_bytes(content)
-    age(tmp_path)
     assert not write_translations(PLAIN, tmp_path, 500, keep=1)
     assert contents(tmp_path) == {"ref.txt": b"a c\ne f\n", "step-0000500.txt": b"a b\nd\n"} | own
 
@@ -327,16 +319,111 @@ def test_all_translations_are_kept_by_default(tmp_path: Path) -> None:
 def test_the_latest_translations_are_kept(keep: int, kept: list[int], tmp_path: Path) -> None:
     for step in range(1, 5):
         write_translations(WITH_SOURCES, tmp_path, step, keep)
-        age(tmp_path)
     assert {*contents(tmp_path)} == {"ref.txt", "src.txt", *(f"step-{step:07}.txt" for step in kept)}
 
 
-def test_the_latest_translations_are_those_written_last_whatever_their_step(tmp_path: Path) -> None:
-    """A new run in the same folder begins at step 0, and one may write the same step again."""
-    for step in (1000, 2000, 500, 1000):
+def test_the_latest_translations_are_those_of_the_latest_steps_and_the_new_ones(tmp_path: Path) -> None:
+    """Whenever they were written: a checkpoint of an early step may be tested last."""
+    for step in (1000, 2000, 500):
         write_translations(PLAIN, tmp_path, step, keep=2)
-        age(tmp_path)
-    assert {*contents(tmp_path)} == {"ref.txt", "step-0000500.txt", "step-0001000.txt"}
+    assert {*contents(tmp_path)} == {"ref.txt", "step-0000500.txt", "step-0002000.txt"}
+    write_translations(PLAIN, tmp_path, 12_345_678, keep=2)
+    assert {*contents(tmp_path)} == {"ref.txt", "step-0002000.txt", "step-12345678.txt"}
+
+
+OTHERS = [[sentence._replace(hypothesis=text) for sentence in PLAIN] for text in "xyz"]
+"""Other translations of the same sentences."""
+
+
+def test_translations_of_the_same_step_are_replaced_or_kept_beside_the_new_ones(tmp_path: Path) -> None:
+    for sentences in (OTHERS[0], PLAIN):
+        write_translations(sentences, tmp_path, 500)
+    expected = {"ref.txt": b"a c\ne f\n", "step-0000500.txt": b"a b\nd\n"}
+    assert contents(tmp_path) == expected
+    for _ in range(2):  # the same ones are not written twice
+        for sentences in (PLAIN, *OTHERS):
+            assert not write_translations(sentences, tmp_path, 500, replace=False)
+    added = {f"step-0000500-{number}.txt": f"{text}\n{text}\n".encode() for number, text in enumerate("xyz", 2)}
+    assert contents(tmp_path) == expected | added
+
+
+def test_all_translations_of_a_step_count_as_of_that_step(tmp_path: Path) -> None:
+    for sentences in OTHERS:
+        write_translations(sentences, tmp_path, 500, replace=False)
+    write_translations(PLAIN, tmp_path, 1000, keep=1)
+    assert {*contents(tmp_path)} == {"ref.txt", "step-0001000.txt"}
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("val_bleu/step-0000500.txt", True),
+        ("val_bleu/news/step-0000500.txt", True),
+        ("step-0000500-2.txt", True),
+        ("step-12345678.txt", True),
+        ("val_bleu/step-0000000.txt", False),  # of a model that is not trained
+        ("step-0000000-2.txt", False),
+        ("val_bleu/ref.txt", False),
+        ("step-500.txt", False),
+        ("step-0000500.txt.bak", False),
+    ],
+)
+def test_a_folder_has_translations_if_there_is_a_file_of_a_later_step_than_0(
+    path: str, expected: bool, tmp_path: Path
+) -> None:
+    assert not has_translations(tmp_path / "missing")
+    assert not has_translations(tmp_path)
+    (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / path).touch()
+    assert has_translations(tmp_path) == expected
+
+
+# Scores of all steps
+
+
+def make_line(step: int, key: str = "val_bleu", bleu: float = 0.5, **more: Any) -> dict[str, Any]:
+    return {"step": step, "key": key, "bleu": bleu} | more
+
+
+def read_scores(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_scores_are_appended_unless_they_have_the_key_and_step_of_older_ones(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "scores.jsonl"
+    append_scores(path, [make_line(1), make_line(1, "test_bleu")])
+    append_scores(path, [make_line(2)])
+    append_scores(path, [make_line(1, bleu=0.7, low=0.6)])
+    assert read_scores(path) == [make_line(1, "test_bleu"), make_line(2), make_line(1, bleu=0.7, low=0.6)]
+    append_scores(path, [])
+    assert len(read_scores(path)) == 3
+
+
+@pytest.mark.parametrize("torn", ['{"step": 3, "ke', '{"step": 3}', "[1]", "3", "\0\0", "ä\u2028"])
+def test_a_line_that_is_not_complete_is_left_out(torn: str, tmp_path: Path) -> None:
+    path = tmp_path / "scores.jsonl"
+    append_scores(path, [make_line(1), make_line(2, "val_bleu/\u2028 ä")])
+    path.write_bytes(path.read_bytes() + torn.encode() + b"\xc3")
+    append_scores(path, [make_line(3)])
+    assert read_scores(path) == [make_line(1), make_line(2, "val_bleu/\u2028 ä"), make_line(3)]
+
+
+def test_pandas_reads_the_scores(tmp_path: Path) -> None:
+    path = tmp_path / "scores.jsonl"
+    append_scores(path, [make_line(1, bleu=0.25, low=0.125), make_line(1, "val_bleu/news")])
+    append_scores(path, [make_line(2)])
+    table = pandas.read_json(path, lines=True)
+    assert table["key"].tolist() == ["val_bleu", "val_bleu/news", "val_bleu"]
+    assert (table["bleu"].tolist(), table["low"].tolist()[0]) == ([0.25, 0.5, 0.5], 0.125)
+
+
+def test_a_full_disk_leaves_the_scores_as_they_were(tmp_path: Path) -> None:
+    path = tmp_path / "scores.jsonl"
+    append_scores(path, [make_line(1)])
+    with limit_files(1000), pytest.raises(OSError, match="File too large"):
+        append_scores(path, [make_line(2, LONG)])
+    assert read_scores(path) == [make_line(1)]
+    assert [*tmp_path.iterdir()] == [path]
 
 
 # Whether translations of other steps still match
@@ -456,13 +543,12 @@ def run_sacrebleu(folder: Path, *arguments: str) -> str:
 
 def score_and_write(sentences: Sequence[Sentence], folder: Path, step: int) -> float:
     """Write the sentences of an evaluation, and return its score."""
-    evaluation = Evaluation(["val_bleu"], CorpusBLEU(percent=True), max_texts=math.inf)
+    evaluation = Evaluation("val_bleu", "", CorpusBLEU(percent=True), max_texts=math.inf)
     for start in range(0, len(sentences), 7):
         batch = sentences[start : start + 7]
         evaluation.update([s.hypothesis for s in batch], [s.references for s in batch])
     result = evaluation.result()
-    assert result.sentences is not None
-    write_translations(result.sentences.read(range(result.sentences.text_count)), folder, step)
+    write_translations(result.sentences.read(result.sentences.readable), folder, step)
     return result.report.bleu
 
 
