@@ -143,8 +143,10 @@ def interval(scale: Scale) -> None:
 def time_interval(rank: int, count: int, sentences: int) -> Any:
     """The seconds, the seconds of CPU time, and the memory of an interval; and the interval."""
     metric = CorpusBLEU(pad_id=0, keep_sentences=True)
-    for preds, target in itertools.islice(itertools.cycle(make_batches(sentences)), sentences // BATCH_SIZE):
-        metric.update(preds[rank::count], target[rank::count])  # as DistributedSampler deals them
+    batches = itertools.islice(itertools.cycle(make_batches(sentences)), sentences // BATCH_SIZE)
+    for number, (preds, target) in enumerate(batches):  # as DistributedSampler deals them
+        index = range(number * BATCH_SIZE + rank, number * BATCH_SIZE + len(preds), count)
+        metric.update(preds[rank::count], target[rank::count], index=index)
     if count > 1:
         dist.barrier()
     found: list[Any] = []

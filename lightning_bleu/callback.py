@@ -25,6 +25,7 @@ from lightning_bleu.training.stage import Extract, Outcome, Stage
 from lightning_bleu.training.trainer import (
     find_loaders,
     find_logged_twice,
+    in_own_hook,
     logged_step,
     minimized,
     name_loaders,
@@ -287,7 +288,7 @@ class BLEUCallback(pl.Callback):
             self._log(name, value, trainer, pl_module)
         if not trainer.sanity_checking:
             self._write_scores(outcome, trainer)
-        self._logged = outcome.scores
+        self._logged = outcome.scores | outcome.values()
         for evaluation in stage.evaluations:
             result = outcome.results[evaluation.tag]
             if not trainer.sanity_checking:
@@ -307,15 +308,16 @@ class BLEUCallback(pl.Callback):
     def _log(
         self, name: str, value: float, trainer: pl.Trainer, pl_module: pl.LightningModule, *, prog_bar: bool = False
     ) -> None:
-        # All processes have the same value; a mean could round it, a maximum cannot.
-        pl_module.log(
-            name,
-            torch.tensor(value, dtype=float_type(pl_module.device), device=pl_module.device),
-            prog_bar=prog_bar,
-            add_dataloader_idx=False,
-            sync_dist=trainer.world_size > 1,
-            reduce_fx="max",
-        )
+        with in_own_hook(pl_module):
+            # All processes have the same value; a mean could round it, a maximum cannot.
+            pl_module.log(
+                name,
+                torch.tensor(value, dtype=float_type(pl_module.device), device=pl_module.device),
+                prog_bar=prog_bar,
+                add_dataloader_idx=False,
+                sync_dist=trainer.world_size > 1,
+                reduce_fx="max",
+            )
 
     def _show(self, evaluation: Evaluation, result: Result, trainer: pl.Trainer) -> None:
         """Show the sentences in the loggers. Collective."""
@@ -358,7 +360,7 @@ class BLEUCallback(pl.Callback):
                 if f"{tag}/{part}" in values:
                     line[part] = values[f"{tag}/{part}"]
             lines.append(line)
-        run_in_process_0(partial(append_scores, path, lines))
+        run_in_process_0(partial(append_scores, path, lines, replace=trainer.state.fn == "fit"))
 
     def _step(self, trainer: pl.Trainer) -> int:
         """The training step of the weights. Lightning restores it from a checkpoint only to resume training."""

@@ -338,7 +338,10 @@ class CorpusBLEU(AdditiveMetric):
         """
         if not self.keep_sentences:
             raise AttributeError  # for __getattr__ to explain
-        return self.kept_sentences().statistics
+        try:
+            return self.kept_sentences().statistics
+        except AttributeError as error:  # Python would look for the attribute elsewhere, and lose this error
+            raise RuntimeError(f"the sentences cannot be synced: {error}") from error
 
     @property
     def plot_upper_bound(self) -> float:  # type: ignore[override]

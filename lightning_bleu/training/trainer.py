@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -42,16 +43,33 @@ def run_folder(trainer: Any) -> Path:
     return Path(logger.save_dir or trainer.default_root_dir, str(logger.name), version)
 
 
-def find_logged_twice(trainer: Any, scores: Mapping[str, float]) -> str | None:
-    """The name of a score that the module logs as well, if there is one.
+@contextlib.contextmanager
+def in_own_hook(module: Any) -> Iterator[None]:
+    """Within this context, Lightning takes what is logged for that of the hook that begins the epoch.
+
+    Modules log their scores in steps and in the hook that ends the epoch. Lightning knows logged values by their hooks,
+    so :func:`find_logged_twice` can tell those of the callback from those of the module.
+    """
+    hook = module._current_fx_name
+    module._current_fx_name = hook.replace("_end", "_start")
+    try:
+        yield
+    finally:
+        module._current_fx_name = hook
+
+
+def find_logged_twice(trainer: Any, names: Iterable[str]) -> str | None:
+    """A name that the callback has logged (see :func:`in_own_hook`), and that the module logs as well, if any.
 
     Args:
         trainer: the trainer, when a validation or test ends.
-        scores: what the callback logged.
+        names: what the callback has logged.
     """
+    logged = set(names)
     for key, item in trainer._results.items():
-        name = item.meta.name
-        if name in scores and (not key.startswith("on_") or item._update_count > 1):
+        name, _ = trainer._results._forked_name(item, on_step=False)
+        own = key in (f"on_validation_epoch_start.{name}", f"on_test_epoch_start.{name}")
+        if name in logged and (not own or item._update_count > 1):
             return str(name)
     return None
 
@@ -139,13 +157,15 @@ def _check_names(stage: str, names: Sequence[str]) -> None:
 
 
 def shuffles(dataloader: Any) -> bool:
-    """Whether a loader is known to shuffle.
+    """Whether a loader is known to shuffle, or not to keep the order of its workers.
 
     Example:
         >>> from torch.utils.data import DataLoader
         >>> shuffles(DataLoader(range(5), shuffle=True)), shuffles(DataLoader(range(5)))
         (True, False)
     """
+    if not getattr(dataloader, "in_order", True) and dataloader.num_workers > 0:
+        return True
     batches = getattr(dataloader, "batch_sampler", None)
     sampler = getattr(dataloader if batches is None else batches, "sampler", None)
     if isinstance(sampler, DistributedSampler) and _is_lightnings_wrapper(sampler):

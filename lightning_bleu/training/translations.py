@@ -97,10 +97,15 @@ def write_translations(
     return changed and bool(others)
 
 
-def append_scores(path: Path, lines: Iterable[Mapping[str, Any]]) -> None:
-    """Add lines to a file of JSON objects. A line replaces an older one with the same ``"key"`` and ``"step"``.
+def append_scores(path: Path, lines: Iterable[Mapping[str, Any]], *, replace: bool = True) -> None:
+    """Add lines to a file of JSON objects, unless it has them already (perhaps of another epoch).
 
     ``pandas.read_json(path, lines=True)`` reads it.
+
+    Args:
+        path: the file.
+        lines: the objects, with ``"key"``, ``"step"``, and ``"epoch"``.
+        replace: whether a line replaces older ones with the same key and step.
 
     Example:
         >>> import tempfile
@@ -111,12 +116,13 @@ def append_scores(path: Path, lines: Iterable[Mapping[str, Any]]) -> None:
         ...     print(path.read_text(), end="")
         {"key": "val_bleu", "step": 5, "bleu": 0.2}
     """
-    kept = {(line["key"], line["step"]): line for line in _read_lines(path)}
-    for line in lines:
-        kept.pop((line["key"], line["step"]), None)
-        kept[line["key"], line["step"]] = dict(line)
+    added = [dict(line) for line in lines]
+    replaced = {(line["key"], line["step"]) for line in added} if replace else set()
+    kept = [line for line in _read_lines(path) if (line["key"], line["step"]) not in replaced]
+    known = [{**line, "epoch": None} for line in kept]
+    kept += [line for line in added if {**line, "epoch": None} not in known]
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_files({path: "".join(json.dumps(line) + "\n" for line in kept.values()).encode()})
+    write_files({path: "".join(json.dumps(line) + "\n" for line in kept).encode()})
 
 
 def _read_lines(path: Path) -> Iterator[dict[str, Any]]:

@@ -68,22 +68,26 @@ class Masks(NamedTuple):
 def check_metric(batches: list[Batch], expected: list[list[list[int]]], masks: Masks, options: dict[str, Any]) -> None:
     """Compare the sums and the kept sentences of metrics with the statistics of the sentences of each batch.
 
-    One metric keeps sums, one keeps sentences, and one gets every batch twice, with positions that descend.
+    One metric keeps sums, one keeps sentences, and one has positions that descend, from one to four processes, two of
+    which may have the same batch.
     """
     sums = CorpusBLEU(**options)
-    kept, indexed = (CorpusBLEU(keep_sentences=True, **options) for _ in range(2))
+    kept, *processes = (CorpusBLEU(keep_sentences=True, **options) for _ in range(2 + masks.bits % 4))
     sentences = 0
-    for batch, rows in zip(batches, expected):
+    for number, (batch, rows) in enumerate(zip(batches, expected)):
         mask = masks.argument(sentences, sentences + len(rows))
         for metric in (sums, kept):
             metric.update(batch.preds.get(), batch.target.get(), mask)
-        for _ in range(2):
-            index = -np.arange(sentences, sentences + len(rows)) + 2**33
-            indexed.update(batch.preds.get(), batch.target.get(), mask, index)
+        index = -np.arange(sentences, sentences + len(rows)) + 2**33
+        for rank in (number, number + masks.bits // 4):
+            processes[rank % len(processes)].update(batch.preds.get(), batch.target.get(), mask, index)
         sentences += len(rows)
         compare("number of sentences", sums.input_counts.sentences, sum(masks.mask(0, sentences)))
         compare("kinds of kept sentences", kept.input_counts, sums.input_counts)
-        compare("kinds of sentences with positions", indexed.input_counts, sums.input_counts)
+    indexed, *others = processes
+    for other in others:
+        indexed.merge_state(other)
+    compare("kinds of sentences with positions", indexed.input_counts, sums.input_counts)
     rows = [row for row, counts in zip(chain.from_iterable(expected), masks.mask(0, sentences)) if counts]
     compare("kept sentence", kept.sentence_statistics.tolist(), rows)
     compare("sentence with a position", indexed.sentence_statistics.tolist(), rows[::-1])

@@ -1,0 +1,493 @@
+"""What a run records with the callback: where, under which names, and what if it is run again."""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd  # type: ignore[import-untyped]
+import pytest
+import sacrebleu
+import torch
+from pytorch_lightning.callbacks import EarlyStopping, ModelCheckpoint
+from pytorch_lightning.loggers import TensorBoardLogger
+from torch import Tensor
+
+from lightning_bleu import __version__
+from tests.helpers.lightning import (
+    SENTENCES,
+    PanelLogger,
+    Record,
+    ToyModule,
+    as_lines,
+    collect_warnings,
+    expected_score,
+    ignore_lightning_warnings,
+    make_callback,
+    make_loader,
+    make_module,
+    make_trainer,
+    read_table,
+    return_ids,
+    return_text,
+    translate,
+    validate,
+)
+
+pytestmark = ignore_lightning_warnings
+
+STEPS = 6
+"""37 sentences in batches of 7 are 6 steps per epoch."""
+
+
+def fit(folder: Path, *callbacks: Any, module: Any = None, loaders: Any = None, **options: Any) -> Any:
+    """The trainer after a fit."""
+    trainer = make_trainer(folder, *callbacks, **{"max_epochs": 1} | options)
+    trainer.fit(module or make_module(), make_loader(), make_loader() if loaders is None else loaders)
+    return trainer
+
+
+def continue_fit(trainer: Any, max_epochs: int) -> None:
+    trainer.fit_loop.max_epochs = max_epochs
+    trainer.fit(trainer.lightning_module, make_loader(), make_loader())
+
+
+def translations_in(folder: Path) -> dict[str, str]:
+    """The hypotheses in a folder, by the names of the files."""
+    return {path.name: path.read_text() for path in sorted(folder.glob("step-*.txt"))}
+
+
+def as_file(sentences: Tensor) -> str:
+    return "".join(f"{line}\n" for line in as_lines(sentences))
+
+
+def read_scores(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "scores.jsonl").read_text().splitlines()]
+
+
+# The folder of a run
+
+
+@pytest.mark.parametrize("has_logger", [True, False])
+def test_translations_of_a_run_are_beside_its_checkpoints(has_logger: bool, tmp_path: Path) -> None:
+    logger = TensorBoardLogger(tmp_path, name="name") if has_logger else False
+    checkpoint = ModelCheckpoint()
+    fit(tmp_path, make_callback(translations=True), checkpoint, logger=logger)
+    assert checkpoint.dirpath is not None
+    folder = tmp_path / "name" / "version_0" if has_logger else tmp_path
+    assert Path(checkpoint.dirpath) == folder / "checkpoints"
+    assert list(translations_in(folder / "translations" / "val_bleu")) == ["step-0000006.txt"]
+    assert list(tmp_path.rglob("step-*.txt")) == list((folder / "translations").rglob("step-*.txt"))
+    assert (folder / "translations" / "scores.jsonl").exists()
+
+
+def test_each_run_of_a_logger_has_a_folder(tmp_path: Path) -> None:
+    for _ in range(2):
+        fit(tmp_path, make_callback(translations=True), logger=TensorBoardLogger(tmp_path))
+    folders = [tmp_path / "lightning_logs" / f"version_{version}" / "translations" for version in range(2)]
+    assert [len(read_scores(folder)) for folder in folders] == [1, 1]
+
+
+def test_a_new_run_among_the_translations_of_another_is_an_error(tmp_path: Path) -> None:
+    fit(tmp_path, make_callback(translations=tmp_path / "t"))
+    before = translations_in(tmp_path / "t" / "val_bleu")
+    with pytest.raises(ValueError, match=r"has the translations of another training run: use another folder .*resume"):
+        fit(tmp_path, make_callback(translations=tmp_path / "t"))
+    assert translations_in(tmp_path / "t" / "val_bleu") == before
+
+
+def test_a_resumed_run_continues_in_its_folder(tmp_path: Path) -> None:
+    first = fit(tmp_path, make_callback(translations=tmp_path / "t"))
+    first.save_checkpoint(tmp_path / "epoch-0.ckpt")
+    second = make_trainer(tmp_path, make_callback(translations=tmp_path / "t"), max_epochs=2)
+    second.fit(make_module(), make_loader(), make_loader(), ckpt_path=tmp_path / "epoch-0.ckpt")
+    assert translations_in(tmp_path / "t" / "val_bleu") == {
+        "step-0000006.txt": as_file(translate(SENTENCES)),
+        "step-0000012.txt": as_file(translate(SENTENCES, 1)),
+    }
+
+
+def test_a_run_may_be_fitted_further_in_its_folder(tmp_path: Path) -> None:
+    trainer = fit(tmp_path, make_callback(translations=tmp_path / "t"))
+    continue_fit(trainer, max_epochs=2)
+    assert [line["step"] for line in read_scores(tmp_path / "t")] == [STEPS, 2 * STEPS]
+
+
+def test_a_validation_before_the_training_is_no_obstacle(tmp_path: Path) -> None:
+    validate(tmp_path, make_callback(translations=tmp_path / "t"))
+    fit(tmp_path, make_callback(translations=tmp_path / "t"))
+    assert list(translations_in(tmp_path / "t" / "val_bleu")) == ["step-0000000.txt", "step-0000006.txt"]
+    assert [line["step"] for line in read_scores(tmp_path / "t")] == [0, STEPS]
+
+
+def test_a_validation_after_the_training_keeps_the_translations_of_the_last_step(tmp_path: Path) -> None:
+    trainer = fit(tmp_path, make_callback(translations=tmp_path / "t"))
+    for _ in range(2):  # the toy module is better after each epoch, so it is as if it had other weights
+        trainer.validate(trainer.lightning_module, make_loader(), verbose=False)
+        assert translations_in(tmp_path / "t" / "val_bleu") == {
+            "step-0000006.txt": as_file(translate(SENTENCES)),
+            "step-0000006-2.txt": as_file(translate(SENTENCES, 1)),
+        }
+
+
+def test_a_validation_after_the_training_keeps_the_scores_of_the_last_step(tmp_path: Path) -> None:
+    trainer = fit(tmp_path, make_callback(translations=tmp_path / "t"))
+    (line,) = read_scores(tmp_path / "t")
+    trainer.validate(trainer.lightning_module, make_loader(), verbose=False)
+    first, second = read_scores(tmp_path / "t")
+    assert first == line
+    assert (second["step"], second["bleu"]) == (STEPS, expected_score(1).bleu)
+
+
+def test_a_validation_of_the_same_weights_writes_nothing_new(tmp_path: Path) -> None:
+    module = make_module(step=lambda batch, epoch: return_text(batch, 0))
+    trainer = fit(tmp_path, make_callback(translations=tmp_path / "t"), module=module)
+    scores = [line | {"epoch": 0} for line in read_scores(tmp_path / "t")]
+    trainer.validate(module, make_loader(), verbose=False)
+    assert translations_in(tmp_path / "t" / "val_bleu") == {"step-0000006.txt": as_file(translate(SENTENCES))}
+    assert [line | {"epoch": 0} for line in read_scores(tmp_path / "t")] == scores
+
+
+# The scores of a run
+
+
+def test_each_validation_has_a_line_with_all_that_was_logged(tmp_path: Path) -> None:
+    bleu = make_callback(translations=tmp_path / "t", confidence=0.9, compare_to_best=True)
+    record = Record(bleu)
+    fit(tmp_path, bleu, record, max_epochs=3)
+    lines = read_scores(tmp_path / "t")
+    assert [(line["step"], line["epoch"], line["key"]) for line in lines] == [
+        (STEPS * (epoch + 1), epoch, "val_bleu") for epoch in range(3)
+    ]
+    for line, logged, reports in zip(lines, record.logged, record.reports, strict=True):
+        assert (
+            line.keys()
+            == {"step", "epoch", "key", "low", "high", "p_value", "best"} | reports["val_bleu"].to_dict().keys()
+        )
+        assert reports["val_bleu"].to_dict().items() <= line.items()
+        assert line["bleu"] == logged["val_bleu"]
+        assert {part: line[part] for part in ("low", "high", "p_value", "best")} == {
+            part: logged[f"val_bleu/{part}"] for part in ("low", "high", "p_value", "best")
+        }
+        for part in ("brevity_penalty", "length_ratio", "hypothesis_length", "reference_length"):
+            assert line[part] == logged[f"val_bleu/{part}"]
+        assert line["precisions"] == [logged[f"val_bleu/precision_{n}"] for n in (1, 2, 3, 4)]
+
+
+def test_pandas_reads_the_scores(tmp_path: Path) -> None:
+    bleu = make_callback(translations=tmp_path / "t")
+    record = Record(bleu)
+    fit(tmp_path, bleu, record, max_epochs=2)
+    table = pd.read_json(tmp_path / "t" / "scores.jsonl", lines=True)
+    assert table["step"].tolist() == [STEPS, 2 * STEPS]
+    assert table["bleu"].tolist() == pytest.approx(record.column("val_bleu"), rel=1e-12)
+    assert table["signature"].tolist() == [bleu.reports["val_bleu"].signature] * 2
+    assert table["precisions"][1] == pytest.approx(list(bleu.reports["val_bleu"].precisions), rel=1e-12)
+
+
+def test_a_run_that_takes_steps_again_has_one_line_for_each(tmp_path: Path) -> None:
+    """As after a crash."""
+    first = fit(tmp_path, make_callback(translations=tmp_path / "t"))
+    first.save_checkpoint(tmp_path / "epoch-0.ckpt")
+    continue_fit(first, max_epochs=2)
+    bleu = make_callback(translations=tmp_path / "t")
+    second = make_trainer(tmp_path, bleu, max_epochs=3)
+    module = make_module(step=lambda batch, epoch: return_ids(batch, 3))
+    second.fit(module, make_loader(), make_loader(), ckpt_path=tmp_path / "epoch-0.ckpt")
+    lines = read_scores(tmp_path / "t")
+    assert [line["step"] for line in lines] == [STEPS, 2 * STEPS, 3 * STEPS]
+    assert [line["bleu"] for line in lines] == [expected_score(epoch).bleu for epoch in (0, 3, 3)]
+    assert translations_in(tmp_path / "t" / "val_bleu")["step-0000012.txt"] == as_file(translate(SENTENCES, 3))
+
+
+def test_each_loader_and_the_mean_have_a_line(tmp_path: Path) -> None:
+    loaders = {"news": make_loader(SENTENCES[:20]), "talks": make_loader(SENTENCES[20:])}
+    bleu = make_callback(translations=tmp_path / "t", confidence=0.9, compare_to_best=True)
+    record = Record(bleu)
+    fit(tmp_path, bleu, record, loaders=loaders)
+    lines = {line["key"]: line for line in read_scores(tmp_path / "t")}
+    assert lines.keys() == {"val_bleu", "val_bleu/news", "val_bleu/talks"}
+    assert len(read_scores(tmp_path / "t")) == 3
+    (logged,) = record.logged
+    for key, line in lines.items():
+        assert (line["step"], line["epoch"], line["bleu"]) == (STEPS, 0, logged[key])
+        for part in ("low", "high", "p_value", "best"):
+            assert line[part] == logged[f"{key}/{part}"]
+    for name in ("news", "talks"):
+        assert bleu.reports[f"val_bleu/{name}"].to_dict().items() <= lines[f"val_bleu/{name}"].items()
+    pd.read_json(tmp_path / "t" / "scores.jsonl", lines=True)
+
+
+def test_the_signature_is_reported_shown_and_written(tmp_path: Path) -> None:
+    bleu, logger = make_callback(translations=tmp_path / "t"), PanelLogger(tmp_path)
+    fit(tmp_path, bleu, logger=logger)
+    signature = bleu.reports["val_bleu"].signature
+    assert f"|version:{sacrebleu.__version__}|" in signature
+    assert signature.endswith(f"|lightning_bleu:{__version__}")
+    for panel in (*logger.panels, *logger.worst):
+        assert signature in html.unescape(panel)
+    assert len(logger.panels) == len(logger.worst) == 1
+    assert read_scores(tmp_path / "t")[0]["signature"] == signature
+
+
+# Names
+
+
+def test_a_name_may_have_a_placeholder_for_the_stage(tmp_path: Path) -> None:
+    bleu = make_callback(name="{stage}/bleu", translations=tmp_path / "t")
+    trainer = fit(tmp_path, bleu)
+    assert {"val/bleu", "val/bleu/precision_1"} <= trainer.callback_metrics.keys()
+    assert "val_bleu" not in trainer.callback_metrics
+    trainer.test(trainer.lightning_module, make_loader(), verbose=False)
+    assert {"test/bleu", "test/bleu/precision_1"} <= trainer.callback_metrics.keys()
+    assert bleu.reports.keys() == {"val/bleu", "test/bleu"}
+    assert {path.relative_to(tmp_path / "t").as_posix() for path in (tmp_path / "t").rglob("step-*.txt")} == {
+        "val/bleu/step-0000006.txt",
+        "test/bleu/step-0000006.txt",
+    }
+    assert [line["key"] for line in read_scores(tmp_path / "t")] == ["val/bleu", "test/bleu"]
+
+
+def test_a_score_with_a_slash_in_its_name_can_be_monitored(tmp_path: Path) -> None:
+    module = make_module(step=lambda batch, epoch: return_ids(batch, 0))
+    stopping = EarlyStopping("val/bleu", mode="max", patience=1)
+    checkpoint = ModelCheckpoint(tmp_path / "c", monitor="val/bleu", mode="max", filename="{step}")
+    trainer = fit(tmp_path, make_callback(name="{stage}/bleu"), stopping, checkpoint, module=module, max_epochs=5)
+    assert trainer.current_epoch == 2
+    assert Path(checkpoint.best_model_path).name == "step=6.ckpt"
+    assert checkpoint.best_model_score is not None
+    assert checkpoint.best_model_score.item() == expected_score().bleu
+
+
+def test_a_score_with_a_slash_in_its_name_that_prefers_a_low_score_is_warned_about(tmp_path: Path) -> None:
+    stopping = EarlyStopping("val/bleu", mode="min")
+    message = "EarlyStopping(monitor='val/bleu', mode='min') prefers a low BLEU"
+    assert len(collect_warnings(fit, tmp_path, make_callback(name="{stage}/bleu"), stopping, message=message)) == 1
+
+
+class LogsInStep(ToyModule):
+    """A module that logs a score of its own in its step."""
+
+    name = "val_bleu"
+
+    def validation_step(self, batch: Any, batch_idx: int, dataloader_idx: int = 0) -> Any:
+        self.log(self.name, 0.5)
+        return super().validation_step(batch, batch_idx, dataloader_idx)
+
+
+class LogsAtEnd(ToyModule):
+    """A module that logs a score of its own when a validation ends."""
+
+    name = "val_bleu"
+
+    def on_validation_epoch_end(self) -> None:
+        self.log(self.name, 0.5)
+
+
+class LogsAtEndLikeTheCallback(ToyModule):
+    """A module that logs a score of its own, with the same options as the callback."""
+
+    name = "val_bleu"
+
+    def on_validation_epoch_end(self) -> None:
+        self.log(self.name, 0.5, prog_bar=True, add_dataloader_idx=False, reduce_fx="max")
+
+
+class LogsAfterBatches(ToyModule):
+    """A module that logs a score of its own after each batch."""
+
+    name = "val_bleu"
+
+    def on_validation_batch_end(self, *args: Any) -> None:
+        self.log(self.name, 0.5, on_epoch=True)
+
+
+LOGGING = [LogsInStep, LogsAtEnd, LogsAtEndLikeTheCallback, LogsAfterBatches]
+
+
+@pytest.mark.parametrize("kind", LOGGING)
+@pytest.mark.parametrize("sanity_steps", [1, 2])
+def test_a_module_that_logs_the_name_of_the_callback_is_an_error_in_the_sanity_check(
+    kind: type[ToyModule], sanity_steps: int, tmp_path: Path
+) -> None:
+    trainer = make_trainer(tmp_path, make_callback(), num_sanity_val_steps=sanity_steps)
+    message = (
+        f"{kind.__name__} and BLEUCallback both log 'val_bleu', .*: rename the one of the module, or .*BLEUCallback"
+    )
+    with pytest.raises(ValueError, match=message):
+        trainer.fit(kind(), make_loader(), make_loader())
+    assert trainer.global_step == 0
+
+
+@pytest.mark.parametrize("kind", LOGGING)
+def test_a_callback_of_another_name_may_be_beside_it(kind: type[ToyModule], tmp_path: Path) -> None:
+    logged = fit(tmp_path, make_callback(name="corpus_bleu"), module=kind()).callback_metrics
+    assert logged["val_bleu"] == 0.5
+    assert logged["val_corpus_bleu"] == expected_score().bleu
+
+
+@pytest.mark.parametrize("kind", LOGGING)
+@pytest.mark.parametrize("name", ["val_loss", "bleu", "val_bleu_old", "val_bleu/own"])
+def test_a_module_may_log_other_names(kind: Any, name: str, tmp_path: Path) -> None:
+    module = kind()
+    module.name = name
+    logged = fit(tmp_path, make_callback(), module=module).callback_metrics
+    assert logged[name] == 0.5
+    assert logged["val_bleu"] == expected_score().bleu
+
+
+def test_a_module_may_log_below_the_names_of_other_loaders(tmp_path: Path) -> None:
+    """Lightning adds the number of the loader to what a step logs, so this is val_bleu/dataloader_idx_0."""
+    loaders = {"news": make_loader(SENTENCES[:20]), "talks": make_loader(SENTENCES[20:])}
+    logged = fit(tmp_path, make_callback(), module=LogsInStep(), loaders=loaders).callback_metrics
+    assert logged["val_bleu/dataloader_idx_0"] == 0.5
+
+
+def test_a_test_step_that_logs_the_name_of_the_callback_is_an_error(tmp_path: Path) -> None:
+    class Module(ToyModule):
+        def test_step(self, batch: Any, batch_idx: int, dataloader_idx: int = 0) -> Any:
+            self.log("test_bleu", 0.5)
+            return super().test_step(batch, batch_idx, dataloader_idx)
+
+    with pytest.raises(ValueError, match="Module and BLEUCallback both log 'test_bleu'"):
+        make_trainer(tmp_path, make_callback()).test(Module(), make_loader(), verbose=False)
+
+
+def test_names_of_validation_loaders_are_ignored_for_another_number_of_test_loaders(tmp_path: Path) -> None:
+    bleu = make_callback(dataloader_names=["a", "b"])
+    trainer = fit(tmp_path, bleu, loaders=[make_loader(SENTENCES[:20]), make_loader(SENTENCES[20:])])
+    assert {"val_bleu", "val_bleu/a", "val_bleu/b"} <= trainer.callback_metrics.keys()
+
+    def test() -> None:
+        trainer.test(trainer.lightning_module, make_loader(), verbose=False)
+
+    message = "'dataloader_names' has 2 names, but there are 1 loaders of 'test': it is ignored"
+    assert len(collect_warnings(test, message=message)) == 1
+    assert trainer.callback_metrics["test_bleu"] == expected_score(1).bleu
+
+
+# Loggers that fail
+
+
+def test_a_logger_that_fails_does_not_end_the_training(tmp_path: Path) -> None:
+    class Fails(PanelLogger):
+        def add_text(self, tag: str, text: str, step: int) -> None:
+            raise OSError("disk full")
+
+    bleu = make_callback(translations=tmp_path / "t")
+    record = Record(bleu)
+    message = "The samples cannot be shown in TensorBoard: OSError: disk full"
+    found = collect_warnings(fit, tmp_path, bleu, record, logger=Fails(tmp_path), max_epochs=3, message=message)
+    assert len(found) == 1
+    assert record.column("val_bleu") == [expected_score(epoch).bleu for epoch in range(3)]
+    assert len(translations_in(tmp_path / "t" / "val_bleu")) == 3
+
+
+# Masks and positions
+
+NUMBERED = list(enumerate(SENTENCES))
+"""Each sentence with its position."""
+
+
+def return_numbered(batch: Any, epoch: int) -> dict[str, Any]:
+    """As text, with the positions of the sentences, and better in each epoch."""
+    positions, sentences = batch
+    preds, target = return_text(sentences, epoch)
+    return {"preds": preds, "target": target, "source": [f"source {i}" for i in positions.tolist()], "index": positions}
+
+
+def test_a_masked_sentence_is_neither_counted_nor_shown_nor_written(tmp_path: Path) -> None:
+    counts = SENTENCES[:, 0] > 4  # depends on the sentence only
+
+    def step(batch: Tensor, epoch: int) -> dict[str, Any]:
+        preds, target = return_text(batch, epoch)
+        return {"preds": preds, "target": target, "source": target, "sample_mask": batch[:, 0] > 4}
+
+    logger, bleu = PanelLogger(tmp_path), make_callback(samples=len(SENTENCES), translations=tmp_path / "t")
+    fit(tmp_path, bleu, module=make_module(step=step), logger=logger)
+    kept = SENTENCES[counts]
+    assert 0 < len(kept) < len(SENTENCES)
+    report = bleu.reports["val_bleu"]
+    assert report.hypothesis_length == kept.numel()
+    assert report.bleu == expected_score(sentences=kept).bleu
+    for (panel,) in (logger.panels, logger.worst):
+        assert sorted(row.references[0] for row in read_table(panel)) == sorted(as_lines(kept))
+    folder = tmp_path / "t" / "val_bleu"
+    assert translations_in(folder) == {"step-0000006.txt": as_file(translate(kept))}
+    assert (folder / "ref.txt").read_text() == (folder / "src.txt").read_text() == as_file(kept)
+
+
+def record_run(folder: Path, step: Callable[..., Any], **options: Any) -> Any:
+    """Everything a run shows, writes, and logs."""
+    folder.mkdir()
+    torch.manual_seed(1)
+    logger = PanelLogger(folder)
+    bleu = make_callback(translations=folder / "t", samples=5, confidence=0.9, compare_to_best=True)
+    record = Record(bleu)
+    loader = make_loader(NUMBERED, **options)
+    fit(folder, bleu, record, module=make_module(step=step), loaders=loader, logger=logger, max_epochs=2)
+    files = {path.relative_to(folder).as_posix(): path.read_bytes() for path in (folder / "t").rglob("*.*")}
+    return files, logger.panels, logger.worst, record.logged, bleu.comparisons
+
+
+@pytest.mark.filterwarnings("ignore:.*sampler has shuffling enabled")
+def test_with_positions_a_shuffled_run_is_the_same_as_one_in_order(tmp_path: Path) -> None:
+    def step(batch: Any, epoch: int) -> dict[str, Any]:
+        # Every third sentence becomes worse, so that the comparison depends on which sentence is which.
+        output = return_numbered(batch, epoch)
+        worse = return_text(batch[1], -epoch)[0]
+        output["preds"] = [worse[j] if i % 3 == 0 else output["preds"][j] for j, i in enumerate(batch[0].tolist())]
+        return output
+
+    in_order = record_run(tmp_path / "in_order", step)
+    shuffled = record_run(tmp_path / "shuffled", step, shuffle=True)
+    assert shuffled == in_order
+    files, panels, *_, comparisons = in_order
+    assert files["t/val_bleu/src.txt"].decode() == "".join(f"source {i}\n" for i in range(len(SENTENCES)))
+    assert [row.number for row in read_table(panels[-1])] == [1, 2, 3, 4, 5]
+    assert 0 < comparisons["val_bleu"].p_value < 1
+
+
+@pytest.mark.filterwarnings("ignore:.*sampler has shuffling enabled")
+@pytest.mark.parametrize("option", ["translations", "compare_to_best"])
+def test_without_positions_a_shuffled_run_is_an_error_at_the_first_batch(option: str, tmp_path: Path) -> None:
+    seen = []
+
+    def step(batch: Any, epoch: int) -> Any:
+        seen.append(batch)
+        return return_text(batch, epoch)
+
+    options = {"translations": tmp_path / "t"} if option == "translations" else {"compare_to_best": True}
+    trainer = make_trainer(tmp_path, make_callback(**options))
+    with pytest.raises(ValueError, match=f"{option}=.*shuffles.*return the position .* as 'index'"):
+        trainer.fit(make_module(step=step), make_loader(), make_loader(shuffle=True))
+    assert len(seen) == 1
+    assert list(tmp_path.rglob("*.txt")) == []
+
+
+# The best of several loaders
+
+
+def test_the_best_of_several_loaders_is_the_validation_with_the_best_mean(tmp_path: Path) -> None:
+    def step(batch: Tensor, epoch: int) -> dict[str, Any]:
+        collapses = epoch == 1 and int(batch.min()) >= 100
+        return {"preds": torch.full_like(batch, 99) if collapses else translate(batch, epoch), "target": batch}
+
+    loaders = {"up": make_loader(SENTENCES), "down": make_loader(SENTENCES + 100)}
+    bleu = make_callback(compare_to_best=True)
+    record = Record(bleu)
+    fit(tmp_path, bleu, record, module=make_module(step=step), loaders=loaders, max_epochs=2)
+    first, second = record.logged
+    assert second["val_bleu/up"] > first["val_bleu/up"]
+    assert second["val_bleu/down"] == 0
+    assert second["val_bleu"] < first["val_bleu"]
+    assert second["val_bleu/best"] == first["val_bleu"]
+    assert first["val_bleu/p_value"] == 1
+    assert 0 < second["val_bleu/p_value"] <= 1
+    for name in loaders:
+        assert second[f"val_bleu/{name}/best"] == first[f"val_bleu/{name}"]
+        assert second[f"val_bleu/{name}/p_value"] < 0.01
+    assert bleu.comparisons.keys() == {"val_bleu", "val_bleu/up", "val_bleu/down"}
