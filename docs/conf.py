@@ -58,6 +58,7 @@ TYPE_ALIASES = {
     "Decoder": "lightning_bleu.settings.settings",
     "Extract": "lightning_bleu.training.stage",
     "Hypotheses": "lightning_bleu.reading.forms",
+    "Index": "lightning_bleu.reading.forms",
     "References": "lightning_bleu.reading.forms",
     "SampleMask": "lightning_bleu.reading.forms",
     "System": "lightning_bleu.significance.systems",
