@@ -274,7 +274,8 @@ class CorpusBLEU(AdditiveMetric):
         """The statistics of the corpus, and the kinds of its sentences."""
         if self.keep_sentences:
             kept = self._read_rows()
-            return kept.statistics.sum(0).to(self.device), InputCounts.of_kept(kept)
+            sums = kept.statistics.numpy().sum(0, dtype=np.int64)
+            return torch.tensor(sums, device=self.device), InputCounts.of_kept(kept)
         columns = 2 * self.settings.max_order + 2
         return self.totals[:columns], InputCounts(*self.totals[columns:].tolist())
 

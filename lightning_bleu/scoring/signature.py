@@ -54,7 +54,8 @@ class InputCounts(NamedTuple):
     @classmethod
     def of_kept(cls, kept: KeptSentences) -> InputCounts:
         """Count kept sentences and their references."""
-        sentences, counts = kept.kinds.bincount(minlength=len(KINDS)).tolist(), kept.reference_counts.long()
+        sentences = np.bincount(kept.kinds.numpy(), minlength=len(KINDS)).tolist()
+        counts = kept.reference_counts.numpy().astype(np.int64)
         return cls(**dict(zip(KINDS, sentences)), references=int(counts.sum()), squared_references=int(counts @ counts))
 
     @property
