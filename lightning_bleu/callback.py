@@ -174,6 +174,15 @@ class BLEUCallback(pl.Callback):
 
     def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
         """Find out which loggers can show sentences, and warn about likely mistakes."""
+        others = [
+            callback
+            for callback in trainer.callbacks  # type: ignore[attr-defined]
+            if isinstance(callback, BLEUCallback) and callback is not self
+        ]
+        if same := [self._tag(one) for one in _STEPS if self._tag(one) in {other._tag(one) for other in others}]:
+            raise ValueError(
+                f"two BLEUCallbacks log {same[0]!r}: give one of them another name, BLEUCallback(name=...)"
+            )
         for message in minimized(trainer.callbacks, tuple(map(self._tag, _STEPS))):  # type: ignore[attr-defined]
             self._warn_once(message)
         for message in missing_packages(trainer.loggers) if self.samples else ():
@@ -278,9 +287,9 @@ class BLEUCallback(pl.Callback):
     def _finish(self, trainer: pl.Trainer, pl_module: pl.LightningModule, best: BestSoFar | None) -> None:
         assert self._stage is not None
         stage, self._stage = self._stage, None  # frees the memory
+        outcome = stage.finish(confidence=self.confidence, best=best, keep_best=trainer.state.fn == "fit")
         for message in stage.warnings():
             self._warn_once(message)
-        outcome = stage.finish(confidence=self.confidence, best=best, keep_best=trainer.state.fn == "fit")
         self._remember(outcome)
         for name, score in outcome.scores.items():
             self._log(name, score, trainer, pl_module, prog_bar=True)

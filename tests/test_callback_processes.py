@@ -48,6 +48,11 @@ def drop_sentence(batch: Tensor, epoch: int) -> tuple[Tensor, Tensor]:
     return kept, kept
 
 
+def return_reversed(batch: Tensor, epoch: int) -> tuple[Tensor, Tensor]:
+    """The sentences of a batch, from the last to the first."""
+    return batch.flip(0), batch.flip(0)
+
+
 def return_uneven(batch: Tensor, epoch: int) -> tuple[Tensor, Tensor]:
     """Sentences that are translated more or less well."""
     right = torch.arange(batch.shape[1]) < batch[:, :1]
@@ -111,6 +116,14 @@ def test_two_sentences_per_item_are_warned_about(tmp_path: Path) -> None:
     assert contents[1]["panels"] == []
     (message,) = contents[0]["warnings"]
     assert "a batch of 7 items became 14 sentences" in message
+
+
+def test_a_step_that_reorders_a_batch_is_warned_about(tmp_path: Path) -> None:
+    """A repeat and another sentence seem to be the same item, so all of them count."""
+    contents = validate_in_processes(2, {"plain": make_loader(Items(37))}, tmp_path, step=return_reversed)
+    assert contents[0]["reports"]["val_bleu/plain"].hypothesis_length == 38 * 8
+    (message,) = contents[0]["warnings"]
+    assert "reorders or drops the items of a batch" in message
 
 
 def test_process_0_warns_about_repeats_that_another_process_does_not_know(tmp_path: Path) -> None:

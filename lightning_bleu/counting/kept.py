@@ -143,6 +143,17 @@ def append_rows(kept: Sequence[Tensor], *more: Tensor) -> list[Tensor]:
     return joined
 
 
+def forget_positions(packed: Tensor) -> Tensor:
+    """The same rows without positions, so that all of them count."""
+    forgotten = packed.clone()
+    forgotten[:, :2] = -1
+    return forgotten
+
+
+class SamePosition(ValueError):
+    """Different sentences have the same position."""
+
+
 def read_rows(packed: Tensor) -> KeptSentences:
     """Put packed rows in the order of their positions, and drop repeats.
 
@@ -152,8 +163,8 @@ def read_rows(packed: Tensor) -> KeptSentences:
         packed: packed rows of all processes.
 
     Raises:
-        ValueError: if only some of the rows have positions, or if sentences with different references have the same
-            position.
+        ValueError: if only some of the rows have positions.
+        SamePosition: if sentences with different references have the same position.
     """
     packed = packed.cpu()
     positions = _positions(packed)
@@ -168,7 +179,7 @@ def read_rows(packed: Tensor) -> KeptSentences:
     ordered, checksums = positions[order], packed[order, 3]
     is_repeat = ordered[1:] == ordered[:-1]
     if (differs := is_repeat & (checksums[1:] != checksums[:-1])).any():
-        raise ValueError(
+        raise SamePosition(
             f"different sentences have the same 'index' {ordered[1:][differs][0]}: their references differ. An index "
             "is the position of a sentence in its dataset, not in its batch, and a metric takes a single dataset"
         )

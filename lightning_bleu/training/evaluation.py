@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any, NamedTuple
 
-from lightning_bleu.counting.kept import KeptSentences
+from lightning_bleu.counting.kept import KeptSentences, forget_positions
 from lightning_bleu.metric import CorpusBLEU
 from lightning_bleu.reading.batch import read_sources
 from lightning_bleu.reading.forms import Hypotheses, Index, References, SampleMask
@@ -92,6 +92,10 @@ class Evaluation:
         if keeps_texts and (batch := self.metric.last_batch) is not None:
             mask = None if sample_mask is None else read_sample_mask(sample_mask, batch.sentence_count)
             self._texts += to_sentences(batch, sources, mask)
+
+    def forget_positions(self) -> None:
+        """Count all sentences, even if they have the same position."""
+        self.metric.sentences = [forget_positions(rows) for rows in self.metric.sentences]
 
     def result(self) -> Result:
         """Score the sentences of all processes. Collective."""

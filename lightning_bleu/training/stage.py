@@ -10,7 +10,8 @@ from typing import Any, NamedTuple, TypeAlias
 import torch
 from torch import Tensor
 
-from lightning_bleu.processes import gather_objects, process_count
+from lightning_bleu.counting.kept import SamePosition
+from lightning_bleu.processes import gather_objects, gather_state, process_count
 from lightning_bleu.reading.recognize import materialize
 from lightning_bleu.significance import Interval
 from lightning_bleu.significance.resampling import interval_of, resample_scores
@@ -68,9 +69,11 @@ class Stage:
             found, origin = self._extract(outputs, batch, dataloader_idx), "extract"
         output = read_output(found, self._step, origin)
         preds, index = materialize(output.preds), output.index
-        if self._has_index.setdefault(dataloader_idx, index is not None) != (index is not None):
+        if has_sentences(preds) and not len(preds):
+            index = None
+        elif self._has_index.setdefault(dataloader_idx, index is not None) != (index is not None):
             raise ValueError(f"{origin!r} returned an 'index' for some batches only: return it for all, or for none")
-        if index is None:
+        if index is None and not self._has_index.get(dataloader_idx):
             self._check_order(dataloader_idx)
             index = self._dealt_index(batch_idx, dataloader_idx, preds) if process_count() > 1 else None
         self.evaluations[dataloader_idx].update(preds, output.target, output.sample_mask, index, source=output.source)
@@ -122,7 +125,7 @@ class Stage:
         """
         results, corpora = {}, {}
         for evaluation in self.evaluations:
-            results[evaluation.tag] = evaluation.result()
+            results[evaluation.tag] = self._result(evaluation)
             corpora[evaluation.tag] = Corpus(results[evaluation.tag].kept, evaluation.metric.settings)
             evaluation.metric.reset()  # the result has all of it; frees memory before figures need some
         scores = {tag: result.report.bleu for tag, result in results.items()}
@@ -137,6 +140,26 @@ class Stage:
         if self.has_mean:
             scores[self.tag] = math.fsum(scores.values()) / len(scores)
         return Outcome(results, scores, intervals, comparisons)
+
+    def _result(self, evaluation: Evaluation) -> Result:
+        try:
+            return evaluation.result()
+        except SamePosition:  # in all processes
+            if self._is_indexed(evaluation):
+                raise
+            reason = "its collate_fn or its step reorders or drops the items of a batch"
+            self._unknown_positions.setdefault(evaluation.tag, reason)
+            evaluation.forget_positions()
+            return evaluation.result()
+
+    def _is_indexed(self, evaluation: Evaluation) -> bool:
+        """Whether a step returned an index, in any process. Collective."""
+        has_index = self._has_index.get(self.evaluations.index(evaluation), False)
+        if process_count() == 1:
+            return has_index
+        metric = evaluation.metric
+        flags = gather_state(torch.tensor([int(has_index)], device=metric.device), metric.process_group)
+        return any(flag.item() for flag in flags)
 
     def _intervals(self, corpora: Mapping[str, Corpus], confidence: float) -> dict[str, Interval]:
         # Each loader has its own seed, so that loaders of the same size have different resamples.

@@ -182,7 +182,7 @@ def distributed_index(dataloader: Any, batch_idx: int) -> Tensor | None:
     of R is item (j * R + r) modulo the size of the dataset.
 
     The positions are those in the order of the sampler. They are wrong if a ``collate_fn`` reorders or drops items of a
-    batch, which cannot be detected: return the index of each item from the dataset instead.
+    batch: return the index of each item from the dataset instead.
 
     In a ``validation_step`` or ``test_step``, pass the result to :meth:`lightning_bleu.CorpusBLEU.update` as ``index``.
 
@@ -193,8 +193,9 @@ def distributed_index(dataloader: Any, batch_idx: int) -> Tensor | None:
 
     Returns:
         integers on the CPU, one per item of the batch. A single value for a loader with ``batch_size=None``, where each
-        dataset item is a batch. None if the order of the items is unknown: without a ``DistributedSampler``, with a
-        subclass that has its own ``__iter__``, with a custom batch sampler, or with ``in_order=False``.
+        dataset item is a batch (if it has n sentences, up to 1,000, ``1000 * index + torch.arange(n)`` are their
+        positions). None if the order of the items is unknown: without a ``DistributedSampler``, with a subclass that
+        has its own ``__iter__``, with a custom batch sampler, or with ``in_order=False``.
 
     Example:
         >>> from torch.utils.data import DataLoader, DistributedSampler
