@@ -272,6 +272,11 @@ class CorpusBLEU(AdditiveMetric):
 
     def _read(self) -> tuple[Tensor, InputCounts]:
         """The statistics of the corpus, and the kinds of its sentences."""
+        if ("totals" if self.keep_sentences else "sentences") in vars(self):  # set by a MetricCollection
+            raise RuntimeError(
+                "some metrics of a MetricCollection that share a state keep sentences, and others do not: call "
+                "start_keeping_sentences() before the first update of the collection"
+            )
         if self.keep_sentences:
             kept = self._read_rows()
             sums = kept.statistics.numpy().sum(0, dtype=np.int64)

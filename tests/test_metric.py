@@ -603,6 +603,27 @@ def test_a_metric_that_keeps_sums_refuses_one_that_keeps_sentences() -> None:
 # Collections, trackers, plots
 
 
+@pytest.mark.parametrize("name", ["leader", "follower"])
+def test_a_member_of_a_formed_group_cannot_start_to_keep_sentences(name: str) -> None:
+    """The others would share another state with it, and silently score 0."""
+    collection = MetricCollection({"leader": CorpusBLEU(), "follower": CorpusBLEU()})
+    collection.update(*A)
+    collection.reset()
+    member(collection, name).start_keeping_sentences()
+    collection.update(*A)
+    with pytest.raises(RuntimeError, match="before the first update of the collection"):
+        collection.compute()
+
+
+def test_an_attribute_error_during_a_sync_is_not_taken_for_a_missing_attribute() -> None:
+    def sync(state: Any, group: Any) -> Any:
+        return state.no_such_method()
+
+    metric = updated(A, keep_sentences=True, dist_sync_fn=sync, distributed_available_fn=lambda: True)
+    with pytest.raises(RuntimeError, match="no_such_method"):
+        metric.sentence_statistics  # noqa: B018
+
+
 def test_metrics_with_different_settings_share_no_state_in_a_collection() -> None:
     """All agree on the first batch, so torchmetrics alone would let them share one state."""
     options: dict[str, dict[str, Any]] = {
