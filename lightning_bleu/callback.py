@@ -196,7 +196,8 @@ class BLEUCallback(pl.Callback):
         if self.translations is not None and not trainer.fast_dev_run:  # type: ignore[attr-defined]
             own = run_folder(trainer) / "translations" if self.translations is True else self.translations
             self._folder = trainer.strategy.broadcast(own)
-            run_in_process_0(partial(check_folder, self._folder))
+            tag = self._tag("test" if stage == "test" else "val")
+            run_in_process_0(partial(check_folder, name_folder(self._folder, *tag.split("/"))))
 
     def on_load_checkpoint(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, checkpoint: dict[str, Any]
@@ -209,9 +210,10 @@ class BLEUCallback(pl.Callback):
         folder = self._folder
         is_new = self._checkpoint_step is None and trainer.global_step == 0
         if folder is not None and is_new and run_in_process_0(partial(has_translations, folder)):
+            other = "a logger with a directory for each run" if self.translations is True else "translations=True"
             raise ValueError(
                 f"{str(folder)!r} has the translations of another training run: use another folder for each run, such "
-                "as translations=True, or resume that run with trainer.fit(ckpt_path=...)"
+                f"as with {other}, or resume that run with trainer.fit(ckpt_path=...)"
             )
 
     def on_validation_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
