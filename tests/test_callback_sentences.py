@@ -361,7 +361,7 @@ class Survivor(BLEUCallback):
     ("path", "errors"),
     [
         ("t", ["ValueError(\"'translations' must be a folder for files"] * 2),
-        ("t/val_bleu", ["ValueError(\"'translations' must be a folder for files"]),
+        ("t/val_bleu", ["ValueError(\"'translations' must be a folder for files"] * 2),
         ("t/scores.jsonl/x", ["IsADirectoryError"]),
         ("t/val_bleu/all/step-0000000.txt/x", ["IsADirectoryError"]),  # the path is that of a folder
     ],
