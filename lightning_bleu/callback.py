@@ -33,7 +33,7 @@ from lightning_bleu.training.trainer import (
 )
 from lightning_bleu.training.translations import (
     append_scores,
-    check_folder,
+    check_folders,
     has_translations,
     name_folder,
     write_translations,
@@ -86,17 +86,18 @@ class BLEUCallback(pl.Callback):
             validation and test writes hypotheses to ``FOLDER/val_bleu/step-0000500.txt``, and references and sources to
             ``ref.txt`` (``ref-1.txt``, ...) and ``src.txt`` beside it, as plain text with one sentence per line, in the
             order of the dataset, and its scores, with the signature, to a line of ``FOLDER/scores.jsonl``. The step is
-            that of checkpoints. With several loaders, each has a folder of its own below ``val_bleu``. Each training
-            run needs a folder of its own. Unless the step returns an ``"index"``, the loader must not shuffle.
+            that of the checkpoint (0 for one with ``save_weights_only=True``). With several loaders, each has a folder
+            of its own below ``val_bleu``. Each training run needs a folder of its own. Unless the step returns an
+            ``"index"``, the loader must not shuffle.
         keep_translations: how many of the latest files of hypotheses to keep in each folder; None for all.
         confidence: log a confidence interval as ``val_bleu/low`` and ``val_bleu/high``; 0.95 for a 95% interval.
         compare_to_best: compare each validation with the best one so far in the same ``trainer.fit``, on the same
-            sentences. ``val_bleu/p_value`` is the p-value of
-            :func:`lightning_bleu.paired_bootstrap`; it is 1 for the first validation, and also small when the epoch is
-            clearly worse. ``val_bleu/best`` is the best score so far, including this epoch. With several loaders, the
-            best validation is that with the best mean, the test compares the means, and ``val_bleu/NAME/best`` is the
-            score of that loader in the best validation. The best validation is saved in the checkpoint, so a resumed
-            run is compared with it. The callback keeps it, so use a new callback for each training run.
+            sentences. ``val_bleu/p_value`` is the p-value of :func:`lightning_bleu.paired_bootstrap`; it is 1 for the
+            first validation, and also small when the epoch is clearly worse. ``val_bleu/best`` is the best score so
+            far, including this epoch. With several loaders, the best validation is that with the best mean, the test
+            compares the means, and ``val_bleu/NAME/best`` is the score of that loader in the best validation. The best
+            validation is saved in the checkpoint, so a resumed run is compared with it. The callback keeps it, so use a
+            new callback for each training run.
         significance_level: only an improvement with a smaller p-value becomes the new best. Monitor ``val_bleu/best``
             in ``EarlyStopping`` or ``ModelCheckpoint(save_top_k=1)``, so that noise rarely prolongs training or
             replaces a checkpoint. Implies `compare_to_best`.
@@ -174,11 +175,7 @@ class BLEUCallback(pl.Callback):
 
     def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
         """Find out which loggers can show sentences, and warn about likely mistakes."""
-        others = [
-            callback
-            for callback in trainer.callbacks  # type: ignore[attr-defined]
-            if isinstance(callback, BLEUCallback) and callback is not self
-        ]
+        others = [callback for callback in _find_all(trainer) if callback is not self]
         if same := [self._tag(one) for one in _STEPS if self._tag(one) in {other._tag(one) for other in others}]:
             raise ValueError(
                 f"two BLEUCallbacks log {same[0]!r}: give one of them another name, BLEUCallback(name=...)"
@@ -196,8 +193,9 @@ class BLEUCallback(pl.Callback):
         if self.translations is not None and not trainer.fast_dev_run:  # type: ignore[attr-defined]
             own = run_folder(trainer) / "translations" if self.translations is True else self.translations
             self._folder = trainer.strategy.broadcast(own)
-            tag = self._tag("test" if stage == "test" else "val")
-            run_in_process_0(partial(check_folder, name_folder(self._folder, *tag.split("/"))))
+            if stage != "predict":
+                tag = self._tag("test" if stage == "test" else "val")
+                run_in_process_0(partial(check_folders, name_folder(self._folder, *tag.split("/"))))
 
     def on_load_checkpoint(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, checkpoint: dict[str, Any]
@@ -281,8 +279,9 @@ class BLEUCallback(pl.Callback):
         ]
         for evaluation in evaluations:
             evaluation.metric.to(pl_module.device)
-            if self._folder is not None:
-                run_in_process_0(partial(check_folder, name_folder(self._folder, *evaluation.names)))
+        if self._folder is not None:
+            folders = [name_folder(self._folder, *evaluation.names) for evaluation in evaluations]
+            run_in_process_0(partial(check_folders, *folders))
         needs_order = f"BLEUCallback({needing_order[0]})" if needing_order else ""
         return Stage(tag, _STEPS[stage], loaders, evaluations, self.extract, needs_order)
 
@@ -293,13 +292,11 @@ class BLEUCallback(pl.Callback):
         for message in stage.warnings():
             self._warn_once(message)
         self._remember(outcome)
-        for name, score in outcome.scores.items():
-            self._log(name, score, trainer, pl_module, prog_bar=True)
-        for name, value in outcome.values().items():
-            self._log(name, value, trainer, pl_module)
+        self._logged = outcome.values()
+        for name, value in self._logged.items():
+            self._log(name, value, trainer, pl_module, prog_bar=name in outcome.scores)
         if not trainer.sanity_checking:
             self._write_scores(outcome, trainer)
-        self._logged = outcome.scores | outcome.values()
         for evaluation in stage.evaluations:
             result = outcome.results[evaluation.tag]
             if not trainer.sanity_checking:
@@ -361,16 +358,12 @@ class BLEUCallback(pl.Callback):
         """Write a line of scores for each name. Collective."""
         if self._folder is None:
             return
-        path, values = self._folder / "scores.jsonl", outcome.values()
-        lines = []
+        path, lines = self._folder / "scores.jsonl", []
         for tag, bleu in outcome.scores.items():
             line = {"step": self._step(trainer), "epoch": trainer.current_epoch, "key": tag, "bleu": bleu}
             if tag in outcome.results:
                 line |= outcome.results[tag].report.to_dict()
-            for part in ("low", "high", "p_value", "best"):
-                if f"{tag}/{part}" in values:
-                    line[part] = values[f"{tag}/{part}"]
-            lines.append(line)
+            lines.append(line | outcome.uncertainty(tag))
         run_in_process_0(partial(append_scores, path, lines, replace=trainer.state.fn == "fit"))
 
     def _step(self, trainer: pl.Trainer) -> int:
@@ -382,11 +375,7 @@ class BLEUCallback(pl.Callback):
     def _lay_out(self, trainer: pl.Trainer) -> None:
         """Arrange the charts. TensorBoard has one layout per run, so the first callback makes it for all."""
         self._laid_out = True
-        callbacks: list[BLEUCallback] = [
-            callback
-            for callback in trainer.callbacks  # type: ignore[attr-defined]
-            if isinstance(callback, BLEUCallback)
-        ]
+        callbacks = _find_all(trainer)
         if callbacks[0] is not self:
             return
         layout: dict[str, dict[str, Any]] = {}
@@ -399,3 +388,9 @@ class BLEUCallback(pl.Callback):
                 layout.setdefault(category, {}).update(charts[category])
         for display in self._displays:
             display.lay_out(layout)
+
+
+def _find_all(trainer: pl.Trainer) -> list[BLEUCallback]:
+    """The callbacks of this class, in the order of the trainer."""
+    callbacks = trainer.callbacks  # type: ignore[attr-defined]
+    return [callback for callback in callbacks if isinstance(callback, BLEUCallback)]

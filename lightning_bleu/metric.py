@@ -231,7 +231,8 @@ class CorpusBLEU(AdditiveMetric):
     def report(self) -> BLEUScore:
         """The score and its components as plain numbers, synced like :meth:`compute`."""
         with self.sync_context(should_sync=self._to_sync):
-            statistics, inputs = self._read()
+            totals = self._read_totals().cpu()
+        statistics, inputs = totals[: self._columns], InputCounts(*totals[self._columns :].tolist())
         report = BLEUScore.from_statistics(statistics, self.settings, signature(self.settings, inputs))
         from_ids = inputs.ids or self.settings.decoder is not None
         is_empty = report.reference_length and not report.hypothesis_length
@@ -270,8 +271,8 @@ class CorpusBLEU(AdditiveMetric):
         """
         return bootstrap_interval(self, confidence, resamples, seed)
 
-    def _read(self) -> tuple[Tensor, InputCounts]:
-        """The statistics of the corpus, and the kinds of its sentences."""
+    def _read_totals(self) -> Tensor:
+        """The sums of the statistics, then the InputCounts."""
         if ("totals" if self.keep_sentences else "sentences") in vars(self):  # set by a MetricCollection
             raise RuntimeError(
                 "some metrics of a MetricCollection that share a state keep sentences, and others do not: call "
@@ -280,9 +281,8 @@ class CorpusBLEU(AdditiveMetric):
         if self.keep_sentences:
             kept = self._read_rows()
             sums = kept.statistics.numpy().sum(0, dtype=np.int64)
-            return torch.tensor(sums, device=self.device), InputCounts.of_kept(kept)
-        columns = 2 * self.settings.max_order + 2
-        return self.totals[:columns], InputCounts(*self.totals[columns:].tolist())
+            return torch.tensor([*sums, *InputCounts.of_kept(kept)], device=self.device)
+        return self.totals
 
     def _read_rows(self) -> KeptSentences:
         # The state is a list, or a single tensor while it is synced.
@@ -295,12 +295,12 @@ class CorpusBLEU(AdditiveMetric):
     def statistics(self) -> Tensor:
         """The statistics of the corpus (matches, possible matches, hypothesis length, and reference length), int64 of
         shape ``(2 * max_order + 2,)``."""
-        return self._read()[0]
+        return self._read_totals()[: self._columns]
 
     @property
     def input_counts(self) -> InputCounts:
         """The number of sentences by kind (strings, tokens, ids) and of references; used in the signature."""
-        return self._read()[1]
+        return InputCounts(*self._read_totals()[self._columns :].tolist())
 
     @property
     def signature(self) -> str:

@@ -35,7 +35,7 @@ class AdditiveMetric(Metric):
     def __init__(self, identity: object, columns: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self._defaults = _Defaults((type(self), identity))
-        self._row_size = IDENTITY_COLUMNS + columns
+        self._columns = columns
 
     def __init_subclass__(cls) -> None:
         # torch.jit.script evaluates the properties of a submodule unless they are listed here.
@@ -153,8 +153,9 @@ class AdditiveMetric(Metric):
         # copies of this metric may share.
         if self._is_synced:
             self.unsync()
-        self._set(**self._empty_states())
-        super().reset()
+        self._set(**self._states())
+        with ordinary_tensors():
+            super().reset()
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
         # torchmetrics loads states of any shape, and keeps the cached score. A list that was saved while synced is a
@@ -162,7 +163,7 @@ class AdditiveMetric(Metric):
         loaded = {name: state_dict[prefix + name] for name in self._defaults if prefix + name in state_dict}
         for name, state in loaded.items():
             default = self._defaults[name]
-            expected = len(default) if isinstance(default, Tensor) else self._row_size
+            expected = len(default) if isinstance(default, Tensor) else IDENTITY_COLUMNS + self._columns
             for rows in state if isinstance(state, list) else [state]:
                 if rows.numel() and rows.shape[-1] != expected:
                     raise ValueError(

@@ -340,6 +340,18 @@ def test_the_state_after_an_update_in_inference_mode_is_ordinary_tensors() -> No
         assert metric.input_counts.sentences == 6
 
 
+@pytest.mark.parametrize("keep_sentences", [False, True])
+def test_the_state_after_a_reset_in_inference_mode_is_ordinary_tensors(keep_sentences: bool) -> None:
+    metric = updated(A, keep_sentences=keep_sentences)
+    with torch.inference_mode():
+        metric.reset()
+        metric.update(*A)
+        metric.reset()
+    assert keep_sentences or not metric.totals.is_inference()
+    metric.update(*A)
+    assert metric.report() == corpus_bleu(*A)
+
+
 def test_a_metric_counts_the_same_under_any_default_device() -> None:
     """As in ``with torch.device("cuda")``, under which models are often made."""
 

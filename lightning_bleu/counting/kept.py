@@ -29,6 +29,7 @@ KINDS = ("strings", "tokens", "ids", "empty")
 _KIND_BITS = 2
 IDENTITY_COLUMNS = 4
 """The number of columns before the statistics."""
+_MIXED = "some sentences have an 'index' and others have none: pass it with every batch, or with none"
 
 
 class KeptSentences(NamedTuple):
@@ -76,7 +77,7 @@ def pack_rows(
     Args:
         batch: the sentences.
         rows: their statistics, shape ``(sentences, columns)``.
-        mask: which sentences count, shape ``(sentences,)``, or ``(1,)`` for all; None for all.
+        mask: which sentences count, shape ``(sentences,)``; None for all.
         positions: their positions in the dataset, shape ``(sentences,)``; None if they are unknown.
 
     Returns:
@@ -94,7 +95,7 @@ def pack_rows(
     packed[:, 2] = (batch.reference_counts << _KIND_BITS) + KINDS.index(kind_of(batch.segments))
     packed[:, 3] = np.fromiter(map(zlib.crc32, _reference_bytes(batch)), np.uint32, len(rows)).view(np.int32)
     packed[:, IDENTITY_COLUMNS:] = rows
-    return packed if mask is None else packed[np.broadcast_to(mask, len(rows))]
+    return packed if mask is None else packed[mask]
 
 
 def _reference_bytes(batch: Batch) -> Iterator[bytes]:
@@ -185,9 +186,6 @@ def read_rows(packed: Tensor) -> KeptSentences:
         )
     order = order[torch.cat([torch.ones(1, dtype=torch.bool, device="cpu"), ~is_repeat])]
     return KeptSentences(packed[order], order)
-
-
-_MIXED = "some sentences have an 'index' and others have none: pass it with every batch, or with none"
 
 
 def _positions(packed: Tensor) -> Tensor:

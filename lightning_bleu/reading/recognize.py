@@ -115,7 +115,7 @@ def read_sample_mask(sample_mask: SampleMask, sentences: int) -> BoolArray:
     """Check a mask, and copy it to the CPU.
 
     Returns:
-        shape ``(sentences,)``, or ``(1,)`` for all sentences; True for sentences that count.
+        shape ``(sentences,)``; True for sentences that count.
 
     Raises:
         TypeError: if the mask does not hold booleans.
@@ -134,7 +134,7 @@ def read_sample_mask(sample_mask: SampleMask, sentences: int) -> BoolArray:
             f"'sample_mask' must have shape ({sentences},), one value per sentence, or (1,), one value for all; "
             f"got {mask.shape}"
         )
-    return mask
+    return np.broadcast_to(mask, sentences)
 
 
 def read_index(index: Index, sentences: int) -> IntArray:
@@ -154,10 +154,9 @@ def read_index(index: Index, sentences: int) -> IntArray:
         raise TypeError(f"'index' must hold integers, the positions of sentences in their dataset, got {values.dtype}")
     if values.shape != (sentences,):
         raise ValueError(f"'index' must have shape ({sentences},), one position per sentence, got {values.shape}")
-    positions = values.astype(np.int64)
-    if (positions < 0).any():
-        raise ValueError(f"'index' must hold positions in the dataset, from 0, got {positions.min()}")
-    return positions
+    if (wrong := values[(values < 0) | (values >= 2**63)]).size:
+        raise ValueError(f"'index' must hold positions in the dataset, from 0 and below 2**63, got {wrong[0]}")
+    return values.astype(np.int64)
 
 
 def _recognize_references(target: References, hypotheses: Form, *, decodable: bool) -> tuple[Form, IntArray]:

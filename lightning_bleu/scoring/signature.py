@@ -47,7 +47,7 @@ class InputCounts(NamedTuple):
         """Count the sentences and references of a batch that a mask selects; see :meth:`CorpusBLEU.update`."""
         counts = batch.reference_counts
         if mask is not None:
-            counts = counts[np.broadcast_to(mask, len(counts))]
+            counts = counts[mask]
         sentences = {kind_of(batch.segments): len(counts)}
         return cls(**sentences, references=int(counts.sum()), squared_references=int(counts @ counts))
 

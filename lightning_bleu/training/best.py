@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from lightning_bleu.counting.kept import KeptSentences, read_rows
+from lightning_bleu.counting.kept import KeptSentences
 from lightning_bleu.messages import warn_user
 from lightning_bleu.processes import run_in_process_0
 from lightning_bleu.scoring.score import score
@@ -84,13 +84,13 @@ class BestSoFar:
                 )
                 for seed, (name, (kept, settings)) in enumerate(corpora.items())
             }
-            percent = {name: settings.percent for name, (_, settings) in corpora.items()}
+            percent = next(iter(corpora.values())).settings.percent  # all loaders have one scale
             tests = {
-                name: paired_test_of(one, percent=percent[name])
+                name: paired_test_of(one, percent=percent)
                 for name, one in scores.items()
                 if len(corpora[name].kept.rows) > 1
             }
-            mean = paired_test_of(torch.stack([*scores.values()]).mean(0), percent=all(percent.values()))
+            mean = paired_test_of(torch.stack([*scores.values()]).mean(0), percent=percent)
             is_better = mean.difference > 0 and mean.p_value < (self.significance_level or math.inf)
             # Scores may differ in the last bit between processors.
             is_new = run_in_process_0(lambda: is_better)
@@ -115,7 +115,7 @@ class BestSoFar:
                 f"The best validation so far {reason}: they cannot be compared, so this validation counts as the first"
             )
             return {}
-        return {name: Corpus(read_rows(self._rows[name]), settings) for name, (_, settings) in corpora.items()}
+        return {name: Corpus(_in_order(self._rows[name]), settings) for name, (_, settings) in corpora.items()}
 
     def _find_difference(self, corpora: Mapping[str, Corpus], *, testable: bool) -> str:
         if self._rows.keys() != corpora.keys():
@@ -130,7 +130,7 @@ class BestSoFar:
                 return f"has statistics of {name!r} from another version"
             if not testable:
                 continue
-            best = read_rows(rows)
+            best = _in_order(rows)
             if len(best.rows) != len(kept.rows):
                 return f"had {len(best.rows)} sentences of {name!r}, and this one has {len(kept.rows)}"
             # Positions are unknown in one process without an index, and derived in several.
@@ -149,6 +149,11 @@ class BestSoFar:
         """Restore the best validation from a checkpoint."""
         self._rows = dict(state_dict.get("best", {}))
         self._settings = dict(state_dict.get("settings", {}))
+
+
+def _in_order(rows: Tensor) -> KeptSentences:
+    """The rows of an earlier validation, which are in order already."""
+    return KeptSentences(rows, torch.arange(len(rows), device="cpu"))
 
 
 def _comparison(best: float, test: PairedTest | None) -> Comparison:

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from itertools import compress
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -37,7 +36,7 @@ def to_sentences(batch: Batch, sources: Iterable[str] | None, mask: BoolArray | 
     lines = [None] * batch.sentence_count if sources is None else sources
     tokenized = not isinstance(batch.segments, Strings)
     sentences = [Sentence(*text, source, tokenized) for text, source in zip(batch.texts(), lines)]
-    return sentences if mask is None else list(compress(sentences, np.broadcast_to(mask, len(sentences)).tolist()))
+    return sentences if mask is None else list(compress(sentences, mask.tolist()))
 
 
 class Sentences:

@@ -167,11 +167,10 @@ class Stage:
             tag: resample_scores([kept.statistics.double()], settings, _RESAMPLES, seed)[0]
             for seed, (tag, (kept, settings)) in enumerate(corpora.items())
         }
-        percent = {tag: settings.percent for tag, (_, settings) in corpora.items()}
         if self.has_mean:
             scores[self.tag] = torch.stack([*scores.values()]).mean(0)
-            percent[self.tag] = all(percent.values())
-        return {tag: interval_of(one, confidence, percent=percent[tag]) for tag, one in scores.items()}
+        percent = self.evaluations[0].metric.settings.percent  # all loaders have one scale
+        return {tag: interval_of(one, confidence, percent=percent) for tag, one in scores.items()}
 
     def warnings(self) -> Iterator[str]:
         """Warn about loaders whose repeated sentences are unknown to some process. Collective."""
@@ -200,14 +199,20 @@ class Outcome(NamedTuple):
     comparisons: dict[str, Comparison]
 
     def values(self) -> dict[str, float]:
-        """All that is logged in addition to the scores, by name."""
+        """All that is logged, by name."""
+        values = dict(self.scores)
+        for tag in self.scores:
+            parts = self.results[tag].parts() if tag in self.results else {}
+            values |= {f"{tag}/{part}": value for part, value in (parts | self.uncertainty(tag)).items()}
+        return values
+
+    def uncertainty(self, tag: str) -> dict[str, float]:
+        """The interval of a score and its comparison with the best, by the last part of the logged names."""
         parts: dict[str, float] = {}
-        for tag, result in self.results.items():
-            parts |= {f"{tag}/{part}": value for part, value in result.parts().items()}
-        for tag, interval in self.intervals.items():
-            parts |= {f"{tag}/low": interval.low, f"{tag}/high": interval.high}
-        for tag, comparison in self.comparisons.items():
-            parts |= {f"{tag}/p_value": comparison.p_value, f"{tag}/best": comparison.best}
+        if interval := self.intervals.get(tag):
+            parts |= {"low": interval.low, "high": interval.high}
+        if comparison := self.comparisons.get(tag):
+            parts |= {"p_value": comparison.p_value, "best": comparison.best}
         return parts
 
 

@@ -29,18 +29,19 @@ def name_folder(folder: Path, *names: str) -> Path:
     return folder.joinpath(*(_encode(name) for name in names if name))
 
 
-def check_folder(folder: Path) -> None:
-    """Create a folder for translations.
+def check_folders(*folders: Path) -> None:
+    """Create folders for translations.
 
     Raises:
-        ValueError: if it cannot be created, or if files cannot be written there.
+        ValueError: if one cannot be created, or if files cannot be written there.
     """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except OSError as error:
-        raise ValueError(f"'translations' must be a folder for files, got {str(folder)!r}: {error}") from error
+    for folder in folders:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=folder):
+                pass
+        except OSError as error:
+            raise ValueError(f"'translations' must be a folder for files, got {str(folder)!r}: {error}") from error
 
 
 def has_translations(folder: Path) -> bool:

@@ -76,8 +76,8 @@ def test_a_row_knows_its_kind_and_the_number_of_its_references(
 def test_a_sentence_that_does_not_count_has_no_row(positions: Any) -> None:
     packed = pack(["a", "b", "c"], None, positions)
     assert torch.equal(pack(["a", "b", "c"], [True, False, True], positions), packed[[0, 2]])
-    assert torch.equal(pack(["a", "b", "c"], [True], positions), packed)
-    assert pack(["a", "b", "c"], [False], positions).shape == (0, 8)
+    assert torch.equal(pack(["a", "b", "c"], [True] * 3, positions), packed)
+    assert pack(["a", "b", "c"], [False] * 3, positions).shape == (0, 8)
 
 
 # Checksums

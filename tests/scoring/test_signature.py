@@ -141,10 +141,7 @@ def test_sentences_that_are_masked_do_not_count(pairs: list[Any], data: st.DataO
     mask = data.draw(st.lists(st.booleans(), min_size=len(pairs), max_size=len(pairs)))
     batch = read([preds for preds, _ in pairs], [target for _, target in pairs])
     expected = count([pair for pair, counts in zip(pairs, mask) if counts])
-    if pairs:
-        assert InputCounts.of(batch, np.array(mask)) == expected
-    for everything in (True, False):
-        assert InputCounts.of(batch, np.array([everything])) == count(pairs * everything)
+    assert InputCounts.of(batch, np.array(mask, bool)) == expected
 
 
 @pytest.mark.parametrize(
