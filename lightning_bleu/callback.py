@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -182,11 +182,11 @@ class BLEUCallback(pl.Callback):
             )
         for message in minimized(trainer.callbacks, tuple(map(self._tag, _STEPS))):  # type: ignore[attr-defined]
             self._warn_once(message)
-        for message in missing_packages(trainer.loggers) if self.samples else ():
-            self._warn_once(message)
         self._laid_out = False
         self._checkpoint_step = None
         self._displays = find_displays(trainer.loggers) if trainer.is_global_zero else []
+        for message in missing_packages(trainer.loggers, self._displays) if self.samples else ():
+            self._warn_once(message)
         # All processes keep texts if process 0 shows them.
         self._shows = trainer.strategy.broadcast(bool(self._displays and self.samples))
         self._folder = None
@@ -332,12 +332,15 @@ class BLEUCallback(pl.Callback):
         if not self._shows or not result.sentences.readable:
             return
         view = View(result.report, result.sentences, evaluation.metric.settings, self.samples)
+        self._display(lambda display: display.show(evaluation.tag, view, logged_step(trainer)))
+
+    def _display(self, show: Callable[[Display], None]) -> None:
         for display in self._displays:
             try:
-                display.show(evaluation.tag, view, logged_step(trainer))
+                show(display)
             except Exception as error:  # no picture is worth a training run
-                name = type(display).__name__
-                self._warn_once(f"The samples cannot be shown in {name}: {type(error).__name__}: {error}")
+                refusal = f"The samples cannot be shown in {type(display).__name__}"
+                self._warn_once(f"{refusal}: {type(error).__name__}: {error}", key=refusal)
 
     def _write(self, evaluation: Evaluation, result: Result, trainer: pl.Trainer) -> None:
         """Write the sentences to files. Collective."""
@@ -386,8 +389,7 @@ class BLEUCallback(pl.Callback):
             charts = lay_out_charts(orders, mean=mean, confidence=callback.confidence is not None)
             for category in charts:
                 layout.setdefault(category, {}).update(charts[category])
-        for display in self._displays:
-            display.lay_out(layout)
+        self._display(lambda display: display.lay_out(layout))
 
 
 def _find_all(trainer: pl.Trainer) -> list[BLEUCallback]:

@@ -32,16 +32,17 @@ def warn_user(message: str) -> None:
 
 
 class WarnOnce:
-    """Warns the user, once per message. Copies share the history, so a warning appears once."""
+    """Warns the user, once per message or key. Copies share the history, so a warning appears once."""
 
     def __init__(self) -> None:
         self._said: set[str] = set()
 
-    def __call__(self, message: str) -> None:
-        """Warn, unless this message was said before."""
-        if message not in self._said:
+    def __call__(self, message: str, key: str = "") -> None:
+        """Warn, unless this message, or another one with the same key, was said before."""
+        key = key or message
+        if key not in self._said:
             warn_user(message)  # raises if the user turned warnings into errors
-            self._said.add(message)
+            self._said.add(key)
 
     def __deepcopy__(self, memo: object) -> WarnOnce:
         return self

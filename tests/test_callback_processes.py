@@ -9,10 +9,13 @@ from typing import Any
 
 import pytest
 import torch
+import torch.distributed as dist
 from torch import Tensor
 from torch.utils.data import BatchSampler, DataLoader, IterableDataset, SequentialSampler
 
+from lightning_bleu import BLEUCallback, CorpusBLEU
 from tests.helpers.lightning import (
+    PAD_ID,
     SENTENCES,
     Items,
     PanelLogger,
@@ -147,3 +150,46 @@ def test_intervals_and_comparisons_are_those_of_one_process(processes: int, tmp_
     for content in validate_in_processes(processes, loaders, tmp_path, step=return_uneven, callback_options=options):
         assert content["logged"] == expected
         assert content["intervals"] == alone.intervals
+
+
+class FailingLogger(PanelLogger):
+    """As a logger whose server does not answer; only process 0 shows anything."""
+
+    def add_text(self, tag: str, text: str, step: int) -> None:
+        raise ConnectionError("no answer")
+
+    def add_custom_scalars(self, layout: Any) -> None:
+        raise ConnectionError("no layout")
+
+
+def test_no_process_waits_for_one_whose_logger_fails(tmp_path: Path) -> None:
+    loaders = {"one": make_loader(), "two": make_loader()}
+    contents = validate_in_processes(2, loaders, tmp_path, logger=FailingLogger(tmp_path))
+    warned, none = ([text for text in content["warnings"] if "shown" in text] for content in contents)
+    assert warned == ["The samples cannot be shown in TensorBoard: ConnectionError: no layout"]
+    assert none == []
+    assert contents[0]["logged"] == contents[1]["logged"]
+    assert contents[0]["logged"]["val_bleu"] == pytest.approx(expected_score().bleu)
+
+
+class GroupCallback(BLEUCallback):
+    """Its metric has a process group, which exists only in the processes."""
+
+    def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:
+        self.metric = CorpusBLEU(pad_id=PAD_ID, process_group=dist.new_group([0, 1]))
+        super().setup(trainer, pl_module, stage)
+
+
+def test_a_metric_may_have_a_process_group(tmp_path: Path) -> None:
+    contents = validate_in_processes(
+        2,
+        {"all": make_loader()},
+        tmp_path,
+        callback_type=GroupCallback,
+        callback_options={"translations": tmp_path / "t", "confidence": 0.9},
+        logger=PanelLogger(tmp_path),
+    )
+    for content in contents:
+        assert content["reports"] == {"val_bleu/all": expected_score()}
+    assert len(contents[0]["panels"]) == 1
+    assert len((tmp_path / "t" / "val_bleu" / "all" / "ref.txt").read_text().splitlines()) == len(SENTENCES)

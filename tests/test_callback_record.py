@@ -375,11 +375,11 @@ def test_names_of_validation_loaders_are_ignored_for_another_number_of_test_load
 def test_a_logger_that_fails_does_not_end_the_training(tmp_path: Path) -> None:
     class Fails(PanelLogger):
         def add_text(self, tag: str, text: str, step: int) -> None:
-            raise OSError("disk full")
+            raise OSError(f"disk full at step {step}")
 
     bleu = make_callback(translations=tmp_path / "t")
     record = Record(bleu)
-    message = "The samples cannot be shown in TensorBoard: OSError: disk full"
+    message = "The samples cannot be shown in TensorBoard: OSError: disk full at step 5"
     found = collect_warnings(fit, tmp_path, bleu, record, logger=Fails(tmp_path), max_epochs=3, message=message)
     assert len(found) == 1
     assert record.column("val_bleu") == [expected_score(epoch).bleu for epoch in range(3)]

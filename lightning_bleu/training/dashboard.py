@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -164,10 +164,14 @@ def find_displays(loggers: Iterable[Any]) -> list[Display]:
     return displays
 
 
-def missing_packages(loggers: Iterable[Any]) -> Iterator[str]:
-    """Warn about samples and figures that cannot be logged."""
-    loggers = list(loggers)
-    needed = {package: use for display in find_displays(loggers) for package, use in display.packages.items()}
+def missing_packages(loggers: Sequence[Any], displays: Iterable[Display]) -> Iterator[str]:
+    """Warn about samples and figures that cannot be logged.
+
+    Args:
+        loggers: the loggers of a trainer.
+        displays: their displays; see :func:`find_displays`.
+    """
+    needed = {package: use for display in displays for package, use in display.packages.items()}
     if loggers and not needed:  # without tensorboard, Lightning's default logger is one that can show nothing
         needed = {"tensorboard": "Samples and figures"}
     for package, use in needed.items():
@@ -235,13 +239,18 @@ def table_rows(view: View, step: int) -> list[list[Any]]:
             number,
             shown_as,
             bleu,
-            source or "",
-            hypothesis.text,
-            "\n".join(reference.text for reference in references),
+            _without_surrogates(source or ""),
+            _without_surrogates(hypothesis.text),
+            _without_surrogates("\n".join(reference.text for reference in references)),
             view.report.signature,
         ]
         for shown_as, (number, bleu, hypothesis, references, source) in shown
     ]
+
+
+def _without_surrogates(text: str) -> str:
+    """The text with lone surrogates, which cannot be encoded, replaced by question marks."""
+    return text.encode(errors="replace").decode()
 
 
 def is_installed(package: str) -> bool:

@@ -91,10 +91,10 @@ def write_translations(
     changed = shared.keys() != old or any(path.read_bytes() != text for path, text in shared.items())
     write_files(shared | {translation: hypotheses})
     for path in old - shared.keys():
-        path.unlink()
+        path.unlink(missing_ok=True)
     if keep is not None:
         for path in sorted(others, key=_step_and_number)[: max(0, len(others) + 1 - keep)]:
-            path.unlink()
+            path.unlink(missing_ok=True)  # another run may write to the same folder
     return changed and bool(others)
 
 

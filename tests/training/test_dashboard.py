@@ -31,6 +31,7 @@ from lightning_bleu.training.markdown import escape
 from tests.helpers.lightning import (
     PAD_ID,
     SENTENCES,
+    collect_warnings,
     ignore_lightning_warnings,
     make_callback,
     make_loader,
@@ -294,6 +295,13 @@ def test_mlflow_gets_a_table_and_figures_with_names_that_it_allows(
     display.show("val_bleu/news: [α]", view(1), STEPS[0])
     assert (root / "val_bleu" / "news_ ___" / "samples.json").exists()
 
+    def fit_again() -> None:
+        make_trainer(tmp_path, BLEUCallback(), logger=logger, max_epochs=2).fit(module, make_loader(), make_loader())
+
+    module = make_module(step=lambda batch, epoch: (["a lone surrogate \ud800"], ["a reference"]))
+    assert collect_warnings(fit_again, message="cannot be shown") == []
+    assert "a lone surrogate ?" in (root / "val_bleu" / "samples.json").read_text()
+
 
 @pytest.mark.parametrize(
     "make", [lambda folder: CSVLogger(folder, name="csv", version=""), lambda folder: DummyLogger()]
@@ -340,7 +348,11 @@ def test_packages_are_missing_only_if_a_logger_needs_them(tmp_path: Path, monkey
     tensorboard, csv = log_to(tmp_path), CSVLogger(tmp_path)
     mlflow = type("MLFlowLogger", (), {"run_id": "1", "experiment": type("Client", (), {"log_table": None})()})()
     everything: list[list[Any]] = [[tensorboard], [csv], [mlflow], [tensorboard, csv], []]
-    assert [list(missing_packages(loggers)) for loggers in everything] == [[]] * 5  # the tests need them all
+
+    def find_missing(loggers: list[Any]) -> list[str]:
+        return list(missing_packages(loggers, find_displays(loggers)))
+
+    assert [*map(find_missing, everything)] == [[]] * 5  # the tests need them all
     message = "{} cannot be logged, because {} is not installed: pip install {}.".format
     figures = message("Figures", "matplotlib", "matplotlib")
     tables = message("Sample tables in MLflow", "pandas", "pandas")
@@ -348,7 +360,7 @@ def test_packages_are_missing_only_if_a_logger_needs_them(tmp_path: Path, monkey
     for package in ("matplotlib", "pandas", "tensorboard"):
         monkeypatch.setitem(sys.modules, package, None)
     expected = [[figures], [default], [figures, tables], [figures], []]
-    assert [list(missing_packages(loggers)) for loggers in everything] == expected
+    assert [*map(find_missing, everything)] == expected
 
 
 def test_a_module_that_takes_the_place_of_a_package_is_not_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
