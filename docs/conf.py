@@ -9,7 +9,7 @@ from sphinx.domains.python import PyObject, PythonDomain
 
 import lightning_bleu
 import lightning_bleu.callback
-from lightning_bleu.settings.settings import Options
+from lightning_bleu.settings.bleu import BLEUOptions
 
 project = "lightning_bleu"
 author = "The lightning_bleu developers"
@@ -68,8 +68,8 @@ placeholders = {name: type(name, (), {"__module__": module}) for name, module in
 for name, module in list(sys.modules.items()):
     if name.startswith("lightning_bleu."):
         vars(module).update({name: alias for name, alias in placeholders.items() if name in vars(module)})
-        # Imported for type checkers only. This is how `Unpack[Options]` becomes `Options`.
-        vars(module)["Unpack"] = {Options: Options}
+        # Imported for type checkers only. This is how `Unpack[BLEUOptions]` becomes `BLEUOptions`.
+        vars(module)["Unpack"] = {BLEUOptions: BLEUOptions}
 PythonDomain.object_types["type"].roles += ("class",)  # annotations refer to all types as classes
 
 # -- Links to other projects ---------------------------------------------------

@@ -5,9 +5,9 @@ Start with :class:`CorpusBLEU`, or with :class:`BLEUCallback` to add BLEU withou
 
 from typing import TYPE_CHECKING, Any
 
+from lightning_bleu.bleu import CorpusBLEU
 from lightning_bleu.functional import corpus_bleu, sentence_bleu
-from lightning_bleu.metric import CorpusBLEU
-from lightning_bleu.scoring.score import BLEUScore
+from lightning_bleu.scoring.bleu import BLEUScore
 from lightning_bleu.settings.conventions import CONVENTIONS, Convention
 from lightning_bleu.significance import (
     approximate_randomization,

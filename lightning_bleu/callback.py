@@ -12,10 +12,11 @@ from typing import Any
 import pytorch_lightning as pl
 import torch
 
+from lightning_bleu.bleu import CorpusBLEU
 from lightning_bleu.messages import WarnOnce
-from lightning_bleu.metric import CorpusBLEU
 from lightning_bleu.processes import run_in_process_0
-from lightning_bleu.scoring.score import BLEUScore, float_type
+from lightning_bleu.scoring.bleu import BLEUScore
+from lightning_bleu.scoring.scoring import float_type
 from lightning_bleu.significance import Interval, PairedTest
 from lightning_bleu.training.best import BestSoFar
 from lightning_bleu.training.dashboard import Display, View, find_displays, lay_out_charts, missing_packages

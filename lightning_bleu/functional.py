@@ -7,21 +7,22 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from lightning_bleu.counting.rows import count_rows
+from lightning_bleu.counting.bleu import count_rows
 from lightning_bleu.eager import eager
 from lightning_bleu.messages import warn_user
 from lightning_bleu.reading.batch import Batch, read_batch
 from lightning_bleu.reading.forms import Hypotheses, References
-from lightning_bleu.scoring.score import BLEUScore, float_type, score
-from lightning_bleu.scoring.signature import InputCounts, signature
+from lightning_bleu.scoring.bleu import BLEUScore, bleu_signature, score
+from lightning_bleu.scoring.scoring import float_type
+from lightning_bleu.scoring.signature import InputCounts
+from lightning_bleu.settings.bleu import BLEUOptions, BLEUSettings
 from lightning_bleu.settings.conventions import CONVENTIONS
-from lightning_bleu.settings.settings import Options, Settings
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 
-def corpus_bleu(preds: Hypotheses, target: References, **options: Unpack[Options]) -> BLEUScore:
+def corpus_bleu(preds: Hypotheses, target: References, **options: Unpack[BLEUOptions]) -> BLEUScore:
     """Score a corpus.
 
     Args:
@@ -40,12 +41,12 @@ def corpus_bleu(preds: Hypotheses, target: References, **options: Unpack[Options
         >>> corpus_bleu(["the cat sat on the mat"], ["the cat sat on a mat"], percent=True).bleu
         53.7284965911771
     """
-    settings = Settings.from_options(**options).for_corpus()
+    settings = BLEUSettings.from_options(**options).for_corpus()
     rows, batch = _count(preds, target, settings, settings.max_order)
-    return BLEUScore.from_statistics(rows.sum(0), settings, signature(settings, InputCounts.of(batch)))
+    return BLEUScore.from_statistics(rows.sum(0), settings, bleu_signature(settings, InputCounts.of(batch)))
 
 
-def sentence_bleu(preds: Hypotheses, target: References, **options: Unpack[Options]) -> Tensor:
+def sentence_bleu(preds: Hypotheses, target: References, **options: Unpack[BLEUOptions]) -> Tensor:
     """Score each sentence on its own.
 
     Without smoothing, most sentences would score 0, because they have no match of the highest order. The defaults are
@@ -76,7 +77,7 @@ def sentence_bleu(preds: Hypotheses, target: References, **options: Unpack[Optio
     is_sacrebleu = options.get("convention", "sacrebleu") in ("sacrebleu", CONVENTIONS["sacrebleu"])
     if is_sacrebleu and options.get("effective_order") is None:
         options["effective_order"] = True
-    settings = Settings.from_options(**options)
+    settings = BLEUSettings.from_options(**options)
     orders = settings.max_order + settings.smoothing_method.needs_next_order
     rows, batch = _count(preds, target, settings, orders)
     scores = score(rows, settings).bleu * settings.scale
@@ -84,8 +85,8 @@ def sentence_bleu(preds: Hypotheses, target: References, **options: Unpack[Optio
 
 
 @eager
-def _count(preds: Hypotheses, target: References, settings: Settings, orders: int) -> tuple[Tensor, Batch]:
-    """The statistics of every sentence; see :func:`lightning_bleu.counting.rows.count_rows`."""
+def _count(preds: Hypotheses, target: References, settings: BLEUSettings, orders: int) -> tuple[Tensor, Batch]:
+    """The statistics of every sentence; see :func:`lightning_bleu.counting.bleu.count_rows`."""
     batch = read_batch(preds, target, settings)
     rows = count_rows(batch, settings, orders=orders)
     for message in batch.warnings:

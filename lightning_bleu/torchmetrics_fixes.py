@@ -1,4 +1,4 @@
-"""The base class of :class:`lightning_bleu.CorpusBLEU`: all workarounds for torchmetrics."""
+"""The base class of all metrics: all workarounds for torchmetrics."""
 
 from __future__ import annotations
 
@@ -28,6 +28,9 @@ class AdditiveMetric(Metric):
             classes, are equal.
         columns: the number of statistics of a sentence.
         kwargs: passed to :class:`torchmetrics.Metric`.
+
+    Attributes:
+        columns: the number of statistics of a sentence.
     """
 
     full_state_update: bool = False
@@ -35,7 +38,7 @@ class AdditiveMetric(Metric):
     def __init__(self, identity: object, columns: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self._defaults = _Defaults((type(self), identity))
-        self._columns = columns
+        self.columns = columns
 
     def __init_subclass__(cls) -> None:
         # torch.jit.script evaluates the properties of a submodule unless they are listed here.
@@ -163,7 +166,7 @@ class AdditiveMetric(Metric):
         loaded = {name: state_dict[prefix + name] for name in self._defaults if prefix + name in state_dict}
         for name, state in loaded.items():
             default = self._defaults[name]
-            expected = len(default) if isinstance(default, Tensor) else IDENTITY_COLUMNS + self._columns
+            expected = len(default) if isinstance(default, Tensor) else IDENTITY_COLUMNS + self.columns
             for rows in state if isinstance(state, list) else [state]:
                 if rows.numel() and rows.shape[-1] != expected:
                     raise ValueError(

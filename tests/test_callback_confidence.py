@@ -192,7 +192,7 @@ def rename_settings(checkpoint: Path) -> None:
 
 @pytest.mark.parametrize(
     ("options", "is_older", "names"),
-    [({"eos_id": 2}, False, "eos_id"), ({}, True, "pad_id, bos_id, eos_id, unk_id, ignore_ids")],
+    [({"eos_id": 2}, False, "eos_id"), ({}, True, "pad_id, bos_id, eos_id, ignore_ids, unk_id")],
     ids=["another option", "older checkpoint"],
 )
 def test_a_run_resumes_although_its_best_was_scored_with_other_settings(

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from lightning_bleu import CorpusBLEU, corpus_bleu, sentence_bleu
-from lightning_bleu.settings.settings import Options
+from lightning_bleu.settings.bleu import BLEUOptions
 from lightning_bleu.settings.smoothing import SMOOTHINGS
 from tests.helpers.corpora import random_corpus
 
@@ -17,7 +17,7 @@ def test_a_sentence_scores_in_a_batch_what_it_scores_alone(smoothing: str, effec
     """To the last bit."""
     preds = [[1, 2, 3, 4, 5, 6], [1, 2, 9, 9], [7], []]
     target = [[[1, 2, 3, 4, 6], [2, 3]], [[1, 2, 3, 9]], [[7]], [[1]]]
-    options: Options = {"smoothing": smoothing, "effective_order": effective_order}
+    options: BLEUOptions = {"smoothing": smoothing, "effective_order": effective_order}
     scores = sentence_bleu(preds, target, **options)
     assert scores.shape == (4,)
     for score, hypothesis, references in zip(scores, preds, target):

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from lightning_bleu import CorpusBLEU
-from lightning_bleu.counting import ngrams, rows, words
+from lightning_bleu.counting import bleu, ngrams, words
 from tests.fuzz.__main__ import main
 from tests.fuzz.choices import Choices
 from tests.fuzz.rounds import Target, run_round
@@ -56,7 +56,7 @@ def make_target(check: Callable[[list[Any]], None]) -> Target:
 def break_clipping(monkeypatch: pytest.MonkeyPatch) -> None:
     """Count each n-gram of a hypothesis at most once."""
     count = ngrams.count_matches
-    monkeypatch.setattr(rows, "count_matches", lambda *args, **options: count(*args, **options).clip(max=1))
+    monkeypatch.setattr(bleu, "count_matches", lambda *args, **options: count(*args, **options).clip(max=1))
 
 
 @pytest.mark.parametrize("name", SHARES)

@@ -19,8 +19,8 @@ from torchmetrics import MetricCollection
 
 from lightning_bleu import CONVENTIONS, CorpusBLEU, corpus_bleu, sentence_bleu
 from lightning_bleu.messages import WarnOnce, check_choice, closest, warn_user
+from lightning_bleu.settings.bleu import BLEU_OPTIONS
 from lightning_bleu.settings.lengths import REFERENCE_LENGTHS
-from lightning_bleu.settings.settings import OPTION_NAMES
 from lightning_bleu.settings.smoothing import SMOOTHINGS
 from lightning_bleu.settings.tokenizers import TOKENIZERS
 from tests.helpers.process_groups import group_of_one
@@ -103,7 +103,7 @@ def test_copies_share_what_was_said() -> None:
 
 # Did you mean ...?
 
-CHOICES = [list(CONVENTIONS), list(SMOOTHINGS), list(REFERENCE_LENGTHS), list(TOKENIZERS), list(OPTION_NAMES)]
+CHOICES = [list(CONVENTIONS), list(SMOOTHINGS), list(REFERENCE_LENGTHS), list(TOKENIZERS), list(BLEU_OPTIONS)]
 
 
 @pytest.mark.parametrize("choices", CHOICES)
@@ -120,7 +120,7 @@ def test_a_name_in_another_case_is_closest_to_itself(choices: list[str], change:
         ("sacre_bleu", CONVENTIONS, "'sacrebleu'"),
         ("add_k", SMOOTHINGS, "'add-k'"),
         ("flores-200", TOKENIZERS, "'flores200'"),
-        ("lower_case", OPTION_NAMES, "'lowercase'"),
+        ("lower_case", BLEU_OPTIONS, "'lowercase'"),
         ("moses", TOKENIZERS, None),
         ("", CONVENTIONS, None),
         ("exp", [], None),

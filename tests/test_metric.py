@@ -17,6 +17,7 @@ from torch import Tensor
 from torchmetrics import MetricCollection, MetricTracker
 
 from lightning_bleu import BLEUScore, CorpusBLEU, bootstrap_interval, corpus_bleu, paired_bootstrap, sentence_bleu
+from lightning_bleu import bleu as bleu_module
 from lightning_bleu import metric as metric_module
 from lightning_bleu.metric import SentencesNotKept
 from lightning_bleu.scoring.signature import InputCounts
@@ -292,8 +293,12 @@ def test_a_warning_that_the_user_makes_an_error_changes_nothing() -> None:
         check_unchanged_by(member(metrics, "b"), UserWarning, metrics.update, IDS, IDS, match=message)
 
 
-@pytest.mark.parametrize("stage", ["read_batch", "count_rows", "pack_rows"])
-def test_an_update_that_is_interrupted_changes_nothing(stage: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("module", "stage"), [(metric_module, "read_batch"), (bleu_module, "count_rows"), (metric_module, "pack_rows")]
+)
+def test_an_update_that_is_interrupted_changes_nothing(
+    module: Any, stage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     metric = updated(A, keep_sentences=True)
 
     def interrupt(*_: Any) -> None:
@@ -301,7 +306,7 @@ def test_an_update_that_is_interrupted_changes_nothing(stage: str, monkeypatch: 
 
     for call in (metric.update, metric):
         with monkeypatch.context() as broken:
-            broken.setattr(metric_module, stage, interrupt)
+            broken.setattr(module, stage, interrupt)
             check_unchanged_by(metric, KeyboardInterrupt, call, *B)
     metric.update(*B)
     assert metric.report() == corpus_bleu(*BOTH)

@@ -24,7 +24,7 @@ import numpy as np
 
 from lightning_bleu.reading.forms import Form, Strings, Tokens
 from lightning_bleu.reading.ragged import IntArray, Ragged, row_lengths
-from lightning_bleu.settings.settings import Settings
+from lightning_bleu.settings.bleu import BLEUSettings
 from lightning_bleu.settings.tokenizers import TokenizeFunction, Tokenizer, load_tokenizer
 
 _SPLITS_WORDS = {"13a", "char", "none"}
@@ -47,13 +47,13 @@ _MAX_CHARACTERS = 2**26
 """The maximum number of characters in all caches together."""
 
 
-def token_ids(form: Form, settings: Settings) -> Ragged:
+def token_ids(form: Form, settings: BLEUSettings) -> Ragged:
     """The tokens of each segment as ids.
 
     Within a call, equal tokens get equal ids. The ids of different calls are unrelated.
 
     Example:
-        >>> settings = Settings.from_options(lowercase=True)
+        >>> settings = BLEUSettings.from_options(lowercase=True)
         >>> token_ids(Strings(["Hello, world!", "hello!"]), settings).lengths.tolist()
         [4, 2]
     """

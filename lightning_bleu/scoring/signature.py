@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -11,8 +12,6 @@ from lightning_bleu.counting.kept import KINDS, KeptSentences
 from lightning_bleu.reading.batch import Batch
 from lightning_bleu.reading.forms import kind_of
 from lightning_bleu.reading.ragged import BoolArray
-from lightning_bleu.settings.settings import Settings
-from lightning_bleu.settings.tokenizers import tokenizer_name
 from lightning_bleu.version import __version__
 
 
@@ -72,42 +71,19 @@ class InputCounts(NamedTuple):
             return "var"
         return str(self.references // self.sentences)
 
-    def tokenization(self, settings: Settings) -> str:
-        """How sentences were tokenized: a tokenizer, ``"ids"``, or ``"tokens"``; ``"?"`` if there are no sentences."""
-        counts = {"ids": self.ids, "tokens": self.tokens, tokenizer_name(settings.tokenizer): self.strings}
-        return "+".join(sorted(name for name, sentences in counts.items() if sentences)) or "?"
+    @property
+    def kinds(self) -> list[str]:
+        """The kinds of the sentences that there are, without lists of nothing."""
+        return [kind for kind in ("strings", "tokens", "ids") if getattr(self, kind)]
 
 
-def signature(settings: Settings, inputs: InputCounts) -> str:
-    """Name everything that a score depends on, in one line.
+def join_signature(parts: Mapping[str, object]) -> str:
+    """Join the parts of a signature, and add the versions.
 
     Example:
-        >>> inputs = InputCounts(strings=3, references=6, squared_references=12)
-        >>> signature(Settings.from_options(lowercase=True, smoothing="floor"), inputs).split("|version")[0]
-        'nrefs:2|case:lc|eff:no|tok:13a|smooth:floor[0.10]|reflen:closest'
+        >>> join_signature({"nrefs": 1, "case": "mixed"}).split("|version")[0]
+        'nrefs:1|case:mixed'
     """
-    smoothing, value = settings.smoothing, settings.smoothing_value
-    if value is not None:
-        smoothing += f"[{value:.2f}]" if value >= 0.01 else f"[{value:g}]"
-    parts = {
-        "nrefs": inputs.reference_count,
-        "case": "lc" if settings.lowercase else "mixed",
-        "eff": "yes" if settings.effective_order else "no",
-        "tok": inputs.tokenization(settings),
-        "smooth": smoothing,
-        "reflen": settings.reference_length,
-    }
-    # The following appear only if they differ from the default.
-    if settings.zero_rule != "no-match":
-        parts["zero"] = settings.zero_rule
-    if settings.min_possible_matches:
-        parts["possible"] = f"{settings.min_possible_matches}+"
-    if settings.unk_id is not None:
-        parts["unk"] = "unmatched"
-    if settings.max_order != 4:
-        parts["order"] = str(settings.max_order)
-    if settings.weights != (1 / settings.max_order,) * settings.max_order:
-        parts["weights"] = ",".join(f"{weight:g}" for weight in settings.weights)
     # The tokenizers are sacreBLEU's.
-    parts |= {"version": sacrebleu.__version__, "lightning_bleu": __version__}
-    return "|".join(f"{name}:{value}" for name, value in parts.items())
+    versions = {"version": sacrebleu.__version__, "lightning_bleu": __version__}
+    return "|".join(f"{name}:{value}" for name, value in {**parts, **versions}.items())

@@ -3,9 +3,9 @@
 They all measure how much the score depends on which sentences happen to be in the test set.
 """
 
+from lightning_bleu.scoring.results import BlockScores, BlockTest, Interval, PairedTest
 from lightning_bleu.significance.blocks import block_scores, block_t_test
 from lightning_bleu.significance.resampling import approximate_randomization, bootstrap_interval, paired_bootstrap
-from lightning_bleu.significance.results import BlockScores, BlockTest, Interval, PairedTest
 
 __all__ = [
     "BlockScores",

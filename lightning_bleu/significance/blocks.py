@@ -9,29 +9,33 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from lightning_bleu.scoring.score import score
-from lightning_bleu.settings.settings import Options, Settings
-from lightning_bleu.significance.results import BlockScores, BlockTest
-from lightning_bleu.significance.systems import System, check_count, read_systems
+from lightning_bleu.metric import CorpusMetric
+from lightning_bleu.scoring.resampling import check_count
+from lightning_bleu.scoring.results import BlockScores, BlockTest
+from lightning_bleu.scoring.scoring import Scoring
+from lightning_bleu.settings.bleu import BLEUOptions
+from lightning_bleu.significance.systems import System, read_systems
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 
-def block_scores(system: System, blocks: int = 20, **options: Unpack[Options]) -> BlockScores:
+def block_scores(
+    system: System, blocks: int = 20, metric: CorpusMetric | None = None, **options: Unpack[BLEUOptions]
+) -> BlockScores:
     """Split the corpus into blocks of consecutive sentences and score each block.
 
     Follows section 3 of Papineni et al. (2002), https://aclanthology.org/P02-1040: 20 blocks of 25 sentences.
 
     Args:
-        system: a :class:`lightning_bleu.CorpusBLEU` with ``keep_sentences=True``, or statistics, integers of shape
-            ``(sentences, 2 * max_order + 2)``.
+        system: a :class:`lightning_bleu.CorpusBLEU` or :class:`lightning_bleu.CorpusCHRF` with
+            ``keep_sentences=True``, or statistics, such as their ``sentence_statistics``.
         blocks: the number of blocks. If the corpus cannot be divided evenly, the first blocks have one more sentence.
-        options: for bare statistics: how to score them, as options of :class:`lightning_bleu.CorpusBLEU`. A metric has
-            its own settings.
+        metric: for bare statistics: a metric that says how to score them; ``CorpusBLEU(**options)`` when None.
+        options: for bare statistics: options of :class:`lightning_bleu.CorpusBLEU`.
 
     Raises:
-        TypeError: if `system` is neither a metric nor statistics, or if options accompany a metric.
+        TypeError: if `system` is neither a metric nor statistics, or for a metric with options.
         ValueError: for fewer than two sentences, fewer than one block, or more blocks than sentences.
 
     Example:
@@ -41,26 +45,28 @@ def block_scores(system: System, blocks: int = 20, **options: Unpack[Options]) -
         >>> print(block_scores(bleu, blocks=3))
         BLEU of 3 blocks: mean 75.84, standard deviation 21.15
     """
-    (sentences,), settings = read_systems({"system": system}, options)
-    return _score_blocks(sentences, check_count("blocks", blocks), settings)
+    (sentences,), scoring = read_systems({"system": system}, metric, options)
+    return _score_blocks(sentences, check_count("blocks", blocks), scoring)
 
 
-def block_t_test(a: System, b: System, blocks: int = 20, **options: Unpack[Options]) -> BlockTest:
+def block_t_test(
+    a: System, b: System, blocks: int = 20, metric: CorpusMetric | None = None, **options: Unpack[BLEUOptions]
+) -> BlockTest:
     """Test whether one system is better than another with a paired t-test over blocks of consecutive sentences.
 
     Follows section 3 of Papineni et al. (2002), https://aclanthology.org/P02-1040, who call t >= 1.7 over 20 blocks
     significant (95%, one-sided).
 
     Args:
-        a: a :class:`lightning_bleu.CorpusBLEU` with ``keep_sentences=True``, or statistics, integers of shape
-            ``(sentences, 2 * max_order + 2)``.
+        a: a :class:`lightning_bleu.CorpusBLEU` or :class:`lightning_bleu.CorpusCHRF` with
+            ``keep_sentences=True``, or statistics, such as their ``sentence_statistics``.
         b: the same for another system, with the same sentences in the same order.
         blocks: the number of blocks, at least 2.
-        options: for bare statistics: how to score them, as options of :class:`lightning_bleu.CorpusBLEU`. A metric has
-            its own settings.
+        metric: for bare statistics: a metric that says how to score them; ``CorpusBLEU(**options)`` when None.
+        options: for bare statistics: options of :class:`lightning_bleu.CorpusBLEU`.
 
     Raises:
-        TypeError: if a system is neither a metric nor statistics, or if options accompany a metric.
+        TypeError: if a system is neither a metric nor statistics, or for a metric with options.
         ValueError: for different numbers of sentences, fewer than two, metrics with different settings, fewer than two
             blocks, or more blocks than sentences.
 
@@ -74,9 +80,9 @@ def block_t_test(a: System, b: System, blocks: int = 20, **options: Unpack[Optio
     """
     from scipy.stats import t as student  # slow to import
 
-    (first, second), settings = read_systems({"a": a, "b": b}, options)
+    (first, second), scoring = read_systems({"a": a, "b": b}, metric, options)
     blocks = check_count("blocks", blocks, least=2)
-    scores = _score_blocks(first, blocks, settings), _score_blocks(second, blocks, settings)
+    scores = _score_blocks(first, blocks, scoring), _score_blocks(second, blocks, scoring)
     differences = [one - other for one, other in zip(scores[0].scores, scores[1].scores)]
     mean, error = statistics.fmean(differences), statistics.stdev(differences) / math.sqrt(blocks)
     # If all differences are equal, t is infinite; if they are all 0, t is 0.
@@ -84,10 +90,10 @@ def block_t_test(a: System, b: System, blocks: int = 20, **options: Unpack[Optio
     return BlockTest(*scores, t, 2 * float(student.sf(abs(t), blocks - 1)))
 
 
-def _score_blocks(sentences: Tensor, blocks: int, settings: Settings) -> BlockScores:
+def _score_blocks(sentences: Tensor, blocks: int, scoring: Scoring) -> BlockScores:
     if blocks > len(sentences):
         raise ValueError(
             f"'blocks' must be at most the number of sentences, got {blocks} for {len(sentences)} sentences"
         )
     sums = torch.stack([block.sum(0) for block in sentences.tensor_split(blocks)])
-    return BlockScores(tuple((settings.scale * score(sums, settings).bleu).tolist()), settings.percent)
+    return BlockScores(tuple(scoring.score(sums).tolist()), scoring.percent, scoring.name)

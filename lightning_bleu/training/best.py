@@ -11,25 +11,37 @@ from torch import Tensor
 
 from lightning_bleu.counting.kept import KeptSentences
 from lightning_bleu.messages import warn_user
+from lightning_bleu.metric import CorpusMetric
 from lightning_bleu.processes import run_in_process_0
-from lightning_bleu.scoring.score import score
-from lightning_bleu.settings.settings import Settings
-from lightning_bleu.significance import PairedTest
-from lightning_bleu.significance.resampling import paired_test_of, resample_scores
+from lightning_bleu.scoring.resampling import paired_test_of, resample_scores
+from lightning_bleu.scoring.results import PairedTest
+from lightning_bleu.scoring.scoring import Scoring
 
 MIN_LEVEL = 0.001
 """The smallest significance level: a smaller one would need too many resamples in each validation."""
 
 
 class Corpus(NamedTuple):
-    """The sentences of a loader, and how they are scored."""
+    """The sentences of a loader, and how they are scored.
+
+    Attributes:
+        kept: the sentences.
+        scoring: how their statistics become scores.
+        settings: what the scores depend on, as plain values.
+    """
 
     kept: KeptSentences
-    settings: Settings
+    scoring: Scoring
+    settings: dict[str, Any]
 
-    def bleu(self) -> float:
-        """The score, in the units of the settings."""
-        return self.settings.scale * score(self.kept.statistics.sum(0), self.settings).bleu.item()
+    @classmethod
+    def of(cls, metric: CorpusMetric, kept: KeptSentences) -> Corpus:
+        """The sentences of a metric."""
+        return cls(kept, metric.scoring, metric.settings.plain())
+
+    def score(self) -> float:
+        """The score."""
+        return self.scoring.score(self.kept.statistics.sum(0)).item()
 
 
 class Comparison(NamedTuple):
@@ -80,17 +92,15 @@ class BestSoFar:
             resamples = max(1000, math.ceil(10 / (self.significance_level or 1)))
             scores = {
                 name: resample_scores(
-                    [kept.statistics.double(), best[name].kept.statistics.double()], settings, resamples, seed
+                    [one.kept.statistics.double() for one in (corpus, best[name])], corpus.scoring, resamples, seed
                 )
-                for seed, (name, (kept, settings)) in enumerate(corpora.items())
+                for seed, (name, corpus) in enumerate(corpora.items())
             }
-            percent = next(iter(corpora.values())).settings.percent  # all loaders have one scale
+            scoring = next(iter(corpora.values())).scoring  # all loaders have one scale
             tests = {
-                name: paired_test_of(one, percent=percent)
-                for name, one in scores.items()
-                if len(corpora[name].kept.rows) > 1
+                name: paired_test_of(one, scoring) for name, one in scores.items() if len(corpora[name].kept.rows) > 1
             }
-            mean = paired_test_of(torch.stack([*scores.values()]).mean(0), percent=percent)
+            mean = paired_test_of(torch.stack([*scores.values()]).mean(0), scoring)
             is_better = mean.difference > 0 and mean.p_value < (self.significance_level or math.inf)
             # Scores may differ in the last bit between processors.
             is_new = run_in_process_0(lambda: is_better)
@@ -98,12 +108,12 @@ class BestSoFar:
             mean = None
             is_new = testable and not best
         if is_new and keep:
-            self._rows = {name: kept.rows for name, (kept, _) in corpora.items()}
-            self._settings = {name: settings.plain() for name, (_, settings) in corpora.items()}
+            self._rows = {name: corpus.kept.rows for name, corpus in corpora.items()}
+            self._settings = {name: corpus.settings for name, corpus in corpora.items()}
         shown = corpora if is_new or not best else best
-        bleus = {name: corpus.bleu() for name, corpus in shown.items()}
-        comparisons = {name: _comparison(bleu, tests.get(name)) for name, bleu in bleus.items()}
-        return _comparison(math.fsum(bleus.values()) / len(bleus), mean), comparisons
+        shown_scores = {name: corpus.score() for name, corpus in shown.items()}
+        comparisons = {name: _comparison(one, tests.get(name)) for name, one in shown_scores.items()}
+        return _comparison(math.fsum(shown_scores.values()) / len(shown_scores), mean), comparisons
 
     def _find_comparable(self, corpora: Mapping[str, Corpus], *, testable: bool) -> dict[str, Corpus]:
         """The best so far; empty if there is none, or if the two cannot be compared."""
@@ -115,15 +125,14 @@ class BestSoFar:
                 f"The best validation so far {reason}: they cannot be compared, so this validation counts as the first"
             )
             return {}
-        return {name: Corpus(_in_order(self._rows[name]), settings) for name, (_, settings) in corpora.items()}
+        return {name: corpus._replace(kept=_in_order(self._rows[name])) for name, corpus in corpora.items()}
 
     def _find_difference(self, corpora: Mapping[str, Corpus], *, testable: bool) -> str:
         if self._rows.keys() != corpora.keys():
             return f"was one of the loaders {[*self._rows]}, and this one is of {[*corpora]}"
-        for name, (kept, settings) in corpora.items():
-            plain, saved = settings.plain(), self._settings.get(name)
-            rows = self._rows[name]
-            changed = [option for option, value in plain.items() if saved and saved.get(option, saved) != value]
+        for name, (kept, _, settings) in corpora.items():
+            saved, rows = self._settings.get(name), self._rows[name]
+            changed = [option for option, value in settings.items() if saved and saved.get(option, saved) != value]
             if changed:
                 return f"scored {name!r} with different settings ({', '.join(changed)})"
             if not saved or rows.shape[1] != kept.rows.shape[1]:

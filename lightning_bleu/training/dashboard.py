@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from lightning_bleu.messages import warn_user
-from lightning_bleu.scoring.score import BLEUScore
-from lightning_bleu.settings.settings import Settings
+from lightning_bleu.scoring.bleu import BLEUScore
+from lightning_bleu.settings.bleu import BLEUSettings
 from lightning_bleu.training.figures import bleu_by_length_figure, length_scatter_figure
 from lightning_bleu.training.markdown import sample_table
 from lightning_bleu.training.samples import Sample, find_worst, make_samples, score_sentences
@@ -45,7 +45,7 @@ class View:
         scores: the sentence BLEU of all sentences, in percent.
     """
 
-    def __init__(self, report: BLEUScore, sentences: Sentences, settings: Settings, samples: int) -> None:
+    def __init__(self, report: BLEUScore, sentences: Sentences, settings: BLEUSettings, samples: int) -> None:
         self.report = report
         self.scores = score_sentences(sentences.statistics, settings)
         self._statistics = sentences.statistics

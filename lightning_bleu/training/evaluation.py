@@ -5,12 +5,12 @@ from __future__ import annotations
 import copy
 from typing import Any, NamedTuple
 
+from lightning_bleu.bleu import CorpusBLEU
 from lightning_bleu.counting.kept import KeptSentences, forget_positions
-from lightning_bleu.metric import CorpusBLEU
 from lightning_bleu.reading.batch import read_sources
 from lightning_bleu.reading.forms import Hypotheses, Index, References, SampleMask
 from lightning_bleu.reading.recognize import materialize, read_sample_mask
-from lightning_bleu.scoring.score import BLEUScore
+from lightning_bleu.scoring.bleu import BLEUScore
 from lightning_bleu.training.sentences import Sentence, Sentences, find_owners, to_sentences
 
 

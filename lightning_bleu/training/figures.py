@@ -18,8 +18,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from lightning_bleu.scoring.score import Statistics, score
-from lightning_bleu.settings.settings import Settings
+from lightning_bleu.scoring.bleu import Statistics, score
+from lightning_bleu.settings.bleu import BLEUSettings
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -50,7 +50,7 @@ _BLUES = ("#8fc1e0", "#3f93c6", _BLUE)
 _GRAY, _BAR_GRAY, _GRID_GRAY = "#6b6b6b", "#b8b8b8", "#e4e4e4"
 
 
-def bleu_by_length_figure(statistics: Tensor, settings: Settings) -> Figure:
+def bleu_by_length_figure(statistics: Tensor, settings: BLEUSettings) -> Figure:
     """Bar chart of corpus BLEU by reference length, in percent, with the number of sentences below each bar.
 
     Scores use ``effective_order``, so that perfect sentences of three tokens score 100. Bars of fewer than 30 sentences

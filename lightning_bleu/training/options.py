@@ -7,10 +7,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from lightning_bleu.bleu import CorpusBLEU
 from lightning_bleu.messages import warn_user
-from lightning_bleu.metric import CorpusBLEU
+from lightning_bleu.scoring.resampling import check_share
 from lightning_bleu.settings.settings import check_bool, check_integer
-from lightning_bleu.significance.systems import check_share
 from lightning_bleu.training.best import MIN_LEVEL
 
 

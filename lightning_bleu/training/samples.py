@@ -9,8 +9,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from lightning_bleu.scoring.score import score
-from lightning_bleu.settings.settings import Settings
+from lightning_bleu.scoring.bleu import score
+from lightning_bleu.settings.bleu import BLEUSettings
 from lightning_bleu.settings.tokenizers import load_tokenizer
 from lightning_bleu.training.sentences import Sentence
 
@@ -50,7 +50,7 @@ class Sample(NamedTuple):
     source: str | None = None
 
 
-def score_sentences(statistics: Tensor, settings: Settings) -> Tensor:
+def score_sentences(statistics: Tensor, settings: BLEUSettings) -> Tensor:
     """The BLEU of each sentence, in percent, as sacreBLEU scores sentences: with smoothing and effective order.
 
     Args:
@@ -59,7 +59,7 @@ def score_sentences(statistics: Tensor, settings: Settings) -> Tensor:
 
     Example:
         >>> statistics = torch.tensor([[6, 5, 4, 3, 6, 5, 4, 3, 6, 6], [2, 0, 0, 0, 4, 3, 2, 1, 4, 4]])
-        >>> score_sentences(statistics, Settings.from_options())
+        >>> score_sentences(statistics, BLEUSettings.from_options())
         tensor([100.0000,  18.9959], dtype=torch.float64)
     """
     for_sentences = dataclasses.replace(
@@ -68,7 +68,7 @@ def score_sentences(statistics: Tensor, settings: Settings) -> Tensor:
     return torch.cat([100 * score(chunk, for_sentences).bleu for chunk in torch.split(statistics, _CHUNK)])
 
 
-def find_worst(statistics: Tensor, settings: Settings, count: int) -> list[int]:
+def find_worst(statistics: Tensor, settings: BLEUSettings, count: int) -> list[int]:
     """The sentences most worth reading: those that are bad even for their length.
 
     While a model is weak, the lowest sentence BLEU is that of short sentences without a long match. So each sentence is
@@ -89,7 +89,7 @@ def find_worst(statistics: Tensor, settings: Settings, count: int) -> list[int]:
 
 
 def make_samples(
-    sentences: Sequence[Sentence], positions: Sequence[int], scores: Tensor, settings: Settings
+    sentences: Sequence[Sentence], positions: Sequence[int], scores: Tensor, settings: BLEUSettings
 ) -> list[Sample]:
     """Tokenize sentences so that their words can be marked.
 
@@ -100,7 +100,7 @@ def make_samples(
         settings: how to tokenize.
 
     Example:
-        >>> settings = Settings.from_options()
+        >>> settings = BLEUSettings.from_options()
         >>> make_samples([Sentence("Hi!", ["Hello!"])], [4], torch.zeros(5), settings)
         [Sample(number=5, bleu=0.0, hypothesis=Line(text='Hi!', tokens=['Hi', '!']), \
 references=[Line(text='Hello!', tokens=['Hello', '!'])], source=None)]
@@ -114,7 +114,7 @@ references=[Line(text='Hello!', tokens=['Hello', '!'])], source=None)]
     return samples
 
 
-def _splitter(settings: Settings) -> Callable[[str], list[str]]:
+def _splitter(settings: BLEUSettings) -> Callable[[str], list[str]]:
     tokenize = load_tokenizer(settings.tokenizer)
 
     def split(text: str) -> list[str]:

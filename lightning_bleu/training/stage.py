@@ -13,8 +13,8 @@ from torch import Tensor
 from lightning_bleu.counting.kept import SamePosition
 from lightning_bleu.processes import gather_objects, gather_state, process_count
 from lightning_bleu.reading.recognize import materialize
-from lightning_bleu.significance import Interval
-from lightning_bleu.significance.resampling import interval_of, resample_scores
+from lightning_bleu.scoring.resampling import interval_of, resample_scores
+from lightning_bleu.scoring.results import Interval
 from lightning_bleu.training.best import BestSoFar, Comparison, Corpus
 from lightning_bleu.training.evaluation import Evaluation, Result, has_sentences
 from lightning_bleu.training.trainer import distributed_index, shuffles
@@ -126,7 +126,7 @@ class Stage:
         results, corpora = {}, {}
         for evaluation in self.evaluations:
             results[evaluation.tag] = self._result(evaluation)
-            corpora[evaluation.tag] = Corpus(results[evaluation.tag].kept, evaluation.metric.settings)
+            corpora[evaluation.tag] = Corpus.of(evaluation.metric, results[evaluation.tag].kept)
             evaluation.metric.reset()  # the result has all of it; frees memory before figures need some
         scores = {tag: result.report.bleu for tag, result in results.items()}
         intervals: dict[str, Interval] = {}
@@ -164,13 +164,13 @@ class Stage:
     def _intervals(self, corpora: Mapping[str, Corpus], confidence: float) -> dict[str, Interval]:
         # Each loader has its own seed, so that loaders of the same size have different resamples.
         scores = {
-            tag: resample_scores([kept.statistics.double()], settings, _RESAMPLES, seed)[0]
-            for seed, (tag, (kept, settings)) in enumerate(corpora.items())
+            tag: resample_scores([corpus.kept.statistics.double()], corpus.scoring, _RESAMPLES, seed)[0]
+            for seed, (tag, corpus) in enumerate(corpora.items())
         }
         if self.has_mean:
             scores[self.tag] = torch.stack([*scores.values()]).mean(0)
-        percent = self.evaluations[0].metric.settings.percent  # all loaders have one scale
-        return {tag: interval_of(one, confidence, percent=percent) for tag, one in scores.items()}
+        scoring = self.evaluations[0].metric.scoring  # all loaders have one scale
+        return {tag: interval_of(one, scoring, confidence) for tag, one in scores.items()}
 
     def warnings(self) -> Iterator[str]:
         """Warn about loaders whose repeated sentences are unknown to some process. Collective."""

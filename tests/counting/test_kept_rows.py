@@ -12,15 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
+from lightning_bleu.counting.bleu import count_rows
 from lightning_bleu.counting.kept import KINDS, append_rows, pack_rows, read_rows
-from lightning_bleu.counting.rows import count_rows
 from lightning_bleu.reading.batch import read_batch
-from lightning_bleu.settings.settings import Settings
+from lightning_bleu.settings.bleu import BLEUSettings
 
 
 def pack(target: Any, mask: Any = None, positions: Any = None, preds: Any = None, **options: Any) -> Tensor:
     """Packed rows of sentences; hypotheses are equal to the references unless they are given."""
-    settings = Settings.from_options(max_order=1, **options)
+    settings = BLEUSettings.from_options(max_order=1, **options)
     batch = read_batch(target if preds is None else preds, target, settings)
     mask, positions = (None if value is None else np.array(value) for value in (mask, positions))
     return torch.from_numpy(pack_rows(batch, count_rows(batch, settings), mask, positions))

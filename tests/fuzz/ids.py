@@ -7,7 +7,7 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from lightning_bleu.counting import ngrams
-from lightning_bleu.settings.settings import Settings
+from lightning_bleu.settings.bleu import BLEUSettings
 from tests.fuzz.choices import Choices
 from tests.fuzz.formulas import choose_length
 from tests.fuzz.id_forms import Padding, make_preds, make_target, separate_layouts
@@ -76,7 +76,7 @@ class IdCase(NamedTuple):
         return describe(self.options, self.batches, {"masks": self.masks, "limits": self.limits})
 
     def check(self) -> None:
-        settings = Settings.from_options(**self.options)
+        settings = BLEUSettings.from_options(**self.options)
         expected = [expected_rows(batch, settings) for batch in self.batches]
         with limits(ngrams, self.limits):
             for (preds, target), rows in zip(self.batches, expected):
@@ -130,7 +130,7 @@ def _make_options(choices: Choices, vocabulary: Sequence[int]) -> tuple[dict[str
     ignored = [(-100,), (-100,), None, (), some[0], some[1:3], (some[3], 999)]
     options["ignore_ids"] = choices.pick(ignored)
     options["reference_length"] = choices.pick(_LENGTH_RULES)
-    removed = Settings.from_options(**options).removed_ids
+    removed = BLEUSettings.from_options(**options).removed_ids
     fill, left = choices.byte(), choices.pick([0, 0, 0, 1, 2])
     if removed and fill % 8 < 7:
         return options, Padding(removed[fill % len(removed)], True, left)
@@ -150,7 +150,7 @@ def _repeat(sentences: list[list[Ids]], stretch: int, copies: int) -> list[list[
     ]
 
 
-def expected_rows(batch: Batch, settings: Settings) -> list[list[int]]:
+def expected_rows(batch: Batch, settings: BLEUSettings) -> list[list[int]]:
     """The statistics of each sentence by definition. Equal sentences are counted once."""
     known: dict[str, list[int]] = {}
     rows = []
@@ -162,7 +162,7 @@ def expected_rows(batch: Batch, settings: Settings) -> list[list[int]]:
     return rows
 
 
-def _expected_row(ids: Ids, group: list[Ids], settings: Settings, *, drops_empty: bool) -> list[int]:
+def _expected_row(ids: Ids, group: list[Ids], settings: BLEUSettings, *, drops_empty: bool) -> list[int]:
     special = {name: getattr(settings, name) for name in ("pad_id", "bos_id", "eos_id", "ignore_ids")}
     hypothesis, *references = (remove_special_ids(segment, **special) for segment in (ids, *group))
     if drops_empty:

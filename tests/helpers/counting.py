@@ -13,10 +13,10 @@ import torch
 from hypothesis import strategies as st
 from torch import Tensor
 
-from lightning_bleu.counting.rows import count_rows
+from lightning_bleu.counting.bleu import count_rows
 from lightning_bleu.reading.batch import read_batch
 from lightning_bleu.reading.ragged import IntArray, Ragged
-from lightning_bleu.settings.settings import Settings
+from lightning_bleu.settings.bleu import BLEUSettings
 from tests.reference import statistics
 
 Ids: TypeAlias = list[int]
@@ -52,7 +52,7 @@ def pad(sentences: Sequence[Ids], width: int, value: int = 0, *, left: int = 0) 
 
 def count(preds: Any, target: Any, **options: Any) -> list[list[int]]:
     """The statistics of each sentence, up to trigrams unless the options say otherwise."""
-    settings = Settings.from_options(**{"max_order": 3} | options)
+    settings = BLEUSettings.from_options(**{"max_order": 3} | options)
     rows: list[list[int]] = count_rows(read_batch(preds, target, settings), settings).tolist()
     return rows
 

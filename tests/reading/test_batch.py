@@ -13,7 +13,7 @@ from torch import Tensor
 from lightning_bleu import CorpusBLEU, corpus_bleu, sentence_bleu
 from lightning_bleu.reading.batch import read_batch, read_sources
 from lightning_bleu.scoring.signature import InputCounts
-from lightning_bleu.settings.settings import Settings
+from lightning_bleu.settings.bleu import BLEUSettings
 from tests.helpers.counting import (
     EXPECTED,
     EXPECTED_FIRST,
@@ -141,7 +141,7 @@ def test_an_empty_batch_has_no_statistics() -> None:
     ids = torch.zeros(0, 5, dtype=torch.long)
     for preds, target in (([], []), (ids, ids), (ids, torch.zeros(0, 2, 5, dtype=torch.long)), (ids, []), ([], ids)):
         assert count(preds, target) == []
-        assert InputCounts.of(read_batch(preds, target, Settings.from_options())) == InputCounts()
+        assert InputCounts.of(read_batch(preds, target, BLEUSettings.from_options())) == InputCounts()
 
 
 def test_empty_sentences_count_as_zeros() -> None:
@@ -155,7 +155,7 @@ def test_empty_sentences_count_as_zeros() -> None:
 
 
 def texts(preds: Any, target: Any, **options: Any) -> list[tuple[str, list[str]]]:
-    return read_batch(preds, target, Settings.from_options(**options)).texts()
+    return read_batch(preds, target, BLEUSettings.from_options(**options)).texts()
 
 
 def test_texts_are_what_a_person_reads() -> None:
@@ -240,7 +240,7 @@ def test_the_default_device_makes_no_difference(preds: Any, target: Any) -> None
 
     def read() -> list[Any]:
         options: dict[str, Any] = {"pad_id": 0, "eos_id": 2, "unk_id": 3, "smoothing": "exp"}
-        settings = Settings.from_options(**options)
+        settings = BLEUSettings.from_options(**options)
         sources = read_sources(preds, len(preds), settings)
         report, scores = corpus_bleu(preds, target, **options), sentence_bleu(preds, target, **options)
         return [report, scores.tolist(), texts(preds, target, **options), sources]

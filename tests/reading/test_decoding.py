@@ -19,7 +19,7 @@ from transformers import PreTrainedTokenizerFast
 
 from lightning_bleu import CorpusBLEU, corpus_bleu
 from lightning_bleu.reading.batch import decode, read_sources
-from lightning_bleu.settings.settings import Settings
+from lightning_bleu.settings.bleu import BLEUSettings
 from tests.helpers.counting import pad, remove_special_ids
 
 ONE_STRING_PER_LIST = "'decoder' must return one string for each list of ids"
@@ -238,7 +238,7 @@ IDS = [[7, 8, 9], [5]]
 
 def read(sources: Any, **options: Any) -> list[str]:
     """The text of sources, one per sentence."""
-    return read_sources(sources, len(sources), Settings.from_options(**{"ignore_ids": ()} | options))
+    return read_sources(sources, len(sources), BLEUSettings.from_options(**{"ignore_ids": ()} | options))
 
 
 def fail(rows: list[list[int]]) -> list[str]:
@@ -259,7 +259,7 @@ def fail(rows: list[list[int]]) -> list[str]:
     ],
 )
 def test_strings_stay_and_tokens_are_joined(sources: Any) -> None:
-    assert read_sources(sources, 2, Settings.from_options(decoder=fail)) == ["a b", "ä"]
+    assert read_sources(sources, 2, BLEUSettings.from_options(decoder=fail)) == ["a b", "ä"]
 
 
 @pytest.mark.parametrize(
@@ -280,7 +280,7 @@ def test_strings_stay_and_tokens_are_joined(sources: Any) -> None:
 )
 def test_ids_are_shown_as_numbers_or_decoded(make: Callable[[], Any]) -> None:
     for decoder, expected in ((None, ["7 8 9", "5"]), (spell, ["h i j", "f"])):
-        settings = Settings.from_options(pad_id=0, decoder=decoder)
+        settings = BLEUSettings.from_options(pad_id=0, decoder=decoder)
         assert read_sources(make(), 2, settings) == expected
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lightning_bleu.reading.ragged import Ragged, clean, drop_empty_references, next_positions
-from lightning_bleu.settings.settings import Settings
+from lightning_bleu.settings.bleu import BLEUSettings
 from tests.helpers.counting import Ids, make_ragged, remove_special_ids
 
 ROWS = st.lists(st.lists(st.integers(0, 7), max_size=8), max_size=5)
@@ -45,7 +45,7 @@ def test_next_positions_are_those_of_the_next_flag(flags: list[bool], positions:
 )
 def test_cleaning_removes_what_the_arguments_describe(rows: list[Ids], options: dict[str, Any]) -> None:
     ragged = flatten(rows)
-    cleaned = clean(ragged, Settings.from_options(**options))
+    cleaned = clean(ragged, BLEUSettings.from_options(**options))
     assert cleaned.rows() == [remove_special_ids(row, **options) for row in rows]
     assert ragged.rows() == rows  # the argument does not change
 

@@ -25,7 +25,7 @@ from lightning_bleu.reading.recognize import (
     recognize_hypotheses,
     recognize_sources,
 )
-from lightning_bleu.settings.settings import Settings
+from lightning_bleu.settings.bleu import BLEUSettings
 from tests.helpers.corpora import random_corpus
 from tests.helpers.counting import (
     EXPECTED,
@@ -494,7 +494,7 @@ LOGITS = torch.nn.functional.one_hot(PADDED).float()
 
 
 def find_warnings(preds: Any, target: Any, **options: Any) -> list[str]:
-    return [*read_batch(preds, target, Settings.from_options(**options)).warnings]
+    return [*read_batch(preds, target, BLEUSettings.from_options(**options)).warnings]
 
 
 def spell(rows: list[list[int]]) -> list[str]:

@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from lightning_bleu import CONVENTIONS, BLEUScore, corpus_bleu, sentence_bleu
-from lightning_bleu.scoring.score import Statistics, score
-from lightning_bleu.settings.settings import Settings
+from lightning_bleu.scoring.bleu import Statistics, score
+from lightning_bleu.settings.bleu import BLEUSettings
 from lightning_bleu.settings.smoothing import SMOOTHINGS
 from tests.helpers.systems import TWO_ORDERS_MISSING
 from tests.reference import bleu
@@ -41,7 +41,7 @@ def test_a_vector_of_statistics_is_matches_possible_matches_and_lengths() -> Non
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 def test_many_corpora_score_at_once_as_they_score_alone(options: dict[str, Any]) -> None:
-    settings = Settings.from_options(**options)
+    settings = BLEUSettings.from_options(**options)
     orders = 4 + settings.smoothing_method.needs_next_order
     generator = torch.Generator().manual_seed(1)
     lengths = torch.randint(0, 9, (6, 5, 1), generator=generator)
@@ -68,22 +68,22 @@ def test_only_a_corpus_that_is_too_short_pays_a_brevity_penalty(
     hypothesis_length: int, reference_length: int, expected: float
 ) -> None:
     statistics = torch.tensor([1, 1, 1, 1, hypothesis_length, reference_length])
-    result = score(statistics, Settings.from_options(max_order=2))
+    result = score(statistics, BLEUSettings.from_options(max_order=2))
     assert result.brevity_penalty.item() == pytest.approx(expected, abs=1e-15)
 
 
 def test_the_effective_order_skips_orders_for_which_all_hypotheses_are_too_short() -> None:
     statistics = torch.tensor([3, 1, 0, 0, 4, 2, 0, 0, 4, 4])  # two hypotheses of two tokens, counted to order 4
-    assert score(statistics, Settings.from_options()).bleu == 0
+    assert score(statistics, BLEUSettings.from_options()).bleu == 0
     # The two orders that remain share the weights: (3/4 * 1/2) ** (1/2).
-    effective = score(statistics, Settings.from_options(effective_order=True)).bleu
+    effective = score(statistics, BLEUSettings.from_options(effective_order=True)).bleu
     assert effective.item() == pytest.approx(bleu([3, 1, 4, 2, 4, 4]), abs=1e-12)
 
 
 def test_large_counts_are_divided_in_double_precision() -> None:
     # A single wrong unigram of 2 ** 40 vanishes in 32-bit floating point, whose numbers have 24 binary digits.
     count = 2**40
-    result = score(torch.tensor([count - 1, count, count, count]), Settings.from_options(max_order=1))
+    result = score(torch.tensor([count - 1, count, count, count]), BLEUSettings.from_options(max_order=1))
     assert result.bleu.dtype == torch.float64
     assert result.bleu.item() == 1 - 2**-40
 
@@ -112,7 +112,7 @@ def test_a_score_prints_as_sacrebleu_prints_it_in_either_unit(percent: bool) -> 
 
 @pytest.mark.parametrize("convention", list(CONVENTIONS))
 def test_without_any_match_all_precisions_are_0_only_where_sacrebleu_is_followed(convention: str) -> None:
-    settings = Settings.from_options(convention=convention, smoothing="exp")
+    settings = BLEUSettings.from_options(convention=convention, smoothing="exp")
     result = score(torch.tensor([0, 0, 3, 2, 3, 3]), replace(settings, max_order=2, weights=(0.5, 0.5)))
     # sacreBLEU prints zeros; the others print what "exp" makes of no match of 3 and of 2: 1/2 / 3 and 1/4 / 2
     expected = [0, 0] if settings.zero_rule == "no-match" else [1 / 6, 1 / 8]
@@ -121,7 +121,7 @@ def test_without_any_match_all_precisions_are_0_only_where_sacrebleu_is_followed
 
 @pytest.mark.parametrize("convention", list(CONVENTIONS))
 def test_without_any_token_the_brevity_penalty_is_1_only_where_sacrebleu_is_followed(convention: str) -> None:
-    settings = Settings.from_options(convention=convention)
+    settings = BLEUSettings.from_options(convention=convention)
     result = score(torch.zeros(10, dtype=torch.int64), settings)
     assert result.brevity_penalty.item() == (settings.zero_rule == "no-match")
     assert result.bleu == 0
@@ -135,7 +135,7 @@ def test_the_score_is_0_if_no_order_with_a_weight_can_be_used() -> None:
 @pytest.mark.parametrize("effective_order", [False, True])
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 def test_nothing_scores_0(options: dict[str, Any], effective_order: bool) -> None:
-    settings = Settings.from_options(**{**options, "effective_order": effective_order})
+    settings = BLEUSettings.from_options(**{**options, "effective_order": effective_order})
     orders = 4 + settings.smoothing_method.needs_next_order
     for hypothesis_length, reference_length in ((0, 0), (0, 3)):
         statistics = torch.tensor([0] * 2 * orders + [hypothesis_length, reference_length])
@@ -145,7 +145,7 @@ def test_nothing_scores_0(options: dict[str, Any], effective_order: bool) -> Non
 def test_many_corpora_with_and_without_matches_do_not_mix() -> None:
     # a match of 2 unigrams, none of 2, and nothing at all
     statistics = torch.tensor([[1, 0, 2, 1, 2, 2], [0, 0, 2, 1, 2, 2], [0, 0, 0, 0, 0, 0]])
-    result = score(statistics, Settings.from_options(max_order=2))
+    result = score(statistics, BLEUSettings.from_options(max_order=2))
     # "exp" counts half a match of 1 bigram
     assert result.precisions.tolist() == [[0.5, 0.5], [0, 0], [0, 0]]
     assert result.bleu.tolist() == [pytest.approx(0.5), 0, 0]

@@ -19,7 +19,8 @@ import torch
 from torchmetrics import MetricCollection
 
 from lightning_bleu import CONVENTIONS, Convention, CorpusBLEU, corpus_bleu, sentence_bleu
-from lightning_bleu.settings.settings import OPTION_NAMES, Options, Settings, unknown_options
+from lightning_bleu.settings.bleu import BLEU_OPTIONS, BLEUOptions, BLEUSettings
+from lightning_bleu.settings.settings import unknown_options
 from lightning_bleu.settings.smoothing import SMOOTHINGS
 
 
@@ -87,7 +88,7 @@ def score_sentences(**options: Any) -> Any:
     return sentence_bleu(*LINES, **options)
 
 
-FUNCTIONS: list[Callable[..., Any]] = [score_corpus, score_sentences, Settings.from_options]
+FUNCTIONS: list[Callable[..., Any]] = [score_corpus, score_sentences, BLEUSettings.from_options]
 PLACES: list[Callable[..., Any]] = [CorpusBLEU, *FUNCTIONS]
 """Everything that takes options."""
 
@@ -105,19 +106,20 @@ def inputs_for(options: dict[str, Any]) -> tuple[Any, Any]:
     return IDS if "decoder" in options else LINES
 
 
-def values(settings: Settings) -> dict[str, Any]:
-    return {field.name: getattr(settings, field.name) for field in dataclasses.fields(Settings)}
+def values(settings: BLEUSettings) -> dict[str, Any]:
+    return {field.name: getattr(settings, field.name) for field in dataclasses.fields(BLEUSettings)}
 
 
-# The three lists of options: CorpusBLEU spells them out, Options types them for the functions, Settings stores them
+# The three lists of options: CorpusBLEU spells them out, BLEUOptions types them for the functions, BLEUSettings stores
+# them
 
 OF_CONVENTIONS_ONLY = {"zero_rule", "min_possible_matches"}
 CONVERTED = {"weights": "tuple[float, ...]", "ignore_ids": "tuple[int, ...]"}
-"""Settings that are stored as another type than that of the option."""
+"""BLEUSettings that are stored as another type than that of the option."""
 
 
 def option_types() -> dict[str, str]:
-    return {name: annotation.__forward_arg__ for name, annotation in Options.__annotations__.items()}
+    return {name: annotation.__forward_arg__ for name, annotation in BLEUOptions.__annotations__.items()}
 
 
 def test_the_constructor_has_the_options_with_their_types() -> None:
@@ -126,11 +128,11 @@ def test_the_constructor_has_the_options_with_their_types() -> None:
     for other in ("self", "keep_sentences", "kwargs"):
         del types[other]
     assert list(types.items()) == list(option_types().items())
-    assert list(types) == list(OPTION_NAMES)
+    assert list(types) == list(BLEU_OPTIONS)
 
 
 def test_settings_store_the_options_with_their_types() -> None:
-    options, stored = option_types(), {field.name: field.type for field in dataclasses.fields(Settings)}
+    options, stored = option_types(), {field.name: field.type for field in dataclasses.fields(BLEUSettings)}
     assert stored.keys() - OF_CONVENTIONS_ONLY == options.keys() - {"convention"}
     # None stands for the default of the convention. (The convention's own smoothing value may be None.)
     may_be_none = {field.name for field in dataclasses.fields(Convention)} - {"smoothing_value"}
@@ -141,16 +143,18 @@ def test_settings_store_the_options_with_their_types() -> None:
 
 def test_the_constructor_has_the_defaults_of_settings() -> None:
     parameters = inspect.signature(CorpusBLEU.__init__).parameters
-    for name in OPTION_NAMES:
-        assert values(Settings.from_options(**{name: parameters[name].default})) == values(Settings.from_options())
-    assert values(CorpusBLEU().settings) == values(Settings.from_options())
+    for name in BLEU_OPTIONS:
+        assert values(BLEUSettings.from_options(**{name: parameters[name].default})) == values(
+            BLEUSettings.from_options()
+        )
+    assert values(CorpusBLEU().settings) == values(BLEUSettings.from_options())
 
 
 # Values
 
 
 def test_an_option_takes_precedence_over_the_convention() -> None:
-    settings = Settings.from_options(
+    settings = BLEUSettings.from_options(
         convention="sacrebleu", smoothing="floor", tokenizer="zh", lowercase=True, reference_length="shortest"
     )
     # 0.1 is the default of "floor"; everything that was not given is as in "sacrebleu"
@@ -164,14 +168,14 @@ def test_an_option_takes_precedence_over_the_convention() -> None:
     )
     assert {field.name: getattr(settings, field.name) for field in dataclasses.fields(Convention)} == vars(expected)
     own = Convention(smoothing="floor", smoothing_value=0.3)
-    assert Settings.from_options(convention=own).smoothing_value == 0.3
-    assert Settings.from_options(convention=own, smoothing="add-k").smoothing_value == 1
-    assert Settings.from_options(convention=own, smoothing_value=0.2).smoothing_value == 0.2
+    assert BLEUSettings.from_options(convention=own).smoothing_value == 0.3
+    assert BLEUSettings.from_options(convention=own, smoothing="add-k").smoothing_value == 1
+    assert BLEUSettings.from_options(convention=own, smoothing_value=0.2).smoothing_value == 0.2
 
 
 @pytest.mark.parametrize("smoothing", list(SMOOTHINGS))
 def test_the_smoothing_value_defaults_to_that_of_the_smoothing(smoothing: str) -> None:
-    assert Settings.from_options(smoothing=smoothing).smoothing_value == SMOOTHINGS[smoothing].default
+    assert BLEUSettings.from_options(smoothing=smoothing).smoothing_value == SMOOTHINGS[smoothing].default
 
 
 def test_numbers_of_any_type_are_stored_as_plain_ones() -> None:
@@ -186,7 +190,7 @@ def test_numbers_of_any_type_are_stored_as_plain_ones() -> None:
         "lowercase": np.True_,
         "percent": np.True_,
     }
-    settings = Settings.from_options(**options)
+    settings = BLEUSettings.from_options(**options)
     names = "max_order", "min_possible_matches", "pad_id", "smoothing_value", "lowercase", "percent"
     found = [*(getattr(settings, name) for name in names), *settings.ignore_ids, *settings.weights]
     expected = [3, 1, 0, float(np.float32(0.1)), True, True, 7, 0.5, 0.25, 0.25]
@@ -212,7 +216,7 @@ def test_numbers_of_any_type_are_stored_as_plain_ones() -> None:
     ids=repr,
 )
 def test_ignored_ids_may_be_one_several_or_none(ignore_ids: Any, expected: tuple[int, ...]) -> None:
-    assert Settings.from_options(ignore_ids=ignore_ids).ignore_ids == expected
+    assert BLEUSettings.from_options(ignore_ids=ignore_ids).ignore_ids == expected
     assert CorpusBLEU(ignore_ids=ignore_ids).settings.ignore_ids == expected
 
 
@@ -260,7 +264,7 @@ MISSPELT = {
 
 @pytest.mark.parametrize(("name", "meant"), [*ELSEWHERE.items(), *MISSPELT.items()])
 def test_an_option_under_another_name_is_an_error_that_says_ours(name: str, meant: str) -> None:
-    assert meant in OPTION_NAMES
+    assert meant in BLEU_OPTIONS
     for call in PLACES:
         with pytest.raises(TypeError, match=f"^unknown option '{name}': did you mean '{meant}'"):
             call(**{name: 1})
@@ -279,13 +283,13 @@ def test_an_option_under_another_name_is_an_error_that_says_ours(name: str, mean
 )
 def test_advice_in_an_error_can_be_followed(name: str, advice: dict[str, str]) -> None:
     ((_, value),) = advice.items()
-    assert repr(value) in str(unknown_options([name]))
-    assert CorpusBLEU(**advice).settings == Settings.from_options(**advice)  # type: ignore[arg-type]
+    assert repr(value) in str(unknown_options([name], BLEU_OPTIONS))
+    assert CorpusBLEU(**advice).settings == BLEUSettings.from_options(**advice)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("call", PLACES)
 def test_an_option_that_nobody_has_is_an_error_that_lists_ours(call: Callable[..., Any]) -> None:
-    names = sorted({*OPTION_NAMES, "keep_sentences"} if call is CorpusBLEU else OPTION_NAMES)
+    names = sorted({*BLEU_OPTIONS, "keep_sentences"} if call is CorpusBLEU else BLEU_OPTIONS)
     with pytest.raises(TypeError, match=re.escape(f"unknown option 'qqq'; the options are {names}") + "$"):
         call(qqq=1)
 
@@ -436,13 +440,15 @@ def test_a_choice_that_is_nearly_right_is_an_error_with_the_right_one(name: str,
 
 
 def test_settings_are_equal_if_they_score_alike() -> None:
-    assert Settings.from_options() == Settings.from_options(convention="sacrebleu", weights=[0.25] * 4)
-    assert Settings.from_options() == Settings.from_options(convention="papineni", smoothing="exp")
-    assert Settings.from_options(pad_id=0) == Settings.from_options(pad_id=cast(int, np.int64(0)))
-    assert Settings.from_options() != Settings.from_options(percent=True)
-    assert not Settings.from_options().differences(Settings.from_options(percent=True))  # the unit changes no test
-    assert Settings.from_options() != "13a"
-    assert len({Settings.from_options(tokenizer=split), Settings.from_options(tokenizer=split)}) == 1
+    assert BLEUSettings.from_options() == BLEUSettings.from_options(convention="sacrebleu", weights=[0.25] * 4)
+    assert BLEUSettings.from_options() == BLEUSettings.from_options(convention="papineni", smoothing="exp")
+    assert BLEUSettings.from_options(pad_id=0) == BLEUSettings.from_options(pad_id=cast(int, np.int64(0)))
+    assert BLEUSettings.from_options() != BLEUSettings.from_options(percent=True)
+    assert not BLEUSettings.from_options().differences(
+        BLEUSettings.from_options(percent=True)
+    )  # the unit changes no test
+    assert BLEUSettings.from_options() != "13a"
+    assert len({BLEUSettings.from_options(tokenizer=split), BLEUSettings.from_options(tokenizer=split)}) == 1
 
 
 @pytest.mark.parametrize(
@@ -468,7 +474,7 @@ def test_settings_are_equal_if_they_score_alike() -> None:
     ids=describe,
 )
 def test_settings_differ_in_what_was_set_differently(options: Any) -> None:
-    one, other = Settings.from_options(), Settings.from_options(**options)
+    one, other = BLEUSettings.from_options(), BLEUSettings.from_options(**options)
     assert one != other
     assert one.plain() != other.plain()
     (name,) = options
@@ -483,28 +489,28 @@ def test_settings_differ_in_what_was_set_differently(options: Any) -> None:
 
 def test_smoothing_values_are_compared_as_numbers() -> None:
     value = 0.1015625  # exact in 32 bits
-    one = Settings.from_options(smoothing="floor", smoothing_value=value)
-    assert one == Settings.from_options(smoothing="floor", smoothing_value=cast(float, np.float32(value)))
-    assert one.differences(Settings.from_options(smoothing="floor", smoothing_value=0.1)) == ["smoothing_value"]
+    one = BLEUSettings.from_options(smoothing="floor", smoothing_value=value)
+    assert one == BLEUSettings.from_options(smoothing="floor", smoothing_value=cast(float, np.float32(value)))
+    assert one.differences(BLEUSettings.from_options(smoothing="floor", smoothing_value=0.1)) == ["smoothing_value"]
 
 
 def test_callables_are_compared_by_identity() -> None:
     tokenizer = Splitter()
     assert tokenizer == Splitter()
-    assert Settings.from_options(tokenizer=tokenizer) == Settings.from_options(tokenizer=tokenizer)
-    assert Settings.from_options(tokenizer=tokenizer) != Settings.from_options(tokenizer=Splitter())
-    assert Settings.from_options(decoder=Speller()) != Settings.from_options(decoder=Speller())
+    assert BLEUSettings.from_options(tokenizer=tokenizer) == BLEUSettings.from_options(tokenizer=tokenizer)
+    assert BLEUSettings.from_options(tokenizer=tokenizer) != BLEUSettings.from_options(tokenizer=Splitter())
+    assert BLEUSettings.from_options(decoder=Speller()) != BLEUSettings.from_options(decoder=Speller())
     first, second = (lambda line: line.split()), (lambda line: line.split())
-    assert Settings.from_options(tokenizer=first) != Settings.from_options(tokenizer=second)
+    assert BLEUSettings.from_options(tokenizer=first) != BLEUSettings.from_options(tokenizer=second)
 
 
 def test_ids_may_differ_if_both_settings_decode_them() -> None:
     """Two models may have vocabularies of their own; their text is comparable all the same."""
-    one = Settings.from_options(decoder=Speller(), pad_id=0)
-    other = Settings.from_options(decoder=Speller(), pad_id=1, bos_id=3, eos_id=2, unk_id=4, ignore_ids=5)
+    one = BLEUSettings.from_options(decoder=Speller(), pad_id=0)
+    other = BLEUSettings.from_options(decoder=Speller(), pad_id=1, bos_id=3, eos_id=2, unk_id=4, ignore_ids=5)
     assert one != other
     assert one.differences(other) == []
-    assert one.differences(Settings.from_options(pad_id=0)) == ["decoder"]
+    assert one.differences(BLEUSettings.from_options(pad_id=0)) == ["decoder"]
 
 
 @pytest.mark.parametrize("options", CALLABLES, ids=describe)
@@ -522,7 +528,7 @@ def test_any_callable_can_be_a_tokenizer_or_decoder(options: dict[str, Any]) -> 
 
 
 def test_settings_cannot_be_changed_and_copies_are_the_same_object() -> None:
-    settings = Settings.from_options(tokenizer=LockedSplitter())
+    settings = BLEUSettings.from_options(tokenizer=LockedSplitter())
     assert copy.deepcopy(settings) is settings
     with pytest.raises(dataclasses.FrozenInstanceError):
         settings.percent = True  # type: ignore[misc]
@@ -545,7 +551,7 @@ def test_settings_cannot_be_changed_and_copies_are_the_same_object() -> None:
     ids=describe,
 )
 def test_plain_values_can_be_saved_and_loaded_safely(options: Any) -> None:
-    plain = Settings.from_options(**options).plain()
+    plain = BLEUSettings.from_options(**options).plain()
     file = io.BytesIO()
     torch.save(plain, file)
     file.seek(0)
@@ -564,10 +570,10 @@ def test_plain_values_can_be_saved_and_loaded_safely(options: Any) -> None:
     ids=describe,
 )
 def test_callables_are_represented_by_their_names(tokenizer: Any, name: str) -> None:
-    assert Settings.from_options(tokenizer=tokenizer).plain()["tokenizer"] == name
-    assert Settings.from_options(decoder=Speller()).plain()["decoder"] == f"{__name__}.Speller"
+    assert BLEUSettings.from_options(tokenizer=tokenizer).plain()["tokenizer"] == name
+    assert BLEUSettings.from_options(decoder=Speller()).plain()["decoder"] == f"{__name__}.Speller"
 
 
 def test_plain_values_hold_every_setting_but_the_unit() -> None:
-    names = {field.name for field in dataclasses.fields(Settings)}
-    assert Settings.from_options().plain().keys() == names - {"percent"}
+    names = {field.name for field in dataclasses.fields(BLEUSettings)}
+    assert BLEUSettings.from_options().plain().keys() == names - {"percent"}

@@ -44,9 +44,9 @@ def test_results_print_percent_whatever_the_unit_of_the_scores() -> None:
 
 
 def test_the_printed_lines_show_scores_and_p_values() -> None:
-    interval = Interval(bleu=0.25, low=0.2, high=0.31, confidence=0.95, scores=(0.2, 0.31))
+    interval = Interval(score=0.25, low=0.2, high=0.31, confidence=0.95, scores=(0.2, 0.31))
     assert str(interval) == "BLEU = 25.00 (95% interval 20.00 to 31.00, 2 resamples)"
-    test = PairedTest("paired bootstrap", bleu_a=0.25, bleu_b=0.375, p_value=0.0123, trials=100)
+    test = PairedTest("paired bootstrap", score_a=0.25, score_b=0.375, p_value=0.0123, trials=100)
     assert str(test) == "BLEU = 25.00 against 37.50: -12.50, p = 0.0123 (paired bootstrap, 100 trials)"
     blocks = BlockScores((0.25, 0.75)), BlockScores((0.125, 0.5))
     # The sample standard deviation of two numbers is their distance over the root of 2: 50 / 1.41421 = 35.36.

@@ -29,7 +29,7 @@ def make_metric(
 
 
 def as_corpus(metric: CorpusBLEU) -> Corpus:
-    return Corpus(metric.kept_sentences(), metric.settings)
+    return Corpus.of(metric, metric.kept_sentences())
 
 
 def rows(metric: CorpusBLEU) -> Tensor:
@@ -170,7 +170,7 @@ def test_the_gain_of_the_mean_can_be_significant_if_that_of_no_loader_is() -> No
         mean, comparisons = best.compare(corpora)
     assert mean.p_value < level < min(comparison.p_value for comparison in comparisons.values())
     assert {name: comparison.best for name, comparison in comparisons.items()} == {
-        name: corpus.bleu() for name, corpus in corpora.items()
+        name: corpus.score() for name, corpus in corpora.items()
     }
 
 

@@ -16,13 +16,13 @@ from PIL import Image
 from torch import Tensor
 
 from lightning_bleu import corpus_bleu
-from lightning_bleu.counting.rows import count_rows
+from lightning_bleu.counting.bleu import count_rows
 from lightning_bleu.reading.batch import read_batch
-from lightning_bleu.settings.settings import Settings
+from lightning_bleu.settings.bleu import BLEUSettings
 from lightning_bleu.training.figures import MIN_SENTENCES, bleu_by_length_figure, length_scatter_figure
 from tests.helpers.corpora import random_corpus
 
-SETTINGS = Settings.from_options()
+SETTINGS = BLEUSettings.from_options()
 BLUE, ORANGE, GRAY = "#0072b2", "#d55e00", "#b8b8b8"
 ODD_LENGTHS = {
     "one sentence": ([7], [7]),
@@ -109,7 +109,7 @@ def bounds(label: str) -> range:
 def test_each_bar_is_the_corpus_bleu_of_the_sentences_that_its_label_names(
     convention: str, longest: int, rng: random.Random
 ) -> None:
-    settings = Settings.from_options(convention=convention)
+    settings = BLEUSettings.from_options(convention=convention)
     hypotheses, references = random_corpus(rng, 300, references=1, longest=longest)
     lengths = [len(reference) for (reference,) in references]
     statistics = torch.from_numpy(count_rows(read_batch(hypotheses, references, settings), settings))
@@ -138,7 +138,7 @@ def test_short_perfect_sentences_score_100() -> None:
 def test_scores_are_in_percent_whatever_the_unit_of_the_settings() -> None:
     statistics = from_lengths([9], [10])
     one, other = (
-        bleu_by_length_figure(statistics, Settings.from_options(percent=percent)) for percent in (False, True)
+        bleu_by_length_figure(statistics, BLEUSettings.from_options(percent=percent)) for percent in (False, True)
     )
     assert heights(one) == heights(other) == pytest.approx([89.483932])  # 100 * exp(1 - 10/9)
 
@@ -198,7 +198,7 @@ def test_the_scale_fits_the_highest_bar_and_values_below_10_have_one_decimal(
 ) -> None:
     # With max_order=1 and equal lengths, BLEU is the share of the tokens that match.
     statistics = torch.tensor([[round(100 * bleu), 10_000, 10_000, 10_000]]).repeat(MIN_SENTENCES, 1)
-    figure: Any = bleu_by_length_figure(statistics, Settings.from_options(max_order=1, smoothing="none"))
+    figure: Any = bleu_by_length_figure(statistics, BLEUSettings.from_options(max_order=1, smoothing="none"))
     assert heights(figure) == pytest.approx([bleu])
     assert values(figure) == [text]
     assert figure.axes[0].get_ylim() == (0, top)
@@ -208,7 +208,7 @@ def test_the_scale_fits_the_highest_bar_and_values_below_10_have_one_decimal(
 def test_a_gray_bar_does_not_change_the_scale_and_an_arrow_marks_its_value() -> None:
     weak = torch.tensor([[1, 4, 4, 4]]).repeat(MIN_SENTENCES, 1)  # 1 of 4 tokens matches
     strong = torch.tensor([[5, 5, 5, 5]]).repeat(MIN_SENTENCES - 1, 1)
-    settings = Settings.from_options(max_order=1)
+    settings = BLEUSettings.from_options(max_order=1)
     figure: Any = bleu_by_length_figure(torch.cat([weak, strong]), settings)
     assert (colors(figure), values(figure)) == ([BLUE, GRAY], ["25", "↑100"])
     assert heights(figure) == pytest.approx([25, 40])
@@ -220,7 +220,7 @@ def test_a_gray_bar_does_not_change_the_scale_and_an_arrow_marks_its_value() -> 
 
 
 def test_gray_bars_determine_the_scale_if_all_are_gray() -> None:
-    figure: Any = bleu_by_length_figure(torch.tensor([[1, 4, 4, 4]]), Settings.from_options(max_order=1))
+    figure: Any = bleu_by_length_figure(torch.tensor([[1, 4, 4, 4]]), BLEUSettings.from_options(max_order=1))
     assert (colors(figure), values(figure)) == ([GRAY], ["25"])
     assert figure.axes[0].get_ylim() == (0, 40)
 

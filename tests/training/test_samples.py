@@ -14,20 +14,20 @@ from hypothesis import strategies as st
 from sacrebleu.metrics.bleu import BLEU as SacreBLEU
 from torch import Tensor
 
-from lightning_bleu.counting.rows import count_rows
+from lightning_bleu.counting.bleu import count_rows
 from lightning_bleu.reading.batch import read_batch
+from lightning_bleu.settings.bleu import BLEUSettings
 from lightning_bleu.settings.conventions import CONVENTIONS
-from lightning_bleu.settings.settings import Settings
 from lightning_bleu.training import samples
 from lightning_bleu.training.samples import Line, Sample, find_worst, make_samples, score_sentences
 from lightning_bleu.training.sentences import Sentence
 from tests.helpers.corpora import random_corpus, read_lines
 from tests.helpers.text import WORDWISE, fuzz_line, sacrebleu_tokens
 
-SETTINGS = Settings.from_options()
+SETTINGS = BLEUSettings.from_options()
 
 
-def count(hypotheses: Sequence[Any], references: Sequence[Any], settings: Settings = SETTINGS) -> Tensor:
+def count(hypotheses: Sequence[Any], references: Sequence[Any], settings: BLEUSettings = SETTINGS) -> Tensor:
     return torch.from_numpy(count_rows(read_batch(hypotheses, references, settings), settings))
 
 
@@ -50,7 +50,7 @@ def score_live(
 @pytest.mark.parametrize("max_order", [1, 2, 4, 6])
 def test_sentences_score_as_in_sacrebleu(max_order: int, rng: random.Random) -> None:
     hypotheses, references = random_text(rng)
-    settings = Settings.from_options(max_order=max_order)
+    settings = BLEUSettings.from_options(max_order=max_order)
     scores = score_sentences(count(hypotheses, references, settings), settings)
     assert (scores.dtype, scores.shape) == (torch.float64, (200,))
     assert scores.tolist() == pytest.approx(score_live(hypotheses, references, max_order), abs=1e-9)
@@ -65,7 +65,7 @@ def test_sentences_score_as_in_sacrebleu(max_order: int, rng: random.Random) -> 
 def test_hard_text_scores_as_in_sacrebleu(tokenizer: str, lowercase: bool, rng: random.Random) -> None:
     references = [fuzz_line(rng) for _ in range(200)]
     hypotheses = [line + fuzz_line(rng)[:10] for line in references]
-    settings = Settings.from_options(tokenizer=tokenizer, lowercase=lowercase)
+    settings = BLEUSettings.from_options(tokenizer=tokenizer, lowercase=lowercase)
     scores = score_sentences(count(hypotheses, references, settings), settings)
     live = score_live(hypotheses, [[line] for line in references], tokenize=tokenizer, lowercase=lowercase)
     assert scores.tolist() == pytest.approx(live, abs=1e-9)
@@ -86,7 +86,7 @@ def test_hard_text_scores_as_in_sacrebleu(tokenizer: str, lowercase: bool, rng: 
 )
 def test_how_a_corpus_is_smoothed_does_not_matter_for_sentences(options: dict[str, Any], rng: random.Random) -> None:
     hypotheses, references = random_text(rng, references=1)
-    settings = Settings.from_options(**options)
+    settings = BLEUSettings.from_options(**options)
     scores = score_sentences(count(hypotheses, references, settings), settings)
     assert scores.tolist() == pytest.approx(score_live(hypotheses, references), abs=1e-9)
 
@@ -230,7 +230,7 @@ def test_sentences_without_references_have_a_worst_one_too(references: list[str]
 def tokenize_samples(sentences: Sequence[Sentence], **options: Any) -> list[tuple[Line, list[Line]]]:
     """The hypothesis and the references of each sample."""
     rows = range(len(sentences))
-    made = make_samples(sentences, rows, torch.zeros(len(sentences)), Settings.from_options(**options))
+    made = make_samples(sentences, rows, torch.zeros(len(sentences)), BLEUSettings.from_options(**options))
     return [(sample.hypothesis, [*sample.references]) for sample in made]
 
 
@@ -270,7 +270,7 @@ def test_a_sample_has_the_number_and_the_score_of_its_row() -> None:
 )
 def test_text_is_tokenized_as_it_is_counted(text: str, options: dict[str, Any], expected: list[str]) -> None:
     assert tokenize(text, **options) == expected
-    assert count([text], [text], Settings.from_options(**options))[0, -1] == len(expected)
+    assert count([text], [text], BLEUSettings.from_options(**options))[0, -1] == len(expected)
 
 
 @pytest.mark.parametrize("options", [{}, {"tokenizer": "char"}, {"lowercase": True}, {"tokenizer": len}])
@@ -303,7 +303,7 @@ def test_hard_text_has_the_tokens_of_sacrebleu(tokenizer: str, lowercase: bool, 
     ids=["13a", "callable"],
 )
 def test_whitespace_at_the_end_makes_no_token(text: str, tokenizer: Any) -> None:
-    settings = Settings.from_options(tokenizer=tokenizer, max_order=1)
+    settings = BLEUSettings.from_options(tokenizer=tokenizer, max_order=1)
     tokens = tokenize(text, tokenizer=tokenizer, max_order=1)
     # As text and as tokens, all match.
     assert count([text], [" ".join(tokens)], settings).tolist() == [[len(tokens)] * 4]

@@ -9,11 +9,11 @@ from lightning_bleu.counting.words import token_ids
 from lightning_bleu.reading.batch import Batch
 from lightning_bleu.reading.forms import Ids
 from lightning_bleu.reading.ragged import IntArray
+from lightning_bleu.settings.bleu import BLEUSettings
 from lightning_bleu.settings.lengths import LengthRule
-from lightning_bleu.settings.settings import Settings
 
 
-def count_rows(batch: Batch, settings: Settings, *, orders: int | None = None) -> IntArray:
+def count_rows(batch: Batch, settings: BLEUSettings, *, orders: int | None = None) -> IntArray:
     """Count the n-grams of every sentence.
 
     Args:
@@ -23,12 +23,12 @@ def count_rows(batch: Batch, settings: Settings, *, orders: int | None = None) -
 
     Returns:
         shape ``(sentences, 2 * orders + 2)``. The columns are those of
-        :class:`lightning_bleu.scoring.score.Statistics`: matches, possible matches, hypothesis length, and reference
+        :class:`lightning_bleu.scoring.bleu.Statistics`: matches, possible matches, hypothesis length, and reference
         length.
 
     Example:
         >>> from lightning_bleu.reading.batch import read_batch
-        >>> settings = Settings.from_options(max_order=2)
+        >>> settings = BLEUSettings.from_options(max_order=2)
         >>> count_rows(read_batch(["the cat sat"], ["the cat sat down"], settings), settings).tolist()
         [[3, 2, 3, 2, 3, 4]]
     """

@@ -11,20 +11,27 @@ class Interval:
     """A score with its confidence interval; ``str(...)`` is one line, in percent.
 
     Attributes:
-        bleu: the score of the corpus.
+        score: the score of the corpus.
         low: the lower end of the interval.
         high: the upper end of the interval.
         confidence: the confidence level, 0..1.
         scores: the scores of the resamples, in drawing order.
         percent: whether scores are in 0..100 rather than in 0..1.
+        name: the name of the score.
     """
 
-    bleu: float
+    score: float
     low: float
     high: float
     confidence: float
     scores: tuple[float, ...] = field(repr=False)
     percent: bool = False
+    name: str = "BLEU"
+
+    @property
+    def bleu(self) -> float:
+        """The same as `score`."""
+        return self.score
 
     @property
     def half_width(self) -> float:
@@ -32,9 +39,9 @@ class Interval:
         return (self.high - self.low) / 2
 
     def __str__(self) -> str:
-        bleu, low, high = (_to_percent(value, self.percent) for value in (self.bleu, self.low, self.high))
+        score, low, high = (_to_percent(value, self.percent) for value in (self.score, self.low, self.high))
         return (
-            f"BLEU = {bleu:.2f} ({100 * self.confidence:g}% interval {low:.2f} to {high:.2f}, "
+            f"{self.name} = {score:.2f} ({100 * self.confidence:g}% interval {low:.2f} to {high:.2f}, "
             f"{len(self.scores)} resamples)"
         )
 
@@ -45,29 +52,41 @@ class PairedTest:
 
     Attributes:
         test: the name of the test.
-        bleu_a: the score of the first system.
-        bleu_b: the score of the second system.
+        score_a: the score of the first system.
+        score_b: the score of the second system.
         p_value: the probability of a difference at least this large if the systems were equally good.
         trials: the number of resamples or shuffles.
         percent: whether scores are in 0..100 rather than in 0..1.
+        name: the name of the score.
     """
 
     test: str
-    bleu_a: float
-    bleu_b: float
+    score_a: float
+    score_b: float
     p_value: float
     trials: int
     percent: bool = False
+    name: str = "BLEU"
+
+    @property
+    def bleu_a(self) -> float:
+        """The same as `score_a`."""
+        return self.score_a
+
+    @property
+    def bleu_b(self) -> float:
+        """The same as `score_b`."""
+        return self.score_b
 
     @property
     def difference(self) -> float:
         """The score of the first system minus the score of the second."""
-        return self.bleu_a - self.bleu_b
+        return self.score_a - self.score_b
 
     def __str__(self) -> str:
-        a, b, difference = (_to_percent(value, self.percent) for value in (self.bleu_a, self.bleu_b, self.difference))
+        a, b, difference = (_to_percent(value, self.percent) for value in (self.score_a, self.score_b, self.difference))
         return (
-            f"BLEU = {a:.2f} against {b:.2f}: {difference:+.2f}, p = {self.p_value:.4f} "
+            f"{self.name} = {a:.2f} against {b:.2f}: {difference:+.2f}, p = {self.p_value:.4f} "
             f"({self.test}, {self.trials} trials)"
         )
 
@@ -79,10 +98,12 @@ class BlockScores:
     Attributes:
         scores: one per block.
         percent: whether scores are in 0..100 rather than in 0..1.
+        name: the name of the score.
     """
 
     scores: tuple[float, ...]
     percent: bool = False
+    name: str = "BLEU"
 
     @property
     def mean(self) -> float:
@@ -96,7 +117,7 @@ class BlockScores:
 
     def __str__(self) -> str:
         mean, deviation = (_to_percent(value, self.percent) for value in (self.mean, self.standard_deviation))
-        return f"BLEU of {len(self.scores)} blocks: mean {mean:.2f}, standard deviation {deviation:.2f}"
+        return f"{self.name} of {len(self.scores)} blocks: mean {mean:.2f}, standard deviation {deviation:.2f}"
 
 
 @dataclass(frozen=True)

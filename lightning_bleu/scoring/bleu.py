@@ -1,4 +1,4 @@
-"""Statistics → score: brevity penalty, precisions, and their weighted geometric mean.
+"""Statistics → BLEU: brevity penalty, precisions, and their weighted geometric mean.
 
 Up to this point all counts are integers. The only divisions are in this module and in
 :mod:`lightning_bleu.settings.smoothing`, in float64 where the device supports it.
@@ -13,13 +13,11 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from lightning_bleu.settings.settings import Settings
+from lightning_bleu.scoring.scoring import Scoring, float_type
+from lightning_bleu.scoring.signature import InputCounts, join_signature
+from lightning_bleu.settings.bleu import BLEUSettings
 from lightning_bleu.settings.smoothing import ZERO_RULES, Counts, divide
-
-
-def float_type(device: torch.device) -> torch.dtype:
-    """The floating-point type of scores: float64, or float32 on devices without float64."""
-    return torch.float32 if device.type == "mps" else torch.float64
+from lightning_bleu.settings.tokenizers import tokenizer_name
 
 
 class Statistics(NamedTuple):
@@ -63,7 +61,7 @@ class Score(NamedTuple):
     brevity_penalty: Tensor
 
 
-def score(statistics: Tensor, settings: Settings) -> Score:
+def score(statistics: Tensor, settings: BLEUSettings) -> Score:
     """Score the statistics of one corpus, or of many sentences at once.
 
     Args:
@@ -72,7 +70,7 @@ def score(statistics: Tensor, settings: Settings) -> Score:
         settings: how to score.
 
     Example:
-        >>> score(torch.tensor([5, 4, 7, 6, 7, 7]), Settings.from_options(max_order=2)).bleu
+        >>> score(torch.tensor([5, 4, 7, 6, 7, 7]), BLEUSettings.from_options(max_order=2)).bleu
         tensor(0.6901, dtype=torch.float64)
     """
     dtype = float_type(statistics.device)
@@ -98,6 +96,18 @@ def score(statistics: Tensor, settings: Settings) -> Score:
         precisions = precisions.where((counts.matches > 0).any(-1, keepdim=True), 0)
         brevity_penalty = brevity_penalty.where((hypothesis_length > 0) | (reference_length > 0), 1)
     return Score(bleu, precisions, brevity_penalty)
+
+
+def bleu_scoring(settings: BLEUSettings) -> Scoring:
+    """How statistics become BLEU.
+
+    Example:
+        >>> bleu_scoring(BLEUSettings.from_options(max_order=2, percent=True)).score(torch.tensor([5, 4, 7, 6, 7, 7]))
+        tensor(69.0066, dtype=torch.float64)
+    """
+    return Scoring(
+        "BLEU", lambda statistics: score(statistics, settings).bleu * settings.scale, percent=settings.percent
+    )
 
 
 @dataclass(frozen=True)
@@ -137,7 +147,7 @@ class BLEUScore:
     percent: bool = False
 
     @classmethod
-    def from_statistics(cls, statistics: Tensor, settings: Settings, signature: str) -> BLEUScore:
+    def from_statistics(cls, statistics: Tensor, settings: BLEUSettings, signature: str) -> BLEUScore:
         """Score a corpus from its statistics, integers of shape ``(2 * max_order + 2,)``."""
         statistics = statistics.cpu()
         result = score(statistics, settings)
@@ -167,6 +177,11 @@ class BLEUScore:
         values = dataclasses.asdict(self)
         return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
+    @property
+    def score(self) -> float:
+        """The same as `bleu`."""
+        return self.bleu
+
     def __float__(self) -> float:
         return self.bleu
 
@@ -177,3 +192,42 @@ class BLEUScore:
             f"BLEU = {scale * self.bleu:.2f} {precisions} (BP = {self.brevity_penalty:.3f} "
             f"ratio = {self.length_ratio:.3f} hyp_len = {self.hypothesis_length} ref_len = {self.reference_length})"
         )
+
+
+def bleu_signature(settings: BLEUSettings, inputs: InputCounts) -> str:
+    """Name everything that a BLEU score depends on, in one line.
+
+    Example:
+        >>> inputs = InputCounts(strings=3, references=6, squared_references=12)
+        >>> bleu_signature(BLEUSettings.from_options(lowercase=True, smoothing="floor"), inputs).split("|version")[0]
+        'nrefs:2|case:lc|eff:no|tok:13a|smooth:floor[0.10]|reflen:closest'
+    """
+    smoothing, value = settings.smoothing, settings.smoothing_value
+    if value is not None:
+        smoothing += f"[{value:.2f}]" if value >= 0.01 else f"[{value:g}]"
+    parts = {
+        "nrefs": inputs.reference_count,
+        "case": "lc" if settings.lowercase else "mixed",
+        "eff": "yes" if settings.effective_order else "no",
+        "tok": _tokenization(settings, inputs),
+        "smooth": smoothing,
+        "reflen": settings.reference_length,
+    }
+    # The following appear only if they differ from the default.
+    if settings.zero_rule != "no-match":
+        parts["zero"] = settings.zero_rule
+    if settings.min_possible_matches:
+        parts["possible"] = f"{settings.min_possible_matches}+"
+    if settings.unk_id is not None:
+        parts["unk"] = "unmatched"
+    if settings.max_order != 4:
+        parts["order"] = str(settings.max_order)
+    if settings.weights != (1 / settings.max_order,) * settings.max_order:
+        parts["weights"] = ",".join(f"{weight:g}" for weight in settings.weights)
+    return join_signature(parts)
+
+
+def _tokenization(settings: BLEUSettings, inputs: InputCounts) -> str:
+    """How sentences were tokenized: a tokenizer, ``"ids"``, or ``"tokens"``; ``"?"`` if there are no sentences."""
+    names = {"strings": tokenizer_name(settings.tokenizer)}
+    return "+".join(sorted(names.get(kind, kind) for kind in inputs.kinds)) or "?"

@@ -1,0 +1,159 @@
+"""The metric of BLEU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, cast
+
+from torch import Tensor
+
+from lightning_bleu.counting.bleu import count_rows
+from lightning_bleu.metric import CorpusMetric
+from lightning_bleu.reading.batch import Batch
+from lightning_bleu.reading.ragged import IntArray
+from lightning_bleu.scoring.bleu import BLEUScore, Statistics, bleu_scoring, bleu_signature
+from lightning_bleu.scoring.scoring import Scoring
+from lightning_bleu.scoring.signature import InputCounts
+from lightning_bleu.settings.bleu import BLEUOptions, BLEUSettings
+from lightning_bleu.settings.conventions import Convention
+from lightning_bleu.settings.settings import Decoder
+from lightning_bleu.settings.tokenizers import Tokenizer
+
+
+class CorpusBLEU(CorpusMetric):
+    """Corpus BLEU of all sentences since the last reset, regardless of batching, order, device, and process.
+
+    By default the score equals sacreBLEU's (Post 2018, https://aclanthology.org/W18-6319). Set ``convention`` to match
+    another program; ``"papineni"`` is BLEU without smoothing, as defined by Papineni et al. (2002,
+    https://aclanthology.org/P02-1040).
+
+    Args:
+        max_order: the longest n-gram.
+        weights: one weight per order; uniform when None.
+        convention: a name from :data:`lightning_bleu.CONVENTIONS`, or a :class:`lightning_bleu.Convention`. It sets the
+            defaults of the next six options; any of them that is not None overrides it.
+        tokenizer: for strings. The name of one of sacreBLEU's tokenizers (``"13a"``, ``"intl"``, ``"zh"``, ``"char"``,
+            ``"none"``, ``"ja-mecab"``, ``"ko-mecab"``, ``"flores200"``, ...), or a callable that takes a line and
+            returns its tokens. It must be deterministic: the same line must always give the same tokens.
+        lowercase: for strings: lowercase before tokenizing.
+        smoothing: how to treat orders without a match, a name from
+            :data:`lightning_bleu.settings.smoothing.SMOOTHINGS`.
+        smoothing_value: the parameter of the smoothing, if it takes one; the smoothing's own default when None.
+        reference_length: ``"closest"`` (the shorter one on a tie), ``"closest-first"`` (the first one on a tie), or
+            ``"shortest"``.
+        effective_order: skip the orders for which all hypotheses are too short.
+        pad_id: for ids: the padding id; removed.
+        bos_id: for ids: the id that begins a sentence; removed.
+        eos_id: for ids: the id that ends a sentence; removed together with everything after it. If it is also the
+            ``bos_id`` or the ``pad_id``, it is skipped before the first token and ends the sentence only after that.
+            Some models (BART, M2M100) also generate it as the first id: pass ``preds[:, 1:]``.
+        unk_id: for ids: the unknown word. In a reference it matches nothing but still counts toward the length (as in
+            fairseq).
+        ignore_ids: for ids: other ids to remove. The default, -100, is the label that losses ignore.
+        decoder: decodes ids to strings, which are then tokenized and scored: an object with ``batch_decode`` (a Hugging
+            Face tokenizer; special tokens are skipped), or a callable that takes a list of lists of ids and returns a
+            list of strings. The special ids above are removed first; if they are not set, a callable also receives
+            padding and markers.
+        percent: score in 0..100, like sacreBLEU, rather than in 0..1, like torchmetrics.
+        keep_sentences: keep the statistics of every sentence, for intervals, paired tests, and an `index`. This takes
+            56 bytes per sentence at the default ``max_order`` (4 bytes for each of the ``2 * max_order + 2``
+            statistics, plus 16), and a sync gathers all sentences on every device.
+        kwargs: passed to :class:`torchmetrics.Metric`.
+
+    Attributes:
+        settings: the validated options.
+        last_batch: the sentences of the last batch; None before the first batch.
+        batch_statistics: the statistics of each sentence of the last batch (0 for masked sentences), shape
+            ``(sentences, 2 * max_order + 2)``, on the CPU; None before the first batch.
+
+    Raises:
+        TypeError: for an option of the wrong type, or an unknown option.
+        ValueError: for an option that is out of range or not one of the choices; the message lists the choices.
+
+    Example:
+        >>> bleu = CorpusBLEU()
+        >>> bleu.update(["the cat is on the mat"], [["the cat sat on the mat", "a cat is on the mat"]])
+        >>> bleu.update(["hello there"], ["hello there, world"])
+        >>> bleu.compute()
+        tensor(0.6549, dtype=torch.float64)
+        >>> print(bleu.report())
+        BLEU = 65.49 100.0/100.0/75.0/66.7 (BP = 0.779 ratio = 0.800 hyp_len = 8 ref_len = 10)
+
+    Example (ids, padded with 0):
+        >>> import torch
+        >>> bleu = CorpusBLEU(max_order=2, pad_id=0)
+        >>> bleu(torch.tensor([[5, 6, 7, 0]]), torch.tensor([[5, 6, 8, 9]]))
+        tensor(0.4137, dtype=torch.float64)
+    """
+
+    def __init__(
+        self,
+        max_order: int = 4,
+        weights: Sequence[float] | None = None,
+        *,
+        convention: str | Convention = "sacrebleu",
+        tokenizer: Tokenizer | None = None,
+        lowercase: bool | None = None,
+        smoothing: str | None = None,
+        smoothing_value: float | None = None,
+        reference_length: str | None = None,
+        effective_order: bool | None = None,
+        pad_id: int | None = None,
+        bos_id: int | None = None,
+        eos_id: int | None = None,
+        unk_id: int | None = None,
+        ignore_ids: int | Iterable[int] | None = (-100,),
+        decoder: Decoder | None = None,
+        percent: bool = False,
+        keep_sentences: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        options = {name: value for name, value in locals().items() if name in BLEUOptions.__annotations__}
+        settings = BLEUSettings.from_options(**cast(BLEUOptions, options)).for_corpus()
+        super().__init__(settings, 2 * settings.max_order + 2, options, keep_sentences=keep_sentences, **kwargs)
+        self.settings: BLEUSettings = settings  # declared here, because of torch.jit.script
+
+    @property
+    def scoring(self) -> Scoring:
+        """How statistics become scores."""
+        return bleu_scoring(self.settings)
+
+    def _count(self, batch: Batch) -> IntArray:
+        return count_rows(batch, self.settings)
+
+    def sign(self, inputs: InputCounts) -> str:
+        """The signature of a score of sentences of these kinds."""
+        return bleu_signature(self.settings, inputs)
+
+    def report(self) -> BLEUScore:
+        """The score and its components as plain numbers, synced like :meth:`compute`."""
+        statistics, inputs = self._read_report()
+        report = BLEUScore.from_statistics(statistics, self.settings, self.sign(inputs))
+        from_ids = inputs.ids or self.settings.decoder is not None
+        is_empty = report.reference_length and not report.hypothesis_length
+        if from_ids and is_empty and self.settings.eos_id is not None:
+            self._warn_once(
+                "All hypotheses are empty. If they begin with 'eos_id', as generate() returns them for BART and "
+                "M2M100, everything after it is removed: pass preds[:, 1:]."
+            )
+        return report
+
+    @property
+    def matches(self) -> Tensor:
+        """N-grams that appear in a reference, shape ``(max_order,)``."""
+        return Statistics.unpack(self.statistics).matches
+
+    @property
+    def possible_matches(self) -> Tensor:
+        """N-grams of the hypotheses, shape ``(max_order,)``."""
+        return Statistics.unpack(self.statistics).possible_matches
+
+    @property
+    def hypothesis_length(self) -> Tensor:
+        """Tokens of the hypotheses, a scalar."""
+        return Statistics.unpack(self.statistics).hypothesis_length
+
+    @property
+    def reference_length(self) -> Tensor:
+        """Tokens of the references chosen by the ``reference_length`` rule, a scalar."""
+        return Statistics.unpack(self.statistics).reference_length

@@ -1,0 +1,171 @@
+"""Resampled corpora: the scores of bootstrap resamples and of random exchanges, and what they say.
+
+A resample or a shuffle is a weighted sum of sentences, so a matrix product computes many of them: weights (trials ×
+sentences) times statistics (sentences × counts). Sums of integers below 2^53 are exact in float64, in any order. They
+are scored by :func:`lightning_bleu.scoring.bleu.score` like any corpus, so every convention and smoothing works.
+
+Everything happens on the CPU, with a generator of its own for each call. So PyTorch's global generators are unaffected,
+and the same seed gives the same result on every device, and in every process.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor
+
+from lightning_bleu.scoring.results import Interval, PairedTest
+from lightning_bleu.scoring.scoring import Scoring
+
+_MAX_WEIGHTS = 2**20
+"""The maximum number of weights drawn at once. They are bytes, so that they stay in the cache, where drawing a resample
+increments them in random order."""
+
+
+def interval_from(sentences: Tensor, scoring: Scoring, confidence: float, resamples: int, seed: int) -> Interval:
+    """A confidence interval by bootstrap resampling; see :func:`lightning_bleu.bootstrap_interval`.
+
+    Args:
+        sentences: the statistics of each sentence, float64 of shape ``(sentences, columns)``.
+        scoring: how to score them.
+        confidence: the fraction of resampled scores inside the interval.
+        resamples: the number of resamples.
+        seed: the random seed.
+
+    Raises:
+        ValueError: for fewer than two sentences, for a confidence that is not between 0 and 1, or for fewer than one
+            resample.
+    """
+    check_share("confidence", confidence)
+    resamples = check_count("resamples", resamples)
+    check_sentences("system", sentences)
+    (scores,) = resample_scores([sentences], scoring, resamples, seed)
+    return interval_of(scores, scoring, confidence)
+
+
+def resample_scores(systems: Sequence[Tensor], scoring: Scoring, resamples: int, seed: int) -> Tensor:
+    """Score systems, and bootstrap resamples of their sentences, which are the same for all of them.
+
+    Args:
+        systems: the statistics of each system, float64 of shape ``(sentences, columns)``.
+        scoring: how to score them.
+        resamples: the number of resamples.
+        seed: the random seed.
+
+    Returns:
+        shape ``(systems, 1 + resamples)``: the score of each system, then those of its resamples.
+    """
+    sums = weighted_sums(torch.cat([*systems], 1), draw_with_replacement, resamples, seed)
+    resampled = [scoring.score(own) for own in sums.chunk(len(systems), 1)]
+    scores = [scoring.score(sentences.sum(0)).reshape(1) for sentences in systems]
+    return torch.stack([torch.cat(pair) for pair in zip(scores, resampled)])
+
+
+def interval_of(scores: Tensor, scoring: Scoring, confidence: float) -> Interval:
+    """The interval of a score; see :func:`resample_scores`."""
+    observed, resampled = scores[0].item(), scores[1:]
+    ends = torch.tensor([(1 - confidence) / 2, (1 + confidence) / 2], dtype=scores.dtype, device="cpu")
+    low, high = resampled.quantile(ends).tolist()
+    return Interval(observed, low, high, confidence, tuple(resampled.tolist()), scoring.percent, scoring.name)
+
+
+def paired_test_of(scores: Tensor, scoring: Scoring) -> PairedTest:
+    """The paired bootstrap test of two systems; see :func:`resample_scores`."""
+    differences = (scores[0] - scores[1]).abs()
+    by_chance = differences[1:] - differences[1:].mean()
+    return _paired_test("paired bootstrap", scores[:, 0].tolist(), by_chance, scoring)
+
+
+def randomize(a: Tensor, b: Tensor, scoring: Scoring, trials: int, seed: int) -> PairedTest:
+    """Approximate randomization; see :func:`lightning_bleu.approximate_randomization`."""
+    exchanged = weighted_sums(b - a, toss_coins, trials, seed)
+    differences = (scoring.score(a.sum(0) + exchanged) - scoring.score(b.sum(0) - exchanged)).abs()
+    scores = [scoring.score(sentences.sum(0)).item() for sentences in (a, b)]
+    return _paired_test("approximate randomization", scores, differences, scoring)
+
+
+def _paired_test(test: str, scores: Sequence[float], by_chance: Tensor, scoring: Scoring) -> PairedTest:
+    """Compute the p-value: how often chance reaches the observed difference, which itself counts as one trial.
+
+    Unlike in sacreBLEU, trials that exactly equal the observed difference count. Ties are rare unless the systems
+    differ in only a few sentences. Then most trials are ties, and if they did not count, a difference in a single
+    sentence would look significant.
+    """
+    # Scores of equal counts may differ in the last bits, from rounding.
+    tolerance = 1e-12 * (100 if scoring.percent else 1)
+    as_large = (by_chance >= abs(scores[0] - scores[1]) - tolerance).sum().item()
+    p_value = (as_large + 1) / (len(by_chance) + 1)
+    return PairedTest(test, scores[0], scores[1], p_value, len(by_chance), scoring.percent, scoring.name)
+
+
+Draw: TypeAlias = Callable[[Tensor, torch.Generator], None]
+"""Fills weights, bytes of shape ``(trials, sentences)``, in place from a generator."""
+
+
+def weighted_sums(sentences: Tensor, draw: Draw, trials: int, seed: int) -> Tensor:
+    """Draw weights and compute weighted sums of the sentences.
+
+    Args:
+        sentences: float64 of shape ``(sentences, columns)``.
+        draw: draws the weights of a chunk of trials. The result does not depend on the size of the chunks.
+        trials: the number of sums.
+        seed: the random seed.
+
+    Returns:
+        sums of shape ``(trials, columns)``.
+    """
+    generator = torch.Generator("cpu").manual_seed(operator.index(seed))
+    drawn_at_once = min(trials, max(1, _MAX_WEIGHTS // max(1, len(sentences))))
+    weights = torch.empty(drawn_at_once, len(sentences), dtype=torch.uint8, device="cpu")
+    sums = sentences.new_zeros(trials, sentences.shape[1])
+    if not len(sentences):
+        return sums
+    for chunk in torch.split(sums, drawn_at_once):
+        draw(weights[: len(chunk)], generator)
+        torch.mm(weights[: len(chunk)].double(), sentences, out=chunk)
+    return sums
+
+
+def draw_with_replacement(weights: Tensor, generator: torch.Generator) -> None:
+    """Draw how often each sentence appears in a resample of the same size.
+
+    A byte is enough: the probability that a sentence is drawn 256 times is below 10^-490.
+    """
+    # 32-bit draws are ten times as fast as 64-bit ones.
+    drawn = torch.randint(weights.shape[1], weights.shape, generator=generator, dtype=torch.int32, device="cpu")
+    weights.zero_().scatter_add_(1, drawn.long(), weights.new_ones(1, 1).expand_as(weights))
+
+
+def toss_coins(weights: Tensor, generator: torch.Generator) -> None:
+    """Draw 0 or 1 for each sentence, eight from each random byte."""
+    trials, sentences = weights.shape
+    shape = trials, -(-sentences // 8)
+    drawn = torch.randint(256, shape, generator=generator, dtype=torch.uint8, device="cpu")
+    bits = drawn[..., None] >> torch.arange(8, dtype=torch.uint8, device="cpu") & 1
+    weights.copy_(bits.flatten(1)[:, :sentences])
+
+
+def check_sentences(name: str, sentences: Tensor) -> None:
+    """Raise an error for fewer than two sentences."""
+    if len(sentences) < 2:
+        raise ValueError(f"{name!r} must have at least two sentences, got {len(sentences)}")
+
+
+def check_share(name: str, value: Any) -> None:
+    """Raise an error unless the value is a number between 0 and 1."""
+    if not isinstance(value, int | float) and not hasattr(value, "__float__"):
+        raise TypeError(f"{name!r} must be a number between 0 and 1, got {value!r}")
+    if not 0 < value < 1:
+        raise ValueError(f"{name!r} must lie between 0 and 1, got {value!r}")
+
+
+def check_count(name: str, value: Any, least: int = 1) -> int:
+    """Return the value as an int; raise an error unless it is an integer from `least` to 2^24."""
+    if isinstance(value, bool) or not hasattr(value, "__index__") or value < least:
+        raise ValueError(f"{name!r} must be an integer of {least} or more, got {value!r}")
+    if value > 2**24:  # a limit of torch.quantile
+        raise ValueError(f"{name!r} must be at most {2**24:,}, got {value!r}")
+    return operator.index(value)
