@@ -10,6 +10,7 @@ from sphinx.domains.python import PyObject, PythonDomain
 import lightning_bleu
 import lightning_bleu.callback
 from lightning_bleu.settings.bleu import BLEUOptions
+from lightning_bleu.settings.chrf import CHRFOptions
 
 project = "lightning_bleu"
 author = "The lightning_bleu developers"
@@ -69,7 +70,7 @@ for name, module in list(sys.modules.items()):
     if name.startswith("lightning_bleu."):
         vars(module).update({name: alias for name, alias in placeholders.items() if name in vars(module)})
         # Imported for type checkers only. This is how `Unpack[BLEUOptions]` becomes `BLEUOptions`.
-        vars(module)["Unpack"] = {BLEUOptions: BLEUOptions}
+        vars(module)["Unpack"] = {options: options for options in (BLEUOptions, CHRFOptions)}
 PythonDomain.object_types["type"].roles += ("class",)  # annotations refer to all types as classes
 
 # -- Links to other projects ---------------------------------------------------

@@ -6,8 +6,10 @@ Start with :class:`CorpusBLEU`, or with :class:`BLEUCallback` to add BLEU withou
 from typing import TYPE_CHECKING, Any
 
 from lightning_bleu.bleu import CorpusBLEU
-from lightning_bleu.functional import corpus_bleu, sentence_bleu
+from lightning_bleu.chrf import CorpusCHRF
+from lightning_bleu.functional import corpus_bleu, corpus_chrf, sentence_bleu, sentence_chrf
 from lightning_bleu.scoring.bleu import BLEUScore
+from lightning_bleu.scoring.chrf import CHRFScore
 from lightning_bleu.settings.conventions import CONVENTIONS, Convention
 from lightning_bleu.significance import (
     approximate_randomization,
@@ -26,18 +28,22 @@ __all__ = [
     "CONVENTIONS",
     "BLEUCallback",
     "BLEUScore",
+    "CHRFScore",
     "Convention",
     "CorpusBLEU",
+    "CorpusCHRF",
     "__version__",
     "approximate_randomization",
     "block_scores",
     "block_t_test",
     "bootstrap_interval",
     "corpus_bleu",
+    "corpus_chrf",
     "distributed_index",
     "distributed_mask",
     "paired_bootstrap",
     "sentence_bleu",
+    "sentence_chrf",
 ]
 
 

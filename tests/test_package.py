@@ -30,6 +30,7 @@ LAYERS = [
     "torchmetrics_fixes",
     "metric",
     "bleu",
+    "chrf",
     "functional",
     "significance",
     "training",

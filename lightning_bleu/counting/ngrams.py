@@ -34,6 +34,9 @@ _MAX_TOKENS = 2**14
 """Tokens per chunk, small enough for its arrays to stay in the cache of a CPU core."""
 _MAX_HYPOTHESIS_TOKENS = 2**13 - 2
 """Hypothesis tokens per chunk, so that a label takes 13 bits and four labels fit into a key."""
+_MANY_ORDERS = 4
+"""For more orders than these, labels are numbered without gaps, so that more of them fit into a key. Characters, of
+which there are few, then take one pass."""
 _MAX_TABLE = 2**22
 """Ids with a smaller range than this are labeled with a lookup table, others by sorting."""
 
@@ -107,7 +110,9 @@ def _count_chunk(tokens: Ragged, reference_counts: IntArray, max_order: int, unk
     if hypothesis_tokens in (0, token_count):
         return matches.T
 
-    labels = _label(tokens.ids, hypothesis_tokens)
+    labels, largest = _label(tokens.ids, hypothesis_tokens), hypothesis_tokens
+    if max_order > _MANY_ORDERS:
+        labels, largest = _renumber(labels, largest)
     if unk_id is not None:
         labels[hypothesis_tokens:][tokens.ids[hypothesis_tokens:] == unk_id] = _NO_MATCH
     # The same labels for all but the first token of an n-gram. The first token of each segment has the mark of the
@@ -115,8 +120,8 @@ def _count_chunk(tokens: Ragged, reference_counts: IntArray, max_order: int, unk
     next_labels = np.zeros(token_count + max_order, np.int64)  # zeros are _NO_MATCH
     next_labels[:token_count] = labels
     next_labels[ends[sentences:]] = _NO_MATCH
-    next_labels[ends[:sentences]] = hypothesis_tokens + 1
-    label_bits = (hypothesis_tokens + 1).bit_length()
+    next_labels[ends[:sentences]] = largest + 1
+    label_bits = (largest + 1).bit_length()
     # The head of a key is the part before its labels: the sentence in the first pass, a matched n-gram in later ones.
     heads, sides, side_bits = _segment_sides(reference_counts)
     head_sentences = heads[:sentences]
@@ -190,6 +195,21 @@ def _label(ids: IntArray, hypothesis_tokens: int) -> IntArray:
     known = np.sort(ids[:hypothesis_tokens])
     places = known.searchsorted(ids)
     return np.where(known[np.minimum(places, hypothesis_tokens - 1)] == ids, places + 1, _NO_MATCH)
+
+
+def _renumber(labels: IntArray, largest: int) -> tuple[IntArray, int]:
+    """Number labels without gaps, but keep 0; also return the largest number.
+
+    Example:
+        >>> labels, largest = _renumber(np.array([3, 7, 3, 0]), 7)
+        >>> labels.tolist(), largest
+        ([1, 2, 1, 0], 2)
+    """
+    used = np.zeros(largest + 1, np.int64)
+    used[labels] = 1
+    used[_NO_MATCH] = 0
+    numbers = used.cumsum()
+    return numbers[labels], int(numbers[-1])
 
 
 def _match_prefixes(

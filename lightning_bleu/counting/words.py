@@ -11,6 +11,7 @@ for tokenization. What is cached is a *unit*: a part of a line whose tokens do n
 from __future__ import annotations
 
 import os
+import string
 import threading
 import weakref
 from array import array
@@ -27,7 +28,9 @@ from lightning_bleu.reading.ragged import IntArray, Ragged, row_lengths
 from lightning_bleu.settings.bleu import BLEUSettings
 from lightning_bleu.settings.tokenizers import TokenizeFunction, Tokenizer, load_tokenizer
 
-_SPLITS_WORDS = {"13a", "char", "none"}
+_CHRF_WORDS = "words of chrF"
+"""The name of the cache of :func:`split_chrf_words`."""
+_SPLITS_WORDS = {"13a", "char", "none", _CHRF_WORDS}
 """Tokenizers that split a word the same way everywhere in a line."""
 _SPLITS_WORDS_BY_PLACE = {"intl", "zh"}
 """Tokenizers for which it matters whether a word has a left and a right neighbor."""
@@ -74,6 +77,31 @@ def tokenize(lines: Sequence[str], tokenizer: Tokenizer) -> Ragged:
     cache = _find_cache(tokenizer)
     _make_room()
     return cache.encode(lines, load_tokenizer(tokenizer))
+
+
+def chrf_word_ids(lines: Sequence[str]) -> Ragged:
+    """Split lines into words as chrF++ does, and replace the words with ids."""
+    cache = _caches.setdefault(_CHRF_WORDS, TokenCache(_CHRF_WORDS))
+    _make_room()
+    return cache.encode(lines, split_chrf_words)
+
+
+def split_chrf_words(line: str) -> list[str]:
+    """Split a line at whitespace, and one punctuation mark off each word: off its end, or else off its beginning.
+
+    Example:
+        >>> split_chrf_words('("So?") he said...')
+        ['("So?"', ')', 'he', 'said..', '.']
+    """
+    words: list[str] = []
+    for word in line.split():
+        if len(word) > 1 and word[-1] in string.punctuation:
+            words += [word[:-1], word[-1]]
+        elif len(word) > 1 and word[0] in string.punctuation:
+            words += [word[0], word[1:]]
+        else:
+            words.append(word)
+    return words
 
 
 def number_tokens(tokens: Iterable[Hashable]) -> IntArray:

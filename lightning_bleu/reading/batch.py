@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from lightning_bleu.reading.forms import Form, Hypotheses, Ids, References, Strings, join
+from lightning_bleu.reading.forms import Form, Hypotheses, Ids, References, Strings, join, kind_of, segment_count
 from lightning_bleu.reading.ragged import IntArray, clean, drop_empty_references
 from lightning_bleu.reading.recognize import recognize, recognize_sources, suspect_padding, suspect_tokens
 from lightning_bleu.settings.settings import Decoder, Settings
@@ -79,6 +79,11 @@ def read_batch(preds: Hypotheses, target: References, settings: Settings) -> Bat
         hypotheses, _ = _read(hypotheses, counts, settings)
         references, counts = _read(references, counts, settings)
         segments = join(hypotheses, references)
+    if settings.needs_text and not isinstance(segments, Strings) and segment_count(segments):
+        raise TypeError(
+            f"chrF counts the characters of text, but 'preds' and 'target' are {kind_of(segments)}: pass strings, or "
+            "set decoder= to score ids"
+        )
     warnings: list[str] = []
     if isinstance(segments, Strings):
         warnings += suspect_tokens(segments.lines, counts)

@@ -11,7 +11,7 @@ import numbers
 import operator
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
 
@@ -38,7 +38,9 @@ _ELSEWHERE = {
     "lower": "'lowercase'",
     "max_n": "'max_order'",
     "max_ngram_order": "'max_order'",
+    "n_char_order": "'char_order'",
     "n_gram": "'max_order'",
+    "n_word_order": "'word_order'",
     "ngram": "'max_order'",
     "pad_token_id": "'pad_id'",
     "smooth": "'smoothing' (smooth=True of torchmetrics is smoothing='add-k', of Hugging Face evaluate 'add-one')",
@@ -81,6 +83,9 @@ class Settings:
     ignore_ids: tuple[int, ...] = (-100,)
     decoder: Decoder | None = None
     percent: bool = False
+
+    needs_text: ClassVar[bool] = False
+    """Whether a metric counts characters, so that tokens, and ids that are not decoded, are errors."""
 
     @classmethod
     def from_options(cls, **options: Any) -> Self:
