@@ -152,7 +152,8 @@ class BLEUCallback(pl.Callback):
         self._shows = False
         self._folder: Path | None = None
         self._stage: Stage | None = None
-        self._checkpoint_step: int | None = None
+        self._checkpoint: tuple[int, int | None] | None = None
+        self._resumes = True
         self._laid_out = False
         self._logged: dict[str, float] = {}
         self._warn_once = WarnOnce()
@@ -171,20 +172,23 @@ class BLEUCallback(pl.Callback):
         return self._best.state_dict()
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Restore the best validations from a checkpoint."""
-        self._best.load_state_dict(state_dict)
+        """Restore the best validations from a checkpoint, unless it is loaded to validate or to test."""
+        if self._resumes:
+            self._best.load_state_dict(state_dict)
 
     def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
         """Find out which loggers can show sentences, and warn about likely mistakes."""
-        others = [callback for callback in _find_all(trainer) if callback is not self]
-        if same := [self._tag(one) for one in _STEPS if self._tag(one) in {other._tag(one) for other in others}]:
-            raise ValueError(
-                f"two BLEUCallbacks log {same[0]!r}: give one of them another name, BLEUCallback(name=...)"
-            )
+        for other in _find_all(trainer):
+            for logged, own in [(other._tag(one), self._tag(one)) for one in _STEPS]:
+                if other is not self and f"{logged}/".startswith(f"{own}/"):
+                    raise ValueError(
+                        f"two BLEUCallbacks log {logged!r}: give one of them another name, BLEUCallback(name=...)"
+                    )
         for message in minimized(trainer.callbacks, tuple(map(self._tag, _STEPS))):  # type: ignore[attr-defined]
             self._warn_once(message)
         self._laid_out = False
-        self._checkpoint_step = None
+        if stage == "fit":
+            self._checkpoint = None
         self._displays = find_displays(trainer.loggers) if trainer.is_global_zero else []
         for message in missing_packages(trainer.loggers, self._displays) if self.samples else ():
             self._warn_once(message)
@@ -192,8 +196,8 @@ class BLEUCallback(pl.Callback):
         self._shows = trainer.strategy.broadcast(bool(self._displays and self.samples))
         self._folder = None
         if self.translations is not None and not trainer.fast_dev_run:  # type: ignore[attr-defined]
-            own = run_folder(trainer) / "translations" if self.translations is True else self.translations
-            self._folder = trainer.strategy.broadcast(own)
+            folder = run_folder(trainer) / "translations" if self.translations is True else self.translations
+            self._folder = trainer.strategy.broadcast(folder)
             if stage != "predict":
                 tag = self._tag("test" if stage == "test" else "val")
                 run_in_process_0(partial(check_folders, name_folder(self._folder, *tag.split("/"))))
@@ -201,13 +205,14 @@ class BLEUCallback(pl.Callback):
     def on_load_checkpoint(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, checkpoint: dict[str, Any]
     ) -> None:
-        """Remember which step the weights are from."""
-        self._checkpoint_step = checkpoint.get("global_step")
+        """Remember which step the weights of a module are from."""
+        self._checkpoint = id(pl_module), checkpoint.get("global_step")
+        self._resumes = trainer.state.fn == "fit"
 
     def on_fit_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Check that a new run does not write among the translations of another one."""
         folder = self._folder
-        is_new = self._checkpoint_step is None and trainer.global_step == 0
+        is_new = self._checkpoint is None and trainer.global_step == 0
         if folder is not None and is_new and run_in_process_0(partial(has_translations, folder)):
             other = "a logger with a directory for each run" if self.translations is True else "translations=True"
             raise ValueError(
@@ -354,8 +359,9 @@ class BLEUCallback(pl.Callback):
         ):
             self._warn_once(
                 f"The references or sources in {str(folder)!r} were replaced, because this validation has "
-                "different ones. Translations of other steps there no longer match them: use another folder for "
-                "each dataset and each training run."
+                "different ones, or the same in another order. Translations of other steps there no longer match "
+                "them: use another folder for each dataset and each training run, or return the position of each "
+                "sentence as 'index'."
             )
 
     def _write_scores(self, outcome: Outcome, trainer: pl.Trainer) -> None:
@@ -372,9 +378,10 @@ class BLEUCallback(pl.Callback):
 
     def _step(self, trainer: pl.Trainer) -> int:
         """The training step of the weights. Lightning restores it from a checkpoint only to resume training."""
-        if trainer.state.fn == "fit" or self._checkpoint_step is None:
+        module, step = self._checkpoint or (None, None)
+        if trainer.state.fn == "fit" or step is None or module != id(trainer.lightning_module):
             return trainer.global_step
-        return self._checkpoint_step
+        return step
 
     def _lay_out(self, trainer: pl.Trainer) -> None:
         """Arrange the charts. TensorBoard has one layout per run, so the first callback makes it for all."""

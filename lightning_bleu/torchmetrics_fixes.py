@@ -148,6 +148,8 @@ class AdditiveMetric(Metric):
         own = self._states()
         if missing := own.keys() - incoming_state.keys():
             raise ValueError(f"Expected {sorted(missing)} to be present in incoming state {incoming_state}")
+        for name in own:
+            self._check_width(name, incoming_state[name])
         self._set(**_merge(own, incoming_state))
 
     def reset(self) -> None:
@@ -165,20 +167,23 @@ class AdditiveMetric(Metric):
         # tensor.
         loaded = {name: state_dict[prefix + name] for name in self._defaults if prefix + name in state_dict}
         for name, state in loaded.items():
-            default = self._defaults[name]
-            expected = len(default) if isinstance(default, Tensor) else IDENTITY_COLUMNS + self.columns
-            for rows in state if isinstance(state, list) else [state]:
-                if rows.numel() and rows.shape[-1] != expected:
-                    raise ValueError(
-                        f"the state {prefix + name!r} is of a metric with another 'max_order', or of another version: "
-                        f"its rows have {rows.shape[-1]} columns, not {expected}"
-                    )
+            self._check_width(name, state)
         super()._load_from_state_dict(state_dict, prefix, *args)
         for name, state in loaded.items():
             if isinstance(self._defaults[name], list):
                 self._set(**{name: append_rows([], *(state if isinstance(state, list) else [state]))})
         if loaded:
             self._set(_computed=None, _update_count=self._update_count + 1)
+
+    def _check_width(self, name: str, state: Tensor | list[Tensor]) -> None:
+        default = self._defaults[name]
+        expected = len(default) if isinstance(default, Tensor) else IDENTITY_COLUMNS + self.columns
+        for rows in state if isinstance(state, list) else [state]:
+            if rows.numel() and rows.shape[-1] != expected:
+                raise ValueError(
+                    f"the state {name!r} is of a metric with other orders of n-grams, or of another version: its rows "
+                    f"have {rows.shape[-1]} columns, not {expected}"
+                )
 
     def __getstate__(self) -> dict[str, Any]:
         # A shallow copy would share its lists with the original.

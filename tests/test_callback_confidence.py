@@ -170,6 +170,19 @@ def test_the_sanity_check_and_validate_and_test_do_not_change_the_best(tmp_path:
     assert kept_score(bleu) == 1
 
 
+def test_a_checkpoint_that_is_validated_or_tested_does_not_change_the_best(tmp_path: Path) -> None:
+    bleu = make_callback(compare_to_best=True)
+    checkpoint = ModelCheckpoint(tmp_path, filename="{epoch}", save_top_k=-1)
+    record = fit(tmp_path, bleu, checkpoint, epochs=3)
+    best = max(record.column("val_bleu"))
+    trainer = make_trainer(tmp_path, bleu)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the checkpoint has the state of another callback
+        trainer.test(make_module(step=step), make_loader(SENTENCES), ckpt_path=tmp_path / "epoch=0.ckpt", verbose=False)
+    trainer.validate(make_module(step=step), make_loader(SENTENCES), verbose=False)
+    assert trainer.callback_metrics["val_bleu/best"] == best
+
+
 def test_the_sanity_check_is_not_compared_with_the_best_of_an_earlier_fit(tmp_path: Path) -> None:
     """It sees two batches, so a comparison would warn that the number of sentences has changed."""
     bleu = make_callback(compare_to_best=True)

@@ -251,6 +251,20 @@ def test_a_name_may_have_a_placeholder_for_the_stage(tmp_path: Path) -> None:
     assert [line["key"] for line in read_scores(tmp_path / "t")] == ["val/bleu", "test/bleu"]
 
 
+@pytest.mark.parametrize("name", ["bleu/news", "bleu/best"])
+def test_no_callback_logs_below_the_name_of_another(name: str, tmp_path: Path) -> None:
+    callbacks = [make_callback(), make_callback(name=name)]
+    for ordered in (callbacks, callbacks[::-1]):
+        with pytest.raises(ValueError, match=f"two BLEUCallbacks log 'val_{name}': give one of them another name"):
+            validate(tmp_path, *ordered)
+
+
+def test_a_run_that_is_not_on_this_machine_has_no_folder_for_translations(tmp_path: Path) -> None:
+    trainer = make_trainer(tmp_path, make_callback(translations=True), default_root_dir="memory://bucket/run")
+    with pytest.raises(ValueError, match="translations=True needs a local folder for the run, got 'memory://bucket"):
+        trainer.validate(make_module(), make_loader(), verbose=False)
+
+
 def test_a_score_with_a_slash_in_its_name_can_be_monitored(tmp_path: Path) -> None:
     module = make_module(step=lambda batch, epoch: return_ids(batch, 0))
     stopping = EarlyStopping("val/bleu", mode="max", patience=1)
@@ -466,6 +480,19 @@ def test_without_positions_a_shuffled_run_is_an_error_at_the_first_batch(option:
         trainer.fit(make_module(step=step), make_loader(), make_loader(shuffle=True))
     assert len(seen) == 1
     assert list(tmp_path.rglob("*.txt")) == []
+
+
+@pytest.mark.filterwarnings("ignore:.*sampler has shuffling enabled")
+def test_a_first_batch_without_sentences_may_have_positions(tmp_path: Path) -> None:
+    first = []
+
+    def step(batch: Any, epoch: int) -> dict[str, Any]:
+        first.append(batch)
+        return return_numbered([part[: 0 if len(first) == 1 else None] for part in batch], epoch)
+
+    loader = make_loader(NUMBERED, shuffle=True)
+    logged = validate(tmp_path, make_callback(compare_to_best=True), step=step, loaders=loader)
+    assert logged["val_bleu/hypothesis_length"] == 8 * (len(SENTENCES) - 7)
 
 
 # The best of several loaders

@@ -234,8 +234,10 @@ def test_weights_of_a_checkpoint_are_at_its_step(tmp_path: Path) -> None:
         # The toy module translates better in its third epoch, but only a fit replaces translations.
         files = {"ref.txt", "step-0000006.txt", "step-0000006-2.txt", "step-0000012.txt"}
         assert {path.name for path in folder.iterdir()} == files
-        trainer.validate(module, make_loader(SENTENCES[:3]), verbose=False)  # the weights of the last step again
-        assert len(read_lines(folder / "step-0000012-2.txt")) == 3
+        trainer.validate(module, make_loader(SENTENCES[:3]), verbose=False)  # the module still has these weights
+        assert len(read_lines(folder / "step-0000006-3.txt")) == 3
+        trainer.validate(make_module(step=return_text), make_loader(SENTENCES[:2]), verbose=False)  # another module
+        assert len(read_lines(folder / "step-0000012-2.txt")) == 2
         assert (folder / "step-0000012.txt").read_bytes() == last
         other = make_trainer(tmp_path, bleu)
         other.test(module, make_loader(), ckpt_path=checkpoint.best_model_path, verbose=False)

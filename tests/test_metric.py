@@ -551,7 +551,9 @@ def test_a_state_of_another_order_cannot_be_loaded(orders: tuple[int, int], keep
     for one in (metric, other):
         one.persistent(True)
     state = other.state_dict()
-    check_unchanged_by(metric, ValueError, metric.load_state_dict, state, match="with another 'max_order', or of anot")
+    check_unchanged_by(
+        metric, ValueError, metric.load_state_dict, state, match="with other orders of n-grams, or of anot"
+    )
 
 
 @pytest.mark.parametrize("keep_sentences", [False, True])

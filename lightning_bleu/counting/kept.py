@@ -99,7 +99,7 @@ def pack_rows(
 
 
 def _reference_bytes(batch: Batch) -> Iterator[bytes]:
-    """The references of each sentence as bytes, the same in all processes."""
+    """The references of each sentence as bytes, the same in all processes and batches; none if all are empty."""
     segments, counts = batch.segments, batch.reference_counts
     if isinstance(segments, Ids):
         lengths = segments.ragged.lengths
@@ -107,12 +107,14 @@ def _reference_bytes(batch: Batch) -> Iterator[bytes]:
         stop = len(counts)
         for count in counts.tolist():
             start, stop = stop, stop + count
-            yield lengths[start:stop].tobytes() + segments.ragged.ids[ends[start - 1] : ends[stop - 1]].tobytes()
+            ids = segments.ragged.ids[ends[start - 1] : ends[stop - 1]].tobytes()
+            yield ids and lengths[start:stop].tobytes() + ids
         return
     lines = segments.lines if isinstance(segments, Strings) else map("\0".join, segments.rows)
     references = islice(lines, len(counts), None)
     for count in counts.tolist():
-        yield "\0\0".join(islice(references, count)).encode(errors="surrogatepass")
+        own = list(islice(references, count))
+        yield "\0\0".join(own).encode(errors="surrogatepass") if any(own) else b""
 
 
 def append_rows(kept: Sequence[Tensor], *more: Tensor) -> list[Tensor]:

@@ -147,11 +147,17 @@ def read_index(index: Index, sentences: int) -> IntArray:
         TypeError: if they are not integers.
         ValueError: if there is not one per sentence, or if one is negative.
     """
-    if isinstance(index, Tensor):
-        index = index.to(torch.float64).numpy(force=True) if index.is_floating_point() else index.numpy(force=True)
-    values = np.asarray(index)
-    if values.dtype.kind not in "iu" and values.size:
-        raise TypeError(f"'index' must hold integers, the positions of sentences in their dataset, got {values.dtype}")
+    found: Any = getattr(index, "dtype", type(index).__name__)
+    if isinstance(index, _SEQUENCES):
+        types = {*map(type, index)}
+        found = _type_names(type_ for type_ in types if type_ is bool or not issubclass(type_, int | np.integer))
+        values = np.zeros(1) if found else np.array(index, object)
+    elif isinstance(index, Tensor):
+        values = np.zeros(index.shape) if index.is_floating_point() else index.numpy(force=True)
+    else:
+        values = np.asarray(index)
+    if values.dtype.kind not in "iuO" and values.size:
+        raise TypeError(f"'index' must hold integers, the positions of sentences in their dataset, got {found}")
     if values.shape != (sentences,):
         raise ValueError(f"'index' must have shape ({sentences},), one position per sentence, got {values.shape}")
     if (wrong := values[(values < 0) | (values >= 2**63)]).size:

@@ -147,7 +147,10 @@ class BestSoFar:
             if known and not torch.equal(best.positions, kept.positions):
                 return f"had other sentences of {name!r}"
             if not torch.equal(best.checksums, kept.checksums):
-                return f"had other references for {name!r}"
+                return (
+                    f"had other references for {name!r}, or the same in another order (then return the position of "
+                    "each sentence as 'index')"
+                )
         return ""
 
     def state_dict(self) -> dict[str, Any]:

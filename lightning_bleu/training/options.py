@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import string
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -55,6 +56,7 @@ def check_options(options: Mapping[str, Any]) -> None:
         raise TypeError(f"'name' must be a string, got {name!r} of type {type(name).__name__}")
     if not name:
         raise ValueError("'name' must not be empty: it is the last part of the logged name, as in 'val_bleu'")
+    _check_placeholders(name)
     if (found := re.match("(val|test)_(?=.)", name)) and "{stage}" not in name:
         warn_user(f"name={name!r} logs 'val_{name}': did you mean name={name[found.end() :]!r}?")
     is_list = isinstance(dataloader_names, Sequence) and not isinstance(dataloader_names, str)
@@ -67,7 +69,7 @@ def check_options(options: Mapping[str, Any]) -> None:
         raise TypeError(
             f"'translations' must be a folder or True, got {translations!r} of type {type(translations).__name__}"
         )
-    if "://" in str(translations):
+    if re.match(r"\w\w+:/", str(translations)):  # a Path has a single slash left
         raise ValueError(f"'translations' must be a local folder, got {translations!r}")
     if keep_translations is not None:
         check_integer("keep_translations", keep_translations, at_least=1)
@@ -82,4 +84,17 @@ def check_options(options: Mapping[str, Any]) -> None:
         raise ValueError(
             f"'significance_level' must be at least {MIN_LEVEL}, got {level}: a smaller one needs more than 10,000 "
             "resamples in each validation"
+        )
+
+
+def _check_placeholders(name: str) -> None:
+    try:
+        fields = {field for _, field, _, _ in string.Formatter().parse(name) if field is not None}
+        plain = name.format(stage="val")
+    except (ValueError, KeyError, IndexError):
+        fields, plain = {"?"}, ""
+    if fields - {"stage"} or "" in plain.split("/"):
+        raise ValueError(
+            f"'name' must be a name such as 'bleu', or have the placeholder '{{stage}}' and no other, as in "
+            f"'{{stage}}/bleu', got {name!r}"
         )

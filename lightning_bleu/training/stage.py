@@ -73,7 +73,7 @@ class Stage:
             index = None
         elif self._has_index.setdefault(dataloader_idx, index is not None) != (index is not None):
             raise ValueError(f"{origin!r} returned an 'index' for some batches only: return it for all, or for none")
-        if index is None and not self._has_index.get(dataloader_idx):
+        elif index is None:
             self._check_order(dataloader_idx)
             index = self._dealt_index(batch_idx, dataloader_idx, preds) if process_count() > 1 else None
         self.evaluations[dataloader_idx].update(preds, output.target, output.sample_mask, index, source=output.source)
@@ -178,8 +178,9 @@ class Stage:
             for tag, reason in reasons.items():
                 yield (
                     f"BLEUCallback cannot tell which sentences of {tag!r} are scored by more than one process: "
-                    f"{reason}. If there are any, they are counted more than once. Return the position of each "
-                    f"sentence in the dataset as 'index' from {self._step!r}."
+                    f"{reason}. If there are any, they are counted more than once; samples and files may not be in the "
+                    "order of the dataset. Return the position of each sentence in the dataset as 'index' from "
+                    f"{self._step!r}."
                 )
 
 

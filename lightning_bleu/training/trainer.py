@@ -17,6 +17,10 @@ _LOWER_MAY_BE_WANTED = ("/p_value", "/hypothesis_length", "/reference_length")
 """Suffixes of logged names that a callback may legitimately minimize."""
 
 
+_RESERVED = ("", "best", "low", "high", "p_value")
+"""Names that no loader can have, because they are logged below the mean of all loaders."""
+
+
 def find_loaders(trainer: Any, stage: str) -> tuple[list[Any], Any]:
     """The loaders of a stage, ``"val"`` or ``"test"``.
 
@@ -35,12 +39,19 @@ def find_loaders(trainer: Any, stage: str) -> tuple[list[Any], Any]:
 
 
 def run_folder(trainer: Any) -> Path:
-    """The folder of a run, where Lightning puts the checkpoints as well."""
-    if not trainer.loggers:
-        return Path(trainer.default_root_dir)
-    logger = trainer.loggers[0]
+    """The folder of a run, where Lightning puts the checkpoints as well.
+
+    Raises:
+        ValueError: if it is not on this machine.
+    """
+    logger = trainer.loggers[0] if trainer.loggers else None
+    root = str((logger and logger.save_dir) or trainer.default_root_dir)
+    if "://" in root:
+        raise ValueError(f"translations=True needs a local folder for the run, got {root!r}: set translations='FOLDER'")
+    if logger is None:
+        return Path(root)
     version = logger.version if isinstance(logger.version, str) else f"version_{logger.version}"
-    return Path(logger.save_dir or trainer.default_root_dir, str(logger.name), version)
+    return Path(root, str(logger.name), version)
 
 
 @contextlib.contextmanager
@@ -150,7 +161,7 @@ def _check_names(stage: str, names: Sequence[str]) -> None:
     if len(set(names)) < len(names):
         raise ValueError(f"the loaders of {stage!r} must have different names, got {list(names)}")
     for name in names:
-        if name in ("", "best"):
+        if name in _RESERVED:
             raise ValueError(f"a loader of {stage!r} cannot be named {name!r}, which is reserved")
         if clash := [other for other in names if other.startswith(f"{name}/")]:
             raise ValueError(f"the loaders {name!r} and {clash[0]!r} of {stage!r} clash, because {name}/... is logged")
@@ -168,6 +179,8 @@ def shuffles(dataloader: Any) -> bool:
         return True
     batches = getattr(dataloader, "batch_sampler", None)
     sampler = getattr(dataloader if batches is None else batches, "sampler", None)
+    if isinstance(sampler, BatchSampler):  # with batch_size=None
+        sampler = sampler.sampler
     if isinstance(sampler, DistributedSampler) and _is_lightnings_wrapper(sampler):
         sampler = getattr(sampler.dataset, "_sampler", sampler)
     random = isinstance(sampler, RandomSampler | SubsetRandomSampler | WeightedRandomSampler)

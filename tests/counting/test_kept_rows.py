@@ -120,6 +120,12 @@ def test_the_padding_and_the_type_of_ids_do_not_change_the_checksum() -> None:
         assert torch.equal(pack(target, preds=torch.tensor(preds), pad_id=0), expected)
 
 
+def test_the_checksum_of_an_empty_reference_does_not_depend_on_its_batch() -> None:
+    alone = pack([[]], preds=[[]])  # lists of nothing, which may be tokens or ids
+    for one in ([1], ["a"]):
+        assert read_rows(pack([[], one], preds=[one, one])).checksums[0] == read_rows(alone).checksums[0]
+
+
 # Appending
 
 

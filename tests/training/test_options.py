@@ -26,6 +26,12 @@ DEFAULTS: dict[str, Any] = {
 }
 
 
+BAD_NAME = (
+    "'name' must be a name such as 'bleu', or have the placeholder '{{stage}}' and no other, as in '{{stage}}/bleu', "
+    "got '{}'"
+)
+
+
 @pytest.mark.parametrize(
     ("option", "values"),
     [
@@ -65,6 +71,12 @@ def test_a_name_that_has_the_stage_already_is_probably_a_mistake(name: str) -> N
     [
         ("name", "", ValueError, "'name' must not be empty: it is the last part of the logged name, as in 'val_bleu'"),
         ("name", None, TypeError, "'name' must be a string, got None of type NoneType"),
+        ("name", "{stage}/{language}", ValueError, BAD_NAME.format("{stage}/{language}")),
+        ("name", "{stge}/bleu", ValueError, BAD_NAME.format("{stge}/bleu")),
+        ("name", "{0}/{stage}", ValueError, BAD_NAME.format("{0}/{stage}")),
+        ("name", "{stage}{", ValueError, BAD_NAME.format("{stage}{")),
+        ("name", "/bleu", ValueError, BAD_NAME.format("/bleu")),
+        ("name", "{stage}//bleu", ValueError, BAD_NAME.format("{stage}//bleu")),
         ("name", b"bleu", TypeError, "'name' must be a string, got b'bleu' of type bytes"),
         (
             "extract",

@@ -257,6 +257,7 @@ def test_a_loader_shuffles_as_it_was_told_to(shuffle: bool) -> None:
     assert shuffles(DataLoader(FIVE, batch_size=None, shuffle=shuffle)) == shuffle
     sampler: Any = RandomSampler(FIVE) if shuffle else SequentialSampler(FIVE)
     assert shuffles(DataLoader(FIVE, batch_sampler=BatchSampler(sampler, 2, False))) == shuffle
+    assert shuffles(DataLoader(FIVE, sampler=BatchSampler(sampler, 2, False), batch_size=None)) == shuffle
     for loader in deal(5, 2, shuffle=shuffle):  # in several processes
         assert shuffles(loader) == shuffle
 
@@ -386,6 +387,8 @@ def test_every_loader_needs_a_metric_if_there_is_one_for_each(loaders: Any, coun
         ([1, "1"], "the loaders of 'val' must have different names, got ['1', '1']"),
         (["best", "talks"], "a loader of 'val' cannot be named 'best', which is reserved"),
         (["", "talks"], "a loader of 'val' cannot be named '', which is reserved"),
+        (["low", "high"], "a loader of 'val' cannot be named 'low', which is reserved"),
+        (["a", "p_value"], "a loader of 'val' cannot be named 'p_value', which is reserved"),
         (
             ["a", "a/precision_1"],
             "the loaders 'a' and 'a/precision_1' of 'val' clash, because a/... is logged",
