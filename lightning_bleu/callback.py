@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -14,21 +15,29 @@ import torch
 
 from lightning_bleu.bleu import CorpusBLEU
 from lightning_bleu.messages import WarnOnce
+from lightning_bleu.metric import CorpusMetric
 from lightning_bleu.processes import run_in_process_0
-from lightning_bleu.scoring.bleu import BLEUScore
 from lightning_bleu.scoring.scoring import float_type
 from lightning_bleu.significance import Interval, PairedTest
 from lightning_bleu.training.best import BestSoFar
-from lightning_bleu.training.dashboard import Display, View, find_displays, lay_out_charts, missing_packages
+from lightning_bleu.training.dashboard import (
+    Display,
+    View,
+    find_displays,
+    lay_out_charts,
+    lay_out_other,
+    missing_packages,
+)
 from lightning_bleu.training.evaluation import Evaluation, Result
-from lightning_bleu.training.options import check_metrics, check_options
+from lightning_bleu.training.options import check_metrics, check_options, check_others
+from lightning_bleu.training.others import is_higher_better
 from lightning_bleu.training.stage import Extract, Outcome, Stage
 from lightning_bleu.training.trainer import (
     find_loaders,
     find_logged_twice,
     in_own_hook,
     logged_step,
-    minimized,
+    monitored_wrongly,
     name_loaders,
     run_folder,
 )
@@ -121,6 +130,7 @@ class BLEUCallback(pl.Callback):
     def __init__(
         self,
         metric: CorpusBLEU | Mapping[str, CorpusBLEU] | None = None,
+        others: Mapping[str, Any] | None = None,
         *,
         name: str = "bleu",
         extract: Extract | None = None,
@@ -135,6 +145,7 @@ class BLEUCallback(pl.Callback):
         check_options(locals())
         self.metric = CorpusBLEU() if metric is None else check_metrics(metric)
         self.name = name
+        self.others = check_others(others, name)
         self.extract = extract
         self.dataloader_names = dataloader_names
         self.samples = samples
@@ -144,10 +155,11 @@ class BLEUCallback(pl.Callback):
         self.keep_translations = keep_translations
         self.confidence = confidence
         self.compare_to_best = compare_to_best or significance_level is not None
-        self.reports: dict[str, BLEUScore] = {}
+        self.reports: dict[str, Any] = {}
         self.intervals: dict[str, Interval] = {}
         self.comparisons: dict[str, PairedTest] = {}
-        self._best = BestSoFar(significance_level)
+        counted = [key for key, other in self.others.items() if isinstance(other, CorpusMetric)]
+        self._best = {key: BestSoFar(significance_level) for key in (name, *counted)}
         self._displays: list[Display] = []
         self._shows = False
         self._folder: Path | None = None
@@ -158,9 +170,14 @@ class BLEUCallback(pl.Callback):
         self._logged: dict[str, float] = {}
         self._warn_once = WarnOnce()
 
-    def _tag(self, stage: str) -> str:
-        """The logged name of the score of a stage."""
-        return self.name.format(stage=stage) if "{stage}" in self.name else f"{stage}_{self.name}"
+    def _tag(self, stage: str, name: str | None = None) -> str:
+        """The logged name of a score of a stage, by default that of BLEU."""
+        name = self.name if name is None else name
+        return name.format(stage=stage) if "{stage}" in name else f"{stage}_{name}"
+
+    def _tags(self) -> list[str]:
+        """The logged names of all scores of all stages."""
+        return [self._tag(stage, name) for stage in _STEPS for name in (self.name, *self.others)]
 
     @property
     def state_key(self) -> str:
@@ -169,22 +186,25 @@ class BLEUCallback(pl.Callback):
 
     def state_dict(self) -> dict[str, Any]:
         """The best validations, to save in the checkpoint."""
-        return self._best.state_dict()
+        own, *others = (best.state_dict() for best in self._best.values())
+        return own | ({"others": dict(zip([*self._best][1:], others))} if any(others) else {})
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restore the best validations from a checkpoint, unless it is loaded to validate or to test."""
-        if self._resumes:
-            self._best.load_state_dict(state_dict)
+        states = {self.name: state_dict, **state_dict.get("others", {})}
+        for name, best in self._best.items() if self._resumes else ():
+            best.load_state_dict(states.get(name, {}))
 
     def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
         """Find out which loggers can show sentences, and warn about likely mistakes."""
         for other in _find_all(trainer):
-            for logged, own in [(other._tag(one), self._tag(one)) for one in _STEPS]:
+            for logged, own in itertools.product(other._tags(), self._tags()):
                 if other is not self and f"{logged}/".startswith(f"{own}/"):
                     raise ValueError(
                         f"two BLEUCallbacks log {logged!r}: give one of them another name, BLEUCallback(name=...)"
                     )
-        for message in minimized(trainer.callbacks, tuple(map(self._tag, _STEPS))):  # type: ignore[attr-defined]
+        better = dict(zip(self._tags(), 2 * [True, *map(is_higher_better, self.others.values())]))
+        for message in monitored_wrongly(trainer.callbacks, better):  # type: ignore[attr-defined]
             self._warn_once(message)
         self._laid_out = False
         if stage == "fit":
@@ -249,7 +269,8 @@ class BLEUCallback(pl.Callback):
             self._lay_out(trainer)
         best = None
         if self.compare_to_best:
-            best = BestSoFar() if trainer.sanity_checking else self._best  # the check sees only part of the dataset
+            # The sanity check sees only part of the dataset.
+            best = {key: BestSoFar() if trainer.sanity_checking else one for key, one in self._best.items()}
         self._finish(trainer, pl_module, best)
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
@@ -274,33 +295,38 @@ class BLEUCallback(pl.Callback):
         metrics = list(self.metric) if isinstance(self.metric, Mapping) else None
         names = name_loaders(stage, given, max(1, len(loaders)), given=self.dataloader_names, metrics=metrics)
         tag = self._tag(stage)
+        others = {self._tag(stage, key): other for key, other in self.others.items()}
+        counted = {key: other for key, other in others.items() if isinstance(other, CorpusMetric)}
+        text_metrics = {key: other for key, other in others.items() if key not in counted}
         evaluations = [
             Evaluation(
                 tag,
                 name,
                 self.metric[name] if isinstance(self.metric, Mapping) else self.metric,
-                max_texts=math.inf if writes else _MAX_TEXTS if self._shows else 0,
+                counted,
+                max_texts=math.inf if writes or text_metrics else _MAX_TEXTS if self._shows else 0,
             )
             for name in names
         ]
         for evaluation in evaluations:
-            evaluation.metric.to(pl_module.device)
+            evaluation.to(pl_module.device)
         if self._folder is not None:
             folders = [name_folder(self._folder, *evaluation.names) for evaluation in evaluations]
             run_in_process_0(partial(check_folders, *folders))
         needs_order = f"BLEUCallback({needing_order[0]})" if needing_order else ""
-        return Stage(tag, _STEPS[stage], loaders, evaluations, self.extract, needs_order)
+        return Stage(tag, _STEPS[stage], loaders, evaluations, self.extract, needs_order, text_metrics)
 
-    def _finish(self, trainer: pl.Trainer, pl_module: pl.LightningModule, best: BestSoFar | None) -> None:
+    def _finish(self, trainer: pl.Trainer, pl_module: pl.LightningModule, best: Mapping[str, BestSoFar] | None) -> None:
         assert self._stage is not None
         stage, self._stage = self._stage, None  # frees the memory
+        best = best and {self._tag("val", name): one for name, one in best.items()}
         outcome = stage.finish(confidence=self.confidence, best=best, keep_best=trainer.state.fn == "fit")
         for message in stage.warnings():
             self._warn_once(message)
         self._remember(outcome)
         self._logged = outcome.values()
         for name, value in self._logged.items():
-            self._log(name, value, trainer, pl_module, prog_bar=name in outcome.scores)
+            self._log(name, value, trainer, pl_module, prog_bar=name in outcome.shown())
         if not trainer.sanity_checking:
             self._write_scores(outcome, trainer)
         for evaluation in stage.evaluations:
@@ -315,7 +341,7 @@ class BLEUCallback(pl.Callback):
         for tag in outcome.scores:
             self.intervals.pop(tag, None)
             self.comparisons.pop(tag, None)
-        self.reports |= {tag: result.report for tag, result in outcome.results.items()}
+        self.reports |= outcome.reports
         self.intervals |= outcome.intervals
         self.comparisons |= {tag: one.test for tag, one in outcome.comparisons.items() if one.test is not None}
 
@@ -369,11 +395,12 @@ class BLEUCallback(pl.Callback):
         if self._folder is None:
             return
         path, lines = self._folder / "scores.jsonl", []
-        for tag, bleu in outcome.scores.items():
-            line = {"step": self._step(trainer), "epoch": trainer.current_epoch, "key": tag, "bleu": bleu}
-            if tag in outcome.results:
-                line |= outcome.results[tag].report.to_dict()
-            lines.append(line | outcome.uncertainty(tag))
+        place = {"step": self._step(trainer), "epoch": trainer.current_epoch}
+        for tag, score in outcome.scores.items():
+            report = outcome.reports[tag].to_dict() if tag in outcome.reports else {}
+            lines.append({**place, "key": tag, "score": score, **report, **outcome.uncertainty(tag)})
+        for tag, parts in outcome.others.items():
+            lines.append({**place, "key": tag, **{part or "score": value for part, value in parts.items()}})
         run_in_process_0(partial(append_scores, path, lines, replace=trainer.state.fn == "fit"))
 
     def _step(self, trainer: pl.Trainer) -> int:
@@ -394,9 +421,14 @@ class BLEUCallback(pl.Callback):
             assert callback._stage is not None
             orders = {one.tag: one.metric.settings.max_order for one in callback._stage.evaluations}
             mean = callback._stage.tag if callback._stage.has_mean else None
-            charts = lay_out_charts(orders, mean=mean, confidence=callback.confidence is not None)
-            for category in charts:
-                layout.setdefault(category, {}).update(charts[category])
+            confidence = callback.confidence is not None
+            charts = [lay_out_charts(orders, mean=mean, confidence=confidence)]
+            for key, other in callback.others.items():
+                tag, has_interval = callback._tag("val", key), confidence and isinstance(other, CorpusMetric)
+                loaders = [one.tag_of(tag) for one in callback._stage.evaluations] if mean else []
+                charts.append(lay_out_other(tag, loaders, confidence=has_interval))
+            for category, own in itertools.chain.from_iterable(one.items() for one in charts):
+                layout.setdefault(category, {}).update(own)
         self._display(lambda display: display.lay_out(layout))
 
 

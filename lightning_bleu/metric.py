@@ -79,6 +79,10 @@ class CorpusMetric(AdditiveMetric):
         """The statistics of each sentence, shape ``(sentences, columns)``."""
 
     @abstractmethod
+    def report(self) -> Any:
+        """The score and its components as plain numbers, synced like :meth:`compute`."""
+
+    @abstractmethod
     def sign(self, inputs: InputCounts) -> str:
         """The signature of a score of sentences of these kinds."""
 
@@ -150,9 +154,10 @@ class CorpusMetric(AdditiveMetric):
         batch = read_batch(preds, target, self.settings)
         mask = None if sample_mask is None else read_sample_mask(sample_mask, batch.sentence_count)
         positions = None if index is None else read_index(index, batch.sentence_count)
-        self._add(batch, mask, positions)
+        self.count(batch, mask, positions)
 
-    def _add(self, batch: Batch, mask: BoolArray | None, positions: IntArray | None) -> None:
+    def count(self, batch: Batch, mask: BoolArray | None, positions: IntArray | None) -> None:
+        """Count a batch that was read; see :meth:`update`."""
         rows = self._count(batch)
         if mask is not None:
             rows *= mask[:, None]

@@ -388,7 +388,7 @@ def test_a_callback_that_prefers_a_low_score_is_warned_about_once(name: str, nam
     def validate() -> None:
         trainer.validate(module, loader, verbose=False)
 
-    message = f"{name}(monitor='val_bleu', mode='min') prefers a low BLEU"
+    message = f"{name}(monitor='val_bleu', mode='min') prefers a low score"
     assert collect_warnings(validate, message=message) == [
         (__file__, "trainer.validate(module, loader, verbose=False)")
     ]

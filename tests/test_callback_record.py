@@ -139,7 +139,7 @@ def test_a_validation_after_the_training_keeps_the_scores_of_the_last_step(tmp_p
     trainer.validate(trainer.lightning_module, make_loader(), verbose=False)
     first, second = read_scores(tmp_path / "t")
     assert first == line
-    assert (second["step"], second["bleu"]) == (STEPS, expected_score(1).bleu)
+    assert (second["step"], second["score"]) == (STEPS, expected_score(1).bleu)
 
 
 def test_a_validation_of_the_same_weights_writes_nothing_new(tmp_path: Path) -> None:
@@ -165,10 +165,11 @@ def test_each_validation_has_a_line_with_all_that_was_logged(tmp_path: Path) -> 
     for line, logged, reports in zip(lines, record.logged, record.reports, strict=True):
         assert (
             line.keys()
-            == {"step", "epoch", "key", "low", "high", "p_value", "best"} | reports["val_bleu"].to_dict().keys()
+            == {"step", "epoch", "key", "score", "low", "high", "p_value", "best"}
+            | reports["val_bleu"].to_dict().keys()
         )
         assert reports["val_bleu"].to_dict().items() <= line.items()
-        assert line["bleu"] == logged["val_bleu"]
+        assert line["score"] == line["bleu"] == logged["val_bleu"]
         assert {part: line[part] for part in ("low", "high", "p_value", "best")} == {
             part: logged[f"val_bleu/{part}"] for part in ("low", "high", "p_value", "best")
         }
@@ -183,7 +184,7 @@ def test_pandas_reads_the_scores(tmp_path: Path) -> None:
     fit(tmp_path, bleu, record, max_epochs=2)
     table = pd.read_json(tmp_path / "t" / "scores.jsonl", lines=True)
     assert table["step"].tolist() == [STEPS, 2 * STEPS]
-    assert table["bleu"].tolist() == pytest.approx(record.column("val_bleu"), rel=1e-12)
+    assert table["score"].tolist() == pytest.approx(record.column("val_bleu"), rel=1e-12)
     assert table["signature"].tolist() == [bleu.reports["val_bleu"].signature] * 2
     assert table["precisions"][1] == pytest.approx(list(bleu.reports["val_bleu"].precisions), rel=1e-12)
 
@@ -199,7 +200,7 @@ def test_a_run_that_takes_steps_again_has_one_line_for_each(tmp_path: Path) -> N
     second.fit(module, make_loader(), make_loader(), ckpt_path=tmp_path / "epoch-0.ckpt")
     lines = read_scores(tmp_path / "t")
     assert [line["step"] for line in lines] == [STEPS, 2 * STEPS, 3 * STEPS]
-    assert [line["bleu"] for line in lines] == [expected_score(epoch).bleu for epoch in (0, 3, 3)]
+    assert [line["score"] for line in lines] == [expected_score(epoch).bleu for epoch in (0, 3, 3)]
     assert translations_in(tmp_path / "t" / "val_bleu")["step-0000012.txt"] == as_file(translate(SENTENCES, 3))
 
 
@@ -213,7 +214,7 @@ def test_each_loader_and_the_mean_have_a_line(tmp_path: Path) -> None:
     assert len(read_scores(tmp_path / "t")) == 3
     (logged,) = record.logged
     for key, line in lines.items():
-        assert (line["step"], line["epoch"], line["bleu"]) == (STEPS, 0, logged[key])
+        assert (line["step"], line["epoch"], line["score"]) == (STEPS, 0, logged[key])
         for part in ("low", "high", "p_value", "best"):
             assert line[part] == logged[f"{key}/{part}"]
     for name in ("news", "talks"):
@@ -278,7 +279,7 @@ def test_a_score_with_a_slash_in_its_name_can_be_monitored(tmp_path: Path) -> No
 
 def test_a_score_with_a_slash_in_its_name_that_prefers_a_low_score_is_warned_about(tmp_path: Path) -> None:
     stopping = EarlyStopping("val/bleu", mode="min")
-    message = "EarlyStopping(monitor='val/bleu', mode='min') prefers a low BLEU"
+    message = "EarlyStopping(monitor='val/bleu', mode='min') prefers a low score"
     assert len(collect_warnings(fit, tmp_path, make_callback(name="{stage}/bleu"), stopping, message=message)) == 1
 
 

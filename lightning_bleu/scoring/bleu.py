@@ -166,6 +166,12 @@ class BLEUScore:
             percent=settings.percent,
         )
 
+    def parts(self) -> dict[str, float]:
+        """The components that a callback logs, by the last part of their names."""
+        names = ("brevity_penalty", "length_ratio", "hypothesis_length", "reference_length")
+        precisions = {f"precision_{n}": precision for n, precision in enumerate(self.precisions, 1)}
+        return precisions | {name: float(getattr(self, name)) for name in names}
+
     def to_dict(self) -> dict[str, Any]:
         """All attributes as plain values that :mod:`json` can serialize.
 

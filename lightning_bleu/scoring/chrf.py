@@ -181,6 +181,10 @@ class CHRFScore:
             percent=settings.percent,
         )
 
+    def parts(self) -> dict[str, float]:
+        """The components that a callback logs, by the last part of their names."""
+        return {"precision": self.precision, "recall": self.recall}
+
     def to_dict(self) -> dict[str, Any]:
         """All attributes as plain values that :mod:`json` can serialize.
 

@@ -96,15 +96,38 @@ def lay_out_charts(orders: Mapping[str, int], *, mean: str | None, confidence: b
         >>> list(layout["BLEU: precisions and lengths"])
         ['val_bleu: precisions 1 to 2', 'val_bleu: length ratio and brevity penalty']
     """
-    scores = {} if mean is None else {f"{mean}: mean of all": _lines([mean])}
+    scores: dict[str, list[Any]] = {} if mean is None else {f"{mean}: mean of all": _lines([mean])}
     # TensorBoard shows bands in reverse order.
     for tag in reversed([*orders]) if confidence else orders:
-        scores[tag] = ["Margin", [tag, f"{tag}/low", f"{tag}/high"]] if confidence else _lines([tag])
+        scores[tag] = _band(tag) if confidence else _lines([tag])
     parts = {}
     for tag, order in orders.items():
         parts[f"{tag}: precisions 1 to {order}"] = _lines(f"{tag}/precision_{n}" for n in range(1, order + 1))
         parts[f"{tag}: length ratio and brevity penalty"] = _lines([f"{tag}/length_ratio", f"{tag}/brevity_penalty"])
     return {"BLEU": scores, "BLEU: precisions and lengths": parts}
+
+
+def lay_out_other(tag: str, loaders: Sequence[str], *, confidence: bool) -> Layout:
+    """Lay out the charts of a metric beside BLEU.
+
+    Args:
+        tag: the logged name of the score of the stage.
+        loaders: those of the scores of the loaders, if they have names.
+        confidence: whether there are confidence intervals.
+
+    Example:
+        >>> lay_out_other("val_rouge", [], confidence=False)
+        {'val_rouge': {'val_rouge': ['Multiline', ['^val_rouge(/.*)?$']]}}
+    """
+    charts = {}
+    for one in reversed(loaders or [tag]) if confidence else loaders or [tag]:
+        charts[one] = _band(one) if confidence else ["Multiline", [f"^{re.escape(one)}(/.*)?$"]]
+    mean = {f"{tag}: mean of all": _lines([tag])} if loaders else {}
+    return {tag: {**mean, **charts}}
+
+
+def _band(tag: str) -> list[Any]:
+    return ["Margin", [tag, f"{tag}/low", f"{tag}/high"]]
 
 
 def _lines(tags: Iterable[str]) -> list[Any]:

@@ -1,47 +1,68 @@
-"""Evaluations: the metric and the texts of each loader in a stage."""
+"""Evaluations: the metrics and the texts of each loader in a stage."""
 
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from typing import Any, NamedTuple
+
+import torch
 
 from lightning_bleu.bleu import CorpusBLEU
 from lightning_bleu.counting.kept import KeptSentences, forget_positions
-from lightning_bleu.reading.batch import read_sources
-from lightning_bleu.reading.forms import Hypotheses, Index, References, SampleMask
-from lightning_bleu.reading.recognize import materialize, read_sample_mask
+from lightning_bleu.metric import CorpusMetric
+from lightning_bleu.reading.batch import read_batch, read_sources
+from lightning_bleu.reading.forms import Hypotheses, Index, References, SampleMask, Strings, kind_of
+from lightning_bleu.reading.recognize import read_index, read_sample_mask
 from lightning_bleu.scoring.bleu import BLEUScore
+from lightning_bleu.scoring.chrf import CHRFScore
 from lightning_bleu.training.sentences import Sentence, Sentences, find_owners, to_sentences
+
+
+class Counted(NamedTuple):
+    """The result of a metric.
+
+    Attributes:
+        report: the score and its components.
+        kept: the sentences that count, with their statistics.
+    """
+
+    report: BLEUScore | CHRFScore
+    kept: KeptSentences
 
 
 class Result(NamedTuple):
     """The result of an evaluation.
 
     Attributes:
-        report: the score and its components.
-        kept: the sentences that count, with their statistics.
-        sentences: the same sentences as text.
+        counted: the result of each metric, by the logged name of the score of the stage.
+        sentences: the sentences that count, as text.
     """
 
-    report: BLEUScore
-    kept: KeptSentences
+    counted: dict[str, Counted]
     sentences: Sentences
 
-    def parts(self) -> dict[str, float]:
-        """The values logged in addition to the score, by the last part of their names."""
-        parts = {f"precision_{n}": precision for n, precision in enumerate(self.report.precisions, 1)}
-        for name in ("brevity_penalty", "length_ratio", "hypothesis_length", "reference_length"):
-            parts[name] = float(getattr(self.report, name))
-        return parts
+    @property
+    def report(self) -> BLEUScore:
+        """The BLEU score and its components."""
+        report = next(iter(self.counted.values())).report
+        assert isinstance(report, BLEUScore)
+        return report
+
+    @property
+    def kept(self) -> KeptSentences:
+        """The sentences that count, with the statistics of BLEU."""
+        return next(iter(self.counted.values())).kept
 
 
 class Evaluation:
-    """The metric and the texts of one loader in a stage.
+    """The metrics and the texts of one loader in a stage.
 
     Args:
         stage_tag: the logged name of the score of the stage, such as ``"val_bleu"``.
         name: the name of the loader; empty if it has none.
         metric: the metric; it is copied.
+        others: other metrics of the same sentences, by the logged names of their scores of the stage; they are copied.
         max_texts: how many sentences to keep as text, to show or write them; 0 for none.
 
     Example:
@@ -52,18 +73,33 @@ class Evaluation:
         ((5, 3, 2, 1), [Sentence(hypothesis='x y', references=['x z'], source='X Y', tokenized=False)])
     """
 
-    def __init__(self, stage_tag: str, name: str, metric: CorpusBLEU, *, max_texts: float = 0) -> None:
+    def __init__(
+        self,
+        stage_tag: str,
+        name: str,
+        metric: CorpusBLEU,
+        others: Mapping[str, CorpusMetric] | None = None,
+        *,
+        max_texts: float = 0,
+    ) -> None:
+        self.name = name
         self.names = [*stage_tag.split("/"), *[name] * bool(name)]
         self.metric = copy.deepcopy(metric)
+        self.metrics: dict[str, CorpusMetric] = {stage_tag: self.metric, **copy.deepcopy(dict(others or {}))}
         self.max_texts = max_texts
-        self.metric.reset()
-        self.metric.start_keeping_sentences()
+        for one in self.metrics.values():
+            one.reset()
+            one.start_keeping_sentences()
         self._texts: list[Sentence] = []
 
     @property
     def tag(self) -> str:
         """The logged name of the score."""
         return "/".join(self.names)
+
+    def tag_of(self, stage_tag: str) -> str:
+        """The logged name of the score of a metric."""
+        return f"{stage_tag}/{self.name}" if self.name else stage_tag
 
     def update(
         self,
@@ -73,6 +109,7 @@ class Evaluation:
         index: Index | None = None,
         *,
         source: Hypotheses | None = None,
+        needs_text: bool = False,
     ) -> None:
         """Count a batch; see :meth:`lightning_bleu.CorpusBLEU.update`.
 
@@ -82,30 +119,53 @@ class Evaluation:
             sample_mask: which sentences count; all when None.
             index: the position of each sentence in the dataset; None if it is unknown.
             source: the source sentences, in any form that hypotheses can have.
+            needs_text: whether the sentences must be text.
+
+        Raises:
+            TypeError: if they must, and are not.
         """
-        hypotheses: Any = materialize(preds)
-        keeps_texts = len(self._texts) < self.max_texts
-        sources = None
-        if source is not None and keeps_texts and has_sentences(hypotheses):
-            sources = read_sources(source, len(hypotheses), self.metric.settings)
-        self.metric.update(hypotheses, target, sample_mask, index)
-        if keeps_texts and (batch := self.metric.last_batch) is not None:
-            mask = None if sample_mask is None else read_sample_mask(sample_mask, batch.sentence_count)
+        settings = self.metric.settings
+        batch = read_batch(preds, target, settings)
+        count, keeps_texts = batch.sentence_count, len(self._texts) < self.max_texts
+        sources = None if source is None or not keeps_texts else read_sources(source, count, settings)
+        mask = None if sample_mask is None else read_sample_mask(sample_mask, count)
+        positions = None if index is None else read_index(index, count)
+        if needs_text and count and not isinstance(batch.segments, Strings):
+            raise TypeError(
+                f"BLEUCallback(others=...) needs text, got {kind_of(batch.segments)}: return strings, or decode ids "
+                "with BLEUCallback(CorpusBLEU(decoder=tokenizer), ...)"
+            )
+        for metric in self.metrics.values():
+            metric.count(batch, mask, positions)
+            batch = batch._replace(warnings=())  # each is said once
+        if keeps_texts:
             self._texts += to_sentences(batch, sources, mask)
 
     def forget_positions(self) -> None:
         """Count all sentences, even if they have the same position."""
-        self.metric.sentences = [forget_positions(rows) for rows in self.metric.sentences]
+        for metric in self.metrics.values():
+            metric.sentences = [forget_positions(rows) for rows in metric.sentences]
 
     def result(self) -> Result:
         """Score the sentences of all processes. Collective."""
-        metric = self.metric
-        own_count = sum(map(len, metric.sentences))
-        with metric.sync_context():
-            report, kept = metric.report(), metric.kept_sentences()
-        group = metric.process_group
-        owners = find_owners(kept.order, own_count, metric.device, group)
-        return Result(report, kept, Sentences(self._texts, owners, kept.statistics, self.max_texts, group))
+        own_count = sum(map(len, self.metric.sentences))
+        counted = {}
+        for tag, metric in self.metrics.items():
+            with metric.sync_context():
+                counted[tag] = Counted(metric.report(), metric.kept_sentences())
+        kept, group = counted[next(iter(counted))].kept, self.metric.process_group
+        owners = find_owners(kept.order, own_count, self.metric.device, group)
+        return Result(counted, Sentences(self._texts, owners, kept.statistics, self.max_texts, group))
+
+    def to(self, device: torch.device) -> None:
+        """Move the metrics to a device."""
+        for metric in self.metrics.values():
+            metric.to(device)
+
+    def reset(self) -> None:
+        """Discard the statistics, which a result has as well."""
+        for metric in self.metrics.values():
+            metric.reset()
 
 
 def has_sentences(preds: Any) -> bool:

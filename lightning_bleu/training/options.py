@@ -13,6 +13,7 @@ from lightning_bleu.messages import warn_user
 from lightning_bleu.scoring.resampling import check_share
 from lightning_bleu.settings.settings import check_bool, check_integer
 from lightning_bleu.training.best import MIN_LEVEL
+from lightning_bleu.training.others import copy_other
 
 
 def check_metrics(metric: Any) -> CorpusBLEU | dict[str, CorpusBLEU]:
@@ -41,6 +42,39 @@ def check_metrics(metric: Any) -> CorpusBLEU | dict[str, CorpusBLEU]:
     return dict(metric) if isinstance(metric, Mapping) else metric
 
 
+def check_others(others: Any, name: str) -> dict[str, Any]:
+    """Check metrics of text beside BLEU, and copy them.
+
+    Args:
+        others: the metrics by name; None for none.
+        name: the name of BLEU.
+
+    Returns:
+        the metrics by names like that of BLEU: if it has a placeholder for the stage, they have one, too.
+
+    Raises:
+        TypeError: if it is no dict of metrics of text; see :func:`lightning_bleu.training.others.copy_other`.
+        ValueError: for a name that cannot be logged beside BLEU.
+    """
+    if not isinstance(others, Mapping | None):
+        raise TypeError(f"'others' must be a dict of a metric for each name, got {others!r}")
+    copied: dict[str, Any] = {}
+    for other, metric in (others or {}).items():
+        if not isinstance(other, str):
+            raise TypeError(f"the keys of 'others' must be strings, got {other!r} of type {type(other).__name__}")
+        full = other if "{stage}" in other or "{stage}" not in name else "/".join([*name.split("/")[:-1], other])
+        _check_name(full)
+        if "{stage}" in name and "{stage}" not in full:
+            raise ValueError(
+                f"a key of 'others' must have the placeholder '{{stage}}', like name={name!r}; got {other!r}"
+            )
+        for taken in (name, *copied):
+            if f"{full}/".startswith(f"{taken}/") or f"{taken}/".startswith(f"{full}/"):
+                raise ValueError(f"'others' has the name {other!r}, which clashes with {taken!r}")
+        copied[full] = copy_other(other, metric)
+    return copied
+
+
 def check_options(options: Mapping[str, Any]) -> None:
     """Check the other options by name; see :class:`lightning_bleu.BLEUCallback`.
 
@@ -54,9 +88,7 @@ def check_options(options: Mapping[str, Any]) -> None:
         raise TypeError(f"'extract' must take outputs and batch and return (preds, target), got {extract!r}")
     if not isinstance(name, str):
         raise TypeError(f"'name' must be a string, got {name!r} of type {type(name).__name__}")
-    if not name:
-        raise ValueError("'name' must not be empty: it is the last part of the logged name, as in 'val_bleu'")
-    _check_placeholders(name)
+    _check_name(name)
     if (found := re.match("(val|test)_(?=.)", name)) and "{stage}" not in name:
         warn_user(f"name={name!r} logs 'val_{name}': did you mean name={name[found.end() :]!r}?")
     is_list = isinstance(dataloader_names, Sequence) and not isinstance(dataloader_names, str)
@@ -87,7 +119,9 @@ def check_options(options: Mapping[str, Any]) -> None:
         )
 
 
-def _check_placeholders(name: str) -> None:
+def _check_name(name: str) -> None:
+    if not name:
+        raise ValueError("'name' must not be empty: it is the last part of the logged name, as in 'val_bleu'")
     try:
         fields = {field for _, field, _, _ in string.Formatter().parse(name) if field is not None}
         plain = name.format(stage="val")

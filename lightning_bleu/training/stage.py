@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
 import torch
@@ -17,6 +18,7 @@ from lightning_bleu.scoring.resampling import interval_of, resample_scores
 from lightning_bleu.scoring.results import Interval
 from lightning_bleu.training.best import BestSoFar, Comparison, Corpus
 from lightning_bleu.training.evaluation import Evaluation, Result, has_sentences
+from lightning_bleu.training.others import score_others
 from lightning_bleu.training.trainer import distributed_index, shuffles
 
 Extract: TypeAlias = Callable[..., Any]
@@ -38,6 +40,8 @@ class Stage:
         extract: finds the sentences in what a step returned; see :class:`lightning_bleu.BLEUCallback`.
         needs_order: the option of the callback that needs the order of the sentences, for error messages; empty if none
             does.
+        text_metrics: metrics that score the text of all sentences, by the logged names of their scores; see
+            :mod:`lightning_bleu.training.others`.
 
     Attributes:
         has_mean: whether the loaders have names, so that the score of the stage is the mean of theirs.
@@ -51,14 +55,17 @@ class Stage:
         evaluations: Sequence[Evaluation],
         extract: Extract | None = None,
         needs_order: str = "",
+        text_metrics: Mapping[str, Any] | None = None,
     ) -> None:
         self.tag = tag
         self.evaluations = evaluations
-        self.has_mean = evaluations[0].tag != tag
+        self.has_mean = bool(evaluations[0].name)
         self._step = step
         self._loaders = loaders
         self._extract = None if extract is None else with_dataloader_idx(extract)
         self._needs_order = needs_order
+        self._text_metrics = text_metrics or {}
+        self._needs_text = bool(text_metrics) or len(evaluations[0].metrics) > 1
         self._has_index: dict[int, bool] = {}
         self._unknown_positions: dict[str, str] = {}
 
@@ -76,7 +83,9 @@ class Stage:
         elif index is None:
             self._check_order(dataloader_idx)
             index = self._dealt_index(batch_idx, dataloader_idx, preds) if process_count() > 1 else None
-        self.evaluations[dataloader_idx].update(preds, output.target, output.sample_mask, index, source=output.source)
+        self.evaluations[dataloader_idx].update(
+            preds, output.target, output.sample_mask, index, source=output.source, needs_text=self._needs_text
+        )
 
     def _check_order(self, dataloader_idx: int) -> None:
         if self._needs_order and self._loaders and shuffles(self._loaders[dataloader_idx]):
@@ -114,32 +123,39 @@ class Stage:
         return first if len(items) == sentences else first[:1] + torch.arange(sentences, device="cpu")
 
     def finish(
-        self, *, confidence: float | None = None, best: BestSoFar | None = None, keep_best: bool = True
+        self, *, confidence: float | None = None, best: Mapping[str, BestSoFar] | None = None, keep_best: bool = True
     ) -> Outcome:
         """Score the sentences of all processes. Collective.
 
         Args:
             confidence: the confidence level of the intervals; None for no intervals.
-            best: the best validation so far, to compare with; None for no comparison.
+            best: the best validation so far, to compare with, by the logged name of the score; None for no comparison.
             keep_best: whether this one becomes the new best if it is better.
         """
-        results, corpora = {}, {}
-        for evaluation in self.evaluations:
-            results[evaluation.tag] = self._result(evaluation)
-            corpora[evaluation.tag] = Corpus.of(evaluation.metric, results[evaluation.tag].kept)
-            evaluation.metric.reset()  # the result has all of it; frees memory before figures need some
-        scores = {tag: result.report.bleu for tag, result in results.items()}
-        intervals: dict[str, Interval] = {}
-        comparisons: dict[str, Comparison] = {}
-        if confidence is not None:
-            intervals = self._intervals(corpora, confidence)
-        if best is not None:
-            mean, comparisons = best.compare(corpora, keep=keep_best)
+        outcome = Outcome({evaluation.tag: self._result(evaluation) for evaluation in self.evaluations})
+        for stage_tag in self.evaluations[0].metrics:
+            reports, corpora = {}, {}
+            for evaluation, result in zip(self.evaluations, outcome.results.values()):
+                tag = evaluation.tag_of(stage_tag)
+                reports[tag], kept = result.counted[stage_tag]
+                corpora[tag] = Corpus.of(evaluation.metrics[stage_tag], kept)
+            if stage_tag != self.tag and not any(len(corpus.kept.rows) for corpus in corpora.values()):
+                continue  # there is nothing to say about no sentences; but callbacks may monitor BLEU
+            outcome.reports.update(reports)
+            scores = {tag: report.score for tag, report in reports.items()}
+            if confidence is not None:
+                outcome.intervals.update(self._intervals(stage_tag, corpora, confidence))
+            if best is not None:
+                mean, comparisons = best[stage_tag].compare(corpora, keep=keep_best)
+                outcome.comparisons.update(comparisons | ({stage_tag: mean} if self.has_mean else {}))
+            outcome.scores.update(scores)
             if self.has_mean:
-                comparisons[self.tag] = mean
-        if self.has_mean:
-            scores[self.tag] = math.fsum(scores.values()) / len(scores)
-        return Outcome(results, scores, intervals, comparisons)
+                outcome.scores[stage_tag] = math.fsum(scores.values()) / len(scores)
+        for evaluation in self.evaluations:
+            evaluation.reset()  # the results have all of it; frees memory before figures need some
+        sentences = {one.name: outcome.results[one.tag].sentences for one in self.evaluations}
+        outcome.others = score_others(self._text_metrics, sentences)
+        return outcome
 
     def _result(self, evaluation: Evaluation) -> Result:
         try:
@@ -161,15 +177,15 @@ class Stage:
         flags = gather_state(torch.tensor([int(has_index)], device=metric.device), metric.process_group)
         return any(flag.item() for flag in flags)
 
-    def _intervals(self, corpora: Mapping[str, Corpus], confidence: float) -> dict[str, Interval]:
+    def _intervals(self, stage_tag: str, corpora: Mapping[str, Corpus], confidence: float) -> dict[str, Interval]:
         # Each loader has its own seed, so that loaders of the same size have different resamples.
         scores = {
             tag: resample_scores([corpus.kept.statistics.double()], corpus.scoring, _RESAMPLES, seed)[0]
             for seed, (tag, corpus) in enumerate(corpora.items())
         }
         if self.has_mean:
-            scores[self.tag] = torch.stack([*scores.values()]).mean(0)
-        scoring = self.evaluations[0].metric.scoring  # all loaders have one scale
+            scores[stage_tag] = torch.stack([*scores.values()]).mean(0)
+        scoring = self.evaluations[0].metrics[stage_tag].scoring  # all loaders have one scale
         return {tag: interval_of(one, scoring, confidence) for tag, one in scores.items()}
 
     def warnings(self) -> Iterator[str]:
@@ -184,26 +200,37 @@ class Stage:
                 )
 
 
-class Outcome(NamedTuple):
+@dataclass
+class Outcome:
     """The results of a stage, by logged name. With several loaders, the name of the stage stands for their mean.
 
     Attributes:
-        results: the scores and the sentences of each loader.
+        results: the sentences of each loader, and what was counted.
+        reports: the scores of each loader with their components.
         scores: the scores, with that of the stage.
         intervals: their confidence intervals, if requested.
         comparisons: their comparisons with the best validation so far, if requested.
+        others: the scores of metrics of text; see :func:`lightning_bleu.training.others.score_others`.
     """
 
     results: dict[str, Result]
-    scores: dict[str, float]
-    intervals: dict[str, Interval]
-    comparisons: dict[str, Comparison]
+    reports: dict[str, Any] = field(default_factory=dict)
+    scores: dict[str, float] = field(default_factory=dict)
+    intervals: dict[str, Interval] = field(default_factory=dict)
+    comparisons: dict[str, Comparison] = field(default_factory=dict)
+    others: dict[str, dict[str, float]] = field(default_factory=dict)
+
+    def shown(self) -> dict[str, float]:
+        """What a progress bar shows, by name."""
+        return self.scores | {tag: parts[""] for tag, parts in self.others.items() if "" in parts}
 
     def values(self) -> dict[str, float]:
         """All that is logged, by name."""
-        values = dict(self.scores)
+        values = self.shown()
+        for tag, parts in self.others.items():
+            values |= {f"{tag}/{part}": value for part, value in parts.items() if part}
         for tag in self.scores:
-            parts = self.results[tag].parts() if tag in self.results else {}
+            parts = self.reports[tag].parts() if tag in self.reports else {}
             values |= {f"{tag}/{part}": value for part, value in (parts | self.uncertainty(tag)).items()}
         return values
 

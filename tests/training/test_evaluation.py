@@ -256,7 +256,7 @@ def test_a_result_has_the_report_the_statistics_and_the_values_to_log() -> None:
     parts |= {"brevity_penalty": report.brevity_penalty, "length_ratio": report.length_ratio}
     parts |= {"hypothesis_length": report.hypothesis_length, "reference_length": report.reference_length}
     result = evaluation.result()
-    assert (result.report, result.parts()) == (report, parts)
+    assert (result.report, result.report.parts()) == (report, parts)
     assert result.kept.statistics.tolist() == ROWS
 
 

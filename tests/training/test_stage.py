@@ -306,11 +306,11 @@ def test_everything_to_log_has_the_name_of_its_score() -> None:
     stage, best = make_stage("news", "talks"), BestSoFar()
     for index in range(2):
         count(stage, dataloader_idx=index)
-    outcome = stage.finish(confidence=0.9, best=best)
+    outcome = stage.finish(confidence=0.9, best={"val_bleu": best})
     values = outcome.values()
     extras = {"low", "high", "p_value", "best"}
     for name in ("news", "talks"):
-        parts = outcome.results[f"val_bleu/{name}"].parts()
+        parts = outcome.results[f"val_bleu/{name}"].report.parts()
         own = {key.removeprefix(f"val_bleu/{name}/"): value for key, value in values.items() if f"/{name}/" in key}
         assert own.keys() == parts.keys() | extras
         assert own | parts == own
@@ -326,9 +326,9 @@ def test_everything_to_log_has_the_name_of_its_score() -> None:
 def test_a_stage_is_compared_with_the_best_and_need_not_replace_it() -> None:
     best, worse, better = BestSoFar(), make_metric(["x"] * 4), make_metric(A)
     scores = better.compute().item(), worse.compute().item()
-    assert count(make_stage(), ["x"] * 4).finish(best=best).comparisons["val_bleu"].test is None
+    assert count(make_stage(), ["x"] * 4).finish(best={"val_bleu": best}).comparisons["val_bleu"].test is None
     for keep in (False, True):
-        comparison = count(make_stage()).finish(best=best, keep_best=keep).comparisons["val_bleu"]
+        comparison = count(make_stage()).finish(best={"val_bleu": best}, keep_best=keep).comparisons["val_bleu"]
         assert comparison.test is not None
         assert (comparison.test.bleu_a, comparison.test.bleu_b) == scores
         assert comparison.best == scores[0]

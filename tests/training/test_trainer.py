@@ -28,14 +28,14 @@ from torch.utils.data import (
 )
 
 from lightning_bleu import distributed_index, distributed_mask
-from lightning_bleu.training.trainer import minimized, name_loaders, shuffles
+from lightning_bleu.training.trainer import monitored_wrongly, name_loaders, shuffles
 from tests.helpers.lightning import make_loader
 
 FIVE: Any = range(5)
 """A set of five items; a range is not a Dataset for mypy."""
 
 LOADER: Any = [["a batch"]]
-SCORES = ("val_bleu", "test_bleu")
+SCORES = {"val_bleu": True, "test_bleu": True, "val_ter": False}
 
 
 # Positions of items, and which are repeats
@@ -409,10 +409,18 @@ def test_names_must_not_clash(names: list[Any], message: str) -> None:
 @pytest.mark.parametrize("kind", [EarlyStopping, ModelCheckpoint])
 def test_a_callback_must_not_prefer_a_low_score(kind: Any, monitor: str) -> None:
     message = (
-        f"{kind.__name__}(monitor={monitor!r}, mode='min') prefers a low BLEU, but higher is better: set mode='max'."
+        f"{kind.__name__}(monitor={monitor!r}, mode='min') prefers a low score, but higher is better: set mode='max'."
     )
     callbacks = [kind(monitor=monitor, mode="max"), kind(monitor=monitor)]  # "min" is the default of both
-    assert list(minimized(callbacks, SCORES)) == [message]
+    assert list(monitored_wrongly(callbacks, SCORES)) == [message]
+
+
+def test_a_callback_must_not_prefer_a_high_score_if_lower_is_better() -> None:
+    callbacks = [EarlyStopping("val_ter/news", mode="max"), EarlyStopping("val_ter/news", mode="min")]
+    message = (
+        "EarlyStopping(monitor='val_ter/news', mode='max') prefers a high score, but lower is better: set mode='min'."
+    )
+    assert list(monitored_wrongly(callbacks, SCORES)) == [message]
 
 
 @pytest.mark.parametrize(
@@ -429,8 +437,8 @@ def test_a_callback_must_not_prefer_a_low_score(kind: Any, monitor: str) -> None
     ],
 )
 def test_a_callback_may_prefer_a_low_value_of_anything_else(monitor: str) -> None:
-    assert list(minimized([EarlyStopping(monitor), ModelCheckpoint(monitor=monitor)], SCORES)) == []
+    assert list(monitored_wrongly([EarlyStopping(monitor), ModelCheckpoint(monitor=monitor)], SCORES)) == []
 
 
 def test_a_callback_need_not_monitor_anything() -> None:
-    assert list(minimized([ModelCheckpoint(), LearningRateMonitor()], SCORES)) == []
+    assert list(monitored_wrongly([ModelCheckpoint(), LearningRateMonitor()], SCORES)) == []
