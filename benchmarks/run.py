@@ -131,6 +131,11 @@ def bench_significance(args: argparse.Namespace) -> Iterator[str]:
     yield "### Confidence intervals and paired tests\n\n" + run_script("significance.py", args)
 
 
+def bench_chrf(args: argparse.Namespace) -> Iterator[str]:
+    """chrF."""
+    yield run_script("chrf.py", args)
+
+
 def bench_scale(args: argparse.Namespace) -> Iterator[str]:
     """Several processes, and a million sentences."""
     if sys.platform == "linux":
@@ -174,6 +179,7 @@ PARTS: dict[str, Callable[[argparse.Namespace], Iterator[str]]] = {
     "text": bench_text,
     "sentences": bench_sentences,
     "memory": bench_memory,
+    "chrf": bench_chrf,
     "significance": bench_significance,
     "scale": bench_scale,
     "callback": bench_callback,

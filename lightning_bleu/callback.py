@@ -84,6 +84,11 @@ class BLEUCallback(pl.Callback):
 
     Args:
         metric: the metric, or a dict of a metric for each loader name; ``CorpusBLEU()`` when None. It is copied.
+        others: other metrics of the same sentences, by name; they are copied. ``{"chrf": CorpusCHRF()}`` logs
+            ``val_chrf``, with its interval and its comparison with the best if BLEU has them. A metric can also be one
+            of torchmetrics that takes a list of strings and a list of references for each, or one of sacreBLEU, such as
+            ``sacrebleu.metrics.TER()``; these score all sentences at the end, in process 0. They need text: strings, or
+            ids with a `decoder` of `metric`. Nothing is logged for them if there are no sentences.
         name: the last part of the logged name, as in ``val_bleu``; or the whole name, with a placeholder for the stage:
             ``"{stage}/bleu"`` logs ``val/bleu`` and ``test/bleu``.
         extract: takes the output of the step and the batch, and returns ``(preds, target)`` or a dict as above. With a
@@ -113,7 +118,8 @@ class BLEUCallback(pl.Callback):
             replaces a checkpoint. Implies `compare_to_best`.
 
     Attributes:
-        reports: the last score under each logged name, with its components.
+        reports: the last score of each loader, by logged name, with its components: a :class:`BLEUScore`, or a
+            :class:`CHRFScore`.
         intervals: the confidence intervals of these scores.
         comparisons: the paired tests of these scores against the best so far.
 

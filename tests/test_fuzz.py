@@ -7,13 +7,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from types import ModuleType
 from typing import Any
 
 import pytest
 import torch
 
 from lightning_bleu import CorpusBLEU
-from lightning_bleu.counting import bleu, ngrams, words
+from lightning_bleu.counting import bleu, chrf, ngrams, words
 from tests.fuzz.__main__ import main
 from tests.fuzz.choices import Choices
 from tests.fuzz.rounds import Target, run_round
@@ -53,10 +54,10 @@ def make_target(check: Callable[[list[Any]], None]) -> Target:
     return Target("own", lambda choices: FakeCase(choices.sentences(), check), round_size=50)
 
 
-def break_clipping(monkeypatch: pytest.MonkeyPatch) -> None:
+def break_clipping(monkeypatch: pytest.MonkeyPatch, module: ModuleType = bleu) -> None:
     """Count each n-gram of a hypothesis at most once."""
     count = ngrams.count_matches
-    monkeypatch.setattr(bleu, "count_matches", lambda *args, **options: count(*args, **options).clip(max=1))
+    monkeypatch.setattr(module, "count_matches", lambda *args, **options: count(*args, **options).clip(max=1))
 
 
 @pytest.mark.parametrize("name", SHARES)
@@ -101,6 +102,14 @@ def test_a_failure_is_shrunk(monkeypatch: pytest.MonkeyPatch) -> None:
     assert done.failure is not None
     assert ".update([[0, 0]],\n          [[[0, 0]]])" in done.failure
     assert "found    [1, 1, 0, 0, 2, 1, 0, 0, 2, 2]\n  expected [2, 1, 0, 0, 2, 1, 0, 0, 2, 2]" in done.failure
+
+
+def test_a_failure_of_chrf_is_shrunk(monkeypatch: pytest.MonkeyPatch) -> None:
+    break_clipping(monkeypatch, chrf)
+    done = run_round(load("chrf"), seed=0, number=0)
+    assert done.failure is not None
+    assert done.failure.startswith("CorpusCHRF(char_order=6, word_order=0, beta=2, lowercase=False, whitespace=False")
+    assert "sentence[0]:\n  found    [" in done.failure
 
 
 def test_an_error_is_a_failure() -> None:

@@ -88,7 +88,7 @@ def _averages(statistics: Tensor) -> tuple[Tensor, Tensor]:
 
 def _ratios(statistics: Tensor, without: float) -> tuple[Tensor, Tensor, Tensor]:
     """Precision and recall of each order, `without` n-grams, and whether both sides have some."""
-    triples = statistics.to(float_type(statistics.device)).reshape(*statistics.shape[:-1], -1, 3)
+    triples = statistics.to(float_type(statistics.device)).reshape(*statistics.shape[:-1], statistics.shape[-1] // 3, 3)
     hypothesis, reference, matches = triples.unbind(-1)
     precisions = (matches / hypothesis).where(hypothesis > 0, without)
     recalls = (matches / reference).where(reference > 0, without)

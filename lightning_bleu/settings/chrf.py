@@ -8,6 +8,9 @@ from typing import ClassVar, TypedDict
 
 from lightning_bleu.settings.settings import Decoder, Settings, check_bool, check_integer, check_number
 
+_MAX_BETA = 1_000_000
+"""Beyond it, only recall counts anyway."""
+
 
 class CHRFOptions(TypedDict, total=False):
     """The options of a score, as the user passes them; see :class:`lightning_bleu.CorpusCHRF`."""
@@ -56,6 +59,8 @@ class CHRFSettings(Settings):
             whitespace=check_bool("whitespace", self.whitespace),
             eps_smoothing=check_bool("eps_smoothing", self.eps_smoothing),
         )
+        if self.beta > _MAX_BETA:
+            raise ValueError(f"'beta' must be at most {_MAX_BETA:,}, got {self.beta:g}")
         if not self.orders:
             raise ValueError("'char_order' or 'word_order' must be 1 or more, got 0 for both")
 

@@ -40,8 +40,10 @@ def read_systems(
     kept = {name: _read(name, system) for name, system in systems.items()}
     statistics = [one if isinstance(one, Tensor) else one.statistics for one in kept.values()]
     metrics = [system for system in systems.values() if not isinstance(system, Tensor)]
-    if (metrics or metric) and options:
+    if metrics and (options or metric):
         raise TypeError("options are for bare statistics; a metric is scored with its own settings")
+    if metric and options:
+        raise TypeError("pass options or 'metric', not both")
     if len(names := {one.scoring.name for one in metrics}) > 1:
         raise ValueError(f"both systems must be scored by the same metric, got {' and '.join(sorted(names))}")
     first = statistics[0]
@@ -104,6 +106,7 @@ def _read(name: str, system: System) -> Tensor | KeptSentences:
         return system.cpu()
     if not isinstance(system, CorpusMetric):
         raise TypeError(
-            f"{name!r} must be a CorpusBLEU(keep_sentences=True) or statistics, got {type(system).__name__}"
+            f"{name!r} must be a metric such as CorpusBLEU(keep_sentences=True), or statistics, got "
+            f"{type(system).__name__}"
         )
     return system.kept_sentences()

@@ -54,7 +54,7 @@ class TextCase(NamedTuple):
 def make_case(choices: Choices) -> TextCase:
     """Sentences of random characters and words, as text or as tokens."""
     sentences = choices.sentences()
-    pieces = _make_pieces(choices)
+    pieces = make_pieces(choices)
     as_tokens = choices.byte() % 5 == 4
     tokenizers = [*WORDWISE, *WORDWISE, "13a", "13a", choices.pick(_CALLABLES)]
     options: dict[str, Any] = {"tokenizer": choices.pick(tokenizers), "max_order": choices.pick(_ORDERS)}
@@ -76,7 +76,7 @@ def make_case(choices: Choices) -> TextCase:
     return TextCase(batches, options, choices.pick(_CACHE_LIMITS), masks)
 
 
-def _make_pieces(choices: Choices) -> Sequence[str]:
+def make_pieces(choices: Choices) -> Sequence[str]:
     """What each symbol stands for: words, pieces that are hard to tokenize, and a range of Unicode."""
     kind, first = choices.pick(["words", "few words", "pieces", "characters"]), choices.byte() << 8 | choices.byte()
     if kind == "words":
