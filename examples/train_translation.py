@@ -51,7 +51,7 @@ from torch.nn.functional import cross_entropy
 from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import DataLoader, Dataset
 
-from lightning_bleu import BLEUCallback, BLEUScore, CorpusBLEU
+from lightning_bleu import BLEUCallback, BLEUScore, CorpusBLEU, CorpusCHRF
 
 PAD, BOS, EOS, UNK = range(4)
 
@@ -382,7 +382,8 @@ def main(argv: Sequence[str] | None = None) -> BLEUScore:
 
     checkpoint = ModelCheckpoint(monitor="val_bleu", mode="max", filename="{step}-{val_bleu:.2f}")
     early_stopping = EarlyStopping(monitor="val_bleu", mode="max", patience=args.patience, stopping_threshold=TARGET)
-    bleu = BLEUCallback(CorpusBLEU(percent=True), confidence=0.95, translations=args.translations)
+    others = {"chrf": CorpusCHRF(percent=True)}
+    bleu = BLEUCallback(CorpusBLEU(percent=True), others, confidence=0.95, translations=args.translations)
     trainer = make_trainer(args, len(train), *([] if args.metric else [bleu]), checkpoint, early_stopping, Curve())
     if trainer.is_global_zero:
         sizes = " / ".join(f"{len(pairs):,}" for pairs in parts)

@@ -21,6 +21,7 @@ from lightning_bleu.scoring.scoring import float_type
 from lightning_bleu.significance import Interval, PairedTest
 from lightning_bleu.training.best import BestSoFar
 from lightning_bleu.training.dashboard import (
+    CATEGORIES,
     Display,
     View,
     find_displays,
@@ -29,7 +30,7 @@ from lightning_bleu.training.dashboard import (
     missing_packages,
 )
 from lightning_bleu.training.evaluation import Evaluation, Result
-from lightning_bleu.training.options import check_metrics, check_options, check_others
+from lightning_bleu.training.options import check_metrics, check_options, check_others, logged_name
 from lightning_bleu.training.others import is_higher_better
 from lightning_bleu.training.stage import Extract, Outcome, Stage
 from lightning_bleu.training.trainer import (
@@ -178,8 +179,7 @@ class BLEUCallback(pl.Callback):
 
     def _tag(self, stage: str, name: str | None = None) -> str:
         """The logged name of a score of a stage, by default that of BLEU."""
-        name = self.name if name is None else name
-        return name.format(stage=stage) if "{stage}" in name else f"{stage}_{name}"
+        return logged_name(self.name if name is None else name, stage)
 
     def _tags(self) -> list[str]:
         """The logged names of all scores of all stages."""
@@ -422,7 +422,7 @@ class BLEUCallback(pl.Callback):
         callbacks = _find_all(trainer)
         if callbacks[0] is not self:
             return
-        layout: dict[str, dict[str, Any]] = {}
+        layout: dict[str, dict[str, Any]] = {category: {} for category in CATEGORIES}
         for callback in callbacks:
             assert callback._stage is not None
             orders = {one.tag: one.metric.settings.max_order for one in callback._stage.evaluations}
@@ -430,12 +430,14 @@ class BLEUCallback(pl.Callback):
             confidence = callback.confidence is not None
             charts = [lay_out_charts(orders, mean=mean, confidence=confidence)]
             for key, other in callback.others.items():
-                tag, has_interval = callback._tag("val", key), confidence and isinstance(other, CorpusMetric)
-                loaders = [one.tag_of(tag) for one in callback._stage.evaluations] if mean else []
-                charts.append(lay_out_other(tag, loaders, confidence=has_interval))
+                loaders = [one.name for one in callback._stage.evaluations] if mean else []
+                is_counted = isinstance(other, CorpusMetric)
+                tag, has_interval = callback._tag("val", key), is_counted and confidence
+                charts.append(lay_out_other(tag, loaders, has_parts=not is_counted, confidence=has_interval))
             for category, own in itertools.chain.from_iterable(one.items() for one in charts):
-                layout.setdefault(category, {}).update(own)
-        self._display(lambda display: display.lay_out(layout))
+                layout[category].update(own)
+        shown = {category: own for category, own in layout.items() if own}
+        self._display(lambda display: display.lay_out(shown))
 
 
 def _find_all(trainer: pl.Trainer) -> list[BLEUCallback]:

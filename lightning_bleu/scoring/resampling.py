@@ -20,9 +20,8 @@ from torch import Tensor
 from lightning_bleu.scoring.results import Interval, PairedTest
 from lightning_bleu.scoring.scoring import Scoring
 
-_MAX_WEIGHTS = 2**20
-"""The maximum number of weights drawn at once. They are bytes, so that they stay in the cache, where drawing a resample
-increments them in random order."""
+_MAX_WEIGHTS = 2**18
+"""The maximum number of weights drawn at once, so that they stay in the cache, also in floating point."""
 
 
 def interval_from(sentences: Tensor, scoring: Scoring, confidence: float, resamples: int, seed: int) -> Interval:

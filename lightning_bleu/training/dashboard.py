@@ -25,6 +25,8 @@ from lightning_bleu.training.sentences import Sentences
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+CATEGORIES = ("BLEU", "Beside BLEU", "BLEU: precisions and lengths")
+"""The categories of charts, in order."""
 Layout: TypeAlias = dict[str, dict[str, list[Any]]]
 """Categories of charts, as ``SummaryWriter.add_custom_scalars`` takes them."""
 
@@ -104,26 +106,31 @@ def lay_out_charts(orders: Mapping[str, int], *, mean: str | None, confidence: b
     for tag, order in orders.items():
         parts[f"{tag}: precisions 1 to {order}"] = _lines(f"{tag}/precision_{n}" for n in range(1, order + 1))
         parts[f"{tag}: length ratio and brevity penalty"] = _lines([f"{tag}/length_ratio", f"{tag}/brevity_penalty"])
-    return {"BLEU": scores, "BLEU: precisions and lengths": parts}
+    return {CATEGORIES[0]: scores, CATEGORIES[2]: parts}
 
 
-def lay_out_other(tag: str, loaders: Sequence[str], *, confidence: bool) -> Layout:
-    """Lay out the charts of a metric beside BLEU.
+def lay_out_other(tag: str, loaders: Sequence[str], *, has_parts: bool, confidence: bool) -> Layout:
+    """Lay out the charts of another metric.
 
     Args:
         tag: the logged name of the score of the stage.
-        loaders: those of the scores of the loaders, if they have names.
+        loaders: the names of the loaders, if they have names.
+        has_parts: whether all that is logged below a score may be a part of it, such as ``val_rouge/rouge1_fmeasure``.
         confidence: whether there are confidence intervals.
 
     Example:
-        >>> lay_out_other("val_rouge", [], confidence=False)
-        {'val_rouge': {'val_rouge': ['Multiline', ['^val_rouge(/.*)?$']]}}
+        >>> lay_out_other("val_chrf", [], has_parts=False, confidence=False)
+        {'Beside BLEU': {'val_chrf': ['Multiline', ['^val_chrf$']]}}
     """
-    charts = {}
-    for one in reversed(loaders or [tag]) if confidence else loaders or [tag]:
-        charts[one] = _band(one) if confidence else ["Multiline", [f"^{re.escape(one)}(/.*)?$"]]
-    mean = {f"{tag}: mean of all": _lines([tag])} if loaders else {}
-    return {tag: {**mean, **charts}}
+    tags = [f"{tag}/{name}" for name in loaders] or [tag]
+    parts = "(/.*)?" if has_parts else ""
+    charts: dict[str, list[Any]] = {}
+    if loaders:
+        others = "|".join(map(re.escape, loaders))
+        charts[f"{tag}: mean of all"] = ["Multiline", [f"^{re.escape(tag)}(?!/({others})(/|$)){parts}$"]]
+    for one in reversed(tags) if confidence else tags:
+        charts[one] = _band(one) if confidence else ["Multiline", [f"^{re.escape(one)}{parts}$"]]
+    return {CATEGORIES[1]: charts}
 
 
 def _band(tag: str) -> list[Any]:

@@ -42,6 +42,16 @@ def check_metrics(metric: Any) -> CorpusBLEU | dict[str, CorpusBLEU]:
     return dict(metric) if isinstance(metric, Mapping) else metric
 
 
+def logged_name(name: str, stage: str) -> str:
+    """The logged name of a score of a stage.
+
+    Example:
+        >>> logged_name("bleu", "val"), logged_name("{stage}/bleu", "test")
+        ('val_bleu', 'test/bleu')
+    """
+    return name.format(stage=stage) if "{stage}" in name else f"{stage}_{name}"
+
+
 def check_others(others: Any, name: str) -> dict[str, Any]:
     """Check metrics of text beside BLEU, and copy them.
 
@@ -68,8 +78,10 @@ def check_others(others: Any, name: str) -> dict[str, Any]:
             raise ValueError(
                 f"a key of 'others' must have the placeholder '{{stage}}', like name={name!r}; got {other!r}"
             )
+        own = logged_name(full, "val")
         for taken in (name, *copied):
-            if f"{full}/".startswith(f"{taken}/") or f"{taken}/".startswith(f"{full}/"):
+            logged = logged_name(taken, "val")
+            if f"{own}/".startswith(f"{logged}/") or f"{logged}/".startswith(f"{own}/"):
                 raise ValueError(f"'others' has the name {other!r}, which clashes with {taken!r}")
         copied[full] = copy_other(other, metric)
     return copied

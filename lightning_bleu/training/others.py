@@ -11,6 +11,8 @@ from typing import Any
 
 from sacrebleu.metrics.base import Metric as SacreMetric
 from sacrebleu.metrics.ter import TER
+from torch import nn
+from torchmetrics import Metric
 
 from lightning_bleu.metric import CorpusMetric
 from lightning_bleu.processes import run_in_process_0
@@ -41,11 +43,12 @@ def copy_other(name: str, metric: Any) -> Any:
         raise TypeError(
             f"'others' must have metrics of lightning_bleu, torchmetrics, or sacreBLEU, got {metric!r} for {name!r}"
         )
-    for part in copied.values() if isinstance(copied, Mapping) or hasattr(copied, "items") else [copied]:
-        part.distributed_available_fn = _is_distributed  # of torchmetrics
+    for part in copied.modules() if isinstance(copied, nn.Module) else ():  # a metric, and those inside it
+        if isinstance(part, Metric):
+            part.distributed_available_fn = _is_distributed
     takes = f"the metric {name!r} of 'others' must take a list of strings, and a list of references for each, but "
     try:
-        right, wrong = score_texts(copied, _RIGHT), score_texts(copied, _WRONG)
+        right, wrong = (score_texts(copy.deepcopy(copied), sentences) for sentences in (_RIGHT, _WRONG))
     except Exception as error:
         raise TypeError(f"{takes}it cannot score two sentences: {type(error).__name__}: {error}") from error
     if right == wrong:
@@ -86,11 +89,11 @@ def score_texts(metric: Any, sentences: Sequence[Sentence]) -> dict[str, float]:
         raise TypeError(f"the result must be a number or a dict of numbers, got {value!r}") from None
 
 
-def is_higher_better(metric: Any) -> bool:
-    """Whether a higher score is better."""
+def is_higher_better(metric: Any) -> bool | None:
+    """Whether a higher score is better; None if that is unknown."""
     if isinstance(metric, SacreMetric):
         return not isinstance(metric, TER)
-    return getattr(metric, "higher_is_better", None) is not False
+    return getattr(metric, "higher_is_better", None)
 
 
 def score_others(metrics: Mapping[str, Any], loaders: Mapping[str, Sentences]) -> dict[str, dict[str, float]]:

@@ -91,20 +91,20 @@ def logged_step(trainer: Any) -> int:
     return step
 
 
-def monitored_wrongly(callbacks: Iterable[Any], scores: Mapping[str, bool]) -> Iterator[str]:
+def monitored_wrongly(callbacks: Iterable[Any], scores: Mapping[str, bool | None]) -> Iterator[str]:
     """Warn about callbacks that prefer worse scores.
 
     Args:
         callbacks: the callbacks of a trainer; only those with ``monitor`` and ``mode`` matter.
-        scores: the names of the scores, and whether higher is better. Names below them, such as ``val_bleu/news``, are
-            checked too.
+        scores: the names of the scores, and whether higher is better; None if that is unknown. Names below them, such
+            as ``val_bleu/news``, are checked too.
     """
     for callback in callbacks:
         monitor, mode = str(getattr(callback, "monitor", "")), getattr(callback, "mode", None)
         for score, is_higher_better in scores.items():
             right = "max" if is_higher_better else "min"
             is_score = f"{monitor}/".startswith(f"{score}/") and not monitor.endswith(_LOWER_MAY_BE_WANTED)
-            if is_score and mode in ("min", "max") and mode != right:
+            if is_score and is_higher_better is not None and mode in ("min", "max") and mode != right:
                 worse, better = ("low", "higher") if is_higher_better else ("high", "lower")
                 yield (
                     f"{type(callback).__name__}(monitor={monitor!r}, mode={mode!r}) prefers a {worse} score, but "
