@@ -38,7 +38,7 @@ def copy_other(name: str, metric: Any) -> Any:
     if isinstance(copied, CorpusMetric):
         return copied
     if not isinstance(copied, SacreMetric) and not all(
-        callable(getattr(copied, method, None)) for method in ("update", "compute", "reset")
+        callable(getattr(copied, method, None)) for method in ("update", "compute")
     ):
         raise TypeError(
             f"'others' must have metrics of lightning_bleu, torchmetrics, or sacreBLEU, got {metric!r} for {name!r}"
@@ -48,7 +48,7 @@ def copy_other(name: str, metric: Any) -> Any:
             part.distributed_available_fn = _is_distributed
     takes = f"the metric {name!r} of 'others' must take a list of strings, and a list of references for each, but "
     try:
-        right, wrong = (score_texts(copy.deepcopy(copied), sentences) for sentences in (_RIGHT, _WRONG))
+        right, wrong = score_texts(copied, _RIGHT), score_texts(copied, _WRONG)
     except Exception as error:
         raise TypeError(f"{takes}it cannot score two sentences: {type(error).__name__}: {error}") from error
     if right == wrong:
@@ -78,10 +78,9 @@ def score_texts(metric: Any, sentences: Sequence[Sentence]) -> dict[str, float]:
     if isinstance(metric, SacreMetric):
         return {"": float(metric.corpus_score(hypotheses, [*zip_longest(*references)]).score)}
     with ordinary_tensors():
-        metric.reset()
-        metric.update(hypotheses, references)
-        value = metric.compute()
-        metric.reset()
+        copied = copy.deepcopy(metric)  # a collection merges metrics that agree on its first update
+        copied.update(hypotheses, references)
+        value = copied.compute()
     parts = value if isinstance(value, Mapping) else {"": value}
     try:
         return {str(name): float(part) for name, part in parts.items()}

@@ -13,10 +13,12 @@ from typing import Any
 import pytest
 from pytorch_lightning.loggers import CSVLogger, MLFlowLogger, TensorBoardLogger, WandbLogger
 from pytorch_lightning.loggers.logger import DummyLogger
+from sacrebleu.metrics.ter import TER
 from tensorboard.plugins.custom_scalar import layout_pb2  # type: ignore[import-untyped]
 from torch import Tensor
+from torchmetrics.text import ROUGEScore
 
-from lightning_bleu import CONVENTIONS, BLEUCallback, CorpusBLEU, corpus_bleu, sentence_bleu
+from lightning_bleu import CONVENTIONS, BLEUCallback, CorpusBLEU, CorpusCHRF, corpus_bleu, sentence_bleu
 from lightning_bleu.training.dashboard import (
     COLUMNS,
     TensorBoard,
@@ -24,6 +26,7 @@ from lightning_bleu.training.dashboard import (
     find_displays,
     is_installed,
     lay_out_charts,
+    lay_out_other,
     missing_packages,
 )
 from lightning_bleu.training.evaluation import Evaluation
@@ -221,6 +224,82 @@ def test_a_chart_of_each_score_is_laid_out_once_for_all_callbacks(tmp_path: Path
     assert {chart.title for chart in scores.chart if chart.HasField("margin")} == {news, talks}
     (precisions,) = [chart for chart in parts.chart if chart.title == f"{others[1]}: precisions 1 to 2"]
     assert len(precisions.multiline.tag) == 2
+
+
+def charts_of(folder: Path, others: dict[str, Any], **options: Any) -> tuple[dict[str, Any], set[str]]:
+    """The charts of metrics beside BLEU, and all scalars, of a run that validates with one loader or two."""
+    lines = {"news": LINES, "talks": LINES[:3]}
+
+    def step(batch: Any, epoch: int) -> Any:
+        return [LINES[i][0] for i in batch], [LINES[i][1] for i in batch]
+
+    loaders = {name: make_loader(range(len(one))) for name, one in lines.items()}
+    callback = BLEUCallback(others=others, **options)
+    trainer = make_trainer(folder, callback, logger=log_to(folder), max_epochs=1)
+    validated = loaders["news"] if "dataloader_names" in options else loaders
+    trainer.fit(make_module(step=step), loaders["news"], validated)
+    events = read_events(folder / "run")
+    (event,) = events.Tensors("custom_scalars__config__")
+    categories = layout_pb2.Layout.FromString(event.tensor_proto.string_val[0]).category
+    assert [category.title for category in categories] == ["BLEU", "Beside BLEU", "BLEU: precisions and lengths"]
+    return {chart.title: chart for chart in categories[1].chart}, set(events.Tags()["scalars"])
+
+
+def drawn(chart: Any, tags: set[str]) -> set[str]:
+    """What TensorBoard draws in a chart of lines."""
+    return {tag for tag in tags for pattern in chart.multiline.tag if re.match(pattern, tag)}
+
+
+ROUGE = {f"rouge1_{part}" for part in ("fmeasure", "precision", "recall")}
+
+
+def test_a_metric_beside_bleu_with_several_scores_has_them_in_one_chart(tmp_path: Path) -> None:
+    others = {"chrf": CorpusCHRF(), "ter (5)": TER(), "rouge": ROUGEScore(rouge_keys=("rouge1",))}
+    charts, tags = charts_of(tmp_path, others, dataloader_names=["news"])
+    assert {title: drawn(chart, tags) for title, chart in charts.items() if "mean" not in title} == {
+        "val_chrf/news": {"val_chrf/news"},
+        "val_ter (5)/news": {"val_ter (5)/news"},
+        "val_rouge/news": {f"val_rouge/news/{part}" for part in ROUGE},
+    }
+
+
+def test_each_loader_has_a_chart_of_each_metric(tmp_path: Path) -> None:
+    charts, tags = charts_of(tmp_path, {"chrf": CorpusCHRF(), "ter": TER(), "terse": TER()}, confidence=0.9)
+    names = {"val_chrf", "val_ter", "val_terse"}
+    loaders = {f"{name}/{loader}" for name in names for loader in ("news", "talks")}
+    assert charts.keys() == {f"{name}: mean of all" for name in names} | loaders
+    for name in names:
+        assert drawn(charts[f"{name}: mean of all"], tags) == {name}
+    for loader in ("val_chrf/news", "val_chrf/talks"):  # only metrics of this package have intervals
+        (series,) = charts[loader].margin.series
+        assert [series.value, series.lower, series.upper] == [loader, f"{loader}/low", f"{loader}/high"]
+        assert {series.value, series.lower, series.upper} < tags
+    assert drawn(charts["val_ter/talks"], tags) == {"val_ter/talks"}
+
+
+def test_the_mean_of_a_metric_with_several_scores_has_a_chart(tmp_path: Path) -> None:
+    charts, tags = charts_of(tmp_path, {"rouge": ROUGEScore(rouge_keys=("rouge1",))})
+    assert drawn(charts["val_rouge: mean of all"], tags) == {f"val_rouge/{part}" for part in ROUGE}
+
+
+@pytest.mark.parametrize(
+    ("options", "chart"),
+    [
+        ({"has_parts": False, "confidence": False}, ["Multiline", ["^val_a\\+$"]]),
+        ({"has_parts": True, "confidence": False}, ["Multiline", ["^val_a\\+(/.*)?$"]]),
+        ({"has_parts": False, "confidence": True}, ["Margin", ["val_a+", "val_a+/low", "val_a+/high"]]),
+    ],
+)
+def test_a_single_loader_has_no_mean_of_a_metric(options: Any, chart: list[Any]) -> None:
+    assert lay_out_other("val_a+", [], **options) == {"Beside BLEU": {"val_a+": chart}}
+
+
+def test_bands_of_loaders_are_in_the_order_of_the_loaders_for_tensorboard() -> None:
+    """It shows bands in reverse order."""
+    loaders = ["val_chrf/news", "val_chrf/talks"]
+    for confidence, order in ((False, loaders), (True, loaders[::-1])):
+        layout = lay_out_other("val_chrf", ["news", "talks"], has_parts=False, confidence=confidence)
+        assert [*layout["Beside BLEU"]] == ["val_chrf: mean of all", *order]
 
 
 def test_a_score_without_an_interval_is_a_line() -> None:

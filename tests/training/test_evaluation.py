@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from lightning_bleu import CorpusBLEU, corpus_bleu
+from lightning_bleu import CorpusBLEU, CorpusCHRF, corpus_bleu, corpus_chrf
 from lightning_bleu.training.evaluation import Evaluation
 from lightning_bleu.training.sentences import Sentence
 
@@ -270,3 +270,84 @@ def test_texts_change_nothing_else_of_a_result() -> None:
     assert without.report == with_texts.report
     assert torch.equal(without.kept.rows, with_texts.kept.rows)
     assert [result.sentences.readable for result in results] == [[], [1, 2]]  # the second and third have text
+
+
+# Other metrics
+
+
+OTHERS = {"val_chrf": CorpusCHRF(word_order=2), "val_lower": CorpusBLEU(lowercase=True, max_order=2)}
+
+
+def make_beside(**options: Any) -> Evaluation:
+    """An evaluation of several metrics."""
+    return Evaluation("val_bleu", "news", CorpusBLEU(**options), OTHERS, max_texts=math.inf)
+
+
+def test_all_metrics_count_the_same_sentences() -> None:
+    evaluation = make_beside()
+    evaluation.update([*HYPOTHESES[2:], "x"], [*REFERENCES[2:], "x"], [True, True, False], [5, 6, 7])
+    evaluation.update(HYPOTHESES[:3], REFERENCES[:3], index=[1, 2, 5])  # the last one is a repeat
+    result = evaluation.result()
+    reports: dict[str, Any] = {tag: one.report for tag, one in result.counted.items()}
+    assert reports == {
+        "val_bleu": corpus_bleu(HYPOTHESES, REFERENCES),
+        "val_chrf": corpus_chrf(HYPOTHESES, REFERENCES, word_order=2),
+        "val_lower": corpus_bleu(HYPOTHESES, REFERENCES, lowercase=True, max_order=2),
+    }
+    assert result.report == reports["val_bleu"]
+    assert result.kept is result.counted["val_bleu"].kept
+    assert [one.kept.positions.tolist() for one in result.counted.values()] == [[1, 2, 5, 6]] * 3
+    assert result.sentences.statistics.tolist() == ROWS
+    assert [evaluation.tag_of(tag) for tag in reports] == ["val_bleu/news", "val_chrf/news", "val_lower/news"]
+    assert all(metric.input_counts.strings == 0 for metric in OTHERS.values())  # they are copied
+    evaluation.reset()
+    assert [metric.sentences for metric in evaluation.metrics.values()] == [[]] * 3
+
+
+def test_all_metrics_forget_positions() -> None:
+    evaluation = make_beside()
+    for _ in range(2):
+        evaluation.update(HYPOTHESES, REFERENCES, index=range(4))
+    evaluation.forget_positions()
+    assert [len(one.kept.rows) for one in evaluation.result().counted.values()] == [8] * 3
+
+
+@pytest.mark.parametrize(
+    ("preds", "target", "kind"),
+    [([["a", "b"]], [["a", "b"]], "tokens"), ([[1, 2]], [[1, 2]], "ids"), (torch.ones(1, 2).long(), [[1]], "ids")],
+)
+def test_ids_and_tokens_are_an_error_before_any_metric_counts(preds: Any, target: Any, kind: str) -> None:
+    evaluation = make_beside(pad_id=0)
+    with pytest.raises(
+        TypeError, match=rf"BLEUCallback\(others=...\) needs text, got {kind}: return strings, or decode"
+    ):
+        evaluation.update(preds, target, needs_text=True)
+    assert [metric.sentences for metric in evaluation.metrics.values()] == [[]] * 3
+    evaluation.update(preds[:0], target[:0], needs_text=True)  # of no kind
+    assert len(evaluation.result().kept.rows) == 0
+
+
+def test_ids_are_decoded_once_for_all_metrics() -> None:
+    decoded: list[Any] = []
+
+    def decode(rows: list[list[int]]) -> list[str]:
+        decoded.extend(rows)
+        return [" ".join(f"w{number}" for number in row) for row in rows]
+
+    ids = [[5, 6, 7, 8, 9], [7, 8, 6]]
+    evaluation = make_beside(decoder=decode)
+    evaluation.update(ids, [[row[1:]] for row in ids], needs_text=True)
+    result = evaluation.result()
+    assert sorted(decoded) == sorted([*ids, *(row[1:] for row in ids)])
+    lines = decode(ids), [[line] for line in decode([row[1:] for row in ids])]
+    reports: dict[str, Any] = {tag: one.report for tag, one in result.counted.items()}
+    assert reports["val_chrf"] == corpus_chrf(*lines, word_order=2)
+    assert reports["val_lower"] == corpus_bleu(*lines, lowercase=True, max_order=2)
+    assert texts(evaluation) == [*zip(*lines)]
+
+
+def test_a_warning_about_a_batch_is_said_once_for_all_metrics() -> None:
+    evaluation = Evaluation("val_bleu", "", CorpusBLEU(), {"val_bleu2": CorpusBLEU(max_order=2)})
+    with pytest.warns(UserWarning, match="neither 'pad_id' nor 'eos_id'") as warned:
+        evaluation.update(*torch.ones(2, 2, 3).long())
+    assert len(warned) == 1

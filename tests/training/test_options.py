@@ -9,9 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from sacrebleu.metrics.ter import TER
+from torchmetrics import MetricCollection
+from torchmetrics.text import TranslationEditRate
 
-from lightning_bleu import BLEUCallback, CorpusBLEU
-from lightning_bleu.training.options import check_metrics, check_options
+from lightning_bleu import BLEUCallback, CorpusBLEU, CorpusCHRF
+from lightning_bleu.training.options import check_metrics, check_options, check_others
 
 DEFAULTS: dict[str, Any] = {
     "name": "bleu",
@@ -199,3 +202,94 @@ def test_anything_else_is_rejected_as_a_metric(metric: Any, error: type[Exceptio
         with pytest.raises(error) as raised:
             BLEUCallback(metric)
         assert message in str(raised.value)
+
+
+# Other metrics
+
+
+@pytest.mark.parametrize(
+    ("name", "others", "full"),
+    [
+        ("bleu", ["chrf", "bleu2", "blue", "新", "a/b"], ["chrf", "bleu2", "blue", "新", "a/b"]),
+        ("bleu", ["{stage}/chrf", "ter"], ["{stage}/chrf", "ter"]),
+        ("bleu/13a", ["bleu/intl", "chrf"], ["bleu/intl", "chrf"]),
+        ("{stage}/bleu", ["chrf", "{stage}_ter", "a/b"], ["{stage}/chrf", "{stage}_ter", "{stage}/a/b"]),
+        ("own/{stage}/bleu", ["chrf"], ["own/{stage}/chrf"]),
+        ("{stage}_bleu", ["{stage}_chrf", "{stage}/bleu"], ["{stage}_chrf", "{stage}/bleu"]),
+        ("bleu", [], []),
+    ],
+)
+def test_names_of_other_metrics_are_like_that_of_bleu(name: str, others: list[str], full: list[str]) -> None:
+    metrics = {other: CorpusCHRF() for other in others}
+    for given in (metrics, MappingProxyType(metrics)):
+        checked = check_others(given, name)
+        assert [*checked] == full == [*BLEUCallback(others=given, name=name).others]
+        assert all(metric is not given for metric, given in zip(checked.values(), metrics.values(), strict=True))
+    assert check_others(None, name) == {}
+
+
+NO_DICT = "'others' must be a dict of a metric for each name, got "
+NO_NAME = "the keys of 'others' must be strings, got "
+
+
+@pytest.mark.parametrize(
+    ("name", "others", "error", "message"),
+    [
+        ("bleu", TER, TypeError, NO_DICT),
+        ("bleu", [TER()], TypeError, NO_DICT),
+        ("bleu", "ter", TypeError, f"{NO_DICT}'ter'"),
+        ("bleu", 5, TypeError, f"{NO_DICT}5"),
+        ("bleu", MetricCollection([TranslationEditRate()]), TypeError, NO_DICT),
+        (
+            "bleu",
+            {"ter": 5},
+            TypeError,
+            "'others' must have metrics of lightning_bleu, torchmetrics, or sacreBLEU, got",
+        ),
+        ("bleu", {5: TER()}, TypeError, f"{NO_NAME}5 of type int"),
+        ("bleu", {None: TER()}, TypeError, f"{NO_NAME}None of type NoneType"),
+        ("bleu", {"": TER()}, ValueError, "must not be empty"),
+        ("{stage}/bleu", {"": TER()}, ValueError, BAD_NAME.format("{stage}/")),
+        ("bleu", {"a//b": TER()}, ValueError, BAD_NAME.format("a//b")),
+        ("bleu", {"{language}": TER()}, ValueError, BAD_NAME.format("{language}")),
+        ("bleu", {"bleu": TER()}, ValueError, "'others' has the name 'bleu', which clashes with 'bleu'"),
+        ("bleu", {"bleu/x": TER()}, ValueError, "'others' has the name 'bleu/x', which clashes with 'bleu'"),
+        ("bleu/x", {"bleu": TER()}, ValueError, "'others' has the name 'bleu', which clashes with 'bleu/x'"),
+        (
+            "{stage}/bleu",
+            {"bleu": TER()},
+            ValueError,
+            "'others' has the name 'bleu', which clashes with '{stage}/bleu'",
+        ),
+        ("bleu", {"a": TER(), "a/b": TER()}, ValueError, "'others' has the name 'a/b', which clashes with 'a'"),
+        ("bleu", {"a/b": TER(), "a": TER()}, ValueError, "'others' has the name 'a', which clashes with 'a/b'"),
+        (
+            "{stage}/bleu",
+            {"ter": TER(), "{stage}/ter": TER()},
+            ValueError,
+            "'others' has the name '{stage}/ter', which clashes with '{stage}/ter'",
+        ),
+        (
+            "{stage}_bleu",
+            {"ter": TER()},
+            ValueError,
+            "a key of 'others' must have the placeholder '{stage}', like name='{stage}_bleu'; got 'ter'",
+        ),
+    ],
+)
+def test_anything_else_is_rejected_as_other_metrics(
+    name: str, others: Any, error: type[Exception], message: str
+) -> None:
+    for check in (lambda: check_others(others, name), lambda: BLEUCallback(others=others, name=name)):
+        with pytest.raises(error) as raised:
+            check()
+        assert message in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "others"),
+    [("bleu", ["{stage}_bleu"]), ("bleu", ["ter", "{stage}_ter/x"]), ("{stage}_bleu/x", ["{stage}_bleu"])],
+)
+def test_names_clash_if_they_are_logged_under_one_name(name: str, others: list[str]) -> None:
+    with pytest.raises(ValueError, match="clashes with"):
+        check_others({other: TER() for other in others}, name)
