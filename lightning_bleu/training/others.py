@@ -79,6 +79,7 @@ def score_texts(metric: Any, sentences: Sequence[Sentence]) -> dict[str, float]:
         return {"": float(metric.corpus_score(hypotheses, [*zip_longest(*references)]).score)}
     with ordinary_tensors():
         copied = copy.deepcopy(metric)  # a collection merges metrics that agree on its first update
+        copied.reset()
         copied.update(hypotheses, references)
         value = copied.compute()
     parts = value if isinstance(value, Mapping) else {"": value}
