@@ -329,7 +329,7 @@ class BLEUCallback(pl.Callback):
         outcome = stage.finish(confidence=self.confidence, best=best, keep_best=trainer.state.fn == "fit")
         for message in stage.warnings():
             self._warn_once(message)
-        self._remember(outcome)
+        self._remember(stage, outcome)
         self._logged = outcome.values()
         for name, value in self._logged.items():
             self._log(name, value, trainer, pl_module, prog_bar=name in outcome.shown())
@@ -343,10 +343,11 @@ class BLEUCallback(pl.Callback):
             else:
                 result.sentences.read(result.sentences.readable[:1])  # finds errors before the training
 
-    def _remember(self, outcome: Outcome) -> None:
-        for tag in outcome.scores:
-            self.intervals.pop(tag, None)
-            self.comparisons.pop(tag, None)
+    def _remember(self, stage: Stage, outcome: Outcome) -> None:
+        tags = [tag for one in stage.evaluations for key in one.metrics for tag in (key, one.tag_of(key))]
+        results: list[dict[str, Any]] = [self.reports, self.intervals, self.comparisons]
+        for tag, old in itertools.product(tags, results):
+            old.pop(tag, None)
         self.reports |= outcome.reports
         self.intervals |= outcome.intervals
         self.comparisons |= {tag: one.test for tag, one in outcome.comparisons.items() if one.test is not None}
@@ -406,7 +407,7 @@ class BLEUCallback(pl.Callback):
             report = outcome.reports[tag].to_dict() if tag in outcome.reports else {}
             lines.append({**place, "key": tag, "score": score, **report, **outcome.uncertainty(tag)})
         for tag, parts in outcome.others.items():
-            lines.append({**place, "key": tag, **{part or "score": value for part, value in parts.items()}})
+            lines.append({part or "score": value for part, value in parts.items()} | {**place, "key": tag})
         run_in_process_0(partial(append_scores, path, lines, replace=trainer.state.fn == "fit"))
 
     def _step(self, trainer: pl.Trainer) -> int:

@@ -503,7 +503,7 @@ class Fails(Fingerprint):
 
 
 def test_an_error_of_a_metric_ends_the_validation(tmp_path: Path) -> None:
-    with pytest.raises(MemoryError, match="too many"):
+    with pytest.raises(RuntimeError, match="the metric of 'val_fails' failed: MemoryError: too many"):
         validate(tmp_path, make_callback(fails=Fails()), step=return_corpus, loaders=make_loader(ITEMS))
 
 
@@ -517,7 +517,7 @@ class KeepsErrors(BLEUCallback):
     def on_validation_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         try:
             super().on_validation_epoch_end(trainer, pl_module)
-        except MemoryError as error:
+        except RuntimeError as error:
             self.errors.append(str(error))
 
 
@@ -527,4 +527,15 @@ def test_all_processes_raise_the_error_of_a_metric(tmp_path: Path) -> None:
     contents = validate_in_processes(
         2, make_loaders(), tmp_path, step=return_corpus, callback_type=KeepsErrors, callback_options=options
     )
-    assert [content["errors"] for content in contents] == [["too many"]] * 2
+    assert [content["errors"] for content in contents] == [
+        ["the metric of 'val_fails' failed: MemoryError: too many"]
+    ] * 2
+
+
+def test_a_validation_without_sentences_leaves_no_old_results(tmp_path: Path) -> None:
+    bleu = make_callback(chrf=CorpusCHRF())
+    bleu.confidence = 0.9
+    validate(tmp_path, bleu, step=return_corpus, loaders=make_loader(ITEMS))
+    assert {*bleu.reports} == {*bleu.intervals} == {"val_bleu", "val_chrf"}
+    validate(tmp_path, bleu, step=lambda batch, epoch: ([], []), loaders=make_loader(ITEMS))
+    assert {*bleu.reports} == {*bleu.intervals} == {"val_bleu"}

@@ -226,7 +226,7 @@ NOT_TEXT: dict[str, tuple[Any, Any, str]] = {
 @pytest.mark.parametrize("name", NOT_TEXT)
 def test_tokens_and_ids_that_are_not_decoded_are_errors_that_change_nothing(name: str) -> None:
     *batch, kind = NOT_TEXT[name]
-    message = f"chrF counts the characters of text, but 'preds' and 'target' {kind}: pass strings, or set decoder="
+    message = rf"but 'preds' and 'target' {kind}: pass strings \(join tokens with spaces\), or set decoder="
     metrics = [count(CORPUS), keep(PREDS)]
     last_batches = [metric.last_batch for metric in metrics]
     calls: list[Any] = [*(metric.update for metric in metrics), *metrics, corpus_chrf, sentence_chrf]
@@ -660,3 +660,11 @@ def test_captions_score_as_in_sacrebleu(flag: str, multi30k: Path) -> None:
     options: Any = {flag: True, "word_order": 1, "char_order": 4}
     theirs, _ = peer_score(others, target, **options)
     assert corpus_chrf(others, target, percent=True, **options).score == theirs.score
+
+
+def test_statistics_of_chrf_are_not_taken_for_those_of_bleu() -> None:
+    chrf = CorpusCHRF(keep_sentences=True)
+    chrf.update(["a dog runs", "two cats sleep"], ["a dog ran", "two cats slept"])
+    with pytest.raises(ValueError, match=r"cannot have more matches than n-grams.*metric=CorpusCHRF\(\)"):
+        bootstrap_interval(chrf.sentence_statistics)
+    assert bootstrap_interval(chrf.sentence_statistics, metric=CorpusCHRF()) == chrf.interval()

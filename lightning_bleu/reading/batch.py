@@ -81,8 +81,8 @@ def read_batch(preds: Hypotheses, target: References, settings: Settings) -> Bat
         segments = join(hypotheses, references)
     if settings.needs_text and not isinstance(segments, Strings) and segment_count(segments):
         raise TypeError(
-            f"chrF counts the characters of text, but 'preds' and 'target' are {kind_of(segments)}: pass strings, or "
-            "set decoder= to score ids"
+            f"chrF counts the characters of text, but 'preds' and 'target' are {kind_of(segments)}: pass strings "
+            "(join tokens with spaces), or set decoder= to score ids"
         )
     warnings: list[str] = []
     if isinstance(segments, Strings):

@@ -40,6 +40,8 @@ def read_systems(
     kept = {name: _read(name, system) for name, system in systems.items()}
     statistics = [one if isinstance(one, Tensor) else one.statistics for one in kept.values()]
     metrics = [system for system in systems.values() if not isinstance(system, Tensor)]
+    if not isinstance(metric, CorpusMetric | None):
+        raise TypeError(f"'metric' must be a metric such as CorpusCHRF(), got {metric!r}")
     if metrics and (options or metric):
         raise TypeError("options are for bare statistics; a metric is scored with its own settings")
     if metric and options:
@@ -69,6 +71,11 @@ def _bleu_of(statistics: Tensor, options: BLEUOptions) -> CorpusBLEU:
         raise ValueError(
             "statistics of BLEU must have shape (sentences, 2 * max_order + 2), got "
             f"{tuple(statistics.shape)}: say how to score others with metric=, such as metric=CorpusCHRF()"
+        )
+    if (statistics[:, :max_order] > statistics[:, max_order : 2 * max_order]).any():
+        raise ValueError(
+            "statistics of BLEU cannot have more matches than n-grams: say how to score others with metric=, such as "
+            "metric=CorpusCHRF()"
         )
     if options.get("max_order", max_order) != max_order:
         raise ValueError(f"'max_order' must be {max_order}, as in the statistics, got {options['max_order']}")

@@ -34,15 +34,17 @@ def copy_other(name: str, metric: Any) -> Any:
         TypeError: if it is none of them, if it does not take a list of references for each hypothesis, or if its result
             is neither a number nor a dict of numbers.
     """
-    copied = copy.deepcopy(metric)
-    if isinstance(copied, CorpusMetric):
-        return copied
-    if not isinstance(copied, SacreMetric) and not all(
-        callable(getattr(copied, method, None)) for method in ("update", "compute")
-    ):
+    is_class = isinstance(metric, type)
+    has_methods = hasattr(metric, "update") and hasattr(metric, "compute")
+    if is_class or not (has_methods or isinstance(metric, SacreMetric)):
         raise TypeError(
             f"'others' must have metrics of lightning_bleu, torchmetrics, or sacreBLEU, got {metric!r} for {name!r}"
+            + ": make an instance of it" * is_class
         )
+    # Some tokenizers of sacreBLEU cannot be copied.
+    copied = copy.copy(metric) if isinstance(metric, SacreMetric) else copy.deepcopy(metric)
+    if isinstance(copied, CorpusMetric):
+        return copied
     for part in copied.modules() if isinstance(copied, nn.Module) else ():  # a metric, and those inside it
         if isinstance(part, Metric):
             part.distributed_available_fn = _is_distributed
@@ -112,7 +114,7 @@ def score_others(metrics: Mapping[str, Any], loaders: Mapping[str, Sentences]) -
     texts = {name: sentences.read(sentences.readable) for name, sentences in loaders.items() if metrics}
     for tag, metric in metrics.items():
         own = {
-            f"{tag}/{name}" if name else tag: run_in_process_0(partial(score_texts, metric, texts[name]))
+            f"{tag}/{name}" if name else tag: run_in_process_0(partial(_score_named, tag, metric, texts[name]))
             for name, sentences in loaders.items()
             if sentences.readable
         }
@@ -121,3 +123,10 @@ def score_others(metrics: Mapping[str, Any], loaders: Mapping[str, Sentences]) -
             parts = next(iter(own.values()))
             scored[tag] = {part: math.fsum(one[part] for one in own.values()) / len(own) for part in parts}
     return scored
+
+
+def _score_named(tag: str, metric: Any, sentences: Sequence[Sentence]) -> dict[str, float]:
+    try:
+        return score_texts(metric, sentences)
+    except Exception as error:
+        raise RuntimeError(f"the metric of {tag!r} failed: {type(error).__name__}: {error}") from error

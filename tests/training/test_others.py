@@ -254,3 +254,14 @@ def test_sentences_of_two_processes_are_scored_in_order(name: str, pool: Process
 @pytest.mark.slow
 def test_both_processes_raise_the_error_of_a_metric(pool: ProcessPool) -> None:
     assert pool.run(2, score_share, copy_other("fails", Fails())) == ["no answer"] * 2
+
+
+def test_a_metric_that_cannot_be_copied_deeply_scores() -> None:
+    metric = sacrebleu.metrics.BLEU(tokenize="ja-mecab")
+    assert score_texts(copy_other("ja", metric), SENTENCES) == score_texts(metric, SENTENCES)
+
+
+@pytest.mark.parametrize("kind", [CorpusCHRF, TranslationEditRate, sacrebleu.metrics.TER])
+def test_a_class_is_not_a_metric(kind: Any) -> None:
+    with pytest.raises(TypeError, match="got <class .*> for 'x': make an instance of it"):
+        copy_other("x", kind)
