@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from sacrebleu import BLEU
 from sacrebleu.metrics.ter import TER
 from torchmetrics import MetricCollection
 from torchmetrics.text import (
@@ -257,11 +258,11 @@ def test_both_processes_raise_the_error_of_a_metric(pool: ProcessPool) -> None:
 
 
 def test_a_metric_that_cannot_be_copied_deeply_scores() -> None:
-    metric = sacrebleu.metrics.BLEU(tokenize="ja-mecab")
+    metric = BLEU(tokenize="ja-mecab")
     assert score_texts(copy_other("ja", metric), SENTENCES) == score_texts(metric, SENTENCES)
 
 
-@pytest.mark.parametrize("kind", [CorpusCHRF, TranslationEditRate, sacrebleu.metrics.TER])
+@pytest.mark.parametrize("kind", [CorpusCHRF, TranslationEditRate, TER])
 def test_a_class_is_not_a_metric(kind: Any) -> None:
-    with pytest.raises(TypeError, match="got <class .*> for 'x': make an instance of it"):
+    with pytest.raises(TypeError, match=r"got <class .*> for 'x': make an instance of it"):
         copy_other("x", kind)
