@@ -234,7 +234,7 @@ def score_share(rank: int, world_size: int, metric: Any) -> Any:
         evaluation.update(*corpus_of([item]), index=[item])
     try:
         return score_others({"val": metric}, {"": evaluation.result().sentences})
-    except OSError as error:
+    except RuntimeError as error:
         return str(error)
 
 
@@ -254,7 +254,8 @@ def test_sentences_of_two_processes_are_scored_in_order(name: str, pool: Process
 
 @pytest.mark.slow
 def test_both_processes_raise_the_error_of_a_metric(pool: ProcessPool) -> None:
-    assert pool.run(2, score_share, copy_other("fails", Fails())) == ["no answer"] * 2
+    expected = "the metric of 'val' failed: OSError: no answer"
+    assert pool.run(2, score_share, copy_other("fails", Fails())) == [expected] * 2
 
 
 def test_a_metric_that_cannot_be_copied_deeply_scores() -> None:
