@@ -118,7 +118,7 @@ class CorpusBLEU(CorpusMetric):
         """How statistics become scores."""
         return bleu_scoring(self.settings)
 
-    def _count(self, batch: Batch) -> IntArray:
+    def _count_rows(self, batch: Batch) -> IntArray:
         return count_rows(batch, self.settings)
 
     def sign(self, inputs: InputCounts) -> str:

@@ -330,9 +330,9 @@ class BLEUCallback(pl.Callback):
         for message in stage.warnings():
             self._warn_once(message)
         self._remember(stage, outcome)
-        self._logged = outcome.values()
+        self._logged, shown = outcome.values(), outcome.shown()
         for name, value in self._logged.items():
-            self._log(name, value, trainer, pl_module, prog_bar=name in outcome.shown())
+            self._log(name, value, trainer, pl_module, prog_bar=name in shown)
         if not trainer.sanity_checking:
             self._write_scores(outcome, trainer)
         for evaluation in stage.evaluations:
@@ -386,7 +386,7 @@ class BLEUCallback(pl.Callback):
         if self._folder is None:
             return
         folder, step = name_folder(self._folder, *evaluation.names), self._step(trainer)
-        sentences, replace = result.sentences.read(result.sentences.readable), trainer.state.fn == "fit"
+        sentences, replace = result.sentences.texts, trainer.state.fn == "fit"
         if run_in_process_0(
             lambda: write_translations(sentences, folder, step, self.keep_translations, replace=replace)
         ):

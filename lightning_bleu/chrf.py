@@ -89,7 +89,7 @@ class CorpusCHRF(CorpusMetric):
         """How statistics become scores."""
         return chrf_scoring(self.settings)
 
-    def _count(self, batch: Batch) -> IntArray:
+    def _count_rows(self, batch: Batch) -> IntArray:
         return chrf_rows(batch, self.settings)
 
     def sign(self, inputs: InputCounts) -> str:

@@ -15,7 +15,7 @@ from lightning_bleu.messages import warn_user
 from lightning_bleu.reading.batch import Batch, read_batch
 from lightning_bleu.reading.forms import Hypotheses, References
 from lightning_bleu.reading.ragged import IntArray
-from lightning_bleu.scoring.bleu import BLEUScore, bleu_signature, score
+from lightning_bleu.scoring.bleu import BLEUScore, bleu_scoring, bleu_signature
 from lightning_bleu.scoring.chrf import CHRFScore, chrf_rows, chrf_scoring, chrf_signature
 from lightning_bleu.scoring.scoring import float_type
 from lightning_bleu.scoring.signature import InputCounts
@@ -86,7 +86,7 @@ def sentence_bleu(preds: Hypotheses, target: References, **options: Unpack[BLEUO
     settings = BLEUSettings.from_options(**options)
     orders = settings.max_order + settings.smoothing_method.needs_next_order
     rows, batch = _count(preds, target, settings, partial(count_rows, orders=orders))
-    scores = score(rows, settings).bleu * settings.scale
+    scores = bleu_scoring(settings).score(rows)
     return scores.to(batch.device, float_type(batch.device))
 
 

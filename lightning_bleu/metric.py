@@ -75,7 +75,7 @@ class CorpusMetric(AdditiveMetric):
         """How statistics become scores."""
 
     @abstractmethod
-    def _count(self, batch: Batch) -> IntArray:
+    def _count_rows(self, batch: Batch) -> IntArray:
         """The statistics of each sentence, shape ``(sentences, columns)``."""
 
     @abstractmethod
@@ -158,7 +158,7 @@ class CorpusMetric(AdditiveMetric):
 
     def count(self, batch: Batch, mask: BoolArray | None, positions: IntArray | None) -> None:
         """Count a batch that was read; see :meth:`update`."""
-        rows = self._count(batch)
+        rows = self._count_rows(batch)
         if mask is not None:
             rows *= mask[:, None]
         with ordinary_tensors():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import random
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import torch
 from hypothesis import settings
 
 from tests.helpers.corpora import DATA
+from tests.helpers.process_groups import ProcessPool
 
 os.environ.setdefault("MPLBACKEND", "Agg")
 
@@ -35,6 +37,14 @@ def wmt22() -> Path:
 @pytest.fixture
 def multi30k() -> Path:
     return _folder("multi30k")
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[ProcessPool]:
+    """Two processes that wait for work."""
+    pool = ProcessPool(2)
+    yield pool
+    pool.close()
 
 
 def _folder(name: str) -> Path:

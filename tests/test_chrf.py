@@ -9,7 +9,7 @@ import itertools
 import pickle
 import random
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -593,13 +593,6 @@ def test_an_option_of_bleu_is_an_error_that_names_only_options_of_chrf(call: Cal
 
 
 # Several processes
-
-
-@pytest.fixture(scope="module")
-def pool() -> Iterator[ProcessPool]:
-    pool = ProcessPool(2)
-    yield pool
-    pool.close()
 
 
 def score_share(rank: int, world_size: int, corpus: tuple[list[str], Groups]) -> list[Any]:

@@ -9,7 +9,7 @@ import numpy as np
 from lightning_bleu.counting.ngrams import count_matches
 from lightning_bleu.counting.words import chrf_word_ids
 from lightning_bleu.reading.batch import Batch, to_lines
-from lightning_bleu.reading.ragged import IntArray, Ragged, row_lengths
+from lightning_bleu.reading.ragged import IntArray, Ragged, ranges, row_lengths
 from lightning_bleu.settings.chrf import CHRFSettings
 
 
@@ -65,11 +65,8 @@ def _repeat_hypotheses(tokens: Ragged, counts: IntArray) -> Ragged:
     """
     sentences = len(counts)
     lengths = tokens.lengths[:sentences]
-    first = (lengths.cumsum() - lengths).repeat(counts)
-    repeated = lengths.repeat(counts)
-    ends = repeated.cumsum()
-    places = np.arange(repeated.sum()) + (first - (ends - repeated)).repeat(repeated)
-    ids = np.concatenate([tokens.ids[places], tokens.ids[lengths.sum() :]])
+    starts, repeated = (lengths.cumsum() - lengths).repeat(counts), lengths.repeat(counts)
+    ids = np.concatenate([tokens.ids[ranges(starts, repeated)], tokens.ids[lengths.sum() :]])
     return Ragged(ids, np.concatenate([repeated, tokens.lengths[sentences:]]))
 
 

@@ -27,7 +27,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from lightning_bleu.reading.ragged import IntArray, Ragged
+from lightning_bleu.reading.ragged import IntArray, Ragged, ranges
 
 _KEY_BITS = 63
 _MAX_TOKENS = 2**14
@@ -262,9 +262,8 @@ def _most_in_one_reference(sides: IntArray, first: IntArray, sizes: IntArray, si
     step = max(1, _MAX_CELLS >> side_bits)
     for start in range(0, len(first), step):
         runs = slice(start, start + step)
-        ends = sizes[runs].cumsum()
-        members = np.arange(ends[-1]) + (first[runs] - (ends - sizes[runs])).repeat(sizes[runs])
-        cells = sides[members] + (np.arange(len(ends), dtype=np.int64) << side_bits).repeat(sizes[runs])
-        counts = np.bincount(cells, minlength=len(ends) << side_bits).reshape(len(ends), -1)
+        numbers = np.arange(len(sizes[runs]), dtype=np.int64)
+        cells = sides[ranges(first[runs], sizes[runs])] + (numbers << side_bits).repeat(sizes[runs])
+        counts = np.bincount(cells, minlength=len(numbers) << side_bits).reshape(len(numbers), -1)
         largest[runs] = counts[:, ::2].max(1)
     return largest

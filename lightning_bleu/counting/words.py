@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from lightning_bleu.reading.forms import Form, Strings, Tokens
-from lightning_bleu.reading.ragged import IntArray, Ragged, row_lengths
+from lightning_bleu.reading.ragged import IntArray, Ragged, ranges, row_lengths
 from lightning_bleu.settings.bleu import BLEUSettings
 from lightning_bleu.settings.tokenizers import TokenizeFunction, Tokenizer, load_tokenizer
 
@@ -81,7 +81,7 @@ def tokenize(lines: Sequence[str], tokenizer: Tokenizer) -> Ragged:
 
 def chrf_word_ids(lines: Sequence[str]) -> Ragged:
     """Split lines into words as chrF++ does, and replace the words with ids."""
-    cache = _caches.setdefault(_CHRF_WORDS, TokenCache(_CHRF_WORDS))
+    cache = _find_cache(_CHRF_WORDS)
     _make_room()
     return cache.encode(lines, split_chrf_words)
 
@@ -266,8 +266,7 @@ class TokenCache:
         lengths = starts[units + 1] - first
         ends = np.concatenate([[0], lengths.cumsum()])
         line_ends = ends[np.concatenate([[0], units_per_line.cumsum()])]
-        places = np.arange(ends[-1]) + (first - ends[:-1]).repeat(lengths)
-        return Ragged(ids[places], line_ends[1:] - line_ends[:-1])
+        return Ragged(ids[ranges(first, lengths)], line_ends[1:] - line_ends[:-1])
 
     def _tokenize_new_units(self, tokenize: TokenizeFunction) -> None:
         new, self._unit_numbers.new = self._unit_numbers.new, []

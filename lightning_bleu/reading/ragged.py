@@ -53,6 +53,21 @@ def row_lengths(rows: Sequence[Collection[Any]]) -> IntArray:
     return np.fromiter(map(len, rows), np.int64, len(rows))
 
 
+def ranges(starts: IntArray, lengths: IntArray) -> IntArray:
+    """The integers of several ranges, one range after another.
+
+    Args:
+        starts: the first integer of each range.
+        lengths: how many integers each range has.
+
+    Example:
+        >>> ranges(np.array([10, 7, 20]), np.array([2, 0, 3])).tolist()
+        [10, 11, 20, 21, 22]
+    """
+    ends: IntArray = lengths.cumsum()
+    return np.arange(lengths.sum(), dtype=np.int64) + (starts - (ends - lengths)).repeat(lengths)
+
+
 def clean(ragged: Ragged, settings: Settings) -> Ragged:
     """Remove padding, special ids, and everything from the end-of-sentence id on.
 

@@ -6,14 +6,13 @@ Up to this point all counts are integers. The only divisions are in this module 
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from lightning_bleu.scoring.scoring import Scoring, float_type
+from lightning_bleu.scoring.scoring import Scoring, float_type, to_plain_dict
 from lightning_bleu.scoring.signature import InputCounts, join_signature
 from lightning_bleu.settings.bleu import BLEUSettings
 from lightning_bleu.settings.smoothing import ZERO_RULES, Counts, divide
@@ -180,8 +179,7 @@ class BLEUScore:
             >>> corpus_bleu(["a cat"], ["a cat sat"], max_order=2).to_dict()["matches"]
             [2, 1]
         """
-        values = dataclasses.asdict(self)
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+        return to_plain_dict(self)
 
     @property
     def score(self) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +13,7 @@ from torch import Tensor
 from lightning_bleu.counting.chrf import count_chrf_rows
 from lightning_bleu.reading.batch import Batch
 from lightning_bleu.reading.ragged import IntArray
-from lightning_bleu.scoring.scoring import Scoring, float_type
+from lightning_bleu.scoring.scoring import Scoring, float_type, to_plain_dict
 from lightning_bleu.scoring.signature import InputCounts, join_signature
 from lightning_bleu.settings.chrf import CHRFSettings
 
@@ -193,8 +192,7 @@ class CHRFScore:
             >>> corpus_chrf(["a cat"], ["a cat sat"], char_order=2).to_dict()["matches"]
             [4, 3]
         """
-        values = dataclasses.asdict(self)
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+        return to_plain_dict(self)
 
     def __float__(self) -> float:
         return self.score

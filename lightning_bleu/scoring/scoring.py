@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -22,6 +23,12 @@ class Scoring(NamedTuple):
     name: str
     score: Callable[[Tensor], Tensor]
     percent: bool
+
+
+def to_plain_dict(score: Any) -> dict[str, Any]:
+    """The attributes of a score, a dataclass, as plain values that :mod:`json` can serialize."""
+    values = dataclasses.asdict(score)
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
 
 def float_type(device: torch.device) -> torch.dtype:

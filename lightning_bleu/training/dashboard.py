@@ -99,9 +99,7 @@ def lay_out_charts(orders: Mapping[str, int], *, mean: str | None, confidence: b
         ['val_bleu: precisions 1 to 2', 'val_bleu: length ratio and brevity penalty']
     """
     scores: dict[str, list[Any]] = {} if mean is None else {f"{mean}: mean of all": _lines([mean])}
-    # TensorBoard shows bands in reverse order.
-    for tag in reversed([*orders]) if confidence else orders:
-        scores[tag] = _band(tag) if confidence else _lines([tag])
+    scores |= _score_charts([*orders], confidence=confidence)
     parts = {}
     for tag, order in orders.items():
         parts[f"{tag}: precisions 1 to {order}"] = _lines(f"{tag}/precision_{n}" for n in range(1, order + 1))
@@ -128,13 +126,15 @@ def lay_out_other(tag: str, loaders: Sequence[str], *, has_parts: bool, confiden
     if loaders:
         others = "|".join(map(re.escape, loaders))
         charts[f"{tag}: mean of all"] = ["Multiline", [f"^{re.escape(tag)}(?!/({others})(/|$)){parts}$"]]
-    for one in reversed(tags) if confidence else tags:
-        charts[one] = _band(one) if confidence else ["Multiline", [f"^{re.escape(one)}{parts}$"]]
-    return {CATEGORIES[1]: charts}
+    return {CATEGORIES[1]: charts | _score_charts(tags, parts, confidence=confidence)}
 
 
-def _band(tag: str) -> list[Any]:
-    return ["Margin", [tag, f"{tag}/low", f"{tag}/high"]]
+def _score_charts(tags: Sequence[str], parts: str = "", *, confidence: bool) -> dict[str, list[Any]]:
+    """A chart of each score: a band, or a line for the score and one for each of its parts, a regular expression."""
+    # TensorBoard shows bands in reverse order.
+    if confidence:
+        return {tag: ["Margin", [tag, f"{tag}/low", f"{tag}/high"]] for tag in reversed(tags)}
+    return {tag: ["Multiline", [f"^{re.escape(tag)}{parts}$"]] for tag in tags}
 
 
 def _lines(tags: Iterable[str]) -> list[Any]:

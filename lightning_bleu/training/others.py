@@ -111,10 +111,9 @@ def score_others(metrics: Mapping[str, Any], loaders: Mapping[str, Sentences]) -
         means.
     """
     scored: dict[str, dict[str, float]] = {}
-    texts = {name: sentences.read(sentences.readable) for name, sentences in loaders.items() if metrics}
     for tag, metric in metrics.items():
         own = {
-            f"{tag}/{name}" if name else tag: run_in_process_0(partial(_score_named, tag, metric, texts[name]))
+            f"{tag}/{name}" if name else tag: run_in_process_0(partial(_score_named, tag, metric, sentences.texts))
             for name, sentences in loaders.items()
             if sentences.readable
         }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from itertools import compress
 from typing import Any, NamedTuple
 
@@ -65,6 +66,11 @@ class Sentences:
         self.statistics = statistics
         readable = (owners[:, 1] < limit).nonzero()[:, 0]
         self.readable: list[int] = readable[: min(len(readable), limit)].tolist()
+
+    @cached_property
+    def texts(self) -> list[Sentence]:
+        """All texts that are kept; see :meth:`read`. Collective when it is first used."""
+        return self.read(self.readable)
 
     def read(self, numbers: Sequence[int]) -> list[Sentence]:
         """The texts of some sentences. Only process 0 receives them; the others get an empty list. Collective."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import pickle
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -236,13 +236,6 @@ def score_share(rank: int, world_size: int, metric: Any) -> Any:
         return score_others({"val": metric}, {"": evaluation.result().sentences})
     except RuntimeError as error:
         return str(error)
-
-
-@pytest.fixture(scope="module")
-def pool() -> Iterator[ProcessPool]:
-    pool = ProcessPool(2)
-    yield pool
-    pool.close()
 
 
 @pytest.mark.slow

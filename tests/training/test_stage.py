@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections import OrderedDict, UserDict
-from collections.abc import Iterator
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -401,13 +400,6 @@ def run_cases(rank: int, world_size: int) -> list[tuple[int, list[str]]]:
         messages = list(stage.warnings())
         found.append((len(stage.finish().results["val_bleu/news"].kept.rows), messages))
     return found
-
-
-@pytest.fixture(scope="module")
-def pool() -> Iterator[ProcessPool]:
-    pool = ProcessPool(2)
-    yield pool
-    pool.close()
 
 
 @pytest.mark.slow
