@@ -128,15 +128,7 @@ class CorpusBLEU(CorpusMetric):
     def report(self) -> BLEUScore:
         """The score and its components as plain numbers, synced like :meth:`compute`."""
         statistics, inputs = self._read_report()
-        report = BLEUScore.from_statistics(statistics, self.settings, self.sign(inputs))
-        from_ids = inputs.ids or self.settings.decoder is not None
-        is_empty = report.reference_length and not report.hypothesis_length
-        if from_ids and is_empty and self.settings.eos_id is not None:
-            self._warn_once(
-                "All hypotheses are empty. If they begin with 'eos_id', as generate() returns them for BART and "
-                "M2M100, everything after it is removed: pass preds[:, 1:]."
-            )
-        return report
+        return BLEUScore.from_statistics(statistics, self.settings, self.sign(inputs))
 
     @property
     def matches(self) -> Tensor:

@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytorch_lightning as pl
 import torch
@@ -41,6 +41,7 @@ from lightning_bleu.training.trainer import (
     monitored_wrongly,
     name_loaders,
     run_folder,
+    thresholds_of_other_scale,
 )
 from lightning_bleu.training.translations import (
     append_scores,
@@ -148,6 +149,7 @@ class BLEUCallback(pl.Callback):
         confidence: float | None = None,
         compare_to_best: bool = False,
         significance_level: float | None = None,
+        **unknown: NoReturn,
     ) -> None:
         check_options(locals())
         self.metric = CorpusBLEU() if metric is None else check_metrics(metric)
@@ -185,6 +187,16 @@ class BLEUCallback(pl.Callback):
         """The logged names of all scores of all stages."""
         return [self._tag(stage, name) for stage in _STEPS for name in (self.name, *self.others)]
 
+    def _scales(self) -> dict[str, float]:
+        """The score of a perfect translation, by the logged names of all scores of all stages."""
+        first = next(iter(self.metric.values())) if isinstance(self.metric, Mapping) else self.metric
+        metrics = {self.name: first, **self.others}
+        return {
+            self._tag(stage, name): metric.settings.scale
+            for stage, (name, metric) in itertools.product(_STEPS, metrics.items())
+            if isinstance(metric, CorpusMetric)
+        }
+
     @property
     def state_key(self) -> str:
         """Keeps the states of callbacks with different names apart."""
@@ -210,7 +222,8 @@ class BLEUCallback(pl.Callback):
                         f"two BLEUCallbacks log {logged!r}: give one of them another name, BLEUCallback(name=...)"
                     )
         better = dict(zip(self._tags(), 2 * [True, *map(is_higher_better, self.others.values())]))
-        for message in monitored_wrongly(trainer.callbacks, better):  # type: ignore[attr-defined]
+        callbacks = trainer.callbacks  # type: ignore[attr-defined]
+        for message in (*monitored_wrongly(callbacks, better), *thresholds_of_other_scale(callbacks, self._scales())):
             self._warn_once(message)
         self._laid_out = False
         if stage == "fit":
@@ -370,7 +383,7 @@ class BLEUCallback(pl.Callback):
         """Show the sentences in the loggers. Collective."""
         if not self._shows or not result.sentences.readable:
             return
-        view = View(result.report, result.sentences, evaluation.metric.settings, self.samples)
+        view = View(result.report, result.sentences, evaluation.metric.settings, self.samples, self.confidence)
         self._display(lambda display: display.show(evaluation.tag, view, logged_step(trainer)))
 
     def _display(self, show: Callable[[Display], None]) -> None:
@@ -428,17 +441,20 @@ class BLEUCallback(pl.Callback):
             assert callback._stage is not None
             orders = {one.tag: one.metric.settings.max_order for one in callback._stage.evaluations}
             mean = callback._stage.tag if callback._stage.has_mean else None
-            confidence = callback.confidence is not None
-            charts = [lay_out_charts(orders, mean=mean, confidence=confidence)]
+            shown: dict[str, bool] = {
+                "confidence": callback.confidence is not None,
+                "compare_to_best": callback.compare_to_best,
+            }
+            charts = [lay_out_charts(orders, mean=mean, **shown)]
             for key, other in callback.others.items():
                 loaders = [one.name for one in callback._stage.evaluations] if mean else []
                 is_counted = isinstance(other, CorpusMetric)
-                tag, has_interval = callback._tag("val", key), is_counted and confidence
-                charts.append(lay_out_other(tag, loaders, has_parts=not is_counted, confidence=has_interval))
-            for category, own in itertools.chain.from_iterable(one.items() for one in charts):
-                layout[category].update(own)
-        shown = {category: own for category, own in layout.items() if own}
-        self._display(lambda display: display.lay_out(shown))
+                tag, own = callback._tag("val", key), shown if is_counted else {}
+                charts.append(lay_out_other(tag, loaders, has_parts=not is_counted, **own))
+            for category, added in itertools.chain.from_iterable(one.items() for one in charts):
+                layout[category].update(added)
+        used = {category: own for category, own in layout.items() if own}
+        self._display(lambda display: display.lay_out(used))
 
 
 def _find_all(trainer: pl.Trainer) -> list[BLEUCallback]:

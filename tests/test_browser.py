@@ -123,7 +123,7 @@ def check_sentences(page: Page, board: str, tmp_path: Path) -> None:
     assert [label.inner_text() for label in first.locator("code").all()] == ["src", "hyp", "ref"]
     weights = first.locator("strong").evaluate_all("words => words.map(word => getComputedStyle(word).fontWeight)")
     assert set(weights) == {"700"}  # a model after 60 steps has words wrong
-    page.get_by_text("words have no match", exact=False).first.wait_for(timeout=TIMEOUT)
+    page.get_by_text("wrong or missing word", exact=False).first.wait_for(timeout=TIMEOUT)
 
 
 def check_figures(page: Page, board: str, tmp_path: Path) -> None:
@@ -145,7 +145,9 @@ def check_charts(page: Page, board: str, tmp_path: Path) -> None:
     for shape in ("area", "line"):
         band.locator(f"path.{shape}").first.wait_for(timeout=TIMEOUT)
     charts = page.locator("tf-custom-scalar-multi-line-chart-card")
-    for i, (title, lines) in enumerate({"precisions 1 to 4": 4, "length ratio and brevity penalty": 2}.items()):
+    for i, (title, lines) in enumerate(
+        {"precisions (1 at the top to 4)": 4, "length ratio and brevity penalty": 2}.items()
+    ):
         charts.nth(i).get_by_text(f"val_bleu: {title}").first.wait_for(timeout=TIMEOUT)
         charts.nth(i).get_by_text(f"Matches ({lines})").first.wait_for(timeout=TIMEOUT)
         charts.nth(i).locator("path.line").nth(lines - 1).wait_for(state="attached", timeout=TIMEOUT)

@@ -15,13 +15,14 @@ from typing import Any
 import numpy as np
 import pandas  # type: ignore[import-untyped]
 import pytest
+import pytorch_lightning as pl
 import torch
 from pytorch_lightning.callbacks import EarlyStopping
 from pytorch_lightning.loggers import CSVLogger
 from torch import Tensor
 from torch.utils.data import BatchSampler, DataLoader, RandomSampler
 
-from lightning_bleu import BLEUCallback, CorpusBLEU
+from lightning_bleu import BLEUCallback, CorpusBLEU, CorpusCHRF, corpus_bleu
 from tests.helpers.lightning import (
     NAMESPACES,
     PAD_ID,
@@ -48,6 +49,12 @@ from tests.helpers.lightning import (
 )
 
 pytestmark = ignore_lightning_warnings
+
+
+def as_words(rows: list[list[int]]) -> list[str]:
+    """A decoder."""
+    return [" ".join(map(str, row)) for row in rows]
+
 
 SHOWN = list(zip(as_lines(translate(SENTENCES)), as_lines(SENTENCES)))
 """Hypotheses and references as a table of samples shows them."""
@@ -393,6 +400,96 @@ def test_a_callback_that_prefers_a_low_score_is_warned_about_once(name: str, nam
         (__file__, "trainer.validate(module, loader, verbose=False)")
     ]
     assert collect_warnings(validate, message=message) == []
+
+
+@pytest.mark.parametrize(("percent", "threshold"), [(True, 0.9), (False, 50.0)])
+@pytest.mark.parametrize("monitor", ["val_bleu", "val_bleu/precision_1", "val_chrf"])
+def test_a_threshold_in_the_other_unit_is_warned_about_once(
+    percent: bool, threshold: float, monitor: str, tmp_path: Path
+) -> None:
+    bleu = BLEUCallback(
+        CorpusBLEU(pad_id=PAD_ID, decoder=as_words, percent=percent), {"chrf": CorpusCHRF(percent=percent)}
+    )
+    stopping = EarlyStopping(monitor, mode="max", stopping_threshold=threshold)
+    trainer, module, loader = make_trainer(tmp_path, bleu, stopping), make_module(), make_loader()
+
+    def validate() -> None:
+        trainer.validate(module, loader, verbose=False)
+
+    message = f"stopping_threshold={threshold}): the score is in 0..{100 if percent else 1}, because percent={percent}"
+    assert len(collect_warnings(validate, message=message)) == 1
+    assert collect_warnings(validate, message=message) == []
+
+
+@pytest.mark.parametrize(
+    ("percent", "monitor", "threshold"),
+    [
+        (True, "val_bleu", 50.0),
+        (False, "val_bleu", 0.5),
+        (False, "val_bleu", 1.0),
+        (True, "val_bleu/length_ratio", 0.9),
+        (False, "val_bleu/hypothesis_length", 500.0),
+        (True, "val_loss", 0.5),
+        (True, "val_bleu", None),
+    ],
+)
+def test_other_thresholds_are_not_warned_about(
+    percent: bool, monitor: str, threshold: float | None, tmp_path: Path
+) -> None:
+    bleu = BLEUCallback(CorpusBLEU(pad_id=PAD_ID, percent=percent))
+    validate(tmp_path, bleu, EarlyStopping(monitor, mode="max", stopping_threshold=threshold))
+
+
+@pytest.mark.parametrize("loaders", [1, 2])
+def test_hypotheses_with_their_prompt_are_warned_about_before_the_training(loaders: int, tmp_path: Path) -> None:
+    def step(batch: Tensor, epoch: int) -> dict[str, Any]:
+        sources = [f"sentence number {number}" for number in batch[:, 0].tolist()]
+        return {
+            "preds": [f"{source}: a b c" for source in sources],
+            "target": ["a b c"] * len(batch),
+            "source": sources,
+        }
+
+    trainer = make_trainer(tmp_path, BLEUCallback(), max_epochs=2, num_sanity_val_steps=2)
+
+    def fit() -> None:
+        trainer.fit(make_module(step=step), make_loader(), [make_loader()] * loaders)
+
+    assert len(collect_warnings(fit, message="hypotheses contain their source")) == 1
+
+
+def test_a_report_can_be_logged(tmp_path: Path) -> None:
+    class Module(pl.LightningModule):
+        def __init__(self) -> None:
+            super().__init__()
+            self.bleu = CorpusBLEU()
+
+        def validation_step(self, batch: Any, batch_idx: int) -> None:
+            self.bleu.update(["a b c d e"], ["a b c d f"])
+
+        def on_validation_epoch_end(self) -> None:
+            self.log("val_bleu", self.bleu.report())
+            self.bleu.reset()
+
+    trainer = make_trainer(tmp_path)
+    (logged,) = trainer.validate(Module(), make_loader(), verbose=False)
+    assert logged["val_bleu"] == pytest.approx(corpus_bleu(["a b c d e"], ["a b c d f"]).bleu)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"percent": True}, "['percent'] are options of the metric: BLEUCallback(CorpusBLEU(percent=True))"),
+        (
+            {"pad_id": 0, "tokenizer": "zh", "samples": 3},
+            "['pad_id', 'tokenizer'] are options of the metric: BLEUCallback(CorpusBLEU(pad_id=0, tokenizer='zh'))",
+        ),
+        ({"confidense": 0.9}, "unknown option 'confidense': did you mean 'confidence'?"),
+    ],
+)
+def test_an_unknown_option_is_an_error_that_says_where_it_belongs(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(TypeError, match=f"^{re.escape(message)}$"):
+        BLEUCallback(**options)
 
 
 def test_callbacks_that_watch_the_score_of_another_name_are_not_warned_about(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ import threading
 import weakref
 from array import array
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from itertools import chain, count
 from types import BuiltinMethodType, MethodType
 from typing import Any
@@ -197,7 +197,7 @@ def _tokenize_unit(unit: str, tokenize: TokenizeFunction) -> Sequence[Hashable]:
 
 
 def _split(tokenized: str | Sequence[Hashable]) -> Sequence[Hashable]:
-    if not isinstance(tokenized, Iterable):
+    if not isinstance(tokenized, Iterable) or isinstance(tokenized, Mapping):
         raise TypeError(f"'tokenizer' must return a list of strings for a line, got {type(tokenized).__name__}")
     return tokenized.split() if isinstance(tokenized, str) else list(tokenized)
 

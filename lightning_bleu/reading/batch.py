@@ -11,8 +11,9 @@ import numpy as np
 import torch
 
 from lightning_bleu.reading.forms import Form, Hypotheses, Ids, References, Strings, join, kind_of, segment_count
+from lightning_bleu.reading.mistakes import find_mistakes, find_mistakes_in_text
 from lightning_bleu.reading.ragged import IntArray, clean, drop_empty_references
-from lightning_bleu.reading.recognize import recognize, recognize_sources, suspect_padding, suspect_tokens
+from lightning_bleu.reading.recognize import recognize, recognize_sources
 from lightning_bleu.settings.settings import Decoder, Settings
 
 
@@ -73,6 +74,7 @@ def read_batch(preds: Hypotheses, target: References, settings: Settings) -> Bat
         [[5, 6], [5, 7, 6]]
     """
     hypotheses, references, counts = recognize(preds, target, decodable=settings.decoder is not None)
+    warnings = [*find_mistakes(hypotheses, references, settings)]
     if type(hypotheses) is type(references):
         segments, counts = _read(join(hypotheses, references), counts, settings)
     else:  # ids and strings: decode the ids
@@ -84,11 +86,8 @@ def read_batch(preds: Hypotheses, target: References, settings: Settings) -> Bat
             f"chrF counts the characters of text, but 'preds' and 'target' are {kind_of(segments)}: pass strings "
             "(join tokens with spaces), or set decoder= to score ids"
         )
-    warnings: list[str] = []
     if isinstance(segments, Strings):
-        warnings += suspect_tokens(segments.lines, counts)
-    elif isinstance(hypotheses, Ids) and isinstance(references, Ids):
-        warnings += suspect_padding(hypotheses, references, settings)
+        warnings += find_mistakes_in_text(segments.lines, counts, settings)
     return Batch(segments, counts, warnings)
 
 

@@ -1,4 +1,4 @@
-"""Recognize the inputs of a call. Every error and warning about `preds`, `target`, and masks comes from this module.
+"""Recognize the inputs of a call. Every error about `preds`, `target`, and masks comes from this module.
 
 :func:`recognize` maps `preds` and `target` to one of three forms each: strings, tokens, or ids.
 """
@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, MappingView, Sequence, Set
+from collections.abc import Iterable, Mapping, MappingView, Set
 from itertools import chain
 from types import NoneType
 from typing import Any, TypeGuard
@@ -29,7 +29,6 @@ from lightning_bleu.reading.forms import (
     segment_count,
 )
 from lightning_bleu.reading.ragged import BoolArray, IntArray, Ragged, row_lengths
-from lightning_bleu.settings.settings import Settings
 
 _CPU = torch.device("cpu")
 _SEQUENCES = (list, tuple)
@@ -92,7 +91,7 @@ def recognize_hypotheses(preds: Hypotheses, name: str = "preds") -> Form:
             )
         if ids.shape[2] == 0:
             raise ValueError(f"{name!r} is a {_describe(ids)}: logits need a vocabulary of at least one token")
-        ids = ids.argmax(-1)
+        return _choose(ids)
     if ids.ndim != 2:
         raise ValueError(
             f"{name!r} must have shape (sentences, tokens) as ids or (sentences, tokens, vocabulary) as logits, "
@@ -177,6 +176,7 @@ def _recognize_references(target: References, hypotheses: Form, *, decodable: bo
                 "; 'target' looks like sacreBLEU's layout, one list per set of references, but the layout here is one "
                 "list per sentence: transpose it with list(zip(*target))"
             )
+        hint = hint or _hint_at_candidates(sentences, len(entries))
         raise ValueError(
             f"'preds' and 'target' must have the same number of sentences, got {sentences} and {len(entries)}{hint}"
         )
@@ -209,11 +209,23 @@ def _recognize_reference_tensor(target: Tensor | npt.NDArray[Any], hypotheses: F
         shape = (hypotheses.shape if isinstance(hypotheses, Ids) else ()) or (sentences,)
         raise ValueError(
             f"'preds' and 'target' must have the same number of sentences, got shapes {shape} and {tuple(target.shape)}"
+            + _hint_at_candidates(sentences, len(ids))
         )
     references = ids.shape[1] if ids.ndim == 3 else 1
     if sentences and not references:
         raise ValueError(f"every sentence needs a reference, got 'target' of shape {tuple(target.shape)}")
     return _flatten(ids), np.full(sentences, references, np.int64)
+
+
+def _hint_at_candidates(hypotheses: int, sentences: int) -> str:
+    """Explain a number of hypotheses that is a multiple of the number of sentences."""
+    if not sentences or hypotheses <= sentences or hypotheses % sentences:
+        return ""
+    count = hypotheses // sentences
+    return (
+        f"; if there are {count} candidates per sentence, as from generate(num_return_sequences={count}), pass one of "
+        f"each, preds[::{count}]"
+    )
 
 
 def _check_layout(preds: Tensor | npt.NDArray[Any], target: Tensor | npt.NDArray[Any]) -> None:
@@ -287,7 +299,7 @@ def _recognize_list(name: str, items: list[Any]) -> Form:
     try:
         return Ids(Ragged(np.fromiter(chain.from_iterable(items), np.int64, int(lengths.sum())), lengths), _CPU)
     except OverflowError:
-        raise ValueError("ids must fit in 64 bits") from None
+        raise ValueError(f"the ids of {name!r} must fit in 64 bits") from None
 
 
 def _as_row(name: str, value: Tensor | npt.NDArray[Any]) -> Tensor:
@@ -391,6 +403,18 @@ def _from_array(array: npt.NDArray[Any]) -> Tensor:
     return torch.from_numpy(np.array(array, array.dtype.newbyteorder("="), order="C"))
 
 
+def _choose(logits: Tensor) -> Ids:
+    """The ids with the largest logits.
+
+    Example:
+        >>> _choose(torch.tensor([[[0.1, 0.7, 0.2], [0.9, 0.0, 0.1]]])).ragged.rows()
+        [[1, 0]]
+    """
+    ids = logits.argmax(-1)  # of NaN if there is one
+    largest = logits.gather(-1, ids[..., None])
+    return _flatten(ids)._replace(are_nan=bool(largest.isnan().any()))
+
+
 def _flatten(ids: Tensor) -> Ids:
     """A tensor of ids without its shape, on the CPU. If it is elsewhere, this waits for the model that produces it.
 
@@ -411,44 +435,3 @@ def _describe(value: Tensor) -> str:
 def _type_names(types: Iterable[type]) -> list[str]:
     """List type names for an error message."""
     return sorted(type_.__name__ for type_ in types)
-
-
-# Likely mistakes that are not errors
-
-
-def suspect_padding(hypotheses: Ids, references: Ids, settings: Settings) -> Iterator[str]:
-    """Warn about a tensor of ids if no option says which ids are padding; such tensors are usually padded."""
-    if settings.pad_id is not None or settings.eos_id is not None or settings.ignore_ids != (-100,):
-        return
-    if any(form.shape and form.shape[0] > 1 and form.shape[-1] > 0 for form in (hypotheses, references)):
-        yield (
-            "The ids are in a tensor, but neither 'pad_id' nor 'eos_id' is set: every id counts as a token, even "
-            "padding. Set them, for example CorpusBLEU(pad_id=tokenizer.pad_token_id, "
-            "eos_id=tokenizer.eos_token_id). If there is no padding, or if it is -100, set pad_id=-100."
-        )
-
-
-def suspect_tokens(lines: Sequence[str], counts: IntArray) -> Iterator[str]:
-    """Warn about references that look tokenized: a list of words is read as a list of one-word references.
-
-    Args:
-        lines: all hypotheses, then all references.
-        counts: the number of references of each sentence.
-
-    Example:
-        >>> next(suspect_tokens(["the cat is here", "the", "cat", "sat"], np.array([3])))[:40]
-        "Every reference in 'target' is a single "
-    """
-    hypotheses, references = lines[: len(counts)], lines[len(counts) :]
-    # Most references contain a space, so this usually stops at the first one.
-    if any(" " in line or not line for line in references) or not len(counts) or counts.min() < 2:
-        return
-    # In scripts without spaces, references are as long as hypotheses, and there are fewer references than words.
-    words = [len(line.split()) for line in hypotheses]
-    are_short = 2 * len("".join(references)) * len(hypotheses) < len("".join(hypotheses)) * len(references)
-    as_many_as_words = 2 * len(words) < len(references) and sum(words) <= 2 * len(references) <= 4 * sum(words)
-    if min(words) >= 2 and are_short and as_many_as_words:
-        yield (
-            "Every reference in 'target' is a single word, while the hypotheses in 'preds' have several words: the "
-            "references look tokenized. Pass each reference as one string, or tokenize the hypotheses as well."
-        )

@@ -6,13 +6,12 @@ Up to this point all counts are integers. The only divisions are in this module 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from lightning_bleu.scoring.scoring import Scoring, float_type, to_plain_dict
+from lightning_bleu.scoring.scoring import Report, Scoring, float_type
 from lightning_bleu.scoring.signature import InputCounts, join_signature
 from lightning_bleu.settings.bleu import BLEUSettings
 from lightning_bleu.settings.smoothing import ZERO_RULES, Counts, divide
@@ -109,9 +108,8 @@ def bleu_scoring(settings: BLEUSettings) -> Scoring:
     )
 
 
-@dataclass(frozen=True)
-class BLEUScore:
-    """A corpus BLEU score and its components. ``float(...)`` is the score; ``str(...)`` is the line sacreBLEU prints.
+class BLEUScore(Report):
+    """A corpus BLEU score, a float, with its components. ``str(...)`` is the line sacreBLEU prints.
 
     Attributes:
         bleu: 0..1, or 0..100 if ``percent``.
@@ -143,7 +141,7 @@ class BLEUScore:
     matches: tuple[int, ...]
     possible_matches: tuple[int, ...]
     signature: str
-    percent: bool = False
+    percent: bool
 
     @classmethod
     def from_statistics(cls, statistics: Tensor, settings: BLEUSettings, signature: str) -> BLEUScore:
@@ -171,22 +169,9 @@ class BLEUScore:
         precisions = {f"precision_{n}": precision for n, precision in enumerate(self.precisions, 1)}
         return precisions | {name: float(getattr(self, name)) for name in names}
 
-    def to_dict(self) -> dict[str, Any]:
-        """All attributes as plain values that :mod:`json` can serialize.
-
-        Example:
-            >>> from lightning_bleu import corpus_bleu
-            >>> corpus_bleu(["a cat"], ["a cat sat"], max_order=2).to_dict()["matches"]
-            [2, 1]
-        """
-        return to_plain_dict(self)
-
     @property
     def score(self) -> float:
         """The same as `bleu`."""
-        return self.bleu
-
-    def __float__(self) -> float:
         return self.bleu
 
     def __str__(self) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from torch import Tensor
 from lightning_bleu.counting.chrf import count_chrf_rows
 from lightning_bleu.reading.batch import Batch
 from lightning_bleu.reading.ragged import IntArray
-from lightning_bleu.scoring.scoring import Scoring, float_type, to_plain_dict
+from lightning_bleu.scoring.scoring import Report, Scoring, float_type
 from lightning_bleu.scoring.signature import InputCounts, join_signature
 from lightning_bleu.settings.chrf import CHRFSettings
 
@@ -128,9 +127,8 @@ def chrf_signature(settings: CHRFSettings, inputs: InputCounts) -> str:
     )
 
 
-@dataclass(frozen=True)
-class CHRFScore:
-    """A corpus chrF score and its components. ``float(...)`` is the score; ``str(...)`` is the line sacreBLEU prints.
+class CHRFScore(Report):
+    """A corpus chrF score, a float, with its components. ``str(...)`` is the line sacreBLEU prints.
 
     Attributes:
         score: 0..1, or 0..100 if ``percent``.
@@ -160,7 +158,7 @@ class CHRFScore:
     reference_counts: tuple[int, ...]
     name: str
     signature: str
-    percent: bool = False
+    percent: bool
 
     @classmethod
     def from_statistics(cls, statistics: Tensor, settings: CHRFSettings, signature: str) -> CHRFScore:
@@ -183,19 +181,6 @@ class CHRFScore:
     def parts(self) -> dict[str, float]:
         """The components that a callback logs, by the last part of their names."""
         return {"precision": self.precision, "recall": self.recall}
-
-    def to_dict(self) -> dict[str, Any]:
-        """All attributes as plain values that :mod:`json` can serialize.
-
-        Example:
-            >>> from lightning_bleu import corpus_chrf
-            >>> corpus_chrf(["a cat"], ["a cat sat"], char_order=2).to_dict()["matches"]
-            [4, 3]
-        """
-        return to_plain_dict(self)
-
-    def __float__(self) -> float:
-        return self.score
 
     def __str__(self) -> str:
         return f"{self.name} = {(1 if self.percent else 100) * self.score:.2f}"

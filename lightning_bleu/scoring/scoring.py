@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
 class Scoring(NamedTuple):
@@ -25,10 +27,46 @@ class Scoring(NamedTuple):
     percent: bool
 
 
-def to_plain_dict(score: Any) -> dict[str, Any]:
-    """The attributes of a score, a dataclass, as plain values that :mod:`json` can serialize."""
-    values = dataclasses.asdict(score)
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+class Report(float):
+    """A score that is also a number: it can be compared, rounded, formatted, and logged like a float. Immutable.
+
+    Subclasses declare the attributes.
+
+    Args:
+        attributes: the values of all attributes; the first one is the score.
+
+    Example:
+        >>> report = Report(score=12.345, matches=(3, 2))
+        >>> report.matches, report > 12, round(report, 1), f"{report:.2f}"
+        ((3, 2), True, 12.3, '12.35')
+    """
+
+    def __new__(cls, **attributes: Any) -> Self:
+        """Make a float with attributes."""
+        report = super().__new__(cls, next(iter(attributes.values())))
+        vars(report).update(attributes)
+        return report
+
+    def to_dict(self) -> dict[str, Any]:
+        """All attributes as plain values that :mod:`json` can serialize."""
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in vars(self).items()}
+
+    def __eq__(self, other: object) -> bool:
+        return vars(self) == vars(other) if isinstance(other, Report) else super().__eq__(other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = float.__hash__
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"a {type(self).__name__} cannot be changed")
+
+    def __getnewargs_ex__(self) -> tuple[tuple[()], dict[str, Any]]:
+        return (), vars(self)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in vars(self).items())})"
 
 
 def float_type(device: torch.device) -> torch.dtype:

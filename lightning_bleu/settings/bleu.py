@@ -113,6 +113,11 @@ class BLEUSettings(Settings, Convention):
         )
 
     @property
+    def splits_at_spaces(self) -> bool:
+        """Whether words are found by the spaces between them."""
+        return self.tokenizer in ("13a", "intl", "none")
+
+    @property
     def smoothing_method(self) -> Smoothing:
         """The smoothing method named by ``smoothing``."""
         return SMOOTHINGS[self.smoothing]

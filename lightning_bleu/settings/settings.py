@@ -112,6 +112,13 @@ class Settings:
                 "'decoder' must be a callable that turns a list of lists of ids into strings, or an object with a "
                 f"'batch_decode' method (such as a Hugging Face tokenizer), got {type(self.decoder).__name__}"
             )
+        if getattr(self.decoder, "__name__", "") == "decode" and hasattr(
+            getattr(self.decoder, "__self__", None), "batch_decode"
+        ):
+            raise ValueError(
+                "'decoder' is the method 'decode' of a Hugging Face tokenizer, which keeps special tokens and padding: "
+                "pass the tokenizer itself, decoder=tokenizer"
+            )
 
     def _replace(self, **checked: Any) -> None:
         """Replace options by their checked values; for :meth:`__post_init__` only."""
@@ -126,6 +133,11 @@ class Settings:
     def scale(self) -> float:
         """The score of a perfect translation."""
         return 100.0 if self.percent else 1.0
+
+    @property
+    def splits_at_spaces(self) -> bool:
+        """Whether words are counted, and found by the spaces between them."""
+        return False
 
     @functools.cached_property
     def removed_ids(self) -> list[int]:

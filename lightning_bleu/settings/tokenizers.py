@@ -42,6 +42,12 @@ def load_tokenizer(tokenizer: Tokenizer) -> TokenizeFunction:
         >>> load_tokenizer("13a")("Hello, world!")
         'Hello , world !'
     """
+    if hasattr(tokenizer, "batch_decode") or hasattr(tokenizer, "decode_batch"):
+        raise TypeError(
+            "'tokenizer' splits text into words to count, but this is the tokenizer of a model, a "
+            f"{type(tokenizer).__name__}: to decode ids, pass decoder=tokenizer; to count its subwords, pass "
+            "tokenizer=tokenizer.tokenize"
+        )
     if callable(tokenizer):
         return tokenizer
     if not isinstance(tokenizer, str):

@@ -25,7 +25,7 @@ from lightning_bleu.training.sentences import Sentences
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-CATEGORIES = ("BLEU", "Beside BLEU", "BLEU: precisions and lengths")
+CATEGORIES = ("BLEU", "Beside BLEU", "Comparison with the best", "BLEU: precisions and lengths")
 """The categories of charts, in order."""
 Layout: TypeAlias = dict[str, dict[str, list[Any]]]
 """Categories of charts, as ``SummaryWriter.add_custom_scalars`` takes them."""
@@ -41,17 +41,26 @@ class View:
         sentences: the sentences; there must be at least one.
         settings: the settings of the metric.
         samples: how many sentences to show, both of the first and of the worst.
+        confidence: the confidence level of the intervals; None for no intervals.
 
     Attributes:
         report: the score.
         scores: the sentence BLEU of all sentences, in percent.
     """
 
-    def __init__(self, report: BLEUScore, sentences: Sentences, settings: BLEUSettings, samples: int) -> None:
+    def __init__(
+        self,
+        report: BLEUScore,
+        sentences: Sentences,
+        settings: BLEUSettings,
+        samples: int,
+        confidence: float | None = None,
+    ) -> None:
         self.report = report
         self.scores = score_sentences(sentences.statistics, settings)
         self._statistics = sentences.statistics
         self._settings = settings
+        self._confidence = confidence
         first = sentences.readable[:samples]
         candidates = sentences.statistics[sentences.readable]
         worst = [sentences.readable[number] for number in find_worst(candidates, settings, samples)]
@@ -78,36 +87,44 @@ class View:
         if not is_installed("matplotlib"):
             return {}
         return {
-            "by_length": bleu_by_length_figure(self._statistics, self._settings),
+            "by_length": bleu_by_length_figure(self._statistics, self._settings, self._confidence),
             "lengths": length_scatter_figure(self._statistics),
         }
 
 
-def lay_out_charts(orders: Mapping[str, int], *, mean: str | None, confidence: bool) -> Layout:
+def lay_out_charts(
+    orders: Mapping[str, int], *, mean: str | None, confidence: bool = False, compare_to_best: bool = False
+) -> Layout:
     """Lay out the charts of TensorBoard's page of custom scalars.
 
     Args:
         orders: the ``max_order`` of each score, by its logged name.
         mean: the logged name of the mean of the scores, if there is one.
         confidence: whether there are confidence intervals, to be drawn as bands.
+        compare_to_best: whether there is a comparison with the best validation so far.
 
     Example:
-        >>> layout = lay_out_charts({"val_bleu": 2}, mean=None, confidence=True)
+        >>> layout = lay_out_charts({"val_bleu": 2}, mean=None, confidence=True, compare_to_best=True)
         >>> layout["BLEU"]
         {'val_bleu': ['Margin', ['val_bleu', 'val_bleu/low', 'val_bleu/high']]}
+        >>> list(layout["Comparison with the best"])
+        ['val_bleu, and the best so far', 'val_bleu: p-value of the difference']
         >>> list(layout["BLEU: precisions and lengths"])
-        ['val_bleu: precisions 1 to 2', 'val_bleu: length ratio and brevity penalty']
+        ['val_bleu: precisions (1 at the top to 2)', 'val_bleu: length ratio and brevity penalty']
     """
-    scores: dict[str, list[Any]] = {} if mean is None else {f"{mean}: mean of all": _lines([mean])}
-    scores |= _score_charts([*orders], confidence=confidence)
+    titles = _titles(orders, mean)
     parts = {}
     for tag, order in orders.items():
-        parts[f"{tag}: precisions 1 to {order}"] = _lines(f"{tag}/precision_{n}" for n in range(1, order + 1))
+        precisions = f"{tag}: precisions (1 at the top to {order})" if order > 1 else f"{tag}: precision"
+        parts[precisions] = _lines(f"{tag}/precision_{n}" for n in range(1, order + 1))
         parts[f"{tag}: length ratio and brevity penalty"] = _lines([f"{tag}/length_ratio", f"{tag}/brevity_penalty"])
-    return {CATEGORIES[0]: scores, CATEGORIES[2]: parts}
+    comparisons = {CATEGORIES[2]: _comparison_charts(titles)} if compare_to_best else {}
+    return {CATEGORIES[0]: _score_charts(titles, confidence), **comparisons, CATEGORIES[3]: parts}
 
 
-def lay_out_other(tag: str, loaders: Sequence[str], *, has_parts: bool, confidence: bool) -> Layout:
+def lay_out_other(
+    tag: str, loaders: Sequence[str], *, has_parts: bool, confidence: bool = False, compare_to_best: bool = False
+) -> Layout:
     """Lay out the charts of another metric.
 
     Args:
@@ -115,26 +132,43 @@ def lay_out_other(tag: str, loaders: Sequence[str], *, has_parts: bool, confiden
         loaders: the names of the loaders, if they have names.
         has_parts: whether all that is logged below a score may be a part of it, such as ``val_rouge/rouge1_fmeasure``.
         confidence: whether there are confidence intervals.
+        compare_to_best: whether there is a comparison with the best validation so far.
 
     Example:
-        >>> lay_out_other("val_chrf", [], has_parts=False, confidence=False)
-        {'Beside BLEU': {'val_chrf': ['Multiline', ['^val_chrf$']]}}
+        >>> lay_out_other("val_chrf", [], has_parts=False)["Beside BLEU"]
+        {'val_chrf': ['Multiline', ['^val_chrf$']]}
     """
-    tags = [f"{tag}/{name}" for name in loaders] or [tag]
-    parts = "(/.*)?" if has_parts else ""
-    charts: dict[str, list[Any]] = {}
-    if loaders:
-        others = "|".join(map(re.escape, loaders))
-        charts[f"{tag}: mean of all"] = ["Multiline", [f"^{re.escape(tag)}(?!/({others})(/|$)){parts}$"]]
-    return {CATEGORIES[1]: charts | _score_charts(tags, parts, confidence=confidence)}
+    titles = _titles([f"{tag}/{name}" for name in loaders] or [tag], tag if loaders else None)
+    charts = _score_charts(titles, confidence)
+    if has_parts:
+        own = f"(?!/({'|'.join(map(re.escape, loaders))})(/|$))" if loaders else ""  # not the scores of loaders
+        charts = {
+            title: ["Multiline", [f"^{re.escape(one)}{own if one == tag else ''}(/.*)?$"]]
+            for title, one in titles.items()
+        }
+    comparisons = {CATEGORIES[2]: _comparison_charts(titles)} if compare_to_best else {}
+    return {CATEGORIES[1]: charts, **comparisons}
 
 
-def _score_charts(tags: Sequence[str], parts: str = "", *, confidence: bool) -> dict[str, list[Any]]:
-    """A chart of each score: a band, or a line for the score and one for each of its parts, a regular expression."""
-    # TensorBoard shows bands in reverse order.
-    if confidence:
-        return {tag: ["Margin", [tag, f"{tag}/low", f"{tag}/high"]] for tag in reversed(tags)}
-    return {tag: ["Multiline", [f"^{re.escape(tag)}{parts}$"]] for tag in tags}
+def _titles(tags: Iterable[str], mean: str | None) -> dict[str, str]:
+    """The titles of the charts of scores, each with the logged name of its score; first that of their mean."""
+    return ({} if mean is None else {f"{mean}: mean of all": mean}) | {tag: tag for tag in tags}
+
+
+def _score_charts(titles: Mapping[str, str], confidence: bool) -> dict[str, list[Any]]:
+    """A chart of each score: a band or a line."""
+    if confidence:  # TensorBoard shows bands in reverse order.
+        return {title: ["Margin", [tag, f"{tag}/low", f"{tag}/high"]] for title, tag in reversed([*titles.items()])}
+    return {title: _lines([tag]) for title, tag in titles.items()}
+
+
+def _comparison_charts(titles: Mapping[str, str]) -> dict[str, list[Any]]:
+    """A chart of each score with the best so far, and one of the p-value."""
+    charts = {}
+    for title, tag in titles.items():
+        charts[f"{title}, and the best so far"] = _lines([tag, f"{tag}/best"])
+        charts[f"{title}: p-value of the difference"] = _lines([f"{tag}/p_value"])
+    return charts
 
 
 def _lines(tags: Iterable[str]) -> list[Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import torch
@@ -13,10 +13,14 @@ from lightning_bleu.counting.kept import KeptSentences, forget_positions
 from lightning_bleu.metric import CorpusMetric
 from lightning_bleu.reading.batch import read_batch, read_sources
 from lightning_bleu.reading.forms import Hypotheses, Index, References, SampleMask, Strings, kind_of
+from lightning_bleu.reading.mistakes import suspect_prompts
 from lightning_bleu.reading.recognize import read_index, read_sample_mask
 from lightning_bleu.scoring.bleu import BLEUScore
 from lightning_bleu.scoring.chrf import CHRFScore
 from lightning_bleu.training.sentences import Sentence, Sentences, find_owners, to_sentences
+
+_EXAMINED = 64
+"""How many sentences are examined for likely mistakes."""
 
 
 class Counted(NamedTuple):
@@ -126,7 +130,7 @@ class Evaluation:
         """
         settings = self.metric.settings
         batch = read_batch(preds, target, settings)
-        count, keeps_texts = batch.sentence_count, len(self._texts) < self.max_texts
+        count, keeps_texts = batch.sentence_count, len(self._texts) < max(self.max_texts, _EXAMINED)
         sources = None if source is None or not keeps_texts else read_sources(source, count, settings)
         mask = None if sample_mask is None else read_sample_mask(sample_mask, count)
         positions = None if index is None else read_index(index, count)
@@ -140,6 +144,15 @@ class Evaluation:
             batch = batch._replace(warnings=())  # each is said once
         if keeps_texts:
             self._texts += to_sentences(batch, sources, mask)
+
+    def suspect_prompts(self) -> Iterator[str]:
+        """Warn about hypotheses of this process that contain their source."""
+        texts = [text for text in self._texts[:_EXAMINED] if text.source]
+        yield from suspect_prompts(
+            [text.hypothesis for text in texts],
+            [text.references for text in texts],
+            [text.source or "" for text in texts],
+        )
 
     def forget_positions(self) -> None:
         """Count all sentences, even if they have the same position."""

@@ -18,7 +18,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from lightning_bleu.scoring.bleu import Statistics, score
+from lightning_bleu.scoring.bleu import Statistics, bleu_scoring
+from lightning_bleu.scoring.resampling import interval_from
 from lightning_bleu.settings.bleu import BLEUSettings
 
 if TYPE_CHECKING:
@@ -42,24 +43,28 @@ _MAX_BARS = 6
 _TAIL_SHARE = 0.05
 """The maximum share of sentences in the open last bucket."""
 
-_BLEU_LIMITS = (1, 2, 5, 10, 20, 40, 60, 80, 100)
-"""Upper limits of the BLEU axis, far enough apart that the axis changes only a few times in a training run."""
+_BLEU_LIMITS = (50, 100)
+"""Upper limits of the BLEU axis, so that the bars of all validations of a run can be compared."""
+
+_RESAMPLES = 200
+"""Enough for an interval that is a few pixels high."""
 
 _BLUE, _ORANGE = "#0072B2", "#D55E00"  # from the color-blind safe palette of Okabe and Ito
 _BLUES = ("#8fc1e0", "#3f93c6", _BLUE)
 _GRAY, _BAR_GRAY, _GRID_GRAY = "#6b6b6b", "#b8b8b8", "#e4e4e4"
 
 
-def bleu_by_length_figure(statistics: Tensor, settings: BLEUSettings) -> Figure:
+def bleu_by_length_figure(statistics: Tensor, settings: BLEUSettings, confidence: float | None = None) -> Figure:
     """Bar chart of corpus BLEU by reference length, in percent, with the number of sentences below each bar.
 
     Scores use ``effective_order``, so that perfect sentences of three tokens score 100. Bars of fewer than 30 sentences
-    are gray, and they do not influence the scale (unless all are gray). A gray bar that does not fit ends at the top,
-    and an arrow marks its value.
+    are gray, and they do not influence the scale (unless all are gray), which ends at 50, or at 100 if a bar needs it.
+    A gray bar that does not fit ends at the top, and an arrow marks its value.
 
     Args:
         statistics: integers of shape ``(sentences, 2 * orders + 2)``, of at least one sentence.
         settings: how to score them.
+        confidence: the confidence level of the interval of each bar; None for no intervals. Gray bars have none.
 
     Example:
         >>> from lightning_bleu import CorpusBLEU
@@ -72,9 +77,9 @@ def bleu_by_length_figure(statistics: Tensor, settings: BLEUSettings) -> Figure:
     statistics = statistics.cpu()
     buckets, labels = _length_buckets(Statistics.unpack(statistics).reference_length.contiguous().numpy())
     counts = np.bincount(buckets, minlength=len(labels)).tolist()
-    # sum() adds up 32-bit integers in 64 bits.
-    totals = torch.stack([statistics[torch.from_numpy(buckets == i)].sum(0) for i in range(len(labels))])
-    scores = (100 * score(totals, dataclasses.replace(settings, effective_order=True)).bleu).tolist()
+    groups = [statistics[torch.from_numpy(buckets == i)].double() for i in range(len(labels))]
+    scoring = bleu_scoring(dataclasses.replace(settings, effective_order=True, percent=True))
+    scores = scoring.score(torch.stack([group.sum(0) for group in groups])).tolist()
     trusted = [count >= MIN_SENTENCES for count in counts]
     highest = max(itertools.compress(scores, trusted), default=max(scores))
     top = next((limit for limit in _BLEU_LIMITS if limit >= highest), 100)
@@ -91,6 +96,11 @@ def bleu_by_length_figure(statistics: Tensor, settings: BLEUSettings) -> Figure:
     heights = [min(value, top) for value in scores]
     colors = [_BLUE if sure else _BAR_GRAY for sure in trusted]
     axes.bar(range(len(labels)), heights, width=0.76, color=colors, zorder=2)
+    tops = [*heights]
+    for i in itertools.compress(range(len(labels)), trusted if confidence else ()):
+        interval = interval_from(groups[i], scoring, confidence or 0, _RESAMPLES, seed=0)
+        axes.plot([i, i], [interval.low, interval.high], color="black", linewidth=1, zorder=3)
+        tops[i] = max(tops[i], interval.high)
 
     label_size = min(_TEXT_SIZE, 330 / (len(labels) * max(map(len, labels))))
     over_grid = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}
@@ -101,7 +111,7 @@ def bleu_by_length_figure(statistics: Tensor, settings: BLEUSettings) -> Figure:
         if count:
             text = f"↑{_format_score(value)}" if value > top else _format_score(value)
             style = {"weight": "bold"} if trusted[i] else {"color": _GRAY}
-            _write(axes, i, heights[i] + 0.025 * top, text, ha="center", bbox=over_grid, zorder=1, **style)
+            _write(axes, i, tops[i] + 0.025 * top, text, ha="center", bbox=over_grid, zorder=1, **style)
     return figure
 
 

@@ -18,8 +18,8 @@ _MAX_REFERENCES = 4
 
 _TAGS: dict[Mark, str] = {"": "{}", "unmatched": "<strong>{}</strong>", "displaced": "<em>{}</em>"}
 _EXPLANATIONS = {
-    "<strong>": "<strong>Bold</strong> words have no match.",
-    "<em>": "<em>Italic</em> words match, but next to other words.",
+    "<strong>": "<strong>Bold</strong>: wrong or missing word.",
+    "<em>": "<em>Italic</em>: right word, but both neighbors are wrong.",
 }
 
 _ISOLATE = "\u2068{}\u2069"
@@ -45,7 +45,8 @@ def sample_table(samples: Iterable[Sample], caption: str) -> str:
         >>> hypothesis, reference = Line("a|b c", ["a|b", "c"]), Line("a|b d", ["a|b", "d"])
         >>> table = sample_table([Sample(7, 50.0, hypothesis, [reference])], "two words")
         >>> print(table.replace("\\u2068", "").replace("\\u2069", ""))
-        two words<br><strong>Bold</strong> words have no match. <em>Italic</em> words match, but next to other words.
+        two words<br><strong>Bold</strong>: wrong or missing word. <em>Italic</em>: right word, but both neighbors are \
+wrong.
         <BLANKLINE>
         | no., BLEU | hypothesis, references |
         | --- | --- |

@@ -11,7 +11,8 @@ from typing import Any
 from lightning_bleu.bleu import CorpusBLEU
 from lightning_bleu.messages import warn_user
 from lightning_bleu.scoring.resampling import check_share
-from lightning_bleu.settings.settings import check_bool, check_integer
+from lightning_bleu.settings.bleu import BLEU_OPTIONS
+from lightning_bleu.settings.settings import check_bool, check_integer, unknown_options
 from lightning_bleu.training.best import MIN_LEVEL
 from lightning_bleu.training.others import copy_other
 
@@ -94,6 +95,12 @@ def check_options(options: Mapping[str, Any]) -> None:
         TypeError: for an option of the wrong type.
         ValueError: for an option that is out of range.
     """
+    if unknown := options.get("unknown"):
+        ours = [parameter for parameter in options if parameter not in ("self", "unknown")]
+        if of_metric := {option: value for option, value in unknown.items() if option in BLEU_OPTIONS}:
+            example = ", ".join(f"{option}={value!r}" for option, value in of_metric.items())
+            raise TypeError(f"{[*of_metric]} are options of the metric: BLEUCallback(CorpusBLEU({example}))")
+        raise unknown_options(unknown, ours)
     extract, name, dataloader_names = options["extract"], options["name"], options["dataloader_names"]
     translations, keep_translations = options["translations"], options["keep_translations"]
     if extract is not None and not callable(extract):

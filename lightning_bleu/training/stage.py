@@ -189,7 +189,9 @@ class Stage:
         return {tag: interval_of(one, scoring, confidence) for tag, one in scores.items()}
 
     def warnings(self) -> Iterator[str]:
-        """Warn about loaders whose repeated sentences are unknown to some process. Collective."""
+        """Warn about likely mistakes, and loaders whose repeated sentences are unknown to some process. Collective."""
+        for evaluation in self.evaluations:
+            yield from evaluation.suspect_prompts()
         for reasons in gather_objects(self._unknown_positions):
             for tag, reason in reasons.items():
                 yield (

@@ -16,6 +16,8 @@ from lightning_bleu.messages import warn_user
 _LOWER_MAY_BE_WANTED = ("/p_value", "/hypothesis_length", "/reference_length")
 """Suffixes of logged names that a callback may legitimately minimize."""
 
+_OTHER_UNITS = (*_LOWER_MAY_BE_WANTED, "/length_ratio", "/brevity_penalty")
+"""Suffixes of logged names whose values are not in the unit of the score."""
 
 _RESERVED = ("", "best", "low", "high", "p_value")
 """Names that no loader can have, because they are logged below the mean of all loaders."""
@@ -109,6 +111,25 @@ def monitored_wrongly(callbacks: Iterable[Any], scores: Mapping[str, bool | None
                 yield (
                     f"{type(callback).__name__}(monitor={monitor!r}, mode={mode!r}) prefers a {worse} score, but "
                     f"{better} is better: set mode={right!r}."
+                )
+
+
+def thresholds_of_other_scale(callbacks: Iterable[Any], scales: Mapping[str, float]) -> Iterator[str]:
+    """Warn about thresholds for scores in 0..1 that are in 0..100, or the other way around.
+
+    Args:
+        callbacks: the callbacks of a trainer; only those with ``monitor`` and ``stopping_threshold`` matter.
+        scales: the names of the scores, and the score of a perfect translation.
+    """
+    for callback in callbacks:
+        monitor, threshold = str(getattr(callback, "monitor", "")), getattr(callback, "stopping_threshold", None)
+        for score, scale in scales.items():
+            is_score = f"{monitor}/".startswith(f"{score}/") and not monitor.endswith(_OTHER_UNITS)
+            if is_score and threshold and (threshold <= 1) == (scale > 1):
+                yield (
+                    f"{type(callback).__name__}(monitor={monitor!r}, stopping_threshold={threshold}): the score is in "
+                    f"0..{scale:g}, because percent={scale > 1}. Set stopping_threshold="
+                    f"{threshold * 100 if scale > 1 else threshold / 100:g}, or percent={scale == 1}."
                 )
 
 

@@ -1,9 +1,7 @@
-"""What `preds`, `target`, `source`, and `sample_mask` may be, every error about them, and likely mistakes."""
+"""What `preds`, `target`, `source`, and `sample_mask` may be, and every error about them."""
 
 from __future__ import annotations
 
-import random
-import warnings
 from collections import UserList, deque
 from collections.abc import Callable
 from itertools import chain
@@ -15,8 +13,7 @@ import pandas  # type: ignore[import-untyped]
 import pytest
 import torch
 
-from lightning_bleu import CorpusBLEU, corpus_bleu, sentence_bleu
-from lightning_bleu.reading.batch import read_batch
+from lightning_bleu import CorpusBLEU, corpus_bleu
 from lightning_bleu.reading.forms import Ids, Strings, Tokens
 from lightning_bleu.reading.recognize import (
     materialize,
@@ -25,8 +22,6 @@ from lightning_bleu.reading.recognize import (
     recognize_hypotheses,
     recognize_sources,
 )
-from lightning_bleu.settings.bleu import BLEUSettings
-from tests.helpers.corpora import random_corpus
 from tests.helpers.counting import (
     EXPECTED,
     EXPECTED_FIRST,
@@ -326,7 +321,7 @@ ERRORS: list[tuple[Any, Any, type[Exception], str]] = [
     (["a"], {"a"}, TypeError, "'target' must be a list of strings, .* got set"),
     (["a"], [{"a", "b"}], TypeError, "'target' must hold sentences of one kind .*set"),
     ([1, 2], [1, 2], TypeError, "'preds' must hold sentences of one kind .*int"),
-    ([[2**70]], [[1]], ValueError, "ids must fit in 64 bits"),
+    ([[2**70]], [[1]], ValueError, "the ids of 'preds' must fit in 64 bits"),
 ]
 
 
@@ -483,136 +478,3 @@ def test_a_mask_that_is_refused_changes_no_state(mask: Any, error: type[Exceptio
         assert not metric.totals.any()
         assert metric.update_count == 0
         assert metric.last_batch is None
-
-
-# Likely mistakes that are not errors
-
-NO_PADDING = "The ids are in a tensor, but neither 'pad_id' nor 'eos_id' is set"
-LOOK_TOKENIZED = "the references look tokenized"
-
-LOGITS = torch.nn.functional.one_hot(PADDED).float()
-
-
-def find_warnings(preds: Any, target: Any, **options: Any) -> list[str]:
-    return [*read_batch(preds, target, BLEUSettings.from_options(**options)).warnings]
-
-
-def spell(rows: list[list[int]]) -> list[str]:
-    """A decoder: 1 → "b"."""
-    return [" ".join("abcdefghij"[i] for i in row) for row in rows]
-
-
-@pytest.mark.parametrize(
-    ("preds", "target"),
-    [
-        (PADDED, PADDED),
-        (PADDED.numpy(), PADDED.numpy()),
-        (PADDED, torch.stack([PADDED, PADDED], 1)),
-        (PADDED, FIRST_REFERENCES),
-        (FIRST_REFERENCES, PADDED),
-        (LOGITS, PADDED),
-        (LOGITS, REFERENCES),
-    ],
-)
-def test_ids_in_a_tensor_need_an_option_that_says_what_the_padding_is(preds: Any, target: Any) -> None:
-    for options in ({}, {"bos_id": 1, "unk_id": 3}):  # neither of them is padding
-        (message,) = find_warnings(preds, target, **options)
-        assert message.startswith(NO_PADDING)
-
-
-@pytest.mark.parametrize(
-    ("preds", "target"),
-    [
-        (["the cat sat"], [["the", "cat", "sat"]]),
-        (["the cat sat", "a dog"], [["the", "cat"], ["a", "dog", "ran"]]),
-        (["the cat sat"], [("the", "cat", "sat")]),
-        (np.array(["the cat sat"]), np.array([["the", "cat", "sat"]])),
-        (["Die Straße ist naß"], [["Die", "Straße", "trocknet"]]),
-        (torch.tensor([[1, 2, 1]]), [["b", "c", "b"]]),
-    ],
-)
-def test_lists_of_words_in_place_of_lines_look_tokenized(preds: Any, target: Any) -> None:
-    (message,) = find_warnings(preds, target, decoder=spell)
-    assert LOOK_TOKENIZED in message
-
-
-@pytest.mark.parametrize(
-    "options",
-    [{"pad_id": 0}, {"eos_id": 2}, {"pad_id": -1}, {"ignore_ids": 0}, {"decoder": spell}],
-    ids=lambda options: next(iter(options)),
-)
-@pytest.mark.parametrize(
-    ("preds", "target"),
-    [
-        (PADDED, PADDED),
-        (LOGITS, REFERENCES),
-        (PADDED.numpy(), torch.stack([PADDED, PADDED], 1)),
-        (PADDED, PADDED[:, :0]),
-    ],
-)
-def test_an_option_that_says_what_the_padding_is_prevents_the_warning(
-    preds: Any, target: Any, options: dict[str, Any]
-) -> None:
-    assert find_warnings(preds, target, **options) == []
-
-
-@pytest.mark.parametrize(
-    ("preds", "target"),
-    [
-        # ids that need no padding
-        (PADDED[:1], PADDED[:1]),
-        (LOGITS[:1], PADDED[:1, None]),
-        (PADDED[:0], PADDED[:0]),
-        (torch.zeros(2, 0).long(), [[1], [2]]),
-        (HYPOTHESES, REFERENCES),
-        ([torch.tensor([1, 2]), torch.tensor([3])], [torch.tensor([1]), torch.tensor([2, 3])]),
-        # one reference per sentence
-        (["the cat sat"], ["cat"]),
-        (["the cat sat"], [["cat"]]),
-        (["the cat sat", "a dog"], [["the", "cat"], ["dog"]]),
-        # a few references of one word
-        (["a red car", "two dogs"], [["car", "red"], ["dogs", "two"]]),
-        # sentences of one word
-        (["cat"], [["the", "cat"]]),
-        ([" cat "], [["the", "cat"]]),
-        (["the cat sat", "no"], [["yes", "no"], ["yes", "no"]]),
-        (["", " "], [["yes", "no"], ["yes", "no"]]),
-        (["a b"], [["a b", "a"]]),
-        # scripts without spaces between words
-        (["猫坐在垫子上"], [["猫坐在垫子上面", "一只猫坐在垫子上"]]),
-        (["猫がマットの上に座った。", "はい"], [["猫はマットに座った。", "猫が座った"], ["ええ", "はい"]]),
-        (["แมวนั่งบนเสื่อ"], [["แมวนั่งบนพรม", "แมวอยู่บนเสื่อ"]]),
-        (["我 爱 你 们 我 爱 你 们"], [["我爱你们", "我爱你"]]),
-        # no sentences
-        ([], []),
-        # tokens on both sides
-        ([["the", "cat"]], [[["the"], ["cat"]]]),
-        ([["the", "cat"]], [["the", "cat"]]),
-    ],
-)
-def test_correct_use_gives_no_warning(preds: Any, target: Any) -> None:
-    assert find_warnings(preds, target) == []
-
-
-def test_a_corpus_never_makes_any_function_warn(rng: random.Random) -> None:
-    """In any form, and batch by batch down to a single sentence."""
-    hypotheses, references = random_corpus(rng, 40)
-    words = sorted({word for group in references for line in group for word in line} | {"unlike"})
-    number = {word: i for i, word in enumerate(words, 1)}
-
-    def encode(line: list[str]) -> list[int]:
-        return [number[word] for word in line]
-
-    lines = [" ".join(line) for line in hypotheses], [[" ".join(line) for line in group] for group in references]
-    ids = [encode(line) for line in hypotheses], [[encode(line) for line in group] for group in references]
-    padded = pad(ids[0], 20), pad([group[0] for group in ids[1]], 20)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        for size in (1, 7, 40):
-            for start in range(0, 40, size):
-                batch = slice(start, start + size)
-                for preds, target in ((hypotheses, references), lines, ids, padded):
-                    sentences: tuple[Any, Any] = preds[batch], target[batch]
-                    corpus_bleu(*sentences, pad_id=0)
-                    sentence_bleu(*sentences, pad_id=0)
-                    CorpusBLEU(pad_id=0).update(*sentences)

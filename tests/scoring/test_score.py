@@ -1,8 +1,10 @@
 from __future__ import annotations
 
-import dataclasses
+import copy
 import json
 import math
+import pickle
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -99,7 +101,7 @@ def test_the_parts_of_a_score_are_plain_numbers() -> None:
     assert result.brevity_penalty == pytest.approx(math.exp(1 - 6 / 5))
     assert result.bleu == pytest.approx(math.exp(1 - 6 / 5) * (4 / 5 * 3 / 4 * 2 / 3 * 1 / 2) ** (1 / 4))
     assert float(result) == result.bleu
-    for value in dataclasses.astuple(result):
+    for value in vars(result).values():
         assert type(value) in (int, float, bool, str, tuple)
 
 
@@ -156,8 +158,8 @@ def test_many_corpora_with_and_without_matches_do_not_mix() -> None:
 def test_a_score_becomes_a_dict_of_plain_values(options: Any) -> None:
     result = corpus_bleu(["a b c d e"], ["a b c d f g"], tokenizer="none", **options)
     values = result.to_dict()
-    assert list(values) == [field.name for field in dataclasses.fields(BLEUScore)]
-    assert values == {field.name: plain(getattr(result, field.name)) for field in dataclasses.fields(BLEUScore)}
+    assert list(values) == list(BLEUScore.__annotations__)
+    assert values == {name: plain(getattr(result, name)) for name in values}
     assert {type(value) for value in values.values()} == {int, float, bool, str, list}
     assert json.loads(json.dumps(values, allow_nan=False)) == values
 
@@ -187,5 +189,30 @@ def test_the_length_ratio_without_references_is_0() -> None:
 def test_a_score_cannot_be_changed() -> None:
     result = corpus_bleu(["a"], ["a"])
     assert isinstance(result, BLEUScore)
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        result.bleu = 1.0  # type: ignore[misc]
+    with pytest.raises(AttributeError, match="a BLEUScore cannot be changed"):
+        result.bleu = 1.0
+
+
+def test_a_score_is_a_number() -> None:
+    report = corpus_bleu(["a b c d e"], ["a b c d f g"], tokenizer="none", percent=True)
+    assert (round(report, 2), f"{report:.1f}", report > 50, 2 * report) == (54.75, "54.8", True, 2 * report.bleu)
+    assert f"{report}" == str(report)
+    assert report == report.bleu
+    assert hash(report) == hash(report.bleu)
+    assert torch.tensor(report) == torch.tensor(report.bleu)
+    assert json.dumps(report) == json.dumps(report.bleu)
+
+
+def test_scores_are_equal_if_everything_is() -> None:
+    one, other = (corpus_bleu(["a b c d"] * count, ["a b c d"] * count) for count in (1, 2))
+    assert one == corpus_bleu(["a b c d"], ["a b c d"])
+    assert one != other  # both score 1
+    assert one.bleu == other.bleu
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda score: pickle.loads(pickle.dumps(score))])
+def test_a_score_can_be_copied(copied: Callable[[BLEUScore], BLEUScore]) -> None:
+    report = corpus_bleu(["a b c d e"], ["a b c d f g"], percent=True)
+    assert copied(report) == report
+    assert copied(report).signature == report.signature
+    assert repr(copied(report)) == repr(report)

@@ -213,16 +213,16 @@ def test_a_chart_of_each_score_is_laid_out_once_for_all_callbacks(tmp_path: Path
     for chart in [*scores.chart, *parts.chart]:
         if chart.HasField("margin"):
             (series,) = chart.margin.series
-            assert (series.value, series.lower, series.upper) == (
-                chart.title,
-                f"{chart.title}/low",
-                f"{chart.title}/high",
-            )
+            tag = chart.title.removesuffix(": mean of all")
+            assert (series.value, series.lower, series.upper) == (tag, f"{tag}/low", f"{tag}/high")
             assert {series.value, series.lower, series.upper} < tags
         for pattern in chart.multiline.tag:
             assert sum(re.match(pattern, tag) is not None for tag in tags) == 1, pattern  # as TensorBoard does
-    assert {chart.title for chart in scores.chart if chart.HasField("margin")} == {news, talks}
-    (precisions,) = [chart for chart in parts.chart if chart.title == f"{others[1]}: precisions 1 to 2"]
+    assert {chart.title for chart in scores.chart if chart.HasField("margin")} == {
+        "val_bleu: mean of all",
+        *(news, talks),
+    }
+    (precisions,) = [chart for chart in parts.chart if chart.title == f"{others[1]}: precisions (1 at the top to 2)"]
     assert len(precisions.multiline.tag) == 2
 
 
@@ -268,11 +268,12 @@ def test_each_loader_has_a_chart_of_each_metric(tmp_path: Path) -> None:
     names = {"val_chrf", "val_ter", "val_terse"}
     loaders = {f"{name}/{loader}" for name in names for loader in ("news", "talks")}
     assert charts.keys() == {f"{name}: mean of all" for name in names} | loaders
-    for name in names:
+    for name in ("val_ter", "val_terse"):
         assert drawn(charts[f"{name}: mean of all"], tags) == {name}
-    for loader in ("val_chrf/news", "val_chrf/talks"):  # only metrics of this package have intervals
-        (series,) = charts[loader].margin.series
-        assert [series.value, series.lower, series.upper] == [loader, f"{loader}/low", f"{loader}/high"]
+    bands = {"val_chrf: mean of all": "val_chrf", "val_chrf/news": "val_chrf/news", "val_chrf/talks": "val_chrf/talks"}
+    for title, tag in bands.items():  # only metrics of this package have intervals
+        (series,) = charts[title].margin.series
+        assert [series.value, series.lower, series.upper] == [tag, f"{tag}/low", f"{tag}/high"]
         assert {series.value, series.lower, series.upper} < tags
     assert drawn(charts["val_ter/talks"], tags) == {"val_ter/talks"}
 
@@ -296,10 +297,33 @@ def test_a_single_loader_has_no_mean_of_a_metric(options: Any, chart: list[Any])
 
 def test_bands_of_loaders_are_in_the_order_of_the_loaders_for_tensorboard() -> None:
     """It shows bands in reverse order."""
-    loaders = ["val_chrf/news", "val_chrf/talks"]
-    for confidence, order in ((False, loaders), (True, loaders[::-1])):
+    titles = ["val_chrf: mean of all", "val_chrf/news", "val_chrf/talks"]
+    for confidence, order in ((False, titles), (True, titles[::-1])):
         layout = lay_out_other("val_chrf", ["news", "talks"], has_parts=False, confidence=confidence)
-        assert [*layout["Beside BLEU"]] == ["val_chrf: mean of all", *order]
+        assert [*layout["Beside BLEU"]] == order
+
+
+def test_the_comparison_with_the_best_has_charts(tmp_path: Path) -> None:
+    callback = make_callback(compare_to_best=True, others=None)
+    trainer = make_trainer(tmp_path, callback, logger=log_to(tmp_path), max_epochs=1)
+    trainer.fit(make_module(step=return_ids), make_loader(), {"news": make_loader(), "talks": make_loader()})
+    events = read_events(tmp_path / "run")
+    (event,) = events.Tensors("custom_scalars__config__")
+    categories = layout_pb2.Layout.FromString(event.tensor_proto.string_val[0]).category
+    assert [category.title for category in categories] == [
+        *("BLEU", "Comparison with the best", "BLEU: precisions and lengths")
+    ]
+    tags = set(events.Tags()["scalars"])
+    charts = {chart.title: drawn(chart, tags) for chart in categories[1].chart}
+    expected = {}
+    for title, tag in {
+        "val_bleu: mean of all": "val_bleu",
+        "val_bleu/news": "val_bleu/news",
+        "val_bleu/talks": "val_bleu/talks",
+    }.items():
+        expected[f"{title}, and the best so far"] = {tag, f"{tag}/best"}
+        expected[f"{title}: p-value of the difference"] = {f"{tag}/p_value"}
+    assert charts == expected
 
 
 def test_a_score_without_an_interval_is_a_line() -> None:

@@ -15,7 +15,7 @@ from matplotlib.colors import to_hex
 from PIL import Image
 from torch import Tensor
 
-from lightning_bleu import corpus_bleu
+from lightning_bleu import bootstrap_interval, corpus_bleu
 from lightning_bleu.counting.bleu import count_rows
 from lightning_bleu.reading.batch import read_batch
 from lightning_bleu.settings.bleu import BLEUSettings
@@ -183,13 +183,14 @@ def test_buckets_and_axes_of_lengths_do_not_depend_on_the_hypotheses(rng: random
 @pytest.mark.parametrize(
     ("bleu", "text", "top"),
     [
-        (0.0, "0.0", 1),
-        (0.44, "0.4", 1),
-        (1.96, "2.0", 2),
-        (9.94, "9.9", 10),
-        (9.96, "10", 10),
-        (38.4, "38", 40),
-        (40.6, "41", 60),
+        (0.0, "0.0", 50),
+        (0.44, "0.4", 50),
+        (1.96, "2.0", 50),
+        (9.94, "9.9", 50),
+        (9.96, "10", 50),
+        (38.4, "38", 50),
+        (50.0, "50", 50),
+        (50.4, "50", 100),
         (100.0, "100", 100),
     ],
 )
@@ -211,7 +212,7 @@ def test_a_gray_bar_does_not_change_the_scale_and_an_arrow_marks_its_value() -> 
     settings = BLEUSettings.from_options(max_order=1)
     figure: Any = bleu_by_length_figure(torch.cat([weak, strong]), settings)
     assert (colors(figure), values(figure)) == ([BLUE, GRAY], ["25", "↑100"])
-    assert heights(figure) == pytest.approx([25, 40])
+    assert heights(figure) == pytest.approx([25, 50])
     assert figure.texts[1].get_text() == "gray: n < 30"
     enough: Any = bleu_by_length_figure(torch.cat([weak, strong, strong]), settings)
     assert (colors(enough), values(enough)) == ([BLUE, BLUE], ["25", "100"])
@@ -222,7 +223,18 @@ def test_a_gray_bar_does_not_change_the_scale_and_an_arrow_marks_its_value() -> 
 def test_gray_bars_determine_the_scale_if_all_are_gray() -> None:
     figure: Any = bleu_by_length_figure(torch.tensor([[1, 4, 4, 4]]), BLEUSettings.from_options(max_order=1))
     assert (colors(figure), values(figure)) == ([GRAY], ["25"])
-    assert figure.axes[0].get_ylim() == (0, 40)
+    assert figure.axes[0].get_ylim() == (0, 50)
+
+
+def test_bars_that_are_not_gray_have_intervals() -> None:
+    rows = torch.tensor([[1, 4, 4, 4], [3, 4, 4, 4]]).repeat(MIN_SENTENCES, 1)
+    few = torch.tensor([[6, 6, 6, 6]]).repeat(MIN_SENTENCES - 1, 1)
+    settings = BLEUSettings.from_options(max_order=1)
+    figure: Any = bleu_by_length_figure(torch.cat([rows, few]), settings, confidence=0.9)
+    (interval,) = [line for line in figure.axes[0].lines if [*line.get_xdata()] == [0, 0]]
+    expected = bootstrap_interval(rows, confidence=0.9, resamples=200, max_order=1, percent=True)
+    assert [*interval.get_ydata()] == pytest.approx([expected.low, expected.high])
+    assert (colors(figure), values(figure)) == ([BLUE, GRAY], ["50", "↑100"])
 
 
 def test_an_empty_bucket_has_a_count_of_0_and_no_value() -> None:

@@ -153,7 +153,7 @@ def test_no_text_leaves_its_isolate(text: str) -> None:
 def test_rows_have_a_number_a_score_and_labeled_lines() -> None:
     samples = [make_sample("a b", "a b", "b", source="c d"), make_sample("a", "b", number=1041)]
     page = Page(sample_table(samples, "BLEU = 1\nof process 0"))
-    assert page.texts["p"] == ["\u2068BLEU = 1\u2069\n\u2068of process 0\u2069\nBold words have no match."]
+    assert page.texts["p"] == ["\u2068BLEU = 1\u2069\n\u2068of process 0\u2069\nBold: wrong or missing word."]
     assert page.texts["th"] == ["no., BLEU", "source, hypothesis, references"]
     assert page.texts["td"] == [
         "   1   12.3",
@@ -179,12 +179,15 @@ def test_unmatched_words_are_bold_and_displaced_words_are_italic() -> None:
     ("hypothesis", "reference", "explanation"),
     [
         ("a b", "a b", []),
-        ("a b c", "a b", ["<strong>Bold</strong> words have no match."]),
-        ("b a", "a b", ["<em>Italic</em> words match, but next to other words."]),
+        ("a b c", "a b", ["<strong>Bold</strong>: wrong or missing word."]),
+        ("b a", "a b", ["<em>Italic</em>: right word, but both neighbors are wrong."]),
         (
             "b c",
             "a b",
-            ["<strong>Bold</strong> words have no match. <em>Italic</em> words match, but next to other words."],
+            [
+                "<strong>Bold</strong>: wrong or missing word. "
+                "<em>Italic</em>: right word, but both neighbors are wrong."
+            ],
         ),
     ],
 )

@@ -1,0 +1,247 @@
+"""Likely mistakes that are not errors: inputs that can be scored, but hardly mean what the user thinks.
+
+Each check takes a few microseconds per batch, and must not fire in correct use.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from lightning_bleu.reading.forms import Form, Ids, Tokens
+from lightning_bleu.reading.ragged import IntArray
+from lightning_bleu.settings.settings import Settings
+
+_SPECIAL_TOKENS = re.compile(r"</?s>|<(?:pad|eos|bos)>|<\|\w+\|>|\[(?:PAD|SEP|CLS)\]|\u2581|@@(?= |$)")
+"""Special tokens of common vocabularies, and the marks of SentencePiece and of subword-nmt."""
+_WITHOUT_SPACES = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]")
+"""Characters of Chinese and Japanese, which do not separate words with spaces."""
+_SAMPLE = 8
+"""How many references of a batch are examined for their script."""
+_MIN_SOURCE = 8
+"""How many characters a source must have, so that no hypothesis contains it by chance."""
+_MIN_SOURCES = 4
+"""How many sources there must be to conclude anything."""
+
+
+def find_mistakes(hypotheses: Form, references: Form, settings: Settings) -> Iterator[str]:
+    """Warn about inputs that are probably not what was meant.
+
+    Args:
+        hypotheses: the hypotheses, as they were passed.
+        references: all references, sentence by sentence, as they were passed.
+        settings: how to read them.
+    """
+    if isinstance(hypotheses, Ids):
+        yield from suspect_logits(hypotheses, references)
+        yield from suspect_start(hypotheses, settings)
+        if isinstance(references, Ids):
+            yield from suspect_padding(hypotheses, references, settings)
+    if isinstance(hypotheses, Tokens):
+        yield from suspect_sentences_as_tokens(hypotheses)
+
+
+def find_mistakes_in_text(lines: Sequence[str], counts: IntArray, settings: Settings) -> Iterator[str]:
+    """Warn about text that is probably not what was meant.
+
+    Args:
+        lines: all hypotheses, then all references.
+        counts: the number of references of each sentence.
+        settings: how to score them.
+    """
+    if len(counts):
+        yield from suspect_tokens(lines, counts)
+        yield from suspect_special_tokens(lines, counts)
+        yield from suspect_tokenizer(lines[len(counts) :], settings)
+
+
+def suspect_padding(hypotheses: Ids, references: Ids, settings: Settings) -> Iterator[str]:
+    """Warn about a tensor of ids if no option says which ids are padding; such tensors are usually padded."""
+    if settings.decoder is not None or settings.ignore_ids != (-100,):
+        return
+    if settings.pad_id is not None or settings.eos_id is not None:
+        return
+    if any(form.shape and form.shape[0] > 1 and form.shape[-1] > 0 for form in (hypotheses, references)):
+        yield (
+            "The ids are in a tensor, but neither 'pad_id' nor 'eos_id' is set: every id counts as a token, even "
+            "padding. Set them, for example CorpusBLEU(pad_id=tokenizer.pad_token_id, "
+            "eos_id=tokenizer.eos_token_id). If there is no padding, or if it is -100, set pad_id=-100."
+        )
+
+
+def suspect_logits(hypotheses: Ids, references: Form) -> Iterator[str]:
+    """Warn about logits that are NaN, and about logits beside labels that begin with -100.
+
+    Example:
+        >>> import torch
+        >>> from lightning_bleu.reading.recognize import recognize
+        >>> hypotheses, references, _ = recognize(torch.rand(1, 3, 9), torch.tensor([[-100, 7, 2]]))
+        >>> next(suspect_logits(hypotheses, references))[:40]
+        "The labels in 'target' begin with -100, "
+    """
+    if hypotheses.are_nan:
+        yield (
+            "The logits in 'preds' contain NaN, so the score is meaningless. Look for the cause in the model, such as "
+            "a learning rate that is too high, or an overflow in half precision."
+        )
+    if hypotheses.are_nan is not None and isinstance(references, Ids) and len(references.shape) == 2:
+        begin = references.ragged.ids[:: max(1, references.shape[1])]
+        if 2 * np.count_nonzero(begin == -100) > len(references.ragged.lengths):
+            yield (
+                "The labels in 'target' begin with -100, which does not mask the logits in 'preds'. The logits of a "
+                "causal language model are also one position ahead of its labels. Pass preds=logits[:, :-1].argmax(-1)"
+                ".masked_fill(labels[:, 1:] == -100, -100) and target=labels[:, 1:]."
+            )
+
+
+def suspect_start(hypotheses: Ids, settings: Settings) -> Iterator[str]:
+    """Warn about hypotheses that begin with the end-of-sentence id, and go on.
+
+    Example:
+        >>> from lightning_bleu.reading.recognize import recognize_hypotheses
+        >>> hypotheses = recognize_hypotheses([[2, 0, 7, 8, 2], [2, 0, 9, 2]])
+        >>> next(suspect_start(hypotheses, Settings.from_options(eos_id=2)))[:48]
+        'Most hypotheses begin with eos_id=2 and go on. E'
+    """
+    eos, (ids, lengths) = settings.eos_id, hypotheses.ragged
+    if eos is None or eos in (settings.bos_id, settings.pad_id) or hypotheses.are_nan is not None:
+        return
+    starts = (lengths.cumsum() - lengths)[lengths > 2]
+    starts_with_end = ids[starts] == eos
+    if 2 * np.count_nonzero(starts_with_end) <= len(lengths):
+        return
+    second, last = ids[starts + 1], ids[starts + lengths[lengths > 2] - 1]
+    # After the end of an empty hypothesis, there is only padding, whose id may be unknown.
+    padding = [eos, eos if settings.pad_id is None else settings.pad_id, *settings.ignore_ids]
+    goes_on = starts_with_end & ~np.isin(second, padding) & (second != last)
+    if 2 * np.count_nonzero(goes_on) > len(lengths):
+        yield (
+            f"Most hypotheses begin with eos_id={eos} and go on. Everything after it is removed, so they are empty. If "
+            f"the model begins every output with {eos}, as generate() of BART and M2M100 does, pass preds[:, 1:]"
+            f"{f', or set bos_id={eos} as well' if settings.bos_id is None else ''}."
+        )
+
+
+def suspect_sentences_as_tokens(hypotheses: Tokens) -> Iterator[str]:
+    """Warn about lists of sentences, which are read as lists of tokens.
+
+    Example:
+        >>> next(suspect_sentences_as_tokens(Tokens([["a cat sat"], ["two dogs", "both dogs"]])))[:56]
+        "'preds' is a list of lists of strings, which are read as"
+    """
+    first = [row[0] for row in hypotheses.rows if row]
+    if 2 * sum(" " in token.strip() for token in first) > len(first):
+        yield (
+            "'preds' is a list of lists of strings, which are read as tokens, but most of them contain spaces. If they "
+            "are sentences, pass one string per hypothesis: ['a sentence', ...] instead of [['a sentence'], ...]. Of "
+            "an n-best list, pass the best: [candidates[0] for candidates in preds]."
+        )
+
+
+def suspect_tokens(lines: Sequence[str], counts: IntArray) -> Iterator[str]:
+    """Warn about references that look tokenized: a list of words is read as a list of one-word references.
+
+    Args:
+        lines: all hypotheses, then all references.
+        counts: the number of references of each sentence.
+
+    Example:
+        >>> next(suspect_tokens(["the cat is here", "the", "cat", "sat"], np.array([3])))[:40]
+        "Every reference in 'target' is a single "
+    """
+    hypotheses, references = lines[: len(counts)], lines[len(counts) :]
+    # Most references contain a space, so this usually stops at the first one.
+    if any(" " in line or not line for line in references) or not len(counts) or counts.min() < 2:
+        return
+    # In scripts without spaces, references are as long as hypotheses, and there are fewer references than words.
+    words = [len(line.split()) for line in hypotheses]
+    are_short = 2 * len("".join(references)) * len(hypotheses) < len("".join(hypotheses)) * len(references)
+    as_many_as_words = 2 * len(words) < len(references) and sum(words) <= 2 * len(references) <= 4 * sum(words)
+    if min(words) >= 2 and are_short and as_many_as_words:
+        yield (
+            "Every reference in 'target' is a single word, while the hypotheses in 'preds' have several words: the "
+            "references look tokenized. Pass each reference as one string, or tokenize the hypotheses as well."
+        )
+
+
+def suspect_special_tokens(lines: Sequence[str], counts: IntArray) -> Iterator[str]:
+    """Warn about special tokens and marks of subwords in most hypotheses, unless they are part of the text.
+
+    Example:
+        >>> next(suspect_special_tokens(["a cat</s>", "no</s>", "a cat", "no"], np.array([1, 1])))[:30]
+        "Most hypotheses contain '</s>'"
+    """
+    hypotheses = "\n".join(lines[: len(counts)])
+    if not any(mark in hypotheses for mark in ("<", "\u2581", "@@", "[PAD]", "[SEP]", "[CLS]")):
+        return
+    found = [{*_SPECIAL_TOKENS.findall(line)} for line in lines[: len(counts)]]
+    references = "\n".join(lines[len(counts) :])
+    for token in sorted(set.union(*found)):
+        number = sum(token in tokens for tokens in found)
+        if number == 1 or 2 * number <= len(found):  # a single sentence may contain anything
+            continue
+        at_ends = sum(line.strip().startswith(token) or line.strip().endswith(token) for line in lines)
+        if token not in references or (token[0] in "<[" and 2 * at_ends > len(lines)):
+            yield (
+                f"Most hypotheses contain {token!r}: special tokens were not removed, or subwords "
+                "not joined, when the ids were decoded. Decode with skip_special_tokens=True, or pass ids and set "
+                "decoder=tokenizer, which does both."
+            )
+            return
+
+
+def suspect_tokenizer(references: Sequence[str], settings: Settings) -> Iterator[str]:
+    """Warn about Chinese or Japanese text that is split at spaces.
+
+    Example:
+        >>> from lightning_bleu.settings.bleu import BLEUSettings
+        >>> references = ["\u5979\u6b63\u5728\u8bfb\u4e00\u672c\u4e66\u3002"]
+        >>> next(suspect_tokenizer(references, BLEUSettings.from_options()))[:54]
+        'The references are Chinese or Japanese, but tokenizer='
+    """
+    if not settings.splits_at_spaces:
+        return
+    text = "".join(references[:_SAMPLE])
+    # Three bytes of UTF-8 per character; most other scripts have one or two, and spaces.
+    if text.isascii() or len(text.encode(errors="replace")) < 2 * len(text) or 10 * text.count(" ") > len(text):
+        return
+    if 2 * len(_WITHOUT_SPACES.findall(text)) > len(text):
+        yield (
+            f"The references are Chinese or Japanese, but tokenizer={settings.plain()['tokenizer']!r} splits at "
+            "spaces, which they do not have: whole sentences are counted as words. Set tokenizer='zh' for Chinese, or "
+            "'ja-mecab' for Japanese."
+        )
+
+
+def suspect_prompts(
+    hypotheses: Sequence[str], references: Sequence[Sequence[str]], sources: Sequence[str]
+) -> Iterator[str]:
+    """Warn about hypotheses that contain their source, as the output of a decoder-only model does.
+
+    Args:
+        hypotheses: the hypotheses.
+        references: the references of each.
+        sources: the source of each.
+
+    Example:
+        >>> sources = ["a cat sat", "two dogs", "a man reads", "a woman sings"]
+        >>> hypotheses = [f"{source} => ..." for source in sources]
+        >>> next(suspect_prompts(hypotheses, [["..."]] * 4, sources))[:40]
+        'Most hypotheses contain their source, as'
+    """
+    long = [number for number, source in enumerate(sources) if len(source) >= _MIN_SOURCE]
+    if len(long) < _MIN_SOURCES:
+        return
+
+    def contain_source(lines: Sequence[str]) -> int:
+        return sum(sources[n] in lines[n] and len(sources[n]) < len(lines[n].strip()) for n in long)
+
+    if 2 * contain_source(hypotheses) > len(long):
+        too = 2 * contain_source([group[0] for group in references]) > len(long)
+        yield (
+            "Most hypotheses contain their source, as if the prompt of a decoder-only model was not removed. Pass the "
+            "new tokens only: generated[:, prompts.shape[1]:]."
+            + (" The references contain it as well, which raises the score." if too else "")
+        )

@@ -1,0 +1,351 @@
+"""Likely mistakes that are not errors, and correct use that is no mistake."""
+
+from __future__ import annotations
+
+import random
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from lightning_bleu import CorpusBLEU, corpus_bleu, corpus_chrf, sentence_bleu
+from lightning_bleu.reading.batch import read_batch
+from lightning_bleu.reading.mistakes import suspect_prompts
+from lightning_bleu.settings.bleu import BLEUSettings
+from tests.helpers.corpora import random_corpus, read_lines
+from tests.helpers.counting import FIRST_REFERENCES, HYPOTHESES, REFERENCES, pad
+
+PADDED = pad(HYPOTHESES, 6)
+
+NO_PADDING = "The ids are in a tensor, but neither 'pad_id' nor 'eos_id' is set"
+LOOK_TOKENIZED = "the references look tokenized"
+
+LOGITS = torch.nn.functional.one_hot(PADDED).float()
+
+
+def find_warnings(preds: Any, target: Any, **options: Any) -> list[str]:
+    return [*read_batch(preds, target, BLEUSettings.from_options(**options)).warnings]
+
+
+def spell(rows: list[list[int]]) -> list[str]:
+    """A decoder: 1 → "b"."""
+    return [" ".join("abcdefghij"[i] for i in row) for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("preds", "target"),
+    [
+        (PADDED, PADDED),
+        (PADDED.numpy(), PADDED.numpy()),
+        (PADDED, torch.stack([PADDED, PADDED], 1)),
+        (PADDED, FIRST_REFERENCES),
+        (FIRST_REFERENCES, PADDED),
+        (LOGITS, PADDED),
+        (LOGITS, REFERENCES),
+    ],
+)
+def test_ids_in_a_tensor_need_an_option_that_says_what_the_padding_is(preds: Any, target: Any) -> None:
+    for options in ({}, {"bos_id": 1, "unk_id": 3}):  # neither of them is padding
+        (message,) = find_warnings(preds, target, **options)
+        assert message.startswith(NO_PADDING)
+
+
+@pytest.mark.parametrize(
+    ("preds", "target"),
+    [
+        (["the cat sat"], [["the", "cat", "sat"]]),
+        (["the cat sat", "a dog"], [["the", "cat"], ["a", "dog", "ran"]]),
+        (["the cat sat"], [("the", "cat", "sat")]),
+        (np.array(["the cat sat"]), np.array([["the", "cat", "sat"]])),
+        (["Die Straße ist naß"], [["Die", "Straße", "trocknet"]]),
+        (torch.tensor([[1, 2, 1]]), [["b", "c", "b"]]),
+    ],
+)
+def test_lists_of_words_in_place_of_lines_look_tokenized(preds: Any, target: Any) -> None:
+    (message,) = find_warnings(preds, target, decoder=spell)
+    assert LOOK_TOKENIZED in message
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"pad_id": 0}, {"eos_id": 2}, {"pad_id": -1}, {"ignore_ids": 0}, {"decoder": spell}],
+    ids=lambda options: next(iter(options)),
+)
+@pytest.mark.parametrize(
+    ("preds", "target"),
+    [
+        (PADDED, PADDED),
+        (LOGITS, REFERENCES),
+        (PADDED.numpy(), torch.stack([PADDED, PADDED], 1)),
+        (PADDED, PADDED[:, :0]),
+    ],
+)
+def test_an_option_that_says_what_the_padding_is_prevents_the_warning(
+    preds: Any, target: Any, options: dict[str, Any]
+) -> None:
+    assert find_warnings(preds, target, **options) == []
+
+
+@pytest.mark.parametrize(
+    ("preds", "target"),
+    [
+        # ids that need no padding
+        (PADDED[:1], PADDED[:1]),
+        (LOGITS[:1], PADDED[:1, None]),
+        (PADDED[:0], PADDED[:0]),
+        (torch.zeros(2, 0).long(), [[1], [2]]),
+        (HYPOTHESES, REFERENCES),
+        ([torch.tensor([1, 2]), torch.tensor([3])], [torch.tensor([1]), torch.tensor([2, 3])]),
+        # one reference per sentence
+        (["the cat sat"], ["cat"]),
+        (["the cat sat"], [["cat"]]),
+        (["the cat sat", "a dog"], [["the", "cat"], ["dog"]]),
+        # a few references of one word
+        (["a red car", "two dogs"], [["car", "red"], ["dogs", "two"]]),
+        # sentences of one word
+        (["cat"], [["the", "cat"]]),
+        ([" cat "], [["the", "cat"]]),
+        (["the cat sat", "no"], [["yes", "no"], ["yes", "no"]]),
+        (["", " "], [["yes", "no"], ["yes", "no"]]),
+        (["a b"], [["a b", "a"]]),
+        # a script without spaces between words, for which there is no tokenizer
+        (["แมวนั่งบนเสื่อ"], [["แมวนั่งบนพรม", "แมวอยู่บนเสื่อ"]]),
+        # no sentences
+        ([], []),
+        # tokens on both sides
+        ([["the", "cat"]], [[["the"], ["cat"]]]),
+        ([["the", "cat"]], [["the", "cat"]]),
+    ],
+)
+def test_correct_use_gives_no_warning(preds: Any, target: Any) -> None:
+    assert find_warnings(preds, target) == []
+
+
+def test_a_corpus_never_makes_any_function_warn(rng: random.Random) -> None:
+    """In any form, and batch by batch down to a single sentence."""
+    hypotheses, references = random_corpus(rng, 40)
+    words = sorted({word for group in references for line in group for word in line} | {"unlike"})
+    number = {word: i for i, word in enumerate(words, 1)}
+
+    def encode(line: list[str]) -> list[int]:
+        return [number[word] for word in line]
+
+    lines = [" ".join(line) for line in hypotheses], [[" ".join(line) for line in group] for group in references]
+    ids = [encode(line) for line in hypotheses], [[encode(line) for line in group] for group in references]
+    padded = pad(ids[0], 20), pad([group[0] for group in ids[1]], 20)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for size in (1, 7, 40):
+            for start in range(0, 40, size):
+                batch = slice(start, start + size)
+                for preds, target in ((hypotheses, references), lines, ids, padded):
+                    sentences: tuple[Any, Any] = preds[batch], target[batch]
+                    corpus_bleu(*sentences, pad_id=0)
+                    sentence_bleu(*sentences, pad_id=0)
+                    CorpusBLEU(pad_id=0).update(*sentences)
+
+
+CHINESE, JAPANESE = ["猫坐在垫子上。", "今天天气很好。"], ["猫がマットの上に座った。", "はい"]
+
+
+@pytest.mark.parametrize("lines", [CHINESE, JAPANESE])
+def test_text_without_spaces_needs_a_tokenizer(lines: list[str]) -> None:
+    references, tokenizers = [[line] for line in lines], ("zh", "char", list)
+    for name in ("13a", "intl", "none"):
+        (message,) = find_warnings(lines, references, tokenizer=name)
+        assert message.startswith(f"The references are Chinese or Japanese, but tokenizer={name!r} splits at spaces")
+    for tokenizer in tokenizers:
+        assert find_warnings(lines, references, tokenizer=tokenizer) == []
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["猫 坐 在 垫子 上 。"],  # already tokenized
+        ["Кошка сидела на коврике."],
+        ["กาลครั้งหนึ่งนานมาแล้ว"],
+        ["고양이가 매트 위에 앉았다."],
+        ["The word 猫 means cat."],
+        ["你好"[:0]],
+    ],
+)
+def test_other_text_needs_no_other_tokenizer(lines: list[str]) -> None:
+    assert find_warnings(lines, lines) == []
+
+
+def test_chrf_needs_no_tokenizer() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert corpus_chrf(CHINESE, CHINESE).score == 1
+
+
+@pytest.mark.parametrize("token", ["</s>", "<pad>", "<|im_end|>", "[SEP]", "\u2581", "@@"])
+def test_special_tokens_in_hypotheses_were_not_removed(token: str) -> None:
+    hypotheses, references = [f"a cat{token} sat", f"a dog{token}", "no"], ["a cat sat", "a dog", "no"]
+    (message,) = find_warnings(hypotheses, references)
+    assert message.startswith(f"Most hypotheses contain {token!r}: special tokens were not removed")
+    assert find_warnings(references, hypotheses) == []
+    assert find_warnings([hypotheses[0], "a", "b"], references) == []  # in few of them
+
+
+def test_special_tokens_at_the_ends_of_both_sides_were_not_removed_either() -> None:
+    lines = ["a cat sat</s>", "a dog</s>"]
+    (message,) = find_warnings(lines, lines)
+    assert message.startswith("Most hypotheses contain '</s>'")
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["<p>a cat</p>", "<b>a dog</b>"],
+        ["remove the <pad> token", "masks the <pad> id"],
+        ["if a < b: return [PAD]", "x = [PAD] * 3"],
+        ["@@ -1,3 +1,4 @@", "@@ -7 +7 @@"],
+        ["\u2581a \u2581cat", "\u2581no"],  # scored as subwords, on both sides
+        ["mail me@@ example", "send@@ it"],
+    ],
+)
+def test_marks_that_are_part_of_the_text_are_no_mistake(lines: list[str]) -> None:
+    assert find_warnings(lines, lines) == []
+
+
+@pytest.mark.parametrize(
+    "preds",
+    [
+        [["a cat sat"], ["two dogs ran"]],
+        [["a cat sat", "the cat sat"], ["two dogs ran", "both dogs ran"]],
+        [["a cat sat"], []],
+    ],
+)
+def test_sentences_in_lists_of_their_own_are_not_tokens(preds: Any) -> None:
+    (message,) = find_warnings(preds, preds)
+    assert message.startswith("'preds' is a list of lists of strings, which are read as tokens")
+
+
+def test_a_few_tokens_may_contain_spaces() -> None:
+    preds = [["New York", "is", "big"], ["it", "is"], ["a", " ", "b"]]
+    assert find_warnings(preds, preds) == []
+
+
+def test_labels_that_begin_with_minus_100_do_not_mask_logits() -> None:
+    labels = torch.tensor([[-100, -100, 5, 6, 2], [-100, 7, 8, 9, 2]])
+    logits = torch.nn.functional.one_hot(labels.roll(-1).clamp(min=0), 10).float()
+    (message,) = find_warnings(logits, labels, pad_id=0, eos_id=2)
+    assert message.startswith("The labels in 'target' begin with -100")
+    # what the message says to do
+    preds, target = logits[:, :-1].argmax(-1).masked_fill(labels[:, 1:] == -100, -100), labels[:, 1:]
+    assert find_warnings(preds, target, pad_id=0, eos_id=2) == []
+    assert corpus_bleu(preds, target, pad_id=0, eos_id=2).matches[0] == 3 + 4 - 2  # without eos
+
+
+def test_labels_of_an_encoder_decoder_are_no_mistake() -> None:
+    labels = torch.tensor([[5, 6, 2, -100], [7, 8, 9, 2]])
+    logits = torch.nn.functional.one_hot(labels.clamp(min=0), 10).float()
+    assert find_warnings(logits, labels, pad_id=0, eos_id=2) == []
+    assert find_warnings(logits, torch.zeros(2, 0).long(), pad_id=0) == []
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_logits_that_are_nan_are_a_mistake(dtype: torch.dtype) -> None:
+    logits = torch.rand(2, 3, 5, dtype=torch.float32).to(dtype)
+    assert find_warnings(logits, [[1], [2]], pad_id=0) == []
+    logits[1, 2, 3] = torch.nan
+    (message,) = find_warnings(logits, [[1], [2]], pad_id=0)
+    assert message.startswith("The logits in 'preds' contain NaN")
+    (message,) = find_warnings(logits.float().numpy(), [[1], [2]], pad_id=0)
+    assert message.startswith("The logits in 'preds' contain NaN")
+
+
+BART: Any = [[2, 0, 7, 8, 9, 2], [2, 0, 5, 2, 1, 1], [2, 2, 1, 1, 1, 1]]
+"""Ids as BART generates them: the first is that of the end of a sentence."""
+
+
+@pytest.mark.parametrize("preds", [torch.tensor(BART), np.array(BART), BART, [torch.tensor(row) for row in BART]])
+@pytest.mark.parametrize("options", [{"pad_id": 1, "bos_id": 0}, {}], ids=str)
+def test_hypotheses_that_begin_with_their_end_are_empty(preds: Any, options: dict[str, Any]) -> None:
+    (message,) = find_warnings(preds, [[7], [5], [3]], eos_id=2, **options)
+    assert message.startswith("Most hypotheses begin with eos_id=2 and go on.")
+    assert ("or set bos_id=2 as well" in message) == ("bos_id" not in options)
+
+
+@pytest.mark.parametrize(
+    ("preds", "options"),
+    [
+        (BART, {"bos_id": 2}),
+        (BART, {"pad_id": 2}),
+        (torch.tensor(BART)[:, 1:], {"pad_id": 1}),
+        # empty sentences, whose padding may be unknown
+        (torch.tensor([[2, 1, 1, 1], [2, 1, 1, 1], [5, 2, 1, 1]]), {"pad_id": 1}),
+        (torch.tensor([[2, 0, 0, 0], [2, 0, 0, 0], [5, 2, 0, 0]]), {}),
+        (torch.tensor([[2, -100, -100], [2, -100, -100], [2, -100, -100]]), {}),
+        ([[2], [2, 2], [5, 2]], {}),
+        ([[], [], []], {}),
+    ],
+)
+def test_empty_hypotheses_and_starts_that_are_known_are_no_mistake(preds: Any, options: dict[str, Any]) -> None:
+    assert find_warnings(preds, [[7], [5], [3]], eos_id=2, **options) == []
+
+
+def test_a_decoder_does_not_hide_empty_hypotheses() -> None:
+    (message,) = find_warnings(BART, ["h", "f", "d"], eos_id=2, pad_id=1, decoder=spell)
+    assert message.startswith("Most hypotheses begin with eos_id=2")
+
+
+SOURCES = ["a cat sat", "two dogs ran", "a man reads", "a woman sings"]
+TARGETS = ["eine Katze saß", "zwei Hunde liefen", "ein Mann liest", "eine Frau singt"]
+PROMPTS = [f"{source} = {target}" for source, target in zip(SOURCES, TARGETS)]
+
+
+def test_hypotheses_that_contain_their_source_have_a_prompt() -> None:
+    (message,) = suspect_prompts(PROMPTS, [[target] for target in TARGETS], SOURCES)
+    assert message.startswith("Most hypotheses contain their source")
+    assert "The references contain it" not in message
+    (message,) = suspect_prompts(PROMPTS, [[prompt] for prompt in PROMPTS], SOURCES)
+    assert message.endswith("The references contain it as well, which raises the score.")
+
+
+def test_translations_and_copies_have_no_prompt() -> None:
+    references = [[target] for target in TARGETS]
+    for hypotheses in (TARGETS, SOURCES, ["", *TARGETS[1:]], PROMPTS[:2] + TARGETS[2:]):
+        assert list(suspect_prompts(hypotheses, references, SOURCES)) == []
+    assert list(suspect_prompts(PROMPTS[:3], references[:3], SOURCES[:3])) == []  # too few to conclude anything
+    assert list(suspect_prompts(["no, no"] * 9, [["nein"]] * 9, ["no"] * 9)) == []
+
+
+@pytest.mark.slow
+def test_real_text_makes_no_function_warn(wmt22: Path, multi30k: Path) -> None:
+    pairs = [*real_pairs(wmt22, multi30k)]
+    assert len(pairs) > 15
+    for (hypotheses, references), options in pairs:
+        lines, targets = read_lines(hypotheses), read_lines(references)
+        for size in (1, 16, 64, 4096):
+            settings = BLEUSettings.from_options(**options)
+            for start in range(0, len(lines), size):
+                batch = lines[start : start + size], targets[start : start + size]
+                assert list(read_batch(*batch, settings).warnings) == [], (hypotheses, size)
+
+
+def real_pairs(wmt22: Path, multi30k: Path) -> Any:
+    """Files of hypotheses and references, with options."""
+    tokenizers = {"zh": "zh", "ja": "char"}
+    for path in sorted(wmt22.glob("*.hyp.*")):
+        language = path.suffix[1:]
+        for reference in sorted(wmt22.glob(f"*-{language}.ref.*")):
+            yield (path, reference), {"tokenizer": tokenizers.get(language, "13a")}
+    for name in ("val", "train", "test_2016_flickr"):
+        yield (multi30k / f"{name}.de", multi30k / f"{name}.en"), {}
+        yield (multi30k / f"{name}.en", multi30k / f"{name}.de"), {}
+
+
+def test_code_makes_no_function_warn() -> None:
+    """The lines of this repository, which contain every mark that is searched for."""
+    root = Path(__file__).parents[2]
+    paths = sorted([*root.glob("lightning_bleu/**/*.py"), *root.glob("tests/**/*.py")])
+    lines = [line for path in paths for line in read_lines(path)]
+    for size in (8, 64, len(lines)):
+        for start in range(0, len(lines), size):
+            batch = lines[start : start + size]
+            assert list(read_batch(batch, batch, BLEUSettings.from_options()).warnings) == []
