@@ -82,7 +82,7 @@ class BLEUCallback(pl.Callback):
     ``trainer.callback_metrics`` after the run.
 
     TensorBoard also gets sample translations with marked differences, two figures, a histogram of sentence BLEU, and
-    charts on the page of custom scalars. W&B gets a table of the samples; MLflow gets the table and the figures.
+    charts on the page of custom scalars. W&B, MLflow, and Comet get a table of the samples and the figures.
 
     Args:
         metric: the metric, or a dict of a metric for each loader name; ``CorpusBLEU()`` when None. It is copied.

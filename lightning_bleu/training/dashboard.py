@@ -177,7 +177,7 @@ def _lines(tags: Iterable[str]) -> list[Any]:
 
 
 COLUMNS = ["step", "number", "shown as", "BLEU", "source", "hypothesis", "references", "signature"]
-"""The columns of tables in W&B and MLflow."""
+"""The columns of the tables that all loggers but TensorBoard get."""
 
 
 class Display:
@@ -225,6 +225,8 @@ def find_displays(loggers: Iterable[Any]) -> list[Display]:
             displays.append(TensorBoard(logger))
         elif hasattr(type(experiment), "log_table") and hasattr(logger, "run_id"):
             displays.append(MLflow(logger))
+        elif hasattr(type(experiment), "log_table") and hasattr(type(experiment), "set_step"):
+            displays.append(Comet(logger))
     return displays
 
 
@@ -292,6 +294,18 @@ class MLflow(Display):
             figure.canvas.draw()
             pixels = np.asarray(figure.canvas.buffer_rgba())  # type: ignore[attr-defined]
             client.log_image(run_id, pixels, key=f"{tag}/{name}", step=step)
+
+
+class Comet(Display):
+    """A table of the samples, and figures."""
+
+    def show(self, tag: str, view: View, step: int) -> None:
+        """Show one validation; see :class:`Display`."""
+        experiment = self._logger.experiment
+        experiment.set_step(step)  # log_table takes no step; it uses the current one
+        experiment.log_table(f"{tag}/samples.csv", table_rows(view, step), headers=COLUMNS)
+        for name, figure in view.figures.items():
+            experiment.log_figure(f"{tag}/{name}", figure, step=step)
 
 
 def table_rows(view: View, step: int) -> list[list[Any]]:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import re
 import sys
+import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
-from pytorch_lightning.loggers import CSVLogger, MLFlowLogger, TensorBoardLogger, WandbLogger
+from pytorch_lightning.loggers import CometLogger, CSVLogger, MLFlowLogger, TensorBoardLogger, WandbLogger
 from pytorch_lightning.loggers.logger import DummyLogger
 from sacrebleu.metrics.ter import TER
 from tensorboard.plugins.custom_scalar import layout_pb2  # type: ignore[import-untyped]
@@ -404,6 +407,40 @@ def test_mlflow_gets_a_table_and_figures_with_names_that_it_allows(
     module = make_module(step=lambda batch, epoch: (["a lone surrogate \ud800"], ["a reference"]))
     assert collect_warnings(fit_again, message="cannot be shown") == []
     assert "a lone surrogate ?" in (root / "val_bleu" / "samples.json").read_text()
+
+
+@pytest.mark.slow
+def test_comet_gets_a_table_and_figures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is uploaded from an archive later, because Comet writes archives without a server."""
+    pytest.importorskip("comet_ml", minversion="3.44.4")  # Lightning needs this version
+    monkeypatch.setenv("COMET_START_ONLINE", "false")  # the logger stores nothing with `online=False`
+    monkeypatch.setenv("COMET_ERROR_TRACKING_ENABLE", "false")
+    monkeypatch.setenv("COMET_DISABLE_AUTO_LOGGING", "1")  # the logger sets it; this takes it back
+    quiet: dict[str, Any] = dict.fromkeys(
+        ["log_code", "log_git_patch", "log_env_details", "auto_output_logging"], False
+    )
+    logger = CometLogger(offline_directory=str(tmp_path), display_summary_level=0, **quiet)
+    fit(tmp_path, BLEUCallback(samples=1), logger)
+    logger.experiment.end()
+
+    (path,) = tmp_path.glob("*.zip")
+    with zipfile.ZipFile(path) as archive:
+        messages = [json.loads(line) for line in archive.read("messages.json").splitlines()]
+        uploads = [message["payload"] for message in messages if message["type"] == "file_upload"]
+        files = [(upload["additional_params"], archive.read(upload["file_path"])) for upload in uploads]
+    metrics = [message["payload"]["metric"] for message in messages if message["type"] == "metric_msg"]
+    assert [metric["step"] for metric in metrics if metric["metricName"] == "val_bleu/precision_1"] == STEPS
+
+    tables = [
+        (params["step"], text.decode()) for params, text in files if params.get("fileName") == "val_bleu/samples.csv"
+    ]
+    assert [step for step, _ in tables] == STEPS
+    for step, text in tables:
+        header, *body = csv.reader(io.StringIO(text, newline=""))
+        assert header == COLUMNS
+        assert [[int(a), int(b), c, float(d), *texts] for a, b, c, d, *texts in body] == rows(step)
+    figures = [(params["step"], params["figName"]) for params, text in files if b"<svg" in text]
+    assert figures == [(step, f"val_bleu/{name}") for step in STEPS for name in ("by_length", "lengths")]
 
 
 @pytest.mark.parametrize(
