@@ -228,7 +228,7 @@ def test_gray_bars_determine_the_scale_if_all_are_gray() -> None:
 
 def test_bars_that_are_not_gray_have_intervals() -> None:
     rows = torch.tensor([[1, 4, 4, 4], [3, 4, 4, 4]]).repeat(MIN_SENTENCES, 1)
-    few = torch.tensor([[6, 6, 6, 6]]).repeat(MIN_SENTENCES - 1, 1)
+    few = torch.tensor([[5, 5, 5, 5]]).repeat(MIN_SENTENCES - 1, 1)
     settings = BLEUSettings.from_options(max_order=1)
     figure: Any = bleu_by_length_figure(torch.cat([rows, few]), settings, confidence=0.9)
     (interval,) = [line for line in figure.axes[0].lines if [*line.get_xdata()] == [0, 0]]
