@@ -30,7 +30,7 @@ from lightning_bleu.training.dashboard import (
     missing_packages,
 )
 from lightning_bleu.training.evaluation import Evaluation, Result
-from lightning_bleu.training.options import check_metrics, check_options, check_others, logged_name
+from lightning_bleu.training.options import check_metrics, check_options, check_others, find_metric, logged_name
 from lightning_bleu.training.others import is_higher_better
 from lightning_bleu.training.stage import Extract, Outcome, Stage
 from lightning_bleu.training.trainer import (
@@ -311,33 +311,53 @@ class BLEUCallback(pl.Callback):
         writes = self._folder is not None
         needing_order = ["compare_to_best=True"] * (self.compare_to_best and stage == "val")
         needing_order += ["translations=..."] * writes
-        metrics = list(self.metric) if isinstance(self.metric, Mapping) else None
-        names = name_loaders(stage, given, max(1, len(loaders)), given=self.dataloader_names, metrics=metrics)
+        name = partial(name_loaders, stage, given, max(1, len(loaders)), given=self.dataloader_names)
+        has_several = isinstance(self.metric, Mapping)
+        metrics = self.metric if isinstance(self.metric, Mapping) else {"": self.metric}
+        ungrouped_error = None
+        try:
+            names = name(metrics=[*metrics] if has_several else None)
+        except ValueError as error:
+            if not has_several:
+                raise
+            names, ungrouped_error = name(), error  # the metrics may be those of groups
         tag = self._tag(stage)
         others = {self._tag(stage, key): other for key, other in self.others.items()}
         counted = {key: other for key, other in others.items() if isinstance(other, CorpusMetric)}
         text_metrics = {key: other for key, other in others.items() if key not in counted}
-        evaluations = [
-            Evaluation(
-                tag,
-                name,
-                self.metric[name] if isinstance(self.metric, Mapping) else self.metric,
-                counted,
-                max_texts=math.inf if writes or text_metrics else _MAX_TEXTS if self._shows else 0,
-            )
-            for name in names
-        ]
-        for evaluation in evaluations:
+        max_texts = math.inf if writes or text_metrics else _MAX_TEXTS if self._shows else 0
+
+        def make(name: str, metric: CorpusBLEU, group: str = "") -> Evaluation:
+            evaluation = Evaluation(tag, name, metric, counted, max_texts=max_texts, group=group)
             evaluation.to(pl_module.device)
+            return evaluation
+
+        def make_group(number: int, label: str) -> Evaluation:
+            return make(name()[number], find_metric(self.metric, label), label)
+
+        default = next(iter(metrics.values()))
+        evaluations = [make(one, metrics.get(one, default)) for one in names]
         if self._folder is not None:
             folders = [name_folder(self._folder, *evaluation.names) for evaluation in evaluations]
             run_in_process_0(partial(check_folders, *folders))
         needs_order = f"BLEUCallback({needing_order[0]})" if needing_order else ""
-        return Stage(tag, _STEPS[stage], loaders, evaluations, self.extract, needs_order, text_metrics)
+        return Stage(
+            tag,
+            _STEPS[stage],
+            loaders,
+            evaluations,
+            self.extract,
+            needs_order,
+            text_metrics,
+            make_group=make_group,
+            group_names=[*metrics] if has_several else (),
+            ungrouped_error=ungrouped_error,
+        )
 
     def _finish(self, trainer: pl.Trainer, pl_module: pl.LightningModule, best: Mapping[str, BestSoFar] | None) -> None:
         assert self._stage is not None
         stage, self._stage = self._stage, None  # frees the memory
+        stage.agree()
         best = best and {self._tag("val", name): one for name, one in best.items()}
         outcome = stage.finish(confidence=self.confidence, best=best, keep_best=trainer.state.fn == "fit")
         for message in stage.warnings():
@@ -439,6 +459,7 @@ class BLEUCallback(pl.Callback):
         layout: dict[str, dict[str, Any]] = {category: {} for category in CATEGORIES}
         for callback in callbacks:
             assert callback._stage is not None
+            callback._stage.agree()
             orders = {one.tag: one.metric.settings.max_order for one in callback._stage.evaluations}
             mean = callback._stage.tag if callback._stage.has_mean else None
             shown: dict[str, bool] = {

@@ -171,9 +171,13 @@ class CorpusMetric(AdditiveMetric):
             else:
                 sums = np.concatenate([rows.sum(0), InputCounts.of(batch, mask)])
                 states["totals"] = self.totals + torch.from_numpy(sums).to(self.totals.device)
-            for message in batch.warnings:
-                self._warn_once(message)
+            self.warn(batch)
             self._set(**states, last_batch=batch, batch_statistics=torch.from_numpy(rows))
+
+    def warn(self, batch: Batch) -> None:
+        """Warn about the likely mistakes of a batch, once each."""
+        for message in batch.warnings:
+            self._warn_once(message)
 
     def compute(self) -> Tensor:
         """The score, a float64 scalar (float32 on devices without float64); 0 if there are no sentences."""

@@ -10,9 +10,19 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from lightning_bleu.reading.forms import Form, Hypotheses, Ids, References, Strings, join, kind_of, segment_count
-from lightning_bleu.reading.mistakes import find_mistakes, find_mistakes_in_text
-from lightning_bleu.reading.ragged import IntArray, clean, drop_empty_references
+from lightning_bleu.reading.forms import (
+    Form,
+    Hypotheses,
+    Ids,
+    References,
+    Strings,
+    join,
+    kind_of,
+    segment_count,
+    select,
+)
+from lightning_bleu.reading.mistakes import find_mistakes, find_mistakes_in_text, suspect_tokenizer
+from lightning_bleu.reading.ragged import BoolArray, IntArray, clean, drop_empty_references
 from lightning_bleu.reading.recognize import recognize, recognize_sources
 from lightning_bleu.settings.settings import Decoder, Settings
 
@@ -89,6 +99,25 @@ def read_batch(preds: Hypotheses, target: References, settings: Settings) -> Bat
     if isinstance(segments, Strings):
         warnings += find_mistakes_in_text(segments.lines, counts, settings)
     return Batch(segments, counts, warnings)
+
+
+def select_sentences(batch: Batch, members: BoolArray, settings: Settings) -> Batch:
+    """Some sentences of a batch, such as those of a language.
+
+    Args:
+        batch: the batch, read with the :meth:`~lightning_bleu.settings.settings.Settings.for_reading` of the settings.
+        members: which sentences to select, shape ``(sentences,)``.
+        settings: how they are scored.
+
+    Example:
+        >>> batch = read_batch(["a", "b", "c"], [["a"], ["b", "x"], ["c"]], Settings.from_options())
+        >>> select_sentences(batch, np.array([False, True, True]), Settings.from_options()).segments
+        Strings(lines=['b', 'c', 'b', 'x', 'c'])
+    """
+    counts = batch.reference_counts[members]
+    segments = select(batch.segments, np.concatenate([members, members.repeat(batch.reference_counts)]))
+    references = segments.lines[len(counts) :] if isinstance(segments, Strings) else []
+    return Batch(segments, counts, [*suspect_tokenizer(references, settings)])
 
 
 def read_sources(sources: Hypotheses, sentences: int, settings: Settings) -> list[str]:

@@ -134,6 +134,17 @@ class Settings:
         """The score of a perfect translation."""
         return 100.0 if self.percent else 1.0
 
+    def for_reading(self) -> Settings:
+        """Only the options that determine how sentences are read, not how they are counted.
+
+        Example:
+            >>> Settings.from_options(pad_id=0, lowercase=True).for_reading() == Settings.from_options(pad_id=0)
+            True
+        """
+        return Settings(
+            **{name: getattr(self, name) for name in ("decoder", "ignore_ids", "pad_id", "bos_id", "eos_id")}
+        )
+
     @property
     def splits_at_spaces(self) -> bool:
         """Whether words are counted, and found by the spaces between them."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping
+from itertools import compress
 from typing import Any, NamedTuple
 
 import torch
@@ -11,12 +12,14 @@ import torch
 from lightning_bleu.bleu import CorpusBLEU
 from lightning_bleu.counting.kept import KeptSentences, forget_positions
 from lightning_bleu.metric import CorpusMetric
-from lightning_bleu.reading.batch import read_batch, read_sources
+from lightning_bleu.reading.batch import Batch, read_batch, read_sources, select_sentences
 from lightning_bleu.reading.forms import Hypotheses, Index, References, SampleMask, Strings, kind_of
 from lightning_bleu.reading.mistakes import suspect_prompts
+from lightning_bleu.reading.ragged import BoolArray, IntArray
 from lightning_bleu.reading.recognize import read_index, read_sample_mask
 from lightning_bleu.scoring.bleu import BLEUScore
 from lightning_bleu.scoring.chrf import CHRFScore
+from lightning_bleu.settings.settings import Settings
 from lightning_bleu.training.sentences import Sentence, Sentences, find_owners, to_sentences
 
 _EXAMINED = 64
@@ -59,8 +62,53 @@ class Result(NamedTuple):
         return next(iter(self.counted.values())).kept
 
 
+class Reading(NamedTuple):
+    """A batch that was read; see :meth:`lightning_bleu.CorpusBLEU.update`.
+
+    Attributes:
+        batch: the sentences.
+        sources: their sources as text, if they are needed.
+        mask: which sentences count; all when None.
+        positions: the position of each sentence in the dataset; None if it is unknown.
+    """
+
+    batch: Batch
+    sources: list[str] | None
+    mask: BoolArray | None
+    positions: IntArray | None
+
+    def select(self, members: BoolArray, settings: Settings) -> Reading:
+        """Some of the sentences; see :func:`lightning_bleu.reading.batch.select_sentences`."""
+        return Reading(
+            select_sentences(self.batch, members, settings),
+            None if self.sources is None else [*compress(self.sources, members)],
+            None if self.mask is None else self.mask[members],
+            None if self.positions is None else self.positions[members],
+        )
+
+
+def read(
+    preds: Hypotheses,
+    target: References,
+    sample_mask: SampleMask | None,
+    index: Index | None,
+    *,
+    source: Hypotheses | None,
+    settings: Settings,
+) -> Reading:
+    """Read what a step returned; see :meth:`Evaluation.update`."""
+    batch = read_batch(preds, target, settings)
+    count = batch.sentence_count
+    return Reading(
+        batch,
+        None if source is None else read_sources(source, count, settings),
+        None if sample_mask is None else read_sample_mask(sample_mask, count),
+        None if index is None else read_index(index, count),
+    )
+
+
 class Evaluation:
-    """The metrics and the texts of one loader in a stage.
+    """The metrics and the texts of one loader, or of one of its groups, in a stage.
 
     Args:
         stage_tag: the logged name of the score of the stage, such as ``"val_bleu"``.
@@ -68,6 +116,7 @@ class Evaluation:
         metric: the metric; it is copied.
         others: other metrics of the same sentences, by the logged names of their scores of the stage; they are copied.
         max_texts: how many sentences to keep as text, to show or write them; 0 for none.
+        group: the label of the group; empty if there are no groups.
 
     Example:
         >>> evaluation = Evaluation("val_bleu", "", CorpusBLEU(tokenizer="none"), max_texts=10)
@@ -85,9 +134,11 @@ class Evaluation:
         others: Mapping[str, CorpusMetric] | None = None,
         *,
         max_texts: float = 0,
+        group: str = "",
     ) -> None:
-        self.name = name
-        self.names = [*stage_tag.split("/"), *[name] * bool(name)]
+        names = [name, group]
+        self.name = "/".join(filter(None, names))
+        self.names = [*stage_tag.split("/"), *filter(None, names)]
         self.metric = copy.deepcopy(metric)
         self.metrics: dict[str, CorpusMetric] = {stage_tag: self.metric, **copy.deepcopy(dict(others or {}))}
         self.max_texts = max_texts
@@ -128,17 +179,24 @@ class Evaluation:
         Raises:
             TypeError: if they must, and are not.
         """
-        settings = self.metric.settings
-        batch = read_batch(preds, target, settings)
-        count, keeps_texts = batch.sentence_count, len(self._texts) < max(self.max_texts, _EXAMINED)
-        sources = None if source is None or not keeps_texts else read_sources(source, count, settings)
-        mask = None if sample_mask is None else read_sample_mask(sample_mask, count)
-        positions = None if index is None else read_index(index, count)
-        if needs_text and count and not isinstance(batch.segments, Strings):
+        source = source if self.keeps_texts else None
+        reading = read(preds, target, sample_mask, index, source=source, settings=self.metric.settings)
+        self.count(reading, needs_text=needs_text)
+
+    @property
+    def keeps_texts(self) -> bool:
+        """Whether the texts of the next sentences will be kept."""
+        return len(self._texts) < max(self.max_texts, _EXAMINED)
+
+    def count(self, reading: Reading, *, needs_text: bool = False) -> None:
+        """Count a batch that was read; see :meth:`update`."""
+        batch, sources, mask, positions = reading
+        if needs_text and batch.sentence_count and not isinstance(batch.segments, Strings):
             raise TypeError(
                 f"BLEUCallback(others=...) needs text, got {kind_of(batch.segments)}: return strings, or decode ids "
                 "with BLEUCallback(CorpusBLEU(decoder=tokenizer), ...)"
             )
+        keeps_texts = self.keeps_texts
         for metric in self.metrics.values():
             metric.count(batch, mask, positions)
             batch = batch._replace(warnings=())  # each is said once

@@ -15,6 +15,7 @@ from lightning_bleu.settings.bleu import BLEU_OPTIONS
 from lightning_bleu.settings.settings import check_bool, check_integer, unknown_options
 from lightning_bleu.training.best import MIN_LEVEL
 from lightning_bleu.training.others import copy_other
+from lightning_bleu.training.trainer import check_names
 
 
 def check_metrics(metric: Any) -> CorpusBLEU | dict[str, CorpusBLEU]:
@@ -41,6 +42,26 @@ def check_metrics(metric: Any) -> CorpusBLEU | dict[str, CorpusBLEU]:
             "all of them, or for none"
         )
     return dict(metric) if isinstance(metric, Mapping) else metric
+
+
+def find_metric(metric: CorpusBLEU | Mapping[str, CorpusBLEU], label: str) -> CorpusBLEU:
+    """The metric of a group.
+
+    Raises:
+        ValueError: if it has none, if its label cannot be logged, or if the metrics of groups read a batch differently.
+    """
+    check_names("groups", [label])
+    if not isinstance(metric, Mapping):
+        return metric
+    if label not in metric:
+        raise ValueError(f"'metric' has no metric for the group {label!r}, only for {[*metric]}")
+    first, *others = metric.values()
+    if any(one.settings.for_reading() != first.settings.for_reading() for one in others):
+        raise ValueError(
+            "the metrics of groups must have the same 'decoder', 'ignore_ids', 'pad_id', 'bos_id', and 'eos_id', "
+            "because a batch is read once for all groups"
+        )
+    return metric[label]
 
 
 def logged_name(name: str, stage: str) -> str:

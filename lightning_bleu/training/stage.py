@@ -8,18 +8,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from lightning_bleu.counting.kept import SamePosition
-from lightning_bleu.processes import gather_objects, gather_state, process_count
+from lightning_bleu.processes import gather_objects, gather_state, process_count, run_in_process_0
 from lightning_bleu.reading.recognize import materialize
 from lightning_bleu.scoring.resampling import interval_of, resample_scores
 from lightning_bleu.scoring.results import Interval
 from lightning_bleu.training.best import BestSoFar, Comparison, Corpus
-from lightning_bleu.training.evaluation import Evaluation, Result, has_sentences
+from lightning_bleu.training.evaluation import Evaluation, Result, has_sentences, read
 from lightning_bleu.training.others import score_others
-from lightning_bleu.training.trainer import distributed_index, shuffles
+from lightning_bleu.training.trainer import check_names, distributed_index, shuffles
 
 Extract: TypeAlias = Callable[..., Any]
 """``(outputs, batch)`` or ``(outputs, batch, dataloader_idx)`` → ``(preds, target)`` or a mapping with these keys."""
@@ -37,6 +38,9 @@ class Stage:
         step: the name of the step that returns the sentences, for error messages.
         loaders: the loaders, if they are evaluated in turn.
         evaluations: an evaluation per loader.
+        make_group: makes the evaluation of a group from the number of its loader and the label of the group.
+        group_names: the labels of the groups that have their own metrics; empty if all have the same.
+        ungrouped_error: the error if the step returns no ``"group"``.
         extract: finds the sentences in what a step returned; see :class:`lightning_bleu.BLEUCallback`.
         needs_order: the option of the callback that needs the order of the sentences, for error messages; empty if none
             does.
@@ -44,7 +48,7 @@ class Stage:
             :mod:`lightning_bleu.training.others`.
 
     Attributes:
-        has_mean: whether the loaders have names, so that the score of the stage is the mean of theirs.
+        evaluations: an evaluation per loader; after :meth:`agree`, one per group if there are groups.
     """
 
     def __init__(
@@ -56,16 +60,25 @@ class Stage:
         extract: Extract | None = None,
         needs_order: str = "",
         text_metrics: Mapping[str, Any] | None = None,
+        *,
+        make_group: Callable[[int, str], Evaluation] | None = None,
+        group_names: Sequence[str] = (),
+        ungrouped_error: Exception | None = None,
     ) -> None:
         self.tag = tag
         self.evaluations = evaluations
-        self.has_mean = bool(evaluations[0].name)
         self._step = step
         self._loaders = loaders
         self._extract = None if extract is None else with_dataloader_idx(extract)
         self._needs_order = needs_order
         self._text_metrics = text_metrics or {}
         self._needs_text = bool(text_metrics) or len(evaluations[0].metrics) > 1
+        self._make_group = make_group
+        self._group_names = group_names
+        self._ungrouped_error = ungrouped_error
+        self._groups: list[dict[str, Evaluation]] = [{} for _ in evaluations]
+        self._is_grouped: bool | None = None
+        self._loader_numbers = [*range(len(evaluations))]
         self._has_index: dict[int, bool] = {}
         self._unknown_positions: dict[str, str] = {}
 
@@ -83,9 +96,73 @@ class Stage:
         elif index is None:
             self._check_order(dataloader_idx)
             index = self._dealt_index(batch_idx, dataloader_idx, preds) if process_count() > 1 else None
-        self.evaluations[dataloader_idx].update(
-            preds, output.target, output.sample_mask, index, source=output.source, needs_text=self._needs_text
-        )
+        evaluation, is_grouped = self.evaluations[dataloader_idx], output.group is not None
+        if not is_grouped and self._ungrouped_error is not None:
+            raise self._ungrouped_error
+        if has_sentences(preds) and len(preds):
+            if self._is_grouped not in (None, is_grouped):
+                raise ValueError(f"{origin!r} returned a 'group' for some batches only: return it for all, or for none")
+            self._is_grouped = is_grouped
+        if is_grouped:
+            self._count_groups(output._replace(preds=preds, index=index), dataloader_idx)
+        else:
+            evaluation.update(
+                preds, output.target, output.sample_mask, index, source=output.source, needs_text=self._needs_text
+            )
+
+    def _count_groups(self, output: Output, dataloader_idx: int) -> None:
+        """Read the sentences of a batch once, and count each in the evaluation of its group."""
+        preds, target, source, sample_mask, index, group = output
+        metric, groups = self.evaluations[dataloader_idx].metric, self._groups[dataloader_idx]
+        settings = metric.settings.for_reading()
+        reading = read(preds, target, sample_mask, index, source=source, settings=settings)
+        labels = np.array(read_labels(group, reading.batch.sentence_count), object)
+        for label in dict.fromkeys(labels):
+            if label not in groups:
+                groups[label] = self._make(dataloader_idx, label)
+        metric.warn(reading.batch)
+        for label in dict.fromkeys(labels):
+            selected = reading.select(labels == label, groups[label].metric.settings)
+            groups[label].count(selected, needs_text=self._needs_text)
+
+    def _make(self, dataloader_idx: int, label: str) -> Evaluation:
+        assert self._make_group is not None
+        made = self._make_group(dataloader_idx, label)
+        check_names("groups", [made.name, *(one.name for groups in self._groups for one in groups.values())])
+        return made
+
+    @property
+    def has_mean(self) -> bool:
+        """Whether loaders or groups have names, so that the score of the stage is the mean of theirs."""
+        return bool(self.evaluations[0].name)
+
+    def agree(self) -> None:
+        """Find out which groups the sentences of all processes have. Collective.
+
+        Groups are in the order of their metrics. If they all have the same metric, they are in alphabetical order.
+        """
+        own = self._is_grouped, [[*groups] for groups in self._groups]
+        everyone = gather_objects(own)
+        is_grouped, labels = run_in_process_0(lambda: self._merge(everyone))
+        if is_grouped:
+            numbered = [(number, label) for number, own_labels in enumerate(labels) for label in own_labels]
+            for number, label in numbered:
+                if label not in self._groups[number]:
+                    self._groups[number][label] = self._make(number, label)
+            self.evaluations = [self._groups[number][label] for number, label in numbered]
+            self._loader_numbers = [number for number, _ in numbered]
+        elif self._ungrouped_error is not None:
+            raise self._ungrouped_error
+
+    def _merge(self, everyone: Sequence[tuple[bool | None, list[list[str]]]]) -> tuple[bool, list[list[str]]]:
+        found = {is_grouped for is_grouped, _ in everyone if is_grouped is not None}
+        if len(found) > 1:
+            raise ValueError(f"{self._step!r} returned a 'group' in some processes only: return it in all, or in none")
+        labels = [
+            [*self._group_names] or sorted(set().union(*(own[number] for _, own in everyone)))
+            for number in range(len(self._groups))
+        ]
+        return found == {True}, labels
 
     def _check_order(self, dataloader_idx: int) -> None:
         if self._needs_order and self._loaders and shuffles(self._loaders[dataloader_idx]):
@@ -170,7 +247,7 @@ class Stage:
 
     def _is_indexed(self, evaluation: Evaluation) -> bool:
         """Whether a step returned an index, in any process. Collective."""
-        has_index = self._has_index.get(self.evaluations.index(evaluation), False)
+        has_index = self._has_index.get(self._loader_numbers[self.evaluations.index(evaluation)], False)
         if process_count() == 1:
             return has_index
         metric = evaluation.metric
@@ -254,6 +331,27 @@ class Output(NamedTuple):
     source: Any = None
     sample_mask: Any = None
     index: Any = None
+    group: Any = None
+
+
+def read_labels(labels: Any, sentences: int) -> list[str]:
+    """Check the labels of the groups of sentences.
+
+    Raises:
+        TypeError: if they are not strings.
+        ValueError: if there is not one per sentence.
+
+    Example:
+        >>> read_labels(("fr", "zh"), 2)
+        ['fr', 'zh']
+    """
+    labels = materialize(labels)
+    if not isinstance(labels, list | tuple) or not all(isinstance(label, str) for label in labels):
+        found = sorted({type(label).__name__ for label in labels}) if isinstance(labels, list | tuple) else labels
+        raise TypeError(f"'group' must hold a string per sentence, the label of its group, got {found}")
+    if len(labels) != sentences:
+        raise ValueError(f"'group' must hold one label per sentence, got {len(labels)} for {sentences} sentences")
+    return [*labels]
 
 
 def read_output(value: Any, step: str, origin: str) -> Output:
@@ -269,7 +367,7 @@ def read_output(value: Any, step: str, origin: str) -> Output:
 
     Example:
         >>> read_output({"preds": ["a"], "target": ["b"], "loss": 1.0}, "validation_step", "validation_step")
-        Output(preds=['a'], target=['b'], source=None, sample_mask=None, index=None)
+        Output(preds=['a'], target=['b'], source=None, sample_mask=None, index=None, group=None)
     """
     if isinstance(value, Mapping) and {"preds", "target"} <= set(value):
         return Output(**{name: value[name] for name in Output._fields if name in value})

@@ -20,7 +20,7 @@ _OTHER_UNITS = (*_LOWER_MAY_BE_WANTED, "/length_ratio", "/brevity_penalty")
 """Suffixes of logged names whose values are not in the unit of the score."""
 
 _RESERVED = ("", "best", "low", "high", "p_value")
-"""Names that no loader can have, because they are logged below the mean of all loaders."""
+"""Names that no loader or group can have, because they are logged below the mean of all."""
 
 
 def find_loaders(trainer: Any, stage: str) -> tuple[list[Any], Any]:
@@ -174,7 +174,7 @@ def name_loaders(
     if names is None and count > 1:
         names = [f"dataloader_idx_{index}" for index in range(count)]
     if names is not None:
-        _check_names(stage, names)
+        check_names(f"loaders of {stage!r}", names)
     if metrics is not None and (names is None or not set(names) <= set(metrics)):
         raise ValueError(
             f"'metric' has the names {list(metrics)}, but the loaders of {stage!r} are "
@@ -184,14 +184,23 @@ def name_loaders(
     return [""] if names is None else list(names)
 
 
-def _check_names(stage: str, names: Sequence[str]) -> None:
+def check_names(kind: str, names: Sequence[str]) -> None:
+    """Check names that are logged below a score.
+
+    Args:
+        kind: what has the names, for error messages.
+        names: the names.
+
+    Raises:
+        ValueError: if they clash with each other, or with what is logged beside them.
+    """
     if len(set(names)) < len(names):
-        raise ValueError(f"the loaders of {stage!r} must have different names, got {list(names)}")
+        raise ValueError(f"the {kind} must have different names, got {list(names)}")
     for name in names:
         if name in _RESERVED:
-            raise ValueError(f"a loader of {stage!r} cannot be named {name!r}, which is reserved")
+            raise ValueError(f"the {kind} cannot have the name {name!r}, which is reserved")
         if clash := [other for other in names if other.startswith(f"{name}/")]:
-            raise ValueError(f"the loaders {name!r} and {clash[0]!r} of {stage!r} clash, because {name}/... is logged")
+            raise ValueError(f"the names {name!r} and {clash[0]!r} of the {kind} clash, because {name}/... is logged")
 
 
 def shuffles(dataloader: Any) -> bool:

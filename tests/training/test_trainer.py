@@ -385,13 +385,13 @@ def test_every_loader_needs_a_metric_if_there_is_one_for_each(loaders: Any, coun
     ("names", "message"),
     [
         ([1, "1"], "the loaders of 'val' must have different names, got ['1', '1']"),
-        (["best", "talks"], "a loader of 'val' cannot be named 'best', which is reserved"),
-        (["", "talks"], "a loader of 'val' cannot be named '', which is reserved"),
-        (["low", "high"], "a loader of 'val' cannot be named 'low', which is reserved"),
-        (["a", "p_value"], "a loader of 'val' cannot be named 'p_value', which is reserved"),
+        (["best", "talks"], "the loaders of 'val' cannot have the name 'best', which is reserved"),
+        (["", "talks"], "the loaders of 'val' cannot have the name '', which is reserved"),
+        (["low", "high"], "the loaders of 'val' cannot have the name 'low', which is reserved"),
+        (["a", "p_value"], "the loaders of 'val' cannot have the name 'p_value', which is reserved"),
         (
             ["a", "a/precision_1"],
-            "the loaders 'a' and 'a/precision_1' of 'val' clash, because a/... is logged",
+            "the names 'a' and 'a/precision_1' of the loaders of 'val' clash, because a/... is logged",
         ),
     ],
 )
