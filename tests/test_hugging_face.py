@@ -106,7 +106,19 @@ class Case:
             found[f"after an error {mode}"] = self.evaluate_after_an_error()
         self.set_mode("by batch")
         found["two datasets"] = self.trainer.evaluate({str(size): self.items(size) for size in (5, 199)})
+        from transformers import Trainer  # slow to import
+
+        found["logits"] = self.error_with("prediction_step", partial(Trainer.prediction_step, self.trainer))
+        found["argmax"] = self.error_with("preprocess_logits_for_metrics", lambda ids, labels: ids.argmax(-1))
         return found
+
+    def error_with(self, attribute: str, value: Any) -> str:
+        """The error of an evaluation with another attribute of the trainer."""
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(self.trainer, attribute, value)
+            with pytest.raises(TypeError) as error:
+                self.trainer.evaluate(self.items(5))
+        return str(error.value)
 
     def evaluate_stream(self) -> Any:
         """Evaluate a dataset without a length."""
@@ -124,10 +136,10 @@ class Case:
                 raise KeyboardInterrupt
             return step(*args, **kwargs)
 
-        self.trainer.prediction_step = stop
-        with pytest.raises(KeyboardInterrupt):
-            self.trainer.evaluate(self.items(199))
-        self.trainer.prediction_step = step
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(self.trainer, "prediction_step", stop)
+            with pytest.raises(KeyboardInterrupt):
+                self.trainer.evaluate(self.items(199))
         return self.trainer.evaluate(self.items(5))
 
 
@@ -140,6 +152,12 @@ def main(folder: Path) -> None:
     os.chdir(folder)
     for block in code:
         exec(compile(block, PAGE, "exec"), vars(page))
+    for model in (
+        page.translator,
+        page.completer,
+    ):  # as before they were trained, the same with one process and with two
+        torch.manual_seed(0)
+        model.load_state_dict(type(model)(model.config).state_dict())
 
     def translate(sources: list[str]) -> list[str]:
         batch = page.tokenizer(sources, return_tensors="pt", padding=True)
@@ -216,6 +234,8 @@ def test_every_sentence_counts_once_however_the_trainer_gathers_them(found: list
                 compare(results[f"stream {mode}"], texts[5])
             else:
                 assert "the evaluation dataset must have a length" in results[f"stream {mode}"]
+        for error in (results["logits"], results["argmax"]):
+            assert "HuggingFaceBLEU scores generated ids" in error
         for size in (5, 199):
             compare(results["two datasets"], texts[size], f"eval_{size}")
 
