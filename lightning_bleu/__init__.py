@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from lightning_bleu.bleu import CorpusBLEU
 from lightning_bleu.chrf import CorpusCHRF
 from lightning_bleu.functional import corpus_bleu, corpus_chrf, sentence_bleu, sentence_chrf
+from lightning_bleu.hugging_face import HuggingFaceBLEU
 from lightning_bleu.scoring.bleu import BLEUScore
 from lightning_bleu.scoring.chrf import CHRFScore
 from lightning_bleu.settings.conventions import CONVENTIONS, Convention
@@ -32,6 +33,7 @@ __all__ = [
     "Convention",
     "CorpusBLEU",
     "CorpusCHRF",
+    "HuggingFaceBLEU",
     "__version__",
     "approximate_randomization",
     "block_scores",

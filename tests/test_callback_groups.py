@@ -163,7 +163,7 @@ def test_several_loaders_can_have_groups(tmp_path: Path) -> None:
 
 
 def test_masks_and_positions_apply_before_the_split(tmp_path: Path) -> None:
-    sentences = torch.stack([*Items(SIZE).sentences.unique(dim=0)])
+    sentences = torch.tensor(sorted({*map(tuple, Items(SIZE).sentences.tolist())}))
 
     def step(batch: Tensor, epoch: int) -> dict[str, Any]:
         twice = torch.cat([batch, batch, batch])  # the second time masked, the third time repeated

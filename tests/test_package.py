@@ -32,6 +32,7 @@ LAYERS = [
     "bleu",
     "chrf",
     "functional",
+    "hugging_face",
     "significance",
     "training",
     "callback",
