@@ -64,7 +64,8 @@ class BLEUCallback(pl.Callback):
     ids, which are decoded like the hypotheses. Add ``"index"``, the position of each sentence in its dataset, if the
     loader shuffles, has a sampler of its own, or reads an iterable dataset in several processes: a position counts
     once, and samples, files, and tests are in the order of the positions. Add ``"sample_mask"`` to leave sentences out;
-    both are arguments of :meth:`CorpusBLEU.update`. Other keys are ignored.
+    both are arguments of :meth:`CorpusBLEU.update`. Add ``"group"``, a label per sentence such as its language, for a
+    score per group. Other keys are ignored.
 
     The score of each epoch is logged as ``val_bleu`` (also on the progress bar), or as ``test_bleu`` in
     ``trainer.test``. Its components are logged as ``val_bleu/precision_1`` and so on, ``val_bleu/brevity_penalty``,
@@ -72,8 +73,8 @@ class BLEUCallback(pl.Callback):
     ``ModelCheckpoint`` can monitor any of them. An epoch without sentences scores 0. Sentences of the sanity check are
     discarded.
 
-    With several loaders, each score is logged as ``val_bleu/NAME``, its components below that name, and ``val_bleu`` is
-    the mean of the scores.
+    With several loaders or groups, each score is logged as ``val_bleu/NAME``, its components below that name, and
+    ``val_bleu`` is the mean of the scores. Groups of several loaders are ``val_bleu/LOADER/GROUP``.
 
     With several processes, every sentence counts exactly once, even if Lightning's sampler repeats some to give all
     processes the same number. Scores, samples, and files are those of a single process. (See
@@ -85,7 +86,8 @@ class BLEUCallback(pl.Callback):
     charts on the page of custom scalars. W&B, MLflow, and Comet get a table of the samples and the figures.
 
     Args:
-        metric: the metric, or a dict of a metric for each loader name; ``CorpusBLEU()`` when None. It is copied.
+        metric: the metric, or a dict of a metric for each loader or each group; ``CorpusBLEU()`` when None. It is
+            copied.
         others: other metrics of the same sentences, by name; they are copied. ``{"chrf": CorpusCHRF()}`` logs
             ``val_chrf``, with its interval and its comparison with the best if BLEU has them. A metric can also be one
             of torchmetrics that takes a list of strings and a list of references for each, or one of sacreBLEU, such as
