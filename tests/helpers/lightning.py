@@ -36,6 +36,7 @@ IGNORED_WARNINGS = [
     "ignore:.*Using `DistributedSampler` with the dataloaders",
     "ignore:.*The number of training batches",
     "ignore:.*[`']pin_memory[`']",
+    "ignore:Be aware that when using `ckpt_path`",
 ]
 """Warnings of Lightning and its dependencies that are not about what is tested."""
 
