@@ -313,16 +313,16 @@ class BLEUCallback(pl.Callback):
         writes = self._folder is not None
         needing_order = ["compare_to_best=True"] * (self.compare_to_best and stage == "val")
         needing_order += ["translations=..."] * writes
-        name = partial(name_loaders, stage, given, max(1, len(loaders)), given=self.dataloader_names)
-        has_several = isinstance(self.metric, Mapping)
+        find_names = partial(name_loaders, stage, given, max(1, len(loaders)), given=self.dataloader_names)
         metrics = self.metric if isinstance(self.metric, Mapping) else {"": self.metric}
+        labels = [*metrics] if metrics is self.metric else []
         ungrouped_error = None
         try:
-            names = name(metrics=[*metrics] if has_several else None)
+            names = find_names(metrics=labels or None)
         except ValueError as error:
-            if not has_several:
+            if not labels:
                 raise
-            names, ungrouped_error = name(), error  # the metrics may be those of groups
+            names, ungrouped_error = find_names(), error  # the metrics may be those of groups
         tag = self._tag(stage)
         others = {self._tag(stage, key): other for key, other in self.others.items()}
         counted = {key: other for key, other in others.items() if isinstance(other, CorpusMetric)}
@@ -335,10 +335,9 @@ class BLEUCallback(pl.Callback):
             return evaluation
 
         def make_group(number: int, label: str) -> Evaluation:
-            return make(name()[number], find_metric(self.metric, label), label)
+            return make(find_names()[number], find_metric(self.metric, label), label)
 
-        default = next(iter(metrics.values()))
-        evaluations = [make(one, metrics.get(one, default)) for one in names]
+        evaluations = [make(name, metrics.get(name, next(iter(metrics.values())))) for name in names]
         if self._folder is not None:
             folders = [name_folder(self._folder, *evaluation.names) for evaluation in evaluations]
             run_in_process_0(partial(check_folders, *folders))
@@ -352,7 +351,7 @@ class BLEUCallback(pl.Callback):
             needs_order,
             text_metrics,
             make_group=make_group,
-            group_names=[*metrics] if has_several else (),
+            group_names=labels,
             ungrouped_error=ungrouped_error,
         )
 
