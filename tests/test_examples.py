@@ -110,6 +110,88 @@ def test_hugging_face_ids_score_like_the_text_that_the_tokenizer_decodes(monkeyp
 
 
 @pytest.mark.slow
+def test_language_model_is_short_and_logs_bleu_and_chrf_without_a_warning(tmp_path: Path) -> None:
+    script = EXAMPLES / "language_model.py"
+    assert len(script.read_text(encoding="utf-8").splitlines()) <= 150
+    command = [sys.executable, str(script), "--max-steps", "4", "--logdir", str(tmp_path)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert re.search(r"^BLEU = .*\nchrF2 = .*\nnrefs:1\|.*\|tok:13a\|", done.stdout, re.MULTILINE)
+    assert "warn" not in (done.stdout + done.stderr).lower()
+    assert {"val_bleu", "val_chrf"} <= logged_names(tmp_path)
+
+
+@pytest.mark.slow
+def test_language_model_learns_the_answers_and_their_ends_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    example = load("language_model", monkeypatch)
+    pairs = example.number_pairs(40)
+    tokenizer = example.make_tokenizer([line for pair in pairs for line in pair])
+    batch = example.collate(pairs, tokenizer)
+    prompts, inputs, labels = batch["prompts"]["input_ids"], batch["inputs"]["input_ids"], batch["inputs"]["labels"]
+    width = prompts.shape[1]
+    assert torch.equal(inputs[:, :width], prompts)
+    assert (prompts[:, -1] != tokenizer.pad_token_id).all()
+    assert (prompts[:, 0] == tokenizer.pad_token_id).any()
+    assert (labels[:, :width] == -100).all()
+    learned = labels != -100
+    assert torch.equal(inputs[learned], labels[learned])
+    assert ((labels == tokenizer.eos_token_id).sum(1) == 1).all()
+    answers = [row[row != -100].tolist() for row in labels]
+    assert tokenizer.batch_decode(answers) == [target + example.END for _, target in pairs]
+    # Everything that is not padding is attended to, and so is the end of each answer.
+    attended = (inputs != tokenizer.pad_token_id) | (labels == tokenizer.eos_token_id)
+    assert torch.equal(batch["inputs"]["attention_mask"].bool(), attended)
+
+
+@pytest.mark.slow
+def test_language_model_that_knows_all_answers_by_heart_scores_100(monkeypatch: pytest.MonkeyPatch) -> None:
+    example = load("language_model", monkeypatch)
+    torch.manual_seed(1)
+    pairs = example.number_pairs(4)
+    tokenizer = example.make_tokenizer([line for pair in pairs for line in pair])
+    translator = example.Translator(example.make_model(tokenizer))
+    batch = example.collate(pairs, tokenizer)
+    optimizer = translator.configure_optimizers()
+    loss = torch.tensor(1.0)
+    while loss > 0.01:
+        optimizer.zero_grad()
+        loss = translator.model(**batch["inputs"]).loss
+        loss.backward()
+        optimizer.step()
+    output = translator.validation_step(batch)
+    assert output["source"] == [source for source, _ in pairs]
+    assert output["target"] == [target for _, target in pairs]
+    assert tokenizer.batch_decode(output["preds"], skip_special_tokens=True) == output["target"]
+    metric = CorpusBLEU(decoder=tokenizer)
+    metric.update(output["preds"], output["target"])
+    assert metric.compute() == 1
+
+
+@pytest.mark.slow
+def test_language_model_mistakes_score_as_the_documentation_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    scores = load("language_model_mistakes", monkeypatch).main([])
+    page = (ROOT / "docs" / "decoder_only.md").read_text(encoding="utf-8")
+    documented = {row: int(score) for row, score in re.findall(r"^\| (\S.*?) \| (\d+) \|", page, re.MULTILINE)}
+    assert list(scores) == list(documented)
+    # Training ends differently on another processor; see the page.
+    assert scores == {row: pytest.approx(score, abs=20) for row, score in documented.items()}
+    right, teacher_forced = scores["the right way"], scores["logits masked and shifted"]
+    not_far_below = {
+        "the right way",
+        "prompts in both",
+        "`generate` gets the references, prompts cut off",
+        "no attention mask",
+        "no stop at `eos`, but `eos_id` is set",
+        "logits masked, not shifted",
+        "logits masked and shifted",
+    }
+    assert {row for row, score in scores.items() if score > right - 20} == not_far_below
+    assert scores["no stop at `eos`, but `eos_id` is set"] == right
+    assert scores["prompts in both"] > right + 3
+    assert scores["no attention mask, 64 more tokens of padding"] < scores["no attention mask"] - 10
+    assert scores["logits masked, not shifted"] < teacher_forced - 3
+
+
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:The number of training batches")
 def test_significant_gains_trains_twice_and_compares_the_best_checkpoints(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
