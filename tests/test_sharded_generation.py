@@ -37,7 +37,7 @@ pytestmark = [
 ROOT = Path(__file__).parents[1]
 PAD, EOS, FIRST_WORD = 0, 2, 3
 MAX_NEW_TOKENS = 20
-PROMPTS = torch.randint(FIRST_WORD, 64, (37, 5), generator=torch.Generator().manual_seed(0))
+PROMPTS = torch.randint(FIRST_WORD, 64, (37, 5), generator=torch.Generator().manual_seed(3))
 
 
 def make_model() -> Any:
@@ -230,7 +230,7 @@ def test_the_score_of_a_sharded_model_is_that_of_one_process(
 def test_the_processes_generate_different_numbers_of_tokens(results: list[dict[str, Any]]) -> None:
     for case in set(CASES) - {"a loop of steps"}:
         first, second = (saved[case][1] for saved in results)
-        assert sum(a != b for a, b in zip(first, second, strict=True)) > len(first) / 2
+        assert all(a != b for a, b in zip(first, second, strict=True))
         assert sum(first) != sum(second)
 
 
