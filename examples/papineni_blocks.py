@@ -84,7 +84,7 @@ def train_systems(sentences: int, steps: int, logdir: Path) -> Systems:
         enable_model_summary=False,
         enable_progress_bar=False,
     )
-    trainer.fit(Translator(words[0], words[1], with_metric=False), make_loader(train, shuffle=True))
+    trainer.fit(Translator(words[0], words[1]), make_loader(train, shuffle=True))
 
     systems = {}
     for step in range(100, trainer.global_step + 1, 100):

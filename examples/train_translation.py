@@ -1,21 +1,18 @@
 r"""Train a small Transformer to translate, and watch its corpus BLEU climb as it learns.
 
-Takes two to three minutes on two CPU cores. From a checkout::
+Takes about two minutes on two CPU cores. From a checkout::
 
     pip install ".[examples]"
     python examples/train_translation.py
     tensorboard --logdir runs
 
-By default, the model learns to translate number words from English to French.
+By default, the model learns to translate long numbers from English to French. Training ends while there are still
+errors to look at.
 
 The model does not use BLEU at all: :class:`Translator` returns translations, references, and source sentences from its
-``validation_step``. A :class:`lightning_bleu.BLEUCallback` scores them and passes the score to the progress bar, early
-stopping, checkpoints, and TensorBoard, which also shows sample translations and figures. ``--translations FOLDER``
-writes the translations of each validation to files, and ``--devices 2`` trains in two processes.
-
-With ``--metric``, the model owns a :class:`lightning_bleu.CorpusBLEU` instead. It updates the metric with its
-translations and logs the metric itself. At the end of each validation, Lightning computes the score of the whole
-corpus and resets the metric.
+``validation_step``. The Trainer's :class:`lightning_bleu.BLEUCallback` scores the translations, writes them to files,
+and passes the scores to the progress bar, early stopping, checkpoints, and TensorBoard, which also shows samples and
+figures. ``--devices 2`` trains in two processes.
 
 To train on your own parallel text, pass files with one sentence per line::
 
@@ -26,7 +23,7 @@ To train on your own parallel text, pass files with one sentence per line::
 from __future__ import annotations
 
 import argparse
-import json
+import logging
 import math
 import os
 import random
@@ -43,7 +40,7 @@ from urllib.parse import quote
 import pytorch_lightning as pl
 import torch
 from num2words import num2words  # type: ignore[import-untyped]
-from pytorch_lightning.callbacks import Callback, EarlyStopping, ModelCheckpoint, RichProgressBar
+from pytorch_lightning.callbacks import EarlyStopping, ModelCheckpoint, RichProgressBar
 from pytorch_lightning.loggers import TensorBoardLogger
 from pytorch_lightning.utilities.types import OptimizerLRScheduler
 from torch import Tensor, nn
@@ -51,12 +48,17 @@ from torch.nn.functional import cross_entropy
 from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import DataLoader, Dataset
 
-from lightning_bleu import BLEUCallback, BLEUScore, CorpusBLEU, CorpusCHRF
+from lightning_bleu import BLEUCallback, BLEUScore, CorpusBLEU, CorpusCHRF, sentence_bleu
 
 PAD, BOS, EOS, UNK = range(4)
 
-TARGET = 99.5
-"""Training ends when the validation BLEU reaches this."""
+PAGES = {
+    "Charts": "#custom_scalars&_smoothingWeight=0",
+    "Score": "?pinnedCards=" + quote('[{"plugin":"scalars","tag":"val_bleu"}]') + "&smoothing=0#timeseries",
+    "Samples": "#text",
+    "Figures": "#images",
+}
+"""The pages of TensorBoard to look at. Smoothing is off: it would bend the curves, but not the intervals."""
 
 Pairs = list[tuple[str, str]]
 
@@ -112,15 +114,12 @@ class Translator(pl.LightningModule):
         layers: int = 2,
         max_len: int = 64,
         learning_rate: float = 5e-4,
-        with_metric: bool = False,
     ) -> None:
         super().__init__()
         self.save_hyperparameters(logger=False)  # so that load_from_checkpoint needs only the path
         self.target_vocabulary = Vocabulary(target_words)
         self.max_len = max_len
         self.learning_rate = learning_rate
-        self.bleu = CorpusBLEU(percent=True) if with_metric else None
-        self.result: BLEUScore | None = None
 
         shape: dict[str, Any] = {"d_model": d_model, "nhead": d_model // 32, "dim_feedforward": 4 * d_model}
         shape |= {"batch_first": True, "norm_first": True}
@@ -184,21 +183,10 @@ class Translator(pl.LightningModule):
 
     def validation_step(self, batch: Batch) -> dict[str, Any]:
         self.log("val_loss", self.loss(batch), prog_bar=True, batch_size=len(batch.source), sync_dist=True)
-        return self.evaluate("val_bleu", batch)
+        return self.test_step(batch)
 
     def test_step(self, batch: Batch) -> dict[str, Any]:
-        return self.evaluate("test_bleu", batch)
-
-    def evaluate(self, name: str, batch: Batch) -> dict[str, Any]:
-        translations = self.translate(batch.source)
-        if self.bleu is not None:
-            self.bleu.update(translations, batch.references)
-            self.log(name, self.bleu, prog_bar=True, batch_size=len(batch.source))
-        return {"preds": translations, "target": batch.references, "source": batch.sources}  # for BLEUCallback
-
-    def on_test_epoch_end(self) -> None:
-        if self.bleu is not None:
-            self.result = self.bleu.report()  # before Lightning resets the metric
+        return {"preds": self.translate(batch.source), "target": batch.references, "source": batch.sources}
 
     def configure_optimizers(self) -> OptimizerLRScheduler:
         optimizer = torch.optim.AdamW(self.parameters(), self.learning_rate, betas=(0.9, 0.98))
@@ -217,26 +205,37 @@ def sinusoids(length: int, d_model: int) -> Tensor:
     return torch.stack([angles.sin(), angles.cos()], -1).flatten(1)
 
 
-class Curve(Callback):
-    """Prints the loss and the BLEU of each validation."""
+class Progress(RichProgressBar):
+    """A progress bar with a line above it for each validation."""
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        super().on_validation_end(trainer, pl_module)
         if not trainer.sanity_checking:
-            bleu, loss = (trainer.callback_metrics[name].item() for name in ("val_bleu", "val_loss"))
-            pl_module.print(f"step {trainer.global_step:5}  val_loss {loss:6.3f}  val_bleu {bleu:6.2f}")
+            names = ("val_loss", "val_bleu", "val_bleu/low", "val_bleu/high", "val_chrf")
+            loss, bleu, low, high, chrf = (trainer.callback_metrics[name] for name in names)
+            scores = f"BLEU {bleu:5.2f} (95% interval {low:5.2f} to {high:5.2f})  chrF {chrf:5.2f}"
+            pl_module.print(f"step {trainer.global_step:5}  loss {loss:.3f}  {scores}")
+
+    def get_metrics(self, *args: Any) -> dict[str, Any]:
+        return {name: value for name, value in super().get_metrics(*args).items() if name != "v_num"}
 
 
 def number_pairs(count: int) -> Pairs:
-    """Distinct numbers of four to nine digits, spelled out in English and French."""
+    """Distinct numbers of four to fifteen digits, spelled out in English and French."""
     numbers: dict[int, None] = {}  # unlike a set, keeps the order
     while len(numbers) < count:
-        numbers[random.randrange(1_000, 10 ** random.randint(4, 9))] = None
+        numbers[random.randrange(1_000, 10 ** random.randint(4, 15))] = None
     return [(num2words(number), num2words(number, lang="fr")) for number in numbers]
+
+
+def read_lines(path: Path) -> list[str]:
+    """Read a file, line by line."""
+    return path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
 
 
 def read_pairs(source: Path, target: Path) -> Pairs:
     """Read a file and its translation, line by line."""
-    sources, targets = (path.read_text(encoding="utf-8").rstrip("\n").split("\n") for path in (source, target))
+    sources, targets = read_lines(source), read_lines(target)
     if len(sources) != len(targets):
         raise SystemExit(f"{source} has {len(sources)} lines, but {target} has {len(targets)}")
     return list(zip(sources, targets))
@@ -245,7 +244,7 @@ def read_pairs(source: Path, target: Path) -> Pairs:
 def load_pairs(args: argparse.Namespace) -> list[Pairs]:
     """Sentence pairs for training, validation, and test."""
     if not args.src:
-        pairs = number_pairs((args.limit_train or 20_000) + 500)
+        pairs = number_pairs((args.limit_train or 16_000) + 500)
         return [pairs[500:], pairs[:250], pairs[250:500]]
     train = list(dict.fromkeys(read_pairs(args.src, args.tgt)))
     random.shuffle(train)
@@ -278,21 +277,32 @@ def make_loader(batches: list[Batch], shuffle: bool = False) -> DataLoader[Batch
     return DataLoader(dataset, batch_size=None, shuffle=shuffle)
 
 
-def make_trainer(args: argparse.Namespace, batches: int, *callbacks: Callback) -> pl.Trainer:
-    """Make a trainer for so many batches per epoch."""
-    interval = max(1, batches // args.devices // args.vals_per_epoch)
-    return pl.Trainer(
-        max_epochs=args.max_epochs,
-        max_steps=args.max_steps,
-        accelerator="cpu" if args.devices > 1 else "auto",
-        devices=args.devices,
-        val_check_interval=interval if args.max_steps < 0 else min(interval, args.max_steps),
-        log_every_n_steps=min(10, batches),
-        gradient_clip_val=1.0,
-        # Without default_hp_metric, TensorBoard has a chart less that means nothing.
-        logger=TensorBoardLogger(args.logdir, name="translation", default_hp_metric=False),
-        callbacks=[*callbacks, RichProgressBar(refresh_rate=10)],
-    )
+def print_worst(folder: Path, count: int = 2) -> None:
+    """Print the worst translations in a folder of files that the callback wrote."""
+    (file,) = folder.glob("step-*.txt")
+    sources, hypotheses, references = map(read_lines, (folder / "src.txt", file, folder / "ref.txt"))
+    scores = 100 * sentence_bleu(hypotheses, references)
+    print(f"\nThe worst of {len(scores)} test translations by sentence BLEU; [brackets]: no match in the other line")
+    for i in scores.argsort()[:count].tolist():
+        hypothesis, wrong = mark(hypotheses[i], references[i])
+        reference, missing = mark(references[i], hypotheses[i])
+        print(f"\nSentence {i + 1}: BLEU {scores[i]:.2f}, wrong words: {wrong}, missing words: {missing}")
+        print(f"source      {sources[i]}\nhypothesis  {hypothesis}\nreference   {reference}")
+
+
+def mark(line: str, other: str) -> tuple[str, int]:
+    """Put brackets around the words that have no match in another line, and count them.
+
+    For example, "a cat, a dog" and "a cat" become "a cat[,] [a] [dog]" and 3.
+    """
+    words = r"[\w'’-]+|[^\w\s]"
+    left = Counter(re.findall(words, other))
+
+    def put_brackets(word: re.Match[str]) -> str:
+        left[word[0]] -= 1
+        return f"[{word[0]}]" if left[word[0]] < 0 else word[0]
+
+    return re.sub(words, put_brackets, line), (-left).total()
 
 
 def tensorboard_command(folder: str) -> str:
@@ -301,30 +311,6 @@ def tensorboard_command(folder: str) -> str:
     if not shutil.which(program):
         program = os.path.relpath(Path(sys.executable).with_name(program))
     return f"{program} --logdir {folder}"
-
-
-def tensorboard_link(tag: str) -> str:
-    """The address of a local TensorBoard with one chart pinned to the top, and without smoothing."""
-    cards = json.dumps([{"plugin": "scalars", "tag": tag}], separators=(",", ":"))
-    return f"http://localhost:6006/?pinnedCards={quote(cards)}&smoothing=0#timeseries"
-
-
-def describe_end(trainer: pl.Trainer, early_stopping: EarlyStopping) -> str:
-    """Why training ended."""
-    if trainer.callback_metrics["val_bleu"] >= TARGET:
-        return f"the validation BLEU reached {TARGET}"
-    if early_stopping.wait_count >= early_stopping.patience:
-        return f"{early_stopping.patience} validations without a better BLEU"
-    return f"{trainer.global_step} steps, the limit"
-
-
-def print_samples(model: Translator, pairs: Pairs, vocabulary: Vocabulary) -> None:
-    """Print some sentences with their translations."""
-    for source, reference in pairs:
-        ids = vocabulary.encode(source, model.max_len)[None].to(model.device)
-        with torch.no_grad():
-            (translation,) = model.eval().translate(ids)
-        print(f"\nsource      {source}\nreference   {reference}\ntranslation {translation}")
 
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -343,9 +329,9 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
         "batch-size": (32, "sentences per batch"),
         "d-model": (64, "width of the model, a multiple of 32"),
         "layers": (2, "number of layers, in the encoder and in the decoder"),
-        "max-epochs": (6, "maximum number of epochs"),
+        "max-epochs": (2, "maximum number of epochs"),
         "max-steps": (-1, "maximum number of training steps; -1 for no limit"),
-        "vals-per-epoch": (3, "validations per epoch"),
+        "vals-per-epoch": (5, "validations per epoch"),
         "patience": (4, "stop after N validations without a better BLEU"),
         "devices": (1, "number of processes"),
         "threads": (1, "CPU threads; more than one helps large models, but is much slower if the cores are busy"),
@@ -353,11 +339,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     }
     for name, (number, text) in integers.items():
         parser.add_argument(f"--{name}", type=int, default=number, metavar="N", help=f"{text} (default: {number})")
-    parser.add_argument("--translations", metavar="FOLDER", help="write the translations of each validation to files")
-    parser.add_argument("--metric", action="store_true", help="let the model compute BLEU, instead of BLEUCallback")
     args = parser.parse_args(argv)
-    if args.metric and (args.devices > 1 or args.translations):
-        parser.error("--devices and --translations need BLEUCallback: leave out --metric")
     for source, target in ((args.src, args.tgt), (args.val_src, args.val_tgt), (args.test_src, args.test_tgt)):
         if (source is None) != (target is None):
             parser.error(f"source and target files come in pairs, but {source or target} is given alone")
@@ -367,46 +349,60 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
 def main(argv: Sequence[str] | None = None) -> BLEUScore:
     """Train the model, test its best checkpoint, and return the test score."""
     args = parse(argv)
+    # Lightning reports the hardware that it found, and recommends other packages.
+    logging.getLogger("pytorch_lightning").setLevel(logging.WARNING)
     # The batches are tensors in memory, so worker processes would not help.
     warnings.filterwarnings("ignore", ".*does not have many workers")
     # Lightning uses an API that recent versions of PyTorch deprecate.
     warnings.filterwarnings("ignore", ".*LeafSpec")
     torch.set_num_threads(args.threads)
-    pl.seed_everything(args.seed)
+    pl.seed_everything(args.seed, verbose=False)
 
     parts = load_pairs(args)
     words = [frequent_words(lines, args.vocabulary) for lines in zip(*parts[0])]
     source, target = map(Vocabulary, words)
     train, val, test = (make_batches(pairs, source, target, args) for pairs in parts)
-    model = Translator(words[0], words[1], args.d_model, args.layers, args.max_len, args.learning_rate, args.metric)
+    model = Translator(words[0], words[1], args.d_model, args.layers, args.max_len, args.learning_rate)
 
-    checkpoint = ModelCheckpoint(monitor="val_bleu", mode="max", filename="{step}-{val_bleu:.2f}")
-    early_stopping = EarlyStopping(monitor="val_bleu", mode="max", patience=args.patience, stopping_threshold=TARGET)
     others = {"chrf": CorpusCHRF(percent=True)}
-    bleu = BLEUCallback(CorpusBLEU(percent=True), others, confidence=0.95, translations=args.translations)
-    trainer = make_trainer(args, len(train), *([] if args.metric else [bleu]), checkpoint, early_stopping, Curve())
+    bleu = BLEUCallback(CorpusBLEU(percent=True), others, confidence=0.95, translations=True)
+    early_stopping = EarlyStopping(monitor="val_bleu", mode="max", patience=args.patience)
+    checkpoint = ModelCheckpoint(monitor="val_bleu", mode="max", filename="{step}-{val_bleu:.2f}")
+    # Without default_hp_metric, TensorBoard has a chart less that means nothing.
+    logger = TensorBoardLogger(args.logdir, name="translation", default_hp_metric=False)
+    interval = max(1, len(train) // args.devices // args.vals_per_epoch)
+    trainer = pl.Trainer(
+        max_epochs=args.max_epochs,
+        max_steps=args.max_steps,
+        accelerator="cpu" if args.devices > 1 else "auto",
+        devices=args.devices,
+        val_check_interval=interval if args.max_steps < 0 else min(interval, args.max_steps),
+        log_every_n_steps=min(10, len(train)),
+        gradient_clip_val=1.0,
+        logger=logger,
+        callbacks=[bleu, early_stopping, checkpoint, Progress(refresh_rate=10)],
+        enable_model_summary=False,
+    )
     if trainer.is_global_zero:
         sizes = " / ".join(f"{len(pairs):,}" for pairs in parts)
         text = f"{args.src} and {args.tgt}" if args.src else "number words, English to French"
         print(f"Data: {text}; {sizes} sentence pairs for training / validation / test")
-        print(
-            f"Training ends at a validation BLEU of {TARGET}, after {args.patience} validations without a better one, "
-            f"or after {args.max_epochs} epochs"
-        )
     trainer.fit(model, make_loader(train, shuffle=True), make_loader(val))
-    end = describe_end(trainer, early_stopping)
     trainer.test(model, make_loader(test), ckpt_path=checkpoint.best_model_path, verbose=False)
-    result = model.result or bleu.reports["test_bleu"]
-    if not trainer.is_global_zero:
-        return result
-
-    print(f"\nTraining ended: {end}")
-    print_samples(model, parts[2][:3], source)
-    print(f"\nTest score  {result}")
-    print(f"Signature   {result.signature}")
-    print(f"Checkpoint  {checkpoint.best_model_path}")
-    print(f"TensorBoard {tensorboard_command(args.logdir)}")
-    print(f"            {tensorboard_link('val_bleu')}")
+    result: BLEUScore = bleu.reports["test_bleu"]
+    if trainer.is_global_zero:
+        folder = Path(logger.log_dir, "translations")
+        print_worst(folder / "test_bleu")
+        print(f"\nTest score  {bleu.intervals['test_bleu']}")
+        print(f"            {bleu.intervals['test_chrf']}")
+        print(f"            {result}")
+        print(f"Signature   {result.signature}")
+        print(f"Checkpoint  {checkpoint.best_model_path}")
+        print(f"Files       {folder}")
+        print(f"TensorBoard {tensorboard_command(args.logdir)}")
+        for name, page in PAGES.items():
+            print(f"  {name:9} http://localhost:6006/{page}")
+        print("Read next   docs/callback.md: what the charts, samples, and figures show")
     return result
 
 

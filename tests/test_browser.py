@@ -154,17 +154,25 @@ def check_charts(page: Page, board: str, tmp_path: Path) -> None:
     page.screenshot(path=tmp_path / "custom_scalars.png")
 
 
-def check_link(page: Page, board: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The link that the example prints shows the score at the top."""
+def check_addresses(page: Page, board: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The addresses that the example prints open pages with the score, its samples, and its figures, unsmoothed."""
     monkeypatch.syspath_prepend(ROOT / "examples")
     example = importlib.import_module("train_translation")
-    link = example.tensorboard_link("val_bleu").replace("http://localhost:6006", board)
-    page.goto("about:blank")
-    page.goto(link)
-    pinned = page.locator("metrics-pinned-view")
-    pinned.locator("card-view").filter(has_text=re.compile("^val_bleu")).first.wait_for(timeout=TIMEOUT)
-    assert pinned.locator("card-view").count() == 1
-    page.screenshot(path=tmp_path / "pinned.png")
+    shown = {
+        "Charts": page.locator("tf-custom-scalar-margin-chart-card").get_by_text("val_bleu", exact=True),
+        "Score": page.locator("metrics-pinned-view card-view").filter(has_text=re.compile("^val_bleu")),
+        "Samples": page.locator("tf-text-loader").get_by_text("val_bleu/worst", exact=False),
+        "Figures": page.locator("tf-image-loader").get_by_text("val_bleu/by_length", exact=True),
+    }
+    smoothing = {"Charts": "tf-smoothing-input input", "Score": ".scalars-smoothing input"}
+    assert list(example.PAGES) == list(shown)
+    for name, address in example.PAGES.items():
+        page.goto("about:blank")  # another hash alone would not load the page again
+        page.goto(f"{board}/{address}")
+        shown[name].first.wait_for(timeout=TIMEOUT)
+        page.screenshot(path=tmp_path / f"{name}.png")
+        if name in smoothing:
+            assert page.locator(smoothing[name]).first.input_value() == "0"
 
 
 def test_the_dashboard_is_on_its_pages(
@@ -175,4 +183,4 @@ def test_the_dashboard_is_on_its_pages(
     check_sentences(page, board, tmp_path)
     check_figures(page, board, tmp_path)
     check_charts(page, board, tmp_path)
-    check_link(page, board, monkeypatch, tmp_path)
+    check_addresses(page, board, monkeypatch, tmp_path)

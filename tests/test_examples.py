@@ -49,13 +49,34 @@ def test_train_translation_prints_its_score_and_writes_logs_and_checkpoints(
     printed = capsys.readouterr().out
     assert str(result) in printed
     assert result.signature in printed
+    for score in ("BLEU", "chrF2"):
+        assert re.search(rf"{score} = \d+\.\d\d \(95% interval", printed)
     command = re.search(r"^TensorBoard (\S+) --logdir", printed, re.MULTILINE)
     assert command is not None
     assert shutil.which(command[1])
-    assert "Training ended: 4 steps, the limit" in printed
-    assert printed.count("translation ") == 3
+    page = re.search(r"^Read next +(\S+):", printed, re.MULTILINE)
+    assert page is not None
+    assert (ROOT / page[1]).is_file()
+    assert printed.count("hypothesis  ") == 2
     assert list((tmp_path / "runs").rglob("events.out.tfevents.*"))
     assert list((tmp_path / "runs").rglob("*.ckpt"))
+
+
+def test_train_translation_puts_brackets_around_words_without_a_match(monkeypatch: pytest.MonkeyPatch) -> None:
+    mark = load("train_translation", monkeypatch).mark
+    assert mark("a cat, a dog", "a cat") == ("a cat[,] [a] [dog]", 3)
+    assert mark("a cat", "a cat, a dog") == ("a cat", 0)
+    assert mark("", "a cat") == ("", 0)
+
+
+@pytest.mark.slow
+def test_train_translation_shows_nothing_but_its_own_output(tmp_path: Path) -> None:
+    options = ["--max-steps", "1", "--limit-train", "200", "--logdir", str(tmp_path)]
+    script = [sys.executable, str(EXAMPLES / "train_translation.py"), *options]
+    done = subprocess.run(script, check=True, capture_output=True, text=True)
+    assert done.stdout.startswith("Data: ")
+    assert "v_num" not in done.stdout
+    assert done.stderr == ""
 
 
 @pytest.mark.slow
@@ -64,8 +85,8 @@ def test_train_translation_in_two_processes_counts_each_sentence_once(tmp_path: 
     script = [sys.executable, str(EXAMPLES / "train_translation.py"), *options, "--logdir", str(tmp_path)]
     done = subprocess.run(script, check=True, capture_output=True, text=True)
     assert done.stdout.count("Test score  BLEU = ") == 1
-    # The 250 test sentences have 1,888 tokens, as a run in one process prints.
-    assert "ref_len = 1888)" in done.stdout
+    # The 250 test sentences have 2,871 tokens, as a run in one process prints.
+    assert "ref_len = 2871)" in done.stdout
 
 
 @pytest.mark.slow
