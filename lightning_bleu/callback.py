@@ -378,10 +378,11 @@ class BLEUCallback(pl.Callback):
                 result.sentences.read(result.sentences.readable[:1])  # finds errors before the training
 
     def _remember(self, stage: Stage, outcome: Outcome) -> None:
-        tags = [tag for one in stage.evaluations for key in one.metrics for tag in (key, one.tag_of(key))]
+        tags = tuple(f"{tag}/" for tag in stage.evaluations[0].metrics)
         results: list[dict[str, Any]] = [self.reports, self.intervals, self.comparisons]
-        for tag, old in itertools.product(tags, results):
-            old.pop(tag, None)
+        for old in results:
+            for tag in [tag for tag in old if f"{tag}/".startswith(tags)]:
+                del old[tag]
         self.reports |= outcome.reports
         self.intervals |= outcome.intervals
         self.comparisons |= {tag: one.test for tag, one in outcome.comparisons.items() if one.test is not None}

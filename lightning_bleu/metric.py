@@ -176,8 +176,8 @@ class CorpusMetric(AdditiveMetric):
 
     def warn(self, batch: Batch) -> None:
         """Warn about the likely mistakes of a batch, once each."""
-        for message in batch.warnings:
-            self._warn_once(message)
+        for message in batch.warnings:  # which may quote a token that differs from batch to batch
+            self._warn_once(message, key=" ".join(message.split()[:3]))
 
     def compute(self) -> Tensor:
         """The score, a float64 scalar (float32 on devices without float64); 0 if there are no sentences."""

@@ -134,6 +134,51 @@ def test_a_group_with_a_metric_and_without_sentences_scores_0(tmp_path: Path) ->
     assert logged["val_bleu"] == pytest.approx(sum(logged[f"val_bleu/{name}"] for name in LABELS) / 4)
 
 
+def test_a_loader_has_the_groups_that_it_has_sentences_of(tmp_path: Path) -> None:
+    loaders = {"odd": make_loader(LOADERS["odd"]), "even": make_loader(LOADERS["even"])}
+    bleu = BLEUCallback({"odd": CorpusBLEU(), "even": CorpusBLEU()})
+    logged = validate(tmp_path, bleu, step=return_groups, loaders=loaders)
+    assert [*bleu.reports] == ["val_bleu/odd/odd", "val_bleu/even/even"]
+    assert logged["val_bleu"] == pytest.approx((logged["val_bleu/odd/odd"] + logged["val_bleu/even/even"]) / 2)
+
+
+def test_a_group_of_masked_sentences_does_not_exist(tmp_path: Path) -> None:
+    def step(batch: Tensor, epoch: int) -> dict[str, Any]:
+        output = return_groups(batch, epoch)
+        return output | {"sample_mask": [name != "odd" for name in output["group"]]}
+
+    bleu = BLEUCallback()
+    validate(tmp_path, bleu, step=step, loaders=make_loader(Items(SIZE)))
+    assert [*bleu.reports] == ["val_bleu/even", "val_bleu/rare"]
+
+
+def test_a_group_that_vanishes_has_no_report(tmp_path: Path) -> None:
+    def step(batch: Tensor, epoch: int) -> dict[str, Any]:
+        kept = [one for one in batch if not epoch or label(one) != "odd"]
+        return return_groups(torch.stack(kept), epoch) if kept else {"preds": [], "target": []}
+
+    bleu, tags = BLEUCallback(confidence=0.9), []
+
+    class Watch(Record):
+        def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
+            tags.append(([*bleu.reports], [*bleu.intervals]))
+
+    trainer = make_trainer(tmp_path, bleu, Watch(), max_epochs=2, num_sanity_val_steps=0)
+    trainer.fit(make_module(step=step), make_loader(), make_loader(Items(SIZE)))
+    assert tags[0][0] == ["val_bleu/even", "val_bleu/odd", "val_bleu/rare"]
+    assert tags[1][0] == ["val_bleu/even", "val_bleu/rare"]
+    assert {*tags[1][1]} == {"val_bleu", *tags[1][0]}
+
+
+@pytest.mark.parametrize("group", [{}, {"group": []}])
+def test_an_epoch_without_sentences_scores_0_in_each_group_that_has_a_metric(
+    group: dict[str, Any], tmp_path: Path
+) -> None:
+    bleu = BLEUCallback({"fr": CorpusBLEU(), "zh": CorpusBLEU()})
+    logged = validate(tmp_path, bleu, step=lambda batch, epoch: {"preds": [], "target": [], **group})
+    assert (logged["val_bleu/fr"], logged["val_bleu/zh"], logged["val_bleu"]) == (0, 0, 0)
+
+
 def test_chinese_and_french_in_one_batch_need_their_tokenizers_only(tmp_path: Path) -> None:
     pairs = [("今天天气很好。", "今天天气真好。", "zh"), ("il fait très froid", "il fait froid ici", "fr")] * 3
 

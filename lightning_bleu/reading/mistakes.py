@@ -14,16 +14,21 @@ from lightning_bleu.reading.forms import Form, Ids, Tokens
 from lightning_bleu.reading.ragged import IntArray
 from lightning_bleu.settings.settings import Settings
 
-_SPECIAL_TOKENS = re.compile(r"</?s>|<(?:pad|eos|bos)>|<\|\w+\|>|\[(?:PAD|SEP|CLS)\]|\u2581|@@(?= |$)")
-"""Special tokens of common vocabularies, and the marks of SentencePiece and of subword-nmt."""
-_MARKS = ("<", "\u2581", "@@", "[PAD]", "[SEP]", "[CLS]")
-"""What every special token begins with or contains."""
+_SPECIAL_TOKENS = re.compile(
+    r"</?s>|</w>|<(?i:pad|eos|bos|sos|start|end)>|<extra_id_\d+>|<(?:start|end)_of_turn>|<\|\w+\|>"
+    r"|\[(?:PAD|SEP|CLS|BOS|EOS)\]|__[a-z]{2,3}__|\u2581|\u0120(?=\w)|\uffed|@@(?= |$)|(?<= )##(?=\w)"
+)
+"""Special tokens of common vocabularies, and the marks of subwords in SentencePiece, BPE, and WordPiece."""
+_MARKS = ("<", "\u2581", "\u0120", "\uffed", "@@", "[", "__", "##")
+"""What every special token contains."""
 _WITHOUT_SPACES = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]")
 """Characters of Chinese and Japanese, which do not separate words with spaces."""
 _SAMPLE = 8
 """How many references of a batch are examined for their script."""
 _MIN_SOURCE = 8
 """How many characters a source must have, so that no hypothesis contains it by chance."""
+_MIN_GROWTH = 1.3
+"""How much longer than its source a hypothesis with a prompt is. Restored punctuation adds less."""
 _MIN_SOURCES = 4
 """How many sources there must be to conclude anything."""
 
@@ -37,10 +42,12 @@ def find_mistakes(hypotheses: Form, references: Form, settings: Settings) -> Ite
         settings: how to read them.
     """
     if isinstance(hypotheses, Ids):
-        yield from suspect_logits(hypotheses, references)
+        of_logits = [*suspect_logits(hypotheses, references, settings)]
+        yield from of_logits
         yield from suspect_start(hypotheses, settings)
         if isinstance(references, Ids):
-            yield from suspect_padding(hypotheses, references, settings)
+            yield from suspect_start(references, settings, "references", "target")
+            yield from suspect_padding(hypotheses, references, settings) if not of_logits else ()
     if isinstance(hypotheses, Tokens):
         yield from suspect_sentences_as_tokens(hypotheses)
 
@@ -73,33 +80,40 @@ def suspect_padding(hypotheses: Ids, references: Ids, settings: Settings) -> Ite
         )
 
 
-def suspect_logits(hypotheses: Ids, references: Form) -> Iterator[str]:
-    """Warn about logits that are NaN, and about logits beside labels that begin with -100.
+def suspect_logits(hypotheses: Ids, references: Form, settings: Settings) -> Iterator[str]:
+    """Warn about logits that are NaN, and about logits beside labels that are -100 at some positions.
 
     Example:
         >>> import torch
         >>> from lightning_bleu.reading.recognize import recognize
         >>> hypotheses, references, _ = recognize(torch.rand(1, 3, 9), torch.tensor([[-100, 7, 2]]))
-        >>> next(suspect_logits(hypotheses, references))[:40]
-        "The labels in 'target' begin with -100, "
+        >>> next(suspect_logits(hypotheses, references, Settings.from_options()))[:45]
+        "The labels in 'target' begin with -100, which"
     """
     if hypotheses.are_nan:
         yield (
-            "The logits in 'preds' contain NaN, so the score is meaningless. Look for the cause in the model, such as "
-            "a learning rate that is too high, or an overflow in half precision."
+            "The logits in 'preds' contain NaN, so the score may be meaningless. Look for the cause in the model, such "
+            "as a learning rate that is too high, or an overflow in half precision."
         )
-    if hypotheses.are_nan is not None and isinstance(references, Ids) and len(references.shape) == 2:
-        begin = references.ragged.ids[:: max(1, references.shape[1])]
-        if 2 * np.count_nonzero(begin == -100) > len(references.ragged.lengths):
-            yield (
-                "The labels in 'target' begin with -100, which does not mask the logits in 'preds'. The logits of a "
-                "causal language model are also one position ahead of its labels. Pass preds=logits[:, :-1].argmax(-1)"
-                ".masked_fill(labels[:, 1:] == -100, -100) and target=labels[:, 1:]."
-            )
+    if hypotheses.are_nan is None or not isinstance(references, Ids) or len(references.shape) != 2:
+        return
+    ignored = references.ragged.ids.reshape(references.shape) == -100
+    if 2 * np.count_nonzero(ignored[:, :1]) > len(ignored):
+        yield (
+            "The labels in 'target' begin with -100, which does not mask the logits in 'preds'. If these are logits of "
+            "a causal language model, they are also one position ahead of the labels: pass preds=logits[:, :-1]"
+            ".argmax(-1).masked_fill(labels[:, 1:] == -100, -100) and target=labels[:, 1:]. If they are aligned with "
+            "the labels, pass preds=logits.argmax(-1).masked_fill(labels == -100, -100)."
+        )
+    elif settings.eos_id is None and ignored.any():
+        yield (
+            "The labels in 'target' are -100 at some positions, which does not mask the logits in 'preds': everything "
+            "predicted there counts. Set eos_id, or pass preds=logits.argmax(-1).masked_fill(labels == -100, -100)."
+        )
 
 
-def suspect_start(hypotheses: Ids, settings: Settings) -> Iterator[str]:
-    """Warn about hypotheses that begin with the end-of-sentence id, and go on.
+def suspect_start(form: Ids, settings: Settings, side: str = "hypotheses", argument: str = "preds") -> Iterator[str]:
+    """Warn about sentences that begin with the end-of-sentence id, and go on.
 
     Example:
         >>> from lightning_bleu.reading.recognize import recognize_hypotheses
@@ -107,21 +121,21 @@ def suspect_start(hypotheses: Ids, settings: Settings) -> Iterator[str]:
         >>> next(suspect_start(hypotheses, Settings.from_options(eos_id=2)))[:48]
         'Most hypotheses begin with eos_id=2 and go on. E'
     """
-    eos, (ids, lengths) = settings.eos_id, hypotheses.ragged
-    if eos is None or eos in (settings.bos_id, settings.pad_id) or hypotheses.are_nan is not None:
+    eos, (ids, lengths) = settings.eos_id, form.ragged
+    if eos is None or eos in (settings.bos_id, settings.pad_id) or form.are_nan is not None:
         return
     starts = (lengths.cumsum() - lengths)[lengths > 2]
     starts_with_end = ids[starts] == eos
     if 2 * np.count_nonzero(starts_with_end) <= len(lengths):
         return
     second, last = ids[starts + 1], ids[starts + lengths[lengths > 2] - 1]
-    # After the end of an empty hypothesis, there is only padding, whose id may be unknown.
+    # After the end of an empty sentence, there is only padding, whose id may be unknown.
     padding = [eos, eos if settings.pad_id is None else settings.pad_id, *settings.ignore_ids]
     goes_on = starts_with_end & ~np.isin(second, padding) & (second != last)
     if 2 * np.count_nonzero(goes_on) > len(lengths):
         yield (
-            f"Most hypotheses begin with eos_id={eos} and go on. Everything after it is removed, so they are empty. If "
-            f"the model begins every output with {eos}, as generate() of BART and M2M100 does, pass preds[:, 1:]"
+            f"Most {side} begin with eos_id={eos} and go on. Everything after it is removed, so they are empty. If the "
+            f"model begins every output with {eos}, as generate() of BART and M2M100 does, pass {argument}[:, 1:]"
             f"{f', or set bos_id={eos} as well' if settings.bos_id is None else ''}."
         )
 
@@ -133,8 +147,9 @@ def suspect_sentences_as_tokens(hypotheses: Tokens) -> Iterator[str]:
         >>> next(suspect_sentences_as_tokens(Tokens([["a cat sat"], ["two dogs", "both dogs"]])))[:56]
         "'preds' is a list of lists of strings, which are read as"
     """
-    first = [row[0] for row in hypotheses.rows if row]
-    if 2 * sum(" " in token.strip() for token in first) > len(first):
+    rows = [row for row in hypotheses.rows if row]
+    # Words of several syllables may contain spaces, as in Vietnamese, but not all words of a sentence do.
+    if 2 * sum(all(" " in token.strip() for token in row) for row in rows) > len(rows):
         yield (
             "'preds' is a list of lists of strings, which are read as tokens, but most of them contain spaces. If they "
             "are sentences, pass one string per hypothesis: ['a sentence', ...] instead of [['a sentence'], ...]. Of "
@@ -183,10 +198,13 @@ def suspect_special_tokens(lines: Sequence[str], counts: IntArray) -> Iterator[s
     references = "\n".join(lines[len(counts) :])
     for token in sorted(set.union(*found)):
         number = sum(token in tokens for tokens in found)
-        if number == 1 or 2 * number <= len(found):  # a single sentence may contain anything
+        if 2 * number <= len(found):
             continue
         at_ends = sum(line.strip().startswith(token) or line.strip().endswith(token) for line in lines)
-        if token not in references or (token[0] in "<[" and 2 * at_ends > len(lines)):
+        is_delimiter = token[0] in "<["
+        if number == 1 and not (is_delimiter and at_ends):  # a single sentence may contain anything
+            continue
+        if token not in references or (is_delimiter and 2 * at_ends > len(lines)):
             yield (
                 f"Most hypotheses contain {token!r}: special tokens were not removed, or subwords "
                 "not joined, when the ids were decoded. Decode with skip_special_tokens=True, or pass ids and set "
@@ -239,7 +257,7 @@ def suspect_prompts(
         return
 
     def contain_source(lines: Sequence[str]) -> int:
-        return sum(sources[n] in lines[n] and len(sources[n]) < len(lines[n].strip()) for n in long)
+        return sum(sources[n] in lines[n] and _MIN_GROWTH * len(sources[n]) < len(lines[n].strip()) for n in long)
 
     if 2 * contain_source(hypotheses) > len(long):
         too = 2 * contain_source([group[0] for group in references]) > len(long)

@@ -41,8 +41,10 @@ class Report(float):
         ((3, 2), True, 12.3, '12.35')
     """
 
-    def __new__(cls, **attributes: Any) -> Self:
-        """Make a float with attributes."""
+    def __new__(cls, *number: float, **attributes: Any) -> Self:
+        """Make a float with attributes. From a number alone, make a plain float, as ``statistics.mean`` does."""
+        if number:
+            return float(*number)  # type: ignore[return-value]
         report = super().__new__(cls, next(iter(attributes.values())))
         vars(report).update(attributes)
         return report
@@ -60,6 +62,9 @@ class Report(float):
     __hash__ = float.__hash__
 
     def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"a {type(self).__name__} cannot be changed")
+
+    def __delattr__(self, name: str) -> None:
         raise AttributeError(f"a {type(self).__name__} cannot be changed")
 
     def __getnewargs_ex__(self) -> tuple[tuple[()], dict[str, Any]]:

@@ -231,11 +231,11 @@ def describe_options(options: Mapping[str, object], defaults_of: type) -> list[s
         ['pad_id=0', 'tokenizer=split']
     """
     parameters = inspect.signature(defaults_of).parameters
-    defaults = {name: _describe(parameters[name].default) for name in options}
-    return [f"{name}={_describe(value)}" for name, value in options.items() if _describe(value) != defaults[name]]
+    defaults = {name: describe(parameters[name].default) for name in options}
+    return [f"{name}={describe(value)}" for name, value in options.items() if describe(value) != defaults[name]]
 
 
-def _describe(value: object) -> str:
+def describe(value: object) -> str:
     """The name of a callable, or the ``repr`` of anything else."""
     if callable(value) or hasattr(value, "batch_decode"):
         return str(getattr(value, "__name__", type(value).__name__))

@@ -42,16 +42,22 @@ def load_tokenizer(tokenizer: Tokenizer) -> TokenizeFunction:
         >>> load_tokenizer("13a")("Hello, world!")
         'Hello , world !'
     """
-    if hasattr(tokenizer, "batch_decode") or hasattr(tokenizer, "decode_batch"):
+    type_name = type(tokenizer).__name__
+    advice = ""
+    if hasattr(tokenizer, "batch_decode"):
+        advice = "to decode ids, pass decoder=tokenizer; to count its subwords, pass tokenizer=tokenizer.tokenize"
+    elif hasattr(tokenizer, "decode_batch") and not callable(tokenizer):
+        advice = (
+            "to decode ids, pass decoder=tokenizer.decode_batch; to count its subwords, pass "
+            "tokenizer=lambda line: tokenizer.encode(line).tokens"
+        )
+    if advice:
         raise TypeError(
-            "'tokenizer' splits text into words to count, but this is the tokenizer of a model, a "
-            f"{type(tokenizer).__name__}: to decode ids, pass decoder=tokenizer; to count its subwords, pass "
-            "tokenizer=tokenizer.tokenize"
+            f"'tokenizer' splits text into words to count, but this {type_name} is the tokenizer of a model: {advice}"
         )
     if callable(tokenizer):
         return tokenizer
     if not isinstance(tokenizer, str):
-        type_name = type(tokenizer).__name__
         raise TypeError(f"'tokenizer' must be a name or a callable, got {tokenizer!r} of type {type_name}")
     if tokenizer not in TOKENIZERS:
         hint = f": did you mean {found}?" if (found := closest(tokenizer, TOKENIZERS)) else ""

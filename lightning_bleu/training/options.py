@@ -12,7 +12,7 @@ from lightning_bleu.bleu import CorpusBLEU
 from lightning_bleu.messages import warn_user
 from lightning_bleu.scoring.resampling import check_share
 from lightning_bleu.settings.bleu import BLEU_OPTIONS
-from lightning_bleu.settings.settings import check_bool, check_integer, unknown_options
+from lightning_bleu.settings.settings import check_bool, check_integer, describe, unknown_options
 from lightning_bleu.training.best import MIN_LEVEL
 from lightning_bleu.training.others import copy_other
 from lightning_bleu.training.trainer import check_names
@@ -119,9 +119,9 @@ def check_options(options: Mapping[str, Any]) -> None:
     if unknown := options.get("unknown"):
         ours = [parameter for parameter in options if parameter not in ("self", "unknown")]
         if of_metric := {option: value for option, value in unknown.items() if option in BLEU_OPTIONS}:
-            example = ", ".join(f"{option}={value!r}" for option, value in of_metric.items())
+            example = ", ".join(f"{option}={describe(value)}" for option, value in of_metric.items())
             raise TypeError(f"{[*of_metric]} are options of the metric: BLEUCallback(CorpusBLEU({example}))")
-        raise unknown_options(unknown, ours)
+        raise unknown_options(unknown, [*ours, *BLEU_OPTIONS])
     extract, name, dataloader_names = options["extract"], options["name"], options["dataloader_names"]
     translations, keep_translations = options["translations"], options["keep_translations"]
     if extract is not None and not callable(extract):

@@ -97,9 +97,9 @@ class Stage:
             self._check_order(dataloader_idx)
             index = self._dealt_index(batch_idx, dataloader_idx, preds) if process_count() > 1 else None
         evaluation, is_grouped = self.evaluations[dataloader_idx], output.group is not None
-        if not is_grouped and self._ungrouped_error is not None:
-            raise self._ungrouped_error
-        if has_sentences(preds) and len(preds):
+        if not has_sentences(preds) or len(preds):
+            if not is_grouped and self._ungrouped_error is not None:
+                raise self._ungrouped_error
             if self._is_grouped not in (None, is_grouped):
                 raise ValueError(f"{origin!r} returned a 'group' for some batches only: return it for all, or for none")
             self._is_grouped = is_grouped
@@ -117,18 +117,21 @@ class Stage:
         settings = metric.settings.for_reading()
         reading = read(preds, target, sample_mask, index, source=source, settings=settings)
         labels = np.array(read_labels(group, reading.batch.sentence_count), object)
-        for label in dict.fromkeys(labels):
+        present = dict.fromkeys(labels if reading.mask is None else labels[reading.mask])
+        for label in present:
             if label not in groups:
                 groups[label] = self._make(dataloader_idx, label)
         metric.warn(reading.batch)
-        for label in dict.fromkeys(labels):
+        for label in present:
             selected = reading.select(labels == label, groups[label].metric.settings)
             groups[label].count(selected, needs_text=self._needs_text)
 
     def _make(self, dataloader_idx: int, label: str) -> Evaluation:
         assert self._make_group is not None
         made = self._make_group(dataloader_idx, label)
-        check_names("groups", [made.name, *(one.name for groups in self._groups for one in groups.values())])
+        for other in (one.name for groups in self._groups for one in groups.values()):
+            if f"{made.name}/".startswith(f"{other}/") or other.startswith(f"{made.name}/"):
+                check_names("groups", [made.name, other])
         return made
 
     @property
@@ -158,11 +161,13 @@ class Stage:
         found = {is_grouped for is_grouped, _ in everyone if is_grouped is not None}
         if len(found) > 1:
             raise ValueError(f"{self._step!r} returned a 'group' in some processes only: return it in all, or in none")
-        labels = [
-            [*self._group_names] or sorted(set().union(*(own[number] for _, own in everyone)))
-            for number in range(len(self._groups))
+        seen: list[set[str]] = [
+            set().union(*(own[number] for _, own in everyone)) for number in range(len(self._groups))
         ]
-        return found == {True}, labels
+        if len(seen) == 1:  # a group with a metric but without sentences scores 0
+            seen[0] |= {*self._group_names}
+        labels = [[name for name in self._group_names or sorted(own) if name in own] for own in seen]
+        return found == {True} or (not found and self._ungrouped_error is not None and len(seen) == 1), labels
 
     def _check_order(self, dataloader_idx: int) -> None:
         if self._needs_order and self._loaders and shuffles(self._loaders[dataloader_idx]):

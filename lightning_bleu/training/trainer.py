@@ -125,7 +125,7 @@ def thresholds_of_other_scale(callbacks: Iterable[Any], scales: Mapping[str, flo
         monitor, threshold = str(getattr(callback, "monitor", "")), getattr(callback, "stopping_threshold", None)
         for score, scale in scales.items():
             is_score = f"{monitor}/".startswith(f"{score}/") and not monitor.endswith(_OTHER_UNITS)
-            if is_score and threshold and (threshold <= 1) == (scale > 1):
+            if is_score and isinstance(threshold, int | float) and threshold > 0 and (threshold <= 1) == (scale > 1):
                 yield (
                     f"{type(callback).__name__}(monitor={monitor!r}, stopping_threshold={threshold}): the score is in "
                     f"0..{scale:g}, because percent={scale > 1}. Set stopping_threshold="

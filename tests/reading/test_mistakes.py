@@ -182,13 +182,22 @@ def test_chrf_needs_no_tokenizer() -> None:
         assert corpus_chrf(CHINESE, CHINESE).score == 1
 
 
-@pytest.mark.parametrize("token", ["</s>", "<pad>", "<|im_end|>", "[SEP]", "\u2581", "@@"])
+@pytest.mark.parametrize(
+    "token",
+    ["</s>", "<pad>", "<EOS>", "<|im_end|>", "<extra_id_0>", "</w>", "[SEP]", "__fr__", "\u2581", "@@"],
+)
 def test_special_tokens_in_hypotheses_were_not_removed(token: str) -> None:
     hypotheses, references = [f"a cat{token} sat", f"a dog{token}", "no"], ["a cat sat", "a dog", "no"]
     (message,) = find_warnings(hypotheses, references)
     assert message.startswith(f"Most hypotheses contain {token!r}: special tokens were not removed")
     assert find_warnings(references, hypotheses) == []
     assert find_warnings([hypotheses[0], "a", "b"], references) == []  # in few of them
+
+
+def test_a_single_hypothesis_with_special_tokens_at_its_ends_is_a_mistake() -> None:
+    (message,) = find_warnings(["<s> a cat </s>"], ["a cat"])
+    assert message.startswith("Most hypotheses contain '</s>'")
+    assert find_warnings(["the tag </s> ends it"], ["the mark ends it"]) == []
 
 
 def test_special_tokens_at_the_ends_of_both_sides_were_not_removed_either() -> None:
@@ -228,6 +237,7 @@ def test_sentences_in_lists_of_their_own_are_not_tokens(preds: Any) -> None:
 def test_a_few_tokens_may_contain_spaces() -> None:
     preds = [["New York", "is", "big"], ["it", "is"], ["a", " ", "b"]]
     assert find_warnings(preds, preds) == []
+    assert find_warnings([["Việt Nam", "là", "quốc gia"]], [["Việt Nam", "là"]]) == []
 
 
 def test_labels_that_begin_with_minus_100_do_not_mask_logits() -> None:
@@ -241,10 +251,16 @@ def test_labels_that_begin_with_minus_100_do_not_mask_logits() -> None:
     assert corpus_bleu(preds, target, pad_id=0, eos_id=2).matches[0] == 3 + 4 - 2  # without eos
 
 
-def test_labels_of_an_encoder_decoder_are_no_mistake() -> None:
+def test_labels_of_an_encoder_decoder_are_no_mistake_if_the_end_is_known() -> None:
     labels = torch.tensor([[5, 6, 2, -100], [7, 8, 9, 2]])
     logits = torch.nn.functional.one_hot(labels.clamp(min=0), 10).float()
     assert find_warnings(logits, labels, pad_id=0, eos_id=2) == []
+    options: dict[str, Any]
+    for options in ({}, {"pad_id": 0}, {"pad_id": -100}):
+        (message,) = find_warnings(logits, labels, **options)
+        assert message.startswith("The labels in 'target' are -100 at some positions")
+    preds = logits.argmax(-1).masked_fill(labels == -100, -100)  # what the message says to do
+    assert corpus_bleu(preds, labels, pad_id=-100).matches[0] == 7
     assert find_warnings(logits, torch.zeros(2, 0).long(), pad_id=0) == []
 
 
@@ -289,6 +305,13 @@ def test_empty_hypotheses_and_starts_that_are_known_are_no_mistake(preds: Any, o
     assert find_warnings(preds, [[7], [5], [3]], eos_id=2, **options) == []
 
 
+def test_references_that_begin_with_their_end_are_empty() -> None:
+    preds, target = torch.tensor([[7, 8, 9, 2]] * 2), torch.tensor([[2, 7, 8, 9]] * 2)
+    (message,) = find_warnings(preds, target, pad_id=1, eos_id=2)
+    assert message.startswith("Most references begin with eos_id=2 and go on.")
+    assert "pass target[:, 1:]" in message
+
+
 def test_a_decoder_does_not_hide_empty_hypotheses() -> None:
     (message,) = find_warnings(BART, ["h", "f", "d"], eos_id=2, pad_id=1, decoder=spell)
     assert message.startswith("Most hypotheses begin with eos_id=2")
@@ -312,6 +335,8 @@ def test_translations_and_copies_have_no_prompt() -> None:
     for hypotheses in (TARGETS, SOURCES, ["", *TARGETS[1:]], PROMPTS[:2] + TARGETS[2:]):
         assert list(suspect_prompts(hypotheses, references, SOURCES)) == []
     assert list(suspect_prompts(PROMPTS[:3], references[:3], SOURCES[:3])) == []  # too few to conclude anything
+    punctuated = [f"{source}." for source in SOURCES]
+    assert list(suspect_prompts(punctuated, [[line] for line in punctuated], SOURCES)) == []
     assert list(suspect_prompts(["no, no"] * 9, [["nein"]] * 9, ["no"] * 9)) == []
 
 

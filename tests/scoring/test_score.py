@@ -4,6 +4,7 @@ import copy
 import json
 import math
 import pickle
+import statistics
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -191,6 +192,8 @@ def test_a_score_cannot_be_changed() -> None:
     assert isinstance(result, BLEUScore)
     with pytest.raises(AttributeError, match="a BLEUScore cannot be changed"):
         result.bleu = 1.0
+    with pytest.raises(AttributeError, match="a BLEUScore cannot be changed"):
+        del result.bleu
 
 
 def test_a_score_is_a_number() -> None:
@@ -201,6 +204,7 @@ def test_a_score_is_a_number() -> None:
     assert hash(report) == hash(report.bleu)
     assert torch.tensor(report) == torch.tensor(report.bleu)
     assert json.dumps(report) == json.dumps(report.bleu)
+    assert statistics.mean([report, report]) == report.bleu
 
 
 def test_scores_are_equal_if_everything_is() -> None:

@@ -16,7 +16,10 @@ from typing import Any, cast
 import numpy as np
 import pytest
 import torch
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
 from torchmetrics import MetricCollection
+from transformers import PreTrainedTokenizerFast
 
 from lightning_bleu import CONVENTIONS, Convention, CorpusBLEU, corpus_bleu, sentence_bleu
 from lightning_bleu.settings.bleu import BLEU_OPTIONS, BLEUOptions, BLEUSettings
@@ -577,3 +580,24 @@ def test_callables_are_represented_by_their_names(tokenizer: Any, name: str) -> 
 def test_plain_values_hold_every_setting_but_the_unit() -> None:
     names = {field.name for field in dataclasses.fields(BLEUSettings)}
     assert BLEUSettings.from_options().plain().keys() == names - {"percent"}
+
+
+def test_the_tokenizer_of_a_model_is_an_error_that_says_where_it_belongs() -> None:
+    raw: Any = Tokenizer(WordLevel({"a": 0}, unk_token="a"))
+    tokenizer: Any = PreTrainedTokenizerFast(tokenizer_object=raw)  # type: ignore[no-untyped-call]
+    with pytest.raises(TypeError, match="the tokenizer of a model: to decode ids, pass decoder=tokenizer"):
+        BLEUSettings.from_options(tokenizer=tokenizer)
+    with pytest.raises(ValueError, match="'decoder' is the method 'decode' of a Hugging Face tokenizer"):
+        BLEUSettings.from_options(decoder=tokenizer.decode)
+    with pytest.raises(TypeError, match=r"pass decoder=tokenizer.decode_batch; to count its subwords"):
+        BLEUSettings.from_options(tokenizer=raw)
+    assert corpus_bleu([[0, 0]], ["a a"], decoder=raw.decode_batch, max_order=1) == 1
+    subwords = corpus_bleu(["a a"], ["a a"], tokenizer=lambda line: raw.encode(line).tokens, max_order=1)
+    assert subwords == 1
+
+
+def test_a_tokenizer_must_not_return_a_dict() -> None:
+    """As that of a Hugging Face tokenizer does, which is callable."""
+    tokenizer: Any = lambda line: {"input_ids": [1, 2]}  # noqa: E731
+    with pytest.raises(TypeError, match="'tokenizer' must return a list of strings for a line, got dict"):
+        corpus_bleu(["a"], ["a"], tokenizer=tokenizer)
