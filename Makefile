@@ -25,7 +25,7 @@ env: .venv/.done
 	@touch $@
 
 demo: env
-	@echo "Training a small Transformer to translate (by default for two to three minutes)"
+	@echo "Training a small Transformer to translate (by default for one to two minutes)"
 	@$(BIN)/python examples/train_translation.py $(ARGS)
 
 test: env

@@ -1,6 +1,6 @@
 r"""Train a small Transformer to translate, and watch its corpus BLEU climb as it learns.
 
-Takes about two minutes on two CPU cores. From a checkout::
+Takes one to two minutes on two CPU cores. From a checkout::
 
     pip install ".[examples]"
     python examples/train_translation.py
@@ -293,7 +293,7 @@ def print_worst(folder: Path, count: int = 2) -> None:
 def mark(line: str, other: str) -> tuple[str, int]:
     """Put brackets around the words that have no match in another line, and count them.
 
-    For example, "a cat, a dog" and "a cat" become "a cat[,] [a] [dog]" and 3.
+    For example, "a cat, a dog" and "a cat" become "a cat[, a dog]" and 3.
     """
     words = r"[\w'’-]+|[^\w\s]"
     left = Counter(re.findall(words, other))
@@ -302,7 +302,7 @@ def mark(line: str, other: str) -> tuple[str, int]:
         left[word[0]] -= 1
         return f"[{word[0]}]" if left[word[0]] < 0 else word[0]
 
-    return re.sub(words, put_brackets, line), (-left).total()
+    return re.sub(words, put_brackets, line).replace("] [", " "), (-left).total()
 
 
 def tensorboard_command(folder: str) -> str:

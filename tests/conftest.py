@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import random
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -49,7 +50,7 @@ def pool() -> Iterator[ProcessPool]:
 
 def _folder(name: str) -> Path:
     if not (DATA / name).is_dir():
-        pytest.skip(f"no {name} text here")
+        pytest.skip(f"needs {name} text, which is not part of the repository")
     return DATA / name
 
 
@@ -57,4 +58,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if not torch.cuda.is_available():
         for item in items:
             if item.get_closest_marker("gpu"):
-                item.add_marker(pytest.mark.skip(reason="no CUDA device"))
+                item.add_marker(pytest.mark.skip(reason="needs a CUDA device"))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print each reason why tests were skipped, and how many it concerns."""
+    skipped = terminalreporter.getreports("skipped")
+    reasons = Counter(str(report.longrepr[2]) for report in skipped if isinstance(report.longrepr, tuple))
+    for reason, count in reasons.most_common():
+        terminalreporter.write_line(f"{count:4} skipped: {reason.removeprefix('Skipped: ')}")

@@ -35,7 +35,7 @@ TIMEOUT = 60_000
 pytestmark = [
     pytest.mark.browser,
     pytest.mark.slow,
-    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here"),
+    pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium: see CONTRIBUTING.md"),
 ]
 
 

@@ -819,7 +819,7 @@ def test_a_compiled_module_keeps_sentences(module_type: type[Updating]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not (shutil.which("c++") or shutil.which("g++")), reason="no C++ compiler")
+@pytest.mark.skipif(not (shutil.which("c++") or shutil.which("g++")), reason="needs a C++ compiler")
 @pytest.mark.parametrize("module_type", [Updating, Scoring])
 def test_a_module_can_be_compiled_by_inductor(module_type: type[Updating]) -> None:
     check_compiled(module_type, INPUTS["ids"], "inductor")
