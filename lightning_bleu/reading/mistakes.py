@@ -192,13 +192,15 @@ def suspect_special_tokens(lines: Sequence[str], counts: IntArray) -> Iterator[s
     """
     hypotheses = "\n".join(lines[: len(counts)])
     # Single characters are found a hundred times as fast as longer strings.
-    if not any(mark[0] in hypotheses and mark in hypotheses for mark in _MARKS):
+    marks = [mark for mark in _MARKS if mark[0] in hypotheses and mark in hypotheses]
+    marked = [line for line in lines[: len(counts)] if any(mark in line for mark in marks)] if marks else []
+    if 2 * len(marked) <= len(counts):
         return
-    found = [{*_SPECIAL_TOKENS.findall(line)} for line in lines[: len(counts)]]
+    found = [{*_SPECIAL_TOKENS.findall(line)} for line in marked]
     references = "\n".join(lines[len(counts) :])
     for token in sorted(set.union(*found)):
         number = sum(token in tokens for tokens in found)
-        if 2 * number <= len(found):
+        if 2 * number <= len(counts):
             continue
         at_ends = sum(line.strip().startswith(token) or line.strip().endswith(token) for line in lines)
         is_delimiter = token[0] in "<["
