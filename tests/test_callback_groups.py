@@ -263,7 +263,7 @@ def fail(folder: Path, bleu: BLEUCallback, group: Any, error: type[Exception], m
         (lambda batch: ["a"] * (len(batch) - 1), ValueError, "'group' must hold one label per sentence, got 6 for 7"),
         (lambda batch: ["a", None] * 4, TypeError, "'group' must hold a string per sentence, the label of its group"),
         (lambda batch: torch.zeros(len(batch)), TypeError, "'group' must hold a string per sentence"),
-        ("fr", TypeError, "'group' must hold a string per sentence, the label of its group, got fr"),
+        ("fr", TypeError, "'group' must hold a string per sentence, the label of its group, got 'fr'"),
         (lambda batch: ["a", "best", "b", "b", "b", "b", "b"], ValueError, "the groups cannot have the name 'best'"),
         (lambda batch: [""] * len(batch), ValueError, "the groups cannot have the name '', which is reserved"),
         (lambda batch: ["a", "a/b"] + ["c"] * 5, ValueError, "the names 'a' and 'a/b' of the groups clash"),

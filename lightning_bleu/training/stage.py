@@ -352,7 +352,7 @@ def read_labels(labels: Any, sentences: int) -> list[str]:
     """
     labels = materialize(labels)
     if not isinstance(labels, list | tuple) or not all(isinstance(label, str) for label in labels):
-        found = sorted({type(label).__name__ for label in labels}) if isinstance(labels, list | tuple) else labels
+        found = sorted({type(label).__name__ for label in labels}) if isinstance(labels, list | tuple) else repr(labels)
         raise TypeError(f"'group' must hold a string per sentence, the label of its group, got {found}")
     if len(labels) != sentences:
         raise ValueError(f"'group' must hold one label per sentence, got {len(labels)} for {sentences} sentences")

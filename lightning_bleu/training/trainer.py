@@ -179,7 +179,8 @@ def name_loaders(
         raise ValueError(
             f"'metric' has the names {list(metrics)}, but the loaders of {stage!r} are "
             f"{'without a name' if names is None else list(names)}: pass a dict of loaders with these names, or "
-            "'dataloader_names'"
+            "'dataloader_names'; or, for several languages in one loader, return 'group' from the step, a label per "
+            "sentence"
         )
     return [""] if names is None else list(names)
 

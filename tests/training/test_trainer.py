@@ -377,7 +377,8 @@ def test_every_loader_needs_a_metric_if_there_is_one_for_each(loaders: Any, coun
         name_loaders("val", loaders, count, given=given, metrics=["news", "talks"])
     assert str(error.value) == (
         f"'metric' has the names ['news', 'talks'], but the loaders of 'val' are {found}: pass a dict of loaders with "
-        "these names, or 'dataloader_names'"
+        "these names, or 'dataloader_names'; or, for several languages in one loader, return 'group' from the step, a "
+        "label per sentence"
     )
 
 
