@@ -189,16 +189,6 @@ class BLEUCallback(pl.Callback):
         """The logged names of all scores of all stages."""
         return [self._tag(stage, name) for stage in _STEPS for name in (self.name, *self.others)]
 
-    def _scales(self) -> dict[str, float]:
-        """The score of a perfect translation, by the logged names of all scores of all stages."""
-        first = next(iter(self.metric.values())) if isinstance(self.metric, Mapping) else self.metric
-        metrics = {self.name: first, **self.others}
-        return {
-            self._tag(stage, name): metric.settings.scale
-            for stage, (name, metric) in itertools.product(_STEPS, metrics.items())
-            if isinstance(metric, CorpusMetric)
-        }
-
     @property
     def state_key(self) -> str:
         """Keeps the states of callbacks with different names apart."""
@@ -223,9 +213,12 @@ class BLEUCallback(pl.Callback):
                     raise ValueError(
                         f"two BLEUCallbacks log {logged!r}: give one of them another name, BLEUCallback(name=...)"
                     )
-        better = dict(zip(self._tags(), 2 * [True, *map(is_higher_better, self.others.values())]))
+        first = next(iter(self.metric.values())) if isinstance(self.metric, Mapping) else self.metric
+        metrics = dict(zip(self._tags(), 2 * [first, *self.others.values()]))
+        better = {tag: is_higher_better(metric) for tag, metric in metrics.items()}
+        scales = {tag: one.settings.scale for tag, one in metrics.items() if isinstance(one, CorpusMetric)}
         callbacks = trainer.callbacks  # type: ignore[attr-defined]
-        for message in (*monitored_wrongly(callbacks, better), *thresholds_of_other_scale(callbacks, self._scales())):
+        for message in (*monitored_wrongly(callbacks, better), *thresholds_of_other_scale(callbacks, scales)):
             self._warn_once(message)
         self._laid_out = False
         if stage == "fit":

@@ -105,7 +105,7 @@ def select_sentences(batch: Batch, members: BoolArray, settings: Settings) -> Ba
     """Some sentences of a batch, such as those of a language.
 
     Args:
-        batch: the batch, read with the :meth:`~lightning_bleu.settings.settings.Settings.for_reading` of the settings.
+        batch: the batch, read with :attr:`~lightning_bleu.settings.settings.Settings.for_reading` of the settings.
         members: which sentences to select, shape ``(sentences,)``.
         settings: how they are scored.
 

@@ -170,7 +170,7 @@ def suspect_tokens(lines: Sequence[str], counts: IntArray) -> Iterator[str]:
     """
     hypotheses, references = lines[: len(counts)], lines[len(counts) :]
     # Most references contain a space, so this usually stops at the first one.
-    if any(" " in line or not line for line in references) or not len(counts) or counts.min() < 2:
+    if any(" " in line or not line for line in references) or counts.min() < 2:
         return
     # In scripts without spaces, references are as long as hypotheses, and there are fewer references than words.
     words = [len(line.split()) for line in hypotheses]

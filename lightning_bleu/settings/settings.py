@@ -134,11 +134,12 @@ class Settings:
         """The score of a perfect translation."""
         return 100.0 if self.percent else 1.0
 
+    @functools.cached_property
     def for_reading(self) -> Settings:
         """Only the options that determine how sentences are read, not how they are counted.
 
         Example:
-            >>> Settings.from_options(pad_id=0, lowercase=True).for_reading() == Settings.from_options(pad_id=0)
+            >>> Settings.from_options(pad_id=0, lowercase=True).for_reading == Settings.from_options(pad_id=0)
             True
         """
         return Settings(

@@ -56,7 +56,7 @@ def find_metric(metric: CorpusBLEU | Mapping[str, CorpusBLEU], label: str) -> Co
     if label not in metric:
         raise ValueError(f"'metric' has no metric for the group {label!r}, only for {[*metric]}")
     first, *others = metric.values()
-    if any(one.settings.for_reading() != first.settings.for_reading() for one in others):
+    if any(one.settings.for_reading != first.settings.for_reading for one in others):
         raise ValueError(
             "the metrics of groups must have the same 'decoder', 'ignore_ids', 'pad_id', 'bos_id', and 'eos_id', "
             "because a batch is read once for all groups"

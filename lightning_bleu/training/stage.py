@@ -89,7 +89,8 @@ class Stage:
             found, origin = self._extract(outputs, batch, dataloader_idx), "extract"
         output = read_output(found, self._step, origin)
         preds, index = materialize(output.preds), output.index
-        if has_sentences(preds) and not len(preds):
+        is_empty = has_sentences(preds) and not len(preds)
+        if is_empty:
             index = None
         elif self._has_index.setdefault(dataloader_idx, index is not None) != (index is not None):
             raise ValueError(f"{origin!r} returned an 'index' for some batches only: return it for all, or for none")
@@ -97,7 +98,7 @@ class Stage:
             self._check_order(dataloader_idx)
             index = self._dealt_index(batch_idx, dataloader_idx, preds) if process_count() > 1 else None
         evaluation, is_grouped = self.evaluations[dataloader_idx], output.group is not None
-        if not has_sentences(preds) or len(preds):
+        if not is_empty:
             if not is_grouped and self._ungrouped_error is not None:
                 raise self._ungrouped_error
             if self._is_grouped not in (None, is_grouped):
@@ -114,8 +115,7 @@ class Stage:
         """Read the sentences of a batch once, and count each in the evaluation of its group."""
         preds, target, source, sample_mask, index, group = output
         metric, groups = self.evaluations[dataloader_idx].metric, self._groups[dataloader_idx]
-        settings = metric.settings.for_reading()
-        reading = read(preds, target, sample_mask, index, source=source, settings=settings)
+        reading = read(preds, target, sample_mask, index, source=source, settings=metric.settings.for_reading)
         labels = np.array(read_labels(group, reading.batch.sentence_count), object)
         present = dict.fromkeys(labels if reading.mask is None else labels[reading.mask])
         for label in present:
@@ -129,9 +129,7 @@ class Stage:
     def _make(self, dataloader_idx: int, label: str) -> Evaluation:
         assert self._make_group is not None
         made = self._make_group(dataloader_idx, label)
-        for other in (one.name for groups in self._groups for one in groups.values()):
-            if f"{made.name}/".startswith(f"{other}/") or other.startswith(f"{made.name}/"):
-                check_names("groups", [made.name, other])
+        check_names("groups", [*(one.name for groups in self._groups for one in groups.values()), made.name])
         return made
 
     @property

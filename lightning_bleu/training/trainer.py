@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 from torch.utils.data import BatchSampler, DistributedSampler, RandomSampler, SubsetRandomSampler, WeightedRandomSampler
 
 from lightning_bleu.messages import warn_user
+
+Value = TypeVar("Value")
 
 _LOWER_MAY_BE_WANTED = ("/p_value", "/hypothesis_length", "/reference_length")
 """Suffixes of logged names that a callback may legitimately minimize."""
@@ -101,17 +104,14 @@ def monitored_wrongly(callbacks: Iterable[Any], scores: Mapping[str, bool | None
         scores: the names of the scores, and whether higher is better; None if that is unknown. Names below them, such
             as ``val_bleu/news``, are checked too.
     """
-    for callback in callbacks:
-        monitor, mode = str(getattr(callback, "monitor", "")), getattr(callback, "mode", None)
-        for score, is_higher_better in scores.items():
-            right = "max" if is_higher_better else "min"
-            is_score = f"{monitor}/".startswith(f"{score}/") and not monitor.endswith(_LOWER_MAY_BE_WANTED)
-            if is_score and is_higher_better is not None and mode in ("min", "max") and mode != right:
-                worse, better = ("low", "higher") if is_higher_better else ("high", "lower")
-                yield (
-                    f"{type(callback).__name__}(monitor={monitor!r}, mode={mode!r}) prefers a {worse} score, but "
-                    f"{better} is better: set mode={right!r}."
-                )
+    for callback, monitor, is_higher_better in _monitored(callbacks, scores, _LOWER_MAY_BE_WANTED):
+        mode, right = getattr(callback, "mode", None), "max" if is_higher_better else "min"
+        if mode in ("min", "max") and mode != right:
+            worse, better = ("low", "higher") if is_higher_better else ("high", "lower")
+            yield (
+                f"{type(callback).__name__}(monitor={monitor!r}, mode={mode!r}) prefers a {worse} score, but "
+                f"{better} is better: set mode={right!r}."
+            )
 
 
 def thresholds_of_other_scale(callbacks: Iterable[Any], scales: Mapping[str, float]) -> Iterator[str]:
@@ -119,18 +119,33 @@ def thresholds_of_other_scale(callbacks: Iterable[Any], scales: Mapping[str, flo
 
     Args:
         callbacks: the callbacks of a trainer; only those with ``monitor`` and ``stopping_threshold`` matter.
-        scales: the names of the scores, and the score of a perfect translation.
+        scales: the names of the scores, and the score of a perfect translation. Names below them are checked too.
+    """
+    for callback, monitor, scale in _monitored(callbacks, scales, _OTHER_UNITS):
+        threshold = getattr(callback, "stopping_threshold", None)
+        if isinstance(threshold, int | float) and threshold > 0 and (threshold <= 1) == (scale > 1):
+            yield (
+                f"{type(callback).__name__}(monitor={monitor!r}, stopping_threshold={threshold}): the score is in "
+                f"0..{scale:g}, because percent={scale > 1}. Set stopping_threshold="
+                f"{threshold * 100 if scale > 1 else threshold / 100:g}, or percent={scale == 1}."
+            )
+
+
+def _monitored(
+    callbacks: Iterable[Any], known: Mapping[str, Value | None], excluded: tuple[str, ...]
+) -> Iterator[tuple[Any, str, Value]]:
+    """The callbacks that monitor a score or a name below it, with that name, and with what is known of the score.
+
+    Args:
+        callbacks: the callbacks of a trainer.
+        known: something about each score, by its name; None if it is unknown.
+        excluded: suffixes of names to skip.
     """
     for callback in callbacks:
-        monitor, threshold = str(getattr(callback, "monitor", "")), getattr(callback, "stopping_threshold", None)
-        for score, scale in scales.items():
-            is_score = f"{monitor}/".startswith(f"{score}/") and not monitor.endswith(_OTHER_UNITS)
-            if is_score and isinstance(threshold, int | float) and threshold > 0 and (threshold <= 1) == (scale > 1):
-                yield (
-                    f"{type(callback).__name__}(monitor={monitor!r}, stopping_threshold={threshold}): the score is in "
-                    f"0..{scale:g}, because percent={scale > 1}. Set stopping_threshold="
-                    f"{threshold * 100 if scale > 1 else threshold / 100:g}, or percent={scale == 1}."
-                )
+        monitor = str(getattr(callback, "monitor", ""))
+        for score, value in known.items():
+            if value is not None and f"{monitor}/".startswith(f"{score}/") and not monitor.endswith(excluded):
+                yield callback, monitor, value
 
 
 def name_loaders(
@@ -195,13 +210,15 @@ def check_names(kind: str, names: Sequence[str]) -> None:
     Raises:
         ValueError: if they clash with each other, or with what is logged beside them.
     """
-    if len(set(names)) < len(names):
+    taken = set(names)
+    if len(taken) < len(names):
         raise ValueError(f"the {kind} must have different names, got {list(names)}")
     for name in names:
         if name in _RESERVED:
             raise ValueError(f"the {kind} cannot have the name {name!r}, which is reserved")
-        if clash := [other for other in names if other.startswith(f"{name}/")]:
-            raise ValueError(f"the names {name!r} and {clash[0]!r} of the {kind} clash, because {name}/... is logged")
+        for above in accumulate(name.split("/"), "{}/{}".format):
+            if above != name and above in taken:
+                raise ValueError(f"the names {above!r} and {name!r} of the {kind} clash, because {above}/... is logged")
 
 
 def shuffles(dataloader: Any) -> bool:
