@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import enum
 import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from pytorch_lightning.callbacks import ModelCheckpoint
@@ -303,6 +305,22 @@ def test_all_batches_must_have_groups_or_none(tmp_path: Path) -> None:
 
         with pytest.raises(ValueError, match="'validation_step' returned a 'group' for some batches only"):
             validate(tmp_path, BLEUCallback(), step=step)
+
+
+class Language(str, enum.Enum):
+    ODD, EVEN, RARE = "odd", "even", "rare"
+
+
+@pytest.mark.parametrize("make", [Language, np.str_], ids=str)
+def test_labels_may_be_of_a_subclass_of_strings(make: Any, tmp_path: Path) -> None:
+    def step(batch: Tensor, epoch: int) -> dict[str, Any]:
+        output = return_groups(batch, epoch)
+        return output | {"group": [make(name) for name in output["group"]]}
+
+    loader = make_loader(Items(SIZE))
+    logged = validate(tmp_path, BLEUCallback(), step=step, loaders=loader)
+    assert logged == validate(tmp_path, BLEUCallback(), step=return_groups, loaders=loader)
+    assert logged["val_bleu"] > 0
 
 
 def test_labels_are_read_from_any_container() -> None:

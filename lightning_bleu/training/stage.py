@@ -354,7 +354,7 @@ def read_labels(labels: Any, sentences: int) -> list[str]:
         raise TypeError(f"'group' must hold a string per sentence, the label of its group, got {found}")
     if len(labels) != sentences:
         raise ValueError(f"'group' must hold one label per sentence, got {len(labels)} for {sentences} sentences")
-    return [*labels]
+    return [*map(str.__str__, labels)]  # plain strings: NumPy compares members of an Enum by another text
 
 
 def read_output(value: Any, step: str, origin: str) -> Output:
