@@ -2,6 +2,7 @@
 # make demo   trains the example and logs to TensorBoard
 # make test   runs all tests
 # make quick  runs all but the slow tests (processes, browsers, examples)
+# make examples runs the long tests, which make test leaves out: examples and real text as a whole
 # make lint   checks style and types
 # make docs   builds the documentation in docs/_build
 # make fuzz   compares random inputs with slow programs and with sacreBLEU, for SECONDS=60
@@ -12,7 +13,7 @@ PYTHON ?= python3
 SECONDS ?= 60
 BIN := .venv/bin
 
-.PHONY: env demo test quick lint docs fuzz bench lowest build clean
+.PHONY: env demo test quick examples lint docs fuzz bench lowest build clean
 
 env: .venv/.done
 
@@ -29,10 +30,13 @@ demo: env
 	@$(BIN)/python examples/train_translation.py $(ARGS)
 
 test: env
-	$(BIN)/python -m pytest --numprocesses auto --dist worksteal $(ARGS)
+	$(BIN)/python -m pytest --numprocesses auto $(ARGS)
 
 quick: env
-	$(BIN)/python -m pytest --numprocesses auto --dist worksteal -m "not slow" $(ARGS)
+	$(BIN)/python -m pytest --numprocesses auto -m "not slow" $(ARGS)
+
+examples: env
+	$(BIN)/python -m pytest --numprocesses auto -m long --durations=0 $(ARGS)
 
 lint: env
 	$(BIN)/ruff check .

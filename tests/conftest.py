@@ -1,4 +1,4 @@
-"""Fixtures, and which tests are skipped where."""
+"""Fixtures, the order of the tests, and which of them are skipped where."""
 
 from __future__ import annotations
 
@@ -13,13 +13,19 @@ import pytest
 import torch
 from hypothesis import settings
 
+from tests.fuzz.targets import SHARES
 from tests.helpers.corpora import DATA
 from tests.helpers.process_groups import ProcessPool
 
 os.environ.setdefault("MPLBACKEND", "Agg")
 
-# A server that has imported everything once forks the processes of tests, which saves seconds for each of them.
-multiprocessing.set_forkserver_preload(["tests.helpers.lightning"])
+# One thread per process, here and in the processes of tests: with one worker per core, threads wait for each other.
+torch.set_num_threads(1)
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# A server that has imported everything once forks the processes of tests, which saves seconds for each of them. It
+# imports what the fuzzer needs, which includes Lightning.
+multiprocessing.set_forkserver_preload([f"tests.fuzz.{name}" for name in SHARES])
 
 settings.register_profile("default", deadline=None)  # the first example of a test may wait for an import
 settings.load_profile("default")
@@ -50,7 +56,7 @@ def pool() -> Iterator[ProcessPool]:
 
 def _folder(name: str) -> Path:
     if not (DATA / name).is_dir():
-        pytest.skip(f"needs {name} text, which is not part of the repository")
+        pytest.skip(f"needs {name} text in {DATA}, which is not part of the repository")
     return DATA / name
 
 
@@ -59,6 +65,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for item in items:
             if item.get_closest_marker("gpu"):
                 item.add_marker(pytest.mark.skip(reason="needs a CUDA device"))
+    # A worker takes a whole file at a time, so those that take long come first: with slow tests, or with many.
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    count = Counter(item.path for item in items)
+    items.sort(key=lambda item: (item.path not in slow, -count[item.path], item.path))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
