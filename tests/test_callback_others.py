@@ -13,6 +13,7 @@ import pytest
 import pytorch_lightning as pl
 import torch
 from pytorch_lightning.callbacks import EarlyStopping, ModelCheckpoint
+from pytorch_lightning.strategies import DDPStrategy
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 from torch import Tensor
@@ -483,9 +484,11 @@ def test_a_copy_of_the_callback_scores_the_same(replicate: Any, tmp_path: Path) 
 
 
 @pytest.mark.slow
-def test_spawned_processes_score_what_one_would(tmp_path: Path) -> None:
+@pytest.mark.parametrize("start_method", ["forkserver", pytest.param("spawn", marks=pytest.mark.long)])
+def test_spawned_processes_score_what_one_would(start_method: Any, tmp_path: Path) -> None:
+    strategy = DDPStrategy(start_method=start_method)
     bleu = BLEUCallback(others=make_others() | {"chrf": CorpusCHRF(word_order=2)}, compare_to_best=True)
-    logged = fit(tmp_path, bleu, strategy="ddp_spawn", devices=2, max_epochs=2).callback_metrics
+    logged = fit(tmp_path, bleu, strategy=strategy, devices=2, max_epochs=2).callback_metrics
     values = {key: value.item() for key, value in logged.items()}
     assert of_others(values) == expected_others("val", {"": ITEMS}, epoch=1)
     assert values["val_chrf"] == values["val_chrf/best"] == count_chrf(1).compute().item()

@@ -1,19 +1,11 @@
-"""Model parallelism: several processes have the same sentences, which count once.
-
-torchrun starts this module in each process; see :func:`main`.
-"""
+"""Model parallelism: several processes have the same sentences, which count once."""
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
-import torch.distributed as dist
 from pytorch_lightning.strategies import ModelParallelStrategy
 
 from tests.helpers.lightning import (
@@ -25,6 +17,7 @@ from tests.helpers.lightning import (
     make_loader,
     make_trainer,
 )
+from tests.helpers.process_groups import run_in_processes
 
 pytestmark = [*ignore_lightning_warnings, pytest.mark.slow]
 
@@ -36,8 +29,8 @@ class ShardedModule(ToyModule):
         """The strategy requires it."""
 
 
-def main(folder: Path, data_parallel_size: int, tensor_parallel_size: int) -> None:
-    """Validate in one of the processes."""
+def validate_in_parallel(folder: Path, data_parallel_size: int, tensor_parallel_size: int) -> Any:
+    """Validate in one of the processes, and return its report."""
     strategy: Any = ModelParallelStrategy(
         data_parallel_size=data_parallel_size,
         tensor_parallel_size=tensor_parallel_size,
@@ -46,8 +39,7 @@ def main(folder: Path, data_parallel_size: int, tensor_parallel_size: int) -> No
     bleu = make_callback(translations=folder)
     trainer = make_trainer(folder, bleu, strategy=strategy, devices=data_parallel_size * tensor_parallel_size)
     trainer.validate(ShardedModule(), make_loader(Items(37)), verbose=False)
-    torch.save(bleu.reports["val_bleu"].to_dict(), folder / f"{dist.get_rank()}.pt")
-    dist.destroy_process_group()
+    return bleu.reports["val_bleu"].to_dict()
 
 
 @pytest.mark.parametrize(("data_parallel_size", "tensor_parallel_size"), [(1, 2), (2, 2)])
@@ -55,24 +47,6 @@ def test_a_sentence_counts_once_with_tensor_parallelism(
     data_parallel_size: int, tensor_parallel_size: int, tmp_path: Path
 ) -> None:
     processes = data_parallel_size * tensor_parallel_size
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
-    command += ["-m", __name__, str(tmp_path), str(data_parallel_size), str(tensor_parallel_size)]
-    environment = {**os.environ, "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        command,
-        cwd=Path(__file__).parents[1],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=240,
-    )
-    assert done.returncode == 0, done.stderr
-    expected = expected_score(sentences=Items(37).sentences).to_dict()
-    for rank in range(processes):
-        assert torch.load(tmp_path / f"{rank}.pt") == expected
+    reports = run_in_processes(processes, validate_in_parallel, tmp_path, data_parallel_size, tensor_parallel_size)
+    assert reports == [expected_score(sentences=Items(37).sentences).to_dict()] * processes
     assert len((tmp_path / "val_bleu" / "step-0000000.txt").read_text().splitlines()) == 37
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))

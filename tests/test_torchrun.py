@@ -9,7 +9,6 @@ import faulthandler
 import math
 import os
 import random
-import socket
 import subprocess
 import sys
 import time
@@ -33,6 +32,7 @@ from tests.helpers.lightning import (
     make_module,
     make_trainer,
 )
+from tests.helpers.process_groups import find_port
 from tests.helpers.processes import Write
 
 pytestmark = [*ignore_lightning_warnings, pytest.mark.slow]
@@ -50,9 +50,7 @@ SIZES = [1, 5, 37, 42]
 
 def run_on_two_nodes(folder: Path) -> None:
     """Call :func:`main` in four processes."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = find_port()
     command = [sys.executable, "-m", "torch.distributed.run", "--nnodes", "2", "--nproc-per-node", "2"]
     command += ["--rdzv-backend", "c10d", "--rdzv-endpoint", f"127.0.0.1:{port}", "--rdzv-id", "bleu"]
     command += ["--local-addr", "127.0.0.1", "--master-addr", "127.0.0.1", "--master-port", str(port)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import random
-import subprocess
+import resource
 import sys
 import tracemalloc
 from collections.abc import Callable
@@ -19,6 +19,7 @@ from lightning_bleu.counting import ngrams
 from lightning_bleu.counting.ngrams import count_matches
 from lightning_bleu.counting.words import clear_caches
 from tests.helpers.counting import make_ragged
+from tests.helpers.process_groups import run_in_processes
 
 pytestmark = pytest.mark.slow
 
@@ -107,23 +108,18 @@ def test_the_steps_of_the_kernel_do_not_depend_on_the_number_of_references(rng: 
     assert few == many > 30
 
 
-SCRIPT = """
-import random, resource, torch
-from lightning_bleu import corpus_bleu
-rng = random.Random(0)
-draw = lambda length: torch.tensor(rng.choices(range(1_000), k=length))
-hypotheses, references = [draw(8) for _ in range(10_000)], [draw(8) for _ in range(10_000)]
-long = draw(100_000)
-corpus_bleu(hypotheses, references)
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-hypotheses[5_000] = references[5_000] = long
-corpus_bleu(hypotheses, references)
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
-"""
+def measure_growth() -> int:
+    """How many bytes a long line in a corpus adds to the largest size of a process."""
+    rng = random.Random(0)
+    hypotheses, references = ([torch.tensor(draw(rng, 8)) for _ in range(10_000)] for _ in range(2))
+    corpus_bleu(hypotheses, references)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    hypotheses[5_000] = references[5_000] = torch.tensor(draw(rng, 100_000))
+    corpus_bleu(hypotheses, references)
+    unit = 1 if sys.platform == "darwin" else 1024
+    return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * unit
 
 
 def test_the_memory_of_the_process_grows_as_little() -> None:
     """Including the memory of tensors, which tracemalloc does not see."""
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", SCRIPT], capture_output=True, text=True, check=True)
-    unit = 1 if sys.platform == "darwin" else 1024
-    assert int(done.stdout) * unit < 100 * MEGABYTE
+    assert run_in_processes(1, measure_growth)[0] < 100 * MEGABYTE

@@ -1,11 +1,17 @@
-"""Process groups without Lightning: one process, in which collectives are fast, or several that are started once."""
+"""Processes and their groups. They are forked from a server that has imported everything; see ``conftest.py``.
+
+Tests of collectives share a :class:`ProcessPool`, or use :func:`group_of_one`. Whatever makes its own group (Lightning,
+Transformers) runs in new processes, which :func:`run_in_processes` starts.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import faulthandler
 import multiprocessing
 import os
 import pickle
+import socket
 import tempfile
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -14,10 +20,13 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import torch
 import torch.distributed as dist
+from torch.multiprocessing.spawn import start_processes
 
 os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+
+TIME_LIMIT = 240
+"""The number of seconds after which a process ends itself. It is large because the machine may be busy."""
 
 # Up to torch 2.6, freeing a group waits for its threads while it holds the GIL, and a thread may still need the GIL to
 # free a tensor of its last collective. So a group is freed when the next one ends.
@@ -29,6 +38,37 @@ def group_of_one() -> Iterator[None]:
     """Within this context, this process is the only one of a process group."""
     with tempfile.TemporaryDirectory() as folder, _group(Path(folder), 0, 1):
         yield
+
+
+def run_in_processes(count: int, work: Callable[..., Any], *args: Any) -> list[Any]:
+    """Call ``work(*args)`` in new processes, and collect what they return. An error in one of them ends the others.
+
+    Several processes have the environment variables that torchrun sets on a single node.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        options = count, find_port(), Path(folder), work, args
+        start_processes(_work_in_new_process, options, nprocs=count, start_method="forkserver")  # type: ignore[no-untyped-call]
+        return [pickle.loads((Path(folder) / str(rank)).read_bytes()) for rank in range(count)]
+
+
+def _work_in_new_process(rank: int, count: int, port: int, folder: Path, work: Callable[..., Any], args: Any) -> None:
+    faulthandler.dump_traceback_later(TIME_LIMIT, exit=True)
+    os.environ["CUDA_VISIBLE_DEVICES"] = ""
+    if count > 1:
+        numbers = {"RANK": rank, "LOCAL_RANK": rank, "GROUP_RANK": 0, "WORLD_SIZE": count, "LOCAL_WORLD_SIZE": count}
+        os.environ |= {name: str(number) for name, number in numbers.items()}
+        os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "TORCHELASTIC_RUN_ID": "tests"}
+    (folder / str(rank)).write_bytes(pickle.dumps(work(*args)))
+    if dist.is_initialized():
+        dist.destroy_process_group()
+
+
+def find_port() -> int:
+    """A port that is free."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+        return port
 
 
 class ProcessPool:
@@ -57,7 +97,6 @@ class ProcessPool:
 
 
 def _work(folder: Path, rank: int, world_size: int, work: Callable[..., Any], args: Any) -> bytes:
-    torch.set_num_threads(1)
     with _group(folder, rank, world_size):
         return pickle.dumps(work(rank, world_size, *args))
 

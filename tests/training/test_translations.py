@@ -22,6 +22,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from sacrebleu.metrics.bleu import BLEU as SacreBLEU
+from torch.multiprocessing.spawn import start_processes
 
 from lightning_bleu import CorpusBLEU, corpus_bleu
 from lightning_bleu.training.evaluation import Evaluation
@@ -284,25 +285,18 @@ def write_and_hang(folder: Path, is_written: Any) -> None:
         write_translations([Sentence("killed", ["killed"] * 2, "killed")], folder, 500)
 
 
-WRITE = """
-import sys
-from pathlib import Path
-from lightning_bleu.training.sentences import Sentence
-from lightning_bleu.training.translations import append_scores, write_translations
-
-folder, name = Path(sys.argv[1]), sys.argv[2]
-for step in range(100):
-    write_translations([Sentence(name, ["a reference"])], folder, step, keep=2)
-    append_scores(folder / "scores.jsonl", [{"key": "val_bleu", "step": step, "run": name}])
-"""
+def write_steps(number: int, folder: Path) -> None:
+    """Write what a run writes."""
+    name = f"run {number}"
+    for step in range(100):
+        write_translations([Sentence(name, ["a reference"])], folder, step, keep=2)
+        append_scores(folder / "scores.jsonl", [{"key": "val_bleu", "step": step, "run": name}])
 
 
 @pytest.mark.slow
 def test_two_runs_may_write_to_one_folder(tmp_path: Path) -> None:
-    commands = [[sys.executable, "-c", WRITE, str(tmp_path), name] for name in ("one", "two")]
-    runs = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for command in commands]
-    assert [(run.communicate(timeout=300)[1], run.returncode) for run in runs] == [("", 0)] * 2
-    assert (tmp_path / "step-0000099.txt").read_text() in ("one\n", "two\n")
+    start_processes(write_steps, (tmp_path,), nprocs=2, start_method="forkserver")  # type: ignore[no-untyped-call]
+    assert (tmp_path / "step-0000099.txt").read_text() in ("run 0\n", "run 1\n")
     assert (tmp_path / "ref.txt").read_text() == "a reference\n"
     assert all(json.loads(line)["key"] == "val_bleu" for line in (tmp_path / "scores.jsonl").read_text().splitlines())
     assert not [*tmp_path.glob(".*")]
