@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import re
 import shutil
 import socket
@@ -16,9 +15,10 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, sync_playwright
 
+from tests.helpers.examples import EXAMPLES, load_example, run_script
 from tests.helpers.lightning import read_events
+from tests.helpers.process_groups import find_port
 
-ROOT = Path(__file__).parents[1]
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 FLAGS = [
     "--no-sandbox",
@@ -39,19 +39,10 @@ pytestmark = [
 ]
 
 
-def run_example(name: str, folder: Path, *options: str) -> Path:
-    """Run an example, and return the folder of its logs."""
-    script = [sys.executable, str(ROOT / "examples" / name), *options, "--logdir", str(folder)]
-    subprocess.run(script, check=True, capture_output=True)
-    return folder
-
-
 @contextmanager
 def serve(folder: Path) -> Iterator[str]:
     """The address of a TensorBoard that shows the logs in a folder."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = find_port()
     options = ["--logdir", str(folder), "--port", str(port), "--load_fast=false"]
     command = [sys.executable, "-m", "tensorboard.main", *options]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -71,8 +62,10 @@ def serve(folder: Path) -> Iterator[str]:
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The logs of a short training with the callback."""
-    options = ["--max-steps", "60", "--limit-train", "1000", "--vals-per-epoch", "4"]
-    return run_example("train_translation.py", tmp_path_factory.mktemp("runs"), *options)
+    folder = tmp_path_factory.mktemp("runs")
+    options = ["--max-steps", "60", "--limit-train", "1000", "--vals-per-epoch", "2", "--layers", "1"]
+    run_script(EXAMPLES / "train_translation.py", *options, "--logdir", str(folder))
+    return folder
 
 
 @pytest.fixture(scope="module")
@@ -156,8 +149,7 @@ def check_charts(page: Page, board: str, tmp_path: Path) -> None:
 
 def check_addresses(page: Page, board: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The addresses that the example prints open pages with the score, its samples, and its figures, unsmoothed."""
-    monkeypatch.syspath_prepend(ROOT / "examples")
-    example = importlib.import_module("train_translation")
+    example = load_example("train_translation", monkeypatch)
     shown = {
         "Charts": page.locator("tf-custom-scalar-margin-chart-card").get_by_text("val_bleu", exact=True),
         "Score": page.locator("metrics-pinned-view card-view").filter(has_text=re.compile("^val_bleu")),
@@ -178,7 +170,7 @@ def check_addresses(page: Page, board: str, monkeypatch: pytest.MonkeyPatch, tmp
 def test_the_dashboard_is_on_its_pages(
     page: Page, board: str, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One test, so that a single process trains the model."""
+    """One test, so that the model is trained once."""
     check_scores(page, board, run, tmp_path)
     check_sentences(page, board, tmp_path)
     check_figures(page, board, tmp_path)

@@ -16,6 +16,7 @@ import torch
 
 from lightning_bleu import corpus_bleu
 from tests.helpers.lightning import ignore_lightning_warnings
+from tests.helpers.pages import run_page
 
 pytestmark = [
     *ignore_lightning_warnings,
@@ -29,12 +30,9 @@ PAGE = Path(__file__).parents[1] / "docs" / "checkpoints.md"
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
     """The names that the program of the page defines. It runs in a folder of its own, where the tests stay."""
-    names: dict[str, Any] = {"__name__": "checkpoints"}
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(tmp_path_factory.mktemp("checkpoints"))
-        for block in re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL):
-            exec(block, names)
-        yield names
+        yield run_page(PAGE)
 
 
 def score(page: dict[str, Any], weights: dict[str, torch.Tensor]) -> float:

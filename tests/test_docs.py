@@ -4,48 +4,37 @@ from __future__ import annotations
 
 import re
 import shlex
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pytest
-import pytorch_lightning as pl
 import torch
 from hatchling.metadata.core import ProjectMetadata
 from hatchling.plugin.manager import PluginManager
-from markdown_it import MarkdownIt
-from markdown_it.token import Token
 
 import lightning_bleu
+from tests.helpers.examples import run_script
 from tests.helpers.lightning import ignore_lightning_warnings
+from tests.helpers.pages import blocks, parse, run_page
 
 pytestmark = ignore_lightning_warnings
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
+PAGES_RUN_ELSEWHERE = {"checkpoints.md", "hugging_face.md", "sharded_generation.md"}
+"""Pages whose Python blocks run in the test module of the same name, which also tests what they define."""
+PROGRAMS = [page for page in PAGES if blocks(page, "python") and page.name not in PAGES_RUN_ELSEWHERE]
 
 LANGUAGES = {"python", "sh", "text", "yaml"}
 DIRECTIVES = {"admonition", "figure", "image", "include", "math", "note", "tip", "toctree", "warning"}
-OPTIONAL_PACKAGES = {"MeCab", "mlflow", "sentencepiece", "transformers", "wandb"}
-NEWER_CALLBACKS = {"EMAWeightAveraging"}  # since Lightning 2.6
 
 
 def name(path: Path) -> str:
     """A file's path within the repository."""
     return path.relative_to(ROOT).as_posix()
-
-
-def parse(path: Path) -> list[Token]:
-    return MarkdownIt().parse(path.read_text(encoding="utf-8"))
-
-
-def blocks(path: Path, language: str) -> list[Token]:
-    """The code blocks of a language."""
-    return [token for token in parse(path) if token.type == "fence" and token.info == language]
 
 
 def links(path: Path) -> Iterator[str]:
@@ -67,35 +56,18 @@ def anchors(path: Path) -> set[str]:
 COMMANDS = sorted({line for page in PAGES for block in blocks(page, "sh") for line in block.content.splitlines()})
 
 
-@pytest.fixture
-def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make connections to other machines fail."""
-    find_address = socket.getaddrinfo
-
-    def find_local_address(host: Any, *args: Any, **kwargs: Any) -> Any:
-        assert host in (None, "", "localhost", "127.0.0.1", "::1", socket.gethostname()), f"needs the network: {host}"
-        return find_address(host, *args, **kwargs)
-
-    monkeypatch.setattr(socket, "getaddrinfo", find_local_address)
-
-
-@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")], ids=name)
-@pytest.mark.usefixtures("no_network")
+@pytest.mark.parametrize("page", PROGRAMS, ids=name)
 def test_python_blocks_run_in_order(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In one namespace, in an empty folder, and with a fixed seed."""
+    """In an empty folder, and with a fixed seed."""
     monkeypatch.chdir(tmp_path)
     torch.manual_seed(0)
-    namespace: dict[str, Any] = {"__name__": page.stem}
-    for block in blocks(page, "python"):
-        imported = set(re.findall(r"^\s*(?:import|from) (\w+)", block.content, re.MULTILINE))
-        for package in OPTIONAL_PACKAGES & imported:
-            pytest.importorskip(package)
-        for callback in NEWER_CALLBACKS:
-            if callback in block.content and not hasattr(pl.callbacks, callback):
-                pytest.skip(f"Lightning has no {callback}")
-        assert block.map is not None
-        code = "\n" * (block.map[0] + 1) + block.content  # so tracebacks show the line of the page
-        exec(compile(code, page, "exec"), namespace)
+    run_page(page)
+
+
+def test_the_other_pages_run_in_the_test_modules_of_the_same_name() -> None:
+    for page in PAGES_RUN_ELSEWHERE:
+        module = ROOT / "tests" / f"test_{Path(page).stem}.py"
+        assert "run_page(PAGE)" in module.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
@@ -133,7 +105,7 @@ def test_the_readme_of_a_package_index_names_files_instead_of_linking_to_them(tm
 
 @pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS)
-def test_commands_are_understood(command: str) -> None:
+def test_commands_are_understood(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Each as far as it goes without doing the work."""
     program, *arguments = shlex.split(command.removeprefix(".venv/bin/"), comments=True)
     options = {argument for argument in arguments if argument.startswith("-")}
@@ -144,7 +116,10 @@ def test_commands_are_understood(command: str) -> None:
     elif program == "tensorboard":
         run = [sys.executable, "-m", "tensorboard.main", *arguments, "--version_tb"]
     elif program == "python":
-        run = [sys.executable, arguments[0], "--help"]
+        with pytest.raises(SystemExit, match=r"^0$"):
+            run_script(ROOT / arguments[0], "--help")
+        assert options <= option_names(capsys.readouterr().out)
+        return
     elif program == "sacrebleu":
         run = [sys.executable, "-m", "sacrebleu", "--help"]
     else:
@@ -152,7 +127,11 @@ def test_commands_are_understood(command: str) -> None:
         pytest.skip("needs COMET, which is not a dependency")
     done = subprocess.run(run, cwd=ROOT, check=True, capture_output=True, text=True)
     if run[-1] == "--help":
-        assert options <= set(re.findall(r"--?[\w-]+", done.stdout))
+        assert options <= option_names(done.stdout)
+
+
+def option_names(text: str) -> set[str]:
+    return set(re.findall(r"--?[\w-]+", text))
 
 
 @pytest.mark.parametrize("public", lightning_bleu.__all__)

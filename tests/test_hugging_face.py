@@ -1,6 +1,6 @@
 """Real Trainers of Transformers, in one and in two processes: the score is that of sacreBLEU on the decoded text.
 
-The programs are those of ``docs/hugging_face.md``. Each process runs this module; see :func:`main`.
+The programs are those of ``docs/hugging_face.md``.
 """
 
 from __future__ import annotations
@@ -8,9 +8,6 @@ from __future__ import annotations
 import os
 import random
 import re
-import socket
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -25,11 +22,13 @@ from sacrebleu.metrics.chrf import CHRF
 from torch.utils.data import IterableDataset
 
 from lightning_bleu import CorpusBLEU, CorpusCHRF, HuggingFaceBLEU, corpus_bleu
+from tests.helpers.pages import run_page
+from tests.helpers.process_groups import run_in_processes
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "hugging_face.md"
 
-SIZES = [1, 5, 199]
+SIZES = [1, 5, 67]
 """The numbers of sentences: with batches of 32, two processes repeat some of each."""
 
 MODES: dict[str, dict[str, Any]] = {
@@ -105,7 +104,7 @@ class Case:
             found[f"stream {mode}"] = self.evaluate_stream()
             found[f"after an error {mode}"] = self.evaluate_after_an_error()
         self.set_mode("by batch")
-        found["two datasets"] = self.trainer.evaluate({str(size): self.items(size) for size in (5, 199)})
+        found["two datasets"] = self.trainer.evaluate({str(size): self.items(size) for size in (5, 67)})
         from transformers import Trainer  # slow to import
 
         found["logits"] = self.error_with("prediction_step", partial(Trainer.prediction_step, self.trainer))
@@ -139,19 +138,15 @@ class Case:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(self.trainer, "prediction_step", stop)
             with pytest.raises(KeyboardInterrupt):
-                self.trainer.evaluate(self.items(199))
+                self.trainer.evaluate(self.items(67))
         return self.trainer.evaluate(self.items(5))
 
 
-def main(folder: Path) -> None:
+def evaluate_all(folder: Path) -> dict[str, Any]:
     """Run the programs of the page, and evaluate more sentences with their trainers."""
-    torch.set_num_threads(1)
     torch.manual_seed(0)
-    code = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
-    page: Any = SimpleNamespace()
     os.chdir(folder)
-    for block in code:
-        exec(compile(block, PAGE, "exec"), vars(page))
+    page = SimpleNamespace(**run_page(PAGE))
     for model in (
         page.translator,
         page.completer,
@@ -173,22 +168,7 @@ def main(folder: Path) -> None:
         "Seq2SeqTrainer": Case(page.trainer, translate, page.encode_pair, page.WORDS),
         "Trainer": Case(page.completion_trainer, complete, page.encode_prompt, page.WORDS),
     }
-    found = {name: case.results() for name, case in cases.items()}
-    torch.save(found, f"{page.trainer.args.process_index}.pt")
-    page.trainer.accelerator.end_training()
-
-
-def start(folder: Path, processes: int) -> list[dict[str, Any]]:
-    """Call :func:`main` in several processes, and return what each of them found."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    launcher = ["-m", "torch.distributed.run", "--nproc-per-node", str(processes), "--master-port", str(port)]
-    command = [sys.executable, *(launcher if processes > 1 else []), "-m", __name__, str(folder)]
-    environment = {**os.environ, "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=600)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return [torch.load(folder / f"{rank}.pt", weights_only=False) for rank in range(processes)]
+    return {name: case.results() for name, case in cases.items()}
 
 
 # The tests
@@ -197,7 +177,8 @@ def start(folder: Path, processes: int) -> list[dict[str, Any]]:
 @pytest.fixture(scope="module", params=[1, 2])
 def found(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     """What each process found."""
-    return start(tmp_path_factory.mktemp("hugging_face"), request.param)
+    pytest.importorskip("transformers")
+    return run_in_processes(request.param, evaluate_all, tmp_path_factory.mktemp("hugging_face"))
 
 
 def check(scores: dict[str, float], texts: tuple[list[str], list[str]], prefix: str = "eval", *, chrf: bool) -> None:
@@ -223,7 +204,7 @@ def test_every_sentence_counts_once_however_the_trainer_gathers_them(found: list
         results = process[trainer]
         compare = partial(check, chrf=trainer == "Seq2SeqTrainer")
         texts = results["texts"]
-        assert 0 < corpus_bleu(*texts[199]).bleu < 1
+        assert 0 < corpus_bleu(*texts[67]).bleu < 1
         assert texts == found[0][trainer]["texts"]
         for mode in MODES:
             for size in SIZES:
@@ -236,7 +217,7 @@ def test_every_sentence_counts_once_however_the_trainer_gathers_them(found: list
                 assert "the evaluation dataset must have a length" in results[f"stream {mode}"]
         for error in (results["logits"], results["argmax"]):
             assert "HuggingFaceBLEU scores generated ids" in error
-        for size in (5, 199):
+        for size in (5, 67):
             compare(results["two datasets"], texts[size], f"eval_{size}")
 
 
@@ -295,7 +276,3 @@ def test_only_events_of_callbacks_are_ignored() -> None:
     bleu.on_train_begin(None, None, None, model=None)
     with pytest.raises(AttributeError, match="'HuggingFaceBLEU' object has no attribute 'report'"):
         bleu.report()
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]))

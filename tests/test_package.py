@@ -94,19 +94,6 @@ def test_only_the_callback_needs_lightning_and_nothing_needs_scipy_or_matplotlib
         assert packages & {"pytorch_lightning", "lightning", "scipy", "matplotlib"} == allowed, name
 
 
-@pytest.mark.slow
-def test_only_the_callback_imports_lightning() -> None:
-    others = [f"lightning_bleu.{name}" for name in modules() if name != "callback" and not name.endswith("__init__")]
-    code = (
-        f"import sys, {', '.join(others)}\n"
-        "assert not {'pytorch_lightning', 'lightning'} & {name.split('.')[0] for name in sys.modules}\n"
-        "assert 'BLEUCallback' in dir(lightning_bleu)\n"
-        "lightning_bleu.BLEUCallback()\n"
-        "assert 'pytorch_lightning' in sys.modules\n"
-    )
-    subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True)
-
-
 def test_all_public_names_exist() -> None:
     assert len(set(lightning_bleu.__all__)) == len(lightning_bleu.__all__)
     for name in lightning_bleu.__all__:
@@ -115,12 +102,19 @@ def test_all_public_names_exist() -> None:
         lightning_bleu.BLEUCallbak  # noqa: B018
 
 
-@pytest.mark.slow
-def test_wheel_and_sdist_build_and_the_wheel_imports(tmp_path: Path) -> None:
-    build = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(tmp_path), str(ROOT)]
+@pytest.fixture(scope="module")
+def distributions(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a wheel and an sdist."""
+    folder = tmp_path_factory.mktemp("dist")
+    build = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(folder), str(ROOT)]
     subprocess.run(build, check=True, capture_output=True)
-    (wheel,) = tmp_path.glob("*.whl")
-    (sdist,) = tmp_path.glob("*.tar.gz")
+    return folder
+
+
+@pytest.mark.slow
+def test_the_distributions_have_the_package_and_the_tests(distributions: Path) -> None:
+    (wheel,) = distributions.glob("*.whl")
+    (sdist,) = distributions.glob("*.tar.gz")
     names = zipfile.ZipFile(wheel).namelist()
     assert "lightning_bleu/py.typed" in names
     assert "lightning_bleu/counting/ngrams.py" in names
@@ -128,11 +122,23 @@ def test_wheel_and_sdist_build_and_the_wheel_imports(tmp_path: Path) -> None:
     assert {name.split("/")[0].split("-")[0] for name in names} == {"lightning_bleu"}
     with tarfile.open(sdist) as archive:
         assert any(name.endswith("tests/reference.py") for name in archive.getnames())
-    target = tmp_path / "site"
-    install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(target), str(wheel)]
+
+
+@pytest.mark.slow
+def test_the_installed_wheel_imports_lightning_for_the_callback_only(distributions: Path, tmp_path: Path) -> None:
+    (wheel,) = distributions.glob("*.whl")
+    install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(tmp_path), str(wheel)]
     subprocess.run(install, check=True, capture_output=True)
+    others = [f"lightning_bleu.{name}" for name in modules() if name != "callback" and not name.endswith("__init__")]
     code = (
-        f"import sys; sys.path.insert(0, {str(target)!r}); import lightning_bleu as l; print(l.__file__, l.__version__)"
+        f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
+        f"import {', '.join(others)}\n"
+        "assert not {'pytorch_lightning', 'lightning'} & {name.split('.')[0] for name in sys.modules}\n"
+        "assert 'BLEUCallback' in dir(lightning_bleu)\n"
+        "lightning_bleu.BLEUCallback()\n"
+        "assert 'pytorch_lightning' in sys.modules\n"
+        "print(lightning_bleu.__file__, lightning_bleu.__version__)\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, cwd=tmp_path)
-    assert done.stdout.split() == [str(target / "lightning_bleu" / "__init__.py"), lightning_bleu.__version__]
+    run = [sys.executable, "-W", "ignore", "-c", code]
+    done = subprocess.run(run, check=True, capture_output=True, text=True, cwd=tmp_path)
+    assert done.stdout.split() == [str(tmp_path / "lightning_bleu" / "__init__.py"), lightning_bleu.__version__]

@@ -1,15 +1,10 @@
 """Models sharded over two processes that generate different numbers of tokens: the score is that of one process.
 
-torchrun starts this module in each process; see :func:`main`. The module and the function that it runs are those of the
-page about sharded models.
+The module and the function that each process runs are those of the page about sharded models.
 """
 
 from __future__ import annotations
 
-import os
-import re
-import subprocess
-import sys
 from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
@@ -18,7 +13,6 @@ from typing import Any
 
 import pytest
 import torch
-import torch.distributed as dist
 from pytorch_lightning.strategies import ModelParallelStrategy
 from torch import Tensor
 from torch.distributed.fsdp import FullyShardedDataParallel
@@ -27,6 +21,8 @@ from torch.utils.data import DataLoader, DistributedSampler
 
 from lightning_bleu import BLEUCallback, CorpusBLEU, distributed_index
 from tests.helpers.lightning import ignore_lightning_warnings, make_loader, make_trainer
+from tests.helpers.pages import run_page
+from tests.helpers.process_groups import run_in_processes
 
 pytestmark = [
     *ignore_lightning_warnings,
@@ -34,7 +30,7 @@ pytestmark = [
     pytest.mark.skipif(not hasattr(torch.distributed.fsdp, "fully_shard"), reason="since torch 2.6"),
 ]
 
-ROOT = Path(__file__).parents[1]
+PAGE = Path(__file__).parents[1] / "docs" / "sharded_generation.md"
 PAD, EOS, FIRST_WORD = 0, 2, 3
 MAX_NEW_TOKENS = 20
 PROMPTS = torch.randint(FIRST_WORD, 64, (37, 5), generator=torch.Generator().manual_seed(3))
@@ -74,19 +70,10 @@ def make_metric() -> CorpusBLEU:
     return CorpusBLEU(pad_id=PAD, eos_id=EOS, keep_sentences=True)
 
 
-def run_page() -> dict[str, Any]:
-    """The names that the page defines."""
-    names: dict[str, Any] = {"__name__": "sharded_generation"}
-    page = (ROOT / "docs" / "sharded_generation.md").read_text(encoding="utf-8")
-    for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
-        exec(block, names)
-    return names
-
-
 def make_module() -> Any:
     """The module of the page. Its training changes nothing, and it records the number of tokens of each batch."""
 
-    class Module(run_page()["Translator"]):  # type: ignore[misc]
+    class Module(run_page(PAGE)["Translator"]):  # type: ignore[misc]
         tokens: list[int] = []  # noqa: RUF012
 
         def training_step(self, batch: dict[str, Tensor]) -> Tensor:
@@ -107,12 +94,9 @@ def make_module() -> Any:
 # In each process
 
 
-def main(folder: Path) -> None:
-    """Score with all kinds of sharding, and save the scores and the numbers of tokens of each batch."""
-    torch.set_num_threads(1)
-    results = {**validate_with_lightning(folder), **score_by_hand()}
-    torch.save(results, folder / f"{dist.get_rank()}.pt")
-    dist.destroy_process_group()
+def score_sharded_models(folder: Path) -> dict[str, Any]:
+    """The scores with all kinds of sharding, and the numbers of tokens of each batch."""
+    return {**validate_with_lightning(folder), **score_by_hand()}
 
 
 def validate_with_lightning(folder: Path) -> dict[str, Any]:
@@ -151,7 +135,7 @@ def score_by_hand() -> dict[str, Any]:
             use_orig_params=use_orig_params,
             device_id=torch.device("cpu"),
         )
-        results[f"FSDP1, use_orig_params={use_orig_params}"] = score(partial(run_page()["generate"], model))
+        results[f"FSDP1, use_orig_params={use_orig_params}"] = score(partial(run_page(PAGE)["generate"], model))
     return results
 
 
@@ -191,21 +175,9 @@ CASES = [
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
-    """What each process has saved."""
+    """What each process returns."""
     pytest.importorskip("transformers")
-    folder = tmp_path_factory.mktemp("sharded")
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    done = subprocess.run(
-        [*command, "-m", __name__, str(folder)],
-        cwd=ROOT,
-        env={**os.environ, "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=240,
-    )
-    assert done.returncode == 0, done.stderr
-    return [torch.load(folder / f"{rank}.pt") for rank in range(2)]
+    return run_in_processes(2, score_sharded_models, tmp_path_factory.mktemp("sharded"))
 
 
 @pytest.fixture(scope="module")
@@ -232,7 +204,3 @@ def test_the_processes_generate_different_numbers_of_tokens(results: list[dict[s
         first, second = (saved[case][1] for saved in results)
         assert all(a != b for a, b in zip(first, second, strict=True))
         assert sum(first) != sum(second)
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]))

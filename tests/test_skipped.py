@@ -2,23 +2,38 @@
 
 from __future__ import annotations
 
-import os
-import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+import torch
 
-ROOT = Path(__file__).parents[1]
+from tests import conftest
+
+TESTS = """
+import pytest
+from tests.conftest import wmt22
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("number", range(3))
+def test_gpu(number):
+    assert False
+
+def test_text(wmt22):
+    assert False
+"""
 
 
-@pytest.mark.slow
-def test_the_summary_has_one_line_for_each_reason() -> None:
-    command = [sys.executable, "-m", "pytest", "tests/test_gpu.py", "-p", "no:cacheprovider"]
-    environment = os.environ | {"CUDA_VISIBLE_DEVICES": ""}
-    done = subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True, text=True)
-    *_, reason, total = done.stdout.splitlines()
-    skipped = re.search(r"(\d+) skipped", total)
-    assert skipped is not None
-    assert reason.split() == [skipped[1], "skipped:", "needs", "a", "CUDA", "device"]
+def test_the_summary_has_one_line_for_each_reason(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(conftest, "DATA", tmp_path)
+    pytester.makeconftest("from tests.conftest import pytest_collection_modifyitems, pytest_terminal_summary")
+    pytester.makeini("[pytest]\nmarkers = gpu")
+    pytester.makepyfile(TESTS)
+    lines = pytester.runpytest_inprocess("-q", "-p", "no:cacheprovider").outlines
+    assert lines[-3:-1] == [
+        "   3 skipped: needs a CUDA device",
+        f"   1 skipped: needs wmt22 text in {tmp_path}, which is not part of the repository",
+    ]
+    assert lines[-1].startswith("4 skipped")

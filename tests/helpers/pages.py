@@ -1,0 +1,46 @@
+"""The pages of the documentation: their code blocks, and how the Python blocks run."""
+
+from __future__ import annotations
+
+import re
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+OPTIONAL_PACKAGES = {"MeCab", "mlflow", "sentencepiece", "transformers", "wandb"}
+
+
+def parse(page: Path) -> list[Token]:
+    return MarkdownIt().parse(page.read_text(encoding="utf-8"))
+
+
+def blocks(page: Path, language: str) -> list[Token]:
+    """The code blocks of a language."""
+    return [token for token in parse(page) if token.type == "fence" and token.info == language]
+
+
+def run_page(page: Path) -> dict[str, Any]:
+    """Run the Python blocks in order, in one namespace and without the network, and return what they define."""
+    names: dict[str, Any] = {"__name__": page.stem}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(socket, "getaddrinfo", _find_local_address)
+        for block in blocks(page, "python"):
+            imported = set(re.findall(r"^\s*(?:import|from) (\w+)", block.content, re.MULTILINE))
+            for package in OPTIONAL_PACKAGES & imported:
+                pytest.importorskip(package)
+            assert block.map is not None
+            code = "\n" * (block.map[0] + 1) + block.content  # so tracebacks show the line of the page
+            exec(compile(code, page, "exec"), names)
+    return names
+
+
+_find_address = socket.getaddrinfo
+
+
+def _find_local_address(host: Any, *args: Any, **kwargs: Any) -> Any:
+    assert host in (None, "", "localhost", "127.0.0.1", "::1", socket.gethostname()), f"needs the network: {host}"
+    return _find_address(host, *args, **kwargs)
