@@ -35,7 +35,7 @@ from lightning_bleu import (
 from lightning_bleu.scoring.signature import InputCounts
 from lightning_bleu.settings.chrf import CHRFOptions, CHRFSettings
 from tests.helpers.chrf import Groups, chrf_options, corpora, peer_rows, peer_score
-from tests.helpers.corpora import random_corpus, read_lines
+from tests.helpers.corpora import PART_OR_WHOLE, random_corpus, read_lines, read_systems
 from tests.helpers.process_groups import ProcessPool, group_of_one
 from tests.helpers.systems import pick
 
@@ -627,17 +627,13 @@ def test_a_synced_metric_without_sentences_keeps_none() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("whole", PART_OR_WHOLE)
 @pytest.mark.parametrize("pair", ["en-de", "en-cs", "en-zh", "en-ja"])
-def test_every_system_of_wmt22_scores_as_in_sacrebleu(pair: str, wmt22: Path) -> None:
-    references = [read_lines(path) for path in sorted(wmt22.glob(f"generaltest2022.{pair}.ref.*"))]
-    systems = sorted(wmt22.glob(f"generaltest2022.{pair}.hyp.*"))
-    assert systems
-    peers = [(references, CHRF(word_order=2, references=references)), (references[:1], CHRF(references=references[:1]))]
-    for system in systems:
-        preds = read_lines(system)
-        for some, peer in peers:
+def test_every_system_of_wmt22_scores_as_in_sacrebleu(pair: str, whole: bool, wmt22: Path) -> None:
+    for preds, streams in read_systems(wmt22, pair, whole):
+        for some, peer in ((streams, CHRF(word_order=2)), (streams[:1], CHRF())):
             ours = corpus_chrf(preds, [*zip(*some)], word_order=peer.word_order)
-            rows = peer._extract_corpus_statistics(preds, None)
+            rows = peer._extract_corpus_statistics(preds, some)
             theirs = peer._aggregate_and_compute(rows)
             assert (ours.score, str(ours)) == (theirs.score / 100, theirs.format())
             assert [*ours.hypothesis_counts, *ours.reference_counts, *ours.matches] == [

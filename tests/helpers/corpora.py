@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TypeAlias
+
+import pytest
 
 Hypotheses: TypeAlias = list[list[str]]
 References: TypeAlias = list[list[list[str]]]
@@ -16,6 +19,24 @@ DATA = Path(__file__).parents[3] / "shared" / "data"
 def read_lines(path: Path) -> list[str]:
     """The lines of a file as sacreBLEU reads them: split at line feeds only."""
     return path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
+
+
+PART_OR_WHOLE = [pytest.param(False, id="part"), pytest.param(True, id="whole", marks=pytest.mark.long)]
+"""The values of `whole`; see :func:`read_systems`."""
+
+
+def read_systems(wmt22: Path, pair: str, whole: bool) -> Iterator[tuple[list[str], list[list[str]]]]:
+    """The lines of each system for a language pair, and the lines of each of its reference files.
+
+    Without `whole`, system i of n has the lines i, i + n, i + 2n, ..., so that every line is read once.
+    """
+    streams = [read_lines(path) for path in sorted(wmt22.glob(f"generaltest2022.{pair}.ref.*"))]
+    systems = sorted(wmt22.glob(f"generaltest2022.{pair}.hyp.*"))
+    assert streams
+    assert systems
+    for number, path in enumerate(systems):
+        lines = slice(None) if whole else slice(number, None, len(systems))
+        yield read_lines(path)[lines], [stream[lines] for stream in streams]
 
 
 def random_corpus(

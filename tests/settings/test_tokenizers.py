@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import ast
 import functools
 import random
 import runpy
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,8 +20,9 @@ from lightning_bleu import CorpusBLEU, corpus_bleu
 from lightning_bleu.counting import words
 from lightning_bleu.settings import tokenizers
 from lightning_bleu.settings.tokenizers import TOKENIZERS, load_tokenizer, tokenizer_name
-from tests.helpers.corpora import read_lines
+from tests.helpers.corpora import PART_OR_WHOLE, read_systems
 from tests.helpers.counting import count
+from tests.helpers.process_groups import run_in_processes
 from tests.helpers.text import WORDWISE, fuzz_line
 
 
@@ -57,17 +56,13 @@ WMT22_CORPORA = [
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("whole", PART_OR_WHOLE)
 @pytest.mark.parametrize(("pair", "tokenizer"), WMT22_CORPORA)
-def test_every_system_of_wmt22_has_the_counts_of_sacrebleu(pair: str, tokenizer: str, wmt22: Path) -> None:
-    references = [read_lines(path) for path in sorted(wmt22.glob(f"generaltest2022.{pair}.ref.*"))]
-    systems = sorted(wmt22.glob(f"generaltest2022.{pair}.hyp.*"))
-    assert systems
-    assert references
-    peer = SacreBLEU(tokenize=tokenizer, references=references)
-    for system in systems:
-        hypotheses = read_lines(system)
-        expected = np.array(peer._extract_corpus_statistics(hypotheses, None))
-        ours = count(hypotheses, list(zip(*references)), max_order=4, tokenizer=tokenizer)
+def test_every_system_of_wmt22_has_the_counts_of_sacrebleu(pair: str, tokenizer: str, whole: bool, wmt22: Path) -> None:
+    peer = SacreBLEU(tokenize=tokenizer)
+    for hypotheses, streams in read_systems(wmt22, pair, whole):
+        expected = np.array(peer._extract_corpus_statistics(hypotheses, streams))
+        ours = count(hypotheses, list(zip(*streams)), max_order=4, tokenizer=tokenizer)
         np.testing.assert_array_equal(np.roll(ours, 2, axis=1), expected)
 
 
@@ -173,26 +168,26 @@ def test_an_unknown_tokenizer_is_an_error_that_lists_the_choices() -> None:
         load_tokenizer(13)  # type: ignore[arg-type]
 
 
+def load_without_packages(names: list[str]) -> list[str]:
+    """The errors of tokenizers in a process in which their packages cannot be imported."""
+    for package in ("MeCab", "mecab_ko", "sentencepiece"):
+        sys.modules[package] = None  # type: ignore[assignment]
+    errors = []
+    for name in names:
+        with pytest.raises(ValueError, match="cannot be loaded") as error:
+            CorpusBLEU(tokenizer=name)
+        errors.append(str(error.value))
+    return errors
+
+
 @pytest.mark.slow
 def test_a_missing_package_is_an_error_with_the_command_that_installs_it() -> None:
-    """In a process of its own, where the packages cannot be imported."""
     commands = {
         "ja-mecab": 'pip install "sacrebleu[ja]"',
         "ko-mecab": 'pip install "sacrebleu[ko]"',
         "flores200": "pip install sentencepiece",
     }
-    code = (
-        "import sys\n"
-        "sys.modules |= dict.fromkeys(['MeCab', 'mecab_ko', 'sentencepiece'])\n"
-        "import lightning_bleu\n"
-        f"for name in {list(commands)}:\n"
-        "    try:\n"
-        "        lightning_bleu.CorpusBLEU(tokenizer=name)\n"
-        "    except ValueError as error:\n"
-        "        print(repr(str(error)))\n"
-    )
-    run = [sys.executable, "-W", "ignore", "-c", code]
-    lines = subprocess.run(run, capture_output=True, text=True, check=True).stdout.splitlines()
-    for line, (name, command) in zip(lines, commands.items(), strict=True):
-        assert ast.literal_eval(line).startswith(f"tokenizer {name!r} cannot be loaded ")
-        assert ast.literal_eval(line).endswith(command)
+    (errors,) = run_in_processes(1, load_without_packages, [*commands])
+    for error, (name, command) in zip(errors, commands.items(), strict=True):
+        assert error.startswith(f"tokenizer {name!r} cannot be loaded ")
+        assert error.endswith(command)
