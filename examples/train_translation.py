@@ -49,6 +49,7 @@ from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import DataLoader, Dataset
 
 from lightning_bleu import BLEUCallback, BLEUScore, CorpusBLEU, CorpusCHRF, sentence_bleu
+from lightning_bleu.training.samples import find_worst
 
 PAD, BOS, EOS, UNK = range(4)
 
@@ -216,6 +217,9 @@ class Progress(RichProgressBar):
             scores = f"BLEU {bleu:5.2f} (95% interval {low:5.2f} to {high:5.2f})  chrF {chrf:5.2f}"
             pl_module.print(f"step {trainer.global_step:5}  loss {loss:.3f}  {scores}")
 
+    def _get_train_description(self, current_epoch: int) -> str:
+        return f"Epoch {current_epoch + 1} of {self.trainer.max_epochs}"  # Lightning's own count starts from 0
+
     def get_metrics(self, *args: Any) -> dict[str, Any]:
         return {name: value for name, value in super().get_metrics(*args).items() if name != "v_num"}
 
@@ -281,9 +285,12 @@ def print_worst(folder: Path, count: int = 2) -> None:
     """Print the worst translations in a folder of files that the callback wrote."""
     (file,) = folder.glob("step-*.txt")
     sources, hypotheses, references = map(read_lines, (folder / "src.txt", file, folder / "ref.txt"))
+    bleu = CorpusBLEU(keep_sentences=True, sync_on_compute=False)  # the files have the sentences of all processes
+    bleu.update(hypotheses, references)
     scores = 100 * sentence_bleu(hypotheses, references)
-    print(f"\nThe worst of {len(scores)} test translations by sentence BLEU; [brackets]: no match in the other line")
-    for i in scores.argsort()[:count].tolist():
+    print(f"\nThe worst of {len(scores)} test translations, ranked as in TensorBoard: by smoothed sentence BLEU")
+    print("[Brackets]: no match in the other line")
+    for i in find_worst(bleu.sentence_statistics, bleu.settings, count):
         hypothesis, wrong = mark(hypotheses[i], references[i])
         reference, missing = mark(references[i], hypotheses[i])
         print(f"\nSentence {i + 1}: BLEU {scores[i]:.2f}, wrong words: {wrong}, missing words: {missing}")
@@ -400,6 +407,7 @@ def main(argv: Sequence[str] | None = None) -> BLEUScore:
         print(f"Checkpoint  {checkpoint.best_model_path}")
         print(f"Files       {folder}")
         print(f"TensorBoard {tensorboard_command(args.logdir)}")
+        print(f"            (counts steps from 0: step {interval} above is step {interval - 1} there)")
         for name, page in PAGES.items():
             print(f"  {name:9} http://localhost:6006/{page}")
         print("Read next   docs/callback.md: what the charts, samples, and figures show")

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from pytorch_lightning.strategies import ModelParallelStrategy
 
 from tests.helpers.lightning import (
@@ -19,7 +20,11 @@ from tests.helpers.lightning import (
 )
 from tests.helpers.process_groups import run_in_processes
 
-pytestmark = [*ignore_lightning_warnings, pytest.mark.slow]
+pytestmark = [
+    *ignore_lightning_warnings,
+    pytest.mark.slow,
+    pytest.mark.skipif(torch.__version__ < "2.4", reason="since torch 2.4"),
+]
 
 
 class ShardedModule(ToyModule):
