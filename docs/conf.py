@@ -57,9 +57,10 @@ for field in PyObject.doc_field_types:
 # Sphinx 8 fails to evaluate `Tokenizer | None` with it.) The classes below take their place while annotations are read.
 TYPE_ALIASES = {
     "Decoder": "lightning_bleu.settings.settings",
-    "Extract": "lightning_bleu.training.stage",
+    "Extract": "lightning_bleu.training.validation",
     "Hypotheses": "lightning_bleu.reading.forms",
     "Index": "lightning_bleu.reading.forms",
+    "LabeledMetrics": "lightning_bleu.callback",
     "References": "lightning_bleu.reading.forms",
     "SampleMask": "lightning_bleu.reading.forms",
     "System": "lightning_bleu.significance.systems",
@@ -90,5 +91,6 @@ intersphinx_timeout = 5
 logging.getLogger("sphinx.sphinx.ext.intersphinx").addFilter(
     lambda record: "failed to reach any of the inventories" not in record.getMessage()
 )
-OTHER_PACKAGES = [*sys.stdlib_module_names, "lightning", "numpy", "pytorch_lightning", "torch", "torchmetrics"]
+OTHER_PACKAGES = ["lightning", "numpy", "pytorch_lightning", "sacrebleu", "torch", "torchmetrics"]
+OTHER_PACKAGES += sys.stdlib_module_names
 nitpick_ignore_regex = [("py:.*", rf"({'|'.join(OTHER_PACKAGES)})(\..*)?")]

@@ -153,7 +153,7 @@ def main(argv: Sequence[str] | None = None) -> BLEUScore:
         DataLoader(cast("Dataset[Any]", val), batch_size=100, collate_fn=make_batch),
     )
 
-    result: BLEUScore = callback.reports["val_bleu"]
+    result: BLEUScore = callback.results["val_bleu"].report
     print(result)
     print(result.signature)
     return result

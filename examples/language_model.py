@@ -124,7 +124,7 @@ def main(argv: Sequence[str] | None = None) -> BLEUScore:
     train, val = pairs[200:], pairs[:200]
     tokenizer = make_tokenizer([line for pair in train for line in pair])
     make_batch = partial(collate, tokenizer=tokenizer)
-    callback = BLEUCallback(CorpusBLEU(decoder=tokenizer, percent=True), {"chrf": CorpusCHRF(percent=True)})
+    callback = BLEUCallback({"bleu": CorpusBLEU(percent=True), "chrf": CorpusCHRF(percent=True)}, decoder=tokenizer)
     trainer = pl.Trainer(
         max_steps=args.max_steps,
         val_check_interval=min(300, args.max_steps),
@@ -140,8 +140,8 @@ def main(argv: Sequence[str] | None = None) -> BLEUScore:
         DataLoader(cast("Dataset[Any]", train), batch_size=32, shuffle=True, collate_fn=make_batch),
         DataLoader(cast("Dataset[Any]", val), batch_size=100, collate_fn=make_batch),
     )
-    print(*callback.reports.values(), sep="\n")
-    result: BLEUScore = callback.reports["val_bleu"]
+    print(*(result.report for result in callback.results.values()), sep="\n")
+    result: BLEUScore = callback.results["val_bleu"].report
     print(result.signature)
     return result
 

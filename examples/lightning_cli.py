@@ -6,11 +6,12 @@ Takes about ten seconds. From a checkout::
     python examples/lightning_cli.py fit --config examples/lightning_cli.yaml
     tensorboard --logdir runs
 
-The Python code contains nothing about BLEU. ``lightning_cli.yaml`` says what is scored and how. You can also change
-every option of the callback and of the metric on the command line::
+The Python code contains nothing about BLEU. ``lightning_cli.yaml`` says what is scored and how: by BLEU, and by BLEU of
+single tokens, which ignores their order. You can also change every option of the callback and of its metrics on the
+command line::
 
     python examples/lightning_cli.py fit --config examples/lightning_cli.yaml --data.longest 20 \
-        --trainer.callbacks.metric.init_args.max_order 2
+        --trainer.callbacks.metrics.bleu.init_args.max_order 2
 
 The task is to add the previous digit to each digit, modulo 10. Each sum depends on the source alone, so the model
 predicts all of them at once. The validation scores real predictions: the model never sees the reference.

@@ -290,7 +290,7 @@ def print_worst(folder: Path, count: int = 2) -> None:
     scores = 100 * sentence_bleu(hypotheses, references)
     print(f"\nThe worst of {len(scores)} test translations, ranked as in TensorBoard: by smoothed sentence BLEU")
     print("[Brackets]: no match in the other line")
-    for i in find_worst(bleu.sentence_statistics, bleu.settings, count):
+    for i in find_worst(bleu.sentence_statistics, bleu, count):
         hypothesis, wrong = mark(hypotheses[i], references[i])
         reference, missing = mark(references[i], hypotheses[i])
         print(f"\nSentence {i + 1}: BLEU {scores[i]:.2f}, wrong words: {wrong}, missing words: {missing}")
@@ -371,8 +371,8 @@ def main(argv: Sequence[str] | None = None) -> BLEUScore:
     train, val, test = (make_batches(pairs, source, target, args) for pairs in parts)
     model = Translator(words[0], words[1], args.d_model, args.layers, args.max_len, args.learning_rate)
 
-    others = {"chrf": CorpusCHRF(percent=True)}
-    bleu = BLEUCallback(CorpusBLEU(percent=True), others, confidence=0.95, translations=True)
+    metrics = {"bleu": CorpusBLEU(percent=True), "chrf": CorpusCHRF(percent=True)}
+    bleu = BLEUCallback(metrics, confidence=0.95, translations=True)
     early_stopping = EarlyStopping(monitor="val_bleu", mode="max", patience=args.patience)
     checkpoint = ModelCheckpoint(monitor="val_bleu", mode="max", filename="{step}-{val_bleu:.2f}")
     # Without default_hp_metric, TensorBoard has a chart less that means nothing.
@@ -396,12 +396,12 @@ def main(argv: Sequence[str] | None = None) -> BLEUScore:
         print(f"Data: {text}; {sizes} sentence pairs for training / validation / test")
     trainer.fit(model, make_loader(train, shuffle=True), make_loader(val))
     trainer.test(model, make_loader(test), ckpt_path=checkpoint.best_model_path, verbose=False)
-    result: BLEUScore = bleu.reports["test_bleu"]
+    result: BLEUScore = bleu.results["test_bleu"].report
     if trainer.is_global_zero:
         folder = Path(logger.log_dir, "translations")
-        print_worst(folder / "test_bleu")
-        print(f"\nTest score  {bleu.intervals['test_bleu']}")
-        print(f"            {bleu.intervals['test_chrf']}")
+        print_worst(folder / "test")
+        print(f"\nTest score  {bleu.results['test_bleu'].interval}")
+        print(f"            {bleu.results['test_chrf'].interval}")
         print(f"            {result}")
         print(f"Signature   {result.signature}")
         print(f"Checkpoint  {checkpoint.best_model_path}")

@@ -19,7 +19,7 @@ from lightning_bleu.significance import (
     bootstrap_interval,
     paired_bootstrap,
 )
-from lightning_bleu.training.trainer import distributed_index, distributed_mask
+from lightning_bleu.training.loaders import distributed_index, distributed_mask
 from lightning_bleu.version import __version__
 
 if TYPE_CHECKING:

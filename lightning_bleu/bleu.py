@@ -118,7 +118,8 @@ class CorpusBLEU(CorpusMetric):
         """How statistics become scores."""
         return bleu_scoring(self.settings)
 
-    def _count_rows(self, batch: Batch) -> IntArray:
+    def count_rows(self, batch: Batch) -> IntArray:
+        """The statistics of each sentence; see :attr:`batch_statistics`."""
         return count_rows(batch, self.settings)
 
     def sign(self, inputs: InputCounts) -> str:
@@ -127,7 +128,10 @@ class CorpusBLEU(CorpusMetric):
 
     def report(self) -> BLEUScore:
         """The score and its components as plain numbers, synced like :meth:`compute`."""
-        statistics, inputs = self._read_report()
+        return self.report_of(*self._read_report())
+
+    def report_of(self, statistics: Tensor, inputs: InputCounts) -> BLEUScore:
+        """The score of these statistics, of sentences of these kinds."""
         return BLEUScore.from_statistics(statistics, self.settings, self.sign(inputs))
 
     @property

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, cast
 
+from torch import Tensor
+
 from lightning_bleu.metric import CorpusMetric
 from lightning_bleu.reading.batch import Batch
 from lightning_bleu.reading.ragged import IntArray
@@ -89,7 +91,8 @@ class CorpusCHRF(CorpusMetric):
         """How statistics become scores."""
         return chrf_scoring(self.settings)
 
-    def _count_rows(self, batch: Batch) -> IntArray:
+    def count_rows(self, batch: Batch) -> IntArray:
+        """The statistics of each sentence; see :attr:`batch_statistics`."""
         return chrf_rows(batch, self.settings)
 
     def sign(self, inputs: InputCounts) -> str:
@@ -98,5 +101,8 @@ class CorpusCHRF(CorpusMetric):
 
     def report(self) -> CHRFScore:
         """The score and its components as plain numbers, synced like :meth:`compute`."""
-        statistics, inputs = self._read_report()
+        return self.report_of(*self._read_report())
+
+    def report_of(self, statistics: Tensor, inputs: InputCounts) -> CHRFScore:
+        """The score of these statistics, of sentences of these kinds."""
         return CHRFScore.from_statistics(statistics, self.settings, self.sign(inputs))

@@ -14,6 +14,7 @@ from lightning_bleu.eager import eager
 from lightning_bleu.messages import warn_user
 from lightning_bleu.reading.batch import Batch, read_batch
 from lightning_bleu.reading.forms import Hypotheses, References
+from lightning_bleu.reading.mistakes import suspect_tokenizer
 from lightning_bleu.reading.ragged import IntArray
 from lightning_bleu.scoring.bleu import BLEUScore, bleu_scoring, bleu_signature
 from lightning_bleu.scoring.chrf import CHRFScore, chrf_rows, chrf_scoring, chrf_signature
@@ -148,6 +149,6 @@ def _count(
     """The statistics of every sentence."""
     batch = read_batch(preds, target, settings)
     rows = count(batch, settings)
-    for message in batch.warnings:
+    for message in (*batch.warnings, *suspect_tokenizer(batch.references, settings)):
         warn_user(message)
     return torch.from_numpy(rows), batch

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from lightning_bleu.messages import WarnOnce
 from lightning_bleu.processes import gather_state
 from lightning_bleu.reading.batch import Batch, read_batch
 from lightning_bleu.reading.forms import Hypotheses, Index, References, SampleMask
+from lightning_bleu.reading.mistakes import suspect_tokenizer
 from lightning_bleu.reading.ragged import BoolArray, IntArray
 from lightning_bleu.reading.recognize import read_index, read_sample_mask
 from lightning_bleu.scoring.resampling import interval_from
@@ -75,12 +76,16 @@ class CorpusMetric(AdditiveMetric):
         """How statistics become scores."""
 
     @abstractmethod
-    def _count_rows(self, batch: Batch) -> IntArray:
+    def count_rows(self, batch: Batch) -> IntArray:
         """The statistics of each sentence, shape ``(sentences, columns)``."""
 
     @abstractmethod
     def report(self) -> Any:
         """The score and its components as plain numbers, synced like :meth:`compute`."""
+
+    @abstractmethod
+    def report_of(self, statistics: Tensor, inputs: InputCounts) -> Any:
+        """The score of these statistics, of sentences of these kinds."""
 
     @abstractmethod
     def sign(self, inputs: InputCounts) -> str:
@@ -158,7 +163,7 @@ class CorpusMetric(AdditiveMetric):
 
     def count(self, batch: Batch, mask: BoolArray | None, positions: IntArray | None) -> None:
         """Count a batch that was read; see :meth:`update`."""
-        rows = self._count_rows(batch)
+        rows = self.count_rows(batch)
         if mask is not None:
             rows *= mask[:, None]
         with ordinary_tensors():
@@ -171,13 +176,12 @@ class CorpusMetric(AdditiveMetric):
             else:
                 sums = np.concatenate([rows.sum(0), InputCounts.of(batch, mask)])
                 states["totals"] = self.totals + torch.from_numpy(sums).to(self.totals.device)
-            self.warn(batch)
+            self._warn_once.mistakes([*batch.warnings, *self.suspect(batch)])
             self._set(**states, last_batch=batch, batch_statistics=torch.from_numpy(rows))
 
-    def warn(self, batch: Batch) -> None:
-        """Warn about the likely mistakes of a batch, once each."""
-        for message in batch.warnings:  # which may quote a token that differs from batch to batch
-            self._warn_once(message, key=" ".join(message.split()[:3]))
+    def suspect(self, batch: Batch) -> Iterator[str]:
+        """Likely mistakes in how this metric would count a batch."""
+        yield from suspect_tokenizer(batch.references, self.settings)
 
     def compute(self) -> Tensor:
         """The score, a float64 scalar (float32 on devices without float64); 0 if there are no sentences."""

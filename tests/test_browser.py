@@ -106,7 +106,7 @@ def check_scores(page: Page, board: str, run: Path, tmp_path: Path) -> None:
 def check_sentences(page: Page, board: str, tmp_path: Path) -> None:
     open_tab(page, board, "text")
     for name in ("samples", "worst"):
-        page.get_by_text(f"val_bleu/{name}", exact=False).first.wait_for(timeout=TIMEOUT)
+        page.get_by_text(f"val_{name}", exact=False).first.wait_for(timeout=TIMEOUT)
     table = page.locator("table").first
     table.wait_for(timeout=TIMEOUT)
     page.screenshot(path=tmp_path / "text.png")
@@ -132,18 +132,16 @@ def check_figures(page: Page, board: str, tmp_path: Path) -> None:
 
 def check_charts(page: Page, board: str, tmp_path: Path) -> None:
     open_tab(page, board, "custom_scalars")
-    page.get_by_text("BLEU: precisions and lengths").first.wait_for(timeout=TIMEOUT)
+    for category in ("Scores", "Parts"):
+        page.get_by_text(category, exact=True).first.wait_for(timeout=TIMEOUT)
     band = page.locator("tf-custom-scalar-margin-chart-card")
     band.first.get_by_text("val_bleu", exact=True).first.wait_for(timeout=TIMEOUT)
     for shape in ("area", "line"):
         band.locator(f"path.{shape}").first.wait_for(timeout=TIMEOUT)
-    charts = page.locator("tf-custom-scalar-multi-line-chart-card")
-    for i, (title, lines) in enumerate(
-        {"precisions (1 at the top to 4)": 4, "length ratio and brevity penalty": 2}.items()
-    ):
-        charts.nth(i).get_by_text(f"val_bleu: {title}").first.wait_for(timeout=TIMEOUT)
-        charts.nth(i).get_by_text(f"Matches ({lines})").first.wait_for(timeout=TIMEOUT)
-        charts.nth(i).locator("path.line").nth(lines - 1).wait_for(state="attached", timeout=TIMEOUT)
+    for title, lines in {"precisions (1 at the top to 4)": 4, "length ratio": 1, "brevity penalty": 1}.items():
+        charts = page.locator("tf-custom-scalar-multi-line-chart-card").filter(has_text=f"val_bleu: {title}")
+        charts.first.get_by_text(f"Matches ({lines})").first.wait_for(timeout=TIMEOUT)
+        charts.first.locator("path.line").nth(lines - 1).wait_for(state="attached", timeout=TIMEOUT)
     page.screenshot(path=tmp_path / "custom_scalars.png")
 
 
@@ -153,7 +151,7 @@ def check_addresses(page: Page, board: str, monkeypatch: pytest.MonkeyPatch, tmp
     shown = {
         "Charts": page.locator("tf-custom-scalar-margin-chart-card").get_by_text("val_bleu", exact=True),
         "Score": page.locator("metrics-pinned-view card-view").filter(has_text=re.compile("^val_bleu")),
-        "Samples": page.locator("tf-text-loader").get_by_text("val_bleu/worst", exact=False),
+        "Samples": page.locator("tf-text-dashboard").get_by_text("val_samples", exact=False),
         "Figures": page.locator("tf-image-loader").get_by_text("val_bleu/by_length", exact=True),
     }
     smoothing = {"Charts": "tf-smoothing-input input", "Score": ".scalars-smoothing input"}

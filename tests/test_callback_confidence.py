@@ -13,7 +13,6 @@ from pytorch_lightning.callbacks import EarlyStopping, ModelCheckpoint
 from torch import Tensor
 
 from lightning_bleu import BLEUCallback, BLEUScore, CorpusBLEU, paired_bootstrap
-from lightning_bleu.counting.kept import read_rows
 from tests.helpers.lightning import (
     NAMESPACES,
     PAD_ID,
@@ -55,9 +54,9 @@ def score_epoch(epoch: int) -> CorpusBLEU:
 
 def kept_score(bleu: BLEUCallback) -> float:
     """The score of the best validation that a callback keeps."""
-    statistics = read_rows(bleu.state_dict()["best"]["val_bleu"]).statistics.sum(0)
-    assert isinstance(bleu.metric, CorpusBLEU)
-    return BLEUScore.from_statistics(statistics, bleu.metric.settings, "").bleu
+    ((tag, best),) = bleu.state_dict()["bleu"].items()
+    assert tag == "val_bleu"
+    return BLEUScore.from_statistics(best["statistics"].sum(0), CorpusBLEU(pad_id=PAD_ID).settings, "").bleu
 
 
 def fit(
@@ -69,35 +68,6 @@ def fit(
     module = make_module(options.get("namespace", "pytorch_lightning"), step)
     trainer.fit(module, make_loader(SENTENCES), make_loader(SENTENCES), ckpt_path=ckpt_path)
     return record
-
-
-@pytest.mark.parametrize("namespace", NAMESPACES)
-def test_the_interval_of_each_epoch_is_logged(namespace: str, tmp_path: Path) -> None:
-    bleu = make_callback(confidence=0.9)
-    record = fit(tmp_path, bleu, epochs=3, namespace=namespace)
-    for epoch, logged in enumerate(record.logged):
-        interval = score_epoch(epoch).interval(0.9)
-        assert (logged["val_bleu/low"], logged["val_bleu/high"]) == (interval.low, interval.high)
-        assert logged["val_bleu/low"] < logged["val_bleu"] < logged["val_bleu/high"]
-    assert bleu.intervals == {"val_bleu": score_epoch(2).interval(0.9)}
-    assert isinstance(bleu.metric, CorpusBLEU)
-    assert not bleu.metric.keep_sentences
-    assert "val_bleu/p_value" not in record.logged[0]
-
-
-def test_each_epoch_is_compared_with_the_best_before(tmp_path: Path) -> None:
-    bleu = make_callback(compare_to_best=True)
-    record = fit(tmp_path, bleu)
-    metrics = [score_epoch(epoch) for epoch in range(len(RIGHT))]
-    scores = [metric.compute().item() for metric in metrics]
-    best, p_values = 0, [1.0]
-    for epoch in range(1, len(RIGHT)):
-        p_values.append(paired_bootstrap(metrics[epoch], metrics[best]).p_value)
-        best = max(best, epoch, key=lambda e: scores[e])
-    assert record.column("val_bleu/p_value") == p_values
-    assert record.column("val_bleu/best") == [max(scores[: epoch + 1]) for epoch in range(len(RIGHT))]
-    assert bleu.comparisons["val_bleu"].p_value == p_values[-1]
-    assert min(p_values) < 0.05 < sorted(p_values)[-2]
 
 
 def test_only_a_significant_gain_makes_a_new_best(tmp_path: Path) -> None:
@@ -127,7 +97,7 @@ def test_only_a_significant_gain_makes_a_new_best(tmp_path: Path) -> None:
 @pytest.mark.filterwarnings("ignore:The dirpath has changed")
 def test_a_resumed_run_is_compared_with_the_best_before_it(namespace: str, tmp_path: Path) -> None:
     callbacks = importlib.import_module(f"{namespace}.callbacks")
-    options: dict[str, Any] = {"name": "score", "compare_to_best": True}
+    options: dict[str, Any] = {"log_name": "{stage}/own/{metric}", "compare_to_best": True}
     whole = fit(tmp_path, make_callback(**options), epochs=6, namespace=namespace)
     for number, (epochs, path) in enumerate([(4, None), (6, tmp_path / "0" / "last.ckpt")]):
         other = BLEUCallback(CorpusBLEU(max_order=2, pad_id=PAD_ID), compare_to_best=True)  # keeps a best of its own
@@ -135,16 +105,16 @@ def test_a_resumed_run_is_compared_with_the_best_before_it(namespace: str, tmp_p
         run = [make_callback(**options), other, checkpoint]
         record = fit(tmp_path, *run, epochs=epochs, ckpt_path=path, namespace=namespace)
         start = 4 * number
-        for name in ("val_score/p_value", "val_score/best"):
+        for name in ("val/own/bleu/p_value", "val/own/bleu/best"):
             assert record.column(name) == whole.column(name)[start:epochs]
     state = torch.load(tmp_path / "1" / "last.ckpt", weights_only=True)["callbacks"]
-    kept = [value["best"] for key, value in state.items() if key.startswith("BLEUCallback")]
-    # 60 sentences with 2 * max_order + 2 statistics each, after 4 columns that identify them
-    assert {key: best.shape for part in kept for key, best in part.items()} == {
-        "val_score": (60, 14),
-        "val_bleu": (60, 10),
+    kept = [value["bleu"] for key, value in state.items() if key.startswith("BLEUCallback")]
+    # 60 sentences with 2 * max_order + 2 statistics each
+    assert {tag: best["statistics"].shape for part in kept for tag, best in part.items()} == {
+        "val/own/bleu": (60, 10),
+        "val_bleu": (60, 6),
     }
-    assert kept[0]["val_score"].dtype == torch.int32
+    assert {best["statistics"].dtype for part in kept for best in part.values()} == {torch.int32}
 
 
 def test_the_sanity_check_and_validate_and_test_do_not_change_the_best(tmp_path: Path) -> None:
@@ -162,7 +132,6 @@ def test_the_sanity_check_and_validate_and_test_do_not_change_the_best(tmp_path:
     assert {"test_bleu/low", "test_bleu/high"} < set(tested)
     assert not {"test_bleu/p_value", "test_bleu/best"} & set(tested)
     assert kept_score(bleu) == best
-    assert list(bleu.state_dict()["best"]) == ["val_bleu"]
 
     trainer = make_trainer(tmp_path, bleu, record := Record(), max_epochs=1)
     trainer.fit(perfect, loader, loader)  # only a fit replaces the best
@@ -193,52 +162,44 @@ def test_the_sanity_check_is_not_compared_with_the_best_of_an_earlier_fit(tmp_pa
     assert kept_score(bleu) == best
 
 
-def rename_settings(checkpoint: Path) -> None:
-    """Give the settings in a checkpoint the names of older versions, which had a dict of special ids."""
+def make_older(checkpoint: Path) -> None:
+    """Give the callback the state that older versions had."""
     content = torch.load(checkpoint, weights_only=True)
-    (state,) = (state for key, state in content["callbacks"].items() if key.startswith("BLEUCallback"))
-    settings = state["settings"]["val_bleu"]
-    special_ids = {name: settings.pop(name) for name in ("pad_id", "bos_id", "eos_id", "unk_id", "ignore_ids")}
-    settings |= {"special_ids": special_ids | {"break_ngrams": False}, "break_ngrams": False, "percent": False}
+    (key,) = (key for key in content["callbacks"] if key.startswith("BLEUCallback"))
+    best = content["callbacks"].pop(key)["bleu"]["val_bleu"]
+    rows = torch.cat([best["identity"], best["statistics"]], 1)
+    state = {"best": {"val_bleu": rows}, "settings": {"val_bleu": best["settings"]}, "others": {}}
+    content["callbacks"]["BLEUCallback{'name': 'bleu'}"] = state
     torch.save(content, checkpoint)
 
 
-@pytest.mark.parametrize(
-    ("options", "is_older", "names"),
-    [({"eos_id": 2}, False, "eos_id"), ({}, True, "pad_id, bos_id, eos_id, ignore_ids, unk_id")],
-    ids=["another option", "older checkpoint"],
-)
-def test_a_run_resumes_although_its_best_was_scored_with_other_settings(
-    options: dict[str, Any], is_older: bool, names: str, tmp_path: Path
-) -> None:
-    first = make_callback(compare_to_best=True)
+@pytest.mark.parametrize("is_older", [False, True], ids=["another option", "older checkpoint"])
+def test_a_run_resumes_although_its_best_cannot_be_compared(is_older: bool, tmp_path: Path) -> None:
+    options: dict[str, Any] = {} if is_older else {"eos_id": 2}  # there is no id 2
     second = BLEUCallback(CorpusBLEU(pad_id=PAD_ID, **options), compare_to_best=True)
-    fit(tmp_path, first, ModelCheckpoint(tmp_path, filename="first"), epochs=1)
+    fit(tmp_path, make_callback(compare_to_best=True), ModelCheckpoint(tmp_path, filename="first"), epochs=1)
     if is_older:
-        rename_settings(tmp_path / "first.ckpt")
+        make_older(tmp_path / "first.ckpt")
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         record = fit(tmp_path, second, epochs=3, ckpt_path=tmp_path / "first.ckpt")
     messages = [str(warning.message) for warning in warned]
-    assert [message for message in messages if "best validation" in message] == [
-        f"The best validation so far scored 'val_bleu' with different settings ({names}): they cannot be compared, "
-        "so this validation counts as the first"
-    ]
+    message = (
+        "The best validation so far scored 'val_bleu' with different settings (eos_id): they cannot be compared, so "
+        "this validation counts as the first"
+    )
+    assert [one for one in messages if "best validation" in one] == [message] * (not is_older)
     assert record.column("val_bleu/p_value")[0] == 1
     assert record.column("val_bleu/best")[0] == record.column("val_bleu")[0]
-    metrics = [score_epoch(epoch) for epoch in (1, 2)]  # there is no id 2
+    metrics = [score_epoch(epoch) for epoch in (1, 2)]
     assert record.column("val_bleu/p_value")[1] == paired_bootstrap(metrics[1], metrics[0]).p_value
 
 
-@pytest.mark.parametrize("sentences", [0, 1])
-def test_fewer_than_two_sentences_give_an_empty_interval_and_no_best(sentences: int, tmp_path: Path) -> None:
-    bleu, record = make_callback(confidence=0.95, significance_level=0.05), Record()
-    stopping = EarlyStopping("val_bleu/best", mode="max", patience=1)
-    trainer = make_trainer(tmp_path, bleu, record, stopping)
-    module = make_module(step=lambda batch, epoch: (batch[:sentences], batch[:sentences]))
-    trainer.fit(module, make_loader(SENTENCES[:1]), make_loader(SENTENCES[:1]))
-    for logged in record.logged:
-        assert [logged[f"val_bleu/{name}"] for name in ("low", "high", "best")] == [logged["val_bleu"]] * 3
-        assert logged["val_bleu"] == sentences
-        assert logged["val_bleu/p_value"] == 1
-    assert bleu.state_dict() == {}
+def test_a_single_sentence_has_an_empty_interval_and_a_best(tmp_path: Path) -> None:
+    bleu, record = make_callback(confidence=0.95, compare_to_best=True), Record()
+    trainer = make_trainer(tmp_path, bleu, record, max_epochs=3)
+    trainer.fit(make_module(step=step), make_loader(SENTENCES[:1]), make_loader(SENTENCES[:1]))
+    scores = record.column("val_bleu")
+    assert record.column("val_bleu/low") == record.column("val_bleu/high") == scores
+    assert record.column("val_bleu/best") == [max(scores[: epoch + 1]) for epoch in range(3)]
+    assert record.column("val_bleu/p_value") == [1] * 3

@@ -9,22 +9,16 @@ from typing import Any
 
 import pytest
 import torch
-import torch.distributed as dist
 from torch import Tensor
 from torch.utils.data import BatchSampler, DataLoader, IterableDataset, SequentialSampler
 
-from lightning_bleu import BLEUCallback, CorpusBLEU
 from tests.helpers.lightning import (
-    PAD_ID,
     SENTENCES,
     Items,
     PanelLogger,
     expected_score,
     ignore_lightning_warnings,
-    make_callback,
     make_loader,
-    make_module,
-    make_trainer,
     return_ids,
     return_text,
 )
@@ -82,8 +76,8 @@ def test_every_sentence_counts_once(processes: int, step: Any, tmp_path: Path) -
     for content in validate_in_processes(processes, loaders, tmp_path, step=step):
         for name, (items, _) in sets.items():
             alone = expected_score(sentences=items.sentences)
-            assert content["reports"][f"val_bleu/{name}"].matches == alone.matches
-            assert content["reports"][f"val_bleu/{name}"].reference_length == alone.reference_length
+            assert content["results"][f"val_bleu/{name}"].report.matches == alone.matches
+            assert content["results"][f"val_bleu/{name}"].report.reference_length == alone.reference_length
             assert content["logged"][f"val_bleu/{name}"] == alone.bleu
 
 
@@ -102,10 +96,10 @@ def test_repeated_sentences_are_skipped_or_warned_about(tmp_path: Path) -> None:
     }
     contents = validate_in_processes(2, loaders, tmp_path)
     for content in contents:
-        counted = {name: report.hypothesis_length / 8 for name, report in content["reports"].items()}
-        assert counted == {f"val_bleu/{name}": number for name, number in sentences.items()}
+        reports = {name: content["results"][f"val_bleu/{name}"].report for name in sentences}
+        assert {name: report.hypothesis_length / 8 for name, report in reports.items()} == sentences
     warned, none = (content["warnings"] for content in contents)
-    found = [re.findall(r"cannot tell which sentences of 'val_bleu/(.*)' are", message) for message in warned]
+    found = [re.findall(r"cannot tell which sentences of '(.*)' are", message) for message in warned]
     assert sorted(found) == [["own batches"], ["stream"]]
     assert none == []  # only process 0 warns
 
@@ -115,7 +109,7 @@ def test_two_sentences_per_item_are_warned_about(tmp_path: Path) -> None:
     options: dict[str, Any] = {"limit_val_batches": 2, "logger": PanelLogger(tmp_path)}
     contents = validate_in_processes(2, loaders, tmp_path, step=return_twice, **options)
     # 2 processes, 2 batches, 7 items, 2 sentences, 8 tokens
-    assert contents[0]["reports"]["val_bleu/plain"].hypothesis_length == 2 * 2 * 7 * 2 * 8
+    assert contents[0]["results"]["val_bleu/plain"].report.hypothesis_length == 2 * 2 * 7 * 2 * 8
     assert contents[1]["panels"] == []
     (message,) = contents[0]["warnings"]
     assert "a batch of 7 items became 14 sentences" in message
@@ -124,7 +118,7 @@ def test_two_sentences_per_item_are_warned_about(tmp_path: Path) -> None:
 def test_a_step_that_reorders_a_batch_is_warned_about(tmp_path: Path) -> None:
     """A repeat and another sentence seem to be the same item, so all of them count."""
     contents = validate_in_processes(2, {"plain": make_loader(Items(37))}, tmp_path, step=return_reversed)
-    assert contents[0]["reports"]["val_bleu/plain"].hypothesis_length == 38 * 8
+    assert contents[0]["results"]["val_bleu/plain"].report.hypothesis_length == 38 * 8
     (message,) = contents[0]["warnings"]
     assert "reorders or drops the items of a batch" in message
 
@@ -132,24 +126,7 @@ def test_a_step_that_reorders_a_batch_is_warned_about(tmp_path: Path) -> None:
 def test_process_0_warns_about_repeats_that_another_process_does_not_know(tmp_path: Path) -> None:
     contents = validate_in_processes(2, {"plain": make_loader(SENTENCES)}, tmp_path, step=drop_sentence)
     (message,) = contents[0]["warnings"]
-    assert "cannot tell which sentences of 'val_bleu/plain'" in message
-
-
-@pytest.mark.parametrize("processes", [2, 3])
-def test_intervals_and_comparisons_are_those_of_one_process(processes: int, tmp_path: Path) -> None:
-    loaders: dict[str, Any] = {
-        "plain": make_loader(Items(37), batch_size=4),
-        "unbatched": make_loader([Items(size).sentences for size in (5, 9, 3)], batch_size=None),
-    }
-    options: dict[str, Any] = {"confidence": 0.95, "compare_to_best": True}
-    alone = make_callback(dataloader_names=list(loaders), **options)
-    trainer = make_trainer(tmp_path, alone)
-    trainer.validate(make_module(step=return_uneven), list(loaders.values()), verbose=False)
-    expected = {key: value.item() for key, value in trainer.callback_metrics.items()}
-    assert expected["val_bleu/plain/low"] < expected["val_bleu/plain"] < expected["val_bleu/plain/high"]
-    for content in validate_in_processes(processes, loaders, tmp_path, step=return_uneven, callback_options=options):
-        assert content["logged"] == expected
-        assert content["intervals"] == alone.intervals
+    assert "cannot tell which sentences of 'plain'" in message
 
 
 class FailingLogger(PanelLogger):
@@ -170,26 +147,3 @@ def test_no_process_waits_for_one_whose_logger_fails(tmp_path: Path) -> None:
     assert none == []
     assert contents[0]["logged"] == contents[1]["logged"]
     assert contents[0]["logged"]["val_bleu"] == pytest.approx(expected_score().bleu)
-
-
-class GroupCallback(BLEUCallback):
-    """Its metric has a process group, which exists only in the processes."""
-
-    def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:
-        self.metric = CorpusBLEU(pad_id=PAD_ID, process_group=dist.new_group([0, 1]))
-        super().setup(trainer, pl_module, stage)
-
-
-def test_a_metric_may_have_a_process_group(tmp_path: Path) -> None:
-    contents = validate_in_processes(
-        2,
-        {"all": make_loader()},
-        tmp_path,
-        callback_type=GroupCallback,
-        callback_options={"translations": tmp_path / "t", "confidence": 0.9},
-        logger=PanelLogger(tmp_path),
-    )
-    for content in contents:
-        assert content["reports"] == {"val_bleu/all": expected_score()}
-    assert len(contents[0]["panels"]) == 1
-    assert len((tmp_path / "t" / "val_bleu" / "all" / "ref.txt").read_text().splitlines()) == len(SENTENCES)

@@ -7,15 +7,13 @@ import json
 import subprocess
 import sys
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-import pytorch_lightning as pl
 import torch
 from pytorch_lightning.callbacks import Callback, ModelCheckpoint
-from pytorch_lightning.loggers import CSVLogger, TensorBoardLogger
+from pytorch_lightning.loggers import TensorBoardLogger
 from torch import Tensor
 
 from lightning_bleu import BLEUCallback, CorpusBLEU
@@ -36,7 +34,7 @@ from tests.helpers.lightning import (
     translate,
     validate,
 )
-from tests.helpers.processes import validate_in_processes
+from tests.helpers.processes import KeepsErrors, validate_in_processes
 
 pytestmark = ignore_lightning_warnings
 
@@ -55,8 +53,8 @@ def read_lines(path: Path) -> list[str]:
 
 
 def read_folder(folder: Path) -> dict[str, bytes]:
-    """The content of all files in a folder, by their paths."""
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    """The content of all files in a folder but the lock of the scores, by their paths."""
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("[!.]*") if path.is_file()}
 
 
 # Samples
@@ -78,7 +76,7 @@ def test_the_first_sentences_and_the_worst_are_shown_with_their_sources(tmp_path
     rows = [(row.number, row.source, row.hypothesis, row.references) for row in read_table(first)]
     assert rows == [(i + 1, SOURCES[i], HYPOTHESES[i], [REFERENCES[i]]) for i in range(2)]
     assert {row.number - 1 for row in read_table(worst_panel)} == set(worst)
-    assert {row.bleu for row in read_table(worst_panel)} == {0}
+    assert {row.score for row in read_table(worst_panel)} == {0}
 
 
 def words(rows: list[list[int]]) -> list[str]:
@@ -134,25 +132,6 @@ def test_sources_that_do_not_fit_are_an_error(
         validate(tmp_path, make_callback(), step=step, logger=PanelLogger(tmp_path))
 
 
-@pytest.mark.parametrize("options", [{"logger": False}, {"fast_dev_run": True}, {"logger": "csv"}])
-def test_few_sentences_are_kept_if_no_logger_shows_them(options: dict[str, Any], tmp_path: Path) -> None:
-    if options.get("logger") == "csv":
-        options = {"logger": CSVLogger(tmp_path)}
-
-    class Watch(BLEUCallback):
-        def on_validation_epoch_end(self, trainer: Any, pl_module: Any) -> None:
-            assert self._stage is not None
-            (evaluation,) = self._stage.evaluations
-            assert evaluation.max_texts == 0
-            assert len(evaluation._texts) <= 64  # to find mistakes
-            super().on_validation_epoch_end(trainer, pl_module)
-
-    def step(batch: Tensor, epoch: int) -> dict[str, Any]:
-        return {"preds": batch, "target": batch, "source": batch}
-
-    validate(tmp_path, Watch(CorpusBLEU(pad_id=PAD_ID), translations=None), step=step, **options)
-
-
 def test_a_trainer_can_be_copied_during_training(tmp_path: Path) -> None:
     class Copy(Callback):
         copies: ClassVar[list[Any]] = []
@@ -162,7 +141,7 @@ def test_a_trainer_can_be_copied_during_training(tmp_path: Path) -> None:
 
     trainer = make_trainer(tmp_path, make_callback(), Copy(), logger=TensorBoardLogger(tmp_path), max_epochs=1)
     trainer.fit(make_module(), make_loader(), make_loader())
-    assert Copy.copies[-1].reports == trainer.callbacks[0].reports
+    assert Copy.copies[-1].results == trainer.callbacks[0].results != {}
 
 
 # Translations
@@ -178,18 +157,18 @@ def test_each_validation_and_test_writes_its_translations(namespace: str, tmp_pa
     trainer.test(module, make_loader(), verbose=False)
     # 37 sentences in batches of 7 are 6 steps; the module is better in epoch 1.
     files = {
-        "val_bleu/ref.txt": REFERENCES,
-        "val_bleu/src.txt": SOURCES,
-        "val_bleu/step-0000006.txt": HYPOTHESES,
-        "val_bleu/step-0000012.txt": as_lines(translate(SENTENCES, 1)),
-        "test_bleu/ref.txt": REFERENCES,
-        "test_bleu/src.txt": SOURCES,
-        "test_bleu/step-0000012.txt": as_lines(translate(SENTENCES, 2)),
+        "val/ref.txt": REFERENCES,
+        "val/src.txt": SOURCES,
+        "val/step-0000006.txt": HYPOTHESES,
+        "val/step-0000012.txt": as_lines(translate(SENTENCES, 1)),
+        "test/ref.txt": REFERENCES,
+        "test/src.txt": SOURCES,
+        "test/step-0000012.txt": as_lines(translate(SENTENCES, 2)),
     }
     assert {path: read_lines(folder / path) for path in read_folder(folder) if path != "scores.jsonl"} == files
     scores = [json.loads(line) for line in read_lines(folder / "scores.jsonl")]
     assert [(score["step"], score["key"]) for score in scores] == [(6, "val_bleu"), (12, "val_bleu"), (12, "test_bleu")]
-    assert scores[-1]["bleu"] == bleu.reports["test_bleu"].bleu
+    assert scores[-1]["bleu"] == bleu.results["test_bleu"].score
 
 
 def test_each_loader_has_a_folder(tmp_path: Path) -> None:
@@ -197,10 +176,10 @@ def test_each_loader_has_a_folder(tmp_path: Path) -> None:
     loaders = {"news": make_loader(SENTENCES[:5]), "../talks": make_loader(SENTENCES[5:8])}
     validate(tmp_path, make_callback(translations=folder), loaders=loaders)
     assert {path: read_lines(folder / path) for path in read_folder(folder) if path != "scores.jsonl"} == {
-        "val_bleu/news/ref.txt": REFERENCES[:5],
-        "val_bleu/news/step-0000000.txt": HYPOTHESES[:5],
-        "val_bleu/..%2Ftalks/ref.txt": REFERENCES[5:8],
-        "val_bleu/..%2Ftalks/step-0000000.txt": HYPOTHESES[5:8],
+        "val/news/ref.txt": REFERENCES[:5],
+        "val/news/step-0000000.txt": HYPOTHESES[:5],
+        "val/..%2Ftalks/ref.txt": REFERENCES[5:8],
+        "val/..%2Ftalks/step-0000000.txt": HYPOTHESES[5:8],
     }
 
 
@@ -210,7 +189,7 @@ def test_only_the_latest_translations_are_kept(tmp_path: Path) -> None:
     )
     trainer.fit(make_module(), make_loader(), make_loader())
     # Two validations per epoch of 6 steps.
-    assert set(read_folder(tmp_path / "t" / "val_bleu")) == {"ref.txt", "step-0000021.txt", "step-0000024.txt"}
+    assert set(read_folder(tmp_path / "t" / "val")) == {"ref.txt", "step-0000021.txt", "step-0000024.txt"}
 
 
 @pytest.mark.parametrize("options", [{"fast_dev_run": True}, {"max_epochs": 0}])
@@ -223,7 +202,7 @@ def test_a_trial_run_writes_nothing(options: dict[str, Any], tmp_path: Path) -> 
 def test_weights_of_a_checkpoint_are_at_its_step(tmp_path: Path) -> None:
     bleu = make_callback(translations=tmp_path / "t")
     checkpoint = ModelCheckpoint(tmp_path, monitor="val_bleu", mode="min", filename="{step}")  # the first is the worst
-    module, folder = make_module(step=return_text), tmp_path / "t" / "val_bleu"
+    module, folder = make_module(step=return_text), tmp_path / "t" / "val"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a low score is not what anyone wants
         trainer = make_trainer(tmp_path, bleu, checkpoint, max_epochs=2)
@@ -241,14 +220,14 @@ def test_weights_of_a_checkpoint_are_at_its_step(tmp_path: Path) -> None:
         assert (folder / "step-0000012.txt").read_bytes() == last
         other = make_trainer(tmp_path, bleu)
         other.test(module, make_loader(), ckpt_path=checkpoint.best_model_path, verbose=False)
-        assert (tmp_path / "t" / "test_bleu" / "step-0000006.txt").exists()
+        assert (tmp_path / "t" / "test" / "step-0000006.txt").exists()
 
 
 @pytest.mark.parametrize("make", [Path.touch, lambda path: path.symlink_to("nowhere/at/all")])
 def test_a_folder_that_cannot_be_written_is_an_error_before_the_training(make: Any, tmp_path: Path) -> None:
     make(tmp_path / "t")
     trainer = make_trainer(tmp_path, make_callback(translations=tmp_path / "t" / "x"))
-    with pytest.raises(ValueError, match=r"'translations' must be a folder for files, got '.*t/x/val_bleu': "):
+    with pytest.raises(ValueError, match=r"'translations' must be a folder for files, got '.*t/x/val': "):
         trainer.fit(make_module(), make_loader(), make_loader())
     assert trainer.global_step == 0
 
@@ -256,7 +235,7 @@ def test_a_folder_that_cannot_be_written_is_an_error_before_the_training(make: A
 def test_translations_are_written_to_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     validate(tmp_path, make_callback(translations="~/t"), step=return_text)
-    assert read_lines(tmp_path / "t" / "val_bleu" / "ref.txt") == REFERENCES
+    assert read_lines(tmp_path / "t" / "val" / "ref.txt") == REFERENCES
     with pytest.raises(ValueError, match="'translations' must be a local folder, got 's3://bucket/t'"):
         make_callback(translations="s3://bucket/t")
 
@@ -286,7 +265,7 @@ def test_other_references_in_the_same_folder_are_warned_about(tmp_path: Path) ->
     message = "Translations of other steps there no longer match them"
     assert len(collect_warnings(validate, message=message)) == 1
     assert collect_warnings(validate, message=message) == []
-    assert read_lines(tmp_path / "t" / "val_bleu" / "ref.txt") == REFERENCES[1:]
+    assert read_lines(tmp_path / "t" / "val" / "ref.txt") == REFERENCES[1:]
 
 
 # Several processes
@@ -314,58 +293,30 @@ def test_samples_and_files_are_those_of_one_process(tmp_path: Path) -> None:
     assert shown[1] == shown[2] == shown[3]
     panels, _, files = shown[1]
     assert [len(read_table(panel)) for panel in panels] == [1, 1, 5, 5, 6, 6, 6]
-    assert files["val_bleu/37-4/src.txt"].decode() == "".join(f"{line}\n" for line in SOURCES)
-    assert files["val_bleu/unbatched/ref.txt"].decode() == "".join(f"{line}\n" for line in REFERENCES[:13])
+    assert files["val/37-4/src.txt"].decode() == "".join(f"{line}\n" for line in SOURCES)
+    assert files["val/unbatched/ref.txt"].decode() == "".join(f"{line}\n" for line in REFERENCES[:13])
 
 
 @pytest.mark.slow
 def test_the_command_line_of_sacrebleu_prints_the_logged_score(tmp_path: Path) -> None:
-    options: dict[str, Any] = {"translations": tmp_path / "t", "metric": CorpusBLEU(percent=True)}
+    options: dict[str, Any] = {"translations": tmp_path / "t", "metrics": CorpusBLEU(percent=True)}
     contents = validate_in_processes(2, {"all": make_loader()}, tmp_path, step=return_text, callback_options=options)
     command = [sys.executable, "-m", "sacrebleu", "ref.txt", "-i", "step-0000000.txt", "-b", "-w", "10"]
-    folder = tmp_path / "t" / "val_bleu" / "all"
+    folder = tmp_path / "t" / "val" / "all"
     done = subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True)
     logged = contents[0]["logged"]["val_bleu/all"]
     assert done.stdout == f"{logged:.10f}\n"
     assert 0 < logged < 100
 
 
-class Survivor(BLEUCallback):
-    """Keeps errors instead of raising them, so that no process ends before the others."""
-
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
-        self.errors: list[str] = []
-
-    def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
-        self._survive(super().setup, trainer, pl_module, stage)
-
-    def on_validation_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        self._survive(super().on_validation_epoch_start, trainer, pl_module)
-
-    def on_validation_batch_end(self, *args: Any, **kwargs: Any) -> None:
-        if self._stage is not None:
-            super().on_validation_batch_end(*args, **kwargs)
-
-    def on_validation_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        if self._stage is not None:
-            self._survive(super().on_validation_epoch_end, trainer, pl_module)
-
-    def _survive(self, hook: Callable[..., None], *args: Any) -> None:
-        try:
-            hook(*args)
-        except (OSError, ValueError) as error:
-            self.errors.append(repr(error))
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("path", "errors"),
     [
-        ("t", ["ValueError(\"'translations' must be a folder for files"] * 2),
-        ("t/val_bleu", ["ValueError(\"'translations' must be a folder for files"] * 2),
+        ("t", ["ValueError: 'translations' must be a folder for files"] * 2),
+        ("t/val", ["ValueError: 'translations' must be a folder for files"] * 2),
         ("t/scores.jsonl/x", ["IsADirectoryError"]),
-        ("t/val_bleu/all/step-0000000.txt/x", ["IsADirectoryError"]),  # the path is that of a folder
+        ("t/val/all/step-0000000.txt/x", ["IsADirectoryError"]),  # the path is that of a folder
     ],
 )
 def test_every_process_raises_the_error_of_process_0(path: str, errors: list[str], tmp_path: Path) -> None:
@@ -373,9 +324,13 @@ def test_every_process_raises_the_error_of_process_0(path: str, errors: list[str
     (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
     (tmp_path / path).touch()
     contents = validate_in_processes(
-        2, {"all": make_loader()}, tmp_path, callback_type=Survivor, callback_options={"translations": tmp_path / "t"}
+        2,
+        {"all": make_loader()},
+        tmp_path,
+        callback_type=KeepsErrors,
+        callback_options={"translations": tmp_path / "t"},
     )
     first, second = (content["errors"] for content in contents)
     assert first == second
     assert [error.startswith(start) for error, start in zip(first, errors, strict=True)] == [True] * len(errors)
-    assert list(tmp_path.rglob(".*")) == []
+    assert list(tmp_path.rglob("*.part")) == []

@@ -325,7 +325,7 @@ def resample(rank: int, world_size: int) -> dict[str, Any]:
         bootstrap_interval(a, max_order=4)
     with a.sync_context():
         in_context = bootstrap_interval(a, resamples=50)
-    return {"results": results, "in context": in_context, "own": bootstrap_interval(alone, resamples=50).bleu}
+    return {"results": results, "in context": in_context, "own": bootstrap_interval(alone, resamples=50).score}
 
 
 def test_all_processes_have_the_intervals_and_tests_of_one(pool: ProcessPool) -> None:
@@ -359,5 +359,5 @@ def test_a_synced_state_can_be_saved_and_loaded(pool: ProcessPool) -> None:
         assert metric.report() == expected.report()
         assert torch.equal(metric.sentence_statistics, expected.sentence_statistics)
         metric.update(["x y z w"], ["x y z w"])
-        assert metric.interval(resamples=10).bleu == metric.report().bleu
+        assert metric.interval(resamples=10).score == metric.report().bleu
         assert len(metric.sentence_statistics) == 4

@@ -67,7 +67,7 @@ def test_train_translation_prints_its_score_and_writes_logs_and_checkpoints(
     assert page is not None
     assert (ROOT / page[1]).is_file()
     events = next((tmp_path / "runs").rglob("events.out.tfevents.*"))
-    (table,) = read_events(events.parent).Tensors("test_bleu/worst/text_summary")
+    (table,) = read_events(events.parent).Tensors("test_worst/text_summary")
     in_tensorboard = re.findall(r"<pre> *(\d+)", table.tensor_proto.string_val[0].decode())
     assert re.findall(r"^Sentence (\d+):", printed, re.MULTILINE) == in_tensorboard[:2]
     assert list((tmp_path / "runs").rglob("*.ckpt"))
@@ -322,8 +322,10 @@ def test_lightning_cli_scores_and_saves_checkpoints_as_its_config_says(tmp_path:
     options = ["--trainer.max_epochs=1", f"--trainer.default_root_dir={tmp_path}", "--trainer.accelerator=cpu"]
     options += ["--data.size=200", "--trainer.log_every_n_steps=4"]
     run_script(EXAMPLES / "lightning_cli.py", "fit", "--config", str(EXAMPLES / "lightning_cli.yaml"), *options)
-    assert {"val_bleu", "val_bleu/precision_1"} <= logged_names(tmp_path)
+    assert {"val_bleu", "val_bleu/precision_2", "val_unigram"} <= logged_names(tmp_path)
     assert list(tmp_path.rglob("*val_bleu=*.ckpt"))
+    (saved,) = tmp_path.rglob("config.yaml")  # can be used again
+    assert saved.read_text(encoding="utf-8").count("class_path: lightning_bleu.CorpusBLEU") == 2
 
 
 @pytest.mark.slow

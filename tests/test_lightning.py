@@ -106,16 +106,17 @@ def test_half_precision_does_not_touch_the_counts(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("precision", ["32-true", "bf16-true", "64-true"])
 def test_the_metric_and_the_callback_log_the_same_value_in_64_bits(precision: Any, tmp_path: Path) -> None:
-    callback = make_callback(name="callback", extract=lambda outputs, batch: (translate(batch), batch))
+    name = "{stage}_callback_{metric}"
+    callback = make_callback(log_name=name, extract=lambda outputs, batch: (translate(batch), batch))
     trainer = make_trainer(tmp_path, callback, precision=precision)
     trainer.validate(MetricModule(), make_loader(), verbose=False)
     expected = torch.tensor(expected_score().bleu, dtype=torch.float64)
     assert expected != expected.float()  # so 32 bits would show
-    for name in ("val_bleu", "val_callback"):
+    for name in ("val_bleu", "val_callback_bleu"):
         logged = trainer.callback_metrics[name]
         assert (logged.dtype, logged.item()) == (torch.float64, expected.item())
-    parts = {name: value for name, value in trainer.callback_metrics.items() if name.startswith("val_callback/")}
-    assert parts["val_callback/precision_3"].item() == expected_score().precisions[2]
+    parts = {name: value for name, value in trainer.callback_metrics.items() if name.startswith("val_callback_bleu/")}
+    assert parts["val_callback_bleu/precision_3"].item() == expected_score().precisions[2]
     assert {value.dtype for value in parts.values()} == {torch.float64}
 
 

@@ -110,10 +110,9 @@ def test_scores_intervals_and_files_are_those_of_one_process(
     expected = validate(tmp_path, alone, step=return_index, loaders=plain)
     for content in contents:
         assert content["warnings"] == []
-        assert content["reports"] == alone.reports
-        assert content["intervals"] == alone.intervals
+        assert content["results"] == alone.results
         assert {name: content["logged"][name] for name in expected} == expected
     for name in loaders:
         for file in ("ref.txt", "step-0000000.txt"):
-            written = tmp_path / "several" / "val_bleu" / name / file
-            assert written.read_bytes() == (tmp_path / "alone" / "val_bleu" / name / file).read_bytes()
+            written = tmp_path / "several" / "val" / name / file
+            assert written.read_bytes() == (tmp_path / "alone" / "val" / name / file).read_bytes()

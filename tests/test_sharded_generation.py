@@ -107,10 +107,10 @@ def validate_with_lightning(folder: Path) -> dict[str, Any]:
     bleu, module, items = BLEUCallback(make_metric()), make_module(), make_items()
     trainer = make_trainer(folder, bleu, strategy=strategy, devices=2, max_epochs=1, num_sanity_val_steps=0)
     trainer.fit(module, make_loader(items), make_loader(items, batch_size=3))
-    results = {"fit": (bleu.reports["val_bleu"].to_dict(), [*module.tokens])}
+    results = {"fit": (bleu.results["val_bleu"].report.to_dict(), [*module.tokens])}
     module.tokens.clear()
     trainer.validate(module, make_loader(items, batch_size=3), verbose=False)
-    return results | {"validate": (bleu.reports["val_bleu"].to_dict(), module.tokens)}
+    return results | {"validate": (bleu.results["val_bleu"].report.to_dict(), module.tokens)}
 
 
 def score_by_hand() -> dict[str, Any]:
@@ -187,7 +187,7 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     bleu = BLEUCallback(make_metric())
     trainer = make_trainer(tmp_path_factory.mktemp("single"), bleu)
     trainer.validate(make_module(), make_loader(make_items(), batch_size=3), verbose=False)
-    report: dict[str, Any] = bleu.reports["val_bleu"].to_dict()
+    report: dict[str, Any] = bleu.results["val_bleu"].report.to_dict()
     assert 0.2 < report["bleu"] < 0.9
     return report
 

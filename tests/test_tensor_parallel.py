@@ -44,7 +44,8 @@ def validate_in_parallel(folder: Path, data_parallel_size: int, tensor_parallel_
     bleu = make_callback(translations=folder)
     trainer = make_trainer(folder, bleu, strategy=strategy, devices=data_parallel_size * tensor_parallel_size)
     trainer.validate(ShardedModule(), make_loader(Items(37)), verbose=False)
-    return bleu.reports["val_bleu"].to_dict()
+    report: dict[str, Any] = bleu.results["val_bleu"].report.to_dict()
+    return report
 
 
 @pytest.mark.parametrize(("data_parallel_size", "tensor_parallel_size"), [(1, 2), (2, 2)])
@@ -54,4 +55,4 @@ def test_a_sentence_counts_once_with_tensor_parallelism(
     processes = data_parallel_size * tensor_parallel_size
     reports = run_in_processes(processes, validate_in_parallel, tmp_path, data_parallel_size, tensor_parallel_size)
     assert reports == [expected_score(sentences=Items(37).sentences).to_dict()] * processes
-    assert len((tmp_path / "val_bleu" / "step-0000000.txt").read_text().splitlines()) == 37
+    assert len((tmp_path / "val" / "step-0000000.txt").read_text().splitlines()) == 37

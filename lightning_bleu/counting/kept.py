@@ -44,6 +44,11 @@ class KeptSentences(NamedTuple):
     order: Tensor
 
     @property
+    def identity(self) -> Tensor:
+        """What identifies the sentences, int32 of shape ``(sentences, 4)``."""
+        return self.rows[:, :IDENTITY_COLUMNS]
+
+    @property
     def statistics(self) -> Tensor:
         """The statistics, int32 of shape ``(sentences, 2 * max_order + 2)``."""
         return self.rows[:, IDENTITY_COLUMNS:]

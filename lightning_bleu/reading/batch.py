@@ -21,7 +21,7 @@ from lightning_bleu.reading.forms import (
     segment_count,
     select,
 )
-from lightning_bleu.reading.mistakes import find_mistakes, find_mistakes_in_text, suspect_tokenizer
+from lightning_bleu.reading.mistakes import find_mistakes, find_mistakes_in_text
 from lightning_bleu.reading.ragged import BoolArray, IntArray, clean, drop_empty_references
 from lightning_bleu.reading.recognize import recognize, recognize_sources
 from lightning_bleu.settings.settings import Decoder, Settings
@@ -45,6 +45,11 @@ class Batch(NamedTuple):
     def sentence_count(self) -> int:
         """The number of sentences."""
         return len(self.reference_counts)
+
+    @property
+    def references(self) -> list[str]:
+        """All references, if they are text; else none."""
+        return self.segments.lines[self.sentence_count :] if isinstance(self.segments, Strings) else []
 
     @property
     def device(self) -> torch.device:
@@ -97,27 +102,24 @@ def read_batch(preds: Hypotheses, target: References, settings: Settings) -> Bat
             "(join tokens with spaces), or set decoder= to score ids"
         )
     if isinstance(segments, Strings):
-        warnings += find_mistakes_in_text(segments.lines, counts, settings)
+        warnings += find_mistakes_in_text(segments.lines, counts)
     return Batch(segments, counts, warnings)
 
 
-def select_sentences(batch: Batch, members: BoolArray, settings: Settings) -> Batch:
-    """Some sentences of a batch, such as those of a language.
+def select_sentences(batch: Batch, members: BoolArray) -> Batch:
+    """Some sentences of a batch, such as those of a language, without its warnings.
 
     Args:
-        batch: the batch, read with :attr:`~lightning_bleu.settings.settings.Settings.for_reading` of the settings.
+        batch: the batch.
         members: which sentences to select, shape ``(sentences,)``.
-        settings: how they are scored.
 
     Example:
         >>> batch = read_batch(["a", "b", "c"], [["a"], ["b", "x"], ["c"]], Settings.from_options())
-        >>> select_sentences(batch, np.array([False, True, True]), Settings.from_options()).segments
+        >>> select_sentences(batch, np.array([False, True, True])).segments
         Strings(lines=['b', 'c', 'b', 'x', 'c'])
     """
-    counts = batch.reference_counts[members]
     segments = select(batch.segments, np.concatenate([members, members.repeat(batch.reference_counts)]))
-    references = segments.lines[len(counts) :] if isinstance(segments, Strings) else []
-    return Batch(segments, counts, [*suspect_tokenizer(references, settings)])
+    return Batch(segments, batch.reference_counts[members])
 
 
 def read_sources(sources: Hypotheses, sentences: int, settings: Settings) -> list[str]:

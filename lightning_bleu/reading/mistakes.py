@@ -52,18 +52,16 @@ def find_mistakes(hypotheses: Form, references: Form, settings: Settings) -> Ite
         yield from suspect_sentences_as_tokens(hypotheses)
 
 
-def find_mistakes_in_text(lines: Sequence[str], counts: IntArray, settings: Settings) -> Iterator[str]:
+def find_mistakes_in_text(lines: Sequence[str], counts: IntArray) -> Iterator[str]:
     """Warn about text that is probably not what was meant.
 
     Args:
         lines: all hypotheses, then all references.
         counts: the number of references of each sentence.
-        settings: how to score them.
     """
     if len(counts):
         yield from suspect_tokens(lines, counts)
         yield from suspect_special_tokens(lines, counts)
-        yield from suspect_tokenizer(lines[len(counts) :], settings)
 
 
 def suspect_padding(hypotheses: Ids, references: Ids, settings: Settings) -> Iterator[str]:

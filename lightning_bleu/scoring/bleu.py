@@ -6,6 +6,7 @@ Up to this point all counts are integers. The only divisions are in this module 
 
 from __future__ import annotations
 
+import dataclasses
 from typing import NamedTuple
 
 import torch
@@ -16,6 +17,9 @@ from lightning_bleu.scoring.signature import InputCounts, join_signature
 from lightning_bleu.settings.bleu import BLEUSettings
 from lightning_bleu.settings.smoothing import ZERO_RULES, Counts, divide
 from lightning_bleu.settings.tokenizers import tokenizer_name
+
+_CHUNK = 2**14
+"""The number of sentences that are scored at a time, so that intermediate results need little memory."""
 
 
 class Statistics(NamedTuple):
@@ -96,6 +100,24 @@ def score(statistics: Tensor, settings: BLEUSettings) -> Score:
     return Score(bleu, precisions, brevity_penalty)
 
 
+def score_sentences(statistics: Tensor, settings: BLEUSettings) -> Tensor:
+    """The BLEU of each sentence, in percent, as sacreBLEU scores sentences: with smoothing and effective order.
+
+    Args:
+        statistics: numbers of shape ``(sentences, 2 * max_order + 2)``.
+        settings: the settings of the corpus.
+
+    Example:
+        >>> statistics = torch.tensor([[6, 5, 4, 3, 6, 5, 4, 3, 6, 6], [2, 0, 0, 0, 4, 3, 2, 1, 4, 4]])
+        >>> score_sentences(statistics, BLEUSettings.from_options())
+        tensor([100.0000,  18.9959], dtype=torch.float64)
+    """
+    for_sentences = dataclasses.replace(
+        settings, smoothing="exp", smoothing_value=None, effective_order=True, zero_rule="no-match"
+    )
+    return torch.cat([100 * score(chunk, for_sentences).bleu for chunk in torch.split(statistics, _CHUNK)])
+
+
 def bleu_scoring(settings: BLEUSettings) -> Scoring:
     """How statistics become BLEU.
 
@@ -104,7 +126,10 @@ def bleu_scoring(settings: BLEUSettings) -> Scoring:
         tensor(69.0066, dtype=torch.float64)
     """
     return Scoring(
-        "BLEU", lambda statistics: score(statistics, settings).bleu * settings.scale, percent=settings.percent
+        "BLEU",
+        lambda statistics: score(statistics, settings).bleu * settings.scale,
+        settings.percent,
+        lambda statistics: score_sentences(statistics, settings),
     )
 
 
@@ -168,6 +193,14 @@ class BLEUScore(Report):
         names = ("brevity_penalty", "length_ratio", "hypothesis_length", "reference_length")
         precisions = {f"precision_{n}": precision for n, precision in enumerate(self.precisions, 1)}
         return precisions | {name: float(getattr(self, name)) for name in names}
+
+    def charts(self) -> dict[str, list[str]]:
+        """Which of these components TensorBoard shows, by the title of their chart."""
+        orders = range(1, len(self.precisions) + 1)
+        title = f"precisions (1 at the top to {orders[-1]})" if len(orders) > 1 else "precision"
+        # TensorBoard draws all lines of a chart in one color, and these two nearly coincide.
+        lengths = {"length ratio": ["length_ratio"], "brevity penalty": ["brevity_penalty"]}
+        return {title: [f"precision_{n}" for n in orders], **lengths}
 
     @property
     def score(self) -> float:

@@ -104,7 +104,12 @@ def _sum(values: Tensor) -> Tensor:
 def chrf_scoring(settings: CHRFSettings) -> Scoring:
     """How statistics become chrF."""
     scale = 1 if settings.percent else 100
-    return Scoring(settings.name, lambda statistics: f_score(statistics, settings) / scale, settings.percent)
+    return Scoring(
+        settings.name,
+        lambda statistics: f_score(statistics, settings) / scale,
+        settings.percent,
+        lambda statistics: f_score(statistics, settings),
+    )
 
 
 def chrf_signature(settings: CHRFSettings, inputs: InputCounts) -> str:

@@ -29,11 +29,6 @@ class Interval:
     name: str = "BLEU"
 
     @property
-    def bleu(self) -> float:
-        """The same as `score`."""
-        return self.score
-
-    @property
     def half_width(self) -> float:
         """Half the distance between the ends."""
         return (self.high - self.low) / 2
@@ -67,16 +62,6 @@ class PairedTest:
     trials: int
     percent: bool = False
     name: str = "BLEU"
-
-    @property
-    def bleu_a(self) -> float:
-        """The same as `score_a`."""
-        return self.score_a
-
-    @property
-    def bleu_b(self) -> float:
-        """The same as `score_b`."""
-        return self.score_b
 
     @property
     def difference(self) -> float:

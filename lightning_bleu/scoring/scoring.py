@@ -20,11 +20,19 @@ class Scoring(NamedTuple):
         score: takes statistics of shape ``(..., columns)``, which may be sums over sentences, and returns scores of
             shape ``(...)``.
         percent: whether scores are in 0..100 rather than in 0..1.
+        score_sentences: takes statistics of shape ``(sentences, columns)``, and returns the score of each sentence as
+            sacreBLEU scores single sentences, in percent.
     """
 
     name: str
     score: Callable[[Tensor], Tensor]
     percent: bool
+    score_sentences: Callable[[Tensor], Tensor]
+
+    @property
+    def scale(self) -> float:
+        """The score of a perfect translation."""
+        return 100.0 if self.percent else 1.0
 
 
 class Report(float):
@@ -48,6 +56,14 @@ class Report(float):
         report = super().__new__(cls, next(iter(attributes.values())))
         vars(report).update(attributes)
         return report
+
+    def parts(self) -> dict[str, float]:
+        """The components that a callback logs, by the last part of their names."""
+        return {}
+
+    def charts(self) -> dict[str, list[str]]:
+        """Which of these components TensorBoard shows, by the title of their chart."""
+        return {}
 
     def to_dict(self) -> dict[str, Any]:
         """All attributes as plain values that :mod:`json` can serialize."""

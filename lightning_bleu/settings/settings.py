@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import difflib
 import functools
 import inspect
 import math
@@ -11,6 +12,7 @@ import numbers
 import operator
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MethodType
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
@@ -33,6 +35,7 @@ Decoder: TypeAlias = "BatchDecoder | Callable[[list[list[int]]], Sequence[str]]"
 
 _ELSEWHERE = {
     "bos_token_id": "'bos_id'",
+    "ci": "'confidence'",
     "eos_token_id": "'eos_id'",
     "ignore_index": "'ignore_ids'",
     "lower": "'lowercase'",
@@ -196,7 +199,7 @@ class Settings:
 
     def _identity(self) -> dict[str, Any]:
         """Plain values, but callables by identity: two lambdas have the same name."""
-        return {name: value if _is_plain(value) else id(value) for name, value in self._values().items()}
+        return {name: value if _is_plain(value) else _identify(value) for name, value in self._values().items()}
 
     def _values(self) -> dict[str, Any]:
         names = [field.name for field in dataclasses.fields(self)]
@@ -213,13 +216,16 @@ def unknown_options(names: Iterable[str], known: Collection[str]) -> TypeError:
     Example:
         >>> print(unknown_options(["tokenise"], ["tokenizer", "lowercase"]))
         unknown option 'tokenise': did you mean 'tokenizer'?
+        >>> print(unknown_options(["beam"], ["samples", "log_name", "confidence", "extract"]))
+        unknown option 'beam'; the nearest are ['samples', 'extract', 'log_name']
     """
     messages = []
     for name in sorted(names):
         hint = _ELSEWHERE.get(name)
         if hint is None or hint.split("'")[1] not in known:
             hint = closest(name, known)
-        messages.append(f"{name!r}: did you mean {hint}?" if hint else f"{name!r}; the options are {sorted(known)}")
+        nearest = difflib.get_close_matches(name, known, n=3, cutoff=0)
+        messages.append(f"{name!r}: did you mean {hint}?" if hint else f"{name!r}; the nearest are {nearest}")
     return TypeError(f"unknown option {', '.join(messages)}")
 
 
@@ -285,6 +291,11 @@ def check_number(name: str, value: Any) -> float:
 
 def _is_plain(value: object) -> bool:
     return value is None or isinstance(value, bool | int | float | str | tuple)
+
+
+def _identify(value: Any) -> Any:
+    """The identity of an object. A bound method is made anew whenever it is accessed."""
+    return (id(value.__self__), value.__name__) if isinstance(value, MethodType) else id(value)
 
 
 def _name(value: Any) -> str | None:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from lightning_bleu.counting.kept import KeptSentences
-from lightning_bleu.messages import warn_user
-from lightning_bleu.metric import CorpusMetric
+from lightning_bleu.messages import WarnOnce, warn_user
 from lightning_bleu.processes import run_in_process_0
 from lightning_bleu.scoring.resampling import paired_test_of, resample_scores
 from lightning_bleu.scoring.results import PairedTest
@@ -22,44 +21,49 @@ MIN_LEVEL = 0.001
 
 
 class Corpus(NamedTuple):
-    """The sentences of a loader, and how they are scored.
+    """The sentences of a label, and how they are scored.
 
     Attributes:
-        kept: the sentences.
-        scoring: how their statistics become scores.
+        identity: what identifies each sentence; see :mod:`lightning_bleu.counting.kept`.
+        statistics: the statistics of each sentence, shape ``(sentences, columns)``.
+        scoring: how statistics become scores.
         settings: what the scores depend on, as plain values.
     """
 
-    kept: KeptSentences
+    identity: Tensor
+    statistics: Tensor
     scoring: Scoring
     settings: dict[str, Any]
 
-    @classmethod
-    def of(cls, metric: CorpusMetric, kept: KeptSentences) -> Corpus:
-        """The sentences of a metric."""
-        return cls(kept, metric.scoring, metric.settings.plain())
-
     def score(self) -> float:
         """The score."""
-        return self.scoring.score(self.kept.statistics.sum(0)).item()
+        return self.scoring.score(self.statistics.sum(0)).item()
 
 
-class Comparison(NamedTuple):
-    """The comparison of a score with that of the best validation so far.
+def resample_labels(
+    systems: Mapping[str, Sequence[Tensor]], corpora: Mapping[str, Corpus], resamples: int = 1000
+) -> dict[str, Tensor]:
+    """Score systems and their bootstrap resamples for each label, and the means over the labels.
 
-    Attributes:
-        p_value: the p-value of the paired bootstrap; 1 if there is nothing to compare with.
-        best: the score in the best validation so far, which may be this one.
-        test: the paired test, if one was made.
+    Args:
+        systems: the statistics of each system, by label.
+        corpora: how to score them, by label.
+        resamples: the number of resamples.
+
+    Returns:
+        the scores of each label, and their mean as ``""``; see
+        :func:`lightning_bleu.scoring.resampling.resample_scores`.
     """
-
-    p_value: float
-    best: float
-    test: PairedTest | None = None
+    # Each label has its own seed, so that labels of the same size have different resamples.
+    scores = {
+        label: resample_scores([one.double() for one in systems[label]], corpus.scoring, resamples, seed)
+        for seed, (label, corpus) in enumerate(corpora.items())
+    }
+    return scores | {"": torch.stack([*scores.values()]).mean(0)}
 
 
 class BestSoFar:
-    """The best validation so far: that with the best mean score of its loaders.
+    """The best validation so far: that with the best score, or with the best mean score of its labels.
 
     Args:
         significance_level: a validation becomes the new best only if its p-value is below this level. If None, any
@@ -68,78 +72,90 @@ class BestSoFar:
 
     def __init__(self, significance_level: float | None = None) -> None:
         self.significance_level = significance_level
-        self._rows: dict[str, Tensor] = {}
-        self._settings: dict[str, dict[str, Any]] = {}
+        self._best: dict[str, dict[str, Any]] = {}
+        self._warn_once = WarnOnce()
 
-    def compare(self, corpora: Mapping[str, Corpus], *, keep: bool = True) -> tuple[Comparison, dict[str, Comparison]]:
+    def compare(
+        self, corpora: Mapping[str, Corpus], mean: str = "", *, keep: bool = True
+    ) -> dict[str, tuple[PairedTest | None, float]]:
         """Compare a validation with the best so far. Collective: process 0 decides whether it is the new best.
 
-        All loaders are resampled (each with its own seed), and their scores are averaged. So the comparison is that of
-        the mean.
+        All labels are resampled (each with its own seed), and their scores are averaged. So the comparison is that of
+        the mean. Single sentences are compared without a test.
 
         Args:
-            corpora: the sentences of each loader, by the logged name of its score.
+            corpora: the sentences of each label, by the logged name of its score.
+            mean: the logged name of the mean of the scores; empty for no mean.
             keep: whether the validation becomes the new best if it is better.
 
         Returns:
-            the comparison of the mean, and that of each loader.
+            for each score, and for the mean, the paired test against the best validation so far (None without one), and
+            the score of the best validation so far, which may be this one. Nothing if a label of the best is missing.
         """
-        testable = any(len(corpus.kept.rows) > 1 for corpus in corpora.values())
-        best = self._find_comparable(corpora, testable=testable)
-        tests = {}
-        if best and testable:
-            # The smallest possible p-value is 1 / (resamples + 1), so the level needs enough resamples.
-            resamples = max(1000, math.ceil(10 / (self.significance_level or 1)))
-            scores = {
-                name: resample_scores(
-                    [one.kept.statistics.double() for one in (corpus, best[name])], corpus.scoring, resamples, seed
-                )
-                for seed, (name, corpus) in enumerate(corpora.items())
-            }
-            scoring = next(iter(corpora.values())).scoring  # all loaders have one scale
-            tests = {
-                name: paired_test_of(one, scoring) for name, one in scores.items() if len(corpora[name].kept.rows) > 1
-            }
-            mean = paired_test_of(torch.stack([*scores.values()]).mean(0), scoring)
-            is_better = mean.difference > 0 and mean.p_value < (self.significance_level or math.inf)
-            # Scores may differ in the last bit between processors.
-            is_new = run_in_process_0(lambda: is_better)
-        else:
-            mean = None
-            is_new = testable and not best
-        if is_new and keep:
-            self._rows = {name: corpus.kept.rows for name, corpus in corpora.items()}
-            self._settings = {name: corpus.settings for name, corpus in corpora.items()}
-        shown = corpora if is_new or not best else best
-        shown_scores = {name: corpus.score() for name, corpus in shown.items()}
-        comparisons = {name: _comparison(one, tests.get(name)) for name, one in shown_scores.items()}
-        return _comparison(math.fsum(shown_scores.values()) / len(shown_scores), mean), comparisons
-
-    def _find_comparable(self, corpora: Mapping[str, Corpus], *, testable: bool) -> dict[str, Corpus]:
-        """The best so far; empty if there is none, or if the two cannot be compared."""
-        if not self._rows:
+        missing = [name for name in self._best if name not in corpora]
+        if 0 < len(missing) < len(self._best):
+            self._warn_once(
+                f"This validation has no sentences of {missing}, unlike the best so far: they are not compared, and "
+                "the best stays.",
+                key="missing",
+            )
             return {}
-        reason = self._find_difference(corpora, testable=testable)
-        if reason:
+        best: dict[str, Corpus] = {}
+        if reason := self._find_difference(corpora) if self._best else "":
             warn_user(
                 f"The best validation so far {reason}: they cannot be compared, so this validation counts as the first"
             )
-            return {}
-        return {name: corpus._replace(kept=_in_order(self._rows[name])) for name, corpus in corpora.items()}
+        elif self._best:
+            best = {
+                name: corpus._replace(identity=self._best[name]["identity"], statistics=self._best[name]["statistics"])
+                for name, corpus in corpora.items()
+            }
+        tests: dict[str, PairedTest] = {}
+        is_new = not best
+        if best:
+            # The smallest possible p-value is 1 / (resamples + 1), so the level needs enough resamples.
+            resamples = max(1000, math.ceil(10 / (self.significance_level or 1)))
+            systems = {name: [corpus.statistics, best[name].statistics] for name, corpus in corpora.items()}
+            scores = resample_labels(systems, corpora, resamples)
+            means = scores.pop("")
+            scoring = next(iter(corpora.values())).scoring  # all labels have one scale
+            tests = {
+                name: paired_test_of(one, scoring) for name, one in scores.items() if len(corpora[name].identity) > 1
+            }
+            test = paired_test_of(means, scoring) if tests else None
+            if mean and test:
+                tests[mean] = test
+            difference, p_value = (means[0, 0] - means[1, 0]).item(), test.p_value if test else 1.0
+            is_better = difference > 0 and p_value < (self.significance_level or math.inf)
+            # Scores may differ in the last bit between processors.
+            is_new = run_in_process_0(lambda: is_better)
+        if is_new and keep:
+            self._best = {
+                name: {
+                    "identity": corpus.identity.clone(),
+                    "statistics": corpus.statistics.clone(),
+                    "settings": corpus.settings,
+                }
+                for name, corpus in corpora.items()
+            }
+        shown = {name: corpus.score() for name, corpus in (corpora if is_new else best).items()}
+        if mean:
+            shown[mean] = math.fsum(shown.values()) / len(shown)
+        return {name: (tests.get(name), score) for name, score in shown.items()}
 
-    def _find_difference(self, corpora: Mapping[str, Corpus], *, testable: bool) -> str:
-        if self._rows.keys() != corpora.keys():
-            return f"was one of the loaders {[*self._rows]}, and this one is of {[*corpora]}"
-        for name, (kept, _, settings) in corpora.items():
-            saved, rows = self._settings.get(name), self._rows[name]
-            changed = [option for option, value in settings.items() if saved and saved.get(option, saved) != value]
-            if changed:
+    def _find_difference(self, corpora: Mapping[str, Corpus]) -> str:
+        """Why a validation and the best so far cannot be compared; empty if they can be."""
+        if added := [name for name in corpora if name not in self._best]:
+            return f"had no sentences of {added}"
+        for name, corpus in corpora.items():
+            saved = self._best[name]
+            settings, others = corpus.settings, saved["settings"]
+            changed = [option for option, value in settings.items() if others.get(option, others) != value]
+            if others and changed:
                 return f"scored {name!r} with different settings ({', '.join(changed)})"
-            if not saved or rows.shape[1] != kept.rows.shape[1]:
+            if saved["statistics"].shape[1] != corpus.statistics.shape[1]:
                 return f"has statistics of {name!r} from another version"
-            if not testable:
-                continue
-            best = _in_order(rows)
+            best, kept = (_in_order(identity) for identity in (saved["identity"], corpus.identity))
             if len(best.rows) != len(kept.rows):
                 return f"had {len(best.rows)} sentences of {name!r}, and this one has {len(kept.rows)}"
             # Positions are unknown in one process without an index, and derived in several.
@@ -155,18 +171,13 @@ class BestSoFar:
 
     def state_dict(self) -> dict[str, Any]:
         """The best validation, to save in a checkpoint; empty if there is none."""
-        return {"best": dict(self._rows), "settings": dict(self._settings)} if self._rows else {}
+        return dict(self._best)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restore the best validation from a checkpoint."""
-        self._rows = dict(state_dict.get("best", {}))
-        self._settings = dict(state_dict.get("settings", {}))
+        self._best = dict(state_dict)
 
 
-def _in_order(rows: Tensor) -> KeptSentences:
-    """The rows of an earlier validation, which are in order already."""
-    return KeptSentences(rows, torch.arange(len(rows), device="cpu"))
-
-
-def _comparison(best: float, test: PairedTest | None) -> Comparison:
-    return Comparison(test.p_value if test else 1.0, best, test)
+def _in_order(identity: Tensor) -> KeptSentences:
+    """What identifies the sentences of a validation, which are in order already."""
+    return KeptSentences(identity, torch.arange(len(identity), device="cpu"))

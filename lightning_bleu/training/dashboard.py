@@ -6,169 +6,164 @@ Loggers are recognized by their methods, so that none of their packages is impor
 
 from __future__ import annotations
 
-import importlib.util
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+from torch import Tensor
 
+from lightning_bleu.bleu import CorpusBLEU
 from lightning_bleu.messages import warn_user
-from lightning_bleu.scoring.bleu import BLEUScore
 from lightning_bleu.settings.bleu import BLEUSettings
 from lightning_bleu.training.figures import bleu_by_length_figure, length_scatter_figure
-from lightning_bleu.training.markdown import sample_table
-from lightning_bleu.training.samples import Sample, find_worst, make_samples, score_sentences
-from lightning_bleu.training.sentences import Sentences
+from lightning_bleu.training.metrics import Counted, Result
+from lightning_bleu.training.samples import Sample, find_worst, make_samples, sample_table
+from lightning_bleu.training.sentences import Table
+from lightning_bleu.training.validation import Evaluation
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-CATEGORIES = ("BLEU", "Beside BLEU", "Comparison with the best", "BLEU: precisions and lengths")
+CATEGORIES = ("Scores", "Comparison with the best", "Parts")
 """The categories of charts, in order."""
 Layout: TypeAlias = dict[str, dict[str, list[Any]]]
 """Categories of charts, as ``SummaryWriter.add_custom_scalars`` takes them."""
 
 
 class View:
-    """What loggers show of one evaluation. Collective.
+    """What loggers show of the sentences of one label. Collective.
 
     Each process reads the texts of its own sentences. Only process 0 can show them.
 
+    The first metric that scores sentences ranks them. The figures are those of the first BLEU, which has lengths.
+
     Args:
-        report: the score.
-        sentences: the sentences; there must be at least one.
-        settings: the settings of the metric.
+        evaluation: the label and its metrics.
+        table: the sentences; there must be at least one.
+        reports: the scores by the names of the metrics.
+        tag_of: the logged name of a metric of the stage, by the name of the metric. ``"samples"`` and ``"worst"`` stand
+            for the sentences.
         samples: how many sentences to show, both of the first and of the worst.
         confidence: the confidence level of the intervals; None for no intervals.
 
     Attributes:
-        report: the score.
-        scores: the sentence BLEU of all sentences, in percent.
+        samples_tag: the logged name of the first sentences.
+        worst_tag: the logged name of the worst sentences.
+        report: the score of the metric that ranks the sentences, if there is one.
+        score_name: the name of the scores of the sentences.
+        ranking: how the worst sentences are ranked.
+        histograms: the scores of all sentences in percent, by the logged name of their histogram.
     """
 
     def __init__(
         self,
-        report: BLEUScore,
-        sentences: Sentences,
-        settings: BLEUSettings,
+        evaluation: Evaluation,
+        table: Table,
+        reports: Mapping[str, Any],
+        tag_of: Callable[[str], str],
         samples: int,
         confidence: float | None = None,
     ) -> None:
-        self.report = report
-        self.scores = score_sentences(sentences.statistics, settings)
-        self._statistics = sentences.statistics
-        self._settings = settings
+        def tag(name: str) -> str:
+            return "/".join([tag_of(name), *evaluation.names])
+
+        self.samples_tag, self.worst_tag = tag("samples"), tag("worst")
+        self.report: Any = None
+        self.score_name, self.ranking = "score", ""
+        self.histograms: dict[str, Tensor] = {}
+        self._scores: Tensor | None = None
+        readable = table.sentences.readable
+        self._first, self._worst = readable[:samples], []
+        counted = {name: one.metric for name, one in evaluation.metrics.items() if isinstance(one, Counted)}
+        if counted:
+            name, metric = next(iter(counted.items()))
+            statistics, scoring = table.statistics(name), metric.scoring
+            self.report, self.score_name = reports[name], scoring.name
+            self._scores = scoring.score_sentences(statistics)
+            self.histograms = {f"{tag(name)}/sentence_{name.rpartition('/')[-1]}": self._scores}
+            self.ranking = " for their length, by smoothed BLEU" if isinstance(metric, CorpusBLEU) else ""
+            self._worst = [readable[number] for number in find_worst(statistics[readable], metric, samples)]
+        numbers = [*self._first, *self._worst]
+        self._texts = dict(zip(numbers, table.sentences.read(numbers)))
+        bleu = {name: one for name, one in counted.items() if isinstance(one, CorpusBLEU)}
+        self._settings = next((one.settings for one in bleu.values()), BLEUSettings.from_options())
+        self._lengths = [(tag(name), table.statistics(name)) for name in bleu][:1]
         self._confidence = confidence
-        first = sentences.readable[:samples]
-        candidates = sentences.statistics[sentences.readable]
-        worst = [sentences.readable[number] for number in find_worst(candidates, settings, samples)]
-        self._shown = {"first": first, "worst": worst}
-        self._texts = dict(zip([*first, *worst], sentences.read([*first, *worst])))
 
     @cached_property
     def first(self) -> list[Sample]:
         """The first sentences of the dataset, which are the same in each validation."""
-        return self._samples("first")
+        return self._samples(self._first)
 
     @cached_property
     def worst(self) -> list[Sample]:
-        """The sentences with the worst translations, the worst first."""
-        return self._samples("worst")
+        """The sentences with the worst translations, the worst first; none without a metric that scores sentences."""
+        return self._samples(self._worst)
 
-    def _samples(self, which: str) -> list[Sample]:
-        numbers = self._shown[which]
-        return make_samples([self._texts[number] for number in numbers], numbers, self.scores, self._settings)
+    def _samples(self, numbers: Sequence[int]) -> list[Sample]:
+        return make_samples([self._texts[number] for number in numbers], numbers, self._scores, self._settings)
 
     @cached_property
     def figures(self) -> dict[str, Figure]:
-        """The figures by name, drawn when they are first needed; none without matplotlib."""
-        if not is_installed("matplotlib"):
-            return {}
-        return {
-            "by_length": bleu_by_length_figure(self._statistics, self._settings, self._confidence),
-            "lengths": length_scatter_figure(self._statistics),
-        }
+        """The figures by logged name, drawn when they are first needed."""
+        figures = {}
+        for tag, statistics in self._lengths:
+            figures[f"{tag}/by_length"] = bleu_by_length_figure(statistics, self._settings, self._confidence)
+            figures[f"{tag}/lengths"] = length_scatter_figure(statistics)
+        return figures
 
 
-def lay_out_charts(
-    orders: Mapping[str, int], *, mean: str | None, confidence: bool = False, compare_to_best: bool = False
-) -> Layout:
+def lay_out_charts(results: Mapping[str, Result], means: Collection[str] = ()) -> Layout:
     """Lay out the charts of TensorBoard's page of custom scalars.
 
     Args:
-        orders: the ``max_order`` of each score, by its logged name.
-        mean: the logged name of the mean of the scores, if there is one.
-        confidence: whether there are confidence intervals, to be drawn as bands.
-        compare_to_best: whether there is a comparison with the best validation so far.
+        results: the results of a validation, by logged name.
+        means: the logged names of those that are means of others.
 
     Example:
-        >>> layout = lay_out_charts({"val_bleu": 2}, mean=None, confidence=True, compare_to_best=True)
-        >>> layout["BLEU"]
-        {'val_bleu': ['Margin', ['val_bleu', 'val_bleu/low', 'val_bleu/high']]}
+        >>> from lightning_bleu.scoring.results import Interval
+        >>> bleu = Result({"": 0.5}, interval=Interval(0.5, 0.4, 0.6, 0.95, ()), best=0.5)
+        >>> layout = lay_out_charts({"val_bleu": bleu, "val_rouge": Result({"rouge1": 0.1, "rouge2": 0.2})})
+        >>> layout["Scores"]["val_bleu"]
+        ['Margin', ['val_bleu', 'val_bleu/low', 'val_bleu/high']]
+        >>> layout["Scores"]["val_rouge"]
+        ['Multiline', ['^val_rouge/rouge1$', '^val_rouge/rouge2$']]
         >>> list(layout["Comparison with the best"])
         ['val_bleu, and the best so far', 'val_bleu: p-value of the difference']
-        >>> list(layout["BLEU: precisions and lengths"])
-        ['val_bleu: precisions (1 at the top to 2)', 'val_bleu: length ratio and brevity penalty']
     """
-    titles = _titles(orders, mean)
-    parts = {}
-    for tag, order in orders.items():
-        precisions = f"{tag}: precisions (1 at the top to {order})" if order > 1 else f"{tag}: precision"
-        parts[precisions] = _lines(f"{tag}/precision_{n}" for n in range(1, order + 1))
-        parts[f"{tag}: length ratio and brevity penalty"] = _lines([f"{tag}/length_ratio", f"{tag}/brevity_penalty"])
-    comparisons = {CATEGORIES[2]: _comparison_charts(titles)} if compare_to_best else {}
-    return {CATEGORIES[0]: _score_charts(titles, confidence), **comparisons, CATEGORIES[3]: parts}
+    lines: dict[str, list[Any]] = {}
+    bands: dict[str, list[Any]] = {}
+    comparisons: dict[str, list[Any]] = {}
+    parts: dict[str, list[Any]] = {}
+    for tag, result in sorted(results.items(), key=lambda item: item[0] not in means):  # means first
+        title = f"{tag}: mean of all" if tag in means else tag
+        if result.interval is None:
+            lines[title] = _lines(f"{tag}/{part}" if part else tag for part in result.scores)
+        else:
+            bands[title] = ["Margin", [tag, f"{tag}/low", f"{tag}/high"]]
+        if result.best is not None:
+            comparisons[f"{title}, and the best so far"] = _lines([tag, f"{tag}/best"])
+            comparisons[f"{title}: p-value of the difference"] = _lines([f"{tag}/p_value"])
+        for chart, names in {} if result.report is None else result.report.charts().items():
+            parts[f"{tag}: {chart}"] = _lines(f"{tag}/{name}" for name in names)
+    scores = lines | dict(reversed(bands.items()))  # TensorBoard shows lines, and then bands in reverse order
+    return {category: charts for category, charts in zip(CATEGORIES, (scores, comparisons, parts)) if charts}
 
 
-def lay_out_other(
-    tag: str, loaders: Sequence[str], *, has_parts: bool, confidence: bool = False, compare_to_best: bool = False
-) -> Layout:
-    """Lay out the charts of another metric.
-
-    Args:
-        tag: the logged name of the score of the stage.
-        loaders: the names of the loaders, if they have names.
-        has_parts: whether all that is logged below a score may be a part of it, such as ``val_rouge/rouge1_fmeasure``.
-        confidence: whether there are confidence intervals.
-        compare_to_best: whether there is a comparison with the best validation so far.
+def merge_layouts(layouts: Iterable[Layout]) -> Layout:
+    """All charts of several layouts, by category.
 
     Example:
-        >>> lay_out_other("val_chrf", [], has_parts=False)["Beside BLEU"]
-        {'val_chrf': ['Multiline', ['^val_chrf$']]}
+        >>> merge_layouts([{"Parts": {"a": [1]}}, {"Scores": {"b": [2]}, "Parts": {"c": [3]}}])
+        {'Scores': {'b': [2]}, 'Parts': {'a': [1], 'c': [3]}}
     """
-    titles = _titles([f"{tag}/{name}" for name in loaders] or [tag], tag if loaders else None)
-    charts = _score_charts(titles, confidence)
-    if has_parts:
-        own = f"(?!/({'|'.join(map(re.escape, loaders))})(/|$))" if loaders else ""  # not the scores of loaders
-        charts = {
-            title: ["Multiline", [f"^{re.escape(one)}{own if one == tag else ''}(/.*)?$"]]
-            for title, one in titles.items()
-        }
-    comparisons = {CATEGORIES[2]: _comparison_charts(titles)} if compare_to_best else {}
-    return {CATEGORIES[1]: charts, **comparisons}
-
-
-def _titles(tags: Iterable[str], mean: str | None) -> dict[str, str]:
-    """The titles of the charts of scores, each with the logged name of its score; first that of their mean."""
-    return ({} if mean is None else {f"{mean}: mean of all": mean}) | {tag: tag for tag in tags}
-
-
-def _score_charts(titles: Mapping[str, str], confidence: bool) -> dict[str, list[Any]]:
-    """A chart of each score: a band or a line."""
-    if confidence:  # TensorBoard shows bands in reverse order.
-        return {title: ["Margin", [tag, f"{tag}/low", f"{tag}/high"]] for title, tag in reversed([*titles.items()])}
-    return {title: _lines([tag]) for title, tag in titles.items()}
-
-
-def _comparison_charts(titles: Mapping[str, str]) -> dict[str, list[Any]]:
-    """A chart of each score with the best so far, and one of the p-value."""
-    charts = {}
-    for title, tag in titles.items():
-        charts[f"{title}, and the best so far"] = _lines([tag, f"{tag}/best"])
-        charts[f"{title}: p-value of the difference"] = _lines([f"{tag}/p_value"])
-    return charts
+    merged: Layout = {category: {} for category in CATEGORIES}
+    for category, charts in chain.from_iterable(layout.items() for layout in layouts):
+        merged[category] |= charts
+    return {category: charts for category, charts in merged.items() if charts}
 
 
 def _lines(tags: Iterable[str]) -> list[Any]:
@@ -176,21 +171,12 @@ def _lines(tags: Iterable[str]) -> list[Any]:
     return ["Multiline", [f"^{re.escape(tag)}$" for tag in tags]]
 
 
-COLUMNS = ["step", "number", "shown as", "BLEU", "source", "hypothesis", "references", "signature"]
-"""The columns of the tables that all loggers but TensorBoard get."""
-
-
 class Display:
     """Shows validations in one logger.
 
     Args:
         logger: the logger of a Lightning trainer.
-
-    Attributes:
-        packages: the packages that it needs, and what for.
     """
-
-    packages: Mapping[str, str] = {"matplotlib": "Figures"}
 
     def __init__(self, logger: Any) -> None:
         self._logger = logger
@@ -198,11 +184,10 @@ class Display:
     def lay_out(self, layout: Layout) -> None:
         """Arrange the charts of scores. Most loggers leave this to the browser."""
 
-    def show(self, tag: str, view: View, step: int) -> None:
+    def show(self, view: View, step: int) -> None:
         """Show one validation.
 
         Args:
-            tag: the logged name of the score.
             view: what to show.
             step: the training step.
         """
@@ -230,21 +215,6 @@ def find_displays(loggers: Iterable[Any]) -> list[Display]:
     return displays
 
 
-def missing_packages(loggers: Sequence[Any], displays: Iterable[Display]) -> Iterator[str]:
-    """Warn about samples and figures that cannot be logged.
-
-    Args:
-        loggers: the loggers of a trainer.
-        displays: their displays; see :func:`find_displays`.
-    """
-    needed = {package: use for display in displays for package, use in display.packages.items()}
-    if loggers and not needed:  # without tensorboard, Lightning's default logger is one that can show nothing
-        needed = {"tensorboard": "Samples and figures"}
-    for package, use in needed.items():
-        if not is_installed(package):
-            yield f"{use} cannot be logged, because {package} is not installed: pip install {package}."
-
-
 class TensorBoard(Display):
     """Sample tables, figures, a histogram of sentence BLEU, and charts on the page of custom scalars."""
 
@@ -254,91 +224,88 @@ class TensorBoard(Display):
         if hasattr(writer, "add_custom_scalars"):
             writer.add_custom_scalars(layout)
 
-    def show(self, tag: str, view: View, step: int) -> None:
+    def show(self, view: View, step: int) -> None:
         """Show one validation; see :class:`Display`."""
         writer = self._logger.experiment
-        caption = f"{view.report}\n{view.report.signature}"
-        writer.add_text(f"{tag}/samples", sample_table(view.first, f"The first sentences. {caption}"), step)
-        writer.add_text(f"{tag}/worst", sample_table(view.worst, f"The worst sentences. {caption}"), step)
-        writer.add_histogram(f"{tag}/sentence_bleu", view.scores, step)
-        for name, figure in view.figures.items():
-            writer.add_figure(f"{tag}/{name}", figure, step, close=False)
+        caption = "" if view.report is None else f" {view.report}\n{view.report.signature}"
+        writer.add_text(
+            view.samples_tag, sample_table(view.first, f"The first sentences.{caption}", view.score_name), step
+        )
+        if view.worst:
+            worst = sample_table(view.worst, f"The worst sentences{view.ranking}.{caption}", view.score_name)
+            writer.add_text(view.worst_tag, worst, step)
+        for tag, scores in view.histograms.items():
+            writer.add_histogram(tag, scores, step)
+        for tag, figure in view.figures.items():
+            writer.add_figure(tag, figure, step, close=False)
 
 
 class Wandb(Display):
     """A table of the samples, and figures."""
 
-    def show(self, tag: str, view: View, step: int) -> None:
+    def show(self, view: View, step: int) -> None:
         """Show one validation; see :class:`Display`."""
-        self._logger.log_table(f"{tag}/samples", columns=COLUMNS, data=table_rows(view, step), step=step)
-        for name, figure in view.figures.items():
-            self._logger.log_image(f"{tag}/{name}", images=[figure], step=step)
+        columns, rows = sample_rows(view, step)
+        self._logger.log_table(view.samples_tag, columns=columns, data=rows, step=step)
+        for tag, figure in view.figures.items():
+            self._logger.log_image(tag, images=[figure], step=step)
 
 
 class MLflow(Display):
-    """A table of the samples of all validations, and figures."""
+    """A table of the samples of all validations, and figures. MLflow needs pandas for the table."""
 
-    packages: Mapping[str, str] = {**Display.packages, "pandas": "Sample tables in MLflow"}
-
-    def show(self, tag: str, view: View, step: int) -> None:
+    def show(self, view: View, step: int) -> None:
         """Show one validation; see :class:`Display`."""
         client, run_id = self._logger.experiment, self._logger.run_id
-        tag = re.sub(r"[^\w./ -]", "_", tag, flags=re.ASCII)  # the only characters that MLflow allows
-        if is_installed("pandas"):  # log_table needs it, too
-            import pandas  # type: ignore[import-untyped]
-
-            # Without a dtype, MLflow relies on a conversion that pandas 3 warns about.
-            table = pandas.DataFrame(table_rows(view, step), columns=COLUMNS, dtype=object)
-            client.log_table(run_id, table, f"{tag}/samples.json")
-        for name, figure in view.figures.items():
+        for tag, figure in view.figures.items():
             figure.canvas.draw()
             pixels = np.asarray(figure.canvas.buffer_rgba())  # type: ignore[attr-defined]
-            client.log_image(run_id, pixels, key=f"{tag}/{name}", step=step)
+            client.log_image(run_id, pixels, key=_for_mlflow(tag), step=step)
+        import pandas  # type: ignore[import-untyped]
+
+        columns, rows = sample_rows(view, step)
+        # Without a dtype, MLflow relies on a conversion that pandas 3 warns about.
+        table = pandas.DataFrame(rows, columns=columns, dtype=object)
+        client.log_table(run_id, table, f"{_for_mlflow(view.samples_tag)}.json")
+
+
+def _for_mlflow(tag: str) -> str:
+    """A name with only the characters that MLflow allows."""
+    return re.sub(r"[^\w./ -]", "_", tag, flags=re.ASCII)
 
 
 class Comet(Display):
     """A table of the samples, and figures."""
 
-    def show(self, tag: str, view: View, step: int) -> None:
+    def show(self, view: View, step: int) -> None:
         """Show one validation; see :class:`Display`."""
         experiment = self._logger.experiment
         experiment.set_step(step)  # log_table takes no step; it uses the current one
-        experiment.log_table(f"{tag}/samples.csv", table_rows(view, step), headers=COLUMNS)
-        for name, figure in view.figures.items():
-            experiment.log_figure(f"{tag}/{name}", figure, step=step)
+        columns, rows = sample_rows(view, step)
+        experiment.log_table(f"{view.samples_tag}.csv", rows, headers=columns)
+        for tag, figure in view.figures.items():
+            experiment.log_figure(tag, figure, step=step)
 
 
-def table_rows(view: View, step: int) -> list[list[Any]]:
-    """The samples as rows of plain values; see :data:`COLUMNS`."""
+def sample_rows(view: View, step: int) -> tuple[list[str], list[list[Any]]]:
+    """The samples as a table of plain values, for all loggers but TensorBoard: its columns, and its rows."""
+    columns = ["step", "number", "shown as", view.score_name, "source", "hypothesis", "references", "signature"]
     shown = [("first", sample) for sample in view.first] + [("worst", sample) for sample in view.worst]
-    return [
+    return columns, [
         [
             step,
             number,
             shown_as,
-            bleu,
+            score,
             _without_surrogates(source or ""),
             _without_surrogates(hypothesis.text),
             _without_surrogates("\n".join(reference.text for reference in references)),
-            view.report.signature,
+            "" if view.report is None else view.report.signature,
         ]
-        for shown_as, (number, bleu, hypothesis, references, source) in shown
+        for shown_as, (number, score, hypothesis, references, source) in shown
     ]
 
 
 def _without_surrogates(text: str) -> str:
     """The text with lone surrogates, which cannot be encoded, replaced by question marks."""
     return text.encode(errors="replace").decode()
-
-
-def is_installed(package: str) -> bool:
-    """Whether a package can be imported.
-
-    Example:
-        >>> is_installed("torch"), is_installed("tourch")
-        (True, False)
-    """
-    try:
-        return importlib.util.find_spec(package) is not None
-    except ValueError:  # the module is present in sys.modules without a spec
-        return False

@@ -119,8 +119,8 @@ def length_scatter_figure(statistics: Tensor) -> Figure:
     """Hypothesis length against reference length, with the diagonal. Darker dots stand for more sentences.
 
     Sentences under half or over twice the reference length (the dotted lines) are orange crosses, and the title line
-    shows their number. Loops are at the top left, empty outputs on the horizontal axis, and a length cap makes a
-    horizontal line. Lengths beyond the end of an axis are drawn there, and the last tick label gets a "+".
+    shows their number, if there are any. Loops are at the top left, empty outputs on the horizontal axis, and a length
+    cap makes a horizontal line. Lengths beyond the end of an axis are drawn there, and the last tick label gets a "+".
 
     Args:
         statistics: integers of shape ``(sentences, 2 * orders + 2)``, of at least one sentence.
@@ -142,7 +142,7 @@ def length_scatter_figure(statistics: Tensor) -> Figure:
     right = step * max(1, math.ceil(longest / step))
     top = right + step
 
-    note = f"× {is_off.sum():,} under ½ or over 2×"
+    note = f"× {is_off.sum():,} under ½ or over 2×" if is_off.any() else ""
     figure, axes = _axes("Length in tokens", note, _ORANGE, left=52, bottom=35, top=28)
     axes.set(xlim=(0, right), ylim=(0, top))
     axes.plot([0, 0, right], [top, 0, 0], color="black", linewidth=0.8, clip_on=False, zorder=1)

@@ -5,108 +5,160 @@ from __future__ import annotations
 import os
 import re
 import string
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import fields, replace
 from typing import Any
 
 from lightning_bleu.bleu import CorpusBLEU
+from lightning_bleu.chrf import CorpusCHRF
 from lightning_bleu.messages import warn_user
 from lightning_bleu.scoring.resampling import check_share
 from lightning_bleu.settings.bleu import BLEU_OPTIONS
-from lightning_bleu.settings.settings import check_bool, check_integer, describe, unknown_options
+from lightning_bleu.settings.settings import Decoder, Settings, check_bool, check_integer, describe, unknown_options
 from lightning_bleu.training.best import MIN_LEVEL
-from lightning_bleu.training.others import copy_other
-from lightning_bleu.training.trainer import check_names
+from lightning_bleu.training.loaders import check_names
+from lightning_bleu.training.metrics import AnyMetric, wrap_metric
+
+_STAND_ALONE = {CorpusBLEU: "bleu", CorpusCHRF: "chrf"}
+"""The names of metrics that need none."""
 
 
-def check_metrics(metric: Any) -> CorpusBLEU | dict[str, CorpusBLEU]:
-    """Check a metric for all loaders, or a metric for each loader name.
-
-    Raises:
-        TypeError: if it is neither.
-        ValueError: if there is no metric, or if some score in 0..1 and others in 0..100.
-    """
-    metrics = metric if isinstance(metric, Mapping) else {"": metric}
-    for name, value in metrics.items():
-        if not isinstance(value, CorpusBLEU):
-            raise TypeError(
-                "'metric' must be a CorpusBLEU, or a dict of a CorpusBLEU for each loader name, got "
-                f"{value!r} of type {type(value).__name__}"
-            )
-        if not isinstance(name, str):
-            raise TypeError(f"the keys of 'metric' must be strings, got {name!r} of type {type(name).__name__}")
-    if not metrics:
-        raise ValueError("'metric' must have a metric for each loader name, got an empty dict")
-    if len({value.settings.percent for value in metrics.values()}) > 1:
-        raise ValueError(
-            "'metric' must have metrics of one scale, because the mean of their scores is logged: set percent=True for "
-            "all of them, or for none"
-        )
-    return dict(metric) if isinstance(metric, Mapping) else metric
-
-
-def find_metric(metric: CorpusBLEU | Mapping[str, CorpusBLEU], label: str) -> CorpusBLEU:
-    """The metric of a group.
-
-    Raises:
-        ValueError: if it has none, if its label cannot be logged, or if the metrics of groups read a batch differently.
-    """
-    check_names("groups", [label])
-    if not isinstance(metric, Mapping):
-        return metric
-    if label not in metric:
-        raise ValueError(f"'metric' has no metric for the group {label!r}, only for {[*metric]}")
-    first, *others = metric.values()
-    if any(one.settings.for_reading != first.settings.for_reading for one in others):
-        raise ValueError(
-            "the metrics of groups must have the same 'decoder', 'ignore_ids', 'pad_id', 'bos_id', and 'eos_id', "
-            "because a batch is read once for all groups"
-        )
-    return metric[label]
-
-
-def logged_name(name: str, stage: str) -> str:
-    """The logged name of a score of a stage.
-
-    Example:
-        >>> logged_name("bleu", "val"), logged_name("{stage}/bleu", "test")
-        ('val_bleu', 'test/bleu')
-    """
-    return name.format(stage=stage) if "{stage}" in name else f"{stage}_{name}"
-
-
-def check_others(others: Any, name: str) -> dict[str, Any]:
-    """Check metrics of text beside BLEU, and copy them.
+def check_metrics(metrics: Any) -> dict[str, dict[str, AnyMetric]]:
+    """Check the metrics of a callback.
 
     Args:
-        others: the metrics by name; None for none.
-        name: the name of BLEU.
+        metrics: a metric; or metrics by name, each a metric, or a dict of a metric for each label.
 
     Returns:
-        the metrics by names like that of BLEU: if it has a placeholder for the stage, they have one, too.
+        the metrics of each name by label; a metric for all labels has the label ``""``.
 
     Raises:
-        TypeError: if it is no dict of metrics of text; see :func:`lightning_bleu.training.others.copy_other`.
-        ValueError: for a name that cannot be logged beside BLEU.
+        TypeError: for anything that is not a metric, and for a metric without a name that needs one.
+        ValueError: if there is no metric, for names that cannot be logged, or if the metrics of a name have different
+            scales.
     """
-    if not isinstance(others, Mapping | None):
-        raise TypeError(f"'others' must be a dict of a metric for each name, got {others!r}")
-    copied: dict[str, Any] = {}
-    for other, metric in (others or {}).items():
-        if not isinstance(other, str):
-            raise TypeError(f"the keys of 'others' must be strings, got {other!r} of type {type(other).__name__}")
-        full = other if "{stage}" in other or "{stage}" not in name else "/".join([*name.split("/")[:-1], other])
-        _check_name(full)
-        if "{stage}" in name and "{stage}" not in full:
+    if not isinstance(metrics, Mapping):
+        name = next((name for kind, name in _STAND_ALONE.items() if isinstance(metrics, kind)), "")
+        if not name:
+            wrap_metric("metrics", metrics)  # raises an error unless it is a metric
+            kind = type(metrics).__name__
+            raise TypeError(f"a {kind} needs a name: BLEUCallback({{{kind.lower()!r}: {kind}(...)}})")
+        metrics = {name: metrics}
+    if not metrics:
+        raise ValueError("'metrics' must have at least one metric, got an empty dict")
+    checked: dict[str, dict[str, AnyMetric]] = {}
+    check_names("metrics", [*metrics], reserved=("", "samples", "worst"))
+    for name, own in metrics.items():
+        by_label = own if isinstance(own, Mapping) else {"": own}
+        if not by_label:
+            raise ValueError(f"{name!r} must have a metric for each loader or group, got an empty dict")
+        if by_label is own:
+            check_names(f"loaders or groups of {name!r}", [*own])
+        checked[name] = {label: wrap_metric(name, metric) for label, metric in by_label.items()}
+        if len({(type(metric), metric.parts, metric.higher_is_better) for metric in checked[name].values()}) > 1:
             raise ValueError(
-                f"a key of 'others' must have the placeholder '{{stage}}', like name={name!r}; got {other!r}"
+                f"the metrics of {name!r} must be all of this package or all of others, with the same names of scores "
+                "and one direction, because the means over the labels are logged: give other metrics another name"
             )
-        own = logged_name(full, "val")
-        for taken in (name, *copied):
-            logged = logged_name(taken, "val")
-            if f"{own}/".startswith(f"{logged}/") or f"{logged}/".startswith(f"{own}/"):
-                raise ValueError(f"'others' has the name {other!r}, which clashes with {taken!r}")
-        copied[full] = copy_other(other, metric)
-    return copied
+        if len({metric.scale for metric in checked[name].values()}) > 1:
+            raise ValueError(
+                f"the metrics of {name!r} must have one scale, because the mean of their scores is logged: set "
+                "percent=True for all of them, or for none"
+            )
+    scales = {name: next(iter(own.values())).scale for name, own in checked.items()}
+    if len({scale for scale in scales.values() if scale is not None}) > 1:
+        shown = ", ".join(f"{name!r} in 0..{scale:g}" for name, scale in scales.items() if scale is not None)
+        warn_user(f"The metrics have different scales: {shown}. Set percent=True for all of them, or for none.")
+    return checked
+
+
+def labels_of(metrics: Mapping[str, Mapping[str, AnyMetric]]) -> list[str]:
+    """The labels that have metrics of their own, in order."""
+    return [*dict.fromkeys(label for own in metrics.values() for label in own if label)]
+
+
+def check_labels(metrics: Mapping[str, Mapping[str, AnyMetric]], labels: Collection[str]) -> None:
+    """Raise a ValueError if what should be names of metrics are labels.
+
+    Args:
+        metrics: the metrics by name.
+        labels: the names of the loaders, or of the groups.
+    """
+    if metrics.keys() <= {*labels}:
+        example = ", ".join(f"{name!r}: ..." for name in metrics)
+        raise ValueError(
+            f"{[*metrics]} are names of loaders or groups, not of metrics: BLEUCallback({{'bleu': {{{example}}}}})"
+        )
+
+
+def find_metric(name: str, metrics: Mapping[str, AnyMetric], loader: str, group: str | None) -> AnyMetric:
+    """The metric of a label: that of the group, else that of the loader, else the one for all.
+
+    Args:
+        name: the name of the metric.
+        metrics: its metrics by label.
+        loader: the name of the loader; empty if it has none.
+        group: the group; None without groups.
+
+    Raises:
+        ValueError: if there is none.
+    """
+    for label in (group, loader, ""):
+        if label is not None and label in metrics:
+            return metrics[label]
+    if group is not None:
+        raise ValueError(
+            f"{name!r} has no metric for the group {group!r}, only for {[*metrics]}: add one, or pass a single metric "
+            "for all groups"
+        )
+    raise ValueError(
+        f"{name!r} has metrics for {[*metrics]}, but the loader "
+        f"{f'is {loader!r}' if loader else 'has no name'}: pass a dict of loaders with these names, or "
+        "'dataloader_names'; or, for several languages in one loader, return 'group' from the step, a label per "
+        "sentence"
+    )
+
+
+def readings_of(
+    metrics: Mapping[str, Mapping[str, AnyMetric]], loader: str, loaders: Collection[str]
+) -> dict[str, Settings]:
+    """How the metrics of a loader read ids, by what error messages call them.
+
+    Args:
+        metrics: the metrics of each name by label.
+        loader: the name of the loader. If it has no metric of its own, labels may be those of its groups.
+        loaders: the names of all loaders.
+    """
+    return {
+        f"{name!r} of {label!r}" if label else repr(name): metric.reading
+        for name, own in metrics.items()
+        for label, metric in own.items()
+        if label == loader or (loader not in own and label not in loaders)
+    }
+
+
+def shared_reading(readings: Mapping[str, Settings], decoder: Decoder | None) -> Settings:
+    """How to read the sentences of a loader: as all of its metrics say that say anything.
+
+    Args:
+        readings: how each metric reads ids, by what error messages call it.
+        decoder: the decoder of metrics that set none.
+
+    Raises:
+        ValueError: if two metrics differ.
+    """
+    found: dict[Settings, str] = {}
+    for name, one in readings.items():
+        if one != Settings():
+            found.setdefault(one if one.decoder is not None else replace(one, decoder=decoder), name)
+    if len(found) > 1:
+        (one, first), (other, second), *_ = found.items()
+        differing = [field.name for field in fields(one) if getattr(one, field.name) != getattr(other, field.name)]
+        raise ValueError(
+            f"{first} and {second} must read ids in the same way, but differ in {differing or ['decoder']}: give them "
+            "the same 'decoder', 'ignore_ids', 'pad_id', 'bos_id', and 'eos_id', or set these for one of them only"
+        )
+    return next(iter(found), Settings(decoder=decoder))
 
 
 def check_options(options: Mapping[str, Any]) -> None:
@@ -116,28 +168,46 @@ def check_options(options: Mapping[str, Any]) -> None:
         TypeError: for an option of the wrong type.
         ValueError: for an option that is out of range.
     """
+    if options.get("positional"):
+        raise TypeError(
+            "BLEUCallback takes one positional argument, all metrics by name, as in "
+            "BLEUCallback({'bleu': CorpusBLEU(), 'chrf': CorpusCHRF()}); the other options are keywords"
+        )
     if unknown := options.get("unknown"):
-        ours = [parameter for parameter in options if parameter not in ("self", "unknown")]
+        ours = [parameter for parameter in options if parameter not in ("self", "positional", "unknown")]
+        if old := [option for option in ("metric", "others", "name") if option in unknown]:
+            raise TypeError(
+                f"unknown option {', '.join(map(repr, old))}: pass all metrics by name, as in "
+                "BLEUCallback({'bleu': CorpusBLEU(), 'chrf': CorpusCHRF()}, log_name='{stage}_{metric}')"
+            )
         if of_metric := {option: value for option, value in unknown.items() if option in BLEU_OPTIONS}:
             example = ", ".join(f"{option}={describe(value)}" for option, value in of_metric.items())
             raise TypeError(f"{[*of_metric]} are options of the metric: BLEUCallback(CorpusBLEU({example}))")
         raise unknown_options(unknown, [*ours, *BLEU_OPTIONS])
-    extract, name, dataloader_names = options["extract"], options["name"], options["dataloader_names"]
+    extract, log_name, dataloader_names = options["extract"], options["log_name"], options["dataloader_names"]
     translations, keep_translations = options["translations"], options["keep_translations"]
     if extract is not None and not callable(extract):
         raise TypeError(f"'extract' must take outputs and batch and return (preds, target), got {extract!r}")
-    if not isinstance(name, str):
-        raise TypeError(f"'name' must be a string, got {name!r} of type {type(name).__name__}")
-    _check_name(name)
-    if (found := re.match("(val|test)_(?=.)", name)) and "{stage}" not in name:
-        warn_user(f"name={name!r} logs 'val_{name}': did you mean name={name[found.end() :]!r}?")
+    if not isinstance(log_name, str):
+        raise TypeError(f"'log_name' must be a string, got {log_name!r} of type {type(log_name).__name__}")
+    try:
+        found = {(field, *form) for _, field, *form in string.Formatter().parse(log_name) if field is not None}
+        parts = log_name.format(stage="val", metric="bleu").split("/")
+    except (ValueError, LookupError, AttributeError):
+        found, parts = set(), []
+    if found != {("stage", "", None), ("metric", "", None)} or "" in parts:
+        raise ValueError(
+            "'log_name' must be a name with the placeholders '{stage}' and '{metric}', such as '{stage}/{metric}', got "
+            f"{log_name!r}"
+        )
+    Settings(decoder=options["decoder"])
     is_list = isinstance(dataloader_names, Sequence) and not isinstance(dataloader_names, str)
     if dataloader_names is not None and not (is_list and all(isinstance(item, str) for item in dataloader_names)):
         raise TypeError(f"'dataloader_names' must be a list of names, got {dataloader_names!r}")
-    if dataloader_names is not None and len(set(dataloader_names)) < len(dataloader_names):
-        raise ValueError(f"'dataloader_names' must be different from each other, got {list(dataloader_names)}")
+    if dataloader_names is not None:
+        check_names("loaders", dataloader_names)
     check_integer("samples", options["samples"], at_least=0)
-    if not isinstance(translations, str | os.PathLike | bool | None):
+    if not isinstance(translations, str | os.PathLike | bool | None) or translations == "":
         raise TypeError(
             f"'translations' must be a folder or True, got {translations!r} of type {type(translations).__name__}"
         )
@@ -156,19 +226,4 @@ def check_options(options: Mapping[str, Any]) -> None:
         raise ValueError(
             f"'significance_level' must be at least {MIN_LEVEL}, got {level}: a smaller one needs more than 10,000 "
             "resamples in each validation"
-        )
-
-
-def _check_name(name: str) -> None:
-    if not name:
-        raise ValueError("'name' must not be empty: it is the last part of the logged name, as in 'val_bleu'")
-    try:
-        fields = {field for _, field, _, _ in string.Formatter().parse(name) if field is not None}
-        plain = name.format(stage="val")
-    except (ValueError, KeyError, IndexError):
-        fields, plain = {"?"}, ""
-    if fields - {"stage"} or "" in plain.split("/"):
-        raise ValueError(
-            f"'name' must be a name such as 'bleu', or have the placeholder '{{stage}}' and no other, as in "
-            f"'{{stage}}/bleu', got {name!r}"
         )

@@ -1,21 +1,26 @@
-"""Sample sentences: which ones a dashboard shows."""
+"""Sample sentences: which words of them differ, and the table that shows them, in Markdown for TensorBoard's Text page.
+
+TensorBoard keeps only the HTML tags listed in its ``plugin_util.py``. No color is among them.
+"""
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+import string
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
+from itertools import chain, groupby, pairwise
+from typing import Literal, NamedTuple, TypeAlias
 
-import torch
 from torch import Tensor
 
-from lightning_bleu.scoring.bleu import score
+from lightning_bleu.bleu import CorpusBLEU
+from lightning_bleu.metric import CorpusMetric
 from lightning_bleu.settings.bleu import BLEUSettings
 from lightning_bleu.settings.tokenizers import load_tokenizer
 from lightning_bleu.training.sentences import Sentence
 
-_CHUNK = 2**14
-"""The number of sentences that are scored at a time, so that intermediate results need little memory."""
 _MAX_CHARACTERS = 20_000
 """The maximum number of characters of a sample; a hypothesis that never ends would take seconds to mark."""
 
@@ -37,72 +42,56 @@ class Sample(NamedTuple):
 
     Attributes:
         number: the position in the dataset, starting from 1.
-        bleu: sentence BLEU, in percent.
+        score: the score of the sentence, in percent; None if no metric scores sentences.
         hypothesis: the hypothesis.
         references: its references.
         source: the source sentence, if the step returned one.
     """
 
     number: int
-    bleu: float
+    score: float | None
     hypothesis: Line
     references: Sequence[Line]
     source: str | None = None
 
 
-def score_sentences(statistics: Tensor, settings: BLEUSettings) -> Tensor:
-    """The BLEU of each sentence, in percent, as sacreBLEU scores sentences: with smoothing and effective order.
-
-    Args:
-        statistics: numbers of shape ``(sentences, 2 * max_order + 2)``.
-        settings: the settings of the corpus.
-
-    Example:
-        >>> statistics = torch.tensor([[6, 5, 4, 3, 6, 5, 4, 3, 6, 6], [2, 0, 0, 0, 4, 3, 2, 1, 4, 4]])
-        >>> score_sentences(statistics, BLEUSettings.from_options())
-        tensor([100.0000,  18.9959], dtype=torch.float64)
-    """
-    for_sentences = dataclasses.replace(
-        settings, smoothing="exp", smoothing_value=None, effective_order=True, zero_rule="no-match"
-    )
-    return torch.cat([100 * score(chunk, for_sentences).bleu for chunk in torch.split(statistics, _CHUNK)])
-
-
-def find_worst(statistics: Tensor, settings: BLEUSettings, count: int) -> list[int]:
-    """The sentences most worth reading: those that are bad even for their length.
+def find_worst(statistics: Tensor, metric: CorpusMetric, count: int) -> list[int]:
+    """The sentences with the lowest scores; of BLEU, the lowest for their length.
 
     While a model is weak, the lowest sentence BLEU is that of short sentences without a long match. So each sentence is
     scored together with two tokens' worth of the statistics of the corpus, which matter more the shorter it is.
 
     Args:
-        statistics: integers of shape ``(sentences, 2 * max_order + 2)``.
-        settings: the settings of the corpus.
+        statistics: the statistics of each sentence, shape ``(sentences, columns)``.
+        metric: the metric.
         count: the number of sentences.
 
     Returns:
         their positions, the worst first.
     """
-    total = statistics.sum(0).double()
-    smoothed = statistics + 2 * total / total[-1].clamp(min=1)
-    worst: list[int] = score_sentences(smoothed, settings).argsort(stable=True)[:count].tolist()
+    if isinstance(metric, CorpusBLEU):
+        total = statistics.sum(0).double()
+        statistics = statistics + 2 * total / total[-1].clamp(min=1)
+    worst: list[int] = metric.scoring.score_sentences(statistics).argsort(stable=True)[:count].tolist()
     return worst
 
 
 def make_samples(
-    sentences: Sequence[Sentence], positions: Sequence[int], scores: Tensor, settings: BLEUSettings
+    sentences: Sequence[Sentence], positions: Sequence[int], scores: Tensor | None, settings: BLEUSettings
 ) -> list[Sample]:
     """Tokenize sentences so that their words can be marked.
 
     Args:
         sentences: the texts.
         positions: their positions in the dataset, from 0.
-        scores: the sentence BLEU of all sentences of the dataset, in percent.
+        scores: the scores of all sentences of the dataset, in percent; None if no metric scores sentences.
         settings: how to tokenize.
 
     Example:
+        >>> import torch
         >>> settings = BLEUSettings.from_options()
         >>> make_samples([Sentence("Hi!", ["Hello!"])], [4], torch.zeros(5), settings)
-        [Sample(number=5, bleu=0.0, hypothesis=Line(text='Hi!', tokens=['Hi', '!']), \
+        [Sample(number=5, score=0.0, hypothesis=Line(text='Hi!', tokens=['Hi', '!']), \
 references=[Line(text='Hello!', tokens=['Hello', '!'])], source=None)]
     """
     split = _splitter(settings)
@@ -110,7 +99,8 @@ references=[Line(text='Hello!', tokens=['Hello', '!'])], source=None)]
     for position, (hypothesis, references, source, tokenized) in zip(positions, sentences):
         texts = [text[:_MAX_CHARACTERS] for text in (hypothesis, *references)]
         lines = [Line(text, (str.split if tokenized else split)(text)) for text in texts]
-        samples.append(Sample(position + 1, scores[position].item(), lines[0], lines[1:], source))
+        score = None if scores is None else scores[position].item()
+        samples.append(Sample(position + 1, score, lines[0], lines[1:], source))
     return samples
 
 
@@ -122,3 +112,246 @@ def _splitter(settings: BLEUSettings) -> Callable[[str], list[str]]:
         return tokens.split() if isinstance(tokens, str) else [str(token) for token in tokens]
 
     return split
+
+
+Mark: TypeAlias = Literal["", "unmatched", "displaced"]
+"""``""`` marks nothing; see :func:`mark_words` for the others."""
+
+_SENTENCEPIECE_BLANK = "\u2581"
+
+
+class Span(NamedTuple):
+    """A part of a text, with its mark."""
+
+    text: str
+    mark: Mark
+
+
+def mark_words(hypothesis: Line, references: Sequence[Line]) -> tuple[list[Span], list[list[Span]]]:
+    """Mark the words of a hypothesis and of its references that don't match.
+
+    - In the hypothesis, a token is ``"unmatched"`` beyond its largest count in any one reference. Occurrences in a
+      bigram that a reference shares match first, then the earlier ones.
+    - In the hypothesis, a token is ``"displaced"`` if it matches, but neither of its bigrams appears in a reference.
+      A hypothesis of one token has no bigrams, and no displaced tokens.
+    - In a reference, a token is ``"unmatched"`` beyond its count in the hypothesis.
+
+    Args:
+        hypothesis: the hypothesis.
+        references: its references.
+
+    Returns:
+        The spans of the hypothesis, and of each reference. Their texts join to the original text. If a token isn't in
+        the text, they join to the tokens, separated by blanks. Neighboring spans have different marks.
+
+    Example:
+        >>> hypothesis = Line("The very cat sat.", ["the", "very", "cat", "sat", "."])
+        >>> reference = Line("The cat that sat.", ["the", "cat", "that", "sat", "."])
+        >>> marked_hypothesis, (marked_reference,) = mark_words(hypothesis, [reference])
+        >>> [(text, mark) for text, mark in marked_hypothesis if mark]
+        [('The', 'displaced'), ('very', 'unmatched'), ('cat', 'displaced')]
+        >>> [(text, mark) for text, mark in marked_reference if mark]
+        [('that', 'unmatched')]
+    """
+    max_counts: dict[str, int] = {}  # in any one reference
+    for reference in references:
+        for token, count in Counter(reference.tokens).items():
+            max_counts[token] = max(count, max_counts.get(token, 0))
+    bigrams = set(chain.from_iterable(pairwise(reference.tokens) for reference in references))
+    shared = _in_bigrams(hypothesis.tokens, bigrams)
+    marks: list[Mark] = [
+        "unmatched" if not matches else "displaced" if not in_bigram and len(shared) > 1 else ""
+        for matches, in_bigram in zip(_choose_matches(hypothesis.tokens, max_counts, shared), shared)
+    ]
+
+    counts, bigrams = Counter(hypothesis.tokens), set(pairwise(hypothesis.tokens))
+    marked_references = []
+    for reference in references:
+        matched = _choose_matches(reference.tokens, counts, _in_bigrams(reference.tokens, bigrams))
+        marked_references.append(_split(reference, ["" if matches else "unmatched" for matches in matched]))
+    return _split(hypothesis, marks), marked_references
+
+
+def _in_bigrams(tokens: Sequence[str], bigrams: set[tuple[str, str]]) -> list[bool]:
+    """For each token, whether the bigram it ends or the bigram it begins is one of ``bigrams``."""
+    found = [False, *(bigram in bigrams for bigram in pairwise(tokens)), False]
+    return [ends or begins for _, (ends, begins) in zip(tokens, pairwise(found))]
+
+
+def _choose_matches(tokens: Sequence[str], counts: Mapping[str, int], preferred: Sequence[bool]) -> list[bool]:
+    """Choose which tokens match, at most ``counts`` of each: preferred ones first, then earlier ones.
+
+    Example:
+        >>> _choose_matches(["a", "a", "a", "b"], {"a": 2}, [False, False, True, False])
+        [True, False, True, False]
+    """
+    remaining = dict(counts)
+    matches = [False] * len(tokens)
+    for index in sorted(range(len(tokens)), key=preferred.__getitem__, reverse=True):  # stable
+        if remaining.get(tokens[index], 0):
+            remaining[tokens[index]] -= 1
+            matches[index] = True
+    return matches
+
+
+def _split(line: Line, marks: Sequence[Mark]) -> list[Span]:
+    """Split a text where the marks of its tokens change.
+
+    Example:
+        >>> _split(Line("Oh, no!", ["oh", ",", "no", "!"]), ["unmatched", "unmatched", "", ""])
+        [Span(text='Oh,', mark='unmatched'), Span(text=' no!', mark='')]
+    """
+    text, tokens = line
+    places = _locate(text, tokens)
+    if places is None:
+        return _split(Line(" ".join(tokens), tokens), marks)
+    marks_of_characters: list[Mark] = [""] * len(text)
+    last_mark: Mark = ""
+    last_end = 0
+    for (start, end), mark in zip(places, marks):
+        if start < end:
+            start = last_end if mark == last_mark else start  # the blank between equally marked tokens is marked, too
+            marks_of_characters[start:end] = [mark] * (end - start)
+            last_mark, last_end = mark, end
+    spans, end = [], 0
+    for mark, run in groupby(marks_of_characters):
+        start, end = end, end + len(list(run))
+        spans.append(Span(text[start:end], mark))
+    return spans
+
+
+def _locate(text: str, tokens: Sequence[str]) -> list[tuple[int, int]] | None:
+    """The start and the end of each token in its text; None if a token isn't in it.
+
+    Example:
+        >>> _locate("İs it?", ["\\u2581i̇s", "\\u2581it", "?"]), _locate("&quot;", ['"'])
+        ([(0, 2), (3, 5), (5, 6)], None)
+    """
+    folded = "".join(map(_fold, text))
+    # Where each character of ``folded`` comes from: folding never shortens a text, but may lengthen it.
+    origins = range(len(text)) if len(folded) == len(text) else [i for i, c in enumerate(text) for _ in _fold(c)]
+    places, end = [], 0
+    for token in tokens:
+        if not (piece := "".join(map(_fold, token.strip(_SENTENCEPIECE_BLANK)))):
+            places.append((0, 0))
+            continue
+        start = folded.find(piece, end)
+        if start < 0:
+            return None
+        end = start + len(piece)
+        places.append((origins[start], origins[end - 1] + 1))
+    return places
+
+
+@cache
+def _fold(character: str) -> str:
+    """Undo what tokenizers do to characters: lowercasing and Unicode normalization.
+
+    Unlike with ``str.lower``, which has a final sigma, the result doesn't depend on the neighbors of the character.
+    """
+    return unicodedata.normalize("NFKD", character).casefold()
+
+
+_MAX_SHOWN = 500
+"""The maximum number of characters shown per sentence."""
+_MAX_REFERENCES = 4
+"""The maximum number of references shown per sentence."""
+
+_TAGS: dict[Mark, str] = {"": "{}", "unmatched": "<strong>{}</strong>", "displaced": "<em>{}</em>"}
+_EXPLANATIONS = {
+    "<strong>": "<strong>Bold</strong>: wrong or missing word.",
+    "<em>": "<em>Italic</em>: right word, but both neighbors are wrong.",
+}
+
+_ISOLATE = "\u2068{}\u2069"
+"""Keeps the punctuation of right-to-left text in place. Left-to-right text looks the same."""
+
+_REPLACEMENTS: dict[int, str | None] = {
+    **dict.fromkeys([*range(0x20), *range(0x7F, 0xA0), *range(0xD800, 0xE000)], "\ufffd"),  # control, surrogates
+    **dict.fromkeys(map(ord, "\t\n\v\f\r\x1c\x1d\x1e\x1f\x85\u2028\u2029"), " "),
+    **dict.fromkeys([*range(0x202A, 0x202F), *range(0x2066, 0x206A)]),  # set directions, could end our isolate
+    **{ord(character): f"&#{ord(character)};" for character in string.punctuation if character not in ".,:;=%-"},
+}
+
+
+def sample_table(samples: Iterable[Sample], caption: str, score_name: str = "BLEU") -> str:
+    """A Markdown table of sample sentences, with the words marked that :func:`mark_words` marks.
+
+    Args:
+        samples: the sentences.
+        caption: shown above the table; it may have several lines.
+        score_name: the name of the scores of the sentences.
+
+    Example:
+        >>> from lightning_bleu.training.samples import Line
+        >>> hypothesis, reference = Line("a|b c", ["a|b", "c"]), Line("a|b d", ["a|b", "d"])
+        >>> table = sample_table([Sample(7, 50.0, hypothesis, [reference])], "two words")
+        >>> print(table.replace("\\u2068", "").replace("\\u2069", ""))
+        two words<br><strong>Bold</strong>: wrong or missing word. <em>Italic</em>: right word, but both neighbors are \
+wrong.
+        <BLANKLINE>
+        | no., BLEU | hypothesis, references |
+        | --- | --- |
+        | <pre>   7   50.0</pre> | <code>hyp</code> <em>a&#124;b</em> <strong>c</strong><br><code>ref</code> \
+a&#124;b <strong>d</strong> |
+    """
+    samples = list(samples)
+    rows = "\n".join(map(_row, samples))
+    explanation = " ".join(text for tag, text in _EXPLANATIONS.items() if tag in rows)
+    # Because of the isolate, no caption begins like a list, a heading, or a code block.
+    lines = [_ISOLATE.format(escape(line.strip())) for line in caption.splitlines()]
+    number = f"no., {escape(score_name)}" if any(sample.score is not None for sample in samples) else "no."
+    source = "source, " if any(sample.source is not None for sample in samples) else ""
+    return "\n".join(
+        [
+            "<br>".join([*lines, explanation] if explanation else lines),
+            "",
+            f"| {number} | {source}hypothesis, references |",
+            "| --- | --- |",
+            rows,
+        ]
+    )
+
+
+def _row(sample: Sample) -> str:
+    hypothesis, references = mark_words(sample.hypothesis, sample.references)
+    lines = [] if sample.source is None else [_line("src", [Span(sample.source, "")])]
+    lines.append(_line("hyp", hypothesis))
+    lines += [_line("ref", reference) for reference in references[:_MAX_REFERENCES]]
+    if more := len(references[_MAX_REFERENCES:]):
+        lines.append(f"<code>{more} more reference{'s' if more > 1 else ''}</code>")
+    # <pre> keeps the padding, and numbers aren't broken. A single line keeps rows low: cards are only 350 pixels high.
+    score = "" if sample.score is None else f"  {sample.score:5.1f}"
+    return f"| <pre>{sample.number:4}{score}</pre> | {'<br>'.join(lines)} |"
+
+
+def _line(label: str, spans: Iterable[Span]) -> str:
+    """A labeled sentence. If it has no visible characters, the label says so: its typeface sets it apart from text."""
+    spans = [Span(escape(text), mark) for text, mark in _cut(spans)]
+    if not any(character.isprintable() and not character.isspace() for text, _ in spans for character in text):
+        return f"<code>{label} (empty)</code>"
+    return f"<code>{label}</code> " + _ISOLATE.format("".join(_TAGS[mark].format(text) for text, mark in spans if text))
+
+
+def _cut(spans: Iterable[Span]) -> list[Span]:
+    """The first characters of a sentence, with " ..." if there are more."""
+    shown, left = [], _MAX_SHOWN
+    for text, mark in spans:
+        shown.append(Span(text[:left], mark))
+        left -= len(text)
+        if left < 0:
+            return [*shown, Span(" ...", "")]
+    return shown
+
+
+def escape(text: str) -> str:
+    """Put text on a single line, and escape everything that could be markup as HTML entities.
+
+    Line breaks become blanks, and other control characters become replacement characters. Characters that only set the
+    direction of text are removed.
+
+    Example:
+        >>> escape("<b>*a* | b.\\n&lt;")
+        '&#60;b&#62;&#42;a&#42; &#124; b. &#38;lt;'
+    """
+    return text.translate(_REPLACEMENTS)

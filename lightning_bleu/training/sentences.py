@@ -1,16 +1,17 @@
-"""The sentences of an evaluation in order, whichever processes have them."""
+"""The sentences of all processes in order: their statistics, and their texts, whichever processes have them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import compress
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from lightning_bleu.processes import gather_objects, gather_state, process_count, process_rank
+from lightning_bleu.counting.kept import KeptSentences
+from lightning_bleu.processes import gather_objects, process_rank
 from lightning_bleu.reading.batch import Batch
 from lightning_bleu.reading.forms import Strings
 from lightning_bleu.reading.ragged import BoolArray
@@ -41,29 +42,22 @@ def to_sentences(batch: Batch, sources: Iterable[str] | None, mask: BoolArray | 
 
 
 class Sentences:
-    """The sentences of all processes that count, in order.
+    """The texts of the sentences of all processes that count, in order.
 
     They are numbered from 0, in this order. All processes must call the same methods with the same arguments.
 
     Args:
-        own: the first sentences of this process that count, as text.
+        own: the first sentences of this process that count.
         owners: which process has each sentence; see :func:`find_owners`.
-        statistics: the statistics of all sentences that count, in order.
         limit: the number of sentences of each process whose text is kept, if it has as many.
-        group: the process group; all processes when None.
 
     Attributes:
-        statistics: int32 of shape ``(sentences, 2 * max_order + 2)``, on the CPU.
         readable: the numbers of the sentences whose text is kept, at most `limit`.
     """
 
-    def __init__(
-        self, own: Sequence[Sentence], owners: Tensor, statistics: Tensor, limit: float, group: Any = None
-    ) -> None:
+    def __init__(self, own: Sequence[Sentence], owners: Tensor, limit: float) -> None:
         self._own = own
         self._owners = owners
-        self._group = group
-        self.statistics = statistics
         readable = (owners[:, 1] < limit).nonzero()[:, 0]
         self.readable: list[int] = readable[: min(len(readable), limit)].tolist()
 
@@ -75,32 +69,47 @@ class Sentences:
     def read(self, numbers: Sequence[int]) -> list[Sentence]:
         """The texts of some sentences. Only process 0 receives them; the others get an empty list. Collective."""
         owners = self._owners[list(numbers)].tolist()
-        rank = process_rank(self._group)
+        rank = process_rank()
         own = {index: self._own[index] for owner, index in owners if owner == rank}
-        gathered = gather_objects(own, self._group)
+        gathered = gather_objects(own)
         return [gathered[owner][index] for owner, index in owners] if gathered else []
 
 
-def find_owners(order: Tensor, own_count: int, device: torch.device, group: Any = None) -> Tensor:
-    """The process of each sentence, and its index there. Collective.
+class Table(NamedTuple):
+    """The sentences of a label that count, of all processes, in order.
+
+    Attributes:
+        kept: a row per sentence: what identifies it, then the statistics of all metrics, side by side.
+        columns: where the statistics of each metric are in these rows, by the name of the metric.
+        sentences: the texts.
+    """
+
+    kept: KeptSentences
+    columns: Mapping[str, slice]
+    sentences: Sentences
+
+    def statistics(self, name: str) -> Tensor:
+        """The statistics of a metric, int32 of shape ``(sentences, columns)``."""
+        return self.kept.rows[:, self.columns[name]]
+
+
+def find_owners(order: Tensor, counts: Sequence[int]) -> Tensor:
+    """The process of each sentence, and its index there.
 
     Args:
         order: the index of each sentence among those of all processes, shape ``(sentences,)``.
-        own_count: the number of sentences of this process.
-        device: the device for communication.
-        group: the process group; all processes when None.
+        counts: the number of sentences of each process.
 
     Returns:
-        integers of shape ``(sentences, 2)``, on the CPU.
+        integers of shape ``(sentences, 2)``.
 
     Example:
-        >>> find_owners(torch.tensor([2, 0]), own_count=3, device=torch.device("cpu"))
+        >>> find_owners(torch.tensor([2, 0, 4]), [3, 2])
         tensor([[0, 2],
-                [0, 0]])
+                [0, 0],
+                [1, 1]])
     """
-    counts = torch.tensor([own_count], device=device)
-    if process_count(group) > 1:
-        counts = torch.cat(gather_state(counts, group))
-    ends = counts.cpu().cumsum(0)
+    own = torch.tensor(counts, device="cpu")
+    ends = own.cumsum(0)
     owner = torch.searchsorted(ends, order, right=True)
-    return torch.stack([owner, order - (ends - counts.cpu())[owner]], 1)
+    return torch.stack([owner, order - (ends - own)[owner]], 1)

@@ -2,29 +2,38 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
 import tempfile
 import uuid
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from filelock import FileLock
 
 from lightning_bleu.training.sentences import Sentence
 
 _SHARED_FILE = re.compile(r"src\.txt|ref(-\d+)?\.txt")
 _TRANSLATION = re.compile(r"step-\d{7,}(-\d+)?\.txt")
+_MAX_NAME = 100
+"""The maximum number of bytes of the name of a folder; longer ones are cut, and get a checksum."""
+_LOCK_TIMEOUT = 30
+"""The number of seconds to wait for another process that writes scores."""
 
 
 def name_folder(folder: Path, *names: str) -> Path:
-    """A folder for the translations of one score, named after its key and its loader, if that has a name.
+    """A folder for the translations of a label, named after the stage, the loader, and the group, if they have names.
 
-    Characters that could leave the folder, or that some file systems do not allow, are percent-encoded.
+    Characters that could leave the folder, or that some file systems do not allow, are percent-encoded. Long names are
+    shortened.
 
     Example:
-        >>> name_folder(Path("translations"), "val_bleu", "../news").as_posix()
-        'translations/val_bleu/..%2Fnews'
+        >>> name_folder(Path("translations"), "val", "../news").as_posix()
+        'translations/val/..%2Fnews'
     """
     return folder.joinpath(*(_encode(name) for name in names if name))
 
@@ -98,43 +107,94 @@ def write_translations(
     return changed and bool(others)
 
 
-def append_scores(path: Path, lines: Iterable[Mapping[str, Any]], *, replace: bool = True) -> None:
-    """Add lines to a file of JSON objects, unless it has them already (perhaps of another epoch).
+class ScoreFile:
+    """A file with a line of scores for each name and validation, as JSON. Several runs may append to it.
 
-    ``pandas.read_json(path, lines=True)`` reads it.
+    ``pandas.read_json(path, lines=True)`` reads it. Lines of others are kept as they are.
 
     Args:
         path: the file.
-        lines: the objects, with ``"key"``, ``"step"``, and ``"epoch"``.
-        replace: whether a line replaces older ones with the same key and step.
 
     Example:
         >>> import tempfile
         >>> with tempfile.TemporaryDirectory() as name:
         ...     path = Path(name, "scores.jsonl")
-        ...     append_scores(path, [{"key": "val_bleu", "step": 5, "bleu": 0.1}])
-        ...     append_scores(path, [{"key": "val_bleu", "step": 5, "bleu": 0.2}])
+        ...     scores = ScoreFile(path)
+        ...     scores.append([{"key": "val_bleu", "step": 5, "bleu": 0.1}])
+        ...     scores.append([{"key": "val_bleu", "step": 5, "bleu": 0.2}])
         ...     print(path.read_text(), end="")
         {"key": "val_bleu", "step": 5, "bleu": 0.2}
     """
-    added = [dict(line) for line in lines]
-    replaced = {(line["key"], line["step"]) for line in added} if replace else set()
-    kept = [line for line in _read_lines(path) if (line["key"], line["step"]) not in replaced]
-    known = [{**line, "epoch": None} for line in kept]
-    kept += [line for line in added if {**line, "epoch": None} not in known]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_files({path: "".join(json.dumps(line) + "\n" for line in kept).encode()})
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._places: set[Any] | None = None  # the keys and steps that the file has; None before it was read
+
+    def append(self, lines: Iterable[Mapping[str, Any]], *, replace: bool = True) -> None:
+        """Add lines.
+
+        Args:
+            lines: the objects, with ``"key"``, ``"step"``, and ``"epoch"``.
+            replace: whether a line replaces older ones with the same key and step. If not, lines that the file has
+                already, perhaps of another epoch, are not added.
+        """
+        added = [json.dumps(line) for line in lines]
+        places = {_place(line) for line in added}
+        path = self._path.resolve()  # a link stays a link
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with _locked(path):
+            if self._places is None or not replace or self._places & places or not _ends_with_line(path):
+                text = path.read_bytes().decode(errors="surrogateescape") if path.exists() else ""
+                *old, last = text.split("\n")
+                # A run that was killed may have left half a line.
+                old += [last] * bool(last and (_parse(last) or not last.startswith("{")))
+                kept = [line for line in old if _place(line) not in places] if replace else old
+                known = {_without_epoch(line) for line in old} if not replace else set()
+                added = [line for line in added if _without_epoch(line) not in known]
+                if kept != old or last:
+                    write_files({path: "".join(f"{line}\n" for line in kept).encode(errors="surrogateescape")})
+                self._places = {*map(_place, kept)}
+            with path.open("ab") as file:
+                file.write("".join(f"{line}\n" for line in added).encode())
+        self._places |= places
 
 
-def _read_lines(path: Path) -> Iterator[dict[str, Any]]:
-    """The lines that are complete."""
-    for line in path.read_text(errors="replace").splitlines() if path.exists() else ():
-        try:
-            value = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(value, dict) and isinstance(value.get("key"), str) and isinstance(value.get("step"), int):
-            yield value
+def _ends_with_line(path: Path) -> bool:
+    """Whether a file is empty, or its last line is complete."""
+    with path.open("ab+") as file:
+        file.seek(max(0, file.tell() - 1))
+        return file.read() in (b"", b"\n")
+
+
+def _parse(line: str) -> dict[str, Any]:
+    """The object of a line; empty if it has none."""
+    try:
+        value = json.loads(line)
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _place(line: str) -> tuple[str, str]:
+    """The key and the step of a line; those of a line that has none equal no others."""
+    value = _parse(line)
+    return (repr(value["key"]), repr(value["step"])) if {"key", "step"} <= value.keys() else (line, "")
+
+
+def _without_epoch(line: str) -> str:
+    return json.dumps({**_parse(line), "epoch": None})
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Keep other processes from changing a file."""
+    lock = FileLock(path.with_name(f".{path.name}.lock"))
+    with contextlib.suppress(NotImplementedError, OSError):  # some file systems have no locks
+        lock.acquire(timeout=_LOCK_TIMEOUT)
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def _shared_files(sentences: Sequence[Sentence]) -> dict[str, bytes]:
@@ -183,7 +243,21 @@ def _find_translations(folder: Path) -> list[Path]:
 
 
 def _encode(name: str) -> str:
-    encoded = re.sub(
-        r"[^\w .+@-]", lambda match: "".join(f"%{byte:02X}" for byte in match[0].encode(errors="surrogatepass")), name
-    )
-    return encoded.replace(".", "%2E") if set(encoded) <= {".", " "} else encoded
+    """The name of a folder, on any file system.
+
+    Example:
+        >>> _encode("../news"), _encode("aux."), len(_encode(1000 * "x"))
+        ('..%2Fnews', 'aux%2E', 109)
+    """
+    encoded = re.sub(r"[^\w .+@-]|[. ]$", _percent, name)
+    # Devices on Windows, and files that are written beside the folder.
+    if re.fullmatch(r"(?i)(con|prn|aux|nul|com\d|lpt\d)(\..*)?|.*\.(txt|tsv|jsonl)", encoded):
+        encoded = re.sub("^.", _percent, encoded)
+    if len(encoded.encode()) > _MAX_NAME:
+        checksum = zlib.crc32(name.encode(errors="surrogatepass"))
+        encoded = f"{encoded.encode()[:_MAX_NAME].decode(errors='ignore')}-{checksum:08x}"
+    return encoded
+
+
+def _percent(found: re.Match[str]) -> str:
+    return "".join(f"%{byte:02X}" for byte in found[0].encode(errors="surrogatepass"))

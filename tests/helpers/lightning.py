@@ -20,6 +20,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from lightning_bleu import BLEUCallback, BLEUScore, CorpusBLEU, corpus_bleu
+from lightning_bleu.training.metrics import Result
 
 NAMESPACES = ["pytorch_lightning", "lightning.pytorch"]
 """Both names under which Lightning is installed."""
@@ -151,18 +152,23 @@ class Items(Dataset[Tensor]):
         return self.sentences[index]
 
 
+def find_reports(bleu: BLEUCallback) -> dict[str, Any]:
+    """The reports of a callback by logged name; a mean has none."""
+    return {tag: result.report for tag, result in bleu.results.items() if result.report is not None}
+
+
 class Record(pl.Callback):
-    """What was logged in each validation, and what a callback reported."""
+    """What was logged in each validation, and the results of a callback."""
 
     def __init__(self, bleu: BLEUCallback | None = None) -> None:
         self.bleu = bleu
         self.logged: list[dict[str, float]] = []
-        self.reports: list[dict[str, BLEUScore]] = []
+        self.results: list[dict[str, Result]] = []
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         if not trainer.sanity_checking:
             self.logged.append({key: value.item() for key, value in trainer.callback_metrics.items()})
-            self.reports.append(dict(self.bleu.reports) if self.bleu else {})
+            self.results.append(dict(self.bleu.results) if self.bleu else {})
 
     def column(self, name: str) -> list[float]:
         return [values[name] for values in self.logged]
@@ -181,7 +187,7 @@ class PanelLogger(CSVLogger):
         return self
 
     def add_text(self, tag: str, text: str, step: int) -> None:
-        (self.worst if tag.endswith("/worst") else self.panels).append(text)
+        (self.worst if "worst" in tag else self.panels).append(text)
 
     def add_histogram(self, *args: Any, **options: Any) -> None:
         pass
@@ -205,7 +211,7 @@ class Shown(NamedTuple):
     """A sentence in a table of samples, without marks."""
 
     number: int
-    bleu: float
+    score: float
     source: str | None
     hypothesis: str
     references: list[str]
@@ -216,12 +222,12 @@ def read_table(panel: str) -> list[Shown]:
     rows = []
     for line in [line for line in panel.splitlines() if line.startswith("|")][2:]:
         cells = [re.sub("</?(?:pre|strong|em)>|[\u2068\u2069]", "", cell) for cell in line.strip("| ").split(" | ")]
-        number, bleu = cells[0].split()
+        number, score = cells[0].split()
         texts: dict[str, list[str]] = {"src": [], "hyp": [], "ref": []}
         for label, text in re.findall("<code>(...)(?: .empty.)?</code> ?(.*?)(?:<br>|$)", cells[1]):
             texts[label].append(html.unescape(text))
         source, (hypothesis,), references = texts["src"], texts["hyp"], texts["ref"]
-        rows.append(Shown(int(number), float(bleu), source[0] if source else None, hypothesis, references))
+        rows.append(Shown(int(number), float(score), source[0] if source else None, hypothesis, references))
     return rows
 
 

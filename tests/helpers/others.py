@@ -1,8 +1,9 @@
-"""Metrics beside BLEU: a corpus of text, metrics of other packages, and what they score alone."""
+"""Metrics of all kinds: a corpus of text, metrics by name, and what they score alone."""
 
 from __future__ import annotations
 
 import functools
+import math
 import random
 import zlib
 from collections.abc import Callable, Iterable, Mapping
@@ -15,6 +16,9 @@ from sacrebleu.metrics.ter import TER
 from torch import Tensor
 from torchmetrics import Metric, MetricCollection
 from torchmetrics.text import CHRFScore, ExtendedEditDistance, ROUGEScore, TranslationEditRate
+
+from lightning_bleu import CorpusBLEU, CorpusCHRF
+from lightning_bleu.metric import CorpusMetric
 
 WORDS = ["The", "cat", "sat", "on", "a", "mat,", "while", "two", "dogs", "ran.", "It", "is", "cold!"]
 RIGHT = [0.3, 0.7, 0.5]
@@ -40,9 +44,20 @@ def corpus_of(items: Iterable[int], epoch: int = 0) -> tuple[list[str], list[lis
     return [translate(item, epoch) for item in items], [references_of(item) for item in items]
 
 
-def return_corpus(batch: Tensor, epoch: int) -> tuple[list[str], list[list[str]]]:
+def return_corpus(batch: Tensor, epoch: int) -> dict[str, Any]:
     """A step for batches of numbers of sentences."""
-    return corpus_of(batch.tolist(), epoch)
+    preds, target = corpus_of(batch.tolist(), epoch)
+    return {"preds": preds, "target": target}
+
+
+def group_of(item: int) -> str:
+    """The group of a sentence."""
+    return "odd" if item % 2 else "even"
+
+
+def return_groups(batch: Tensor, epoch: int) -> dict[str, Any]:
+    """A step for batches of numbers of sentences that belong to groups."""
+    return return_corpus(batch, epoch) | {"group": [group_of(item) for item in batch.tolist()]}
 
 
 class Fingerprint(Metric):
@@ -87,12 +102,20 @@ MAKE: dict[str, Callable[[], Any]] = {
     "both": lambda: MetricCollection([TranslationEditRate(), CHRFScore()]),
     "order": Fingerprint,
 }
-"""Metrics that score text, by name."""
+"""Metrics of other packages, which score text, by name."""
+
+METRICS: dict[str, Callable[..., Any]] = {
+    "bleu": CorpusBLEU,
+    "bigrams": functools.partial(CorpusBLEU, max_order=2, lowercase=True),
+    "chrf": functools.partial(CorpusCHRF, word_order=2),
+    **MAKE,
+}
+"""Metrics of all kinds, by name."""
 
 
-def make_others() -> dict[str, Any]:
-    """All metrics."""
-    return {name: make() for name, make in MAKE.items()}
+def make_metrics(*names: str) -> dict[str, Any]:
+    """Some metrics, or all of them."""
+    return {name: METRICS[name]() for name in names or METRICS}
 
 
 def score_alone(metric: Any, hypotheses: list[str], references: list[list[str]]) -> dict[str, float]:
@@ -101,25 +124,35 @@ def score_alone(metric: Any, hypotheses: list[str], references: list[list[str]])
         most = max(map(len, references))
         streams: Any = [[group[n] if n < len(group) else None for group in references] for n in range(most)]
         return {"": metric.corpus_score(hypotheses, streams).score}
+    metric.reset()
     metric.update(hypotheses, references)
     result = metric.compute()
-    return {part: float(value) for part, value in (result if isinstance(result, Mapping) else {"": result}).items()}
+    scores = {part: float(value) for part, value in (result if isinstance(result, Mapping) else {"": result}).items()}
+    return scores | (metric.report().parts() if isinstance(metric, CorpusMetric) else {})
 
 
-def expected_others(stage: str, loaders: Mapping[str, Iterable[int]], epoch: int = 0) -> dict[str, float]:
-    """What is logged for all metrics of loaders of these sentences; of one loader with the name ``""``."""
+def expected_scores(
+    metrics: Mapping[str, Any], labels: Mapping[str, Iterable[int]], stage: str = "val", epoch: int = 0
+) -> dict[str, float]:
+    """All that is logged.
+
+    Args:
+        metrics: the metrics by name, each a metric, or one for each label.
+        labels: the sentences of each label; of a single one without a name, of ``""``.
+        stage: the stage.
+        epoch: the epoch.
+    """
     expected: dict[str, float] = {}
-    for name, make in MAKE.items():
-        scored = {loader: score_alone(make(), *corpus_of(items, epoch)) for loader, items in loaders.items()}
+    for name, metric in metrics.items():
+        scored = {}
+        for label, items in labels.items():
+            own = metric[label] if isinstance(metric, Mapping) else metric
+            scored[label] = score_alone(own, *corpus_of(items, epoch))
         if "" not in scored:
-            parts = next(iter(scored.values()))
-            scored[""] = {part: sum(one[part] for one in scored.values()) / len(loaders) for part in parts}
-        for loader, one in scored.items():
+            first = next(iter(scored.values()))
+            parts = [""] if "" in first else [*first]  # a mean has no components
+            scored[""] = {part: math.fsum(one[part] for one in scored.values()) / len(labels) for part in parts}
+        for label, one in scored.items():
             for part, value in one.items():
-                expected["/".join([f"{stage}_{name}", *filter(None, [loader, part])])] = value
+                expected["/".join(filter(None, [f"{stage}_{name}", label, part]))] = value
     return expected
-
-
-def of_others(logged: Mapping[str, float]) -> dict[str, float]:
-    """Of all that is logged, what is of these metrics."""
-    return {key: value for key, value in logged.items() if key.split("/")[0].split("_", 1)[1] in MAKE}

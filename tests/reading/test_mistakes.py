@@ -148,6 +148,12 @@ def test_a_corpus_never_makes_any_function_warn(rng: random.Random) -> None:
                     CorpusBLEU(pad_id=0).update(*sentences)
 
 
+def find_suspicious(preds: Any, target: Any, **options: Any) -> list[str]:
+    """What a metric of words says of text."""
+    metric = CorpusBLEU(**options)
+    return [*metric.suspect(read_batch(preds, target, metric.settings))]
+
+
 CHINESE, JAPANESE = ["猫坐在垫子上。", "今天天气很好。"], ["猫がマットの上に座った。", "はい"]
 
 
@@ -155,10 +161,10 @@ CHINESE, JAPANESE = ["猫坐在垫子上。", "今天天气很好。"], ["猫が
 def test_text_without_spaces_needs_a_tokenizer(lines: list[str]) -> None:
     references, tokenizers = [[line] for line in lines], ("zh", "char", list)
     for name in ("13a", "intl", "none"):
-        (message,) = find_warnings(lines, references, tokenizer=name)
+        (message,) = find_suspicious(lines, references, tokenizer=name)
         assert message.startswith(f"The references are Chinese or Japanese, but tokenizer={name!r} splits at spaces")
     for tokenizer in tokenizers:
-        assert find_warnings(lines, references, tokenizer=tokenizer) == []
+        assert find_suspicious(lines, references, tokenizer=tokenizer) == []
 
 
 @pytest.mark.parametrize(
@@ -173,7 +179,7 @@ def test_text_without_spaces_needs_a_tokenizer(lines: list[str]) -> None:
     ],
 )
 def test_other_text_needs_no_other_tokenizer(lines: list[str]) -> None:
-    assert find_warnings(lines, lines) == []
+    assert find_suspicious(lines, lines) == []
 
 
 def test_chrf_needs_no_tokenizer() -> None:

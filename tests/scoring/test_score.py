@@ -4,20 +4,28 @@ import copy
 import json
 import math
 import pickle
+import random
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from sacrebleu.metrics.bleu import BLEU as SacreBLEU
+from torch import Tensor
 
 from lightning_bleu import CONVENTIONS, BLEUScore, corpus_bleu, sentence_bleu
-from lightning_bleu.scoring.bleu import Statistics, score
+from lightning_bleu.counting.bleu import count_rows
+from lightning_bleu.reading.batch import read_batch
+from lightning_bleu.scoring import bleu as scoring
+from lightning_bleu.scoring.bleu import Statistics, score, score_sentences
 from lightning_bleu.settings.bleu import BLEUSettings
 from lightning_bleu.settings.smoothing import SMOOTHINGS
+from tests.helpers.corpora import random_corpus
 from tests.helpers.systems import TWO_ORDERS_MISSING
+from tests.helpers.text import WORDWISE, fuzz_line
 from tests.reference import bleu
 
 OPTIONS: list[dict[str, Any]] = [
@@ -220,3 +228,83 @@ def test_a_score_can_be_copied(copied: Callable[[BLEUScore], BLEUScore]) -> None
     assert copied(report) == report
     assert copied(report).signature == report.signature
     assert repr(copied(report)) == repr(report)
+
+
+# Sentence BLEU
+
+SETTINGS = BLEUSettings.from_options()
+
+
+def count(hypotheses: Sequence[Any], references: Sequence[Any], settings: BLEUSettings = SETTINGS) -> Tensor:
+    return torch.from_numpy(count_rows(read_batch(hypotheses, references, settings), settings))
+
+
+def random_text(rng: random.Random, **options: Any) -> tuple[list[str], list[list[str]]]:
+    hypotheses, references = random_corpus(rng, 200, **options)
+    return [*map(" ".join, hypotheses)], [[*map(" ".join, group)] for group in references]
+
+
+def score_live(
+    hypotheses: Sequence[str], references: Sequence[Sequence[str]], max_order: int = 4, **options: Any
+) -> list[float]:
+    """The sentence BLEU of sacreBLEU, with its defaults for sentences."""
+    bleu = SacreBLEU(effective_order=True, max_ngram_order=max_order, **options)
+    return [bleu.sentence_score(*pair).score for pair in zip(hypotheses, references)]
+
+
+@pytest.mark.parametrize("max_order", [1, 2, 4, 6])
+def test_sentences_score_as_in_sacrebleu(max_order: int, rng: random.Random) -> None:
+    hypotheses, references = random_text(rng)
+    settings = BLEUSettings.from_options(max_order=max_order)
+    scores = score_sentences(count(hypotheses, references, settings), settings)
+    assert (scores.dtype, scores.shape) == (torch.float64, (200,))
+    assert scores.tolist() == pytest.approx(score_live(hypotheses, references, max_order), abs=1e-9)
+    # All kinds of sentences are among them.
+    assert scores.min() == 0
+    assert scores.max() == pytest.approx(100)
+    assert len({*scores.tolist()}) > 50
+
+
+@pytest.mark.parametrize("tokenizer", WORDWISE)
+@pytest.mark.parametrize("lowercase", [False, True])
+def test_hard_text_scores_as_in_sacrebleu(tokenizer: str, lowercase: bool, rng: random.Random) -> None:
+    references = [fuzz_line(rng) for _ in range(200)]
+    hypotheses = [line + fuzz_line(rng)[:10] for line in references]
+    settings = BLEUSettings.from_options(tokenizer=tokenizer, lowercase=lowercase)
+    scores = score_sentences(count(hypotheses, references, settings), settings)
+    live = score_live(hypotheses, [[line] for line in references], tokenize=tokenizer, lowercase=lowercase)
+    assert scores.tolist() == pytest.approx(live, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"percent": True},
+        {"smoothing": "none"},
+        {"smoothing": "floor", "smoothing_value": 0.5},
+        {"smoothing": "add-k"},
+        {"effective_order": True},
+        # The others of nltk are counted in another way.
+        *({"convention": name, "tokenizer": "13a", "lowercase": False} for name in CONVENTIONS if name != "nltk"),
+    ],
+    ids=str,
+)
+def test_how_a_corpus_is_smoothed_does_not_matter_for_sentences(options: dict[str, Any], rng: random.Random) -> None:
+    hypotheses, references = random_text(rng, references=1)
+    settings = BLEUSettings.from_options(**options)
+    scores = score_sentences(count(hypotheses, references, settings), settings)
+    assert scores.tolist() == pytest.approx(score_live(hypotheses, references), abs=1e-9)
+
+
+@pytest.mark.parametrize("chunk", [1, 99, 100, 199, 200])
+def test_many_sentences_score_as_few_do(chunk: int, monkeypatch: pytest.MonkeyPatch, rng: random.Random) -> None:
+    statistics = count(*random_text(rng))
+    expected = score_sentences(statistics, SETTINGS)
+    monkeypatch.setattr(scoring, "_CHUNK", chunk)
+    assert torch.equal(score_sentences(statistics, SETTINGS), expected)
+
+
+def test_sentences_without_tokens_score_0() -> None:
+    statistics = count(["", "", "a"], ["", "a", ""])
+    assert score_sentences(statistics, SETTINGS).tolist() == [0, 0, 0]
+    assert score_sentences(statistics[:0], SETTINGS).shape == (0,)

@@ -43,7 +43,7 @@ EXCHANGES = list(itertools.product([False, True], repeat=4))
 def test_the_interval_is_that_of_all_resamples() -> None:
     scores = np.array([score_corpus(pick(B, indices), pick(TARGET, indices)) for indices in RESAMPLES])
     interval = bootstrap_interval(make_metric(B), 0.8, resamples=20_000)
-    assert interval.bleu == score_corpus(B, TARGET)
+    assert interval.score == score_corpus(B, TARGET)
     assert len(interval.scores) == 20_000
     assert np.mean(interval.scores) == pytest.approx(scores.mean(), abs=0.005)
     assert (interval.low, interval.high) == pytest.approx(tuple(np.quantile(scores, [0.1, 0.9])), abs=0.01)
@@ -59,8 +59,8 @@ def test_the_p_value_of_the_bootstrap_is_that_of_all_resamples() -> None:
     expected = np.mean(differences - differences.mean() >= observed)
     result = paired_bootstrap(make_metric(A), make_metric(other), 20_000)
     scores = score_corpus(A, TARGET), score_corpus(other, TARGET)
-    assert (result.bleu_a, result.bleu_b) == pytest.approx(scores, abs=1e-12)
-    assert result.difference == result.bleu_a - result.bleu_b
+    assert (result.score_a, result.score_b) == pytest.approx(scores, abs=1e-12)
+    assert result.difference == result.score_a - result.score_b
     assert result.p_value == pytest.approx(expected, abs=0.01)
     assert 0.01 < expected < 0.9
 
@@ -251,7 +251,7 @@ def compare_with_sacrebleu(a: list[str], b: list[str], references: list[list[str
     theirs = sacrebleu_results(a, b, references)
     results = [paired_bootstrap(*ours), approximate_randomization(*ours)]
     for result, their in zip(results, theirs):
-        assert result.bleu_b == pytest.approx(their.score, abs=1e-9)
+        assert result.score_b == pytest.approx(their.score, abs=1e-9)
         assert result.p_value == pytest.approx(their.p_value, abs=0.02)
     assert ours[1].interval().half_width == pytest.approx(theirs[0].ci, rel=0.1)
     return [result.p_value for result in results]

@@ -6,11 +6,9 @@ import csv
 import io
 import json
 import re
-import sys
 import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -21,22 +19,12 @@ from tensorboard.plugins.custom_scalar import layout_pb2  # type: ignore[import-
 from torch import Tensor
 from torchmetrics.text import ROUGEScore
 
-from lightning_bleu import CONVENTIONS, BLEUCallback, CorpusBLEU, CorpusCHRF, corpus_bleu, sentence_bleu
-from lightning_bleu.training.dashboard import (
-    COLUMNS,
-    TensorBoard,
-    View,
-    find_displays,
-    is_installed,
-    lay_out_charts,
-    lay_out_other,
-    missing_packages,
-)
-from lightning_bleu.training.evaluation import Evaluation
-from lightning_bleu.training.markdown import escape
+from lightning_bleu import BLEUCallback, CorpusBLEU, CorpusCHRF, corpus_bleu, corpus_chrf, sentence_bleu, sentence_chrf
+from lightning_bleu.scoring.results import Interval
+from lightning_bleu.training.dashboard import Layout, TensorBoard, View, find_displays, lay_out_charts, merge_layouts
+from lightning_bleu.training.metrics import Result
+from lightning_bleu.training.samples import escape
 from tests.helpers.lightning import (
-    PAD_ID,
-    SENTENCES,
     collect_warnings,
     ignore_lightning_warnings,
     make_callback,
@@ -47,6 +35,7 @@ from tests.helpers.lightning import (
     read_table,
     return_ids,
 )
+from tests.helpers.validations import count, make_validation
 
 pytestmark = ignore_lightning_warnings
 
@@ -85,19 +74,14 @@ def fit(
     return tags
 
 
-def view(
-    samples: int,
-    preds: Any = HYPOTHESES,
-    target: Any = REFERENCES,
-    mask: list[bool] | None = None,
-    index: list[int] | None = None,
-    **options: Any,
-) -> View:
-    """A view of an evaluation."""
-    evaluation = Evaluation("val_bleu", "", CorpusBLEU(**options), max_texts=10)
-    evaluation.update(preds, target, mask, index)
-    result = evaluation.result()
-    return View(result.report, result.sentences, evaluation.metric.settings, samples)
+def view(samples: int, metrics: Any = None, preds: Any = HYPOTHESES, target: Any = REFERENCES, **fields: Any) -> View:
+    """A view of the sentences of the loader ``news``."""
+    validation = count(make_validation(metrics, ["news"]), preds, target, **fields)
+    validation.agree()
+    results, tables = validation.finish()
+    ((label, table),) = tables.items()
+    reports = {name: results[f"val_{name}/news"].report for name in validation.tags}
+    return View(validation.evaluations[label], table, reports, "val_{}".format, samples)
 
 
 def texts(events: Any, tag: str) -> list[tuple[int, str]]:
@@ -113,11 +97,14 @@ def test_tensorboard_gets_samples_and_a_histogram_and_figures_at_the_step_of_the
     assert [event.step for event in events.Scalars("val_bleu")] == STEPS  # one per epoch, none for the sanity check
 
     report = corpus_bleu(HYPOTHESES, REFERENCES, percent=True)
-    for name, kind in {"samples": "first", "worst": "worst"}.items():
-        panels = texts(events, f"val_bleu/{name}")
+    for name, kind in {
+        "samples": "first sentences",
+        "worst": "worst sentences for their length, by smoothed BLEU",
+    }.items():
+        panels = texts(events, f"val_{name}")
         assert [step for step, _ in panels] == STEPS
-        assert f"The {kind} sentences. {escape(str(report))}" in panels[-1][1].splitlines()[0]
-    rows = read_table(texts(events, "val_bleu/samples")[-1][1])
+        assert f"The {kind}. {escape(str(report))}" in panels[-1][1].splitlines()[0]
+    rows = read_table(texts(events, "val_samples")[-1][1])
     expected = [(i + 1, round(BLEU[i], 1), f"source {i}", *LINES[i]) for i in range(2)]
     assert [tuple(row) for row in rows] == expected
 
@@ -141,13 +128,7 @@ def test_nothing_but_charts_is_shown_without_samples(tmp_path: Path) -> None:
 @pytest.mark.parametrize("lines", [[("", [""])] * 3, [("a", ["a"])], [("", ["a b"]), ("a b", [""])]])
 def test_corpora_with_few_words_are_shown(lines: list[tuple[str, list[str]]], tmp_path: Path) -> None:
     fit(tmp_path, BLEUCallback(), lines=lines)
-    assert len(texts(read_events(tmp_path / "run"), "val_bleu/samples")) == 2
-
-
-def test_nothing_is_shown_of_an_evaluation_without_sentences(tmp_path: Path) -> None:
-    module = make_module(step=lambda batch, epoch: ([], []))
-    make_trainer(tmp_path, BLEUCallback(), logger=log_to(tmp_path)).validate(module, make_loader(), verbose=False)
-    assert read_events(tmp_path / "run").Tags()["images"] == []
+    assert len(texts(read_events(tmp_path / "run"), "val_samples")) == 2
 
 
 # Which sentences
@@ -163,14 +144,14 @@ def test_the_first_and_the_worst_are_as_many_as_asked_for(samples: int) -> None:
     for sample in (*shown.first, *shown.worst):
         hypothesis, references = LINES[sample.number - 1]
         assert (sample.hypothesis.text, [segment.text for segment in sample.references]) == (hypothesis, references)
-        assert sample.bleu == pytest.approx(sentence_bleu([hypothesis], [references], percent=True).item())
+        assert sample.score == pytest.approx(sentence_bleu([hypothesis], [references], percent=True).item())
 
 
 def test_only_sentences_that_count_are_shown() -> None:
-    shown = view(9, mask=[False, True, True, False, True])
+    shown = view(9, sample_mask=[False, True, True, False, True])
     assert [sample.hypothesis.text for sample in shown.first] == [HYPOTHESES[1], HYPOTHESES[2], HYPOTHESES[4]]
     assert [sample.number for sample in shown.first] == [1, 2, 3]
-    assert len(shown.scores) == 3
+    assert len(shown.histograms["val_bleu/news/sentence_bleu"]) == 3
 
 
 def test_sentences_are_shown_in_the_order_of_their_positions() -> None:
@@ -178,160 +159,139 @@ def test_sentences_are_shown_in_the_order_of_their_positions() -> None:
     assert [sample.hypothesis.text for sample in shown.first] == [HYPOTHESES[4], HYPOTHESES[3]]
     assert [sample.number for sample in shown.first] == [1, 2]
     assert (shown.worst[0].number, shown.worst[0].hypothesis.text) == (4, HYPOTHESES[1])
-    assert shown.scores.tolist() == pytest.approx(BLEU[::-1])
+    assert shown.histograms["val_bleu/news/sentence_bleu"].tolist() == pytest.approx(BLEU[::-1])
 
 
-@pytest.mark.parametrize("convention", CONVENTIONS)
-def test_scores_of_sentences_tell_some_matches_from_none(convention: str) -> None:
-    # All right but too short for a 4-gram; two words in a row are right; two words are right; nothing is.
-    preds, target = ["a b", "a b x y", "a x b y", "v w x y"], ["a b", *["a b c d"] * 3]
-    scores = view(4, preds, target, convention=convention).scores.tolist()
-    # nltk counts one possible match for an order for which a sentence is too short.
-    assert (scores[0] == pytest.approx(100)) == (convention != "nltk")
-    assert scores[0] > scores[1] > scores[2] > scores[3] == 0
+# Which metric
+
+
+def test_the_first_metric_that_scores_sentences_ranks_them() -> None:
+    chrf, bleu = CorpusCHRF(word_order=2), CorpusBLEU(tokenizer="intl", max_order=2)
+    shown = view(5, {"ter": TER(), "a/chars": chrf, "bleu": bleu})
+    scores = sentence_chrf(HYPOTHESES, REFERENCES, word_order=2, percent=True)
+    assert (shown.samples_tag, shown.worst_tag) == ("val_samples/news", "val_worst/news")
+    assert (shown.score_name, shown.ranking) == ("chrF2++", "")
+    assert shown.report == corpus_chrf(HYPOTHESES, REFERENCES, word_order=2)
+    assert [sample.number - 1 for sample in shown.worst] == scores.argsort().tolist()
+    assert [sample.score for sample in shown.first] == pytest.approx(scores.tolist())
+    assert [*shown.histograms] == ["val_a/chars/news/sentence_chars"]
+    assert shown.histograms["val_a/chars/news/sentence_chars"].tolist() == pytest.approx(scores.tolist())
+    # A BLEU says how to tokenize, and has lengths.
+    assert [*shown.figures] == ["val_bleu/news/by_length", "val_bleu/news/lengths"]
+
+
+def test_a_single_chrf_has_no_figures() -> None:
+    shown = view(1, CorpusCHRF())
+    assert (shown.score_name, [*shown.histograms], shown.figures) == ("chrF2", ["val_chrf/news/sentence_chrf"], {})
+
+
+def test_without_scores_of_sentences_only_the_first_are_shown() -> None:
+    shown = view(2, {"ter": TER()})
+    assert [(sample.number, sample.score) for sample in shown.first] == [(1, None), (2, None)]
+    assert (shown.worst, shown.histograms, shown.figures, shown.report) == ([], {}, {}, None)
+
+
+def test_tensorboard_shows_the_sentences_of_a_metric_without_their_scores(tmp_path: Path) -> None:
+    tags = fit(tmp_path, BLEUCallback({"ter": TER()}, samples=2, log_name="{stage}/{metric}"))
+    assert tags["images"] == tags["histograms"] == []
+    assert {*tags["tensors"]} == {"custom_scalars__config__", "val/samples/text_summary"}
+    ((_, table), _) = texts(read_events(tmp_path / "run"), "val/samples")
+    assert table.splitlines()[0].split("<br>")[0] == "\u2068The first sentences.\u2069"
+    assert "| no. | source, hypothesis, references |" in table
 
 
 # Charts
 
 
-def test_a_chart_of_each_score_is_laid_out_once_for_all_callbacks(tmp_path: Path) -> None:
+LOADERS = ("val_bleu: mean of all", "val_bleu/news", "val_bleu/talks (TED)")
+
+
+def drawn(layout: Layout, category: str, tags: set[str]) -> dict[str, set[str]]:
+    """What TensorBoard draws in the charts of a category."""
+    shown = {}
+    for title, (kind, patterns) in layout[category].items():
+        matches = str.__eq__ if kind == "Margin" else re.match
+        found = [{tag for tag in tags if matches(one, tag)} for one in patterns]
+        assert all(found), title  # nothing is missing
+        shown[title] = set().union(*found)
+    return shown
+
+
+def test_charts_of_all_metrics_are_side_by_side_and_show_what_is_logged(tmp_path: Path) -> None:
+    """With an interval as a band, and several scores in one chart."""
+    metrics: dict[str, Any] = {
+        "bleu": CorpusBLEU(max_order=2),
+        "ter": TER(),
+        "terse": TER(),
+        "rouge": ROUGEScore(rouge_keys=("rouge1",)),
+    }
     callbacks = [
-        make_callback(confidence=0.95, dataloader_names=["news", "talks (TED)"]),
-        BLEUCallback(CorpusBLEU(max_order=2, pad_id=PAD_ID), name="bleu2"),
+        BLEUCallback(metrics, confidence=0.95, compare_to_best=True),
+        BLEUCallback(CorpusCHRF(), log_name="{stage}/other {metric}"),
     ]
-    trainer = make_trainer(tmp_path, *callbacks, logger=log_to(tmp_path), max_epochs=2)
-    trainer.fit(make_module(step=return_ids), make_loader(SENTENCES), [make_loader(), make_loader(SENTENCES[:9])])
-    events = read_events(tmp_path / "run")
-    (event,) = events.Tensors("custom_scalars__config__")  # TensorBoard knows one layout per run
-    layout = layout_pb2.Layout.FromString(event.tensor_proto.string_val[0])
-    scores, parts = layout.category
-    assert (scores.title, parts.title) == ("BLEU", "BLEU: precisions and lengths")
-    news, talks = "val_bleu/news", "val_bleu/talks (TED)"
-    others = ["val_bleu2/dataloader_idx_0", "val_bleu2/dataloader_idx_1"]
-    assert {chart.title for chart in scores.chart} == {
-        *("val_bleu: mean of all", "val_bleu2: mean of all"),
-        *(news, talks, *others),
-    }
-    tags = set(events.Tags()["scalars"])
-    for chart in [*scores.chart, *parts.chart]:
-        if chart.HasField("margin"):
-            (series,) = chart.margin.series
-            tag = chart.title.removesuffix(": mean of all")
-            assert (series.value, series.lower, series.upper) == (tag, f"{tag}/low", f"{tag}/high")
-            assert {series.value, series.lower, series.upper} < tags
-        for pattern in chart.multiline.tag:
-            assert sum(re.match(pattern, tag) is not None for tag in tags) == 1, pattern  # as TensorBoard does
-    assert {chart.title for chart in scores.chart if chart.HasField("margin")} == {
-        "val_bleu: mean of all",
-        *(news, talks),
-    }
-    (precisions,) = [chart for chart in parts.chart if chart.title == f"{others[1]}: precisions (1 at the top to 2)"]
-    assert len(precisions.multiline.tag) == 2
-
-
-def charts_of(folder: Path, others: dict[str, Any], **options: Any) -> tuple[dict[str, Any], set[str]]:
-    """The charts of metrics beside BLEU, and all scalars, of a run that validates with one loader or two."""
-    lines = {"news": LINES, "talks": LINES[:3]}
 
     def step(batch: Any, epoch: int) -> Any:
         return [LINES[i][0] for i in batch], [LINES[i][1] for i in batch]
 
-    loaders = {name: make_loader(range(len(one))) for name, one in lines.items()}
-    callback = BLEUCallback(others=others, **options)
-    trainer = make_trainer(folder, callback, logger=log_to(folder), max_epochs=1)
-    validated = loaders["news"] if "dataloader_names" in options else loaders
-    trainer.fit(make_module(step=step), loaders["news"], validated)
-    events = read_events(folder / "run")
-    (event,) = events.Tensors("custom_scalars__config__")
-    categories = layout_pb2.Layout.FromString(event.tensor_proto.string_val[0]).category
-    assert [category.title for category in categories] == ["BLEU", "Beside BLEU", "BLEU: precisions and lengths"]
-    return {chart.title: chart for chart in categories[1].chart}, set(events.Tags()["scalars"])
-
-
-def drawn(chart: Any, tags: set[str]) -> set[str]:
-    """What TensorBoard draws in a chart of lines."""
-    return {tag for tag in tags for pattern in chart.multiline.tag if re.match(pattern, tag)}
-
-
-ROUGE = {f"rouge1_{part}" for part in ("fmeasure", "precision", "recall")}
-
-
-def test_a_metric_beside_bleu_with_several_scores_has_them_in_one_chart(tmp_path: Path) -> None:
-    others = {"chrf": CorpusCHRF(), "ter (5)": TER(), "rouge": ROUGEScore(rouge_keys=("rouge1",))}
-    charts, tags = charts_of(tmp_path, others, dataloader_names=["news"])
-    assert {title: drawn(chart, tags) for title, chart in charts.items() if "mean" not in title} == {
-        "val_chrf/news": {"val_chrf/news"},
-        "val_ter (5)/news": {"val_ter (5)/news"},
-        "val_rouge/news": {f"val_rouge/news/{part}" for part in ROUGE},
-    }
-
-
-def test_each_loader_has_a_chart_of_each_metric(tmp_path: Path) -> None:
-    charts, tags = charts_of(tmp_path, {"chrf": CorpusCHRF(), "ter": TER(), "terse": TER()}, confidence=0.9)
-    names = {"val_chrf", "val_ter", "val_terse"}
-    loaders = {f"{name}/{loader}" for name in names for loader in ("news", "talks")}
-    assert charts.keys() == {f"{name}: mean of all" for name in names} | loaders
-    for name in ("val_ter", "val_terse"):
-        assert drawn(charts[f"{name}: mean of all"], tags) == {name}
-    bands = {"val_chrf: mean of all": "val_chrf", "val_chrf/news": "val_chrf/news", "val_chrf/talks": "val_chrf/talks"}
-    for title, tag in bands.items():  # only metrics of this package have intervals
-        (series,) = charts[title].margin.series
-        assert [series.value, series.lower, series.upper] == [tag, f"{tag}/low", f"{tag}/high"]
-        assert {series.value, series.lower, series.upper} < tags
-    assert drawn(charts["val_ter/talks"], tags) == {"val_ter/talks"}
-
-
-def test_the_mean_of_a_metric_with_several_scores_has_a_chart(tmp_path: Path) -> None:
-    charts, tags = charts_of(tmp_path, {"rouge": ROUGEScore(rouge_keys=("rouge1",))})
-    assert drawn(charts["val_rouge: mean of all"], tags) == {f"val_rouge/{part}" for part in ROUGE}
-
-
-@pytest.mark.parametrize(
-    ("options", "chart"),
-    [
-        ({"has_parts": False, "confidence": False}, ["Multiline", ["^val_a\\+$"]]),
-        ({"has_parts": True, "confidence": False}, ["Multiline", ["^val_a\\+(/.*)?$"]]),
-        ({"has_parts": False, "confidence": True}, ["Margin", ["val_a+", "val_a+/low", "val_a+/high"]]),
-    ],
-)
-def test_a_single_loader_has_no_mean_of_a_metric(options: Any, chart: list[Any]) -> None:
-    assert lay_out_other("val_a+", [], **options) == {"Beside BLEU": {"val_a+": chart}}
-
-
-def test_bands_of_loaders_are_in_the_order_of_the_loaders_for_tensorboard() -> None:
-    """It shows bands in reverse order."""
-    titles = ["val_chrf: mean of all", "val_chrf/news", "val_chrf/talks"]
-    for confidence, order in ((False, titles), (True, titles[::-1])):
-        layout = lay_out_other("val_chrf", ["news", "talks"], has_parts=False, confidence=confidence)
-        assert [*layout["Beside BLEU"]] == order
-
-
-def test_the_comparison_with_the_best_has_charts(tmp_path: Path) -> None:
-    callback = make_callback(compare_to_best=True, others=None)
-    trainer = make_trainer(tmp_path, callback, logger=log_to(tmp_path), max_epochs=1)
-    trainer.fit(make_module(step=return_ids), make_loader(), {"news": make_loader(), "talks": make_loader()})
+    loaders = {"news": make_loader(range(5)), "talks (TED)": make_loader(range(3))}
+    trainer = make_trainer(tmp_path, *callbacks, logger=log_to(tmp_path), max_epochs=2)
+    trainer.fit(make_module(step=step), make_loader(range(5)), loaders)
     events = read_events(tmp_path / "run")
-    (event,) = events.Tensors("custom_scalars__config__")
-    categories = layout_pb2.Layout.FromString(event.tensor_proto.string_val[0]).category
-    assert [category.title for category in categories] == [
-        *("BLEU", "Comparison with the best", "BLEU: precisions and lengths")
-    ]
+    *_, event = events.Tensors("custom_scalars__config__")  # TensorBoard knows one layout per run, the last one
+    layout: Layout = {}
+    for category in layout_pb2.Layout.FromString(event.tensor_proto.string_val[0]).category:
+        charts = layout[category.title] = {}
+        for chart in category.chart:
+            if chart.HasField("margin"):
+                (series,) = chart.margin.series
+                charts[chart.title] = ["Margin", [series.value, series.lower, series.upper]]
+            else:
+                charts[chart.title] = ["Multiline", list(chart.multiline.tag)]
+    assert [*layout] == ["Scores", "Comparison with the best", "Parts"]
     tags = set(events.Tags()["scalars"])
-    charts = {chart.title: drawn(chart, tags) for chart in categories[1].chart}
+    scores = drawn(layout, "Scores", tags)
     expected = {}
-    for title, tag in {
-        "val_bleu: mean of all": "val_bleu",
-        "val_bleu/news": "val_bleu/news",
-        "val_bleu/talks": "val_bleu/talks",
-    }.items():
-        expected[f"{title}, and the best so far"] = {tag, f"{tag}/best"}
-        expected[f"{title}: p-value of the difference"] = {f"{tag}/p_value"}
-    assert charts == expected
+    for title in LOADERS:
+        tag = title.removesuffix(": mean of all")
+        expected[title] = {tag, f"{tag}/low", f"{tag}/high"}
+        for name in ("ter", "terse"):
+            expected[title.replace("bleu", name)] = {tag.replace("bleu", name)}
+        rouge = tag.replace("bleu", "rouge")
+        expected[title.replace("bleu", "rouge")] = {
+            f"{rouge}/rouge1_{part}" for part in ("fmeasure", "precision", "recall")
+        }
+        expected[title.replace("val_bleu", "val/other chrf")] = {tag.replace("val_bleu", "val/other chrf")}
+    assert scores == expected
+    comparisons = drawn(layout, "Comparison with the best", tags)
+    assert comparisons["val_bleu: mean of all, and the best so far"] == {"val_bleu", "val_bleu/best"}
+    assert comparisons["val_bleu/news: p-value of the difference"] == {"val_bleu/news/p_value"}
+    assert len(comparisons) == 2 * len(LOADERS)
+    parts = drawn(layout, "Parts", tags)
+    news = "val_bleu/news"
+    assert parts[f"{news}: precisions (1 at the top to 2)"] == {f"{news}/precision_1", f"{news}/precision_2"}
+    assert parts[f"{news}: length ratio"] == {f"{news}/length_ratio"}
+    assert parts[f"{news}: brevity penalty"] == {f"{news}/brevity_penalty"}
+    assert not [title for title in parts if "mean" in title or "ter" in title.split("/")[0]]
 
 
-def test_a_score_without_an_interval_is_a_line() -> None:
-    layout = lay_out_charts({"val_bleu": 4}, mean=None, confidence=False)
-    assert layout["BLEU"] == {"val_bleu": ["Multiline", ["^val_bleu$"]]}
+def test_bands_are_in_the_order_of_the_labels_for_tensorboard() -> None:
+    """It shows bands in reverse order."""
+    for interval in (None, Interval(0.5, 0.4, 0.6, 0.95, ())):
+        results = {tag: Result({"": 0.5}, interval=interval) for tag in ("val_bleu", "val_bleu/news", "val_bleu/talks")}
+        titles = [*lay_out_charts(results, ["val_bleu"])["Scores"]]
+        expected = ["val_bleu: mean of all", "val_bleu/news", "val_bleu/talks"]
+        assert titles == (expected[::-1] if interval else expected)
+
+
+def test_a_name_is_no_pattern() -> None:
+    assert lay_out_charts({"val_a+": Result({"": 1.0})}) == {"Scores": {"val_a+": ["Multiline", ["^val_a\\+$"]]}}
+
+
+def test_layouts_of_callbacks_are_in_the_order_of_the_categories() -> None:
+    one, other = lay_out_charts({"a": Result({"": 1.0})}), lay_out_charts({"b": Result({"": 1.0}, best=0.5)})
+    merged = merge_layouts([one, other])
+    assert [*merged] == ["Scores", "Comparison with the best"]
+    assert [*merged["Scores"]] == ["a", "b"]
 
 
 def test_a_later_fit_in_the_same_trainer_lays_out_again(tmp_path: Path) -> None:
@@ -348,6 +308,9 @@ def test_a_later_fit_in_the_same_trainer_lays_out_again(tmp_path: Path) -> None:
 
 
 # Loggers
+
+
+COLUMNS = ["step", "number", "shown as", "BLEU", "source", "hypothesis", "references", "signature"]
 
 
 def row(step: int, sentence: int, shown_as: str) -> list[Any]:
@@ -390,7 +353,7 @@ def test_mlflow_gets_a_table_and_figures_with_names_that_it_allows(
     history = logger.experiment.get_metric_history(logger.run_id, "val_bleu/precision_1")
     assert [value.step for value in history] == STEPS
     root = tmp_path / "artifacts" / logger.run_id / "artifacts"
-    table = json.loads((root / "val_bleu" / "samples.json").read_text())
+    table = json.loads((root / "val_samples.json").read_text())
     assert (table["columns"], table["data"]) == (COLUMNS, [*rows(STEPS[0]), *rows(STEPS[1])])
     for figure in ("by_length", "lengths"):
         for step in STEPS:
@@ -398,15 +361,17 @@ def test_mlflow_gets_a_table_and_figures_with_names_that_it_allows(
             assert path.read_bytes().startswith(b"\x89PNG")
 
     (display,) = find_displays([logger])
-    display.show("val_bleu/news: [α]", view(1), STEPS[0])
-    assert (root / "val_bleu" / "news_ ___" / "samples.json").exists()
+    shown = view(1)
+    shown.samples_tag = "val_samples/news: [α]"
+    display.show(shown, STEPS[0])
+    assert (root / "val_samples" / "news_ ___.json").exists()
 
     def fit_again() -> None:
         make_trainer(tmp_path, BLEUCallback(), logger=logger, max_epochs=2).fit(module, make_loader(), make_loader())
 
     module = make_module(step=lambda batch, epoch: (["a lone surrogate \ud800"], ["a reference"]))
     assert collect_warnings(fit_again, message="cannot be shown") == []
-    assert "a lone surrogate ?" in (root / "val_bleu" / "samples.json").read_text()
+    assert "a lone surrogate ?" in (root / "val_samples.json").read_text()
 
 
 @pytest.mark.slow
@@ -431,9 +396,7 @@ def test_comet_gets_a_table_and_figures(tmp_path: Path, monkeypatch: pytest.Monk
     metrics = [message["payload"]["metric"] for message in messages if message["type"] == "metric_msg"]
     assert [metric["step"] for metric in metrics if metric["metricName"] == "val_bleu/precision_1"] == STEPS
 
-    tables = [
-        (params["step"], text.decode()) for params, text in files if params.get("fileName") == "val_bleu/samples.csv"
-    ]
+    tables = [(params["step"], text.decode()) for params, text in files if params.get("fileName") == "val_samples.csv"]
     assert [step for step, _ in tables] == STEPS
     for step, text in tables:
         header, *body = csv.reader(io.StringIO(text, newline=""))
@@ -474,35 +437,3 @@ def test_a_logger_that_is_broken_does_not_keep_the_others_from_showing(tmp_path:
     with pytest.warns(UserWarning, match="^Broken cannot show samples: ConnectionError: no answer$"):
         displays = find_displays([Broken(tmp_path), log_to(tmp_path)])
     assert [type(display) for display in displays] == [TensorBoard]
-
-
-def test_figures_are_left_out_without_matplotlib(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.warns(UserWarning, match="Figures cannot be logged, because matplotlib is not installed"):
-        tags = fit(tmp_path, BLEUCallback(samples=1))
-    assert tags["images"] == []
-    assert "val_bleu/samples/text_summary" in tags["tensors"]
-
-
-def test_packages_are_missing_only_if_a_logger_needs_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    tensorboard, csv = log_to(tmp_path), CSVLogger(tmp_path)
-    mlflow = type("MLFlowLogger", (), {"run_id": "1", "experiment": type("Client", (), {"log_table": None})()})()
-    everything: list[list[Any]] = [[tensorboard], [csv], [mlflow], [tensorboard, csv], []]
-
-    def find_missing(loggers: list[Any]) -> list[str]:
-        return list(missing_packages(loggers, find_displays(loggers)))
-
-    assert [*map(find_missing, everything)] == [[]] * 5  # the tests need them all
-    message = "{} cannot be logged, because {} is not installed: pip install {}.".format
-    figures = message("Figures", "matplotlib", "matplotlib")
-    tables = message("Sample tables in MLflow", "pandas", "pandas")
-    default = message("Samples and figures", "tensorboard", "tensorboard")
-    for package in ("matplotlib", "pandas", "tensorboard"):
-        monkeypatch.setitem(sys.modules, package, None)
-    expected = [[figures], [default], [figures, tables], [figures], []]
-    assert [*map(find_missing, everything)] == expected
-
-
-def test_a_module_that_takes_the_place_of_a_package_is_not_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "matplotlib", ModuleType("matplotlib"))  # has no __spec__
-    assert not is_installed("matplotlib")

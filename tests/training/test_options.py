@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -10,39 +11,43 @@ import numpy as np
 import pytest
 import torch
 from sacrebleu.metrics.ter import TER
-from torchmetrics import MetricCollection
 from torchmetrics.text import TranslationEditRate
 
 from lightning_bleu import BLEUCallback, CorpusBLEU, CorpusCHRF
-from lightning_bleu.training.options import check_metrics, check_options, check_others
-
-DEFAULTS: dict[str, Any] = {
-    "name": "bleu",
-    "extract": None,
-    "dataloader_names": None,
-    "samples": 8,
-    "translations": None,
-    "keep_translations": None,
-    "confidence": None,
-    "compare_to_best": False,
-    "significance_level": None,
-}
+from lightning_bleu.settings.settings import Settings
+from lightning_bleu.training.options import (
+    check_metrics,
+    find_metric,
+    labels_of,
+    readings_of,
+    shared_reading,
+)
 
 
+def spell(rows: list[list[int]]) -> list[str]:
+    """A decoder."""
+    return [" ".join(map(str, row)) for row in rows]
+
+
+DECODER = (
+    "'decoder' must be a callable that turns a list of lists of ids into strings, or an object with a 'batch_decode' "
+    "method (such as a Hugging Face tokenizer), got int"
+)
 BAD_NAME = (
-    "'name' must be a name such as 'bleu', or have the placeholder '{{stage}}' and no other, as in '{{stage}}/bleu', "
-    "got '{}'"
+    "'log_name' must be a name with the placeholders '{{stage}}' and '{{metric}}', such as '{{stage}}/{{metric}}', got "
+    "{!r}"
 )
 
 
 @pytest.mark.parametrize(
     ("option", "values"),
     [
-        ("name", ["bleu", "bleu/13a", "新", "{stage}/bleu", "val_{stage}", "validation_bleu", "test_"]),
+        ("log_name", ["{stage}_{metric}", "{stage}/{metric}", "新/{metric} of {stage}", "{metric}{stage}"]),
+        ("decoder", [None, str.split, CorpusBLEU]),
         ("extract", [None, lambda outputs, batch: ..., print, Path]),
         ("dataloader_names", [None, [], ["news"], ("news", "talks")]),
         ("samples", [0, 1, 10**9]),
-        ("translations", [None, "folder", "", Path("folder"), True, False]),
+        ("translations", [None, "folder", Path("folder"), True, False]),
         ("keep_translations", [None]),
         ("confidence", [None, 0.95, 1e-9, np.float32(0.5), np.float64(0.5), torch.tensor(0.5)]),
         ("compare_to_best", [False, True, np.True_]),
@@ -51,36 +56,39 @@ BAD_NAME = (
 )
 def test_valid_options_pass(option: str, values: list[Any]) -> None:
     for value in values:
-        check_options(DEFAULTS | {option: value})
+        BLEUCallback(**{option: value})
 
 
 @pytest.mark.parametrize("keep", [1, 10**9])
 def test_translations_are_kept_in_a_folder(keep: int) -> None:
     for folder in ("folder", True):
-        check_options(DEFAULTS | {"translations": folder, "keep_translations": keep})
+        BLEUCallback(translations=folder, keep_translations=keep)
     for none in (None, False):
         with pytest.raises(ValueError, match="'keep_translations' needs a folder: set 'translations' as well"):
-            check_options(DEFAULTS | {"translations": none, "keep_translations": keep})
-
-
-@pytest.mark.parametrize("name", ["val_bleu", "test_bleu"])
-def test_a_name_that_has_the_stage_already_is_probably_a_mistake(name: str) -> None:
-    with pytest.warns(UserWarning, match=f"^name='{name}' logs 'val_{name}': did you mean name='bleu'\\?$"):
-        BLEUCallback(name=name)
+            BLEUCallback(translations=none, keep_translations=keep)
 
 
 @pytest.mark.parametrize(
     ("option", "value", "error", "message"),
     [
-        ("name", "", ValueError, "'name' must not be empty: it is the last part of the logged name, as in 'val_bleu'"),
-        ("name", None, TypeError, "'name' must be a string, got None of type NoneType"),
-        ("name", "{stage}/{language}", ValueError, BAD_NAME.format("{stage}/{language}")),
-        ("name", "{stge}/bleu", ValueError, BAD_NAME.format("{stge}/bleu")),
-        ("name", "{0}/{stage}", ValueError, BAD_NAME.format("{0}/{stage}")),
-        ("name", "{stage}{", ValueError, BAD_NAME.format("{stage}{")),
-        ("name", "/bleu", ValueError, BAD_NAME.format("/bleu")),
-        ("name", "{stage}//bleu", ValueError, BAD_NAME.format("{stage}//bleu")),
-        ("name", b"bleu", TypeError, "'name' must be a string, got b'bleu' of type bytes"),
+        ("log_name", None, TypeError, "'log_name' must be a string, got None of type NoneType"),
+        *(
+            ("log_name", name, ValueError, BAD_NAME.format(name))
+            for name in (
+                "",
+                "bleu",
+                "{stage}_bleu",
+                "val_{metric}",
+                "{stage}/{metric}/{language}",
+                "{stage}/{metrics}",
+                "{0}/{stage}",
+                "{stage!r}/{metric:>9}",
+                "{stage}{metric}{",
+                "/{stage}/{metric}",
+                "{stage}//{metric}",
+            )
+        ),
+        ("decoder", 5, TypeError, DECODER),
         (
             "extract",
             "preds",
@@ -104,13 +112,14 @@ def test_a_name_that_has_the_stage_already_is_probably_a_mistake(name: str) -> N
             "dataloader_names",
             ("a", "b", "a"),
             ValueError,
-            "'dataloader_names' must be different from each other, got ['a', 'b', 'a']",
+            "the loaders must have different names, got ['a', 'b', 'a']",
         ),
         ("samples", None, TypeError, "'samples' must be an integer, got None of type NoneType"),
         ("samples", True, TypeError, "'samples' must be an integer, got True of type bool"),
         ("samples", 8.0, TypeError, "'samples' must be an integer, got 8.0 of type float"),
         ("samples", "8", TypeError, "'samples' must be an integer, got '8' of type str"),
         ("samples", -1, ValueError, "'samples' must be 0 or more, got -1"),
+        ("translations", "", TypeError, "'translations' must be a folder or True, got '' of type str"),
         ("translations", 1, TypeError, "'translations' must be a folder or True, got 1 of type int"),
         ("translations", b"folder", TypeError, "'translations' must be a folder or True, got b'folder' of type bytes"),
         ("translations", "s3://a/b", ValueError, "'translations' must be a local folder, got 's3://a/b'"),
@@ -141,155 +150,139 @@ def test_an_error_names_the_option_and_what_was_received(
     option: str, value: Any, error: type[Exception], message: str
 ) -> None:
     with pytest.raises(error) as raised:
-        check_options(DEFAULTS | {option: value})
-    assert str(raised.value) == message
-    with pytest.raises(error) as raised:
         BLEUCallback(**{option: value})
     assert str(raised.value) == message
+
+
+def test_an_unknown_option_is_an_error_that_names_the_nearest() -> None:
+    for name, nearest in {
+        "confidense": ": did you mean 'confidence'?",
+        "ci": ": did you mean 'confidence'?",
+        "beam": "; the nearest are ['samples', 'extract', 'log_name']",
+    }.items():
+        with pytest.raises(TypeError, match=f"^{re.escape(f'unknown option {name!r}{nearest}')}$"):
+            BLEUCallback(**{name: 1})  # type: ignore[arg-type]
 
 
 # Metrics
 
 
-def test_a_metric_for_all_loaders_passes_as_it_is() -> None:
-    metric = CorpusBLEU()
-    assert check_metrics(metric) is metric
+@pytest.mark.parametrize(
+    ("metrics", "expected"),
+    [
+        (CorpusBLEU(), {"bleu": [""]}),
+        (CorpusCHRF(), {"chrf": [""]}),
+        ({"bleu": CorpusBLEU()}, {"bleu": [""]}),
+        (MappingProxyType({"新": CorpusBLEU(), "a/b": TER(), "a/c": TER()}), {"新": [""], "a/b": [""], "a/c": [""]}),
+        ({"x": {"zh": CorpusBLEU(), "de": CorpusBLEU(max_order=2)}, "y": TER()}, {"x": ["zh", "de"], "y": [""]}),
+        ({"ter": MappingProxyType({"de": TER(), "zh": TER(asian_support=True)})}, {"ter": ["de", "zh"]}),
+    ],
+)
+def test_metrics_have_names_and_labels(metrics: Any, expected: dict[str, list[str]]) -> None:
+    checked = check_metrics(metrics)
+    assert {name: [*own] for name, own in checked.items()} == expected
+    assert labels_of(checked) == [*dict.fromkeys(label for own in expected.values() for label in own if label)]
+    assert {name: [*own] for name, own in BLEUCallback(metrics).metrics.items()} == expected
 
 
-def test_metrics_for_each_loader_pass_as_a_dict_of_their_own() -> None:
-    metrics = {"news": CorpusBLEU(), "talks": CorpusBLEU(tokenizer="zh")}
-    for given in (metrics, MappingProxyType(metrics)):
-        checked = check_metrics(given)
-        assert checked == metrics
-        assert checked is not metrics
-        assert isinstance(checked, dict)
-        assert checked["news"] is metrics["news"]
-
-
-@pytest.mark.parametrize("percent", [False, True])
-def test_metrics_of_one_scale_pass(percent: bool) -> None:
-    metrics = {"news": CorpusBLEU(percent=percent), "talks": CorpusBLEU(percent=percent, max_order=2)}
-    assert check_metrics(metrics) == metrics
+NOT_A_METRIC = "must be a metric of lightning_bleu, torchmetrics, or sacreBLEU, got"
 
 
 @pytest.mark.parametrize(
-    ("metric", "error", "message"),
+    ("metrics", "error", "message"),
     [
+        ("bleu", TypeError, f"'metrics' {NOT_A_METRIC} 'bleu'"),
+        (CorpusBLEU, TypeError, f"'metrics' {NOT_A_METRIC} {CorpusBLEU!r}: make an instance of it"),
+        ([CorpusBLEU()], TypeError, f"'metrics' {NOT_A_METRIC} [CorpusBLEU()]"),
+        (TER(), TypeError, "a TER needs a name: BLEUCallback({'ter': TER(...)})"),
+        (TranslationEditRate(), TypeError, "BLEUCallback({'translationeditrate': TranslationEditRate(...)})"),
+        ({}, ValueError, "'metrics' must have at least one metric, got an empty dict"),
+        ({"ter": 5}, TypeError, f"'ter' {NOT_A_METRIC} 5"),
+        ({5: TER()}, TypeError, "the names of the metrics must be strings, got 5 of type int"),
+        ({"": TER()}, ValueError, "the metrics cannot have the name '', which is reserved"),
+        ({"samples": TER()}, ValueError, "the metrics cannot have the name 'samples', which is reserved"),
+        ({"a": TER(), "worst": TER()}, ValueError, "the metrics cannot have the name 'worst', which is reserved"),
+        ({"a\ud800": TER()}, ValueError, "the metrics cannot have the name 'a\\ud800': a lone surrogate cannot be"),
         (
-            "bleu",
-            TypeError,
-            "'metric' must be a CorpusBLEU, or a dict of a CorpusBLEU for each loader name, got 'bleu'",
-        ),
-        (None, TypeError, "for each loader name, got None of type NoneType"),
-        (CorpusBLEU, TypeError, f"for each loader name, got {CorpusBLEU!r} of type ABCMeta"),
-        ([CorpusBLEU()], TypeError, "for each loader name, got [CorpusBLEU()] of type list"),
-        ({"news": CorpusBLEU(), "talks": None}, TypeError, "for each loader name, got None of type NoneType"),
-        ({0: CorpusBLEU()}, TypeError, "the keys of 'metric' must be strings, got 0 of type int"),
-        ({}, ValueError, "'metric' must have a metric for each loader name, got an empty dict"),
-        (
-            {"news": CorpusBLEU(percent=True), "talks": CorpusBLEU()},
+            {"a/b": TER(), "a": TER()},
             ValueError,
-            "'metric' must have metrics of one scale, because the mean of their scores is logged: set percent=True for "
+            "the names 'a' and 'a/b' of the metrics clash, because a/... is logged",
+        ),
+        ({"x": {}}, ValueError, "'x' must have a metric for each loader or group, got an empty dict"),
+        ({"x": {"de": None}}, TypeError, f"'x' {NOT_A_METRIC} None"),
+        ({"x": {0: TER()}}, TypeError, "the names of the loaders or groups of 'x' must be strings, got 0 of type int"),
+        ({"x": {"": TER()}}, ValueError, "the loaders or groups of 'x' cannot have the name '', which is reserved"),
+        ({"x": {"low": TER()}}, ValueError, "the loaders or groups of 'x' cannot have the name 'low', which is"),
+        (
+            {"x": {"news": CorpusBLEU(percent=True), "talks": CorpusBLEU()}},
+            ValueError,
+            "the metrics of 'x' must have one scale, because the mean of their scores is logged: set percent=True for "
             "all of them, or for none",
         ),
+        (
+            {"x": {"a": CorpusBLEU(), "b": TER()}},
+            ValueError,
+            "the metrics of 'x' must be all of this package or all of others",
+        ),
     ],
 )
-def test_anything_else_is_rejected_as_a_metric(metric: Any, error: type[Exception], message: str) -> None:
+def test_anything_else_is_rejected_as_metrics(metrics: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error) as raised:
-        check_metrics(metric)
+        BLEUCallback(metrics)
     assert message in str(raised.value)
-    if metric is not None:  # the default
-        with pytest.raises(error) as raised:
-            BLEUCallback(metric)
-        assert message in str(raised.value)
 
 
-# Other metrics
+# Metrics of labels
 
 
 @pytest.mark.parametrize(
-    ("name", "others", "full"),
-    [
-        ("bleu", ["chrf", "bleu2", "blue", "新", "a/b"], ["chrf", "bleu2", "blue", "新", "a/b"]),
-        ("bleu", ["{stage}/chrf", "ter"], ["{stage}/chrf", "ter"]),
-        ("bleu/13a", ["bleu/intl", "chrf"], ["bleu/intl", "chrf"]),
-        ("{stage}/bleu", ["chrf", "{stage}_ter", "a/b"], ["{stage}/chrf", "{stage}_ter", "{stage}/a/b"]),
-        ("own/{stage}/bleu", ["chrf"], ["own/{stage}/chrf"]),
-        ("{stage}_bleu", ["{stage}_chrf", "{stage}/bleu"], ["{stage}_chrf", "{stage}/bleu"]),
-        ("bleu", [], []),
-    ],
+    ("loader", "group", "found"),
+    [("news", None, "news"), ("news", "de", "de"), ("news", "fr", "news"), ("talks", "de", "de"), ("talks", "x", None)],
 )
-def test_names_of_other_metrics_are_like_that_of_bleu(name: str, others: list[str], full: list[str]) -> None:
-    metrics = {other: CorpusCHRF() for other in others}
-    for given in (metrics, MappingProxyType(metrics)):
-        checked = check_others(given, name)
-        assert [*checked] == full == [*BLEUCallback(others=given, name=name).others]
-        assert all(metric is not given for metric, given in zip(checked.values(), metrics.values(), strict=True))
-    assert check_others(None, name) == {}
-
-
-NO_DICT = "'others' must be a dict of a metric for each name, got "
-NO_NAME = "the keys of 'others' must be strings, got "
-
-
-@pytest.mark.parametrize(
-    ("name", "others", "error", "message"),
-    [
-        ("bleu", TER, TypeError, NO_DICT),
-        ("bleu", [TER()], TypeError, NO_DICT),
-        ("bleu", "ter", TypeError, f"{NO_DICT}'ter'"),
-        ("bleu", 5, TypeError, f"{NO_DICT}5"),
-        ("bleu", MetricCollection([TranslationEditRate()]), TypeError, NO_DICT),
-        (
-            "bleu",
-            {"ter": 5},
-            TypeError,
-            "'others' must have metrics of lightning_bleu, torchmetrics, or sacreBLEU, got",
-        ),
-        ("bleu", {5: TER()}, TypeError, f"{NO_NAME}5 of type int"),
-        ("bleu", {None: TER()}, TypeError, f"{NO_NAME}None of type NoneType"),
-        ("bleu", {"": TER()}, ValueError, "must not be empty"),
-        ("{stage}/bleu", {"": TER()}, ValueError, BAD_NAME.format("{stage}/")),
-        ("bleu", {"a//b": TER()}, ValueError, BAD_NAME.format("a//b")),
-        ("bleu", {"{language}": TER()}, ValueError, BAD_NAME.format("{language}")),
-        ("bleu", {"bleu": TER()}, ValueError, "'others' has the name 'bleu', which clashes with 'bleu'"),
-        ("bleu", {"bleu/x": TER()}, ValueError, "'others' has the name 'bleu/x', which clashes with 'bleu'"),
-        ("bleu/x", {"bleu": TER()}, ValueError, "'others' has the name 'bleu', which clashes with 'bleu/x'"),
-        (
-            "{stage}/bleu",
-            {"bleu": TER()},
-            ValueError,
-            "'others' has the name 'bleu', which clashes with '{stage}/bleu'",
-        ),
-        ("bleu", {"a": TER(), "a/b": TER()}, ValueError, "'others' has the name 'a/b', which clashes with 'a'"),
-        ("bleu", {"a/b": TER(), "a": TER()}, ValueError, "'others' has the name 'a', which clashes with 'a/b'"),
-        (
-            "{stage}/bleu",
-            {"ter": TER(), "{stage}/ter": TER()},
-            ValueError,
-            "'others' has the name '{stage}/ter', which clashes with '{stage}/ter'",
-        ),
-        (
-            "{stage}_bleu",
-            {"ter": TER()},
-            ValueError,
-            "a key of 'others' must have the placeholder '{stage}', like name='{stage}_bleu'; got 'ter'",
-        ),
-    ],
-)
-def test_anything_else_is_rejected_as_other_metrics(
-    name: str, others: Any, error: type[Exception], message: str
+def test_the_metric_of_a_label_is_that_of_its_group_then_of_its_loader_then_that_of_all(
+    loader: str, group: str | None, found: str | None
 ) -> None:
-    for check in (lambda: check_others(others, name), lambda: BLEUCallback(others=others, name=name)):
-        with pytest.raises(error) as raised:
-            check()
-        assert message in str(raised.value)
+    metrics = check_metrics({"x": {label: CorpusBLEU() for label in ("news", "de")}})["x"]
+    if found:
+        assert find_metric("x", metrics, loader, group) is metrics[found]
+    everything = check_metrics({"x": CorpusBLEU()})["x"]
+    assert find_metric("x", everything, loader, group) is everything[""]
+
+
+# How ids are read
+
+
+def read_by(metrics: Any, decoder: Any = None, loader: str = "news", loaders: Any = ("news", "talks")) -> Any:
+    return shared_reading(readings_of(check_metrics(metrics), loader, loaders), decoder)
+
+
+SPLIT: Any = str.split
+DE, FR = CorpusBLEU(decoder=spell, pad_id=0), CorpusBLEU(decoder=SPLIT)
 
 
 @pytest.mark.parametrize(
-    ("name", "others"),
-    [("bleu", ["{stage}_bleu"]), ("bleu", ["ter", "{stage}_ter/x"]), ("{stage}_bleu/x", ["{stage}_bleu"])],
+    ("metrics", "loader", "expected"),
+    [
+        (CorpusBLEU(lowercase=True), "news", {}),
+        ({"a": CorpusBLEU(pad_id=0), "b": CorpusCHRF(), "c": TER()}, "news", {"pad_id": 0}),
+        ({"a": CorpusCHRF(), "b": CorpusBLEU(pad_id=0, max_order=2)}, "news", {"pad_id": 0}),
+        ({"a": CorpusBLEU(pad_id=0), "b": CorpusCHRF(pad_id=0, percent=False)}, "news", {"pad_id": 0}),
+        ({"a": {"news": DE, "talks": FR}}, "news", {"decoder": spell, "pad_id": 0}),
+        ({"a": {"news": DE, "talks": FR}}, "talks", {"decoder": str.split}),
+        ({"a": {"de": DE, "fr": DE}}, "news", {"decoder": spell, "pad_id": 0}),  # groups
+    ],
 )
-def test_names_clash_if_they_are_logged_under_one_name(name: str, others: list[str]) -> None:
-    with pytest.raises(ValueError, match="clashes with"):
-        check_others({other: TER() for other in others}, name)
+def test_a_metric_that_sets_nothing_reads_ids_as_the_others(metrics: Any, loader: str, expected: Any) -> None:
+    assert read_by(metrics, loader=loader) == Settings.from_options(**expected)
+
+
+@pytest.mark.parametrize(
+    ("metrics", "expected"),
+    [
+        ({"ter": TER()}, {"decoder": len}),
+        ({"a": CorpusBLEU(pad_id=0), "b": CorpusCHRF()}, {"decoder": len, "pad_id": 0}),
+        ({"a": CorpusBLEU(decoder=spell), "b": CorpusCHRF()}, {"decoder": spell}),
+    ],
+)
+def test_the_decoder_of_the_callback_is_for_metrics_that_set_none(metrics: Any, expected: Any) -> None:
+    assert read_by(metrics, len) == Settings.from_options(**expected)

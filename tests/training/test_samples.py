@@ -1,9 +1,14 @@
-"""Which sentences a dashboard shows, their scores, and their tokens."""
+"""Sample sentences: which are shown, which of their words are marked, and the table as TensorBoard renders it."""
 
 from __future__ import annotations
 
 import random
+import re
+import warnings
+from collections import Counter
 from collections.abc import Callable, Sequence
+from html.parser import HTMLParser
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -11,98 +16,46 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from sacrebleu.metrics.bleu import BLEU as SacreBLEU
 from torch import Tensor
 
-from lightning_bleu.counting.bleu import count_rows
+from lightning_bleu import CorpusBLEU, CorpusCHRF, corpus_bleu, sentence_chrf
 from lightning_bleu.reading.batch import read_batch
 from lightning_bleu.settings.bleu import BLEUSettings
-from lightning_bleu.settings.conventions import CONVENTIONS
-from lightning_bleu.training import samples
-from lightning_bleu.training.samples import Line, Sample, find_worst, make_samples, score_sentences
+from lightning_bleu.training.samples import (
+    Line,
+    Mark,
+    Sample,
+    Span,
+    escape,
+    find_worst,
+    make_samples,
+    mark_words,
+    sample_table,
+)
 from lightning_bleu.training.sentences import Sentence
 from tests.helpers.corpora import random_corpus, read_lines
 from tests.helpers.text import WORDWISE, fuzz_line, sacrebleu_tokens
 
-SETTINGS = BLEUSettings.from_options()
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", DeprecationWarning)  # TensorBoard's copy of bleach warns of its own imports
+    from tensorboard.plugin_util import markdown_to_safe_html  # type: ignore[import-untyped]
+
+BLEU = CorpusBLEU()
+SETTINGS = BLEU.settings
 
 
-def count(hypotheses: Sequence[Any], references: Sequence[Any], settings: BLEUSettings = SETTINGS) -> Tensor:
-    return torch.from_numpy(count_rows(read_batch(hypotheses, references, settings), settings))
-
-
-def random_text(rng: random.Random, sentences: int = 200, **options: Any) -> tuple[list[str], list[list[str]]]:
-    hypotheses, references = random_corpus(rng, sentences, **options)
+def random_text(rng: random.Random) -> tuple[list[str], list[list[str]]]:
+    hypotheses, references = random_corpus(rng, 200)
     return [*map(" ".join, hypotheses)], [[*map(" ".join, group)] for group in references]
 
 
-# Sentence BLEU
+def count(hypotheses: Sequence[Any], references: Sequence[Any], metric: Any = BLEU) -> Tensor:
+    return torch.from_numpy(metric.count_rows(read_batch(hypotheses, references, metric.settings)))
 
 
-def score_live(
-    hypotheses: Sequence[str], references: Sequence[Sequence[str]], max_order: int = 4, **options: Any
-) -> list[float]:
-    """The sentence BLEU of sacreBLEU, with its defaults for sentences."""
-    bleu = SacreBLEU(effective_order=True, max_ngram_order=max_order, **options)
-    return [bleu.sentence_score(*pair).score for pair in zip(hypotheses, references)]
-
-
-@pytest.mark.parametrize("max_order", [1, 2, 4, 6])
-def test_sentences_score_as_in_sacrebleu(max_order: int, rng: random.Random) -> None:
-    hypotheses, references = random_text(rng)
-    settings = BLEUSettings.from_options(max_order=max_order)
-    scores = score_sentences(count(hypotheses, references, settings), settings)
-    assert (scores.dtype, scores.shape) == (torch.float64, (200,))
-    assert scores.tolist() == pytest.approx(score_live(hypotheses, references, max_order), abs=1e-9)
-    # All kinds of sentences are among them.
-    assert scores.min() == 0
-    assert scores.max() == pytest.approx(100)
-    assert len({*scores.tolist()}) > 50
-
-
-@pytest.mark.parametrize("tokenizer", WORDWISE)
-@pytest.mark.parametrize("lowercase", [False, True])
-def test_hard_text_scores_as_in_sacrebleu(tokenizer: str, lowercase: bool, rng: random.Random) -> None:
-    references = [fuzz_line(rng) for _ in range(200)]
-    hypotheses = [line + fuzz_line(rng)[:10] for line in references]
-    settings = BLEUSettings.from_options(tokenizer=tokenizer, lowercase=lowercase)
-    scores = score_sentences(count(hypotheses, references, settings), settings)
-    live = score_live(hypotheses, [[line] for line in references], tokenize=tokenizer, lowercase=lowercase)
-    assert scores.tolist() == pytest.approx(live, abs=1e-9)
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"percent": True},
-        {"smoothing": "none"},
-        {"smoothing": "floor", "smoothing_value": 0.5},
-        {"smoothing": "add-k"},
-        {"effective_order": True},
-        # The others of nltk are counted in another way.
-        *({"convention": name, "tokenizer": "13a", "lowercase": False} for name in CONVENTIONS if name != "nltk"),
-    ],
-    ids=str,
-)
-def test_how_a_corpus_is_smoothed_does_not_matter_for_sentences(options: dict[str, Any], rng: random.Random) -> None:
-    hypotheses, references = random_text(rng, references=1)
-    settings = BLEUSettings.from_options(**options)
-    scores = score_sentences(count(hypotheses, references, settings), settings)
-    assert scores.tolist() == pytest.approx(score_live(hypotheses, references), abs=1e-9)
-
-
-@pytest.mark.parametrize("chunk", [1, 99, 100, 199, 200])
-def test_many_sentences_score_as_few_do(chunk: int, monkeypatch: pytest.MonkeyPatch, rng: random.Random) -> None:
-    statistics = count(*random_text(rng))
-    expected = score_sentences(statistics, SETTINGS)
-    monkeypatch.setattr(samples, "_CHUNK", chunk)
-    assert torch.equal(score_sentences(statistics, SETTINGS), expected)
-
-
-def test_sentences_without_tokens_score_0() -> None:
-    statistics = count(["", "", "a"], ["", "a", ""])
-    assert score_sentences(statistics, SETTINGS).tolist() == [0, 0, 0]
-    assert score_sentences(statistics[:0], SETTINGS).shape == (0,)
+def split(line: str) -> Line:
+    """A line whose tokens are separated by blanks."""
+    return Line(line, line.split())
 
 
 # The worst sentences
@@ -155,8 +108,8 @@ def weaken(rng: random.Random, lines: Sequence[str], share: float, vocabulary: S
 def count_found(hypotheses: Sequence[str], references: Sequence[str], broken: set[int]) -> tuple[int, int]:
     """How many of the broken sentences are found, and how many have the lowest sentence BLEU."""
     statistics = count(hypotheses, references)
-    lowest: list[int] = score_sentences(statistics, SETTINGS).argsort(stable=True)[: len(broken)].tolist()
-    return len(broken & {*find_worst(statistics, SETTINGS, len(broken))}), len(broken & {*lowest})
+    lowest: list[int] = BLEU.scoring.score_sentences(statistics).argsort(stable=True)[: len(broken)].tolist()
+    return len(broken & {*find_worst(statistics, BLEU, len(broken))}), len(broken & {*lowest})
 
 
 @pytest.mark.parametrize("share", [0.3, 0.4, 0.5])
@@ -194,12 +147,20 @@ def test_most_broken_sentences_of_real_text_are_found(system: str, share: float,
 def test_of_two_sentences_without_a_match_the_longer_one_is_worse() -> None:
     references = ["a b c", "d e f g h i j k l m", "n o p q r s t u v w x y", "z"]
     hypotheses = ["a b c", "- - - - - - - - - -", references[2], "-"]
-    assert find_worst(count(hypotheses, references), SETTINGS, 2) == [1, 3]
+    assert find_worst(count(hypotheses, references), BLEU, 2) == [1, 3]
 
 
 def test_equally_bad_sentences_come_in_the_order_of_the_dataset() -> None:
     statistics = count(["a b", "x y", "a b", "x z"], ["a b", "a b", "a b", "a b"])
-    assert find_worst(statistics, SETTINGS, 4) == [1, 3, 0, 2]
+    assert find_worst(statistics, BLEU, 4) == [1, 3, 0, 2]
+
+
+def test_the_worst_of_chrf_are_those_with_the_lowest_scores(rng: random.Random) -> None:
+    """So they are in the order of what is shown."""
+    corpus = random_text(rng)
+    expected = sentence_chrf(*corpus).argsort(stable=True)[:20].tolist()
+    chrf = CorpusCHRF()
+    assert find_worst(count(*corpus, chrf), chrf, 20) == expected
 
 
 @given(
@@ -213,15 +174,15 @@ def test_as_many_different_sentences_are_found_as_there_are(
     hypotheses = [[7] * row[0] + [8] * row[1] for row in rows]
     references = [[7] * row[2] + [9] * row[3] + [8] * row[4] for row in rows]
     statistics = count(hypotheses, references).to(dtype) if rows else torch.zeros(0, 10, dtype=dtype)
-    worst = find_worst(statistics, SETTINGS, number)
+    worst = find_worst(statistics, BLEU, number)
     assert len({*worst}) == len(worst) == min(number, len(rows))
     assert {*worst} <= {*range(len(rows))}
-    assert worst == find_worst(statistics, SETTINGS, len(rows))[:number]
+    assert worst == find_worst(statistics, BLEU, len(rows))[:number]
 
 
 @pytest.mark.parametrize("references", [[""] * 3, ["", "", "a"]])
 def test_sentences_without_references_have_a_worst_one_too(references: list[str]) -> None:
-    assert sorted(find_worst(count(["a b", "", "c"], references), SETTINGS, 3)) == [0, 1, 2]
+    assert sorted(find_worst(count(["a b", "", "c"], references), BLEU, 3)) == [0, 1, 2]
 
 
 # Samples
@@ -248,7 +209,17 @@ def test_a_sample_has_the_number_and_the_score_of_its_row() -> None:
         Sample(4, 12.25, Line("a b", ["a", "b"]), [Line("c", ["c"]), Line("d e", ["d", "e"])], "f"),
         Sample(2, 25.5, Line("", []), [Line("", [])], None),
     ]
-    assert make_samples([], [], scores, SETTINGS) == []
+    assert [sample.score for sample in make_samples(sentences, [3, 1], None, SETTINGS)] == [None, None]
+
+
+def test_a_sentence_longer_than_what_is_shown_is_marked_as_a_whole() -> None:
+    """Its last words are those that match the reference, and beyond them nothing is read of a loop."""
+    long = "x " * 300 + "a b"
+    ((hypothesis, (reference,)),) = tokenize_samples([Sentence(long, ["a b"])])
+    assert (hypothesis.text, len(hypothesis.tokens)) == (long, 302)
+    assert {span.mark for span in mark_words(hypothesis, [reference])[1][0]} == {""}
+    ((loop, _),) = tokenize_samples([Sentence("x " * 100_000, ["a"])])
+    assert len(loop.text) == 20_000
 
 
 @pytest.mark.parametrize(
@@ -270,7 +241,7 @@ def test_a_sample_has_the_number_and_the_score_of_its_row() -> None:
 )
 def test_text_is_tokenized_as_it_is_counted(text: str, options: dict[str, Any], expected: list[str]) -> None:
     assert tokenize(text, **options) == expected
-    assert count([text], [text], BLEUSettings.from_options(**options))[0, -1] == len(expected)
+    assert count([text], [text], CorpusBLEU(**options))[0, -1] == len(expected)
 
 
 @pytest.mark.parametrize("options", [{}, {"tokenizer": "char"}, {"lowercase": True}, {"tokenizer": len}])
@@ -303,7 +274,424 @@ def test_hard_text_has_the_tokens_of_sacrebleu(tokenizer: str, lowercase: bool, 
     ids=["13a", "callable"],
 )
 def test_whitespace_at_the_end_makes_no_token(text: str, tokenizer: Any) -> None:
-    settings = BLEUSettings.from_options(tokenizer=tokenizer, max_order=1)
-    tokens = tokenize(text, tokenizer=tokenizer, max_order=1)
+    tokens = tokenize(text, tokenizer=tokenizer)
     # As text and as tokens, all match.
-    assert count([text], [" ".join(tokens)], settings).tolist() == [[len(tokens)] * 4]
+    assert count([text], [" ".join(tokens)], CorpusBLEU(tokenizer=tokenizer, max_order=1)).tolist() == [
+        [len(tokens)] * 4
+    ]
+
+
+# Marks, against BLEU's own counts and a slow, obvious twin
+
+SENTENCES = st.lists(st.sampled_from("abcde"), max_size=12)
+"""Sentences of few different words, so that words repeat and match."""
+
+
+def show(spans: list[Span]) -> str:
+    """Spans in one string: ``*unmatched*`` and ``_displaced_``."""
+    signs: dict[Mark, str] = {"": "", "unmatched": "*", "displaced": "_"}
+    return "".join(signs[mark] + text + signs[mark] for text, mark in spans)
+
+
+def show_all(hypothesis: Line, *references: Line) -> list[str]:
+    """The hypothesis and its references, as :func:`show` shows them."""
+    marked, marked_references = mark_words(hypothesis, references)
+    return [show(marked), *map(show, marked_references)]
+
+
+def token_marks(spans: list[Span]) -> list[Mark]:
+    """The mark of each token, for tokens separated by blanks."""
+    return [mark for text, mark in spans for _ in text.split()]
+
+
+def expected_marks(tokens: list[str], counts: Counter[str], bigrams: set[tuple[str, str]]) -> list[Mark]:
+    """The definition, in quadratic time: a token matches if fewer than its count come before it in the ranking."""
+    in_bigram = [
+        any(bigram in bigrams for bigram in pairwise(tokens[max(i - 1, 0) : i + 2])) for i in range(len(tokens))
+    ]
+    ranks = [(not in_bigram[i], i) for i in range(len(tokens))]
+    marks: list[Mark] = []
+    for i, token in enumerate(tokens):
+        better = sum(other == token and ranks[j] < ranks[i] for j, other in enumerate(tokens))
+        matches = better < counts[token]
+        marks.append("unmatched" if not matches else "" if in_bigram[i] or len(tokens) == 1 else "displaced")
+    return marks
+
+
+# Marked by hand, according to the rules in the docstring of mark_words.
+@pytest.mark.parametrize(
+    ("hypothesis", "references", "expected"),
+    [
+        # No reference has "dog" or "black", and the hypothesis lacks "cat".
+        ("the black dog sat", ["the cat sat down"], ["_the_ *black dog* _sat_", "the *cat* sat *down*"]),
+        # Two of three match: those in the bigram "the cat", then the earlier one.
+        ("the so the the cat", ["the cat on the mat"], ["_the_ *so the* the cat", "the cat *on* the *mat*"]),
+        # At most one match in any one reference, although the references have "a" twice.
+        ("a b a", ["a b", "b a"], ["a b *a*", "a b", "b a"]),
+        # Every token matches, but no bigram does.
+        ("c b a", ["a b c"], ["_c b a_", "a b c"]),
+        # A hypothesis of one token has no bigrams.
+        ("a", ["b a"], ["a", "*b* a"]),
+        # In the reference, the "a" of the shared bigram "a b" matches, not the earlier one.
+        ("a b", ["a c a b"], ["a b", "*a c* a b"]),
+        ("same words", ["same words"], ["same words", "same words"]),
+        ("", ["a b"], ["", "*a b*"]),
+        ("a b", [""], ["*a b*", ""]),
+        ("a b", [], ["*a b*"]),
+    ],
+)
+def test_unmatched_and_displaced_words_are_marked(hypothesis: str, references: list[str], expected: list[str]) -> None:
+    assert show_all(split(hypothesis), *map(split, references)) == expected
+
+
+@given(SENTENCES, st.lists(SENTENCES, max_size=4))
+def test_marks_agree_with_a_slow_twin(hypothesis: list[str], references: list[list[str]]) -> None:
+    lines = [Line(" ".join(tokens), tokens) for tokens in (hypothesis, *references)]
+    marked, marked_references = mark_words(lines[0], lines[1:])
+
+    counts: Counter[str] = Counter()
+    for reference in references:
+        counts |= Counter(reference)  # the largest count in any one reference
+    bigrams = {bigram for reference in references for bigram in pairwise(reference)}
+    assert token_marks(marked) == expected_marks(hypothesis, counts, bigrams)
+
+    for spans, reference in zip(marked_references, references, strict=True):
+        expected = expected_marks(reference, Counter(hypothesis), set(pairwise(hypothesis)))
+        assert token_marks(spans) == ["unmatched" if mark == "unmatched" else "" for mark in expected]
+
+
+@given(SENTENCES, st.lists(SENTENCES, min_size=1, max_size=4))
+def test_as_many_tokens_match_as_bleu_counts(hypothesis: list[str], references: list[list[str]]) -> None:
+    marked, _ = mark_words(split(" ".join(hypothesis)), [split(" ".join(reference)) for reference in references])
+    matches = sum(mark != "unmatched" for mark in token_marks(marked))
+    report = corpus_bleu([hypothesis], [references], tokenizer="none")
+    assert matches == report.matches[0]
+
+
+def test_no_word_is_displaced_if_all_bigrams_match(rng: random.Random) -> None:
+    for hypothesis, references in zip(*random_corpus(rng, 200)):
+        marked, _ = mark_words(split(" ".join(hypothesis)), [split(" ".join(reference)) for reference in references])
+        report = corpus_bleu([hypothesis], [references], tokenizer="none")
+        if report.matches[1] == len(hypothesis) - 1:
+            assert "displaced" not in token_marks(marked)
+
+
+@given(st.text(), st.sampled_from(WORDWISE), st.booleans(), st.randoms(use_true_random=False))
+def test_spans_join_to_the_text_and_neighbors_have_different_marks(
+    line: str, tokenizer: str, lowercase: bool, rng: random.Random
+) -> None:
+    for text in (line, fuzz_line(rng)):
+        tokens = sacrebleu_tokens(tokenizer, text.lower() if lowercase else text)
+        kept = [token for token in tokens if rng.random() < 0.5]
+        marked, (marked_reference,) = mark_words(Line(text, tokens), [Line(" ".join(kept), kept)])
+        for spans, whole in ((marked, Line(text, tokens)), (marked_reference, split(" ".join(kept)))):
+            assert "".join(span.text for span in spans) in (whole.text, " ".join(whole.tokens))
+            assert all(len(list(run)) == 1 for _, run in groupby(span.mark for span in spans))
+            assert all(span.text for span in spans)
+
+
+@given(st.text(), st.lists(st.text()))
+def test_tokens_may_be_unrelated_to_the_text(text: str, tokens: list[str]) -> None:
+    marked, _ = mark_words(Line(text, tokens), [])
+    assert "".join(span.text for span in marked) in (text, " ".join(tokens))
+
+
+# Tokens as in 13a with and without lowercase=True, zh, SentencePiece with nmt_nfkc_cf, and BERT; only "world" matches.
+@pytest.mark.parametrize(
+    ("text", "tokens", "shown"),
+    [
+        ("Hello,  (world)!", ["Hello", ",", "(", "world", ")", "!"], "*Hello,  (*world*)!*"),
+        # Not the second "the", which has the same case as the token.
+        ("The world of the Sun", ["the", "world", "of", "the", "sun"], "*The* world *of the Sun*"),
+        ("İstanbul world Straße", ["i̇stanbul", "world", "straße"], "*İstanbul* world *Straße*"),
+        ("ΟΔΟΣ world", ["οδος", "world"], "*ΟΔΟΣ* world"),  # str.lower gives a final sigma
+        ("我很world抱歉。", ["我", "很", "world", "抱", "歉", "。"], "*我很*world*抱歉。*"),
+        ("Ａ，… world", ["\u2581a", ",", "...", "\u2581world"], "*Ａ，…* world"),
+        ("A B world", ["\u2581", "a", "\u2581", "b", "\u2581world"], "*A B* world"),
+        ("world A B", ["\u2581world", "\u2581a", "\u2581", "\u2581b"], "world *A B*"),
+        ("café world", ["cafe", "world"], "*café* world"),
+        ("שלום, world.", ["שלום", ",", "world", "."], "*שלום,* world*.*"),
+        ("  world  ", ["world"], "  world  "),
+        # 13a decodes the entity, and "##s" is a WordPiece token: the tokens are shown.
+        ("&quot;world&quot;", ['"', "world", '"'], '*"* world *"*'),
+        ("worlds", ["world", "##s"], "world *##s*"),
+    ],
+)
+def test_the_original_text_is_marked_if_it_contains_the_tokens(text: str, tokens: list[str], shown: str) -> None:
+    reference = Line("the world", ["word", "world", "\u2581world"])
+    marked, _ = mark_words(Line(text, tokens), [reference])
+    matches: list[Span] = [Span(span.text, "" if span.mark == "displaced" else span.mark) for span in marked]
+    assert show(matches) == shown
+
+
+@pytest.mark.parametrize(
+    ("name", "tokenizer"),
+    [
+        ("en-de.hyp.Online-W.de", "13a"),
+        ("en-zh.ref.A.zh", "zh"),
+        ("en-ja.ref.A.ja", "char"),
+        ("en-cs.ref.B.cs", "intl"),
+    ],
+)
+@pytest.mark.parametrize("lowercase", [False, True])
+def test_tokens_are_found_where_they_are_in_real_text(name: str, tokenizer: str, lowercase: bool, wmt22: Path) -> None:
+    distinct = 0
+    for line in read_lines(wmt22 / f"generaltest2022.{name}"):
+        tokens = sacrebleu_tokens(tokenizer, line.lower() if lowercase else line)
+        matching, other = tokens[::2], tokens[1::2]
+        marked, _ = mark_words(Line(line, tokens), [Line("", matching)])
+        assert "".join(span.text for span in marked) == line
+        if len(set(tokens)) == len(tokens):
+            unmatched = [span.text for span in marked if span.mark == "unmatched"]
+            assert ([text.lower() for text in unmatched] if lowercase else unmatched) == other
+            distinct += 1
+    assert distinct > 100  # or little was tested
+
+
+def test_the_work_grows_linearly_with_tokens_and_references() -> None:
+    class Token(str):
+        """A token that counts how often it is looked up or compared."""
+
+        __slots__ = ()
+        uses = 0
+
+        def __hash__(self) -> int:
+            Token.uses += 1
+            return super().__hash__()
+
+        def __eq__(self, other: object) -> bool:
+            Token.uses += 1
+            return super().__eq__(other)
+
+    def count_uses(hypothesis: str, *references: str) -> int:
+        Token.uses = 0
+        lines = [Line(line, [Token(token) for token in line.split()]) for line in (hypothesis, *references)]
+        mark_words(lines[0], lines[1:])
+        return Token.uses
+
+    for words in (("a{}", "a{}"), ("a{}", "b{}"), ("w", "w")):
+        short, long = ([" ".join(word.format(i) for i in range(size)) for word in words] for size in (200, 400))
+        uses = count_uses(*short)
+        assert uses > 200
+        assert count_uses(*long) < 3 * uses
+        assert count_uses(short[0], *[short[1]] * 10) < 10 * uses
+
+
+# The table, read back by an HTML parser
+
+NASTY = [
+    "a | b || c",
+    "| --- | --- |",
+    "<script>alert(1)</script>",
+    "two\nlines\r\n| --- |\n\nparagraph",
+    "*bold* _italic_ `code` # heading [link](javascript:alert(1)) ![image](x) ~~~ \\",
+    "&lt;b&gt; &amp; <b> &#60;b&#62; &#x3c;b&#x3e; &quot;",
+    "<b <i </pre></code></td></table> <!-- <![CDATA[ <?php",
+    "<img src=x onerror=alert(1)> <a href='javascript:alert(1)'>",
+    "```\ncode\n```",
+    "`` ` ``` \\` \\| \\\\|",
+    "1. list",
+    "- list",
+    "> quote",
+    "    code",
+    "=====",
+    "[id]: http://example.com",
+    "http://example.com <http://example.com> a@example.com <a@example.com>",
+    "**bold** __bold__ ***both***",
+    "äöü 中文 😀 שלום مرحبا हिन्दी",
+    "\x00\x85\u2028\u2029\x1b[31m\x02klzzwxh:0\x03\x7f",
+    "\u200b\u200e\u200f\u061c\ufeff\u00ad zero width",
+    "\u202eright to left\u2069 \u2066\u2067\u2068 \u202a\u202b\u202c\u202d",
+    "lone surrogate \ud800 and noncharacter \uffff",
+    "word " * 200,
+]
+
+TAGS = {"p", "br", "table", "thead", "tbody", "tr", "th", "td", "pre", "code", "strong", "em"}
+"""The tags of a sample table."""
+
+# Shown as replacement characters, shown as blanks, and not shown.
+CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+LINE_BREAK = re.compile("[\t-\r\x1c-\x1f\x85\u2028\u2029]")
+DIRECTION = re.compile("[\u202a-\u202e\u2066-\u2069]")
+
+TEXTS = st.one_of(
+    st.text(), st.sampled_from(NASTY), st.text(alphabet="ab <>&#;/|\\`*_[]()!~\"'=-+.:1\n\u2068\u2069", max_size=30)
+)
+
+
+class Page(HTMLParser):
+    """The tags and the attributes of a page, and the text of its paragraph and its cells, with line breaks."""
+
+    def __init__(self, markdown: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str | None]] = []
+        self.texts: dict[str, list[str]] = {"p": [], "th": [], "td": []}
+        self._open = ""
+        self.feed(markdown_to_safe_html(markdown.encode()))  # TensorBoard reads bytes from event files
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += attrs
+        if tag in self.texts:
+            self._open = tag
+            self.texts[tag].append("")
+        elif tag == "br":
+            self.handle_data("\n")
+
+    def handle_endtag(self, tag: str) -> None:
+        self._open = "" if tag == self._open else self._open
+
+    def handle_data(self, data: str) -> None:
+        if self._open:
+            self.texts[self._open][-1] += data
+        else:
+            assert not data.strip()
+
+
+def make_sample(hypothesis: str, *references: str, source: str | None = None, number: int = 1) -> Sample:
+    return Sample(number, 12.34, split(hypothesis), [split(reference) for reference in references], source)
+
+
+def body(hypothesis: str, *references: str, source: str | None = None) -> str:
+    """The Markdown of the sentences of one sample, without isolates."""
+    row = sample_table([make_sample(hypothesis, *references, source=source)], "").splitlines()[-1]
+    return row.split(" | ")[1].removesuffix(" |").replace("\u2068", "").replace("\u2069", "")
+
+
+def visible(text: str) -> str:
+    """The text as a reader sees it: unchanged, except for control characters."""
+    text = DIRECTION.sub("", text[:500] + " ..." * (len(text) > 500))
+    return CONTROL.sub("\ufffd", LINE_BREAK.sub(" ", text))
+
+
+@pytest.mark.parametrize("text", NASTY)
+def test_nasty_text_is_shown_as_it_is(text: str) -> None:
+    page = Page(sample_table([make_sample(text, text, "other", text, source=text)], f"caption\n{text}"))
+    assert page.attributes == []
+    assert set(page.tags) <= TAGS
+    assert [page.tags.count(tag) for tag in ("table", "tr", "th", "td", "pre", "code")] == [1, 2, 2, 2, 1, 5]
+    # The lines of the source, the hypothesis, and the references.
+    expected = [
+        f"{label} \u2068{visible(line)}\u2069"
+        for label, line in zip(["src", "hyp", "ref", "ref", "ref"], [text, text, text, "other", text])
+    ]
+    assert page.texts["td"][-1].split("\n") == expected
+    (caption,) = page.texts["p"]
+    assert caption.startswith("\u2068caption\u2069\n\u2068")
+
+
+@given(TEXTS, TEXTS, TEXTS)
+def test_no_text_yields_a_tag(hypothesis: str, reference: str, caption: str) -> None:
+    tokens = ["", *hypothesis, *reference]  # in another order, they may not be in the text
+    references = [split(reference), Line(reference, tokens)]
+    sample = Sample(1, 0.0, Line(hypothesis, tokens[::-1]), references, caption)
+    page = Page(sample_table([sample, sample], caption))
+    assert page.attributes == []
+    assert [page.tags.count(tag) for tag in ("table", "tr", "th", "td", "pre", "code")] == [1, 3, 2, 4, 2, 8]
+    assert set(page.tags) <= TAGS
+
+
+@given(st.text(st.characters(exclude_categories=["C", "Zl", "Zp"]), min_size=1).filter(str.strip))
+def test_printable_text_is_shown_unchanged(text: str) -> None:
+    page = Page(sample_table([make_sample(text, text)], text))
+    assert page.texts["td"][-1] == f"hyp \u2068{text}\u2069\nref \u2068{text}\u2069"
+    assert page.texts["p"] == [f"\u2068{text.strip()}\u2069"]
+
+
+@given(TEXTS)
+def test_no_text_leaves_its_isolate(text: str) -> None:
+    table = sample_table([make_sample(text, text, source=text)], text)
+    assert re.fullmatch("[^\u2066-\u2069]*(\u2068[^\u2066-\u2069]*\u2069[^\u2066-\u2069]*)*", table)
+    assert not re.search("[\u202a-\u202e]", table)
+
+
+def test_rows_have_a_number_a_score_and_labeled_lines() -> None:
+    samples = [make_sample("a b", "a b", "b", source="c d"), make_sample("a", "b", number=1041)]
+    page = Page(sample_table(samples, "BLEU = 1\nof process 0"))
+    assert page.texts["p"] == ["\u2068BLEU = 1\u2069\n\u2068of process 0\u2069\nBold: wrong or missing word."]
+    assert page.texts["th"] == ["no., BLEU", "source, hypothesis, references"]
+    assert page.texts["td"] == [
+        "   1   12.3",
+        "src \u2068c d\u2069\nhyp \u2068a b\u2069\nref \u2068a b\u2069\nref \u2068b\u2069",
+        "1041   12.3",
+        "hyp \u2068a\u2069\nref \u2068b\u2069",
+    ]
+
+
+def test_the_header_names_only_what_a_sentence_has() -> None:
+    sample = make_sample("a", "a")
+    assert "| no., BLEU | hypothesis, references |" in sample_table([sample], "")
+    assert "| no., BLEU | source, hypothesis, references |" in sample_table([sample._replace(source="b")], "")
+    assert "| no., chrF2&#43;&#43; | hypothesis" in sample_table([sample], "", "chrF2++")
+    table = sample_table([sample._replace(score=None)], "", "TER")
+    assert "| no. | hypothesis, references |" in table
+    assert "<pre>   1</pre>" in table
+
+
+def test_unmatched_words_are_bold_and_displaced_words_are_italic() -> None:
+    # "b" matches, but no bigram does; nothing else matches.
+    assert body("b <x>", "a b") == (
+        "<code>hyp</code> <em>b</em> <strong>&#60;x&#62;</strong><br><code>ref</code> <strong>a</strong> b"
+    )
+
+
+@pytest.mark.parametrize(
+    ("hypothesis", "reference", "explanation"),
+    [
+        ("a b", "a b", []),
+        ("a b c", "a b", ["<strong>Bold</strong>: wrong or missing word."]),
+        ("b a", "a b", ["<em>Italic</em>: right word, but both neighbors are wrong."]),
+        (
+            "b c",
+            "a b",
+            [
+                "<strong>Bold</strong>: wrong or missing word. "
+                "<em>Italic</em>: right word, but both neighbors are wrong."
+            ],
+        ),
+    ],
+)
+def test_only_marks_that_appear_are_explained(hypothesis: str, reference: str, explanation: list[str]) -> None:
+    table = sample_table([make_sample(hypothesis, reference)], "caption")
+    assert table.splitlines()[0].split("<br>") == ["\u2068caption\u2069", *explanation]
+
+
+def test_long_sentences_are_cut_after_500_characters_and_keep_their_marks() -> None:
+    assert body("a" * 500, "a" * 500) == f"<code>hyp</code> {'a' * 500}<br><code>ref</code> {'a' * 500}"
+    assert body("a" * 501, "b") == (
+        f"<code>hyp</code> <strong>{'a' * 500}</strong> ...<br><code>ref</code> <strong>b</strong>"
+    )
+    # 500 characters are 250 times "<" and a blank: cut before they are escaped, and in the middle of what is bold.
+    many = "< " * 260 + "a b"
+    assert body(many, "a b").startswith(f"<code>hyp</code> <strong>{'&#60; ' * 250}</strong> ...<br>")
+    # Cut where the mark changes, and before more than one change.
+    assert body(f"b {'a' * 497} c", f"b {'a' * 497}").startswith(f"<code>hyp</code> b {'a' * 497}  ...<br>")
+    assert body(f"{'a' * 501} b c d", "b c").startswith(f"<code>hyp</code> <strong>{'a' * 500}</strong> ...<br>")
+    assert body("a", "a", source="s" * 501).startswith(f"<code>src</code> {'s' * 500} ...<br>")
+
+
+def test_at_most_four_references_are_shown() -> None:
+    references = ["a a", "a b", "a c", "a d", "a e", "a f"]
+    for count, more in ((4, []), (5, ["<code>1 more reference</code>"]), (6, ["<code>2 more references</code>"])):
+        lines = body("a f", *references[:count]).split("<br>")
+        assert [line.startswith("<code>ref</code> a") for line in lines] == [False] + [True] * 4 + [False] * len(more)
+        assert lines[5:] == more
+    assert lines[0] == "<code>hyp</code> a f"  # which matches the last reference, although it isn't shown
+
+
+@pytest.mark.parametrize("text", ["", " ", "\n\t", "\u200b\u200e", "\u2068\u2069"])
+def test_a_sentence_without_visible_characters_is_called_empty(text: str) -> None:
+    assert body(text, text, source=text) == (
+        "<code>src (empty)</code><br><code>hyp (empty)</code><br><code>ref (empty)</code>"
+    )
+    assert body("(empty)", text).startswith("<code>hyp</code> <strong>&#40;empty&#41;</strong><br>")
+
+
+@given(TEXTS)
+def test_escaped_text_has_one_line_and_no_markup(text: str) -> None:
+    escaped = escape(text)
+    assert len(escaped.splitlines()) <= 1
+    # Letters, digits, blanks, harmless punctuation, numeric entities, and everything beyond ASCII.
+    assert re.fullmatch(r"(?:[a-zA-Z0-9 .,:;=%-]|[^\x00-\x9f]|&#\d+;)*", escaped)

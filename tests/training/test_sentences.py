@@ -1,24 +1,26 @@
-"""The text of sentences in the order of the dataset, in one process and in several."""
+"""The sentences of a label: their statistics and their texts, in order, in one process and in several."""
 
 from __future__ import annotations
 
+import functools
 import math
 import random
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch.utils.data import DataLoader, DistributedSampler
 
-from lightning_bleu import CorpusBLEU
-from lightning_bleu.training.evaluation import Evaluation
-from lightning_bleu.training.sentences import Sentence, Sentences
-from lightning_bleu.training.stage import Stage
+from lightning_bleu import CorpusBLEU, CorpusCHRF, corpus_chrf
+from lightning_bleu.training.sentences import Sentence
+from lightning_bleu.training.validation import Validation
 from tests.helpers.counting import pad
 from tests.helpers.process_groups import ProcessPool, group_of_one
+from tests.helpers.validations import count, gather, make_validation, read_all
 
 
 class Item(NamedTuple):
@@ -80,14 +82,6 @@ def as_id_lists(items: Sequence[Item]) -> tuple[Any, Any, Any]:
     return [item.hypothesis for item in items], [item.references for item in items], [item.source for item in items]
 
 
-def as_id_tensors(items: Sequence[Item]) -> tuple[Any, Any, Any]:
-    return (
-        [torch.tensor(item.hypothesis) for item in items],
-        [[*map(torch.tensor, item.references)] for item in items],
-        [torch.tensor(item.source) for item in items],
-    )
-
-
 def as_padded_tensors(items: Sequence[Item]) -> tuple[Any, Any, Any]:
     """With 0 as padding, and rows of it in place of references that are missing."""
     references = [[*item.references, *[[]] * (3 - len(item.references))] for item in items]
@@ -98,32 +92,36 @@ def as_padded_tensors(items: Sequence[Item]) -> tuple[Any, Any, Any]:
     )
 
 
-FORMS = [as_strings, as_token_lists, as_id_lists, as_id_tensors, as_padded_tensors]
+FORMS = [as_strings, as_token_lists, as_id_lists, as_padded_tensors]
 IDS = FORMS[2:]
-OPTIONS: dict[str, Any] = {"pad_id": 0, "tokenizer": "none", "max_order": 2}
+METRIC = CorpusBLEU(pad_id=0, tokenizer="none", max_order=2)
+"""Has six statistics: matches and possible matches of two orders, and two lengths."""
 
 
 def evaluate(
-    batches: Sequence[tuple[Any, ...]],
-    masks: Sequence[Any] = (),
-    indices: Sequence[Any] = (),
-    *,
-    max_texts: float = math.inf,
-    **options: Any,
-) -> Sentences:
-    """The sentences of batches, each of hypotheses, references, and perhaps sources."""
-    evaluation, nothing = make_evaluation(max_texts, **options), [None] * len(batches)
+    batches: Sequence[tuple[Any, ...]], masks: Sequence[Any] = (), indices: Sequence[Any] = (), **options: Any
+) -> Validation:
+    """A validation of batches, each of hypotheses, references, and perhaps sources."""
+    validation, nothing = make_validation(METRIC, **options), [None] * len(batches)
     for (preds, target, *source), mask, index in zip(batches, masks or nothing, indices or nothing, strict=True):
-        evaluation.update(preds, target, mask, index, source=source[0] if source else None)
-    return evaluation.result().sentences
+        count(validation, preds, target, sample_mask=mask, index=index, source=source[0] if source else None)
+    return validation
 
 
-def make_evaluation(max_texts: float = math.inf, **options: Any) -> Evaluation:
-    return Evaluation("val_bleu", "", CorpusBLEU(**OPTIONS | options), max_texts=max_texts)
+class Outcome(NamedTuple):
+    """What a process knows after a validation."""
+
+    read: list[Sentence]
+    statistics: list[list[int]]
+    readable: list[int]
 
 
-def read_every(sentences: Sentences) -> list[Sentence]:
-    return sentences.read(sentences.readable)
+def summarize(validation: Validation, rows: list[int] | None = None) -> Outcome:
+    validation.agree()
+    for table in validation.finish()[1].values():
+        read = read_all(table) if rows is None else table.sentences.read(rows)
+        return Outcome(read, table.statistics("bleu").tolist(), table.sentences.readable)
+    return Outcome([], [], [])
 
 
 # The texts of one process
@@ -137,13 +135,50 @@ def test_sources_may_have_another_form_than_hypotheses(
 ) -> None:
     """Only ids are decoded, on either side."""
     items = make_items(3)
-    sentences = evaluate([(*form(items)[:2], source_form(items)[2])], decoder=decoder)
+    validation = evaluate([(*form(items)[:2], source_form(items)[2])], decoder=decoder)
     is_decoded = form in IDS and decoder is not None
     write = as_digits if form in IDS and not is_decoded else as_text
     write_source = as_digits if source_form in IDS and decoder is None else as_text
     expected = expect(items, write, tokenized=form is not as_strings and not is_decoded)
     expected = [one._replace(source=write_source(item.source)) for one, item in zip(expected, items)]
-    assert read_every(sentences) == expected
+    assert summarize(validation).read == expected
+
+
+@pytest.mark.parametrize(
+    ("options", "preds", "target", "expected"),
+    [
+        ({}, ["a b."], [["a  b", "<b>"]], ("a b.", ["a  b", "<b>"])),
+        ({"lowercase": True}, ["A B"], ["a B"], ("A B", ["a B"])),
+        ({}, [["a", "b c"]], [[["a"], []]], ("a b c", ["a", ""])),
+        ({}, [[7, 5]], [[[7], []]], ("7 5", ["7", ""])),
+        ({"pad_id": 0, "eos_id": 2}, torch.tensor([[7, 0, 5, 2, 8]]), torch.tensor([[7, 2, 9]]), ("7 5", ["7"])),
+        ({"pad_id": 0}, torch.tensor([[7, 0]]), torch.tensor([[[7, 8], [0, 0], [9, 0]]]), ("7", ["7 8", "9"])),
+        ({"decoder": lambda rows: ["+".join(map(str, row)) for row in rows]}, [[7, 5]], [[7]], ("7+5", ["7"])),
+    ],
+    ids=["strings", "lowercase", "tokens", "ids", "special ids", "padding references", "decoder"],
+)
+def test_texts_show_what_was_given_without_padding_and_markers(
+    options: dict[str, Any], preds: Any, target: Any, expected: tuple[str, list[str]]
+) -> None:
+    validation = count(make_validation(CorpusBLEU(**options)), preds, target)
+    count(validation, preds, target, source=preds)  # sources are shown in the same way
+    shown = [sentence[:3] for sentence in read_all(gather(validation))]
+    assert shown == [(*expected, None), (*expected, expected[0])]
+
+
+@pytest.mark.parametrize("ignore_ids", [None, -100])
+def test_texts_are_not_views_of_what_was_given(ignore_ids: int | None) -> None:
+    """Even without an id to remove, which needs no copy."""
+    validation = make_validation(CorpusBLEU(ignore_ids=ignore_ids, pad_id=9))
+    buffers = torch.empty(3, 1, 4, dtype=torch.int64)
+    for number in range(3):
+        preds, target, source = buffers
+        count(validation, preds.fill_(number), target.fill_(number + 1), source=source.fill_(number + 2))
+    assert [sentence[:3] for sentence in read_all(gather(validation))] == [
+        ("0 0 0 0", ["1 1 1 1"], "2 2 2 2"),
+        ("1 1 1 1", ["2 2 2 2"], "3 3 3 3"),
+        ("2 2 2 2", ["3 3 3 3"], "4 4 4 4"),
+    ]
 
 
 # The sentences that count
@@ -175,47 +210,11 @@ def test_the_sentences_that_count_are_read_in_order_whatever_the_batches(
     corpus: tuple[list[tuple[Any, ...]], list[Any], list[Sentence]], rng: random.Random
 ) -> None:
     batches, masks, expected = corpus
-    sentences = evaluate(batches, masks)
-    assert sentences.readable == list(range(len(expected)))
-    assert len(sentences.statistics) == len(expected)
-    assert read_every(sentences) == expected
-    rows = rng.choices(range(len(expected)), k=5) if expected else []
-    assert sentences.read(rows) == [expected[row] for row in rows]
-    if expected:
-        lengths = [len(sentence.hypothesis.split()) for sentence in expected]
-        assert sentences.statistics[:, -2].tolist() == lengths
-
-
-def test_statistics_are_32_bit_integers_on_the_cpu() -> None:
-    items = make_items(4)
-    sentences = evaluate([as_id_lists(items)])
-    assert (sentences.statistics.dtype, sentences.statistics.device.type) == (torch.int32, "cpu")
-    assert sentences.statistics.shape == (4, 6)  # two orders
-
-
-def test_there_may_be_no_sentences() -> None:
-    for batches, masks in (([], []), ([([], [])], [None]), ([as_strings(make_items(2))], [[False]])):
-        sentences = evaluate(batches, masks)
-        assert (sentences.readable, sentences.statistics.shape) == ([], (0, 6))
-        assert sentences.read([]) == read_every(sentences) == []
-
-
-@pytest.mark.parametrize(("max_texts", "count"), [(1, 1), (3, 3), (4, 4), (5, 5), (6, 6), (100, 6)])
-def test_the_number_of_texts_is_that_of_the_limit(max_texts: int, count: int) -> None:
-    items = make_items(6)
-    sentences = evaluate([as_strings(items[:4]), as_strings(items[4:])], max_texts=max_texts)
-    assert sentences.readable == list(range(count))
-    assert len(sentences.statistics) == 6
-    assert read_every(sentences) == expect(items[:count], as_text, tokenized=False)
-
-
-@pytest.mark.parametrize("max_texts", [1, 2, 3, 4, 6])
-def test_masked_sentences_do_not_use_up_the_limit(max_texts: int) -> None:
-    items, count = make_items(6), min(max_texts, 4)
-    sentences = evaluate([as_strings(items[:2]), as_strings(items[2:])], [[False, False], None], max_texts=max_texts)
-    assert sentences.readable == list(range(count))
-    assert len(sentences.statistics) == 4
-    assert read_every(sentences) == expect(items[2 : 2 + count], as_text, tokenized=False)
+    rows = rng.choices(range(len(expected)), k=5) if expected else None
+    found = summarize(evaluate(batches, masks), rows)
+    assert found.read == ([expected[row] for row in rows] if rows else [])
+    assert found.readable == list(range(len(expected)))
+    assert [row[-2] for row in found.statistics] == [len(sentence.hypothesis.split()) for sentence in expected]
 
 
 @given(corpora(), st.integers(1, 12))
@@ -223,9 +222,10 @@ def test_the_first_sentences_that_count_are_those_with_text(
     corpus: tuple[list[tuple[Any, ...]], list[Any], list[Sentence]], max_texts: int
 ) -> None:
     batches, masks, expected = corpus
-    sentences = evaluate(batches, masks, max_texts=max_texts)
-    assert sentences.readable == list(range(min(max_texts, len(expected))))
-    assert read_every(sentences) == expected[:max_texts]
+    found = summarize(evaluate(batches, masks, max_texts=max_texts))
+    assert found.readable == list(range(min(max_texts, len(expected))))
+    assert found.read == expected[:max_texts]
+    assert len(found.statistics) == len(expected)
 
 
 positions = st.lists(st.integers(0, 9), max_size=20)
@@ -238,30 +238,105 @@ def test_the_sentences_that_are_read_come_in_the_order_of_their_positions_withou
     items = make_items(10)
     indices = [positions[start : start + batch_size] for start in range(0, len(positions), batch_size)]
     batches = [as_strings([items[position] for position in index]) for index in indices]
-    sentences = evaluate(batches, indices=indices, max_texts=max_texts)
+    found = summarize(evaluate(batches, indices=indices, max_texts=max_texts))
     counted = sorted(set(positions))
-    assert len(sentences.statistics) == len(counted)
+    assert len(found.statistics) == len(counted)
     # The first to be counted have text.
     first = {position for number, position in enumerate(positions) if number < max_texts}
-    assert [counted[number] for number in sentences.readable] == sorted(first)
-    assert read_every(sentences) == expect([items[position] for position in sorted(first)], as_text, tokenized=False)
+    assert [counted[number] for number in found.readable] == sorted(first)
+    assert found.read == expect([items[position] for position in sorted(first)], as_text, tokenized=False)
 
 
-def test_sentences_can_be_read_after_a_reset() -> None:
+def test_an_index_that_repeats_counts_once() -> None:
+    """Its first sentence counts, and a masked sentence does not take a position."""
+    validation = make_validation()
+    count(validation, ["a b", "c", "x"], ["a", "c d", "a"], index=[10, 20, 10], source=[*"stu"])
+    count(validation, ["y", "e"], ["z", "e"], index=[0, 20], sample_mask=[False, True])
+    with pytest.raises(ValueError, match="different sentences have the same 'index' 20: their references differ"):
+        gather(validation)
+    validation = count(make_validation(), ["a b", "c", "x"], ["a", "c d", "a"], index=[10, 20, 10], source=[*"stu"])
+    table = gather(count(validation, ["y", "e"], ["z", "e"], index=[20, 0], sample_mask=[False, True]))
+    assert table.kept.positions.tolist() == [0, 10, 20]
+    assert read_all(table) == [Sentence("e", ["e"]), Sentence("a b", ["a"], "s"), Sentence("c", ["c d"], "t")]
+
+
+@pytest.mark.parametrize("mask_type", [list, np.array, torch.tensor])
+def test_one_value_masks_a_whole_batch(mask_type: Any) -> None:
     items = make_items(4)
-    evaluation = make_evaluation()
-    evaluation.update(*as_strings(items)[:2])
-    sentences = evaluation.result().sentences
-    evaluation.metric.reset()
-    assert [sentence.hypothesis for sentence in read_every(sentences)] == [as_text(item.hypothesis) for item in items]
+    masks = [mask_type([False]), mask_type([True])]
+    found = summarize(evaluate([as_strings(items[:2]), as_strings(items[2:])], masks))
+    assert found.read == expect(items[2:], as_text, tokenized=False)
 
 
 def test_a_group_of_one_process_is_like_none() -> None:
     items = make_items(5)
     with group_of_one():
-        sentences = evaluate([as_strings(items)], [[True, False, True, True, False]])
-        read = read_every(sentences)
-    assert read == expect([items[0], *items[2:4]], as_text, tokenized=False)
+        found = summarize(evaluate([as_strings(items)], [[True, False, True, True, False]]))
+    assert found.read == expect([items[0], *items[2:4]], as_text, tokenized=False)
+
+
+# Several metrics
+
+MAKE: dict[str, Callable[..., Any]] = {
+    "bleu": CorpusBLEU,
+    "chrf": functools.partial(CorpusCHRF, word_order=2),
+    "lower": functools.partial(CorpusBLEU, lowercase=True, max_order=2),
+}
+METRICS = {name: make() for name, make in MAKE.items()}
+LINES = ["the cat sat on the mat", "nothing in common", "all of this is right", "One more line here"]
+REFERENCES = [
+    ["the cat is on the mat", "a cat"],
+    ["these words differ"],
+    ["all of this is right"],
+    ["one more row here"],
+]
+
+
+def test_all_metrics_count_the_same_sentences() -> None:
+    validation = make_validation(METRICS)
+    count(validation, [*LINES[2:], "x"], [*REFERENCES[2:], "x"], sample_mask=[True, True, False], index=[5, 6, 7])
+    count(validation, LINES[:3], REFERENCES[:3], index=[1, 2, 5])  # the last one is a repeat
+    validation.agree()
+    results, tables = validation.finish()
+    (table,) = tables.values()
+    assert table.kept.positions.tolist() == [1, 2, 5, 6]
+    for name, make in MAKE.items():
+        expected = make(keep_sentences=True)
+        expected.update(LINES, REFERENCES)
+        assert results[f"val_{name}"].report == expected.report()
+        assert torch.equal(table.statistics(name), expected.sentence_statistics)
+
+
+def test_ids_are_decoded_once_for_all_metrics() -> None:
+    decoded: list[Any] = []
+
+    def decode(rows: list[list[int]]) -> list[str]:
+        decoded.extend(rows)
+        return spell(rows)
+
+    ids, references = [[5, 6, 7, 8, 9], [7, 8, 6]], [[[6, 7, 8, 9]], [[8, 6]]]
+    validation = count(make_validation(METRICS, decoder=decode), ids, references)
+    assert sorted(decoded) == sorted([*ids, *(row for (row,) in references)])
+    lines = spell(ids), [spell(group) for group in references]
+    assert [sentence[:2] for sentence in read_all(gather(validation))] == [*zip(*lines)]
+    results, _ = validation.finish()
+    assert results["val_chrf"].report == corpus_chrf(*lines, word_order=2)
+
+
+@pytest.mark.parametrize("by_group", [False, True])
+def test_sources_of_ids_are_decoded_only_for_texts_that_are_kept(by_group: bool) -> None:
+    decoded: list[list[int]] = []
+
+    def decode(rows: list[list[int]]) -> list[str]:
+        decoded.extend(rows)
+        return spell(rows)
+
+    validation = make_validation(CorpusBLEU(decoder=decode), max_texts=0)
+    for number in range(100):
+        group = ["de", "fr"] if by_group else None
+        count(validation, ["a", "b"], ["a", "b"], source=[[3, number], [4, number]], group=group)
+    # Some are examined for prompts.
+    assert decoded == [[first, number] for number in range(64 if by_group else 32) for first in (3, 4)]
 
 
 # In several processes
@@ -301,14 +376,6 @@ class Case(NamedTuple):
     sources: list[int] | None = None
 
 
-class Outcome(NamedTuple):
-    """What a process knows of a case."""
-
-    read: list[Sentence]
-    statistics: list[list[int]]
-    readable: list[int]
-
-
 def run_cases(rank: int, world_size: int, cases: list[Case]) -> list[Outcome]:
     return [run_case(rank, world_size, case) for case in cases]
 
@@ -317,19 +384,13 @@ def run_case(rank: int, world_size: int, case: Case) -> Outcome:
     """Count what a `DistributedSampler` deals to a process, or everything if there is only one."""
     sampler: Any = DistributedSampler(case.data, world_size, rank, shuffle=False) if world_size > 1 else None  # type: ignore[arg-type]
     loader: Any = DataLoader(case.data, batch_size=case.batch_size, sampler=sampler, collate_fn=list)  # type: ignore[arg-type]
-    evaluation = make_evaluation(case.max_texts, decoder=case.decoder)
-    stage = Stage("val_bleu", "validation_step", [loader], [evaluation])
+    validation = make_validation(METRIC, dataloaders=[loader], max_texts=case.max_texts, decoder=case.decoder)
     for batch_idx, batch in enumerate(loader):
         preds, target, source = case.form(batch)
         if case.sources is not None and batch_idx not in case.sources:
             source = None
-        stage.update({"preds": preds, "target": target, "source": source}, batch, batch_idx, 0)
-    return summarize(stage.finish().results["val_bleu"].sentences, case.rows)
-
-
-def summarize(sentences: Sentences, rows: list[int] | None = None) -> Outcome:
-    read = sentences.read(sentences.readable if rows is None else rows)
-    return Outcome(read, sentences.statistics.tolist(), sentences.readable)
+        count(validation, preds, target, source=source, batch_idx=batch_idx)
+    return summarize(validation, case.rows)
 
 
 def check_cases(cases: list[Case], processes: int, pool: ProcessPool) -> None:
@@ -365,7 +426,7 @@ def test_items_of_different_sizes_are_read_in_the_order_of_the_dataset(processes
     cases = [
         Case(split(*sizes), None, form)
         for sizes in ([5, 1, 8, 23], [1, 2, 3, 4, 5, 6, 7], [9], [1, 1], [20, 1, 16])
-        for form in (as_strings, as_id_tensors)
+        for form in (as_strings, as_padded_tensors)
     ]
     assert run_case(0, 1, cases[0]).read == expect(items, as_text, tokenized=False)
     check_cases(cases, processes, pool)
@@ -402,16 +463,16 @@ def leave_some_out(rank: int, world_size: int, cases: list[list[int]]) -> list[O
     """All ranks but those of a case have two sentences; the last of them does not count in rank 1."""
     outcomes = []
     for left_out in cases:
-        evaluation = make_evaluation()
+        validation = make_validation(METRIC)
         if rank not in left_out:
             source = [f"s{rank}", f"t{rank}"] if rank else None  # rank 0 has none
-            evaluation.update([f"a{rank}", f"b{rank}"], [f"c{rank}", f"d{rank}"], [True, rank != 1], source=source)
-        outcomes.append(summarize(evaluation.result().sentences))
+            lines = [f"a{rank}", f"b{rank}"], [f"c{rank}", f"d{rank}"]
+            count(validation, *lines, sample_mask=[True, rank != 1], source=source)
+        outcomes.append(summarize(validation))
     return outcomes
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:The ``compute`` method")
 def test_a_process_without_sentences_reads_those_of_the_others(pool: ProcessPool) -> None:
     cases = [[], [0], [1], [2], [0, 1], [1, 2], [0, 1, 2]]
     first, *others = pool.run(3, leave_some_out, cases)
@@ -445,9 +506,8 @@ def overlap(rank: int, world_size: int, max_texts: float) -> Outcome:
     positions = [[4, 3, 2, 1, 0], [7, 6, 5, 4, 3]][rank]
     items = make_items(8)
     preds, target, source = as_strings([items[position] for position in positions])
-    evaluation = make_evaluation(max_texts)
-    evaluation.update([f"{line} r{rank}" for line in preds], target, index=positions, source=source)
-    return summarize(evaluation.result().sentences)
+    validation = make_validation(METRIC, max_texts=max_texts)
+    return summarize(count(validation, [f"{line} r{rank}" for line in preds], target, index=positions, source=source))
 
 
 @pytest.mark.slow

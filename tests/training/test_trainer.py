@@ -1,407 +1,24 @@
-"""What a trainer and its loaders say: names, repeated items, shuffling, and callbacks that prefer a low score.
-
-Without processes: the loader of each rank is read in turn.
-"""
+"""What the callback asks of a trainer: which other callbacks monitor a score in a wrong way."""
 
 from __future__ import annotations
 
-import importlib
-import re
-from collections import Counter, OrderedDict
-from collections.abc import Iterator
-from inspect import signature
 from typing import Any
 
 import pytest
-import torch
 from pytorch_lightning.callbacks import EarlyStopping, LearningRateMonitor, ModelCheckpoint
-from torch import Tensor
-from torch.utils.data import (
-    BatchSampler,
-    DataLoader,
-    DistributedSampler,
-    IterableDataset,
-    RandomSampler,
-    SequentialSampler,
-    SubsetRandomSampler,
-    WeightedRandomSampler,
-)
+from sacrebleu.metrics.ter import TER
 
-from lightning_bleu import distributed_index, distributed_mask
-from lightning_bleu.training.trainer import monitored_wrongly, name_loaders, shuffles
-from tests.helpers.lightning import make_loader
+from lightning_bleu import CorpusBLEU
+from lightning_bleu.training.metrics import AnyMetric, Counted, OfText
+from lightning_bleu.training.trainer import suspect_monitors
+from tests.helpers.others import MAKE
 
-FIVE: Any = range(5)
-"""A set of five items; a range is not a Dataset for mypy."""
-
-LOADER: Any = [["a batch"]]
-SCORES = {"val_bleu": True, "test_bleu": True, "val_ter": False}
-
-
-# Positions of items, and which are repeats
-
-
-def deal(
-    size: int,
-    processes: int,
-    *,
-    shuffle: bool = False,
-    drop_last: bool = False,
-    sampler_type: type[DistributedSampler[int]] = DistributedSampler,
-    **options: Any,
-) -> list[Any]:
-    """A loader of the numbers 0 ... size - 1 for each process."""
-    numbers: Any = range(size)
-    samplers = [
-        sampler_type(numbers, processes, rank, shuffle=shuffle, drop_last=drop_last) for rank in range(processes)
-    ]
-    return [make_loader(numbers, sampler=sampler, **{"collate_fn": list} | options) for sampler in samplers]
-
-
-def kept_items(loader: Any) -> Iterator[int]:
-    """The items that are not repeats. There must be a value for each item of a batch."""
-    for batch_idx, batch in enumerate(loader):
-        mask, index = distributed_mask(loader, batch_idx), distributed_index(loader, batch_idx)
-        assert mask is not None
-        assert index is not None
-        assert (mask.dtype, mask.shape) == (torch.bool, (len(batch),))
-        assert (index.dtype, index.shape) == (torch.int64, (len(batch),))
-        yield from (item for item, keep in zip(batch, mask.tolist()) if keep)
-
-
-def check_unknown(loader: Any) -> None:
-    assert distributed_mask(loader, 0) is None
-    assert distributed_index(loader, 0) is None
-
-
-@pytest.mark.parametrize("shuffle", [False, True])
-@pytest.mark.parametrize("processes", [1, 2, 3, 4])
-@pytest.mark.parametrize("size", [1, 2, 5, 12, 13, 14, 37])
-def test_every_item_is_kept_in_exactly_one_process(size: int, processes: int, shuffle: bool) -> None:
-    for batch_size in (1, 3, 40):
-        loaders = deal(size, processes, shuffle=shuffle, batch_size=batch_size)
-        kept = Counter(item for loader in loaders for item in kept_items(loader))
-        assert kept == Counter(range(size))
-
-
-@pytest.mark.parametrize("drop_last", [False, True])
-@pytest.mark.parametrize("processes", [1, 2, 3, 4])
-@pytest.mark.parametrize("size", [1, 2, 5, 12, 37])
-def test_the_index_of_an_item_is_its_position_in_the_dataset(size: int, processes: int, drop_last: bool) -> None:
-    for batch_size in (1, 3, 40):
-        for loader in deal(size, processes, drop_last=drop_last, batch_size=batch_size):
-            for batch_idx, batch in enumerate(loader):
-                index = distributed_index(loader, batch_idx)
-                assert index is not None
-                assert index.tolist() == batch
-
-
-@pytest.mark.parametrize("processes", [1, 2, 3])
-def test_an_item_of_a_loader_that_shuffles_has_the_same_index_in_all_processes(processes: int) -> None:
-    items: dict[int, set[int]] = {}
-    for loader in deal(13, processes, shuffle=True, batch_size=4):
-        for batch_idx, batch in enumerate(loader):
-            index = distributed_index(loader, batch_idx)
-            assert index is not None
-            for position, item in zip(index.tolist(), batch):
-                items.setdefault(position, set()).add(item)
-    assert sorted(items) == list(range(13))
-    assert sorted(next(iter(same)) for same in items.values()) == list(range(13))
-    assert all(len(same) == 1 for same in items.values())
-
-
-def test_the_mask_of_each_batch() -> None:
-    first, second = deal(5, 2)
-    # Five items for two processes, which get 0, 2, 4 and 1, 3, and item 0 once more.
-    assert [list(loader) for loader in (first, second)] == [[[0, 2, 4]], [[1, 3, 0]]]
-    masks = [distributed_mask(loader, 0) for loader in (first, second)]
-    assert [mask.tolist() for mask in masks if mask is not None] == [[True, True, True], [True, True, False]]
-
-
-def test_nothing_is_repeated_by_a_sampler_that_drops() -> None:
-    for loader in deal(5, 2, drop_last=True):
-        mask = distributed_mask(loader, 0)
-        assert mask is not None
-        assert mask.tolist() == [True, True]
-
-
-def test_batches_that_a_loader_drops_need_no_mask() -> None:
-    loaders = [
-        DataLoader(loader.dataset, batch_size=2, sampler=loader.sampler, drop_last=True, collate_fn=list)
-        for loader in deal(5, 2)
-    ]
-    assert [list(kept_items(loader)) for loader in loaders] == [[0, 2], [1, 3]]
-
-
-def test_a_loader_without_batches_has_one_value_per_item() -> None:
-    """An item of the set is a batch of sentences, all of which count or do not count."""
-    loaders = deal(3, 2, batch_size=None, collate_fn=None)
-    masks = [[distributed_mask(loader, batch_idx) for batch_idx in range(2)] for loader in loaders]
-    assert [[mask.tolist() for mask in row if mask is not None] for row in masks] == [
-        [[True], [True]],
-        [[True], [False]],
-    ]
-
-
-@pytest.mark.parametrize("package", ["lightning_fabric", "lightning.fabric"])
-def test_a_sampler_that_lightning_has_wrapped_is_known(package: str) -> None:
-    """Lightning replaces a sampler of the user by one that deals out what it draws."""
-    wrapper = importlib.import_module(f"{package}.utilities.distributed").DistributedSamplerWrapper
-    indices = [4, 1, 0]
-    kept: list[int] = []
-    for rank in range(2):
-        sampler = wrapper(SubsetRandomSampler(indices), num_replicas=2, rank=rank, shuffle=False)
-        torch.manual_seed(0)  # all processes must draw alike
-        kept.extend(kept_items(DataLoader(FIVE, batch_size=2, sampler=sampler, collate_fn=list)))
-    assert sorted(kept) == sorted(indices)
-
-
-class Contiguous(DistributedSampler[int]):
-    """Every process gets neighbors, as samplers of streamed datasets deal them."""
-
-    def __iter__(self) -> Iterator[int]:
-        items = [number % len(self.dataset) for number in range(self.total_size)]  # type: ignore[arg-type]
-        return iter(items[self.rank * self.num_samples : (self.rank + 1) * self.num_samples])
-
-
-class SubclassOfContiguous(Contiguous):
-    """Its ``__iter__`` is inherited, but not from PyTorch."""
-
-
-class OwnMethods(DistributedSampler[int]):
-    """In the order of PyTorch's sampler."""
-
-    def set_epoch(self, epoch: int) -> None:
-        super().set_epoch(epoch + 1)
-
-    def __len__(self) -> int:
-        return super().__len__()
-
-
-class DistributedSamplerWrapper(Contiguous):
-    """Has the name of Lightning's, but not its order."""
-
-
-@pytest.mark.parametrize("sampler_type", [Contiguous, SubclassOfContiguous, DistributedSamplerWrapper])
-def test_a_sampler_with_an_order_of_its_own_has_no_mask(
-    sampler_type: type[DistributedSampler[int]],
-) -> None:
-    loaders = deal(4, 3, sampler_type=sampler_type)
-    # The mask for PyTorch's order would drop item 3, and count item 0 twice.
-    assert [list(loader) for loader in loaders] == [[[0, 1]], [[2, 3]], [[0, 1]]]
-    for size in (1, 4, 6):
-        for options in ({}, {"batch_size": 1}, {"batch_size": None, "collate_fn": None}):
-            for loader in deal(size, 3, sampler_type=sampler_type, **options):
-                check_unknown(loader)
-
-
-@pytest.mark.parametrize("shuffle", [False, True])
-def test_a_subclass_in_the_order_of_pytorch_has_a_mask(shuffle: bool) -> None:
-    loaders = deal(4, 3, shuffle=shuffle, sampler_type=OwnMethods)
-    assert sum(len(batch) for loader in loaders for batch in loader) == 6
-    assert sorted(item for loader in loaders for item in kept_items(loader)) == [0, 1, 2, 3]
-
-
-class OtherBatches(BatchSampler):
-    """Its batches may be in any order."""
-
-
-class Stream(IterableDataset[Tensor]):
-    """Without a sampler."""
-
-    def __iter__(self) -> Iterator[Tensor]:
-        return iter(torch.arange(5))
-
-
-UNKNOWN: dict[str, Any] = {
-    "no distributed sampler": DataLoader(FIVE),
-    "no distributed sampler and no batches": DataLoader(FIVE, batch_size=None),
-    "other batches": DataLoader(FIVE, batch_sampler=OtherBatches(DistributedSampler(FIVE, 2, 0), 2, False)),
-    "batches of a plain sampler": DataLoader(FIVE, batch_sampler=BatchSampler(SequentialSampler(FIVE), 2, False)),
-    "stream": DataLoader(Stream(), batch_size=2),
-    "list": [[0, 1], [2, 3]],
+METRICS: dict[str, AnyMetric] = {
+    "val_bleu": Counted("bleu", CorpusBLEU(percent=True)),
+    "test_bleu": Counted("bleu", CorpusBLEU(percent=True)),
+    "val_ter": OfText("ter", TER()),
+    "val_both": OfText("both", MAKE["both"]()),
 }
-
-
-@pytest.mark.parametrize("loader", UNKNOWN.values(), ids=UNKNOWN)
-def test_there_is_no_mask_and_no_index_where_the_order_cannot_be_known(loader: Any) -> None:
-    check_unknown(loader)
-
-
-@pytest.mark.skipif("in_order" not in signature(DataLoader).parameters, reason="since torch 2.6")
-def test_the_order_is_unknown_if_batches_come_when_they_are_ready() -> None:
-    both: list[dict[str, Any]] = [{}, {"batch_size": None, "collate_fn": None}]
-    for options in both:
-        for in_order in (True, False):
-            (loader, _) = deal(5, 2, in_order=in_order, **options)
-            for found in (distributed_mask(loader, 0), distributed_index(loader, 0)):
-                assert (found is not None) == in_order
-
-
-def test_masks_and_positions_are_on_the_cpu_whatever_the_default_device() -> None:
-    (loader,) = deal(5, 1, batch_size=3)
-    with torch.device("meta"):
-        mask, index = distributed_mask(loader, 1), distributed_index(loader, 1)
-    assert mask is not None
-    assert index is not None
-    assert mask.device == index.device == torch.device("cpu")
-    assert (mask.tolist(), index.tolist()) == ([True, True], [3, 4])
-
-
-# Shuffling
-
-
-@pytest.mark.parametrize("shuffle", [False, True])
-def test_a_loader_shuffles_as_it_was_told_to(shuffle: bool) -> None:
-    assert shuffles(DataLoader(FIVE, shuffle=shuffle)) == shuffle
-    assert shuffles(DataLoader(FIVE, batch_size=None, shuffle=shuffle)) == shuffle
-    sampler: Any = RandomSampler(FIVE) if shuffle else SequentialSampler(FIVE)
-    assert shuffles(DataLoader(FIVE, batch_sampler=BatchSampler(sampler, 2, False))) == shuffle
-    assert shuffles(DataLoader(FIVE, sampler=BatchSampler(sampler, 2, False), batch_size=None)) == shuffle
-    for loader in deal(5, 2, shuffle=shuffle):  # in several processes
-        assert shuffles(loader) == shuffle
-
-
-@pytest.mark.parametrize("sampler", [SubsetRandomSampler([3, 1]), WeightedRandomSampler([0.5, 0.5], 2)])
-def test_a_loader_shuffles_if_its_sampler_draws(sampler: Any) -> None:
-    assert shuffles(DataLoader(FIVE, sampler=sampler))
-
-
-@pytest.mark.parametrize("package", ["lightning_fabric", "lightning.fabric"])
-def test_a_loader_shuffles_if_the_sampler_that_lightning_has_wrapped_does(package: str) -> None:
-    wrapper = importlib.import_module(f"{package}.utilities.distributed").DistributedSamplerWrapper
-    draws = {
-        WeightedRandomSampler([0.5, 0.5], 2): True,
-        SubsetRandomSampler([1, 3]): True,
-        SequentialSampler(FIVE): False,
-    }
-    for sampler, expected in draws.items():
-        wrapped = wrapper(sampler, num_replicas=2, rank=0, shuffle=False)
-        assert shuffles(DataLoader(FIVE, sampler=wrapped)) == expected
-
-
-@pytest.mark.parametrize("name", ["stream", "list"])
-def test_a_loader_without_a_sampler_is_not_known_to_shuffle(name: str) -> None:
-    assert not shuffles(UNKNOWN[name])
-
-
-# Names of loaders
-
-
-@pytest.mark.parametrize(
-    ("loaders", "count", "given", "metrics", "expected"),
-    [
-        # without names
-        (LOADER, 1, None, None, [""]),
-        ([LOADER], 1, None, None, [""]),
-        (None, 1, None, None, [""]),
-        ([LOADER, LOADER], 2, None, None, ["dataloader_idx_0", "dataloader_idx_1"]),
-        (None, 3, None, None, ["dataloader_idx_0", "dataloader_idx_1", "dataloader_idx_2"]),
-        # the keys of a dict
-        ({"news": LOADER}, 1, None, None, ["news"]),
-        ({"talks": LOADER, "news": LOADER}, 2, None, None, ["talks", "news"]),
-        (OrderedDict(talks=LOADER, news=LOADER), 2, None, None, ["talks", "news"]),
-        ({1: LOADER, None: LOADER}, 2, None, None, ["1", "None"]),
-        # a dict whose values hold several loaders
-        ({"all": [LOADER, LOADER]}, 2, None, None, ["dataloader_idx_0", "dataloader_idx_1"]),
-        # given names
-        (LOADER, 1, ["news"], None, ["news"]),
-        ([LOADER, LOADER], 2, ("talks", "news"), None, ["talks", "news"]),
-        ({"talks": LOADER, "news": LOADER}, 2, ["a", "b"], None, ["a", "b"]),
-        # the names of metrics
-        (LOADER, 1, None, ["news"], ["news"]),
-        ([LOADER, LOADER], 2, None, ["talks", "news"], ["talks", "news"]),
-        ({"talks": LOADER, "news": LOADER}, 2, None, ["news", "talks"], ["talks", "news"]),
-        ({"talks": LOADER}, 1, None, ["news", "talks"], ["talks"]),
-        ({"talks": LOADER, "news": LOADER}, 2, ["news", "talks"], ["talks", "news"], ["news", "talks"]),
-        (LOADER, 1, ["news"], ["talks", "news"], ["news"]),
-        # names that Lightning would give
-        (
-            [LOADER] * 2,
-            2,
-            None,
-            ["dataloader_idx_0", "dataloader_idx_1", "x"],
-            ["dataloader_idx_0", "dataloader_idx_1"],
-        ),
-    ],
-)
-def test_names_come_from_the_user_or_the_loaders_or_the_metrics_or_lightning(
-    loaders: Any, count: int, given: Any, metrics: Any, expected: Any
-) -> None:
-    assert name_loaders("val", loaders, count, given=given, metrics=metrics) == expected
-
-
-def test_names_are_a_list_of_their_own() -> None:
-    given, metrics = ["a", "b"], ["c", "d"]
-    for names in (name_loaders("val", None, 2, given=given), name_loaders("val", None, 2, metrics=metrics)):
-        names.clear()
-    assert (given, metrics) == (["a", "b"], ["c", "d"])
-
-
-@pytest.mark.parametrize(
-    ("count", "given", "numbers"),
-    [(2, ["a"], "1 names for 2 loaders"), (1, ["a", "b"], "2 names for 1 loaders"), (1, [], "0 names for 1 loaders")],
-)
-@pytest.mark.parametrize("metrics", [None, ["a", "b"]])
-def test_every_validation_loader_needs_a_name(
-    count: int, given: list[str], numbers: str, metrics: list[str] | None
-) -> None:
-    with pytest.raises(ValueError, match=f"^'dataloader_names' must name every loader of 'val', got {numbers}$"):
-        name_loaders("val", None, count, given=given, metrics=metrics)
-
-
-@pytest.mark.parametrize(("count", "given"), [(2, ["a"]), (1, ["a", "b"]), (1, [])])
-def test_names_of_another_number_of_test_loaders_are_ignored(count: int, given: list[str]) -> None:
-    """They are those of the validation loaders."""
-    message = f"'dataloader_names' has {len(given)} names, but there are {count} loaders of 'test': it is ignored"
-    for loaders in (None, dict.fromkeys(["c", "d"][:count], LOADER)):
-        with pytest.warns(UserWarning, match=f"^{message}$"):
-            names = name_loaders("test", loaders, count, given=given)
-        assert names == name_loaders("test", loaders, count)
-    assert name_loaders("test", None, len(given) or 1, given=given or None) == (given or [""])
-
-
-@pytest.mark.parametrize(
-    ("loaders", "count", "given", "found"),
-    [
-        (LOADER, 1, None, "without a name"),
-        ([LOADER] * 3, 3, None, "['dataloader_idx_0', 'dataloader_idx_1', 'dataloader_idx_2']"),
-        ({"news": LOADER, "chat": LOADER}, 2, None, "['news', 'chat']"),
-        ({"chat": LOADER}, 1, None, "['chat']"),
-        (LOADER, 1, ["chat"], "['chat']"),
-        ({"news": LOADER}, 1, ["chat"], "['chat']"),
-    ],
-)
-def test_every_loader_needs_a_metric_if_there_is_one_for_each(loaders: Any, count: int, given: Any, found: str) -> None:
-    with pytest.raises(ValueError, match="'metric' has the names") as error:
-        name_loaders("val", loaders, count, given=given, metrics=["news", "talks"])
-    assert str(error.value) == (
-        f"'metric' has the names ['news', 'talks'], but the loaders of 'val' are {found}: pass a dict of loaders with "
-        "these names, or 'dataloader_names'; or, for several languages in one loader, return 'group' from the step, a "
-        "label per sentence"
-    )
-
-
-@pytest.mark.parametrize(
-    ("names", "message"),
-    [
-        ([1, "1"], "the loaders of 'val' must have different names, got ['1', '1']"),
-        (["best", "talks"], "the loaders of 'val' cannot have the name 'best', which is reserved"),
-        (["", "talks"], "the loaders of 'val' cannot have the name '', which is reserved"),
-        (["low", "high"], "the loaders of 'val' cannot have the name 'low', which is reserved"),
-        (["a", "p_value"], "the loaders of 'val' cannot have the name 'p_value', which is reserved"),
-        (
-            ["a", "a/precision_1"],
-            "the names 'a' and 'a/precision_1' of the loaders of 'val' clash, because a/... is logged",
-        ),
-    ],
-)
-def test_names_must_not_clash(names: list[Any], message: str) -> None:
-    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
-        name_loaders("val", dict.fromkeys(names, LOADER), 2)
-
-
-# Callbacks that prefer a low score
 
 
 @pytest.mark.parametrize(
@@ -413,7 +30,7 @@ def test_a_callback_must_not_prefer_a_low_score(kind: Any, monitor: str) -> None
         f"{kind.__name__}(monitor={monitor!r}, mode='min') prefers a low score, but higher is better: set mode='max'."
     )
     callbacks = [kind(monitor=monitor, mode="max"), kind(monitor=monitor)]  # "min" is the default of both
-    assert list(monitored_wrongly(callbacks, SCORES)) == [message]
+    assert list(suspect_monitors(callbacks, METRICS)) == [message]
 
 
 def test_a_callback_must_not_prefer_a_high_score_if_lower_is_better() -> None:
@@ -421,13 +38,14 @@ def test_a_callback_must_not_prefer_a_high_score_if_lower_is_better() -> None:
     message = (
         "EarlyStopping(monitor='val_ter/news', mode='max') prefers a high score, but lower is better: set mode='min'."
     )
-    assert list(monitored_wrongly(callbacks, SCORES)) == [message]
+    assert list(suspect_monitors(callbacks, METRICS)) == [message]
 
 
 @pytest.mark.parametrize(
     "monitor",
     [
         "val_loss",
+        "val_both",  # higher is better for one of them
         "train_bleu",
         "val_bleu2",
         "val_bleurt/news",
@@ -438,8 +56,40 @@ def test_a_callback_must_not_prefer_a_high_score_if_lower_is_better() -> None:
     ],
 )
 def test_a_callback_may_prefer_a_low_value_of_anything_else(monitor: str) -> None:
-    assert list(monitored_wrongly([EarlyStopping(monitor), ModelCheckpoint(monitor=monitor)], SCORES)) == []
+    assert list(suspect_monitors([EarlyStopping(monitor), ModelCheckpoint(monitor=monitor)], METRICS)) == []
 
 
 def test_a_callback_need_not_monitor_anything() -> None:
-    assert list(monitored_wrongly([ModelCheckpoint(), LearningRateMonitor()], SCORES)) == []
+    assert list(suspect_monitors([ModelCheckpoint(), LearningRateMonitor()], METRICS)) == []
+
+
+@pytest.mark.parametrize(
+    ("monitor", "percent", "threshold", "better"),
+    [
+        ("val_bleu", True, 0.9, 90),
+        ("val_bleu/precision_1", False, 50.0, 0.5),
+        ("val_bleu", True, 50.0, None),
+        ("val_bleu", False, 0.5, None),
+        ("val_bleu", False, 1.0, None),
+        ("val_bleu", True, None, None),
+        ("val_bleu/length_ratio", True, 0.9, None),
+        ("val_bleu/hypothesis_length", False, 500.0, None),
+        ("val_loss", True, 0.5, None),
+        ("val_ter", True, 0.5, None),  # its scale is unknown
+    ],
+)
+def test_a_threshold_is_in_the_unit_of_the_score(
+    monitor: str, percent: bool, threshold: float | None, better: float | None
+) -> None:
+    metrics = METRICS | {"val_bleu": Counted("bleu", CorpusBLEU(percent=percent))}
+    mode = "min" if "ter" in monitor else "max"
+    found = list(suspect_monitors([EarlyStopping(monitor, mode=mode, stopping_threshold=threshold)], metrics))
+    assert found == (
+        []
+        if better is None
+        else [
+            f"EarlyStopping(monitor={monitor!r}, stopping_threshold={threshold}): the score is in "
+            f"0..{100 if percent else 1}, because percent={percent}. Set stopping_threshold={better:g}, or "
+            f"percent={not percent}."
+        ]
+    )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
 import multiprocessing
 import os
 import random
@@ -13,11 +12,11 @@ import signal
 import subprocess
 import sys
 import time
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import pandas  # type: ignore[import-untyped]
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
@@ -25,11 +24,11 @@ from sacrebleu.metrics.bleu import BLEU as SacreBLEU
 from torch.multiprocessing.spawn import start_processes
 
 from lightning_bleu import CorpusBLEU, corpus_bleu
-from lightning_bleu.training.evaluation import Evaluation
 from lightning_bleu.training.sentences import Sentence
-from lightning_bleu.training.translations import append_scores, has_translations, name_folder, write_translations
+from lightning_bleu.training.translations import ScoreFile, has_translations, name_folder, write_translations
 from tests.helpers.corpora import random_corpus, read_lines
 from tests.helpers.text import WORDWISE, fuzz_line
+from tests.helpers.validations import count, gather, make_validation, read_all
 
 FOLDER = Path("translations")
 PLAIN = [Sentence("a b", ["a c"]), Sentence("d", ["e f"])]
@@ -76,7 +75,7 @@ def score_files(folder: Path, step: int = 500, tokenizer: str = "13a") -> float:
 
 
 def test_one_reference_goes_to_one_file(tmp_path: Path) -> None:
-    folder = tmp_path / "runs" / "val_bleu"  # neither exists
+    folder = tmp_path / "runs" / "val"  # neither exists
     write_translations([Sentence("a  b.", ["ä"], "好"), Sentence("", ["d"], "")], folder, 500)
     assert contents(folder) == {
         "step-0000500.txt": b"a  b.\n\n",
@@ -287,10 +286,11 @@ def write_and_hang(folder: Path, is_written: Any) -> None:
 
 def write_steps(number: int, folder: Path) -> None:
     """Write what a run writes."""
-    name = f"run {number}"
+    scores = ScoreFile(folder / "scores.jsonl")
     for step in range(100):
-        write_translations([Sentence(name, ["a reference"])], folder, step, keep=2)
-        append_scores(folder / "scores.jsonl", [{"key": "val_bleu", "step": step, "run": name}])
+        write_translations([Sentence(f"run {number}", ["a reference"])], folder, step, keep=2)
+        for again in (False, True):
+            scores.append([{"key": f"{number}", "step": step, "again": again}])
 
 
 @pytest.mark.slow
@@ -298,8 +298,9 @@ def test_two_runs_may_write_to_one_folder(tmp_path: Path) -> None:
     start_processes(write_steps, (tmp_path,), nprocs=2, start_method="forkserver")  # type: ignore[no-untyped-call]
     assert (tmp_path / "step-0000099.txt").read_text() in ("run 0\n", "run 1\n")
     assert (tmp_path / "ref.txt").read_text() == "a reference\n"
-    assert all(json.loads(line)["key"] == "val_bleu" for line in (tmp_path / "scores.jsonl").read_text().splitlines())
-    assert not [*tmp_path.glob(".*")]
+    lines = sorted((line["key"], line["step"], line["again"]) for line in read_scores(tmp_path / "scores.jsonl"))
+    assert lines == [(key, step, True) for key in "01" for step in range(100)]
+    assert not [*tmp_path.glob(".*.part")]
 
 
 @pytest.mark.slow
@@ -375,13 +376,13 @@ def test_all_translations_of_a_step_count_as_of_that_step(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("path", "expected"),
     [
-        ("val_bleu/step-0000500.txt", True),
-        ("val_bleu/news/step-0000500.txt", True),
+        ("val/step-0000500.txt", True),
+        ("val/news/step-0000500.txt", True),
         ("step-0000500-2.txt", True),
         ("step-12345678.txt", True),
-        ("val_bleu/step-0000000.txt", False),  # of a model that is not trained
+        ("val/step-0000000.txt", False),  # of a model that is not trained
         ("step-0000000-2.txt", False),
-        ("val_bleu/ref.txt", False),
+        ("val/ref.txt", False),
         ("step-500.txt", False),
         ("step-0000500.txt.bak", False),
     ],
@@ -399,7 +400,7 @@ def test_a_folder_has_translations_if_there_is_a_file_of_a_later_step_than_0(
 # Scores of all steps
 
 
-def make_line(step: int, key: str = "val_bleu", bleu: float = 0.5, **more: Any) -> dict[str, Any]:
+def make_line(step: int, key: str = "val", bleu: float = 0.5, **more: Any) -> dict[str, Any]:
     return {"step": step, "key": key, "bleu": bleu} | more
 
 
@@ -407,41 +408,101 @@ def read_scores(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def test_scores_are_appended_unless_they_have_the_key_and_step_of_older_ones(tmp_path: Path) -> None:
+@pytest.mark.parametrize("resumed", [False, True])
+def test_scores_are_appended_unless_they_have_the_key_and_step_of_older_ones(resumed: bool, tmp_path: Path) -> None:
     path = tmp_path / "new" / "scores.jsonl"
-    append_scores(path, [make_line(1), make_line(1, "test_bleu")])
-    append_scores(path, [make_line(2)])
-    append_scores(path, [make_line(1, bleu=0.7, low=0.6)])
+    scores = ScoreFile(path)
+    for lines in (
+        [make_line(1), make_line(1, "test_bleu")],
+        [make_line(2)],
+        [make_line(1, bleu=0.7, low=0.6)],  # a step that is taken again
+        [],
+    ):
+        scores = ScoreFile(path) if resumed else scores
+        scores.append(lines)
     assert read_scores(path) == [make_line(1, "test_bleu"), make_line(2), make_line(1, bleu=0.7, low=0.6)]
-    append_scores(path, [])
-    assert len(read_scores(path)) == 3
 
 
-@pytest.mark.parametrize("torn", ['{"step": 3, "ke', '{"step": 3}', "[1]", "3", "\0\0", "ä\u2028"])
-def test_a_line_that_is_not_complete_is_left_out(torn: str, tmp_path: Path) -> None:
+def test_a_validation_after_the_training_adds_only_what_is_new(tmp_path: Path) -> None:
     path = tmp_path / "scores.jsonl"
-    append_scores(path, [make_line(1), make_line(2, "val_bleu/\u2028 ä")])
-    path.write_bytes(path.read_bytes() + torn.encode() + b"\xc3")
-    append_scores(path, [make_line(3)])
-    assert read_scores(path) == [make_line(1), make_line(2, "val_bleu/\u2028 ä"), make_line(3)]
+    ScoreFile(path).append([make_line(1, epoch=0)])
+    for line in (make_line(1, epoch=3), make_line(1, bleu=0.7, epoch=3), make_line(1, bleu=0.7, epoch=4)):
+        ScoreFile(path).append([line], replace=False)
+    assert read_scores(path) == [make_line(1, epoch=0), make_line(1, bleu=0.7, epoch=3)]
 
 
-def test_pandas_reads_the_scores(tmp_path: Path) -> None:
+def test_a_file_is_rewritten_only_if_a_step_is_taken_again(tmp_path: Path) -> None:
+    """Else a line is appended, without reading the others."""
     path = tmp_path / "scores.jsonl"
-    append_scores(path, [make_line(1, bleu=0.25, low=0.125), make_line(1, "val_bleu/news")])
-    append_scores(path, [make_line(2)])
-    table = pandas.read_json(path, lines=True)
-    assert table["key"].tolist() == ["val_bleu", "val_bleu/news", "val_bleu"]
-    assert (table["bleu"].tolist(), table["low"].tolist()[0]) == ([0.25, 0.5, 0.5], 0.125)
+    scores = ScoreFile(path)
+    scores.append([make_line(1)])
+    file = path.stat().st_ino
+    with path.open("a") as other:
+        other.write('{"key": "of another run"}\n')
+    scores.append([make_line(2), make_line(2, "test_bleu")])
+    ScoreFile(path).append([make_line(3)])  # a resumed run
+    assert path.stat().st_ino == file
+    scores.append([make_line(2)])
+    assert path.stat().st_ino != file
+    assert [line["key"] for line in read_scores(path)] == [*("val", "of another run", "test_bleu", "val", "val")]
 
 
-def test_a_full_disk_leaves_the_scores_as_they_were(tmp_path: Path) -> None:
+OF_OTHERS = ['{"step": 3}', '{"key": "val"}', "[1]", "3", "", "# a comment", '{"step": 4, "ke', "\0\0", "ä\u2028"]
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_lines_of_others_are_kept_as_they_are(again: bool, tmp_path: Path) -> None:
     path = tmp_path / "scores.jsonl"
-    append_scores(path, [make_line(1)])
+    lines = b"".join(line.encode() + b"\n" for line in OF_OTHERS) + b"\xc3 no UTF-8\n"
+    path.write_bytes(lines)
+    scores = ScoreFile(path)
+    for bleu in (0.5, 0.75)[: 1 + again]:
+        scores.append([make_line(3, bleu=bleu)])
+    assert path.read_bytes() == lines + f"{json.dumps(make_line(3, bleu=0.75 if again else 0.5))}\n".encode()
+
+
+@pytest.mark.parametrize("torn", [b'{"step": 3, "ke', b'{"step": 3, "key": "\xc3'])
+def test_half_a_line_of_a_run_that_was_killed_is_removed(torn: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "scores.jsonl"
+    running = ScoreFile(path)
+    running.append([make_line(1, "val/\u2028 ä")])
+    expected = [make_line(1, "val/\u2028 ä")]
+    # A new run finds it, and so does one that has read the file before.
+    for step, scores in ((2, ScoreFile(path)), (3, running)):
+        path.write_bytes(path.read_bytes() + torn)
+        scores.append([make_line(step)])
+        expected.append(make_line(step))
+        assert read_scores(path) == expected
+
+
+def test_a_whole_line_without_a_line_feed_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "scores.jsonl"
+    path.write_text(json.dumps(make_line(1)))
+    ScoreFile(path).append([make_line(2)])
+    assert read_scores(path) == [make_line(1), make_line(2)]
+
+
+@pytest.mark.parametrize("exists", [False, True])
+def test_a_link_stays_a_link(exists: bool, tmp_path: Path) -> None:
+    path, target = tmp_path / "scores.jsonl", tmp_path / "elsewhere" / "all.jsonl"
+    path.symlink_to(target)
+    if exists:
+        ScoreFile(target).append([make_line(1, bleu=0.1)])
+    scores = ScoreFile(path)
+    for _ in range(2):  # the second time, the file is rewritten
+        scores.append([make_line(1), make_line(2)])
+    assert path.is_symlink()
+    assert read_scores(target) == [make_line(1), make_line(2)]
+
+
+def test_a_full_disk_leaves_the_older_scores(tmp_path: Path) -> None:
+    path = tmp_path / "scores.jsonl"
+    ScoreFile(path).append([make_line(1)])
     with limit_files(1000), pytest.raises(OSError, match="File too large"):
-        append_scores(path, [make_line(2, LONG)])
-    assert read_scores(path) == [make_line(1)]
-    assert [*tmp_path.iterdir()] == [path]
+        ScoreFile(path).append([make_line(2, LONG)])
+    ScoreFile(path).append([make_line(3)])
+    assert read_scores(path) == [make_line(1), make_line(3)]
+    assert not [*tmp_path.glob(".*.part")]
 
 
 # Whether translations of other steps still match
@@ -479,39 +540,42 @@ def test_a_change_of_references_or_sources_is_reported(
     assert {*contents(folder)} - {*shown} == {"step-0000500.txt", "step-0001500.txt"}
 
 
-@pytest.mark.parametrize(("before", "after", "changed"), CHANGES.values(), ids=CHANGES)
-def test_a_change_is_not_reported_if_there_are_no_other_translations(
-    before: list[Sentence], after: list[Sentence], changed: bool, tmp_path: Path
-) -> None:
-    write_translations(before, tmp_path, 500)
-    assert not write_translations(after, tmp_path, 500)
-
-
 # Folders
 
 
 @pytest.mark.parametrize(
     ("names", "expected"),
     [
-        (["val_bleu"], "val_bleu"),
-        (["val_bleu", "news"], "val_bleu/news"),
-        (["val_bleu", ""], "val_bleu"),  # a single loader without a name
-        (["val_bleu", "WMT 22.en-de+x@y"], "val_bleu/WMT 22.en-de+x@y"),
-        (["val_bleu", "新闻"], "val_bleu/新闻"),
-        (["val_bleu", "Über"], "val_bleu/Über"),
-        (["val_bleu", "."], "val_bleu/%2E"),
-        (["val_bleu", ".."], "val_bleu/%2E%2E"),
-        (["val_bleu", ". ."], "val_bleu/%2E %2E"),
-        (["val_bleu", "..."], "val_bleu/%2E%2E%2E"),
-        (["val_bleu", "../x"], "val_bleu/..%2Fx"),
-        (["val_bleu", "/etc"], "val_bleu/%2Fetc"),
-        (["val_bleu", "a/b"], "val_bleu/a%2Fb"),
-        (["val_bleu", "a%2Fb"], "val_bleu/a%252Fb"),
-        (["val_bleu", "…"], "val_bleu/%E2%80%A6"),  # its UTF-8
-        (["val_bleu", "C:\\x"], "val_bleu/C%3A%5Cx"),
-        (["val_bleu", "~"], "val_bleu/%7E"),
-        (["val_bleu", "a\0\n"], "val_bleu/a%00%0A"),
-        (["../val_bleu"], "..%2Fval_bleu"),
+        (["val"], "val"),
+        (["val", "news"], "val/news"),
+        (["val", ""], "val"),  # a single loader without a name
+        (["val", "WMT 22.en-de+x@y"], "val/WMT 22.en-de+x@y"),
+        (["val", "新闻"], "val/新闻"),
+        (["val", "Über"], "val/Über"),
+        (["val", "."], "val/%2E"),
+        (["val", ".."], "val/.%2E"),
+        (["val", ". ."], "val/. %2E"),
+        (["val", "..."], "val/..%2E"),
+        (["val", "../x"], "val/..%2Fx"),
+        (["val", "/etc"], "val/%2Fetc"),
+        (["val", "a/b"], "val/a%2Fb"),
+        (["val", "a%2Fb"], "val/a%252Fb"),
+        (["val", "…"], "val/%E2%80%A6"),  # its UTF-8
+        (["val", "C:\\x"], "val/C%3A%5Cx"),
+        (["val", "~"], "val/%7E"),
+        (["val", "a\0\n"], "val/a%00%0A"),
+        (["../val"], "..%2Fval"),
+        # names that Windows does not allow
+        (["val", "CON"], "val/%43ON"),
+        (["val", "aux.txt"], "val/%61ux.txt"),
+        (["val", "Lpt9"], "val/%4Cpt9"),
+        (["val", "console"], "val/console"),
+        (["val", "a."], "val/a%2E"),
+        (["val", "a "], "val/a%20"),
+        # names that are too long for most file systems
+        (["val", "x" * 100], f"val/{'x' * 100}"),
+        (["val", "x" * 300], f"val/{'x' * 100}-{zlib.crc32(b'x' * 300):08x}"),
+        (["val", "新" * 300], f"val/{'新' * 33}-{zlib.crc32('新'.encode() * 300):08x}"),
     ],
 )
 def test_a_folder_is_named_after_its_key_and_loader(names: list[str], expected: str, tmp_path: Path) -> None:
@@ -523,6 +587,7 @@ def test_a_folder_is_named_after_its_key_and_loader(names: list[str], expected: 
 
 
 names = st.text(st.characters(), min_size=1, max_size=20) | st.text("./\\%2EF :~a\ud800", min_size=1, max_size=6)
+names |= names.map(lambda name: 300 * "x" + name) | st.sampled_from(["con", "CON", "%63on", "con.x", "a."])
 
 
 @given(st.tuples(names, names), st.tuples(names, names))
@@ -561,13 +626,12 @@ def run_sacrebleu(folder: Path, *arguments: str) -> str:
 
 def score_and_write(sentences: Sequence[Sentence], folder: Path, step: int) -> float:
     """Write the sentences of an evaluation, and return its score."""
-    evaluation = Evaluation("val_bleu", "", CorpusBLEU(percent=True), max_texts=math.inf)
+    validation = make_validation(CorpusBLEU(percent=True))
     for start in range(0, len(sentences), 7):
         batch = sentences[start : start + 7]
-        evaluation.update([s.hypothesis for s in batch], [s.references for s in batch])
-    result = evaluation.result()
-    write_translations(result.sentences.read(result.sentences.readable), folder, step)
-    return result.report.bleu
+        count(validation, [s.hypothesis for s in batch], [s.references for s in batch])
+    write_translations(read_all(gather(validation)), folder, step)
+    return validation.finish()[0]["val_bleu"].score
 
 
 @pytest.mark.slow
@@ -590,18 +654,3 @@ def test_the_command_line_of_sacrebleu_prints_our_score_of_real_text(wmt22: Path
     assert f"{score:.2f}" == "48.86"  # as the README beside the text says
     printed = run_sacrebleu(tmp_path, "ref-1.txt", "ref-2.txt", "-i", "step-0006000.txt", "-b", "-w", "10")
     assert printed == f"{score:.10f}\n"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("test", ["--paired-bs", "--paired-ar"])
-def test_the_command_line_of_sacrebleu_compares_two_steps(test: str, tmp_path: Path) -> None:
-    better = [Sentence(f"a b c d {number}", [f"a b c d {number} e"]) for number in range(60)]
-    worse = [sentence._replace(hypothesis=sentence.hypothesis[2:]) for sentence in better]
-    scores = [score_and_write(worse, tmp_path, 500), score_and_write(better, tmp_path, 1000)]
-    assert scores[0] < scores[1]
-    files = ["step-0000500.txt", "step-0001000.txt"]
-    printed = run_sacrebleu(tmp_path, "ref.txt", "-i", *files, "-m", "bleu", test)
-    systems = json.loads(printed)
-    assert [system["system"] for system in systems] == ["Baseline: step-0000500.txt", "step-0001000.txt"]
-    assert [system["BLEU"]["score"] for system in systems] == pytest.approx(scores, abs=1e-9)
-    assert systems[1]["BLEU"]["p_value"] < 0.05

@@ -1,8 +1,7 @@
-"""Metrics of text beside BLEU, without Lightning."""
+"""The metrics of a callback, and their results, without Lightning."""
 
 from __future__ import annotations
 
-import math
 import pickle
 from collections.abc import Callable
 from typing import Any
@@ -24,22 +23,53 @@ from torchmetrics.text import (
 )
 from torchmetrics.wrappers import MinMaxMetric
 
-from lightning_bleu import CorpusBLEU, CorpusCHRF
-from lightning_bleu.training.evaluation import Evaluation
-from lightning_bleu.training.others import copy_other, is_higher_better, score_others, score_texts
+from lightning_bleu import CorpusBLEU, CorpusCHRF, corpus_bleu
+from lightning_bleu.scoring.results import Interval, PairedTest
+from lightning_bleu.training.metrics import Counted, OfText, Result, mean_of, score_texts, wrap_metric
 from lightning_bleu.training.sentences import Sentence
 from tests.helpers.others import MAKE, Fingerprint, Returns, corpus_of, score_alone
 from tests.helpers.process_groups import ProcessPool, group_of_one
+from tests.helpers.validations import count, make_validation
 
 CORPUS = corpus_of(range(12))
 SENTENCES = [Sentence(*pair) for pair in zip(*CORPUS)]
 LOWERED = Sentence("The Cat Sat", ["the cat sat", "a dog"])
 
 
+# Results
+
+
+def test_a_result_has_a_score_unless_it_has_several() -> None:
+    assert Result({"": 0.5}).score == 0.5
+    several = Result({"rouge1": 0.5, "rouge2": 0.25})
+    with pytest.raises(AttributeError, match=r"several scores: choose one of .scores, \['rouge1', 'rouge2'\]$"):
+        several.score  # noqa: B018
+
+
+def test_a_result_tells_what_is_logged_and_what_is_written() -> None:
+    report = corpus_bleu(["a b c d e"], ["a b c d f"])
+    interval, test = Interval(0.5, 0.4, 0.6, 0.95, ()), PairedTest("paired bootstrap", 0.5, 0.4, 0.01, 1000)
+    bleu = Result({"": report.bleu}, report.parts(), report, interval, test, best=0.4)
+    extras = {"low": 0.4, "high": 0.6, "p_value": 0.01, "best": 0.4}
+    assert bleu.values() == {"": report.bleu} | report.parts() | extras
+    assert bleu.to_dict() == {"score": report.bleu} | report.to_dict() | extras
+    first = Result({"a": 0.5, "b": 0.25}, best=0.5)  # nothing to compare with
+    assert first.values() == first.to_dict() == {"a": 0.5, "b": 0.25, "p_value": 1.0, "best": 0.5}
+
+
+def test_a_mean_has_scores_and_nothing_else() -> None:
+    first = Result({"a": 0.5, "b": 0.1}, {"part": 0.5}, "report", best=0.5)
+    assert mean_of([first, Result({"b": 0.4, "a": 0.0})]) == Result({"a": 0.25, "b": 0.25})
+    assert mean_of([Result({"": 0.1})] * 10).score == 0.1  # without an error of rounding
+
+
+# Metrics of other packages
+
+
 @pytest.mark.parametrize("name", MAKE)
 def test_a_copy_scores_what_the_metric_would_again_and_again(name: str) -> None:
     metric = MAKE[name]()
-    copied = copy_other(name, metric)
+    copied = OfText(name, metric).metric
     expected = score_alone(MAKE[name](), *CORPUS)
     assert score_texts(copied, SENTENCES) == score_texts(copied, SENTENCES) == expected
     assert score_texts(copied, SENTENCES[:3]) == score_alone(MAKE[name](), *corpus_of(range(3)))
@@ -48,18 +78,9 @@ def test_a_copy_scores_what_the_metric_would_again_and_again(name: str) -> None:
     assert copied is not metric
 
 
-@pytest.mark.parametrize("metric", [CorpusBLEU(lowercase=True), CorpusCHRF(beta=1)])
-def test_a_metric_of_this_package_is_copied_as_it_is(metric: Any) -> None:
-    metric.update(["a b"], ["a b"])
-    copied = copy_other("name", metric)
-    copied.update(["c"], ["d"])
-    assert type(copied) is type(metric)
-    assert (copied.settings, metric.input_counts.strings) == (metric.settings, 1)
-
-
 def test_scores_are_of_hypotheses_alone_in_inference_mode() -> None:
     """As in a validation; then the metric is used elsewhere."""
-    metric = copy_other("edit_rate", TranslationEditRate())
+    metric = OfText("edit_rate", TranslationEditRate()).metric
     with torch.inference_mode():
         inferred = score_texts(metric, SENTENCES)
     assert score_texts(metric, SENTENCES) == inferred == score_alone(TranslationEditRate(), *CORPUS)
@@ -83,7 +104,7 @@ def make_both(kind: Any) -> Any:
 )
 def test_the_metrics_of_a_collection_are_not_merged(first: list[Sentence], kind: Any) -> None:
     """torchmetrics merges them for good if they agree on the first sentences, here those of a trial or an epoch."""
-    metric = copy_other("both", make_both(kind))
+    metric = OfText("both", make_both(kind)).metric
     for sentence in first:
         agreed = score_texts(metric, [sentence])
         assert agreed["cased"] == agreed["lowered"]
@@ -95,18 +116,22 @@ def test_the_metrics_of_a_collection_are_not_merged(first: list[Sentence], kind:
 @pytest.mark.parametrize(
     ("metric", "found"),
     [
-        (5, "got 5 for 'other'"),
-        (None, "got None for 'other'"),
-        (TER, "got <class 'sacrebleu.metrics.ter.TER'> for 'other'"),
-        ({"ter": TER()}, "for 'other'"),
+        (5, "got 5"),
+        (None, "got None"),
+        ([TranslationEditRate()], "got [TranslationEditRate()]"),
         (torch.nn.Linear(1, 1), "got Linear"),
+        (TER, "got <class 'sacrebleu.metrics.ter.TER'>: make an instance of it"),
+        (TranslationEditRate, "got <class 'torchmetrics.text.ter.TranslationEditRate'>: make an instance of it"),
+        (CorpusCHRF, "got <class 'lightning_bleu.chrf.CorpusCHRF'>: make an instance of it"),
     ],
+    ids=str,
 )
 def test_what_is_no_metric_is_rejected(metric: Any, found: str) -> None:
     with pytest.raises(TypeError) as error:
-        copy_other("other", metric)
-    assert str(error.value).startswith("'others' must have metrics of lightning_bleu, torchmetrics, or sacreBLEU, got ")
-    assert found in str(error.value)
+        wrap_metric("name", metric)
+    assert str(error.value).startswith(
+        f"'name' must be a metric of lightning_bleu, torchmetrics, or sacreBLEU, {found}"
+    )
 
 
 NUMBERS = "TypeError: the result must be a number or a dict of numbers, got "
@@ -131,9 +156,9 @@ NUMBERS = "TypeError: the result must be a number or a dict of numbers, got "
 @pytest.mark.filterwarnings("ignore:The ``compute`` method of metric")
 def test_a_metric_of_something_else_is_rejected(metric: Any, reason: str) -> None:
     with pytest.raises(TypeError) as error:
-        copy_other("other", metric)
+        wrap_metric("other", metric)
     assert str(error.value).startswith(
-        "the metric 'other' of 'others' must take a list of strings, and a list of references for each, but " + reason
+        f"the metric 'other' must take a list of strings, and a list of references for each, but {reason}"
     )
 
 
@@ -148,50 +173,54 @@ def test_a_metric_of_something_else_is_rejected(metric: Any, reason: str) -> Non
         (CHRFScore(), True),
         (ROUGEScore(rouge_keys="rouge1"), True),
         (CorpusCHRF(), True),
-        (Fingerprint(), None),
         (MAKE["both"](), None),  # one of them is better if it is higher
     ],
 )
 def test_a_metric_tells_whether_higher_is_better(metric: Any, expected: bool | None) -> None:
-    assert is_higher_better(metric) is expected
+    assert wrap_metric("name", metric).higher_is_better is expected
 
 
-# Loaders
+def test_a_metric_of_this_package_knows_its_scale_and_whether_it_needs_text() -> None:
+    counted = [wrap_metric("name", metric) for metric in (CorpusBLEU(max_order=2), CorpusCHRF(percent=True), TER())]
+    assert [type(one) for one in counted] == [Counted, Counted, OfText]
+    assert [(one.columns, one.scale, one.needs_text) for one in counted] == [
+        (6, 1, False),
+        (18, 100, True),
+        (0, None, True),
+    ]
 
 
-def evaluate(*loaders: tuple[str, range], masked: int | None = None) -> dict[str, Any]:
-    """The sentences of loaders by name, from last to first."""
-    found = {}
-    for name, items in loaders:
-        evaluation = Evaluation("val_bleu", name, CorpusBLEU(), max_texts=math.inf)
+# Labels
+
+
+def score_all(metrics: Any, loaders: dict[str, range], masked: int = -1) -> dict[str, dict[str, float]]:
+    """The scores of loaders of these sentences, which are read from last to first."""
+    validation = make_validation(metrics, [*loaders])
+    for number, items in enumerate(loaders.values()):
         for item in reversed(items):
-            evaluation.update(*corpus_of([item]), [item != masked], [item])
-        found[name] = evaluation.result().sentences
-    return found
+            count(validation, *corpus_of([item]), sample_mask=[item != masked], index=[item], dataloader_idx=number)
+    validation.agree()
+    return {tag: result.scores for tag, result in validation.finish()[0].items()}
 
 
 def test_a_single_loader_has_no_mean() -> None:
-    metrics = {"val_ter": TER(), "val_rouge": ROUGEScore(rouge_keys=("rouge1",)), "val_order": Fingerprint()}
-    scored = score_others(metrics, evaluate(("", range(12)), masked=3))
+    scored = score_all({"ter": TER(), "rouge": MAKE["rouge"](), "order": Fingerprint()}, {"": range(12)}, masked=3)
     corpus = corpus_of([*range(3), *range(4, 12)])
-    expected = [score_alone(make(), *corpus) for make in (TER, MAKE["rouge"], Fingerprint)]
-    assert scored["val_ter"] == expected[0]
-    assert scored["val_rouge"].items() < expected[1].items()
-    assert scored["val_order"] == expected[2]
-    assert len(scored) == 3
+    kinds = {"val_ter": TER, "val_rouge": MAKE["rouge"], "val_order": Fingerprint}
+    assert scored == {tag: score_alone(make(), *corpus) for tag, make in kinds.items()}
 
 
+@pytest.mark.parametrize("metric", [TER, CorpusBLEU])
 @pytest.mark.parametrize("sizes", [(5, 7), (5, 0), (0, 7), (0, 0)])
-def test_the_mean_is_that_of_the_loaders_with_sentences(sizes: tuple[int, int]) -> None:
-    loaders = [("news", range(sizes[0])), ("talks", range(20, 20 + sizes[1]))]
-    scored = score_others({"val_ter": TER()}, evaluate(*loaders))
-    expected = {f"val_ter/{name}": score_alone(TER(), *corpus_of(items)) for name, items in loaders if items}
-    scores = [one[""] for one in expected.values()]
-    assert scored == expected | ({"val_ter": {"": sum(scores) / len(scores)}} if scores else {})
-
-
-def test_without_metrics_no_text_is_read() -> None:
-    assert score_others({}, evaluate(("news", range(5)))) == {}
+def test_the_mean_is_that_of_the_loaders_with_sentences(sizes: tuple[int, int], metric: Any) -> None:
+    loaders = {"news": range(sizes[0]), "talks": range(20, 20 + sizes[1])}
+    scored = score_all({"x": metric()}, loaders)
+    expected = {
+        f"val_x/{name}": score_alone(metric(), *corpus_of(items))[""] for name, items in loaders.items() if items
+    }
+    if expected:
+        expected["val_x"] = sum(expected.values()) / len(expected)
+    assert scored == {tag: {"": score} for tag, score in expected.items()}
 
 
 # Processes
@@ -212,7 +241,7 @@ NEEDS_SYNC: dict[str, Callable[..., Any]] = {
 @pytest.mark.parametrize("name", NEEDS_SYNC)
 def test_a_metric_that_one_process_computes_is_not_synced(name: str) -> None:
     """It would wait for the others."""
-    metric = copy_other(name, NEEDS_SYNC[name](dist_sync_fn=refuse))
+    metric = OfText(name, NEEDS_SYNC[name](dist_sync_fn=refuse)).metric
     expected = score_texts(metric, SENTENCES)
     with group_of_one():
         assert score_texts(metric, SENTENCES) == expected
@@ -229,11 +258,12 @@ class Fails(Fingerprint):
 
 def score_share(rank: int, world_size: int, metric: Any) -> Any:
     """What all processes get, of which one has one sentence, and the other one has all the others."""
-    evaluation = Evaluation("val_bleu", "", CorpusBLEU(), max_texts=math.inf)
+    validation = make_validation({"x": metric})
     for item in [3] if rank == 1 else [7, *range(3), *range(4, 12), 3]:  # item 7 has two positions, but one counts
-        evaluation.update(*corpus_of([item]), index=[item])
+        count(validation, *corpus_of([item]), index=[item])
+    validation.agree()
     try:
-        return score_others({"val": metric}, {"": evaluation.result().sentences})
+        return validation.finish()[0]["val_x"].scores
     except RuntimeError as error:
         return str(error)
 
@@ -241,22 +271,14 @@ def score_share(rank: int, world_size: int, metric: Any) -> Any:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MAKE)
 def test_sentences_of_two_processes_are_scored_in_order(name: str, pool: ProcessPool) -> None:
-    metric = copy_other(name, MAKE[name]())
-    assert pool.run(2, score_share, metric) == [{"val": score_alone(MAKE[name](), *CORPUS)}] * 2
+    assert pool.run(2, score_share, MAKE[name]()) == [score_alone(MAKE[name](), *CORPUS)] * 2
 
 
 @pytest.mark.slow
 def test_both_processes_raise_the_error_of_a_metric(pool: ProcessPool) -> None:
-    expected = "the metric of 'val' failed: OSError: no answer"
-    assert pool.run(2, score_share, copy_other("fails", Fails())) == [expected] * 2
+    assert pool.run(2, score_share, Fails()) == ["the metric 'x' failed: OSError: no answer"] * 2
 
 
 def test_a_metric_that_cannot_be_copied_deeply_scores() -> None:
     metric = BLEU(tokenize="ja-mecab")
-    assert score_texts(copy_other("ja", metric), SENTENCES) == score_texts(metric, SENTENCES)
-
-
-@pytest.mark.parametrize("kind", [CorpusCHRF, TranslationEditRate, TER])
-def test_a_class_is_not_a_metric(kind: Any) -> None:
-    with pytest.raises(TypeError, match=r"got <class .*> for 'x': make an instance of it"):
-        copy_other("x", kind)
+    assert score_texts(OfText("ja", metric).metric, SENTENCES) == score_texts(metric, SENTENCES)

@@ -1,0 +1,269 @@
+"""Loaders: their names, and the positions of their sentences in the dataset, so that each counts once."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.data import BatchSampler, DistributedSampler, RandomSampler, SubsetRandomSampler, WeightedRandomSampler
+
+from lightning_bleu.messages import warn_user
+from lightning_bleu.processes import process_count
+from lightning_bleu.settings.settings import Settings
+
+_RESERVED = ("", "best", "low", "high", "p_value")
+"""Names that no loader or group can have, because they are logged below the mean of all."""
+_SENTENCE_BITS = 31
+"""How many bits of a derived position number the sentences of an item."""
+
+
+@dataclass(eq=False)
+class Loader:
+    """A loader of a validation: how its sentences are read, and which of them is which.
+
+    The position of a sentence in the dataset is the ``"index"`` that the step returns. Without one, several processes
+    derive it from PyTorch's sampler, and a single process does not need it.
+
+    Args:
+        name: its name; empty if it has none.
+        settings: how to read its sentences.
+        dataloader: the loader itself; None if Lightning combines the batches of several.
+        origin: what returns the sentences, for error messages.
+        needed_by: the option of the callback that needs the order of the sentences, for error messages; empty if none
+            does.
+
+    Attributes:
+        has_index: whether the step returns an index; None before the first sentences.
+        unknown: why repeated sentences cannot be found; empty if they can be.
+    """
+
+    name: str
+    settings: Settings
+    dataloader: Any = None
+    origin: str = ""
+    needed_by: str = ""
+    has_index: bool | None = field(default=None, init=False)
+    unknown: str = field(default="", init=False)
+
+    def find_positions(self, index: Any, batch_idx: int, sentences: int) -> Any:
+        """The positions of the sentences of a batch; None if they are unknown.
+
+        Args:
+            index: what the step returned as ``"index"``, if anything.
+            batch_idx: the index of the batch in this process.
+            sentences: the number of sentences, at least one.
+
+        Raises:
+            ValueError: if only some batches have an index, or if the order of the sentences is needed and the loader
+                shuffles.
+        """
+        if self.has_index not in (None, index is not None):
+            raise ValueError(
+                f"{self.origin!r} returned an 'index' for some batches only: return it for all, or for none"
+            )
+        self.has_index = index is not None
+        if index is not None:
+            return index
+        if self.needed_by and shuffles(self.dataloader):
+            raise ValueError(
+                f"{self.needed_by} needs to know which sentence is which, but a loader shuffles them: "
+                f"return the position of each sentence in the dataset as 'index' from {self.origin!r}, or make "
+                "the loader with shuffle=False"
+            )
+        return self._derive_positions(batch_idx, sentences) if process_count() > 1 else None
+
+    def _derive_positions(self, batch_idx: int, sentences: int) -> Tensor | None:
+        """Positions derived from those of the items of the loader. The sentences of an item are numbered below it."""
+        items = None if self.dataloader is None else distributed_index(self.dataloader, batch_idx)
+        if items is None:
+            self.unknown = (
+                "its batches combine several loaders"
+                if self.dataloader is None
+                else "its loader has no DistributedSampler, or a sampler or a batch sampler other than PyTorch's, or "
+                "in_order=False"
+            )
+            return None
+        if len(items) not in (1, sentences):
+            self.unknown = self.unknown or f"a batch of {len(items)} items became {sentences} sentences"
+        first = items << _SENTENCE_BITS
+        return first if len(items) == sentences else first[:1] + torch.arange(sentences, device="cpu")
+
+
+def name_loaders(stage: str, loaders: Any, count: int, *, given: Sequence[str] | None = None) -> list[str]:
+    """Name the loaders of a stage.
+
+    Args:
+        stage: the name of the stage, for error messages.
+        loaders: the loaders as the user passed them; the keys of a dict are names.
+        count: the number of loaders.
+        given: names that take precedence; ignored with a warning if there is another number of test loaders.
+
+    Returns:
+        a name per loader; ``""`` for a single loader without a name.
+
+    Raises:
+        ValueError: if `given` does not name every loader, or if names clash.
+
+    Example:
+        >>> name_loaders("val", {"news": [...], "talks": [...]}, 2)
+        ['news', 'talks']
+        >>> name_loaders("val", [[...], [...]], 2)
+        ['dataloader_idx_0', 'dataloader_idx_1']
+        >>> name_loaders("val", [...], 1)
+        ['']
+    """
+    if given is not None and len(given) != count and stage == "test":
+        warn_user(f"'dataloader_names' has {len(given)} names, but there are {count} loaders of 'test': it is ignored")
+        given = None
+    if given is not None and len(given) != count:
+        raise ValueError(
+            f"'dataloader_names' must name every loader of {stage!r}, got {len(given)} names for {count} loaders"
+        )
+    names = given
+    if names is None and isinstance(loaders, Mapping) and len(loaders) == count:
+        names = [str(name) for name in loaders]
+    if names is None and count > 1:
+        names = [f"dataloader_idx_{index}" for index in range(count)]
+    if names is not None:
+        check_names(f"loaders of {stage!r}", names)
+    return [""] if names is None else list(names)
+
+
+def check_names(kind: str, names: Sequence[Any], reserved: Collection[str] = _RESERVED) -> None:
+    """Check names that are logged as part of a name.
+
+    Args:
+        kind: what has the names, for error messages.
+        names: the names.
+        reserved: names of what is logged beside them.
+
+    Raises:
+        TypeError: if they are not strings.
+        ValueError: if they clash with each other, or with what is logged beside them.
+
+    Example:
+        >>> check_names("groups", ["de", "de/news"])
+        Traceback (most recent call last):
+        ...
+        ValueError: the names 'de' and 'de/news' of the groups clash, because de/... is logged
+    """
+    for name in names:
+        if not isinstance(name, str):
+            raise TypeError(f"the names of the {kind} must be strings, got {name!r} of type {type(name).__name__}")
+        if name in reserved:
+            raise ValueError(f"the {kind} cannot have the name {name!r}, which is reserved")
+        if name.encode(errors="replace").decode() != name:
+            raise ValueError(f"the {kind} cannot have the name {name!r}: a lone surrogate cannot be written to a file")
+    taken = set(names)
+    if len(taken) < len(names):
+        raise ValueError(f"the {kind} must have different names, got {list(names)}")
+    for name in names:
+        for above in accumulate(name.split("/"), "{}/{}".format):
+            if above != name and above in taken:
+                raise ValueError(f"the names {above!r} and {name!r} of the {kind} clash, because {above}/... is logged")
+
+
+def shuffles(dataloader: Any) -> bool:
+    """Whether a loader is known to shuffle, or not to keep the order of its workers.
+
+    Example:
+        >>> from torch.utils.data import DataLoader
+        >>> shuffles(DataLoader(range(5), shuffle=True)), shuffles(DataLoader(range(5)))
+        (True, False)
+    """
+    if not getattr(dataloader, "in_order", True) and dataloader.num_workers > 0:
+        return True
+    batches = getattr(dataloader, "batch_sampler", None)
+    sampler = getattr(dataloader if batches is None else batches, "sampler", None)
+    if isinstance(sampler, BatchSampler):  # with batch_size=None
+        sampler = sampler.sampler
+    if isinstance(sampler, DistributedSampler) and _is_lightnings_wrapper(sampler):
+        sampler = getattr(sampler.dataset, "_sampler", sampler)
+    random = isinstance(sampler, RandomSampler | SubsetRandomSampler | WeightedRandomSampler)
+    return random or bool(getattr(sampler, "shuffle", False))
+
+
+def distributed_index(dataloader: Any, batch_idx: int) -> Tensor | None:
+    """The positions of the items of a batch in their dataset, as PyTorch's distributed sampler deals them.
+
+    :class:`~torch.utils.data.DistributedSampler`, which Lightning adds to every loader, gives all replicas the same
+    number of items. If the dataset cannot be divided evenly, it repeats the first items. Local item j of replica r out
+    of R is item (j * R + r) modulo the size of the dataset.
+
+    The positions are those in the order of the sampler. They are wrong if a ``collate_fn`` reorders or drops items of a
+    batch: return the index of each item from the dataset instead.
+
+    In a ``validation_step`` or ``test_step``, pass the result to :meth:`lightning_bleu.CorpusBLEU.update` as ``index``.
+
+    Args:
+        dataloader: the loader of the batch, as prepared by Lightning: ``self.trainer.val_dataloaders`` (or
+            ``test_dataloaders``; with several loaders, the one at ``dataloader_idx``).
+        batch_idx: the index of the batch in this process.
+
+    Returns:
+        integers on the CPU, one per item of the batch. A single value for a loader with ``batch_size=None``, where each
+        dataset item is a batch (if it has n sentences, up to 1,000, ``1000 * index + torch.arange(n)`` are their
+        positions). None if the order of the items is unknown: without a ``DistributedSampler``, with a subclass that
+        has its own ``__iter__``, with a custom batch sampler, or with ``in_order=False``.
+
+    Example:
+        >>> from torch.utils.data import DataLoader, DistributedSampler
+        >>> last_of_two = DistributedSampler(range(5), num_replicas=2, rank=1, shuffle=False)
+        >>> loader = DataLoader(range(5), batch_size=2, sampler=last_of_two)
+        >>> list(loader)
+        [tensor([1, 3]), tensor([0])]
+        >>> distributed_index(loader, 0), distributed_index(loader, 1)
+        (tensor([1, 3]), tensor([0]))
+    """
+    dealt = _dealt(dataloader, batch_idx)
+    return None if dealt is None else dealt[0] % dealt[1]
+
+
+def distributed_mask(dataloader: Any, batch_idx: int) -> Tensor | None:
+    """Mark which items of a batch are not repeats added by a distributed sampler; see :func:`distributed_index`.
+
+    In a ``validation_step`` or ``test_step``, pass the result to :meth:`lightning_bleu.CorpusBLEU.update` as
+    ``sample_mask``. With model parallelism, where several processes have the same items, a mask is not enough: pass
+    :func:`distributed_index`.
+
+    Args:
+        dataloader: the loader of the batch, as prepared by Lightning.
+        batch_idx: the index of the batch in this process.
+
+    Returns:
+        booleans on the CPU, one per item of the batch, True for items that count; None if that is unknown.
+
+    Example:
+        >>> from torch.utils.data import DataLoader, DistributedSampler
+        >>> last_of_two = DistributedSampler(range(5), num_replicas=2, rank=1, shuffle=False)
+        >>> loader = DataLoader(range(5), batch_size=2, sampler=last_of_two)
+        >>> distributed_mask(loader, 0), distributed_mask(loader, 1)
+        (tensor([True, True]), tensor([False]))
+    """
+    dealt = _dealt(dataloader, batch_idx)
+    return None if dealt is None else dealt[0] < dealt[1]
+
+
+def _dealt(dataloader: Any, batch_idx: int) -> tuple[Tensor, int] | None:
+    """The numbers of the items of a batch as they are dealt, and the size of the dataset; None if they are unknown."""
+    batches = getattr(dataloader, "batch_sampler", None)
+    if type(batches) not in (BatchSampler, type(None)) or not getattr(dataloader, "in_order", True):
+        return None
+    sampler = getattr(dataloader if batches is None else batches, "sampler", None)
+    if not isinstance(sampler, DistributedSampler):
+        return None
+    if not _is_lightnings_wrapper(sampler) and type(sampler).__iter__ is not DistributedSampler.__iter__:
+        return None
+    size = 1 if batches is None else batches.batch_size
+    local = torch.arange(batch_idx * size, min((batch_idx + 1) * size, len(sampler)), device="cpu")
+    return local * sampler.num_replicas + sampler.rank, len(sampler.dataset)  # type: ignore[arg-type]
+
+
+def _is_lightnings_wrapper(sampler: Any) -> bool:
+    """Whether this is Lightning's wrapper, which shards another sampler."""
+    kind = type(sampler)
+    return kind.__name__ == "DistributedSamplerWrapper" and kind.__module__.startswith("lightning")

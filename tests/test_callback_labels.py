@@ -1,0 +1,438 @@
+"""Labels of sentences: several validation loaders, and groups of sentences; their names, and what is required."""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from pytorch_lightning.callbacks import EarlyStopping, ModelCheckpoint
+from pytorch_lightning.loggers import CSVLogger, TensorBoardLogger
+from pytorch_lightning.utilities import CombinedLoader
+from sacrebleu.metrics.ter import TER
+from torch import Tensor
+
+from lightning_bleu import BLEUCallback, CorpusBLEU, CorpusCHRF
+from tests.helpers.lightning import (
+    PAD_ID,
+    SENTENCES,
+    PanelLogger,
+    Record,
+    collect_warnings,
+    expected_score,
+    find_reports,
+    ignore_lightning_warnings,
+    make_callback,
+    make_loader,
+    make_module,
+    make_trainer,
+    return_ids,
+    return_text,
+    translate,
+    validate,
+)
+
+pytestmark = ignore_lightning_warnings
+
+FEW = SENTENCES[:3, :5]
+SCORES = [expected_score(), expected_score(0, FEW)]
+"""The scores of :func:`make_loaders`."""
+
+
+def make_loaders(*names: str) -> Any:
+    """Two loaders, perhaps with names."""
+    loaders = [make_loader(), make_loader(FEW)]
+    return dict(zip(names, loaders)) if names else loaders
+
+
+# Loaders
+
+
+@pytest.mark.parametrize(
+    ("options", "loaders", "names"),
+    [
+        ({}, make_loaders, ["dataloader_idx_0", "dataloader_idx_1"]),
+        ({}, lambda: make_loaders("news", "talks"), ["news", "talks"]),
+        ({}, lambda: CombinedLoader(dict(zip([1, 2], make_loaders())), "sequential"), ["1", "2"]),
+        ({"dataloader_names": ["one", "two"]}, make_loaders, ["one", "two"]),
+        ({"dataloader_names": ["one", "two"]}, lambda: make_loaders("a", "b"), ["one", "two"]),
+    ],
+    ids=["list", "dict", "combined", "given", "given for a dict"],
+)
+def test_each_loader_has_a_score_and_the_mean_has_the_plain_name(
+    options: dict[str, Any], loaders: Callable[[], Any], names: list[str], tmp_path: Path
+) -> None:
+    bleu = make_callback(**options)
+    logged = validate(tmp_path, bleu, loaders=loaders())
+    assert find_reports(bleu) == {f"val_bleu/{name}": report for name, report in zip(names, SCORES)}
+    assert logged["val_bleu"] == bleu.results["val_bleu"].score == (SCORES[0].bleu + SCORES[1].bleu) / 2
+    assert logged[f"val_bleu/{names[1]}/hypothesis_length"] == 3 * 5
+    assert "val_bleu/precision_1" not in logged  # the mean has no parts
+
+
+def test_a_single_loader_can_have_a_name(tmp_path: Path) -> None:
+    for options, loaders in (({}, {"news": make_loader()}), ({"dataloader_names": ["news"]}, make_loader())):
+        logged = validate(tmp_path, make_callback(**options), loaders=loaders)
+        assert logged["val_bleu/news"] == logged["val_bleu"] == SCORES[0].bleu
+
+
+def test_loaders_that_lightning_reads_side_by_side_are_one(tmp_path: Path) -> None:
+    def step(batch: Any, epoch: int) -> Any:
+        return return_ids(torch.cat([batch["a"], batch["b"]]), epoch)
+
+    loaders = CombinedLoader({"a": make_loader(), "b": make_loader()}, "min_size")
+    logged = validate(tmp_path, make_callback(), step=step, loaders=loaders)
+    assert logged["val_bleu"] == SCORES[0].bleu
+    assert logged["val_bleu/hypothesis_length"] == 2 * SENTENCES.numel()
+
+
+@pytest.mark.parametrize("name", ["val_bleu", "val_bleu/talks"])
+def test_the_mean_and_each_score_can_be_monitored(name: str, tmp_path: Path) -> None:
+    checkpoint, record = ModelCheckpoint(tmp_path, monitor=name, mode="max"), Record()
+    trainer = make_trainer(tmp_path, make_callback(), checkpoint, EarlyStopping(name, mode="max"), record, max_epochs=2)
+    trainer.fit(make_module(), make_loader(), make_loaders("news", "talks"))
+    assert checkpoint.best_model_score == max(record.column(name))
+    assert trainer.progress_bar_metrics.keys() == {"val_bleu", "val_bleu/news", "val_bleu/talks"}
+
+
+def test_the_best_validation_is_that_with_the_best_mean(tmp_path: Path) -> None:
+    def step(batch: Tensor, epoch: int) -> Any:
+        """Better and better in the first loader, worse and worse in the second, whose sentences are shorter."""
+        return return_ids(batch, epoch if batch.shape[1] == 8 else 1 - epoch)
+
+    bleu = make_callback(compare_to_best=True)
+    record = Record(bleu)
+    trainer = make_trainer(tmp_path, bleu, record, EarlyStopping("val_bleu/best", mode="max"), max_epochs=2)
+    trainer.fit(make_module(step=step), make_loader(), make_loaders("news", "talks"))
+    scores = [(expected_score(epoch).bleu, expected_score(1 - epoch, FEW).bleu) for epoch in range(2)]
+    best = max(scores, key=sum)  # that of one validation, rather than the best of each loader
+    names = ("val_bleu/news/best", "val_bleu/talks/best")
+    assert [*zip(*map(record.column, names))] == [scores[0], best]
+    assert record.column("val_bleu/best") == [sum(scores[0]) / 2, sum(best) / 2]
+
+
+@pytest.mark.parametrize(
+    "extract",
+    [
+        lambda outputs, batch, dataloader_idx: (outputs["preds"], batch) if dataloader_idx else (batch, batch),
+        lambda outputs, batch, index: {"preds": outputs["preds"] if index else batch, "target": batch, "other": 1},
+    ],
+)
+def test_extract_may_take_the_index_of_the_loader(extract: Any, tmp_path: Path) -> None:
+    logged = validate(tmp_path, make_callback(extract=extract), loaders=make_loaders())
+    assert logged["val_bleu/dataloader_idx_0"] == 1  # the batch as its own translation
+    assert logged["val_bleu/dataloader_idx_1"] == SCORES[1].bleu
+
+
+def test_val_and_test_may_have_different_loaders(tmp_path: Path) -> None:
+    bleu = make_callback(dataloader_names=["a", "b"])
+    trainer = make_trainer(tmp_path, bleu, max_epochs=1)
+    trainer.fit(make_module(), make_loader(), make_loaders())
+
+    def test() -> None:
+        trainer.test(trainer.lightning_module, make_loader(), verbose=False)
+
+    message = "'dataloader_names' has 2 names, but there are 1 loaders of 'test': it is ignored"
+    assert len(collect_warnings(test, message=message)) == 1
+    assert trainer.callback_metrics["test_bleu"] == expected_score(1).bleu
+    assert list(bleu.results) == ["val_bleu/a", "val_bleu/b", "val_bleu", "test_bleu"]
+
+
+# Groups
+
+
+def group_of(sentence: Tensor) -> str:
+    """The group of a sentence."""
+    return "rare" if torch.equal(sentence, SENTENCES[1]) else "odd" if sentence[0] % 2 else "even"
+
+
+GROUPS = {name: [one for one in SENTENCES if group_of(one) == name] for name in ("even", "odd", "rare")}
+
+
+def return_sentences(batch: Tensor, epoch: int) -> dict[str, Any]:
+    preds, target = return_text(batch, epoch)
+    return {"preds": preds, "target": target, "source": [line[::-1] for line in target]}
+
+
+def return_groups(batch: Tensor, epoch: int) -> dict[str, Any]:
+    return {**return_sentences(batch, epoch), "group": [group_of(sentence) for sentence in batch]}
+
+
+def test_groups_score_and_write_like_one_loader_each(tmp_path: Path) -> None:
+    found = []
+    loaders = {name: make_loader(sentences, batch_size=4) for name, sentences in GROUPS.items()}
+    for kind, step, data in (("groups", return_groups, make_loader()), ("loaders", return_sentences, loaders)):
+        metrics: dict[str, Any] = {"bleu": CorpusBLEU(), "chrf": CorpusCHRF(), "ter": TER()}
+        bleu = BLEUCallback(metrics, translations=tmp_path / kind, confidence=0.9, compare_to_best=True)
+        trainer = make_trainer(tmp_path, bleu, logger=PanelLogger(tmp_path), max_epochs=2)
+        trainer.fit(make_module(step=step), make_loader(), data)
+        files = {path.relative_to(tmp_path / kind): path.read_text() for path in (tmp_path / kind).rglob("*.*")}
+        found.append((bleu.results, trainer.callback_metrics, files, trainer.logger.panels, trainer.logger.worst))
+    assert found[0] == found[1]
+    assert Path("val/rare/src.txt") in found[0][2]
+    assert len(found[0][3]) == len(found[0][4]) == 2 * 3
+
+
+@pytest.mark.filterwarnings("ignore:Total length of `DataLoader` across ranks is zero")
+def test_a_label_with_a_metric_and_without_sentences_has_no_score(tmp_path: Path) -> None:
+    metrics = {"none": CorpusBLEU(), "rare": CorpusBLEU(), "odd": CorpusBLEU(), "even": CorpusBLEU()}
+    bleu = BLEUCallback({"bleu": metrics})
+    for step, loaders in (
+        (return_groups, make_loader()),
+        (return_sentences, {name: make_loader(GROUPS.get(name, [])) for name in metrics}),
+        (return_groups, {name: make_loader(GROUPS.get(name, [])) for name in metrics}),  # each has one of the groups
+    ):
+        logged = validate(tmp_path, bleu, step=step, loaders=loaders)
+        tags = [f"val_bleu/{name}" for name in ("rare", "odd", "even")]  # in the order of the metrics
+        if step is return_groups and isinstance(loaders, dict):
+            tags = [f"{tag}/{tag.rpartition('/')[-1]}" for tag in tags]
+        assert [*bleu.results] == [*tags, "val_bleu"]
+        assert logged["val_bleu"] == pytest.approx(sum(logged[tag] for tag in tags) / 3, rel=1e-15)
+
+
+@pytest.mark.parametrize("significance_level", [None, 0.05])
+def test_without_a_label_the_best_so_far_stays(significance_level: float | None, tmp_path: Path) -> None:
+    def step(batch: Tensor, epoch: int) -> dict[str, Any]:
+        """Better in each epoch, and without a group in two of them."""
+        kept = [one for one in batch if epoch not in (1, 3) or group_of(one) != "odd"]
+        return return_groups(torch.stack(kept), epoch // 2) if kept else {"preds": [], "target": []}
+
+    bleu = BLEUCallback(compare_to_best=True, significance_level=significance_level, confidence=0.9)
+    record = Record(bleu)
+    trainer, module = make_trainer(tmp_path, bleu, record, max_epochs=5), make_module(step=step)
+    message = "This validation has no sentences of ['val_bleu/odd'], unlike the best so far: they are not compared"
+    assert len(collect_warnings(trainer.fit, module, make_loader(), make_loader(), message=message)) == 1
+    for epoch in (1, 3):
+        assert [*record.results[epoch]] == ["val_bleu/even", "val_bleu/rare", "val_bleu"]
+        assert {(one.best, one.comparison) for one in record.results[epoch].values()} == {(None, None)}
+    assert all(one.interval is not None for results in record.results for one in results.values())
+    first, *_, last = (record.results[epoch]["val_bleu"] for epoch in (0, 2, 4))
+    assert record.results[2]["val_bleu"].comparison.score_b == first.score == first.best  # type: ignore[union-attr]
+    assert first.score < record.results[2]["val_bleu"].score < last.score == last.best
+
+
+def test_with_a_new_label_the_comparison_begins_anew(tmp_path: Path) -> None:
+    def step(batch: Tensor, epoch: int) -> dict[str, Any]:
+        """Worse in each epoch, and without a group in the first."""
+        kept = [one for one in batch if epoch or group_of(one) != "odd"]
+        return return_groups(torch.stack(kept), 2 - epoch) if kept else {"preds": [], "target": []}
+
+    bleu = BLEUCallback(compare_to_best=True)
+    record = Record(bleu)
+    trainer, module = make_trainer(tmp_path, bleu, record), make_module(step=step)
+    message = "so this validation counts as the first"
+    assert len(collect_warnings(trainer.fit, module, make_loader(), make_loader(), message=message)) == 1
+    first, second, third = (results["val_bleu"] for results in record.results)
+    assert (first.best, second.best, third.best) == (first.score, second.score, second.score)
+    assert first.comparison is second.comparison is None
+    assert third.comparison is not None
+    assert third.comparison.score_a == pytest.approx(third.score, rel=1e-12)
+
+
+@pytest.mark.parametrize("way", ["loaders", "groups"])
+def test_single_sentences_are_compared_without_a_test(way: str, tmp_path: Path) -> None:
+    def step(batch: Tensor, epoch: int) -> dict[str, Any]:
+        output = return_sentences(batch, [1, 0, 3, 2][epoch])
+        return output | ({"group": [f"{int(one[0])}" for one in batch]} if way == "groups" else {})
+
+    sentences = torch.stack([torch.full((8,), 3), torch.full((8,), 4)])
+    loaders = {name: make_loader(sentences[i : i + 1]) for i, name in enumerate("34")}
+    bleu = BLEUCallback(compare_to_best=True)
+    record = Record(bleu)
+    trainer = make_trainer(tmp_path, bleu, record, max_epochs=4)
+    trainer.fit(make_module(step=step), make_loader(), make_loader(sentences) if way == "groups" else loaders)
+    for name in ("val_bleu", "val_bleu/3", "val_bleu/4"):
+        scores = record.column(name)
+        assert scores[1] < scores[0] < scores[3] < scores[2]
+        assert record.column(f"{name}/best") == [scores[0], scores[0], scores[2], scores[2]]
+        assert record.column(f"{name}/p_value") == [1] * 4
+
+
+@pytest.mark.parametrize("labels", [20, 21])
+def test_more_than_20_labels_have_scores_only(labels: int, tmp_path: Path) -> None:
+    def step(batch: Tensor, epoch: int) -> dict[str, Any]:
+        return return_sentences(batch, epoch) | {"group": [f"{int(one[0] * 9 + one[1]) % labels}" for one in batch]}
+
+    sentences = torch.cartesian_prod(*[torch.arange(9)] * 2).repeat(1, 4)
+    metrics = {"bleu": CorpusBLEU(), "chrf": CorpusCHRF()}
+    bleu = BLEUCallback(metrics, confidence=0.9, compare_to_best=True, translations=tmp_path / "t")
+    trainer = make_trainer(tmp_path, bleu, logger=TensorBoardLogger(tmp_path))
+    shown: list[str] = []
+    writer = type(trainer.logger.experiment)
+    with pytest.MonkeyPatch.context() as patch:
+        for method in ("add_text", "add_figure", "add_histogram"):
+            patch.setattr(writer, method, lambda self, tag, *args, **options: shown.append(tag))
+        patch.setattr(writer, "add_custom_scalars", lambda self, layout: layouts.append(layout))
+        layouts: list[Any] = []
+        trainer.validate(make_module(step=step), make_loader(sentences), verbose=False)
+    tags = [f"val_{name}/{label}" for name in metrics for label in range(labels)]
+    logged = {*trainer.callback_metrics}
+    assert {*tags} <= logged
+    for name in metrics:
+        assert {f"val_{name}/{part}" for part in ("low", "high", "p_value", "best")} <= logged  # of the mean
+    (layout,) = layouts
+    charts = " ".join(chart for category in layout.values() for chart in category)
+    if labels == 20:
+        assert {"val_bleu/7/precision_1", "val_chrf/7/low", "val_bleu/7/best"} < logged
+        assert "val_worst/7" in shown
+        assert "val_bleu/7" in charts
+    else:
+        assert len(logged) == len(tags) + 2 * 5
+        assert shown == []
+        assert "val_bleu/7" not in charts
+    assert len([*(tmp_path / "t").rglob("ref.txt")]) == labels
+    assert bleu.results["val_bleu/7"].interval is not None
+
+
+def test_masks_and_positions_apply_before_the_split(tmp_path: Path) -> None:
+    sentences = torch.tensor(sorted({*map(tuple, SENTENCES.tolist())}))
+
+    def step(batch: Tensor, epoch: int) -> dict[str, Any]:
+        twice = torch.cat([batch, batch, batch])  # the second time masked, the third time repeated
+        positions = (sentences[:, None] == twice).all(2).long().argmax(0)
+        mask = [True] * len(batch) + [False] * len(batch) + [True] * len(batch)
+        return return_groups(twice, epoch) | {"index": positions, "sample_mask": mask}
+
+    loader = make_loader(sentences, batch_size=3)
+    logged = validate(tmp_path, BLEUCallback(), step=step, loaders=loader)
+    assert logged == validate(tmp_path, BLEUCallback(), step=return_groups, loaders=loader)
+
+
+def test_a_group_of_masked_sentences_does_not_exist(tmp_path: Path) -> None:
+    def step(batch: Tensor, epoch: int) -> dict[str, Any]:
+        output = return_groups(batch, epoch)
+        return output | {"sample_mask": [name != "odd" for name in output["group"]]}
+
+    bleu = BLEUCallback()
+    validate(tmp_path, bleu, step=step)
+    assert [*bleu.results] == ["val_bleu/even", "val_bleu/rare", "val_bleu"]
+
+
+@pytest.mark.parametrize(("groups", "has_logger"), [(0, False), (1, False), (2, False), (0, True)])
+def test_ids_are_decoded_once_per_batch_and_sources_while_texts_are_kept(
+    groups: int, has_logger: bool, tmp_path: Path
+) -> None:
+    calls: list[int] = []
+
+    def decode(rows: list[list[int]]) -> list[str]:
+        calls.append(len(rows))
+        return [" ".join(map(str, row)) for row in rows]
+
+    def step(batch: Tensor, epoch: int) -> dict[str, Any]:
+        output = {"preds": translate(batch, epoch), "target": batch, "source": batch.flip(0)}
+        return output | ({"group": [f"{number % groups}" for number in range(len(batch))]} if groups else {})
+
+    sentences = SENTENCES.repeat(10, 1)[:350]
+    bleu = BLEUCallback(CorpusBLEU(pad_id=PAD_ID, decoder=decode))
+    logger = CSVLogger(tmp_path) if has_logger else False  # which shows no texts
+    validate(tmp_path, bleu, step=step, loaders=make_loader(sentences, batch_size=50), logger=logger)
+    # Hypotheses and references of 7 batches, and sources of those that are examined for mistakes, 64 per group.
+    assert calls == [100, 50] * [2, 2, 3][groups] + [100] * [5, 5, 4][groups]
+
+
+LONG = [*(f"{'x' * 300}{end}" for end in "ab"), "CON", "dot.", "中" * 100, "a/b"]
+
+
+def test_labels_of_any_length_have_files(tmp_path: Path) -> None:
+    def step(batch: Tensor, epoch: int) -> dict[str, Any]:
+        return return_sentences(batch, epoch) | {"group": [LONG[int(one[0]) % len(LONG)] for one in batch]}
+
+    bleu = BLEUCallback(translations=tmp_path / "t")
+    trainer = make_trainer(tmp_path, bleu, logger=TensorBoardLogger(tmp_path), max_epochs=2)
+    trainer.fit(make_module(step=step), make_loader(), make_loader())
+    assert {f"val_bleu/{name}" for name in LONG} < bleu.results.keys()
+    assert len([*(tmp_path / "t").rglob("step-*.txt")]) == 2 * len(LONG)
+    names = {part for path in (tmp_path / "t").rglob("ref.txt") for part in path.relative_to(tmp_path).parts}
+    assert max(len(name.encode()) for name in names) < 255
+    assert not {"CON", "dot."} & names
+
+
+# Mistakes
+
+
+@pytest.mark.parametrize(
+    ("group", "error", "message"),
+    [
+        (lambda batch: ["a"] * (len(batch) - 1), ValueError, "'group' must hold one label per sentence, got 6 for 7"),
+        (lambda batch: ["a", None] * 4, TypeError, "'group' must hold a string per sentence, the label of its group"),
+        (lambda batch: torch.zeros(len(batch)), TypeError, "'group' must hold a string per sentence"),
+        (lambda batch: "fr", TypeError, "'group' must hold a string per sentence, the label of its group, got 'fr'"),
+        (lambda batch: ["a", "best", *"bbbbb"], ValueError, "the groups cannot have the name 'best', which is reserve"),
+        (lambda batch: [""] * len(batch), ValueError, "the groups cannot have the name '', which is reserved"),
+        (lambda batch: ["a", "a/b", *"ccccc"], ValueError, "the names 'a' and 'a/b' of the groups clash"),
+        (lambda batch: ["\ud800"] * len(batch), ValueError, "the groups cannot have the name '\\ud800': a lone s"),
+    ],
+)
+def test_wrong_groups_are_errors(group: Any, error: type[Exception], message: str, tmp_path: Path) -> None:
+    def step(batch: Tensor, epoch: int) -> dict[str, Any]:
+        return {**return_sentences(batch, epoch), "group": group(batch)}
+
+    with pytest.raises(error, match=f"^{re.escape(message)}"):
+        validate(tmp_path, BLEUCallback(), step=step, loaders=make_loader(SENTENCES[:7]))
+
+
+def return_languages(batch: Tensor, epoch: int) -> dict[str, Any]:
+    """Three groups."""
+    return return_sentences(batch, epoch) | {"group": ["fr", "de", "zh", "fr", "zh", "de", "fr"][: len(batch)]}
+
+
+TWO = {"fr": CorpusBLEU(), "zh": CorpusBLEU()}
+
+
+@pytest.mark.parametrize(
+    ("metrics", "step", "message"),
+    [
+        ({"bleu": TWO}, return_languages, "'bleu' has no metric for the group 'de', only for ['fr', 'zh']"),
+        ({"bleu": TWO}, return_sentences, "'bleu' has metrics for ['fr', 'zh'], but the loader has no name: pass a"),
+        (TWO, return_languages, "['fr', 'zh'] are names of loaders or groups, not of metrics: BLEUCallback({'bleu'"),
+    ],
+)
+def test_each_label_needs_a_metric(metrics: Any, step: Any, message: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
+        validate(tmp_path, BLEUCallback(metrics), step=step)
+
+
+@pytest.mark.parametrize(
+    ("metrics", "message"),
+    [
+        (
+            {"bleu": TWO | {"talks": CorpusBLEU()}},
+            "'bleu' has metrics for ['fr', 'zh', 'talks'], but the loader is 'news'",
+        ),
+        ({"news": CorpusBLEU(), "talks": TER()}, "['news', 'talks'] are names of loaders or groups, not of metrics"),
+    ],
+)
+def test_each_loader_needs_a_metric(metrics: Any, message: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
+        validate(tmp_path, BLEUCallback(metrics), loaders=make_loaders("news", "talks"))
+
+
+def test_all_batches_must_have_groups_or_none(tmp_path: Path) -> None:
+    for first in (True, False):
+        answers = iter([first, not first])
+
+        def step(batch: Tensor, epoch: int, answers: Any = answers) -> dict[str, Any]:
+            return return_groups(batch, epoch) if next(answers) else return_sentences(batch, epoch)
+
+        with pytest.raises(ValueError, match="'validation_step' returned a 'group' for some sentences only"):
+            validate(tmp_path, BLEUCallback(), step=step)
+
+
+class Language(str, enum.Enum):
+    EVEN, ODD, RARE = "even", "odd", "rare"
+
+
+@pytest.mark.parametrize(
+    "make", [lambda labels: map(Language, labels), lambda labels: [*map(np.str_, labels)]], ids=["enum", "numpy"]
+)
+def test_labels_may_be_of_a_subclass_of_strings(make: Any, tmp_path: Path) -> None:
+    def step(batch: Tensor, epoch: int) -> dict[str, Any]:
+        output = return_groups(batch, epoch)
+        return output | {"group": make(output["group"])}
+
+    assert validate(tmp_path, BLEUCallback(), step=step) == validate(tmp_path, BLEUCallback(), step=return_groups)

@@ -1,0 +1,545 @@
+"""A validation without a trainer: what a step may return, what `extract` may take, labels, and results."""
+
+from __future__ import annotations
+
+import functools
+import re
+import warnings
+from collections import OrderedDict, UserDict
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+from sacrebleu.metrics.ter import TER
+from torch.utils.data import BatchSampler, DataLoader, DistributedSampler, SequentialSampler
+from transformers.utils.generic import ModelOutput
+
+from lightning_bleu import CorpusBLEU, CorpusCHRF, corpus_bleu
+from lightning_bleu.scoring.results import Interval
+from lightning_bleu.training.best import BestSoFar
+from lightning_bleu.training.metrics import Result
+from lightning_bleu.training.sentences import Sentence
+from lightning_bleu.training.validation import Output, Validation, read_output, with_dataloader_idx
+from tests.helpers.process_groups import ProcessPool
+from tests.helpers.systems import TARGET as REFERENCES
+from tests.helpers.systems import A, B, make_metric
+from tests.helpers.validations import count, gather, make_validation, read_all
+
+PREDS, TARGET, SOURCE, MASK, INDEX = object(), object(), object(), object(), object()
+
+
+# What a step may return
+
+
+def read(value: Any) -> Output:
+    return read_output(value, "validation_step", origin="validation_step")
+
+
+@dataclass
+class HuggingFaceOutput(ModelOutput):
+    """An ordered dict that leaves out fields that are None."""
+
+    loss: Any = None
+    preds: Any = None
+    target: Any = None
+    source: Any = None
+    index: Any = None
+
+
+class Pair(NamedTuple):
+    """Both names are the user's own."""
+
+    hypotheses: Any
+    references: Any
+
+
+@pytest.mark.parametrize(
+    "make", [dict, OrderedDict, UserDict, lambda items: MappingProxyType(dict(items)), lambda items: dict(items)]
+)
+def test_a_mapping_is_read_by_its_keys_in_any_order(make: Any) -> None:
+    assert read(make({"preds": PREDS, "target": TARGET}.items())) == Output(PREDS, TARGET)
+    assert read(make({"loss": 1.0, "target": TARGET, 5: 6, "preds": PREDS}.items())) == Output(PREDS, TARGET)
+    everything = {"index": INDEX, "sample_mask": MASK, "source": SOURCE, "target": TARGET, "preds": PREDS}
+    assert read(make(everything.items())) == Output(PREDS, TARGET, SOURCE, MASK, INDEX)
+    for name in ("source", "sample_mask", "index"):
+        one = {"preds": PREDS, "target": TARGET, name: everything[name]}
+        assert read(make(one.items())) == Output(PREDS, TARGET)._replace(**{name: everything[name]})
+        assert read(make((one | {name: None}).items())) == Output(PREDS, TARGET)
+
+
+def test_an_output_of_hugging_face_is_read_by_its_keys() -> None:
+    make: Any = HuggingFaceOutput  # has no types
+    assert read(make(preds=["a"], target=["b"])) == Output(["a"], ["b"])
+    loss = torch.tensor(1.0)
+    assert read(make(loss=loss, preds=["a"], target=["b"], index=[7])) == Output(["a"], ["b"], index=[7])
+
+
+@pytest.mark.parametrize("value", [(PREDS, TARGET), [PREDS, TARGET], Pair(PREDS, TARGET)])
+def test_two_values_are_hypotheses_and_references(value: Any) -> None:
+    assert read(value) == Output(PREDS, TARGET)
+
+
+def test_values_are_passed_on_as_they_are() -> None:
+    preds = (line for line in ["a"])  # could be read only once
+    assert read({"preds": preds, "target": TARGET}).preds is preds
+    assert read({"preds": None, "target": None}) == Output(None, None)
+
+
+@pytest.mark.parametrize(
+    ("value", "found"),
+    [
+        (None, "a NoneType"),
+        (torch.tensor(1.0), "a Tensor"),
+        (torch.zeros(2, 5), "a Tensor"),
+        ("ab", "a str"),
+        ((PREDS,), "a tuple"),
+        ((PREDS, TARGET, SOURCE), "a tuple"),
+        ([], "a list"),
+        ({PREDS, TARGET}, "a set"),
+        ({}, "the keys []"),
+        ({"loss": 1.0, "preds": PREDS}, "the keys ['loss', 'preds']"),
+        ({"Preds": PREDS, "target": TARGET, 1: 2}, "the keys ['1', 'Preds', 'target']"),
+        ({"a": PREDS, "b": TARGET}, "the keys ['a', 'b']"),
+    ],
+)
+def test_an_error_says_what_was_found_and_what_to_return(value: Any, found: str) -> None:
+    with pytest.raises(TypeError) as error:
+        read_output(value, "test_step", origin="extract")
+    assert str(error.value) == (
+        f"BLEUCallback needs hypotheses and references, but got {found} from 'extract'. Either return "
+        "{'preds': ..., 'target': ...} or (preds, target) from 'test_step', or use BLEUCallback(extract=lambda "
+        "outputs, batch: (preds, target)). To skip a validation, return {'preds': [], 'target': []}: nothing is logged "
+        "then"
+    )
+
+
+# What `extract` may take
+
+
+class Extractor:
+    """Functions of all kinds. Each returns the index of the loader, or None if it gets none."""
+
+    def of_two(self, outputs: Any, batch: Any) -> None: ...
+
+    def of_three(self, outputs: Any, batch: Any, index: int) -> int:
+        return index
+
+    @classmethod
+    def class_of_three(cls, outputs: Any, batch: Any, index: int) -> int:
+        return index
+
+    @staticmethod
+    def static_of_two(outputs: Any, batch: Any) -> None: ...
+
+    @staticmethod
+    def static_of_three(outputs: Any, batch: Any, index: int) -> int:
+        return index
+
+
+class CallableOfTwo:
+    def __call__(self, outputs: Any, batch: Any) -> None: ...
+
+
+class CallableOfThree:
+    def __call__(self, outputs: Any, batch: Any, dataloader_idx: int) -> int:
+        return dataloader_idx
+
+
+def of_three(outputs: Any, batch: Any, dataloader_idx: int) -> int:
+    return dataloader_idx
+
+
+def of_four(tokenizer: Any, outputs: Any, batch: Any, dataloader_idx: int) -> int:
+    return dataloader_idx
+
+
+def of_keyword(outputs: Any, batch: Any, *, tokenizer: Any = None) -> None: ...
+
+
+def of_keyword_index(outputs: Any, batch: Any, *, dataloader_idx: int) -> int:
+    return dataloader_idx
+
+
+@functools.wraps(of_three)
+def wrapped(*args: Any) -> int:
+    return of_three(*args)
+
+
+@pytest.mark.parametrize(
+    ("extract", "expected"),
+    [
+        (lambda outputs, batch: None, None),
+        (lambda outputs, batch, index: index, 7),
+        (lambda outputs, batch, dataloader_idx: dataloader_idx, 7),
+        (lambda outputs, batch, dataloader_idx=0: dataloader_idx, 7),
+        (lambda outputs, batch, tokenizer=None: tokenizer, None),
+        (lambda outputs, batch, tokenizer=None, dataloader_idx=0: (tokenizer, dataloader_idx), (None, 7)),
+        (lambda outputs, batch, index, tokenizer=None: (tokenizer, index), (None, 7)),
+        (lambda outputs, batch, /, index: index, 7),
+        (lambda *args: args[2:], ()),
+        (lambda outputs, batch, *rest: rest, ()),
+        (lambda outputs, batch, **options: options, {}),
+        (of_keyword, None),
+        (of_keyword_index, 7),
+        (of_three, 7),
+        (wrapped, 7),
+        (functools.partial(of_four, "tokenizer"), 7),
+        (functools.partial(of_three, dataloader_idx=1), 1),
+        (functools.partial(of_keyword, tokenizer="tokenizer"), None),
+        (Extractor().of_two, None),
+        (Extractor().of_three, 7),
+        (Extractor.class_of_three, 7),
+        (Extractor().static_of_two, None),
+        (Extractor.static_of_three, 7),
+        (CallableOfTwo(), None),
+        (CallableOfThree(), 7),
+        (max, 2),  # has no signature
+    ],
+)
+def test_a_function_gets_the_index_of_the_loader_if_a_parameter_asks_for_it(extract: Any, expected: Any) -> None:
+    assert with_dataloader_idx(extract)(1, 2, 7) == expected
+
+
+# The sentences of batches
+
+METRIC = CorpusBLEU(tokenizer="none", smoothing="exp")
+
+
+def finish(validation: Validation, **options: Any) -> dict[str, Result]:
+    validation.agree()
+    return validation.finish(**options)[0]
+
+
+def test_each_batch_counts_for_its_loader() -> None:
+    validation = make_validation(names=["news", "talks"])
+    for preds, dataloader_idx in ((A[:1], 1), (B[:1], 1), (A, 0)):
+        count(validation, preds, REFERENCES[: len(preds)], dataloader_idx=dataloader_idx)
+    validation.agree()
+    tables = validation.finish()[1]
+    assert {label: len(table.kept.rows) for label, table in tables.items()} == {(0, None): 4, (1, None): 2}
+
+
+def test_a_step_may_return_positions_a_mask_and_sources() -> None:
+    validation = make_validation()
+    count(validation, A, REFERENCES, index=[9, 0, 5, 1], sample_mask=[True, True, False, True], source=[*"wxyz"])
+    table = gather(validation)
+    assert table.kept.positions.tolist() == [0, 1, 9]
+    shown = [(sentence.hypothesis, sentence.source) for sentence in read_all(table)]
+    assert shown == [(A[1], "x"), (A[3], "z"), (A[0], "w")]
+
+
+def test_iterators_are_read_once() -> None:
+    fields: dict[str, Any] = {"source": iter("wxyz"), "group": iter(["a"] * 4)}
+    table = gather(count(make_validation(), iter(A), iter(REFERENCES), **fields))
+    expected = [Sentence(hypothesis, [target], source) for hypothesis, target, source in zip(A, REFERENCES, "wxyz")]
+    assert read_all(table) == expected
+
+
+@pytest.mark.parametrize(
+    ("preds", "target", "fields", "error", "message"),
+    [
+        (["a", "b"], ["a"], {"source": ["a", "b"]}, ValueError, "'preds' and 'target' must have the same number"),
+        (["a"], ["a"], {"sample_mask": [1]}, TypeError, "'sample_mask' must hold booleans"),
+        (["a"], ["a"], {"sample_mask": [True] * 3}, ValueError, "'sample_mask' must have shape"),
+        (["a"], ["a"], {"source": ["a", "b"]}, ValueError, "'source' and 'preds' must have the same number"),
+        (["a"], ["a"], {"source": "a"}, TypeError, "'source' must be a list of sentences, got a str"),
+        (["a"], ["a"], {"source": [None]}, TypeError, "'source' must hold sentences of one kind"),
+        (["a"], ["a"], {"index": [0, 1]}, ValueError, "'index' must have shape"),
+        (["a"], ["a"], {"index": [0.5]}, TypeError, "'index' must hold integers"),
+        (["a"], ["a"], {"index": [-1]}, ValueError, "'index' must hold positions in the dataset, from 0 .*, got -1"),
+        (["a"], ["a"], {"index": None}, ValueError, "returned an 'index' for some batches only"),
+        (["a"], ["a"], {"group": "a"}, TypeError, "'group' must hold a string per sentence"),
+        (["a"], ["a"], {"group": [1]}, TypeError, "'group' must hold a string per sentence"),
+        (["a"], ["a"], {"group": ["a", "b"]}, ValueError, "'group' must hold one label per sentence, got 2 for 1"),
+        (["a"], ["a"], {"group": ["a"]}, ValueError, "returned a 'group' for some sentences only"),
+        (5, ["a"], {"source": ["a"]}, TypeError, "'preds' must be a list of strings"),
+        (None, ["a"], {"source": ["a"]}, TypeError, "'preds' must be a list of strings"),
+        ([["a"]], [["a"]], {}, TypeError, r"the metric 'chrf' needs text, got tokens: return strings \(join tokens"),
+    ],
+)
+def test_a_batch_with_an_error_leaves_nothing_behind(
+    preds: Any, target: Any, fields: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    validation = make_validation({"bleu": CorpusBLEU(), "chrf": CorpusCHRF()})
+    count(validation, A, REFERENCES, index=range(4), source=A)
+    with pytest.raises(error, match=message):
+        count(validation, preds, target, **{"index": [4]} | fields)
+    count(validation, A[:1], REFERENCES[:1], index=[4], source=["next"])  # is not out of step
+    table = gather(validation)
+    assert [sentence.source for sentence in read_all(table)] == [*A, "next"]
+    assert len(table.kept.rows) == 5
+
+
+def test_a_warning_about_a_batch_is_said_once_for_all_metrics() -> None:
+    validation = make_validation({"bleu": CorpusBLEU(), "bleu2": CorpusBLEU(max_order=2)})
+    with pytest.warns(UserWarning, match="neither 'pad_id' nor 'eos_id'") as warned:
+        count(validation, *torch.ones(2, 2, 3).long())
+    assert len(warned) == 1
+
+
+# No sentences, no score
+
+NOTHING: dict[str, dict[str, Any]] = {
+    "no batch": {},
+    "an empty batch": {"preds": [], "target": []},
+    "an empty batch with fields": {"preds": [], "target": [], "source": [], "index": [], "sample_mask": []},
+    "masked sentences": {"preds": ["a"], "target": ["b"], "sample_mask": [False]},
+}
+
+
+@pytest.mark.parametrize("metric", [CorpusBLEU(), TER()], ids=["BLEU", "TER"])
+@pytest.mark.parametrize("grouped", [False, True])
+@pytest.mark.parametrize("nothing", NOTHING.values(), ids=NOTHING)
+def test_without_sentences_there_is_no_result(nothing: dict[str, Any], grouped: bool, metric: Any) -> None:
+    best = {"x": BestSoFar(), "y": BestSoFar()}
+    validation = make_validation({"x": metric, "y": metric}, ["news", "talks"])
+    if nothing:
+        count(validation, **nothing, group=["a"] * len(nothing["preds"]) if grouped else None)
+    validation.agree()
+    assert validation.finish(confidence=0.9, best=best) == ({}, {})
+    assert best["x"].state_dict() == {}
+    # Another loader has some.
+    count(validation, ["a"], ["a"], dataloader_idx=1, group=["b"] if grouped else None)
+    name = "talks/b" if grouped else "talks"
+    results = finish(validation)
+    assert [*results] == [f"val_x/{name}", "val_x", f"val_y/{name}", "val_y"]
+    assert results["val_x"].scores == results[f"val_x/{name}"].scores
+
+
+# Labels
+
+
+def test_labels_are_in_the_order_of_loaders_then_of_metrics_then_of_the_alphabet() -> None:
+    own = {"zh": CorpusBLEU(), "fr": CorpusBLEU(), "en": CorpusBLEU()}
+    validation = make_validation({"bleu": {**own, "talks": CorpusBLEU()}, "chrf": CorpusCHRF()}, ["talks", "news"])
+    count(validation, ["a"] * 3, ["a"] * 3, group=["fr", "de", "zh"])
+    with pytest.raises(ValueError, match="'bleu' has no metric for the group 'de', only for"):
+        count(validation, ["a"], ["a"], group=["de"], dataloader_idx=1)
+    count(validation, ["a"] * 3, ["a"] * 3, group=["fr", "de", "zh"])
+    assert [tag for tag in finish(validation) if "bleu" in tag] == [
+        *(f"val_bleu/talks/{group}" for group in ("zh", "fr", "de")),
+        "val_bleu",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("group", "message"),
+    [
+        ("best", "the groups cannot have the name 'best', which is reserved"),
+        ("", "the groups cannot have the name '', which is reserved"),
+        ("a\ud800", "the groups cannot have the name 'a\\ud800': a lone surrogate cannot be written to a file"),
+    ],
+)
+def test_a_group_needs_a_name_that_can_be_logged(group: str, message: str) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        count(make_validation(), ["a"], ["b"], group=[group])
+
+
+def test_names_of_groups_must_not_clash() -> None:
+    validation = count(make_validation(), ["a", "b"], ["a", "b"], group=["de/news", "de"])
+    with pytest.raises(ValueError, match=r"^the names 'de' and 'de/news' of the groups clash"):
+        validation.agree()
+
+
+# Results
+
+
+def test_the_score_of_a_validation_is_that_of_its_loader_or_the_mean() -> None:
+    scores = [corpus_bleu(preds, REFERENCES, tokenizer="none", smoothing="exp") for preds in (A, B)]
+    one = finish(count(make_validation(METRIC), A, REFERENCES))
+    assert one == {"val_bleu": Result({"": scores[0].bleu}, scores[0].parts(), scores[0])}
+    for names in (["news"], ["news", "talks"]):
+        validation = make_validation(METRIC, names)
+        for index, preds in enumerate((A, B)[: len(names)]):
+            count(validation, preds, REFERENCES, dataloader_idx=index)
+        results = finish(validation)
+        assert validation.has_mean
+        assert results.pop("val_bleu") == Result({"": sum(map(float, scores[: len(names)])) / len(names)})
+        assert {tag: result.report for tag, result in results.items()} == {
+            f"val_bleu/{name}": report for name, report in zip(names, scores)
+        }
+
+
+def test_each_loader_has_an_interval_with_a_seed_of_its_own_and_that_of_the_mean_is_of_their_resamples() -> None:
+    validation, metrics = make_validation(METRIC, ["news", "talks"]), [make_metric(A), make_metric(A)]
+    for index in range(2):
+        count(validation, A, REFERENCES, dataloader_idx=index)
+    found = {tag: result.interval for tag, result in finish(validation, confidence=0.9).items()}
+    intervals = [metric.interval(0.9, seed=seed) for seed, metric in enumerate(metrics)]
+    assert intervals[0].scores != intervals[1].scores
+    resampled = tuple((first + second) / 2 for first, second in zip(intervals[0].scores, intervals[1].scores))
+    low, high = torch.tensor(resampled).double().quantile(torch.tensor([0.05, 0.95]).double()).tolist()
+    mean = found.pop("val_bleu")
+    assert found == {"val_bleu/news": intervals[0], "val_bleu/talks": intervals[1]}
+    assert mean is not None
+    assert mean.scores == pytest.approx(resampled)
+    assert (mean.score, mean.low, mean.high) == pytest.approx((intervals[0].score, low, high), abs=1e-6)
+
+
+@pytest.mark.parametrize("percent", [False, True])
+def test_the_interval_of_one_sentence_is_empty(percent: bool) -> None:
+    perfect = 100 if percent else 1
+    results = finish(count(make_validation(CorpusBLEU(percent=percent)), A[:1], A[:1]), confidence=0.9)
+    assert results["val_bleu"].interval == Interval(perfect, perfect, perfect, 0.9, (perfect,) * 1000, percent)
+
+
+def test_metrics_of_other_packages_have_neither_an_interval_nor_a_comparison() -> None:
+    validation = count(make_validation({"bleu": CorpusBLEU(), "ter": TER()}), A, REFERENCES)
+    results = finish(validation, confidence=0.9, best={"bleu": BestSoFar(), "ter": BestSoFar()})
+    assert results["val_bleu"].values().keys() >= {"low", "high", "p_value", "best"}
+    assert [*results["val_ter"].values()] == [""]
+
+
+def test_a_validation_is_compared_with_the_best_and_need_not_replace_it() -> None:
+    best, worse, better = BestSoFar(), make_metric(["x"] * 4), make_metric(A)
+
+    def compare(preds: list[str], **options: Any) -> Result:
+        return finish(count(make_validation(METRIC), preds, REFERENCES), best={"bleu": best}, **options)["val_bleu"]
+
+    first = compare(["x"] * 4)
+    assert (first.comparison, first.best) == (None, worse.compute().item())
+    for keep in (False, True):
+        result = compare(A, keep_best=keep)
+        assert result.comparison is not None
+        scores = result.comparison.score_a, result.comparison.score_b
+        assert scores == (better.compute().item(), worse.compute().item())
+        assert result.best == scores[0]
+        kept = better if keep else worse
+        assert torch.equal(best.state_dict()["val_bleu"]["statistics"], kept.sentence_statistics)
+
+
+# In several processes
+
+
+class Case(NamedTuple):
+    """How two processes read four items, and how a step turns a batch into sentences.
+
+    Attributes:
+        make: a loader for a rank; None for batches that Lightning combines.
+        step: from the items of a batch to indices of sentences.
+        counted: how many sentences count.
+        reason: what a warning says; empty if there is none.
+    """
+
+    make: Any
+    step: Any
+    counted: int
+    reason: str
+
+
+def deal(rank: int, **options: Any) -> Any:
+    """Items 0, 2 and 1, 0 of three, so that item 0 is repeated."""
+    return DataLoader(range(3), sampler=DistributedSampler(range(3), 2, rank, shuffle=False), **options)  # type: ignore[arg-type]
+
+
+NO_ORDER = (
+    "its loader has no DistributedSampler, or a sampler or a batch sampler other than PyTorch's, or in_order=False"
+)
+CASES = {
+    "items": Case(deal, list, 3, ""),
+    "batches": Case(lambda rank: deal(rank, batch_size=2), list, 3, ""),
+    "an item is two sentences": Case(deal, lambda items: [*items, 3], 6, ""),
+    "an item is no sentence": Case(deal, lambda items: [], 0, ""),
+    "other numbers of sentences": Case(
+        lambda rank: deal(rank, batch_size=2), lambda items: [*items, 3], 6, "a batch of 2 items became 3 sentences"
+    ),
+    "no sampler": Case(lambda rank: DataLoader(range(3)), list, 6, NO_ORDER),  # type: ignore[arg-type]
+    "other order": Case(
+        lambda rank: DataLoader(range(3), batch_sampler=BatchSampler(SequentialSampler(range(3)), 2, False)),  # type: ignore[arg-type]
+        list,
+        6,
+        NO_ORDER,
+    ),
+    "combined loaders": Case(None, list, 6, "its batches combine several loaders"),
+}
+
+
+def run_cases(rank: int, world_size: int) -> list[tuple[int, list[str]]]:
+    """How many sentences count, and the warnings."""
+    found = []
+    for case in CASES.values():
+        loader = case.make(rank) if case.make else None
+        validation = make_validation(METRIC, ["news"], dataloaders=[loader])
+        for batch_idx, batch in enumerate(loader or DataLoader(range(3))):  # type: ignore[arg-type]
+            numbers = case.step(batch.tolist())
+            count(validation, [A[i] for i in numbers], [REFERENCES[i] for i in numbers], batch_idx=batch_idx)
+        with warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always")
+            validation.agree()
+            _, tables = validation.finish()
+        messages = [str(one.message) for one in warned if "BLEUCallback" in str(one.message)]
+        found.append((sum(len(table.kept.rows) for table in tables.values()), messages))
+    return found
+
+
+@pytest.mark.slow
+def test_a_sentence_counts_once_or_a_warning_says_why_it_may_not(pool: ProcessPool) -> None:
+    first, other = pool.run(2, run_cases)
+    for name, (counted, messages) in zip(CASES, first, strict=True):
+        reason, message = CASES[name].reason, "BLEUCallback cannot tell which sentences of 'news' are scored by more"
+        assert counted == CASES[name].counted, name
+        assert [text.startswith(message) and f": {reason}. " in text for text in messages] == [True] * bool(reason), (
+            name
+        )
+    assert other == [(counted, []) for counted, _ in first]
+
+
+@pytest.mark.slow
+def test_positions_that_are_wrong_are_forgotten_with_a_warning(pool: ProcessPool) -> None:
+    """The step drops the first item of each batch, and returns one of another."""
+    assert pool.run(2, reorder) == [(4, True), (4, False)]
+
+
+def reorder(rank: int, world_size: int) -> tuple[int, bool]:
+    """How many sentences count, and whether there is a warning."""
+    loader = deal(rank, batch_size=2)
+    validation = make_validation(METRIC, dataloaders=[loader])
+    for batch_idx, batch in enumerate(loader):
+        numbers = [(number + rank) % 3 for number in batch.tolist()]
+        count(validation, [A[i] for i in numbers], [REFERENCES[i] for i in numbers], batch_idx=batch_idx)
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        rows = len(gather(validation).kept.rows)
+    reason = "its collate_fn or its step reorders or drops the items of a batch"
+    return rows, any(reason in str(one.message) for one in warned)
+
+
+def see_labels(rank: int, world_size: int, shares: list[dict[str, Any]]) -> Any:
+    """The numbers of sentences by logged name, or the error, if each process has one of these batches."""
+    validation = make_validation(METRIC, ["news"])
+    try:
+        if shares[rank]:
+            count(validation, **shares[rank])
+        validation.agree()
+        return {label: len(table.kept.rows) for label, table in validation.finish()[1].items()}
+    except ValueError as error:
+        return str(error)
+
+
+ONE: dict[str, Any] = {"preds": A[:1], "target": REFERENCES[:1]}
+TWO: dict[str, Any] = {"preds": A[:2], "target": REFERENCES[:2]}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("shares", "expected"),
+    [
+        ([ONE, {}], {(0, None): 1}),
+        ([{}, TWO | {"group": ["zh", "de"]}], {(0, "de"): 1, (0, "zh"): 1}),
+        ([ONE | {"group": ["zh"]}, TWO | {"group": ["zh", "de"]}], {(0, "de"): 1, (0, "zh"): 2}),
+        ([ONE, ONE | {"group": ["zh"]}], "'validation_step' returned 'group' in some processes only"),
+        ([ONE | {"index": [5]}, ONE], "'validation_step' returned 'index' in some processes only"),
+        ([ONE | {"index": [5]}, {}], {(0, None): 1}),
+        (
+            [ONE | {"group": ["de"]}, ONE | {"group": ["de/x"]}],
+            "the names 'news/de' and 'news/de/x' of the groups clash",
+        ),
+    ],
+    ids=str,
+)
+def test_processes_agree_on_labels_or_all_raise_an_error(shares: Any, expected: Any, pool: ProcessPool) -> None:
+    first, other = pool.run(2, see_labels, shares)
+    assert first == other
+    assert first == expected if isinstance(expected, dict) else first.startswith(expected)
