@@ -19,10 +19,11 @@ from lightning_bleu.messages import WarnOnce
 from lightning_bleu.processes import run_in_process_0
 from lightning_bleu.scoring.scoring import float_type
 from lightning_bleu.settings.settings import Decoder
-from lightning_bleu.training.best import BestSoFar
+from lightning_bleu.training.best import BestSoFar, Corpus
 from lightning_bleu.training.dashboard import Display, Layout, View, find_displays, lay_out_charts, merge_layouts
+from lightning_bleu.training.functions import call_with_third
 from lightning_bleu.training.loaders import Loader, name_loaders
-from lightning_bleu.training.metrics import OfText, Result
+from lightning_bleu.training.metrics import Result, Uncounted
 from lightning_bleu.training.options import check_labels, check_metrics, check_options, readings_of, shared_reading
 from lightning_bleu.training.sentences import Table
 from lightning_bleu.training.trainer import (
@@ -40,7 +41,7 @@ from lightning_bleu.training.translations import (
     name_folder,
     write_translations,
 )
-from lightning_bleu.training.validation import Evaluation, Extract, Validation, read_output, with_dataloader_idx
+from lightning_bleu.training.validation import Evaluation, Extract, Validation, read_output
 
 # LightningCLI tries the members of a union in order, and takes a dict for a callable if that comes first.
 LabeledMetrics: TypeAlias = Mapping[
@@ -88,13 +89,21 @@ class BLEUCallback(pl.Callback):
 
     Args:
         metrics: the metrics by name. ``{"bleu": CorpusBLEU(), "chrf": CorpusCHRF()}`` logs ``val_bleu`` and
-            ``val_chrf``. A metric may be one of this package, one of torchmetrics that takes a list of strings and a
-            list of references for each, or one of sacreBLEU, such as ``sacrebleu.metrics.TER()``. Instead of a metric,
-            a dict of a metric for each loader or group:
-            ``{"bleu": {"de": CorpusBLEU(), "zh": CorpusBLEU(tokenizer="zh")}}``.
-            :class:`CorpusBLEU` and :class:`CorpusCHRF` may stand alone, with the names ``bleu`` and ``chrf``;
-            ``CorpusBLEU()`` when None. Metrics of other packages score the text of all sentences at the end, in process
-            0, and have no interval and no comparison with the best.
+            ``val_chrf``. A metric may be
+
+            - one of this package;
+            - a function ``comet(hypotheses, references, sources)`` that takes a list of strings, a list of references
+              for each, and a list of strings, and returns one number per sentence: a list, an array, or a tensor of
+              shape ``(sentences,)``. The score is their mean. The third parameter may be missing. Each process calls it
+              once per validation, with its own sentences. Nothing is logged if it returns None. Set its attribute
+              ``higher_is_better = False`` if lower numbers are better;
+            - one of torchmetrics that takes a list of strings, and a reference or a list of references for each; or one
+              of sacreBLEU, such as ``sacrebleu.metrics.TER()``. It scores the text of all sentences at the end, in
+              process 0, and has no interval and no comparison with the best.
+
+            Instead of a metric, a dict of a metric for each loader or group:
+            ``{"bleu": {"de": CorpusBLEU(), "zh": CorpusBLEU(tokenizer="zh")}}``. :class:`CorpusBLEU` and
+            :class:`CorpusCHRF` may stand alone, with the names ``bleu`` and ``chrf``; ``CorpusBLEU()`` when None.
         decoder: decodes ids for all metrics that set no decoder; see :class:`CorpusBLEU`. All metrics of a loader read
             ids in the same way: those that set nothing take the settings of the others.
         log_name: the logged names, with placeholders for the stage and for the name of the metric:
@@ -104,11 +113,12 @@ class BLEUCallback(pl.Callback):
         dataloader_names: one name per loader. When None: the keys of a dict of loaders, or ``dataloader_idx_0`` and so
             on, as in Lightning.
         samples: show the first N and the worst N sentences of each validation. 0 for no samples, no histogram, and no
-            figures. The first metric of this package ranks the sentences.
+            figures. The first metric that scores sentences ranks them, one of this package or a function.
         translations: a folder, or True for the folder ``translations`` in the directory of the logger's run. Each
             validation and test writes hypotheses to ``FOLDER/val/step-0000500.txt``, and references and sources to
             ``ref.txt`` (``ref-1.txt``, ...) and ``src.txt`` beside it, as plain text with one sentence per line, in the
-            order of the dataset, and its scores, with the signature, to a line of ``FOLDER/scores.jsonl``. The step is
+            order of the dataset, the scores of each sentence to ``step-0000500.tsv``, a column per metric that scores
+            sentences, and the scores, with the signature, to a line of ``FOLDER/scores.jsonl``. The step is
             that of the checkpoint (0 for one with ``save_weights_only=True``). With several loaders or groups, each has
             a folder of its own below ``val``. Each training run needs a folder of its own. Unless the step returns an
             ``"index"``, the loader must not shuffle.
@@ -283,7 +293,7 @@ class BLEUCallback(pl.Callback):
         ]
         if self._folder is not None:
             run_in_process_0(partial(check_folders, *(self._folder_of(stage, name) for name in names)))
-        needs_texts = any(isinstance(metric, OfText) for own in self.metrics.values() for metric in own.values())
+        needs_texts = any(isinstance(metric, Uncounted) for own in self.metrics.values() for metric in own.values())
         return Validation(
             loaders,
             self.metrics,
@@ -309,7 +319,9 @@ class BLEUCallback(pl.Callback):
         if self.extract is None:
             output = read_output(outputs, step, step)
         else:
-            output = read_output(with_dataloader_idx(self.extract)(outputs, batch, dataloader_idx), step, "extract")
+            output = read_output(
+                call_with_third(self.extract, "dataloader_idx", outputs, batch, dataloader_idx), step, "extract"
+            )
         self._validation.update(output, batch_idx, dataloader_idx)
 
     on_test_batch_end = on_validation_batch_end
@@ -341,7 +353,7 @@ class BLEUCallback(pl.Callback):
             # The sanity check sees only part of the dataset.
             best = {name: BestSoFar() if trainer.sanity_checking else one for name, one in self._best.items()}
         is_fit = trainer.state.fn == "fit"
-        results, tables = validation.finish(confidence=self.confidence, best=best, keep_best=is_fit)
+        results, tables, corpora = validation.finish(confidence=self.confidence, best=best, keep_best=is_fit)
         old = tuple(f"{tag}/" for tag in validation.tags.values())
         self.results = {tag: one for tag, one in self.results.items() if not f"{tag}/".startswith(old)} | results
         totals = {*validation.tags.values()}
@@ -359,8 +371,8 @@ class BLEUCallback(pl.Callback):
         for label, table in tables.items():
             evaluation = validation.evaluations[label]
             if self._shows and len(tables) <= _MAX_DETAILED:
-                self._show(stage, evaluation, table, trainer)
-            self._write(stage, evaluation, table, trainer)
+                self._show(stage, evaluation, table, corpora[label], trainer)
+            self._write(stage, evaluation, table, corpora[label], trainer)
 
     def _log(
         self, results: Mapping[str, Result], detailed: set[str], trainer: pl.Trainer, pl_module: pl.LightningModule
@@ -389,30 +401,33 @@ class BLEUCallback(pl.Callback):
             everything = merge_layouts(callback._layout for callback in _find_all(trainer))
             self._display(lambda display: display.lay_out(everything))
 
-    def _show(self, stage: str, evaluation: Evaluation, table: Table, trainer: pl.Trainer) -> None:
+    def _show(
+        self, stage: str, evaluation: Evaluation, table: Table, corpora: Mapping[str, Corpus], trainer: pl.Trainer
+    ) -> None:
         """Show the sentences in the loggers. Collective."""
-        reports = {
-            name: self.results["/".join([self._tag(stage, name), *evaluation.names])].report for name in self.metrics
-        }
-        view = View(evaluation, table, reports, partial(self._tag, stage), self.samples, self.confidence)
+        results = {name: self.results["/".join([self._tag(stage, name), *evaluation.names])] for name in corpora}
+        view = View(evaluation, table, corpora, results, partial(self._tag, stage), self.samples, self.confidence)
         self._display(lambda display: display.show(view, logged_step(trainer)))
 
     def _display(self, show: Callable[[Display], None]) -> None:
         for display in self._displays:
             try:
                 show(display)
-            except Exception as error:  # no picture is worth a training run
+            except Exception as error:  # a failing logger must not stop training
                 refusal = f"The samples cannot be shown in {type(display).__name__}"
                 self._warn_once(f"{refusal}: {type(error).__name__}: {error}", key=refusal)
 
-    def _write(self, stage: str, evaluation: Evaluation, table: Table, trainer: pl.Trainer) -> None:
+    def _write(
+        self, stage: str, evaluation: Evaluation, table: Table, corpora: Mapping[str, Corpus], trainer: pl.Trainer
+    ) -> None:
         """Write the sentences to files. Collective."""
         if self._folder is None:
             return
         folder, step = self._folder_of(stage, *evaluation.names), self._step(trainer)
         sentences, replace = table.sentences.texts, trainer.state.fn == "fit"
+        scores = {name: corpus.scoring.score_sentences(corpus.statistics) for name, corpus in corpora.items()}
         if run_in_process_0(
-            lambda: write_translations(sentences, folder, step, self.keep_translations, replace=replace)
+            lambda: write_translations(sentences, folder, step, self.keep_translations, scores, replace=replace)
         ):
             self._warn_once(
                 f"The references or sources in {str(folder)!r} were replaced, because this validation has "
@@ -427,7 +442,7 @@ class BLEUCallback(pl.Callback):
             return
         assert self._score_file is not None
         place = {"step": self._step(trainer), "epoch": trainer.current_epoch}
-        # A part of a score may be called "step".
+        # A metric may have a score named "step".
         lines = [place | {"key": tag} | one.to_dict() | place | {"key": tag} for tag, one in results.items()]
         run_in_process_0(partial(self._score_file.append, lines, replace=trainer.state.fn == "fit"))
 

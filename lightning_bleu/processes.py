@@ -83,6 +83,26 @@ def run_in_process_0(function: Callable[[], Result]) -> Result:
     return result
 
 
+def run_in_all(function: Callable[[], Result]) -> list[Result]:
+    """Call a function in every process, and return what it returned in each. Collective.
+
+    If the function raises an error in one process, all processes raise it.
+    """
+    if process_count() == 1:
+        return [function()]
+    outcome: list[Any] = [None, None]
+    try:
+        outcome[0] = function()
+    except Exception as error:
+        outcome[1] = _as_picklable(error)
+    everyone: list[Any] = [None] * process_count()
+    dist.all_gather_object(everyone, outcome)
+    for _, raised in (outcome, *everyone):  # first its own, with its traceback
+        if raised is not None:
+            raise raised
+    return [value for value, _ in everyone]
+
+
 def _as_picklable(error: Exception) -> Exception:
     try:
         pickle.loads(pickle.dumps(error))

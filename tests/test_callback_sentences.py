@@ -165,7 +165,10 @@ def test_each_validation_and_test_writes_its_translations(namespace: str, tmp_pa
         "test/src.txt": SOURCES,
         "test/step-0000012.txt": as_lines(translate(SENTENCES, 2)),
     }
-    assert {path: read_lines(folder / path) for path in read_folder(folder) if path != "scores.jsonl"} == files
+    written = read_folder(folder)
+    assert {path: read_lines(folder / path) for path in written if path.endswith(".txt")} == files
+    tables = {path.replace(".txt", ".tsv") for path in files if "step" in path}
+    assert written.keys() == {*files, *tables, "scores.jsonl"}
     scores = [json.loads(line) for line in read_lines(folder / "scores.jsonl")]
     assert [(score["step"], score["key"]) for score in scores] == [(6, "val_bleu"), (12, "val_bleu"), (12, "test_bleu")]
     assert scores[-1]["bleu"] == bleu.results["test_bleu"].score
@@ -175,7 +178,7 @@ def test_each_loader_has_a_folder(tmp_path: Path) -> None:
     folder = tmp_path / "translations"
     loaders = {"news": make_loader(SENTENCES[:5]), "../talks": make_loader(SENTENCES[5:8])}
     validate(tmp_path, make_callback(translations=folder), loaders=loaders)
-    assert {path: read_lines(folder / path) for path in read_folder(folder) if path != "scores.jsonl"} == {
+    assert {path: read_lines(folder / path) for path in read_folder(folder) if path.endswith(".txt")} == {
         "val/news/ref.txt": REFERENCES[:5],
         "val/news/step-0000000.txt": HYPOTHESES[:5],
         "val/..%2Ftalks/ref.txt": REFERENCES[5:8],
@@ -189,7 +192,8 @@ def test_only_the_latest_translations_are_kept(tmp_path: Path) -> None:
     )
     trainer.fit(make_module(), make_loader(), make_loader())
     # Two validations per epoch of 6 steps.
-    assert set(read_folder(tmp_path / "t" / "val")) == {"ref.txt", "step-0000021.txt", "step-0000024.txt"}
+    names = {f"step-00000{step}.{kind}" for step in (21, 24) for kind in ("txt", "tsv")}
+    assert set(read_folder(tmp_path / "t" / "val")) == {"ref.txt", *names}
 
 
 @pytest.mark.parametrize("options", [{"fast_dev_run": True}, {"max_epochs": 0}])
@@ -212,7 +216,7 @@ def test_weights_of_a_checkpoint_are_at_its_step(tmp_path: Path) -> None:
         trainer.validate(module, make_loader(), ckpt_path="best", verbose=False)
         # The toy module translates better in its third epoch, but only a fit replaces translations.
         files = {"ref.txt", "step-0000006.txt", "step-0000006-2.txt", "step-0000012.txt"}
-        assert {path.name for path in folder.iterdir()} == files
+        assert {path.name for path in folder.glob("*.txt")} == files
         trainer.validate(module, make_loader(SENTENCES[:3]), verbose=False)  # the module still has these weights
         assert len(read_lines(folder / "step-0000006-3.txt")) == 3
         trainer.validate(make_module(step=return_text), make_loader(SENTENCES[:2]), verbose=False)  # another module

@@ -24,7 +24,7 @@ pytestmark = ignore_lightning_warnings
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
-PAGES_RUN_ELSEWHERE = {"checkpoints.md", "hugging_face.md", "sharded_generation.md"}
+PAGES_RUN_ELSEWHERE = {"checkpoints.md", "hugging_face.md", "neural_metrics.md", "sharded_generation.md"}
 """Pages whose Python blocks run in the test module of the same name, which also tests what they define."""
 PROGRAMS = [page for page in PAGES if blocks(page, "python") and page.name not in PAGES_RUN_ELSEWHERE]
 

@@ -55,7 +55,8 @@ def test_train_translation_prints_its_score_and_writes_logs_and_checkpoints(
     assert "Epoch 1 of 2" in printed
     assert "v_num" not in printed
     assert errors == ""
-    assert [record for record in caplog.records if record.levelno > logging.INFO] == []
+    # Lightning's messages have another logger if both of its packages are loaded.
+    assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
     assert str(result) in printed
     assert result.signature in printed
     for score in ("BLEU", "chrF2"):

@@ -101,7 +101,7 @@ def score(statistics: Tensor, settings: BLEUSettings) -> Score:
 
 
 def score_sentences(statistics: Tensor, settings: BLEUSettings) -> Tensor:
-    """The BLEU of each sentence, in percent, as sacreBLEU scores sentences: with smoothing and effective order.
+    """The BLEU of each sentence, as sacreBLEU scores sentences: with smoothing and effective order.
 
     Args:
         statistics: numbers of shape ``(sentences, 2 * max_order + 2)``.
@@ -109,13 +109,23 @@ def score_sentences(statistics: Tensor, settings: BLEUSettings) -> Tensor:
 
     Example:
         >>> statistics = torch.tensor([[6, 5, 4, 3, 6, 5, 4, 3, 6, 6], [2, 0, 0, 0, 4, 3, 2, 1, 4, 4]])
-        >>> score_sentences(statistics, BLEUSettings.from_options())
+        >>> score_sentences(statistics, BLEUSettings.from_options(percent=True))
         tensor([100.0000,  18.9959], dtype=torch.float64)
     """
     for_sentences = dataclasses.replace(
         settings, smoothing="exp", smoothing_value=None, effective_order=True, zero_rule="no-match"
     )
-    return torch.cat([100 * score(chunk, for_sentences).bleu for chunk in torch.split(statistics, _CHUNK)])
+    return torch.cat([settings.scale * score(chunk, for_sentences).bleu for chunk in torch.split(statistics, _CHUNK)])
+
+
+def with_average_tokens(statistics: Tensor) -> Tensor:
+    """Each sentence with two tokens' worth of the statistics of the corpus, which matter more the shorter it is.
+
+    While a model is weak, the lowest sentence BLEU is that of short sentences without a long match. With these tokens,
+    it is that of sentences that are bad even for their length.
+    """
+    total = statistics.sum(0).double()
+    return statistics + 2 * total / total[-1].clamp(min=1)
 
 
 def bleu_scoring(settings: BLEUSettings) -> Scoring:
@@ -130,6 +140,7 @@ def bleu_scoring(settings: BLEUSettings) -> Scoring:
         lambda statistics: score(statistics, settings).bleu * settings.scale,
         settings.percent,
         lambda statistics: score_sentences(statistics, settings),
+        rank_sentences=lambda statistics: score_sentences(with_average_tokens(statistics), settings),
     )
 
 

@@ -103,13 +103,11 @@ def _sum(values: Tensor) -> Tensor:
 
 def chrf_scoring(settings: CHRFSettings) -> Scoring:
     """How statistics become chrF."""
-    scale = 1 if settings.percent else 100
-    return Scoring(
-        settings.name,
-        lambda statistics: f_score(statistics, settings) / scale,
-        settings.percent,
-        lambda statistics: f_score(statistics, settings),
-    )
+
+    def score(statistics: Tensor) -> Tensor:
+        return f_score(statistics, settings) / (1 if settings.percent else 100)
+
+    return Scoring(settings.name, score, settings.percent, score)
 
 
 def chrf_signature(settings: CHRFSettings, inputs: InputCounts) -> str:

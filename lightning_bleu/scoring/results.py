@@ -16,7 +16,7 @@ class Interval:
         high: the upper end of the interval.
         confidence: the confidence level, 0..1.
         scores: the scores of the resamples, in drawing order.
-        percent: whether scores are in 0..100 rather than in 0..1.
+        percent: whether scores are in 0..100 rather than in 0..1; None if they have a scale of their own.
         name: the name of the score.
     """
 
@@ -25,7 +25,7 @@ class Interval:
     high: float
     confidence: float
     scores: tuple[float, ...] = field(repr=False)
-    percent: bool = False
+    percent: bool | None = False
     name: str = "BLEU"
 
     @property
@@ -34,10 +34,9 @@ class Interval:
         return (self.high - self.low) / 2
 
     def __str__(self) -> str:
-        score, low, high = (_to_percent(value, self.percent) for value in (self.score, self.low, self.high))
+        score, low, high = (format_score(value, self.percent) for value in (self.score, self.low, self.high))
         return (
-            f"{self.name} = {score:.2f} ({100 * self.confidence:g}% interval {low:.2f} to {high:.2f}, "
-            f"{len(self.scores)} resamples)"
+            f"{self.name} = {score} ({100 * self.confidence:g}% interval {low} to {high}, {len(self.scores)} resamples)"
         )
 
 
@@ -51,7 +50,7 @@ class PairedTest:
         score_b: the score of the second system.
         p_value: the probability of a difference at least this large if the systems were equally good.
         trials: the number of resamples or shuffles.
-        percent: whether scores are in 0..100 rather than in 0..1.
+        percent: whether scores are in 0..100 rather than in 0..1; None if they have a scale of their own.
         name: the name of the score.
     """
 
@@ -60,7 +59,7 @@ class PairedTest:
     score_b: float
     p_value: float
     trials: int
-    percent: bool = False
+    percent: bool | None = False
     name: str = "BLEU"
 
     @property
@@ -69,9 +68,12 @@ class PairedTest:
         return self.score_a - self.score_b
 
     def __str__(self) -> str:
-        a, b, difference = (_to_percent(value, self.percent) for value in (self.score_a, self.score_b, self.difference))
+        a, b, difference = (
+            format_score(value, self.percent) for value in (self.score_a, self.score_b, self.difference)
+        )
+        sign = "+" * (not difference.startswith("-"))
         return (
-            f"{self.name} = {a:.2f} against {b:.2f}: {difference:+.2f}, p = {self.p_value:.4f} "
+            f"{self.name} = {a} against {b}: {sign}{difference}, p = {self.p_value:.4f} "
             f"({self.test}, {self.trials} trials)"
         )
 
@@ -82,12 +84,12 @@ class BlockScores:
 
     Attributes:
         scores: one per block.
-        percent: whether scores are in 0..100 rather than in 0..1.
+        percent: whether scores are in 0..100 rather than in 0..1; None if they have a scale of their own.
         name: the name of the score.
     """
 
     scores: tuple[float, ...]
-    percent: bool = False
+    percent: bool | None = False
     name: str = "BLEU"
 
     @property
@@ -101,8 +103,8 @@ class BlockScores:
         return statistics.stdev(self.scores) if len(self.scores) > 1 else 0.0
 
     def __str__(self) -> str:
-        mean, deviation = (_to_percent(value, self.percent) for value in (self.mean, self.standard_deviation))
-        return f"{self.name} of {len(self.scores)} blocks: mean {mean:.2f}, standard deviation {deviation:.2f}"
+        mean, deviation = (format_score(value, self.percent) for value in (self.mean, self.standard_deviation))
+        return f"{self.name} of {len(self.scores)} blocks: mean {mean}, standard deviation {deviation}"
 
 
 @dataclass(frozen=True)
@@ -127,12 +129,19 @@ class BlockTest:
         return self.a.mean - self.b.mean
 
     def __str__(self) -> str:
-        difference = _to_percent(self.difference, self.a.percent)
+        difference = format_score(self.difference, self.a.percent)
+        sign = "+" * (not difference.startswith("-"))
         return (
-            f"mean difference {difference:+.2f} over {len(self.a.scores)} blocks, "
+            f"mean difference {sign}{difference} over {len(self.a.scores)} blocks, "
             f"t = {self.t:.2f}, p = {self.p_value:.4f}"
         )
 
 
-def _to_percent(value: float, percent: bool) -> float:
-    return value if percent else 100 * value
+def format_score(value: float, percent: bool | None) -> str:
+    """A score as text: in percent with two digits; with four digits if it has a scale of its own.
+
+    Example:
+        >>> format_score(0.12345, percent=False), format_score(0.12345, percent=None)
+        ('12.35', '0.1235')
+    """
+    return f"{value:.4f}" if percent is None else f"{value if percent else 100 * value:.2f}"

@@ -19,20 +19,20 @@ class Scoring(NamedTuple):
         name: the name of the score, such as ``"BLEU"``.
         score: takes statistics of shape ``(..., columns)``, which may be sums over sentences, and returns scores of
             shape ``(...)``.
-        percent: whether scores are in 0..100 rather than in 0..1.
-        score_sentences: takes statistics of shape ``(sentences, columns)``, and returns the score of each sentence as
-            sacreBLEU scores single sentences, in percent.
+        percent: whether scores are in 0..100 rather than in 0..1; None if they have a scale of their own.
+        score_sentences: takes statistics of shape ``(sentences, columns)``, and returns the score of each sentence, as
+            sacreBLEU scores single sentences.
+        higher_is_better: whether a higher score is better.
+        rank_sentences: takes the same as `score_sentences`, and returns what the worst sentences have the least of (or
+            the most, if lower is better); the scores when None.
     """
 
     name: str
     score: Callable[[Tensor], Tensor]
-    percent: bool
+    percent: bool | None
     score_sentences: Callable[[Tensor], Tensor]
-
-    @property
-    def scale(self) -> float:
-        """The score of a perfect translation."""
-        return 100.0 if self.percent else 1.0
+    higher_is_better: bool = True
+    rank_sentences: Callable[[Tensor], Tensor] | None = None
 
 
 class Report(float):

@@ -125,7 +125,8 @@ class BestSoFar:
             test = paired_test_of(means, scoring) if tests else None
             if mean and test:
                 tests[mean] = test
-            difference, p_value = (means[0, 0] - means[1, 0]).item(), test.p_value if test else 1.0
+            difference = (means[0, 0] - means[1, 0]).item() * (1 if scoring.higher_is_better else -1)
+            p_value = test.p_value if test else 1.0
             is_better = difference > 0 and p_value < (self.significance_level or math.inf)
             # Scores may differ in the last bit between processors.
             is_new = run_in_process_0(lambda: is_better)

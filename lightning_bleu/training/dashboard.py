@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from torch import Tensor
 
-from lightning_bleu.bleu import CorpusBLEU
 from lightning_bleu.messages import warn_user
 from lightning_bleu.settings.bleu import BLEUSettings
+from lightning_bleu.training.best import Corpus
 from lightning_bleu.training.figures import bleu_by_length_figure, length_scatter_figure
 from lightning_bleu.training.metrics import Counted, Result
 from lightning_bleu.training.samples import Sample, find_worst, make_samples, sample_table
@@ -43,7 +43,8 @@ class View:
     Args:
         evaluation: the label and its metrics.
         table: the sentences; there must be at least one.
-        reports: the scores by the names of the metrics.
+        corpora: the statistics of the sentences by the names of the metrics that score sentences.
+        results: the results by the names of the metrics.
         tag_of: the logged name of a metric of the stage, by the name of the metric. ``"samples"`` and ``"worst"`` stand
             for the sentences.
         samples: how many sentences to show, both of the first and of the worst.
@@ -52,17 +53,20 @@ class View:
     Attributes:
         samples_tag: the logged name of the first sentences.
         worst_tag: the logged name of the worst sentences.
-        report: the score of the metric that ranks the sentences, if there is one.
+        caption: the score of the metric that ranks the sentences, and its signature.
+        signature: the signature.
         score_name: the name of the scores of the sentences.
+        digits: the number of digits that they are shown with.
         ranking: how the worst sentences are ranked.
-        histograms: the scores of all sentences in percent, by the logged name of their histogram.
+        histograms: the scores of all sentences, by the logged name of their histogram.
     """
 
     def __init__(
         self,
         evaluation: Evaluation,
         table: Table,
-        reports: Mapping[str, Any],
+        corpora: Mapping[str, Corpus],
+        results: Mapping[str, Result],
         tag_of: Callable[[str], str],
         samples: int,
         confidence: float | None = None,
@@ -71,25 +75,25 @@ class View:
             return "/".join([tag_of(name), *evaluation.names])
 
         self.samples_tag, self.worst_tag = tag("samples"), tag("worst")
-        self.report: Any = None
-        self.score_name, self.ranking = "score", ""
+        self.caption = self.signature = self.ranking = ""
+        self.score_name, self.digits = "score", 1
         self.histograms: dict[str, Tensor] = {}
         self._scores: Tensor | None = None
         readable = table.sentences.readable
         self._first, self._worst = readable[:samples], []
-        counted = {name: one.metric for name, one in evaluation.metrics.items() if isinstance(one, Counted)}
-        if counted:
-            name, metric = next(iter(counted.items()))
-            statistics, scoring = table.statistics(name), metric.scoring
-            self.report, self.score_name = reports[name], scoring.name
-            self._scores = scoring.score_sentences(statistics)
+        for name, (_, statistics, scoring, _) in [*corpora.items()][:1]:
+            self.signature = getattr(results[name].report, "signature", "")
+            self.caption = f" {results[name].report}\n{self.signature}".rstrip()
+            self.score_name, self.digits = scoring.name, 4 if scoring.percent is None else 1
+            self._scores = scoring.score_sentences(statistics) * (100 if scoring.percent is False else 1)
             self.histograms = {f"{tag(name)}/sentence_{name.rpartition('/')[-1]}": self._scores}
-            self.ranking = " for their length, by smoothed BLEU" if isinstance(metric, CorpusBLEU) else ""
-            self._worst = [readable[number] for number in find_worst(statistics[readable], metric, samples)]
+            self.ranking = " for their length, by smoothed BLEU" if scoring.rank_sentences else f", by {scoring.name}"
+            self._worst = [readable[number] for number in find_worst(statistics[readable], scoring, samples)]
         numbers = [*self._first, *self._worst]
         self._texts = dict(zip(numbers, table.sentences.read(numbers)))
-        bleu = {name: one for name, one in counted.items() if isinstance(one, CorpusBLEU)}
-        self._settings = next((one.settings for one in bleu.values()), BLEUSettings.from_options())
+        settings = {name: one.metric.settings for name, one in evaluation.metrics.items() if isinstance(one, Counted)}
+        bleu = {name: one for name, one in settings.items() if isinstance(one, BLEUSettings)}
+        self._settings = next(iter(bleu.values()), BLEUSettings.from_options())
         self._lengths = [(tag(name), table.statistics(name)) for name in bleu][:1]
         self._confidence = confidence
 
@@ -201,7 +205,7 @@ def find_displays(loggers: Iterable[Any]) -> list[Display]:
         # Look at the class: an instance of Lightning's placeholder logger has every method.
         try:
             experiment = getattr(logger, "experiment", None)
-        except Exception as error:  # whatever the logger raises is not a reason to stop training
+        except Exception as error:  # a failing logger must not stop training
             warn_user(f"{type(logger).__name__} cannot show samples: {type(error).__name__}: {error}")
             continue
         if hasattr(type(logger), "log_table"):
@@ -227,12 +231,10 @@ class TensorBoard(Display):
     def show(self, view: View, step: int) -> None:
         """Show one validation; see :class:`Display`."""
         writer = self._logger.experiment
-        caption = "" if view.report is None else f" {view.report}\n{view.report.signature}"
-        writer.add_text(
-            view.samples_tag, sample_table(view.first, f"The first sentences.{caption}", view.score_name), step
-        )
+        shown = partial(sample_table, score_name=view.score_name, digits=view.digits)
+        writer.add_text(view.samples_tag, shown(view.first, f"The first sentences.{view.caption}"), step)
         if view.worst:
-            worst = sample_table(view.worst, f"The worst sentences{view.ranking}.{caption}", view.score_name)
+            worst = shown(view.worst, f"The worst sentences{view.ranking}.{view.caption}")
             writer.add_text(view.worst_tag, worst, step)
         for tag, scores in view.histograms.items():
             writer.add_histogram(tag, scores, step)
@@ -300,7 +302,7 @@ def sample_rows(view: View, step: int) -> tuple[list[str], list[list[Any]]]:
             _without_surrogates(source or ""),
             _without_surrogates(hypothesis.text),
             _without_surrogates("\n".join(reference.text for reference in references)),
-            "" if view.report is None else view.report.signature,
+            view.signature,
         ]
         for shown_as, (number, score, hypothesis, references, source) in shown
     ]

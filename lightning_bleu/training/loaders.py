@@ -23,7 +23,7 @@ _SENTENCE_BITS = 31
 
 @dataclass(eq=False)
 class Loader:
-    """A loader of a validation: how its sentences are read, and which of them is which.
+    """A loader of a validation: how to read and to identify its sentences.
 
     The position of a sentence in the dataset is the ``"index"`` that the step returns. Without one, several processes
     derive it from PyTorch's sampler, and a single process does not need it.

@@ -4,26 +4,29 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import zip_longest
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+import torch
 from sacrebleu.metrics.base import Metric as SacreMetric
-from torch import nn
-from torchmetrics import Metric
+from torch import Tensor, nn
+from torchmetrics import Metric, MetricCollection
 
 from lightning_bleu.metric import CorpusMetric
-from lightning_bleu.processes import run_in_process_0
+from lightning_bleu.processes import run_in_all, run_in_process_0
 from lightning_bleu.reading.batch import Batch
-from lightning_bleu.reading.ragged import IntArray
-from lightning_bleu.scoring.results import Interval, PairedTest
+from lightning_bleu.reading.forms import Strings, kind_of
+from lightning_bleu.reading.ragged import BoolArray, IntArray
+from lightning_bleu.scoring.results import Interval, PairedTest, format_score
+from lightning_bleu.scoring.scoring import Report, Scoring
 from lightning_bleu.scoring.signature import InputCounts
-from lightning_bleu.settings.settings import Settings
-from lightning_bleu.torchmetrics_fixes import ordinary_tensors
+from lightning_bleu.settings.settings import Settings, check_bool
 from lightning_bleu.training.best import Corpus
+from lightning_bleu.training.functions import find_third, score_sentences, untouched
 from lightning_bleu.training.sentences import Sentence, Table
 
 _RIGHT = [Sentence("the cat sat here", ["a dog", "the cat sat here"]), Sentence("it is cold", ["it is cold"])]
@@ -32,7 +35,7 @@ _WRONG = [Sentence("xyz yzx zyx yxzx", ["a dog", "the cat sat here"]), Sentence(
 
 @dataclass(frozen=True)
 class Result:
-    """What a metric says about the sentences of a validation, of one loader, or of one group, or the mean of these.
+    """The scores of one metric for all sentences of a validation, for a loader, or for a group, or their mean.
 
     Attributes:
         scores: the scores by the last part of their logged names: ``""`` for the score itself, ``"rouge1_fmeasure"``
@@ -88,64 +91,42 @@ class Counted:
 
     Attributes:
         columns: the number of statistics of a sentence.
-        needs_text: whether sentences must be text.
         reading: how the metric reads ids.
-        parts: the last parts of the names of its scores; ``""`` for a single score.
+        takes_sources: whether the metric takes sources.
+        score_names: the last parts of the logged names of its scores; ``""`` for a single score.
         higher_is_better: whether a higher score is better; None if that is unknown.
         scale: the score of a perfect translation; None if that is unknown.
     """
 
-    higher_is_better, parts = True, ("",)
+    higher_is_better, score_names, takes_sources = True, ("",), False
 
     def __init__(self, name: str, metric: CorpusMetric) -> None:
         self.name = name
         self.metric = metric
         self.reading = metric.settings.for_reading
-        self.columns, self.needs_text, self.scale = metric.columns, metric.settings.needs_text, metric.settings.scale
+        self.columns, self.scale = metric.columns, metric.settings.scale
         self.count_rows, self.suspect = metric.count_rows, metric.suspect
 
-    def score(self, table: Table) -> tuple[Result, Corpus]:
-        """Score the sentences of all processes."""
+    def check(self, batch: Batch, sources: Any, mask: BoolArray | None) -> None:
+        """Raise an error for a batch that the metric cannot score."""
+        if self.metric.settings.needs_text:
+            _check_text(self.name, batch)
+
+    def score(self, tables: Sequence[Table]) -> list[Scored]:
+        """Score the sentences of all processes, for each label."""
+        return [self._score(table) for table in tables]
+
+    def _score(self, table: Table) -> Scored:
         statistics = table.statistics(self.name)
         report = self.metric.report_of(statistics.sum(0), InputCounts.of_kept(table.kept))
         corpus = Corpus(table.kept.identity, statistics, self.metric.scoring, self.metric.settings.plain())
-        return Result({"": report.score}, report.parts(), report), corpus
+        return Scored(Result({"": report.score}, report.parts(), report), corpus)
 
 
-class OfText:
-    """A metric of torchmetrics or sacreBLEU. It scores the texts of all sentences at the end, in process 0.
+class Uncounted:
+    """What metrics have in common that score sentences at the end: no statistics of a batch."""
 
-    Args:
-        name: its name, for error messages.
-        metric: the metric; it is copied.
-
-    Attributes:
-        columns, needs_text, reading, parts, higher_is_better, scale: see :class:`Counted`.
-
-    Raises:
-        TypeError: if it does not take a list of references for each hypothesis, or if its result is neither a number
-            nor a dict of numbers.
-    """
-
-    columns, needs_text, reading, scale = 0, True, Settings(), None
-
-    def __init__(self, name: str, metric: Any) -> None:
-        self.name = name
-        # Some tokenizers of sacreBLEU cannot be copied.
-        self.metric = copy.copy(metric) if isinstance(metric, SacreMetric) else copy.deepcopy(metric)
-        for part in self.metric.modules() if isinstance(self.metric, nn.Module) else ():  # and the metrics inside it
-            if isinstance(part, Metric):
-                part.distributed_available_fn = _is_distributed
-        takes = f"the metric {name!r} must take a list of strings, and a list of references for each, but "
-        try:
-            right, wrong = score_texts(self.metric, _RIGHT), score_texts(self.metric, _WRONG)
-        except Exception as error:
-            raise TypeError(f"{takes}it cannot score two sentences: {type(error).__name__}: {error}") from error
-        if right == wrong:
-            raise TypeError(f"{takes}it gives right and wrong hypotheses the same score, {right.get('', right)}")
-        self.parts = tuple(sorted(right))
-        directions = {right[part] > wrong[part] for part in right if right[part] != wrong.get(part, right[part])}
-        self.higher_is_better = directions.pop() if len(directions) == 1 else None
+    columns, reading, scale, takes_sources = 0, Settings(), None, False
 
     def count_rows(self, batch: Batch) -> IntArray:
         """No statistics."""
@@ -155,15 +136,208 @@ class OfText:
         """No mistakes."""
         return iter(())
 
-    def score(self, table: Table) -> tuple[Result, None]:
-        """Score the sentences of all processes. Collective."""
-        return Result(run_in_process_0(partial(self._score, table.sentences.texts))), None
+
+class OfText(Uncounted):
+    """A metric of torchmetrics or sacreBLEU. It scores the texts of all sentences at the end, in process 0.
+
+    Args:
+        name: its name, for error messages.
+        metric: the metric; it is copied.
+
+    Attributes:
+        columns, reading, takes_sources, score_names, higher_is_better, scale: see :class:`Counted`.
+
+    Raises:
+        TypeError: if it does not take a reference, or a list of references, for each hypothesis, or if its result is
+            neither a number, nor a number per sentence, nor a dict of these.
+    """
+
+    def __init__(self, name: str, metric: Any) -> None:
+        self.name = name
+        self.metric = _copy(metric)
+        takes = (
+            f"the metric {name!r} must take a list of strings, and a reference or a list of references for each, but "
+        )
+        refusals = []
+        for takes_one in (False, True):
+            self._takes_one = takes_one
+            try:
+                right, wrong = self._score_texts(_RIGHT), self._score_texts(_WRONG)
+            except Exception as error:
+                refusals.append(f"it cannot score two sentences: {type(error).__name__}: {error}")
+                continue
+            if right != wrong:
+                break
+            refusals.append(f"it gives right and wrong hypotheses the same score, {right.get('', right)}")
+        else:
+            raise TypeError(takes + refusals[0])
+        self.score_names = tuple(sorted(right))
+        directions = {right[part] > wrong[part] for part in right if right[part] != wrong.get(part, right[part])}
+        self.higher_is_better = directions.pop() if len(directions) == 1 else None
+
+    def check(self, batch: Batch, sources: Any, mask: BoolArray | None) -> None:
+        """Raise an error for a batch that the metric cannot score."""
+        _check_text(self.name, batch)
+        counts = batch.reference_counts if mask is None else batch.reference_counts[mask]
+        if self._takes_one and (counts > 1).any():
+            raise ValueError(
+                f"the metric {self.name!r} takes a single reference, but a sentence has {counts.max()}: pass a "
+                "function that chooses one, such as lambda hypotheses, references: [...]"
+            )
+
+    def score(self, tables: Sequence[Table]) -> list[Scored]:
+        """Score the sentences of all processes, for each label. Collective."""
+        texts = [table.sentences.texts for table in tables]
+        scores = run_in_process_0(lambda: [self._score(sentences) for sentences in texts])
+        return [Scored(Result(one)) for one in scores]
 
     def _score(self, sentences: Sequence[Sentence]) -> dict[str, float]:
         try:
-            return score_texts(self.metric, sentences)
+            return self._score_texts(sentences)
         except Exception as error:
             raise RuntimeError(f"the metric {self.name!r} failed: {type(error).__name__}: {error}") from error
+
+    def _score_texts(self, sentences: Sequence[Sentence]) -> dict[str, float]:
+        hypotheses = [one.hypothesis for one in sentences]
+        references: list[Any] = [one.references[-1] if self._takes_one else [*one.references] for one in sentences]
+        if isinstance(self.metric, SacreMetric):
+            return {"": float(self.metric.corpus_score(hypotheses, [*zip_longest(*references)]).score)}
+        with untouched():
+            self.metric.reset()
+            self.metric.update(hypotheses, references)
+            value = self.metric.compute()
+            self.metric.reset()
+        return read_scores(value)
+
+
+class OfSentences(Uncounted):
+    """A function that gives each sentence a number. The score is the mean.
+
+    Each process calls it once, with its own sentences of all labels.
+
+    Args:
+        name: its name, for error messages.
+        function: takes hypotheses, references, and perhaps sources.
+
+    Attributes:
+        columns, reading, takes_sources, score_names, higher_is_better, scale: see :class:`Counted`.
+
+    Raises:
+        TypeError: if its attribute ``higher_is_better`` is not a boolean.
+    """
+
+    score_names = ("",)
+
+    def __init__(self, name: str, function: Callable[..., Any]) -> None:
+        self.name = name
+        self.function = function
+        self.takes_sources = find_third(function, "sources")[0] is not None
+        inner = function.func if isinstance(function, partial) else function
+        self.higher_is_better = check_bool("higher_is_better", getattr(inner, "higher_is_better", True))
+
+    def __deepcopy__(self, memo: object) -> OfSentences:
+        return self
+
+    def __getstate__(self) -> dict[str, Any]:
+        if "<" in getattr(self.function, "__qualname__", ""):
+            raise TypeError(
+                f"the metric {self.name!r} is a lambda or a local function, which cannot be sent to other processes: "
+                "define it at the top level of a module, or set strategy='ddp' instead of 'ddp_spawn'"
+            )
+        return vars(self)
+
+    @property
+    def scoring(self) -> Scoring:
+        """How the rows of sentences, each a number and a 1, become their mean."""
+        return Scoring(
+            self.name, lambda rows: rows[..., 0] / rows[..., 1], None, lambda rows: rows[:, 0], self.higher_is_better
+        )
+
+    def check(self, batch: Batch, sources: Any, mask: BoolArray | None) -> None:
+        """Raise an error for a batch that the metric cannot score."""
+        _check_text(self.name, batch)
+        third, _ = find_third(self.function, "sources")
+        if sources is None and third is not None and third.default is third.empty:
+            raise ValueError(
+                f"the metric {self.name!r} takes sources: return 'source' from the step, beside 'preds' and 'target', "
+                "or remove its third parameter"
+            )
+
+    def score(self, tables: Sequence[Table]) -> list[Scored | None]:
+        """Score the sentences of all processes, for each label; None if the function returned None. Collective."""
+        own = [sentence for table in tables for sentence in table.sentences.own()]
+        everyone = run_in_all(lambda: score_sentences(self.name, self.function, own) if own else torch.zeros(0))
+        if any(values is None for values in everyone):
+            if any(values is not None and len(values) for values in everyone):
+                raise ValueError(
+                    f"the metric {self.name!r} returned None in some processes only: return numbers in all, or in none"
+                )
+            return [None for _ in tables]
+        rows = [torch.ones(len(table.kept.rows), 2, dtype=torch.float64, device="cpu") for table in tables]
+        for process, values in enumerate(everyone):
+            places = [table.sentences.owned_by(process) for table in tables]
+            assert values is not None
+            for one, numbers, part in zip(rows, places, torch.split(values.double(), [*map(len, places)])):
+                one[numbers, 0] = part
+        return [self._score(table, one) for table, one in zip(tables, rows)]
+
+    def _score(self, table: Table, rows: Tensor) -> Scored:
+        corpus = Corpus(table.kept.identity, rows, self.scoring, {"higher_is_better": self.higher_is_better})
+        report = MeanScore(score=corpus.score(), name=self.name)
+        return Scored(Result({"": report.score}, report=report), corpus)
+
+
+class MeanScore(Report):
+    """The mean of the numbers that a function gives to sentences. ``str(...)`` is one line.
+
+    Attributes:
+        score: the mean.
+        name: the name of the metric.
+    """
+
+    score: float
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.name} = {format_score(self.score, None)}"
+
+
+class Scored(NamedTuple):
+    """The result of a metric for a label.
+
+    Attributes:
+        result: the result, without its interval and comparison.
+        corpus: the sentences with their statistics, if the metric has statistics of sentences.
+    """
+
+    result: Result
+    corpus: Corpus | None = None
+
+
+AnyMetric: TypeAlias = Counted | OfText | OfSentences
+
+
+def _check_text(name: str, batch: Batch) -> None:
+    if not isinstance(batch.segments, Strings):
+        raise TypeError(
+            f"the metric {name!r} needs text, got {kind_of(batch.segments)}: return strings (join tokens with spaces), "
+            "or decode ids with BLEUCallback(..., decoder=tokenizer)"
+        )
+
+
+def _copy(metric: Any) -> Any:
+    """A copy of a metric that can be reset and used again, and that only one process computes."""
+    if isinstance(metric, SacreMetric):
+        return copy.copy(metric)  # some of its tokenizers cannot be copied
+    copied = copy.deepcopy(metric)
+    if isinstance(copied, MetricCollection):
+        # Its first update would merge metrics that agree on it.
+        parts: dict[str, Any] = dict(copied.items(keep_base=True))
+        copied = MetricCollection(parts, prefix=copied.prefix, postfix=copied.postfix, compute_groups=False)
+    for part in copied.modules() if isinstance(copied, nn.Module) else ():  # and the metrics inside it
+        if isinstance(part, Metric):
+            part.distributed_available_fn = _is_distributed
+    return copied
 
 
 def _is_distributed() -> bool:
@@ -171,15 +345,12 @@ def _is_distributed() -> bool:
     return False
 
 
-AnyMetric: TypeAlias = Counted | OfText
-
-
 def wrap_metric(name: str, metric: Any) -> AnyMetric:
     """A metric of a callback.
 
     Args:
         name: its name, for error messages.
-        metric: a :class:`lightning_bleu.metric.CorpusMetric`, a metric of sacreBLEU, or one of torchmetrics.
+        metric: a :class:`lightning_bleu.metric.CorpusMetric`, a metric of sacreBLEU or torchmetrics, or a function.
 
     Raises:
         TypeError: if it is none of them, or if it cannot score text.
@@ -188,41 +359,31 @@ def wrap_metric(name: str, metric: Any) -> AnyMetric:
         return Counted(name, metric)
     is_class = isinstance(metric, type)
     has_methods = hasattr(metric, "update") and hasattr(metric, "compute")
-    if is_class or not (has_methods or isinstance(metric, SacreMetric)):
+    if is_class or not (callable(metric) or has_methods or isinstance(metric, SacreMetric)):
         raise TypeError(
-            f"{name!r} must be a metric of lightning_bleu, torchmetrics, or sacreBLEU, got {metric!r}"
+            f"{name!r} must be a metric of lightning_bleu, torchmetrics, or sacreBLEU, or a function, got {metric!r}"
             + ": make an instance of it" * is_class
         )
-    return OfText(name, metric)
+    return OfText(name, metric) if has_methods or isinstance(metric, SacreMetric) else OfSentences(name, metric)
 
 
-def score_texts(metric: Any, sentences: Sequence[Sentence]) -> dict[str, float]:
-    """Score sentences with a metric of torchmetrics or sacreBLEU.
-
-    Returns:
-        the score by the last part of its name; ``""`` for a metric with a single score.
+def read_scores(value: Any) -> dict[str, float]:
+    """The result of a metric of torchmetrics by the last part of its name; ``""`` for a metric with a single score.
 
     Raises:
-        TypeError: if the result is neither a number nor a dict of numbers.
+        TypeError: if it is neither a number, nor a number per sentence, nor a dict of these.
 
     Example:
-        >>> from sacrebleu.metrics import TER
-        >>> score_texts(TER(), [Sentence("a b c", ["a b d", "a c"]), Sentence("a", ["a"])])
-        {'': 28.57142857142857}
+        >>> read_scores(torch.tensor(0.5)), read_scores({"f1": [0.25, 0.75]})
+        ({'': 0.5}, {'f1': 0.5})
     """
-    hypotheses, references = [one.hypothesis for one in sentences], [one.references for one in sentences]
-    if isinstance(metric, SacreMetric):
-        return {"": float(metric.corpus_score(hypotheses, [*zip_longest(*references)]).score)}
-    with ordinary_tensors():
-        copied = copy.deepcopy(metric)  # a collection merges metrics that agree on its first update
-        copied.reset()
-        copied.update(hypotheses, references)
-        value = copied.compute()
     parts = value if isinstance(value, Mapping) else {"": value}
     try:
-        return {str(name): float(part) for name, part in parts.items()}
+        return {str(name): torch.as_tensor(part).double().mean().item() for name, part in parts.items()}
     except (TypeError, ValueError, RuntimeError):
-        raise TypeError(f"the result must be a number or a dict of numbers, got {value!r}") from None
+        raise TypeError(
+            f"the result must be a number, a number per sentence, or a dict of these, got {value!r}"
+        ) from None
 
 
 def mean_of(results: Sequence[Result]) -> Result:

@@ -41,8 +41,8 @@ def check_metrics(metrics: Any) -> dict[str, dict[str, AnyMetric]]:
         name = next((name for kind, name in _STAND_ALONE.items() if isinstance(metrics, kind)), "")
         if not name:
             wrap_metric("metrics", metrics)  # raises an error unless it is a metric
-            kind = type(metrics).__name__
-            raise TypeError(f"a {kind} needs a name: BLEUCallback({{{kind.lower()!r}: {kind}(...)}})")
+            kind = getattr(metrics, "__name__", type(metrics).__name__)
+            raise TypeError(f"{kind} needs a name: BLEUCallback({{{kind.lower()!r}: ...}})")
         metrics = {name: metrics}
     if not metrics:
         raise ValueError("'metrics' must have at least one metric, got an empty dict")
@@ -55,7 +55,7 @@ def check_metrics(metrics: Any) -> dict[str, dict[str, AnyMetric]]:
         if by_label is own:
             check_names(f"loaders or groups of {name!r}", [*own])
         checked[name] = {label: wrap_metric(name, metric) for label, metric in by_label.items()}
-        if len({(type(metric), metric.parts, metric.higher_is_better) for metric in checked[name].values()}) > 1:
+        if len({(type(metric), metric.score_names, metric.higher_is_better) for metric in checked[name].values()}) > 1:
             raise ValueError(
                 f"the metrics of {name!r} must be all of this package or all of others, with the same names of scores "
                 "and one direction, because the means over the labels are logged: give other metrics another name"
@@ -78,7 +78,7 @@ def labels_of(metrics: Mapping[str, Mapping[str, AnyMetric]]) -> list[str]:
 
 
 def check_labels(metrics: Mapping[str, Mapping[str, AnyMetric]], labels: Collection[str]) -> None:
-    """Raise a ValueError if what should be names of metrics are labels.
+    """Raise a ValueError if the keys of `metrics` name loaders or groups.
 
     Args:
         metrics: the metrics by name.
@@ -138,7 +138,7 @@ def readings_of(
 
 
 def shared_reading(readings: Mapping[str, Settings], decoder: Decoder | None) -> Settings:
-    """How to read the sentences of a loader: as all of its metrics say that say anything.
+    """The settings for reading ids that the metrics of a loader share.
 
     Args:
         readings: how each metric reads ids, by what error messages call it.

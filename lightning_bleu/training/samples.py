@@ -15,8 +15,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from torch import Tensor
 
-from lightning_bleu.bleu import CorpusBLEU
-from lightning_bleu.metric import CorpusMetric
+from lightning_bleu.scoring.scoring import Scoring
 from lightning_bleu.settings.bleu import BLEUSettings
 from lightning_bleu.settings.tokenizers import load_tokenizer
 from lightning_bleu.training.sentences import Sentence
@@ -42,7 +41,7 @@ class Sample(NamedTuple):
 
     Attributes:
         number: the position in the dataset, starting from 1.
-        score: the score of the sentence, in percent; None if no metric scores sentences.
+        score: the score of the sentence, in percent if it has a percentage; None if no metric scores sentences.
         hypothesis: the hypothesis.
         references: its references.
         source: the source sentence, if the step returned one.
@@ -55,24 +54,19 @@ class Sample(NamedTuple):
     source: str | None = None
 
 
-def find_worst(statistics: Tensor, metric: CorpusMetric, count: int) -> list[int]:
-    """The sentences with the lowest scores; of BLEU, the lowest for their length.
-
-    While a model is weak, the lowest sentence BLEU is that of short sentences without a long match. So each sentence is
-    scored together with two tokens' worth of the statistics of the corpus, which matter more the shorter it is.
+def find_worst(statistics: Tensor, scoring: Scoring, count: int) -> list[int]:
+    """The sentences with the worst scores; of BLEU, the worst for their length.
 
     Args:
         statistics: the statistics of each sentence, shape ``(sentences, columns)``.
-        metric: the metric.
+        scoring: how to score them.
         count: the number of sentences.
 
     Returns:
         their positions, the worst first.
     """
-    if isinstance(metric, CorpusBLEU):
-        total = statistics.sum(0).double()
-        statistics = statistics + 2 * total / total[-1].clamp(min=1)
-    worst: list[int] = metric.scoring.score_sentences(statistics).argsort(stable=True)[:count].tolist()
+    scores = (scoring.rank_sentences or scoring.score_sentences)(statistics)
+    worst: list[int] = scores.argsort(stable=True, descending=not scoring.higher_is_better)[:count].tolist()
     return worst
 
 
@@ -84,7 +78,7 @@ def make_samples(
     Args:
         sentences: the texts.
         positions: their positions in the dataset, from 0.
-        scores: the scores of all sentences of the dataset, in percent; None if no metric scores sentences.
+        scores: the scores of all sentences of the dataset; None if no metric scores sentences.
         settings: how to tokenize.
 
     Example:
@@ -274,13 +268,14 @@ _REPLACEMENTS: dict[int, str | None] = {
 }
 
 
-def sample_table(samples: Iterable[Sample], caption: str, score_name: str = "BLEU") -> str:
+def sample_table(samples: Iterable[Sample], caption: str, score_name: str = "BLEU", digits: int = 1) -> str:
     """A Markdown table of sample sentences, with the words marked that :func:`mark_words` marks.
 
     Args:
         samples: the sentences.
         caption: shown above the table; it may have several lines.
         score_name: the name of the scores of the sentences.
+        digits: the number of digits of the scores.
 
     Example:
         >>> from lightning_bleu.training.samples import Line
@@ -296,7 +291,7 @@ wrong.
 a&#124;b <strong>d</strong> |
     """
     samples = list(samples)
-    rows = "\n".join(map(_row, samples))
+    rows = "\n".join(_row(sample, digits) for sample in samples)
     explanation = " ".join(text for tag, text in _EXPLANATIONS.items() if tag in rows)
     # Because of the isolate, no caption begins like a list, a heading, or a code block.
     lines = [_ISOLATE.format(escape(line.strip())) for line in caption.splitlines()]
@@ -313,7 +308,7 @@ a&#124;b <strong>d</strong> |
     )
 
 
-def _row(sample: Sample) -> str:
+def _row(sample: Sample, digits: int) -> str:
     hypothesis, references = mark_words(sample.hypothesis, sample.references)
     lines = [] if sample.source is None else [_line("src", [Span(sample.source, "")])]
     lines.append(_line("hyp", hypothesis))
@@ -321,7 +316,7 @@ def _row(sample: Sample) -> str:
     if more := len(references[_MAX_REFERENCES:]):
         lines.append(f"<code>{more} more reference{'s' if more > 1 else ''}</code>")
     # <pre> keeps the padding, and numbers aren't broken. A single line keeps rows low: cards are only 350 pixels high.
-    score = "" if sample.score is None else f"  {sample.score:5.1f}"
+    score = "" if sample.score is None else f"  {sample.score:5.{digits}f}"
     return f"| <pre>{sample.number:4}{score}</pre> | {'<br>'.join(lines)} |"
 
 

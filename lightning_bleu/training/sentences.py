@@ -61,6 +61,14 @@ class Sentences:
         readable = (owners[:, 1] < limit).nonzero()[:, 0]
         self.readable: list[int] = readable[: min(len(readable), limit)].tolist()
 
+    def owned_by(self, process: int) -> Tensor:
+        """The numbers of the sentences of a process."""
+        return (self._owners[:, 0] == process).nonzero()[:, 0]
+
+    def own(self) -> list[Sentence]:
+        """The sentences of this process, all of whose texts are kept."""
+        return [self._own[index] for index in self._owners[self.owned_by(process_rank()), 1].tolist()]
+
     @cached_property
     def texts(self) -> list[Sentence]:
         """All texts that are kept; see :meth:`read`. Collective when it is first used."""

@@ -1,4 +1,4 @@
-"""What the callback asks of a trainer. Lightning's private structure is used only in this module."""
+"""Access to a trainer. Lightning's private structure is used only in this module."""
 
 from __future__ import annotations
 

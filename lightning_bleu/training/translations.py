@@ -13,7 +13,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
 from filelock import FileLock
+from torch import Tensor
 
 from lightning_bleu.training.sentences import Sentence
 
@@ -59,9 +61,17 @@ def has_translations(folder: Path) -> bool:
 
 
 def write_translations(
-    sentences: Sequence[Sentence], folder: Path, step: int, keep: int | None = None, *, replace: bool = True
+    sentences: Sequence[Sentence],
+    folder: Path,
+    step: int,
+    keep: int | None = None,
+    scores: Mapping[str, Tensor] | None = None,
+    *,
+    replace: bool = True,
 ) -> bool:
     """Write hypotheses to ``step-0000500.txt``, and references and sources to ``ref.txt`` and ``src.txt``.
+
+    The scores of the sentences go to ``step-0000500.tsv``: a header, then a line per sentence.
 
     With several references, they go to ``ref-1.txt``, ``ref-2.txt``, and so on. A sentence with fewer references than
     others repeats its first one, which changes no score. (An empty line would be a reference of length 0.) Line breaks
@@ -73,6 +83,7 @@ def write_translations(
         step: the training step.
         keep: delete all but this number of the latest translations in the folder, by their steps; None to delete none.
             The new file is never deleted.
+        scores: the scores of each sentence, by the names of the metrics.
         replace: whether to replace other translations of the same step. If not, the new file is
             ``step-0000500-2.txt``, and so on.
 
@@ -98,12 +109,16 @@ def write_translations(
     old = {path for path in folder.iterdir() if _SHARED_FILE.fullmatch(path.name)}
     others = set(_find_translations(folder)) - {translation}
     changed = shared.keys() != old or any(path.read_bytes() != text for path, text in shared.items())
-    write_files(shared | {translation: hypotheses})
+    table = translation.with_suffix(".tsv")
+    write_files(shared | {translation: hypotheses} | ({table: _to_table(scores)} if scores else {}))
+    if not scores:
+        table.unlink(missing_ok=True)
     for path in old - shared.keys():
         path.unlink(missing_ok=True)
     if keep is not None:
         for path in sorted(others, key=_step_and_number)[: max(0, len(others) + 1 - keep)]:
             path.unlink(missing_ok=True)  # another run may write to the same folder
+            path.with_suffix(".tsv").unlink(missing_ok=True)
     return changed and bool(others)
 
 
@@ -212,6 +227,18 @@ def _shared_files(sentences: Sequence[Sentence]) -> dict[str, bytes]:
 def _to_text(lines: Iterable[str]) -> bytes:
     # A lone surrogate cannot be encoded, so it is replaced.
     return "".join(" ".join(line.splitlines()) + "\n" for line in lines).encode(errors="replace")
+
+
+def _to_table(scores: Mapping[str, Tensor]) -> bytes:
+    """Columns of numbers, which are read as the same numbers again.
+
+    Example:
+        >>> _to_table({"bleu": torch.tensor([0.5, 1]), "comet": torch.tensor([0.25, -1])})
+        b'bleu\\tcomet\\n0.5\\t0.25\\n1.0\\t-1.0\\n'
+    """
+    names = "\t".join(" ".join(name.replace('"', " ").split()) for name in scores)
+    rows = torch.stack([*scores.values()], 1).tolist()
+    return "".join(f"{line}\n" for line in [names, *("\t".join(map(repr, row)) for row in rows)]).encode()
 
 
 def write_files(contents: Mapping[Path, bytes]) -> None:

@@ -1,8 +1,7 @@
-"""One epoch of validation or testing: sentences arrive in batches, and each counts for its label."""
+"""One epoch of validation or testing: collects the sentences of each label, and scores them."""
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, compress, pairwise
@@ -22,7 +21,6 @@ from lightning_bleu.counting.kept import (
 from lightning_bleu.messages import WarnOnce
 from lightning_bleu.processes import gather_objects, gather_state, process_count, run_in_process_0
 from lightning_bleu.reading.batch import Batch, read_batch, read_sources, select_sentences
-from lightning_bleu.reading.forms import Strings, kind_of
 from lightning_bleu.reading.mistakes import suspect_prompts
 from lightning_bleu.reading.ragged import BoolArray, IntArray
 from lightning_bleu.reading.recognize import materialize, read_index, read_sample_mask
@@ -31,7 +29,7 @@ from lightning_bleu.scoring.results import Interval
 from lightning_bleu.settings.settings import Settings
 from lightning_bleu.training.best import BestSoFar, Corpus, resample_labels
 from lightning_bleu.training.loaders import Loader, check_names
-from lightning_bleu.training.metrics import AnyMetric, Result, mean_of
+from lightning_bleu.training.metrics import AnyMetric, Result, Scored, mean_of
 from lightning_bleu.training.options import check_labels, find_metric, labels_of, shared_reading
 from lightning_bleu.training.sentences import Sentence, Sentences, Table, find_owners, to_sentences
 
@@ -123,12 +121,8 @@ class Evaluation:
             TypeError: if a metric needs text, and they are not text.
         """
         batch, mask, positions, sources = reading
-        for name, metric in self.metrics.items():
-            if metric.needs_text and not isinstance(batch.segments, Strings):
-                raise TypeError(
-                    f"the metric {name!r} needs text, got {kind_of(batch.segments)}: return strings (join tokens with "
-                    "spaces), or decode ids with BLEUCallback(..., decoder=tokenizer)"
-                )
+        for metric in self.metrics.values():
+            metric.check(batch, sources, mask)
             self.warn.mistakes(metric.suspect(batch))
         rows = np.concatenate([metric.count_rows(batch) for metric in self.metrics.values()], 1)
         self._rows = append_rows(self._rows, torch.from_numpy(pack_rows(batch, rows, mask, positions)))
@@ -214,7 +208,9 @@ class Validation:
         groups = None if group is None else read_groups(group, batch.sentence_count)
         own = self._find_evaluations(dataloader_idx, groups, reading)
         if source is not None and any(evaluation.keeps_texts for evaluation, _ in own):
-            reading = reading._replace(sources=read_sources(source, batch.sentence_count, loader.settings))
+            needed_by = [name for one, _ in own for name, metric in one.metrics.items() if metric.takes_sources]
+            sources = read_sources(source, batch.sentence_count, loader.settings, needed_by="".join(needed_by[:1]))
+            reading = reading._replace(sources=sources)
         self.warn.mistakes(batch.warnings)
         for evaluation, members in own:
             evaluation.count(reading if members is None else reading.select(members))
@@ -255,7 +251,7 @@ class Validation:
         return Evaluation([*filter(None, (loader.name, group))], metrics, self.max_texts, self.warn)
 
     def agree(self) -> None:
-        """Find out which labels the sentences of all processes have. Collective."""
+        """Agree on the labels of all processes. Collective."""
         everyone = gather_objects(([*self.evaluations], [loader.has_index for loader in self.loaders]))
         labels, given = run_in_process_0(lambda: self._merge(everyone))
         for loader, is_given in zip(self.loaders, given):
@@ -286,7 +282,7 @@ class Validation:
 
     def finish(
         self, *, confidence: float | None = None, best: Mapping[str, BestSoFar] | None = None, keep_best: bool = True
-    ) -> tuple[dict[str, Result], dict[Label, Table]]:
+    ) -> tuple[dict[str, Result], dict[Label, Table], dict[Label, dict[str, Corpus]]]:
         """Score the sentences of all processes. Collective.
 
         Args:
@@ -295,32 +291,41 @@ class Validation:
             keep_best: whether this one becomes the new best if it is better.
 
         Returns:
-            the results by logged name, for each metric those of the labels, then that of their mean; and the sentences
-            of each label.
+            the results by logged name, for each metric those of the labels, then that of their mean; the sentences of
+            each label; and their statistics, by the names of the metrics that have statistics of sentences.
         """
         tables = {label: self._gather(label, evaluation) for label, evaluation in self.evaluations.items()}
         results: dict[str, Result] = {}
-        for name, tag in self.tags.items() if tables else ():
+        corpora: dict[Label, dict[str, Corpus]] = {label: {} for label in tables}
+        for name, tag in self.tags.items():
             own: dict[str, Result] = {}
-            corpora: dict[str, Corpus] = {}
-            for label, table in tables.items():
-                evaluation = self.evaluations[label]
-                logged = "/".join([tag, *evaluation.names])
-                own[logged], corpus = evaluation.metrics[name].score(table)
-                if corpus is not None:
-                    corpora[logged] = corpus
+            resampled: dict[str, Corpus] = {}
+            for label, scored in self._score(name, tables).items():
+                logged = "/".join([tag, *self.evaluations[label].names])
+                own[logged] = scored.result
+                if scored.corpus is not None:
+                    resampled[logged] = corpora[label][name] = scored.corpus
             mean = tag if self.has_mean else ""
-            if mean and (result := mean_of([*own.values()])).scores:
+            if mean and own and (result := mean_of([*own.values()])).scores:
                 own[mean] = result
-            if corpora and confidence is not None:
-                for logged, interval in find_intervals(corpora, mean, confidence).items():
+            if resampled and confidence is not None:
+                for logged, interval in find_intervals(resampled, mean, confidence).items():
                     own[logged] = replace(own[logged], interval=interval)
-            if corpora and best is not None:
-                for logged, (test, score) in best[name].compare(corpora, mean, keep=keep_best).items():
+            if resampled and best is not None:
+                for logged, (test, score) in best[name].compare(resampled, mean, keep=keep_best).items():
                     own[logged] = replace(own[logged], comparison=test, best=score)
             results |= own
         self._warn_about_mistakes()
-        return results, tables
+        return results, tables, corpora
+
+    def _score(self, name: str, tables: Mapping[Label, Table]) -> dict[Label, Scored]:
+        """What the metrics of a name say about each label, in order. Collective."""
+        metrics = {label: self.evaluations[label].metrics[name] for label in tables}
+        found: dict[Label, Scored | None] = {}
+        for metric in dict.fromkeys(metrics.values()):
+            labels = [label for label in metrics if metrics[label] is metric]
+            found.update(zip(labels, metric.score([tables[label] for label in labels])))
+        return {label: scored for label in tables if (scored := found[label]) is not None}
 
     def _gather(self, label: Label, evaluation: Evaluation) -> Table:
         loader = self.loaders[label[0]]
@@ -414,28 +419,3 @@ def read_output(value: Any, step: str, origin: str) -> Output:
         "BLEUCallback(extract=lambda outputs, batch: (preds, target)). To skip a validation, return "
         "{'preds': [], 'target': []}: nothing is logged then"
     )
-
-
-def with_dataloader_idx(extract: Extract) -> Extract:
-    """A function of three parameters that passes the third one, the index of the loader, only if `extract` takes it.
-
-    That is a parameter named ``dataloader_idx``, or a third parameter without a default.
-
-    Example:
-        >>> with_dataloader_idx(lambda outputs, batch, dataloader_idx: dataloader_idx)([], [], 7)
-        7
-        >>> with_dataloader_idx(lambda outputs, batch, tokenizer=None: tokenizer)([], [], 7) is None
-        True
-    """
-    try:
-        parameters = inspect.signature(extract).parameters
-    except ValueError:  # some builtins have no signature
-        parameters = inspect.signature(lambda outputs, batch: None).parameters
-    named, empty = parameters.get("dataloader_idx"), inspect.Parameter.empty
-    positional = [parameter for parameter in parameters.values() if parameter.kind <= parameter.POSITIONAL_OR_KEYWORD]
-    if len(positional) > 2 and (positional[2].default is empty or positional[2] is named):
-        return extract
-    # A keyword with a default may be the work of functools.partial.
-    if named is not None and (named in positional or named.default is empty):
-        return lambda outputs, batch, dataloader_idx: extract(outputs, batch, dataloader_idx=dataloader_idx)
-    return lambda outputs, batch, dataloader_idx: extract(outputs, batch)

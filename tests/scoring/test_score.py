@@ -255,7 +255,7 @@ def score_live(
 @pytest.mark.parametrize("max_order", [1, 2, 4, 6])
 def test_sentences_score_as_in_sacrebleu(max_order: int, rng: random.Random) -> None:
     hypotheses, references = random_text(rng)
-    settings = BLEUSettings.from_options(max_order=max_order)
+    settings = BLEUSettings.from_options(max_order=max_order, percent=True)
     scores = score_sentences(count(hypotheses, references, settings), settings)
     assert (scores.dtype, scores.shape) == (torch.float64, (200,))
     assert scores.tolist() == pytest.approx(score_live(hypotheses, references, max_order), abs=1e-9)
@@ -270,7 +270,7 @@ def test_sentences_score_as_in_sacrebleu(max_order: int, rng: random.Random) -> 
 def test_hard_text_scores_as_in_sacrebleu(tokenizer: str, lowercase: bool, rng: random.Random) -> None:
     references = [fuzz_line(rng) for _ in range(200)]
     hypotheses = [line + fuzz_line(rng)[:10] for line in references]
-    settings = BLEUSettings.from_options(tokenizer=tokenizer, lowercase=lowercase)
+    settings = BLEUSettings.from_options(tokenizer=tokenizer, lowercase=lowercase, percent=True)
     scores = score_sentences(count(hypotheses, references, settings), settings)
     live = score_live(hypotheses, [[line] for line in references], tokenize=tokenizer, lowercase=lowercase)
     assert scores.tolist() == pytest.approx(live, abs=1e-9)
@@ -292,8 +292,8 @@ def test_hard_text_scores_as_in_sacrebleu(tokenizer: str, lowercase: bool, rng: 
 def test_how_a_corpus_is_smoothed_does_not_matter_for_sentences(options: dict[str, Any], rng: random.Random) -> None:
     hypotheses, references = random_text(rng, references=1)
     settings = BLEUSettings.from_options(**options)
-    scores = score_sentences(count(hypotheses, references, settings), settings)
-    assert scores.tolist() == pytest.approx(score_live(hypotheses, references), abs=1e-9)
+    scores = score_sentences(count(hypotheses, references, settings), settings) / settings.scale
+    assert (100 * scores).tolist() == pytest.approx(score_live(hypotheses, references), abs=1e-9)
 
 
 @pytest.mark.parametrize("chunk", [1, 99, 100, 199, 200])

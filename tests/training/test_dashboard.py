@@ -78,10 +78,10 @@ def view(samples: int, metrics: Any = None, preds: Any = HYPOTHESES, target: Any
     """A view of the sentences of the loader ``news``."""
     validation = count(make_validation(metrics, ["news"]), preds, target, **fields)
     validation.agree()
-    results, tables = validation.finish()
+    results, tables, corpora = validation.finish()
     ((label, table),) = tables.items()
-    reports = {name: results[f"val_{name}/news"].report for name in validation.tags}
-    return View(validation.evaluations[label], table, reports, "val_{}".format, samples)
+    own = {name: results[f"val_{name}/news"] for name in validation.tags}
+    return View(validation.evaluations[label], table, corpora[label], own, "val_{}".format, samples)
 
 
 def texts(events: Any, tag: str) -> list[tuple[int, str]]:
@@ -170,8 +170,9 @@ def test_the_first_metric_that_scores_sentences_ranks_them() -> None:
     shown = view(5, {"ter": TER(), "a/chars": chrf, "bleu": bleu})
     scores = sentence_chrf(HYPOTHESES, REFERENCES, word_order=2, percent=True)
     assert (shown.samples_tag, shown.worst_tag) == ("val_samples/news", "val_worst/news")
-    assert (shown.score_name, shown.ranking) == ("chrF2++", "")
-    assert shown.report == corpus_chrf(HYPOTHESES, REFERENCES, word_order=2)
+    assert (shown.score_name, shown.digits, shown.ranking) == ("chrF2++", 1, ", by chrF2++")
+    report = corpus_chrf(HYPOTHESES, REFERENCES, word_order=2)
+    assert (shown.caption, shown.signature) == (f" {report}\n{report.signature}", report.signature)
     assert [sample.number - 1 for sample in shown.worst] == scores.argsort().tolist()
     assert [sample.score for sample in shown.first] == pytest.approx(scores.tolist())
     assert [*shown.histograms] == ["val_a/chars/news/sentence_chars"]
@@ -188,7 +189,7 @@ def test_a_single_chrf_has_no_figures() -> None:
 def test_without_scores_of_sentences_only_the_first_are_shown() -> None:
     shown = view(2, {"ter": TER()})
     assert [(sample.number, sample.score) for sample in shown.first] == [(1, None), (2, None)]
-    assert (shown.worst, shown.histograms, shown.figures, shown.report) == ([], {}, {}, None)
+    assert (shown.worst, shown.histograms, shown.figures, shown.caption) == ([], {}, {}, "")
 
 
 def test_tensorboard_shows_the_sentences_of_a_metric_without_their_scores(tmp_path: Path) -> None:

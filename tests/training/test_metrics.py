@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -12,20 +12,19 @@ from sacrebleu import BLEU
 from sacrebleu.metrics.ter import TER
 from torchmetrics import MetricCollection
 from torchmetrics.text import (
-    CharErrorRate,
     CHRFScore,
-    EditDistance,
     ExtendedEditDistance,
     Perplexity,
     ROUGEScore,
     TranslationEditRate,
-    WordErrorRate,
 )
 from torchmetrics.wrappers import MinMaxMetric
 
 from lightning_bleu import CorpusBLEU, CorpusCHRF, corpus_bleu
+from lightning_bleu.reading.batch import read_batch
 from lightning_bleu.scoring.results import Interval, PairedTest
-from lightning_bleu.training.metrics import Counted, OfText, Result, mean_of, score_texts, wrap_metric
+from lightning_bleu.settings.settings import Settings
+from lightning_bleu.training.metrics import Counted, OfText, Result, mean_of, wrap_metric
 from lightning_bleu.training.sentences import Sentence
 from tests.helpers.others import MAKE, Fingerprint, Returns, corpus_of, score_alone
 from tests.helpers.process_groups import ProcessPool, group_of_one
@@ -66,21 +65,26 @@ def test_a_mean_has_scores_and_nothing_else() -> None:
 # Metrics of other packages
 
 
+def score_texts(metric: OfText, sentences: Sequence[Sentence]) -> dict[str, float]:
+    """What the copy of a metric scores."""
+    return metric._score_texts(sentences)
+
+
 @pytest.mark.parametrize("name", MAKE)
 def test_a_copy_scores_what_the_metric_would_again_and_again(name: str) -> None:
     metric = MAKE[name]()
-    copied = OfText(name, metric).metric
+    copied = OfText(name, metric)
     expected = score_alone(MAKE[name](), *CORPUS)
     assert score_texts(copied, SENTENCES) == score_texts(copied, SENTENCES) == expected
     assert score_texts(copied, SENTENCES[:3]) == score_alone(MAKE[name](), *corpus_of(range(3)))
     assert score_texts(pickle.loads(pickle.dumps(copied)), SENTENCES) == expected
-    assert type(copied) is type(metric)
-    assert copied is not metric
+    assert type(copied.metric) is type(metric)
+    assert copied.metric is not metric
 
 
 def test_scores_are_of_hypotheses_alone_in_inference_mode() -> None:
     """As in a validation; then the metric is used elsewhere."""
-    metric = OfText("edit_rate", TranslationEditRate()).metric
+    metric = OfText("edit_rate", TranslationEditRate())
     with torch.inference_mode():
         inferred = score_texts(metric, SENTENCES)
     assert score_texts(metric, SENTENCES) == inferred == score_alone(TranslationEditRate(), *CORPUS)
@@ -104,7 +108,7 @@ def make_both(kind: Any) -> Any:
 )
 def test_the_metrics_of_a_collection_are_not_merged(first: list[Sentence], kind: Any) -> None:
     """torchmetrics merges them for good if they agree on the first sentences, here those of a trial or an epoch."""
-    metric = OfText("both", make_both(kind)).metric
+    metric = OfText("both", make_both(kind))
     for sentence in first:
         agreed = score_texts(metric, [sentence])
         assert agreed["cased"] == agreed["lowered"]
@@ -119,7 +123,6 @@ def test_the_metrics_of_a_collection_are_not_merged(first: list[Sentence], kind:
         (5, "got 5"),
         (None, "got None"),
         ([TranslationEditRate()], "got [TranslationEditRate()]"),
-        (torch.nn.Linear(1, 1), "got Linear"),
         (TER, "got <class 'sacrebleu.metrics.ter.TER'>: make an instance of it"),
         (TranslationEditRate, "got <class 'torchmetrics.text.ter.TranslationEditRate'>: make an instance of it"),
         (CorpusCHRF, "got <class 'lightning_bleu.chrf.CorpusCHRF'>: make an instance of it"),
@@ -130,26 +133,23 @@ def test_what_is_no_metric_is_rejected(metric: Any, found: str) -> None:
     with pytest.raises(TypeError) as error:
         wrap_metric("name", metric)
     assert str(error.value).startswith(
-        f"'name' must be a metric of lightning_bleu, torchmetrics, or sacreBLEU, {found}"
+        f"'name' must be a metric of lightning_bleu, torchmetrics, or sacreBLEU, or a function, {found}"
     )
 
 
-NUMBERS = "TypeError: the result must be a number or a dict of numbers, got "
+NUMBERS = "TypeError: the result must be a number, a number per sentence, or a dict of these, got "
 
 
 @pytest.mark.parametrize(
     ("metric", "reason"),
     [
-        (WordErrorRate(), "it cannot score two sentences: AttributeError: "),
-        (EditDistance(), "it cannot score two sentences: ValueError: "),
         (Perplexity(), "it cannot score two sentences: "),
-        (MetricCollection([CHRFScore(), WordErrorRate()]), "it cannot score two sentences: AttributeError: "),
-        (CharErrorRate(), "it gives right and wrong hypotheses the same score, "),
         (CHRFScore(return_sentence_level_score=True), f"it cannot score two sentences: {NUMBERS}(tensor(1.)"),
         (Returns(None), f"it cannot score two sentences: {NUMBERS}None"),
-        (Returns(torch.tensor([0.5, 0.7])), f"it cannot score two sentences: {NUMBERS}tensor([0.5000, 0.7000])"),
-        (Returns({"a": 0.5, "b": [1]}), f"it cannot score two sentences: {NUMBERS}{{'a': 0.5, 'b': [1]}}"),
+        (Returns({"a": 0.5, "b": ["1"]}), f"it cannot score two sentences: {NUMBERS}{{'a': 0.5, 'b': ['1']}}"),
         (Returns(0.5), "it gives right and wrong hypotheses the same score, 0.5"),
+        (Returns(torch.tensor([0.25, 0.75])), "it gives right and wrong hypotheses the same score, 0.5"),
+        (Returns({"a": 0.5, "b": [1]}), "it gives right and wrong hypotheses the same score, {'a': 0.5, 'b': 1.0}"),
     ],
     ids=str,
 )
@@ -157,9 +157,8 @@ NUMBERS = "TypeError: the result must be a number or a dict of numbers, got "
 def test_a_metric_of_something_else_is_rejected(metric: Any, reason: str) -> None:
     with pytest.raises(TypeError) as error:
         wrap_metric("other", metric)
-    assert str(error.value).startswith(
-        f"the metric 'other' must take a list of strings, and a list of references for each, but {reason}"
-    )
+    needs = "the metric 'other' must take a list of strings, and a reference or a list of references for each"
+    assert str(error.value).startswith(f"{needs}, but {reason}")
 
 
 @pytest.mark.parametrize(
@@ -183,11 +182,12 @@ def test_a_metric_tells_whether_higher_is_better(metric: Any, expected: bool | N
 def test_a_metric_of_this_package_knows_its_scale_and_whether_it_needs_text() -> None:
     counted = [wrap_metric("name", metric) for metric in (CorpusBLEU(max_order=2), CorpusCHRF(percent=True), TER())]
     assert [type(one) for one in counted] == [Counted, Counted, OfText]
-    assert [(one.columns, one.scale, one.needs_text) for one in counted] == [
-        (6, 1, False),
-        (18, 100, True),
-        (0, None, True),
-    ]
+    assert [(one.columns, one.scale) for one in counted] == [(6, 1), (18, 100), (0, None)]
+    ids = read_batch([[1, 2]], [[1, 2]], Settings())
+    counted[0].check(ids, None, None)
+    for one in counted[1:]:
+        with pytest.raises(TypeError, match=r"^the metric 'name' needs text, got ids"):
+            one.check(ids, None, None)
 
 
 # Labels
@@ -241,7 +241,7 @@ NEEDS_SYNC: dict[str, Callable[..., Any]] = {
 @pytest.mark.parametrize("name", NEEDS_SYNC)
 def test_a_metric_that_one_process_computes_is_not_synced(name: str) -> None:
     """It would wait for the others."""
-    metric = OfText(name, NEEDS_SYNC[name](dist_sync_fn=refuse)).metric
+    metric = OfText(name, NEEDS_SYNC[name](dist_sync_fn=refuse))
     expected = score_texts(metric, SENTENCES)
     with group_of_one():
         assert score_texts(metric, SENTENCES) == expected
@@ -281,4 +281,4 @@ def test_both_processes_raise_the_error_of_a_metric(pool: ProcessPool) -> None:
 
 def test_a_metric_that_cannot_be_copied_deeply_scores() -> None:
     metric = BLEU(tokenize="ja-mecab")
-    assert score_texts(OfText("ja", metric).metric, SENTENCES) == score_texts(metric, SENTENCES)
+    assert score_texts(OfText("ja", metric), SENTENCES) == score_alone(metric, *CORPUS)

@@ -109,7 +109,7 @@ def count_found(hypotheses: Sequence[str], references: Sequence[str], broken: se
     """How many of the broken sentences are found, and how many have the lowest sentence BLEU."""
     statistics = count(hypotheses, references)
     lowest: list[int] = BLEU.scoring.score_sentences(statistics).argsort(stable=True)[: len(broken)].tolist()
-    return len(broken & {*find_worst(statistics, BLEU, len(broken))}), len(broken & {*lowest})
+    return len(broken & {*find_worst(statistics, BLEU.scoring, len(broken))}), len(broken & {*lowest})
 
 
 @pytest.mark.parametrize("share", [0.3, 0.4, 0.5])
@@ -147,12 +147,12 @@ def test_most_broken_sentences_of_real_text_are_found(system: str, share: float,
 def test_of_two_sentences_without_a_match_the_longer_one_is_worse() -> None:
     references = ["a b c", "d e f g h i j k l m", "n o p q r s t u v w x y", "z"]
     hypotheses = ["a b c", "- - - - - - - - - -", references[2], "-"]
-    assert find_worst(count(hypotheses, references), BLEU, 2) == [1, 3]
+    assert find_worst(count(hypotheses, references), BLEU.scoring, 2) == [1, 3]
 
 
 def test_equally_bad_sentences_come_in_the_order_of_the_dataset() -> None:
     statistics = count(["a b", "x y", "a b", "x z"], ["a b", "a b", "a b", "a b"])
-    assert find_worst(statistics, BLEU, 4) == [1, 3, 0, 2]
+    assert find_worst(statistics, BLEU.scoring, 4) == [1, 3, 0, 2]
 
 
 def test_the_worst_of_chrf_are_those_with_the_lowest_scores(rng: random.Random) -> None:
@@ -160,7 +160,7 @@ def test_the_worst_of_chrf_are_those_with_the_lowest_scores(rng: random.Random) 
     corpus = random_text(rng)
     expected = sentence_chrf(*corpus).argsort(stable=True)[:20].tolist()
     chrf = CorpusCHRF()
-    assert find_worst(count(*corpus, chrf), chrf, 20) == expected
+    assert find_worst(count(*corpus, chrf), chrf.scoring, 20) == expected
 
 
 @given(
@@ -174,15 +174,15 @@ def test_as_many_different_sentences_are_found_as_there_are(
     hypotheses = [[7] * row[0] + [8] * row[1] for row in rows]
     references = [[7] * row[2] + [9] * row[3] + [8] * row[4] for row in rows]
     statistics = count(hypotheses, references).to(dtype) if rows else torch.zeros(0, 10, dtype=dtype)
-    worst = find_worst(statistics, BLEU, number)
+    worst = find_worst(statistics, BLEU.scoring, number)
     assert len({*worst}) == len(worst) == min(number, len(rows))
     assert {*worst} <= {*range(len(rows))}
-    assert worst == find_worst(statistics, BLEU, len(rows))[:number]
+    assert worst == find_worst(statistics, BLEU.scoring, len(rows))[:number]
 
 
 @pytest.mark.parametrize("references", [[""] * 3, ["", "", "a"]])
 def test_sentences_without_references_have_a_worst_one_too(references: list[str]) -> None:
-    assert sorted(find_worst(count(["a b", "", "c"], references), BLEU, 3)) == [0, 1, 2]
+    assert sorted(find_worst(count(["a b", "", "c"], references), BLEU.scoring, 3)) == [0, 1, 2]
 
 
 # Samples

@@ -297,7 +297,7 @@ def test_all_metrics_count_the_same_sentences() -> None:
     count(validation, [*LINES[2:], "x"], [*REFERENCES[2:], "x"], sample_mask=[True, True, False], index=[5, 6, 7])
     count(validation, LINES[:3], REFERENCES[:3], index=[1, 2, 5])  # the last one is a repeat
     validation.agree()
-    results, tables = validation.finish()
+    results, tables, _ = validation.finish()
     (table,) = tables.values()
     assert table.kept.positions.tolist() == [1, 2, 5, 6]
     for name, make in MAKE.items():
@@ -319,7 +319,7 @@ def test_ids_are_decoded_once_for_all_metrics() -> None:
     assert sorted(decoded) == sorted([*ids, *(row for (row,) in references)])
     lines = spell(ids), [spell(group) for group in references]
     assert [sentence[:2] for sentence in read_all(gather(validation))] == [*zip(*lines)]
-    results, _ = validation.finish()
+    results, *_ = validation.finish()
     assert results["val_chrf"].report == corpus_chrf(*lines, word_order=2)
 
 

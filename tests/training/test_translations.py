@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from sacrebleu.metrics.bleu import BLEU as SacreBLEU
@@ -364,6 +365,13 @@ def test_translations_of_the_same_step_are_replaced_or_kept_beside_the_new_ones(
             assert not write_translations(sentences, tmp_path, 500, replace=False)
     added = {f"step-0000500-{number}.txt": f"{text}\n{text}\n".encode() for number, text in enumerate("xyz", 2)}
     assert contents(tmp_path) == expected | added
+
+
+def test_translations_without_scores_remove_the_table_of_those_that_they_replace(tmp_path: Path) -> None:
+    write_translations(PLAIN, tmp_path, 500, scores={"f": torch.tensor([0.5, -1])})
+    assert contents(tmp_path)["step-0000500.tsv"] == b"f\n0.5\n-1.0\n"
+    write_translations(OTHERS[0], tmp_path, 500)
+    assert contents(tmp_path) == {"ref.txt": b"a c\ne f\n", "step-0000500.txt": b"x\nx\n"}
 
 
 def test_all_translations_of_a_step_count_as_of_that_step(tmp_path: Path) -> None:

@@ -19,9 +19,10 @@ from transformers.utils.generic import ModelOutput
 from lightning_bleu import CorpusBLEU, CorpusCHRF, corpus_bleu
 from lightning_bleu.scoring.results import Interval
 from lightning_bleu.training.best import BestSoFar
+from lightning_bleu.training.functions import call_with_third
 from lightning_bleu.training.metrics import Result
 from lightning_bleu.training.sentences import Sentence
-from lightning_bleu.training.validation import Output, Validation, read_output, with_dataloader_idx
+from lightning_bleu.training.validation import Output, Validation, read_output
 from tests.helpers.process_groups import ProcessPool
 from tests.helpers.systems import TARGET as REFERENCES
 from tests.helpers.systems import A, B, make_metric
@@ -199,7 +200,7 @@ def wrapped(*args: Any) -> int:
     ],
 )
 def test_a_function_gets_the_index_of_the_loader_if_a_parameter_asks_for_it(extract: Any, expected: Any) -> None:
-    assert with_dataloader_idx(extract)(1, 2, 7) == expected
+    assert call_with_third(extract, "dataloader_idx", 1, 2, 7) == expected
 
 
 # The sentences of batches
@@ -298,7 +299,7 @@ def test_without_sentences_there_is_no_result(nothing: dict[str, Any], grouped: 
     if nothing:
         count(validation, **nothing, group=["a"] * len(nothing["preds"]) if grouped else None)
     validation.agree()
-    assert validation.finish(confidence=0.9, best=best) == ({}, {})
+    assert validation.finish(confidence=0.9, best=best) == ({}, {}, {})
     assert best["x"].state_dict() == {}
     # Another loader has some.
     count(validation, ["a"], ["a"], dataloader_idx=1, group=["b"] if grouped else None)
@@ -468,7 +469,7 @@ def run_cases(rank: int, world_size: int) -> list[tuple[int, list[str]]]:
         with warnings.catch_warnings(record=True) as warned:
             warnings.simplefilter("always")
             validation.agree()
-            _, tables = validation.finish()
+            _, tables, _ = validation.finish()
         messages = [str(one.message) for one in warned if "BLEUCallback" in str(one.message)]
         found.append((sum(len(table.kept.rows) for table in tables.values()), messages))
     return found

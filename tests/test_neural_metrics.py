@@ -1,0 +1,289 @@
+"""A metric in a process of another program: `examples/neural_metric.py` with its stand-in worker."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import re
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from lightning_bleu import BLEUCallback, CorpusBLEU
+from tests.helpers.examples import EXAMPLES, load_example, run_script
+from tests.helpers.functions import references_of, return_sentences, return_single, source_of, translate, try_to
+from tests.helpers.lightning import ignore_lightning_warnings, make_loader, validate
+from tests.helpers.pages import blocks, run_page
+from tests.helpers.process_groups import run_in_processes
+
+pytestmark = ignore_lightning_warnings
+
+PAGE = Path(__file__).parents[1] / "docs" / "neural_metrics.md"
+STAND_IN = EXAMPLES / "stand_in_worker.py"
+ITEMS = [*range(37)]
+
+
+def make_worker(*command: Any) -> Any:
+    """The metric of the example with a program, by default with the stand-in."""
+    with pytest.MonkeyPatch.context() as patch:
+        metric = load_example("neural_metric", patch).WorkerMetric
+    return metric(*(str(part) for part in (sys.executable, *(command or [STAND_IN]))))
+
+
+def shared_words(item: int) -> float:
+    """What the stand-in gives to a sentence."""
+    hypothesis, reference = ({*text.split()} for text in (translate(item), references_of(item)[0]))
+    return len(hypothesis & reference) / len(reference)
+
+
+def has_ended(process: int) -> bool:
+    """Whether a process has ended, perhaps in a few seconds."""
+    for _ in range(200):
+        try:
+            os.kill(process, 0)
+        except ProcessLookupError:
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def validate_with(folder: Path, function: Any, **options: Any) -> Any:
+    """What a validation logs of a function beside BLEU."""
+    bleu = BLEUCallback({"neural": function, "bleu": CorpusBLEU()})
+    return validate(folder, bleu, step=return_sentences, loaders=make_loader(ITEMS), **options)
+
+
+def test_the_example_prints_the_score_of_the_stand_in(capfd: pytest.CaptureFixture[str]) -> None:
+    run_script(EXAMPLES / "neural_metric.py")
+
+    assert re.search(r"^neural = 0\.\d{4} \(95% interval", capfd.readouterr().out, re.MULTILINE)
+
+
+def test_a_worker_scores_the_sentences(tmp_path: Path) -> None:
+    logged = validate_with(tmp_path, make_worker())
+
+    assert logged["val_neural"] == pytest.approx(sum(map(shared_words, ITEMS)) / len(ITEMS), abs=1e-12)
+
+
+def score_twice(metric: Any) -> list[int]:
+    """The numbers of the processes that scored two calls of a metric."""
+    processes = []
+    for _ in range(2):
+        assert metric(["a b", "c"], [["a x"], ["c", "d"]], ["A", "C"]) == [0.5, 1]
+        processes += [worker.pid for worker in metric._workers.values()]
+    return processes
+
+
+def test_a_worker_starts_with_the_first_call_and_ends_with_its_metric() -> None:
+    metric = make_worker()
+    assert not metric._workers
+    first, second = score_twice(metric)
+    assert first == second != os.getpid()
+
+    del metric
+
+    assert has_ended(first)
+
+
+def test_text_of_any_kind_arrives() -> None:
+    texts = ["zwei\nZeilen", "ä 猫 \u2028 \x85", '"quoted" \\', "\ud800", ""]
+    echo = """if True:
+        import json, sys
+        for line in sys.stdin:
+            print(json.dumps({"scores": [row["mt"] for row in json.loads(line)]}), flush=True)
+    """
+
+    assert make_worker("-c", echo)(texts, [["x"]] * 5, ["y"] * 5) == texts
+
+
+@pytest.mark.parametrize("ends", ["as it should", "sys.exit(3)", "os.kill(os.getpid(), 9)"])
+def test_a_worker_ends_with_the_interpreter(ends: str) -> None:
+    program = f"""
+        import os, sys
+        sys.path.insert(0, {str(EXAMPLES)!r})
+        from neural_metric import WorkerMetric
+        metric = WorkerMetric(sys.executable, {str(STAND_IN)!r})
+        metric(["a"], [["a"]], ["A"])
+        print(*(worker.pid for worker in metric._workers.values()), flush=True)
+        {ends.replace("as it should", "")}
+    """
+    printed = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, timeout=60
+    ).stdout
+    assert has_ended(int(printed))
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        ("raise SystemExit(3)", r"ended with status 3; see what it printed"),
+        ("import os; input(); os._exit(4)", r"ended with status 4; see what it printed"),
+        ("import os, signal; input(); os.kill(os.getpid(), signal.SIGKILL)", r"ended with status -9"),
+        ('input(); print(\'{"error": "no memory"}\')', r"failed: no memory"),
+        ("input(); print('{\"scores\": [1]}')", r"one number per sentence, got the shape \(1,\) for 37 sentences"),
+    ],
+)
+def test_the_death_and_the_errors_of_a_worker_are_messages(code: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises((RuntimeError, ValueError), match=f"the metric 'neural' .*{message}"):
+        validate_with(tmp_path, make_worker("-c", code))
+
+
+def test_an_error_of_the_stand_in_is_a_message_and_it_goes_on() -> None:
+    metric = make_worker()
+
+    with pytest.raises(RuntimeError, match=r"stand_in_worker.py.* failed: ZeroDivisionError"):
+        metric(["a"], [[""]], ["A"])
+    assert len({*score_twice(metric)}) == 1
+
+
+def test_after_its_death_a_worker_starts_again() -> None:
+    metric = make_worker()
+    (process,) = {*score_twice(metric)}
+    os.kill(process, signal.SIGKILL)
+
+    with pytest.raises(RuntimeError, match="ended with status -9"):
+        score_twice(metric)
+    assert {*score_twice(metric)} != {process}
+
+
+def test_an_interrupted_call_leaves_no_answer_for_the_next_one() -> None:
+    slow = "import time\nfor line in open(0): time.sleep(1); print('{\"scores\": [7]}', flush=True)"
+    metric = make_worker("-c", slow)
+
+    def interrupt(number: int, frame: Any) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.3)
+        with pytest.raises(KeyboardInterrupt):
+            metric(["a"], [["a"]], ["A"])
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert not metric._workers
+
+
+def test_a_missing_program_is_a_message(tmp_path: Path) -> None:
+    metric = type(make_worker())("/no/such/python")
+
+    with pytest.raises(RuntimeError, match=r"the metric 'neural' failed: FileNotFoundError: .*/no/such/python"):
+        validate_with(tmp_path, metric)
+
+
+def test_a_copy_starts_a_worker_of_its_own() -> None:
+    metric = make_worker()
+    first = score_twice(metric)
+
+    copy = pickle.loads(pickle.dumps(metric))
+
+    assert score_twice(copy)[0] not in first
+
+
+def validate_in_group(folder: Path) -> Any:
+    metric = make_worker()
+    logged = validate_with(folder, metric, strategy="ddp", devices=2)
+    return logged["val_neural"], [worker.pid for worker in metric._workers.values()]
+
+
+@pytest.mark.slow
+def test_each_process_has_a_worker(tmp_path: Path) -> None:
+    (first, own), (second, other) = run_in_processes(2, validate_in_group, tmp_path)
+
+    assert first == second == validate_with(tmp_path, make_worker())["val_neural"]
+    assert len({*own, *other}) == 2
+    assert all(map(has_ended, [*own, *other]))
+
+
+def die_in_one(folder: Path) -> str:
+    code = "import os; input(); os._exit(5)"
+    metric = make_worker(*(["-c", code] if os.environ["RANK"] == "1" else []))
+    return try_to(validate_with, folder, metric, strategy="ddp", devices=2)
+
+
+@pytest.mark.slow
+def test_the_death_of_one_worker_is_an_error_in_all_processes(tmp_path: Path) -> None:
+    for message in run_in_processes(2, die_in_one, tmp_path):
+        assert "the metric 'neural' failed: RuntimeError" in message
+        assert "ended with status 5" in message
+
+
+COMET = """
+import types
+
+
+def download_model(name):
+    print("downloading", name)
+    return name
+
+
+def load_from_checkpoint(path):
+    return types.SimpleNamespace(predict=predict)
+
+
+def predict(samples, batch_size, gpus, devices, progress_bar):
+    print("predicting", len(samples))
+    assert (gpus, devices) == (1, [0])
+    scores = [len(one["src"]) + len(one["mt"]) / 64 + len(one["ref"]) / 4096 for one in samples]
+    return types.SimpleNamespace(scores=scores)
+"""
+"""Stands in for the package, which cannot be installed here: what the worker of the page imports and calls."""
+
+
+def test_the_code_of_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "comet.py").write_text(COMET)
+    (worker,) = (block.content for block in blocks(PAGE, "text") if "from comet" in block.content)
+    (tmp_path / "comet_worker.py").write_text(worker)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(EXAMPLES)
+    monkeypatch.delenv("LOCAL_RANK", raising=False)
+    names = run_page(PAGE)
+    names["comet"]._command = (sys.executable, "comet_worker.py")
+
+    logged = validate_with(tmp_path, names["comet"])
+    sometimes = [names["comet_sometimes"](["a"], [["b"]], ["c"])]
+    names["trainer"].fit_loop.epoch_progress.current.completed = 1
+    sometimes.append(names["comet_sometimes"](["a"], [["b"]], ["c"]))
+
+    lengths = [(len(source_of(item)), len(translate(item)), len(references_of(item)[0])) for item in ITEMS]
+    assert logged["val_neural"] == pytest.approx(sum(a + b / 64 + c / 4096 for a, b, c in lengths) / len(ITEMS))
+    assert sometimes == [[1 + 1 / 64 + 1 / 4096], None]
+
+
+def test_a_model_of_the_page_is_loaded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(EXAMPLES)
+    names, loaded = run_page(PAGE), []
+
+    class Model(torch.nn.Module):
+        def forward(self, hypotheses: list[str], sources: list[str]) -> torch.Tensor:
+            assert not self.training
+            return torch.tensor([float(len(one)) for one in sources])
+
+    def load_model() -> torch.nn.Module:
+        loaded.append(1)
+        return Model()
+
+    names["load_model"] = load_model
+    metric = names["Neural"]()
+    for _ in range(2):
+        logged = validate_with(tmp_path, metric)
+    assert logged["val_neural"] == pytest.approx(sum(len(source_of(item)) for item in ITEMS) / len(ITEMS))
+    assert loaded == [1]
+
+
+def test_the_files_that_the_page_names_have_a_line_per_sentence(tmp_path: Path) -> None:
+    bleu = BLEUCallback(translations=tmp_path / "translations")
+    validate(tmp_path, bleu, step=return_single, loaders=make_loader(ITEMS))
+
+    (command,) = (block.content for block in blocks(PAGE, "sh"))
+    names = [re.sub(r"-\d{7}", "-0000000", name) for name in re.findall(r"translations/\S+", command)]
+    sources, references, *hypotheses = ((tmp_path / name).read_text().splitlines() for name in names)
+    assert sources == [source_of(item) for item in ITEMS]
+    assert references == [references_of(item)[-1] for item in ITEMS]
+    assert hypotheses == [[translate(item) for item in ITEMS]] * 2
