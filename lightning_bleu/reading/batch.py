@@ -122,14 +122,14 @@ def select_sentences(batch: Batch, members: BoolArray) -> Batch:
     return Batch(segments, batch.reference_counts[members])
 
 
-def read_sources(sources: Hypotheses, sentences: int, settings: Settings, *, needed_by: str = "") -> list[str]:
+def read_sources(sources: Hypotheses, sentences: int, settings: Settings, needed_by: Sequence[str] = ()) -> list[str]:
     """The text of source sentences, which are shown but not counted. Ids are cleaned and decoded like hypotheses.
 
     Args:
         sources: the source sentences, in any form that hypotheses can have.
         sentences: the number of hypotheses.
         settings: how to read ids.
-        needed_by: the metric that needs text, for error messages; empty if none does.
+        needed_by: the metrics that need text, for error messages.
 
     Raises:
         TypeError: for an unsupported input type, or if a metric needs text and they are not text.
@@ -142,8 +142,8 @@ def read_sources(sources: Hypotheses, sentences: int, settings: Settings, *, nee
     segments, _ = _read(recognize_sources(sources, sentences), np.zeros(0, np.int64), settings)
     if needed_by and not isinstance(segments, Strings):
         raise TypeError(
-            f"the metric {needed_by!r} takes sources as text, got {kind_of(segments)}: return strings, or decode ids "
-            "with BLEUCallback(..., decoder=tokenizer)"
+            f"the metric {needed_by[0]!r} takes sources as text, got {kind_of(segments)}: return strings, or decode "
+            "ids with BLEUCallback(..., decoder=tokenizer)"
         )
     return to_lines(segments)
 

@@ -68,13 +68,10 @@ class PairedTest:
         return self.score_a - self.score_b
 
     def __str__(self) -> str:
-        a, b, difference = (
-            format_score(value, self.percent) for value in (self.score_a, self.score_b, self.difference)
-        )
-        sign = "+" * (not difference.startswith("-"))
+        a, b = (format_score(score, self.percent) for score in (self.score_a, self.score_b))
+        difference = format_score(self.difference, self.percent, "+")
         return (
-            f"{self.name} = {a} against {b}: {sign}{difference}, p = {self.p_value:.4f} "
-            f"({self.test}, {self.trials} trials)"
+            f"{self.name} = {a} against {b}: {difference}, p = {self.p_value:.4f} ({self.test}, {self.trials} trials)"
         )
 
 
@@ -129,19 +126,17 @@ class BlockTest:
         return self.a.mean - self.b.mean
 
     def __str__(self) -> str:
-        difference = format_score(self.difference, self.a.percent)
-        sign = "+" * (not difference.startswith("-"))
+        difference = format_score(self.difference, self.a.percent, "+")
         return (
-            f"mean difference {sign}{difference} over {len(self.a.scores)} blocks, "
-            f"t = {self.t:.2f}, p = {self.p_value:.4f}"
+            f"mean difference {difference} over {len(self.a.scores)} blocks, t = {self.t:.2f}, p = {self.p_value:.4f}"
         )
 
 
-def format_score(value: float, percent: bool | None) -> str:
+def format_score(value: float, percent: bool | None, sign: str = "") -> str:
     """A score as text: in percent with two digits; with four digits if it has a scale of its own.
 
     Example:
-        >>> format_score(0.12345, percent=False), format_score(0.12345, percent=None)
-        ('12.35', '0.1235')
+        >>> format_score(0.12345, percent=False), format_score(0.12345, percent=None, sign="+")
+        ('12.35', '+0.1235')
     """
-    return f"{value:.4f}" if percent is None else f"{value if percent else 100 * value:.2f}"
+    return f"{value:{sign}.4f}" if percent is None else f"{value if percent else 100 * value:{sign}.2f}"

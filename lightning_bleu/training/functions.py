@@ -43,16 +43,18 @@ def find_third(function: Callable[..., Any], name: str) -> tuple[inspect.Paramet
 
 
 def call_with_third(function: Callable[..., Any], name: str, first: Any, second: Any, third: Any) -> Any:
-    """Call a function with two arguments, and with a third one if it takes that; see :func:`find_third`.
+    """Call a function with two arguments, and with a third one if there is one and it takes that.
+
+    See :func:`find_third`.
 
     Example:
         >>> call_with_third(lambda outputs, batch, dataloader_idx: dataloader_idx, "dataloader_idx", [], [], 7)
         7
     """
     parameter, by_position = find_third(function, name)
-    if by_position:
-        return function(first, second, third)
-    return function(first, second, **({parameter.name: third} if parameter else {}))
+    if third is None or parameter is None:
+        return function(first, second)
+    return function(first, second, third) if by_position else function(first, second, **{parameter.name: third})
 
 
 def score_sentences(name: str, function: Callable[..., Any], sentences: Sequence[Sentence]) -> Tensor | None:
@@ -75,10 +77,7 @@ def score_sentences(name: str, function: Callable[..., Any], sentences: Sequence
     sources = [one.source for one in sentences]
     try:
         with untouched():
-            if None in sources:
-                value = function(hypotheses, references)
-            else:
-                value = call_with_third(function, "sources", hypotheses, references, sources)
+            value = call_with_third(function, "sources", hypotheses, references, None if None in sources else sources)
     except Exception as error:
         raise RuntimeError(f"the metric {name!r} failed: {type(error).__name__}: {error}") from error
     if value is None:
@@ -90,8 +89,8 @@ def score_sentences(name: str, function: Callable[..., Any], sentences: Sequence
     except (TypeError, ValueError, RuntimeError):
         raise TypeError(f"{needs}, got {repr(value)[:_SHOWN]}") from None
     if values.shape != (len(sentences),):
-        hint = ": do not average them, the callback does" if values.ndim == 0 else ""
-        raise ValueError(f"{needs}, got the shape {tuple(values.shape)} for {len(sentences)} sentences{hint}")
+        found = f"the shape {tuple(values.shape)} for {len(sentences)} sentences"
+        raise ValueError(f"{needs}, got {found}" + ": do not average them, the callback does" * (values.ndim == 0))
     for number in (~values.isfinite()).nonzero()[:1, 0].tolist():
         raise ValueError(
             f"the metric {name!r} returned {values[number].item()} for the hypothesis "
@@ -104,8 +103,7 @@ def score_sentences(name: str, function: Callable[..., Any], sentences: Sequence
 def untouched() -> Iterator[None]:
     """Leave gradients, random generators, and the default type as they were; tensors are no inference tensors."""
     states, dtype = (random.getstate(), np.random.get_state()), torch.get_default_dtype()
-    uses_cuda = torch.cuda.is_available() and torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
-    devices = [torch.cuda.current_device()] if uses_cuda else []
+    devices = [torch.cuda.current_device()] if torch.cuda.is_initialized() else []  # type: ignore[no-untyped-call]
     try:
         with torch.random.fork_rng(devices), ordinary_tensors(), torch.no_grad():
             yield

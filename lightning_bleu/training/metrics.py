@@ -6,7 +6,6 @@ import copy
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import zip_longest
 from typing import Any, NamedTuple, TypeAlias
 
@@ -232,7 +231,7 @@ class OfSentences(Uncounted):
         self.name = name
         self.function = function
         self.takes_sources = find_third(function, "sources")[0] is not None
-        inner = function.func if isinstance(function, partial) else function
+        inner = getattr(function, "func", function)  # of functools.partial
         self.higher_is_better = check_bool("higher_is_better", getattr(inner, "higher_is_better", True))
 
     def __deepcopy__(self, memo: object) -> OfSentences:
@@ -267,24 +266,24 @@ class OfSentences(Uncounted):
         """Score the sentences of all processes, for each label; None if the function returned None. Collective."""
         own = [sentence for table in tables for sentence in table.sentences.own()]
         everyone = run_in_all(lambda: score_sentences(self.name, self.function, own) if own else torch.zeros(0))
-        if any(values is None for values in everyone):
-            if any(values is not None and len(values) for values in everyone):
+        returned = [values for values in everyone if values is not None]
+        if len(returned) < len(everyone):
+            if any(map(len, returned)):
                 raise ValueError(
                     f"the metric {self.name!r} returned None in some processes only: return numbers in all, or in none"
                 )
             return [None for _ in tables]
         rows = [torch.ones(len(table.kept.rows), 2, dtype=torch.float64, device="cpu") for table in tables]
-        for process, values in enumerate(everyone):
+        for process, values in enumerate(returned):
             places = [table.sentences.owned_by(process) for table in tables]
-            assert values is not None
             for one, numbers, part in zip(rows, places, torch.split(values.double(), [*map(len, places)])):
                 one[numbers, 0] = part
         return [self._score(table, one) for table, one in zip(tables, rows)]
 
     def _score(self, table: Table, rows: Tensor) -> Scored:
         corpus = Corpus(table.kept.identity, rows, self.scoring, {"higher_is_better": self.higher_is_better})
-        report = MeanScore(score=corpus.score(), name=self.name)
-        return Scored(Result({"": report.score}, report=report), corpus)
+        score = corpus.score()
+        return Scored(Result({"": score}, report=MeanScore(score=score, name=self.name)), corpus)
 
 
 class MeanScore(Report):

@@ -110,9 +110,8 @@ def write_translations(
     others = set(_find_translations(folder)) - {translation}
     changed = shared.keys() != old or any(path.read_bytes() != text for path, text in shared.items())
     table = translation.with_suffix(".tsv")
+    table.unlink(missing_ok=True)
     write_files(shared | {translation: hypotheses} | ({table: _to_table(scores)} if scores else {}))
-    if not scores:
-        table.unlink(missing_ok=True)
     for path in old - shared.keys():
         path.unlink(missing_ok=True)
     if keep is not None:

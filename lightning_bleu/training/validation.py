@@ -209,7 +209,7 @@ class Validation:
         own = self._find_evaluations(dataloader_idx, groups, reading)
         if source is not None and any(evaluation.keeps_texts for evaluation, _ in own):
             needed_by = [name for one, _ in own for name, metric in one.metrics.items() if metric.takes_sources]
-            sources = read_sources(source, batch.sentence_count, loader.settings, needed_by="".join(needed_by[:1]))
+            sources = read_sources(source, batch.sentence_count, loader.settings, needed_by)
             reading = reading._replace(sources=sources)
         self.warn.mistakes(batch.warnings)
         for evaluation, members in own:
