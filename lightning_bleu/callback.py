@@ -405,7 +405,7 @@ class BLEUCallback(pl.Callback):
         self, stage: str, evaluation: Evaluation, table: Table, corpora: Mapping[str, Corpus], trainer: pl.Trainer
     ) -> None:
         """Show the sentences in the loggers. Collective."""
-        results = {name: self.results["/".join([self._tag(stage, name), *evaluation.names])] for name in corpora}
+        results = {name: self.results[evaluation.tag_below(self._tag(stage, name))] for name in corpora}
         view = View(evaluation, table, corpora, results, partial(self._tag, stage), self.samples, self.confidence)
         self._display(lambda display: display.show(view, logged_step(trainer)))
 
@@ -425,10 +425,12 @@ class BLEUCallback(pl.Callback):
             return
         folder, step = self._folder_of(stage, *evaluation.names), self._step(trainer)
         sentences, replace = table.sentences.texts, trainer.state.fn == "fit"
-        scores = {name: corpus.scoring.score_sentences(corpus.statistics) for name, corpus in corpora.items()}
-        if run_in_process_0(
-            lambda: write_translations(sentences, folder, step, self.keep_translations, scores, replace=replace)
-        ):
+
+        def write() -> bool:  # in process 0, which scores the sentences alone
+            scores = {name: corpus.scoring.score_sentences(corpus.statistics) for name, corpus in corpora.items()}
+            return write_translations(sentences, folder, step, self.keep_translations, scores, replace=replace)
+
+        if run_in_process_0(write):
             self._warn_once(
                 f"The references or sources in {str(folder)!r} were replaced, because this validation has "
                 "different ones, or the same in another order. Translations of other steps there no longer match "

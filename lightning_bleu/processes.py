@@ -70,12 +70,7 @@ def run_in_process_0(function: Callable[[], Result]) -> Result:
     """
     if process_count() == 1:
         return function()
-    outcome: list[Any] = [None, None]
-    if process_rank() == 0:
-        try:
-            outcome[0] = function()
-        except Exception as error:
-            outcome[1] = _as_picklable(error)
+    outcome: list[Any] = [*_attempt(function)] if process_rank() == 0 else [None, None]
     dist.broadcast_object_list(outcome)
     if outcome[1] is not None:
         raise outcome[1]
@@ -90,17 +85,21 @@ def run_in_all(function: Callable[[], Result]) -> list[Result]:
     """
     if process_count() == 1:
         return [function()]
-    outcome: list[Any] = [None, None]
-    try:
-        outcome[0] = function()
-    except Exception as error:
-        outcome[1] = _as_picklable(error)
+    outcome = _attempt(function)
     everyone: list[Any] = [None] * process_count()
     dist.all_gather_object(everyone, outcome)
     for _, raised in (outcome, *everyone):  # first its own, with its traceback
         if raised is not None:
             raise raised
     return [value for value, _ in everyone]
+
+
+def _attempt(function: Callable[[], Result]) -> tuple[Result | None, Exception | None]:
+    """What a function returns, and the error that it raises."""
+    try:
+        return function(), None
+    except Exception as error:
+        return None, _as_picklable(error)
 
 
 def _as_picklable(error: Exception) -> Exception:

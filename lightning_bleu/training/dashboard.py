@@ -72,7 +72,7 @@ class View:
         confidence: float | None = None,
     ) -> None:
         def tag(name: str) -> str:
-            return "/".join([tag_of(name), *evaluation.names])
+            return evaluation.tag_below(tag_of(name))
 
         self.samples_tag, self.worst_tag = tag("samples"), tag("worst")
         self.caption = self.signature = self.ranking = ""

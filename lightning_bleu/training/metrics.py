@@ -230,7 +230,9 @@ class OfSentences(Uncounted):
     def __init__(self, name: str, function: Callable[..., Any]) -> None:
         self.name = name
         self.function = function
-        self.takes_sources = find_third(function, "sources")[0] is not None
+        third, _ = find_third(function, "sources")
+        self.takes_sources = third is not None
+        self._needs_sources = third is not None and third.default is third.empty
         inner = getattr(function, "func", function)  # of functools.partial
         self.higher_is_better = check_bool("higher_is_better", getattr(inner, "higher_is_better", True))
 
@@ -255,8 +257,7 @@ class OfSentences(Uncounted):
     def check(self, batch: Batch, sources: Any, mask: BoolArray | None) -> None:
         """Raise an error for a batch that the metric cannot score."""
         _check_text(self.name, batch)
-        third, _ = find_third(self.function, "sources")
-        if sources is None and third is not None and third.default is third.empty:
+        if sources is None and self._needs_sources:
             raise ValueError(
                 f"the metric {self.name!r} takes sources: return 'source' from the step, beside 'preds' and 'target', "
                 "or remove its third parameter"

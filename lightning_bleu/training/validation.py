@@ -109,6 +109,10 @@ class Evaluation:
     _rows: list[torch.Tensor] = field(default_factory=list, init=False)
     _texts: list[Sentence] = field(default_factory=list, init=False)
 
+    def tag_below(self, tag: str) -> str:
+        """The logged name of a score of this label, below that of the stage."""
+        return "/".join([tag, *self.names])
+
     @property
     def keeps_texts(self) -> bool:
         """Whether the texts of the next sentences will be kept."""
@@ -301,7 +305,7 @@ class Validation:
             own: dict[str, Result] = {}
             resampled: dict[str, Corpus] = {}
             for label, scored in self._score(name, tables).items():
-                logged = "/".join([tag, *self.evaluations[label].names])
+                logged = self.evaluations[label].tag_below(tag)
                 own[logged] = scored.result
                 if scored.corpus is not None:
                     resampled[logged] = corpora[label][name] = scored.corpus
