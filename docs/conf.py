@@ -9,8 +9,8 @@ from sphinx.domains.python import PyObject, PythonDomain
 
 import lightning_bleu
 import lightning_bleu.callback
-from lightning_bleu.settings.bleu import BLEUOptions
-from lightning_bleu.settings.chrf import CHRFOptions
+from lightning_bleu.bleu import BLEUOptions
+from lightning_bleu.chrf import CHRFOptions
 
 project = "lightning_bleu"
 author = "The lightning_bleu developers"

@@ -5,12 +5,9 @@ Start with :class:`CorpusBLEU`, or with :class:`BLEUCallback` to add BLEU withou
 
 from typing import TYPE_CHECKING, Any
 
-from lightning_bleu.bleu import CorpusBLEU
-from lightning_bleu.chrf import CorpusCHRF
-from lightning_bleu.functional import corpus_bleu, corpus_chrf, sentence_bleu, sentence_chrf
+from lightning_bleu.bleu import BLEUScore, CorpusBLEU, corpus_bleu, sentence_bleu
+from lightning_bleu.chrf import CHRFScore, CorpusCHRF, corpus_chrf, sentence_chrf
 from lightning_bleu.hugging_face import HuggingFaceBLEU
-from lightning_bleu.scoring.bleu import BLEUScore
-from lightning_bleu.scoring.chrf import CHRFScore
 from lightning_bleu.settings.conventions import CONVENTIONS, Convention
 from lightning_bleu.significance import (
     approximate_randomization,

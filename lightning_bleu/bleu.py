@@ -1,23 +1,518 @@
-"""The metric of BLEU."""
+"""BLEU, from its options to its metric, as described in Papineni et al. (2002), https://aclanthology.org/P02-1040.
+
+Up to the score, all counts are integers. The only divisions are there and in :mod:`lightning_bleu.settings.smoothing`,
+in float64 where the device supports it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any, cast
+import contextlib
+import dataclasses
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, cast
 
+import numpy as np
+import torch
 from torch import Tensor
 
-from lightning_bleu.counting.bleu import count_rows
-from lightning_bleu.metric import CorpusMetric
+from lightning_bleu.counting.ngrams import count_matches
+from lightning_bleu.counting.words import number_tokens, tokenize
+from lightning_bleu.messages import check_choice
+from lightning_bleu.metric import CorpusMetric, count_sentences
 from lightning_bleu.reading.batch import Batch
-from lightning_bleu.reading.ragged import IntArray
-from lightning_bleu.scoring.bleu import BLEUScore, Statistics, bleu_scoring, bleu_signature
-from lightning_bleu.scoring.scoring import Scoring
-from lightning_bleu.scoring.signature import InputCounts
-from lightning_bleu.settings.bleu import BLEUOptions, BLEUSettings
-from lightning_bleu.settings.conventions import Convention
-from lightning_bleu.settings.settings import Decoder
-from lightning_bleu.settings.tokenizers import Tokenizer
+from lightning_bleu.reading.forms import Form, Hypotheses, Ids, References, Strings, Tokens
+from lightning_bleu.reading.ragged import IntArray, Ragged, row_lengths
+from lightning_bleu.scoring.scoring import Report, Scoring, float_type
+from lightning_bleu.scoring.signature import InputCounts, join_signature
+from lightning_bleu.settings.conventions import CONVENTIONS, Convention
+from lightning_bleu.settings.lengths import REFERENCE_LENGTHS, LengthRule
+from lightning_bleu.settings.settings import (
+    Decoder,
+    Settings,
+    check_bool,
+    check_id,
+    check_integer,
+    check_number,
+    unknown_options,
+)
+from lightning_bleu.settings.smoothing import SMOOTHINGS, ZERO_RULES, Counts, Smoothing, divide
+from lightning_bleu.settings.tokenizers import Tokenizer, load_tokenizer, tokenizer_name
+
+if TYPE_CHECKING:
+    from typing_extensions import Self, Unpack
+
+
+# Options
+
+
+class BLEUOptions(TypedDict, total=False):
+    """The options of a score, as the user passes them; see :class:`lightning_bleu.CorpusBLEU`."""
+
+    max_order: int
+    weights: Sequence[float] | None
+    convention: str | Convention
+    tokenizer: Tokenizer | None
+    lowercase: bool | None
+    smoothing: str | None
+    smoothing_value: float | None
+    reference_length: str | None
+    effective_order: bool | None
+    pad_id: int | None
+    bos_id: int | None
+    eos_id: int | None
+    unk_id: int | None
+    ignore_ids: int | Iterable[int] | None
+    decoder: Decoder | None
+    percent: bool
+
+
+BLEU_OPTIONS = tuple(BLEUOptions.__annotations__)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class BLEUSettings(Settings, Convention):
+    """A convention plus all other options. Create settings with :meth:`from_options`.
+
+    Attributes:
+        max_order: the longest n-gram.
+        weights: one per order.
+        unk_id: the unknown word. In a reference it matches nothing, but it counts toward the length.
+    """
+
+    max_order: int = 4
+    weights: tuple[float, ...] = None  # type: ignore[assignment]  # replaced by uniform weights
+    unk_id: int | None = None
+
+    @classmethod
+    def from_options(cls, **options: Unpack[BLEUOptions]) -> Self:  # type: ignore[override]
+        """Override the convention with the given options, and check the result.
+
+        Example:
+            >>> settings = BLEUSettings.from_options(convention="nltk", tokenizer="intl")
+            >>> settings.tokenizer, settings.smoothing, settings.weights
+            ('intl', 'method0', (0.25, 0.25, 0.25, 0.25))
+        """
+        if unknown := options.keys() - set(BLEU_OPTIONS):
+            raise unknown_options(unknown, BLEU_OPTIONS)
+        given: dict[str, Any] = dict(options)
+        convention = given.pop("convention", "sacrebleu")
+        if not isinstance(convention, Convention):
+            convention = CONVENTIONS[check_choice("convention", convention, CONVENTIONS)]
+        defaults = {field.name: getattr(convention, field.name) for field in dataclasses.fields(Convention)}
+        given = {name: value for name, value in given.items() if name not in defaults or value is not None}
+        if given.get("smoothing", convention.smoothing) != convention.smoothing:
+            defaults["smoothing_value"] = None  # the convention's value belongs to the convention's smoothing
+        return cls(**defaults | given)
+
+    def for_corpus(self) -> Self:
+        """Return these settings; raise a ValueError for a smoothing that is not defined for a corpus."""
+        if self.smoothing_method.sentences_only:
+            raise ValueError(
+                f"smoothing {self.smoothing!r} is defined for single sentences only: "
+                "use sentence_bleu or another smoothing"
+            )
+        return self
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        load_tokenizer(self.tokenizer)
+        check_choice("smoothing", self.smoothing, SMOOTHINGS)
+        check_choice("reference_length", self.reference_length, REFERENCE_LENGTHS)
+        check_choice("zero_rule", self.zero_rule, ZERO_RULES)
+        max_order = check_integer("max_order", self.max_order, at_least=1)
+        self._replace(
+            max_order=max_order,
+            weights=_weights(self.weights, max_order),
+            unk_id=check_id("unk_id", self.unk_id),
+            min_possible_matches=check_integer("min_possible_matches", self.min_possible_matches, at_least=0),
+            smoothing_value=_smoothing_value(self.smoothing, self.smoothing_value),
+            effective_order=check_bool("effective_order", self.effective_order),
+        )
+
+    @property
+    def splits_at_spaces(self) -> bool:
+        """Whether words are found by the spaces between them."""
+        return self.tokenizer in ("13a", "intl", "none")
+
+    @property
+    def smoothing_method(self) -> Smoothing:
+        """The smoothing method named by ``smoothing``."""
+        return SMOOTHINGS[self.smoothing]
+
+    @property
+    def length_rule(self) -> LengthRule:
+        """The length rule named by ``reference_length``."""
+        return REFERENCE_LENGTHS[self.reference_length]
+
+
+def _smoothing_value(smoothing: str, value: Any) -> float | None:
+    default = SMOOTHINGS[smoothing].default
+    if value is None:
+        return default
+    if default is None:
+        with_value = [name for name, method in SMOOTHINGS.items() if method.default is not None]
+        raise ValueError(f"smoothing {smoothing!r} takes no 'smoothing_value'; these do: {with_value}")
+    number = check_number("smoothing_value", value)
+    if number == 0 and SMOOTHINGS[smoothing].divides:
+        raise ValueError(f"'smoothing_value' must be greater than 0 for smoothing {smoothing!r}, got {value}")
+    return number
+
+
+def _weights(weights: Any, max_order: int) -> tuple[float, ...]:
+    if weights is None:
+        return (1 / max_order,) * max_order
+    checked = None
+    if isinstance(weights, Iterable) and not isinstance(weights, str | bytes | Mapping):
+        with contextlib.suppress(TypeError, ValueError):
+            checked = tuple(float(weight) for weight in weights)
+    if checked is None:
+        raise TypeError(
+            f"'weights' must hold one number for each order 1 ... max_order={max_order}, got {weights!r} of type "
+            f"{type(weights).__name__}"
+        )
+    if len(checked) != max_order:
+        raise ValueError(
+            f"'weights' must hold one weight for each order 1 ... max_order={max_order}, got {len(checked)}: {checked}"
+        )
+    if not all(math.isfinite(weight) and weight >= 0 for weight in checked) or not any(checked):
+        raise ValueError(f"'weights' must be finite, not negative, and not all 0, got {checked}")
+    return checked
+
+
+# Rows: the statistics of every sentence
+
+
+def count_rows(batch: Batch, settings: BLEUSettings, *, orders: int | None = None) -> IntArray:
+    """Count the n-grams of every sentence.
+
+    Args:
+        batch: the sentences; see :func:`lightning_bleu.reading.batch.read_batch`.
+        settings: how to tokenize, and what to count.
+        orders: the longest n-gram; ``max_order`` when None.
+
+    Returns:
+        shape ``(sentences, 2 * orders + 2)``. The columns are those of
+        :class:`Statistics`: matches, possible matches, hypothesis length, and reference
+        length.
+
+    Example:
+        >>> from lightning_bleu.reading.batch import read_batch
+        >>> settings = BLEUSettings.from_options(max_order=2)
+        >>> count_rows(read_batch(["the cat sat"], ["the cat sat down"], settings), settings).tolist()
+        [[3, 2, 3, 2, 3, 4]]
+    """
+    orders = orders or settings.max_order
+    tokens, counts = token_ids(batch.segments, settings), batch.reference_counts
+    unk_id = settings.unk_id if isinstance(batch.segments, Ids) else None
+    hypotheses, references = tokens.lengths[: len(counts)], tokens.lengths[len(counts) :]
+    rows = np.empty((len(counts), 2 * orders + 2), np.int64)
+    rows[:, :orders] = count_matches(tokens, counts, orders, unk_id=unk_id)
+    rows[:, orders:-2] = np.maximum(hypotheses[:, None] - np.arange(orders), settings.min_possible_matches)
+    rows[:, -2] = hypotheses
+    rows[:, -1] = choose_reference_lengths(settings.length_rule, hypotheses, references, counts)
+    return rows
+
+
+def choose_reference_lengths(
+    rule: LengthRule, hypotheses: IntArray, references: IntArray, reference_counts: IntArray
+) -> IntArray:
+    """Choose the reference length of each sentence.
+
+    Args:
+        rule: one of :data:`lightning_bleu.settings.lengths.REFERENCE_LENGTHS`.
+        hypotheses: the lengths of the hypotheses, shape ``(sentences,)``.
+        references: the lengths of all references, sentence by sentence.
+        reference_counts: the number of references of each sentence, at least 1, shape ``(sentences,)``.
+
+    Example:
+        >>> from lightning_bleu.settings.lengths import closest
+        >>> choose_reference_lengths(closest, np.array([10, 4]), np.array([7, 12, 8, 9]), np.array([3, 1])).tolist()
+        [8, 9]
+    """
+    if len(references) == len(hypotheses):
+        return references
+    # Adding the index breaks ties in favor of the first reference.
+    costs = rule(hypotheses.repeat(reference_counts), references) * len(references) + np.arange(len(references))
+    cheapest: IntArray = np.minimum.reduceat(costs, reference_counts.cumsum() - reference_counts)
+    return references[cheapest % len(references)]
+
+
+def token_ids(form: Form, settings: BLEUSettings) -> Ragged:
+    """The tokens of each segment as ids.
+
+    Within a call, equal tokens get equal ids. The ids of different calls are unrelated.
+
+    Example:
+        >>> settings = BLEUSettings.from_options(lowercase=True)
+        >>> token_ids(Strings(["Hello, world!", "hello!"]), settings).lengths.tolist()
+        [4, 2]
+    """
+    if isinstance(form, Strings):
+        return tokenize([line.lower() for line in form.lines] if settings.lowercase else form.lines, settings.tokenizer)
+    if isinstance(form, Tokens):
+        return Ragged(number_tokens(chain.from_iterable(form.rows)), row_lengths(form.rows))
+    return form.ragged
+
+
+# Statistics → score
+
+
+_CHUNK = 2**14
+"""The number of sentences that are scored at a time, so that intermediate results need little memory."""
+
+
+class Statistics(NamedTuple):
+    """The statistics that BLEU is computed from. The statistics of a corpus are the sums over its sentences.
+
+    Attributes:
+        matches: shape ``(..., orders)``.
+        possible_matches: shape ``(..., orders)``.
+        hypothesis_length: shape ``(...)``.
+        reference_length: shape ``(...)``.
+    """
+
+    matches: Tensor
+    possible_matches: Tensor
+    hypothesis_length: Tensor
+    reference_length: Tensor
+
+    @classmethod
+    def unpack(cls, vector: Tensor) -> Statistics:
+        """Split vectors of shape ``(..., 2 * orders + 2)``.
+
+        Example:
+            >>> Statistics.unpack(torch.tensor([5, 4, 7, 6, 7, 7])).possible_matches.tolist()
+            [7, 6]
+        """
+        orders = vector.shape[-1] // 2 - 1
+        return cls(vector[..., :orders], vector[..., orders:-2], vector[..., -2], vector[..., -1])
+
+
+class Score(NamedTuple):
+    """Scores in 0..1, in floating point.
+
+    Attributes:
+        bleu: shape ``(...)``.
+        precisions: after smoothing, shape ``(..., max_order)``.
+        brevity_penalty: shape ``(...)``.
+    """
+
+    bleu: Tensor
+    precisions: Tensor
+    brevity_penalty: Tensor
+
+
+def score(statistics: Tensor, settings: BLEUSettings) -> Score:
+    """Score the statistics of one corpus, or of many sentences at once.
+
+    Args:
+        statistics: integers of shape ``(..., 2 * orders + 2)``, see :class:`Statistics`. ``orders`` is ``max_order``,
+            or ``max_order + 1`` for a smoothing that needs the next order.
+        settings: how to score.
+
+    Example:
+        >>> score(torch.tensor([5, 4, 7, 6, 7, 7]), BLEUSettings.from_options(max_order=2)).bleu
+        tensor(0.6901, dtype=torch.float64)
+    """
+    dtype = float_type(statistics.device)
+    matches, possible_matches, hypothesis_length, reference_length = Statistics.unpack(statistics.to(dtype))
+    counts = Counts(matches[..., : settings.max_order], possible_matches[..., : settings.max_order], hypothesis_length)
+    if settings.smoothing_method.needs_next_order:
+        counts = counts._replace(next_precision=divide(matches[..., -1], possible_matches[..., -1]))
+    precisions = settings.smoothing_method.function(counts, settings.smoothing_value or 0.0)
+
+    weights = torch.tensor(settings.weights, dtype=dtype, device=statistics.device)
+    if settings.effective_order:
+        usable = ((counts.possible_matches > 0) | (precisions > 0)).to(dtype).cumprod(-1)
+        weights = divide(weights * usable, (weights * usable).sum(-1, keepdim=True))
+    # BLEU = BP * exp(sum over n of w_n * log p_n)
+    log_precisions = ZERO_RULES[settings.zero_rule](counts.matches, precisions)
+    mean = torch.where(weights > 0, weights * log_precisions, 0).sum(-1).exp().where(weights.any(-1), 0)
+    # BP = 1 if c > r, else exp(1 - r / c)
+    brevity_penalty = (1 - divide(reference_length, hypothesis_length)).clamp(max=0).exp()
+    brevity_penalty = brevity_penalty.where(hypothesis_length > 0, 0)
+    bleu = brevity_penalty * mean
+    if settings.zero_rule == "no-match":
+        # What sacreBLEU prints when nothing matches, and when there are no tokens at all.
+        precisions = precisions.where((counts.matches > 0).any(-1, keepdim=True), 0)
+        brevity_penalty = brevity_penalty.where((hypothesis_length > 0) | (reference_length > 0), 1)
+    return Score(bleu, precisions, brevity_penalty)
+
+
+def score_sentences(statistics: Tensor, settings: BLEUSettings) -> Tensor:
+    """The BLEU of each sentence, as sacreBLEU scores sentences: with smoothing and effective order.
+
+    Args:
+        statistics: numbers of shape ``(sentences, 2 * max_order + 2)``.
+        settings: the settings of the corpus.
+
+    Example:
+        >>> statistics = torch.tensor([[6, 5, 4, 3, 6, 5, 4, 3, 6, 6], [2, 0, 0, 0, 4, 3, 2, 1, 4, 4]])
+        >>> score_sentences(statistics, BLEUSettings.from_options(percent=True))
+        tensor([100.0000,  18.9959], dtype=torch.float64)
+    """
+    for_sentences = dataclasses.replace(
+        settings, smoothing="exp", smoothing_value=None, effective_order=True, zero_rule="no-match"
+    )
+    return torch.cat([settings.scale * score(chunk, for_sentences).bleu for chunk in torch.split(statistics, _CHUNK)])
+
+
+def with_average_tokens(statistics: Tensor) -> Tensor:
+    """Each sentence with two tokens' worth of the statistics of the corpus, which matter more the shorter it is.
+
+    While a model is weak, the lowest sentence BLEU is that of short sentences without a long match. With these tokens,
+    it is that of sentences that are bad even for their length.
+    """
+    total = statistics.sum(0).double()
+    return statistics + 2 * total / total[-1].clamp(min=1)
+
+
+def bleu_scoring(settings: BLEUSettings) -> Scoring:
+    """How statistics become BLEU.
+
+    Example:
+        >>> bleu_scoring(BLEUSettings.from_options(max_order=2, percent=True)).score(torch.tensor([5, 4, 7, 6, 7, 7]))
+        tensor(69.0066, dtype=torch.float64)
+    """
+    return Scoring(
+        "BLEU",
+        lambda statistics: score(statistics, settings).bleu * settings.scale,
+        settings.percent,
+        lambda statistics: score_sentences(statistics, settings),
+        rank_sentences=lambda statistics: score_sentences(with_average_tokens(statistics), settings),
+    )
+
+
+class BLEUScore(Report):
+    """A corpus BLEU score, a float, with its components. ``str(...)`` is the line sacreBLEU prints.
+
+    Attributes:
+        bleu: 0..1, or 0..100 if ``percent``.
+        precisions: one per order 1 ... max_order, after smoothing, in the same unit as ``bleu``.
+        brevity_penalty: 0..1.
+        length_ratio: hypothesis length divided by reference length (0 if the reference length is 0).
+        hypothesis_length: tokens of the hypotheses.
+        reference_length: tokens of the references chosen by the ``reference_length`` rule.
+        matches: n-grams of order 1 ... max_order that appear in a reference.
+        possible_matches: n-grams of the hypotheses.
+        signature: everything the score depends on.
+        percent: whether ``bleu`` and ``precisions`` are in 0..100.
+
+    Example:
+        >>> from lightning_bleu import corpus_bleu
+        >>> result = corpus_bleu(["a cat is on the mat"], [["the cat is on the mat", "there is a cat on the mat"]])
+        >>> print(result)
+        BLEU = 84.09 100.0/100.0/75.0/66.7 (BP = 1.000 ratio = 1.000 hyp_len = 6 ref_len = 6)
+        >>> result.matches
+        (6, 5, 3, 2)
+    """
+
+    bleu: float
+    precisions: tuple[float, ...]
+    brevity_penalty: float
+    length_ratio: float
+    hypothesis_length: int
+    reference_length: int
+    matches: tuple[int, ...]
+    possible_matches: tuple[int, ...]
+    signature: str
+    percent: bool
+
+    @classmethod
+    def from_statistics(cls, statistics: Tensor, settings: BLEUSettings, signature: str) -> BLEUScore:
+        """Score a corpus from its statistics, integers of shape ``(2 * max_order + 2,)``."""
+        statistics = statistics.cpu()
+        result = score(statistics, settings)
+        matches, possible_matches, hypothesis_length, reference_length = Statistics.unpack(statistics)
+        scale = settings.scale
+        return cls(
+            bleu=scale * result.bleu.item(),
+            precisions=tuple(scale * precision for precision in result.precisions.tolist()),
+            brevity_penalty=result.brevity_penalty.item(),
+            length_ratio=hypothesis_length.item() / reference_length.item() if reference_length else 0.0,
+            hypothesis_length=int(hypothesis_length),
+            reference_length=int(reference_length),
+            matches=tuple(matches.tolist()),
+            possible_matches=tuple(possible_matches.tolist()),
+            signature=signature,
+            percent=settings.percent,
+        )
+
+    def parts(self) -> dict[str, float]:
+        """The components that a callback logs, by the last part of their names."""
+        names = ("brevity_penalty", "length_ratio", "hypothesis_length", "reference_length")
+        precisions = {f"precision_{n}": precision for n, precision in enumerate(self.precisions, 1)}
+        return precisions | {name: float(getattr(self, name)) for name in names}
+
+    def charts(self) -> dict[str, list[str]]:
+        """Which of these components TensorBoard shows, by the title of their chart."""
+        orders = range(1, len(self.precisions) + 1)
+        title = f"precisions (1 at the top to {orders[-1]})" if len(orders) > 1 else "precision"
+        # TensorBoard draws all lines of a chart in one color, and these two nearly coincide.
+        lengths = {"length ratio": ["length_ratio"], "brevity penalty": ["brevity_penalty"]}
+        return {title: [f"precision_{n}" for n in orders], **lengths}
+
+    @property
+    def score(self) -> float:
+        """The same as `bleu`."""
+        return self.bleu
+
+    def __str__(self) -> str:
+        scale = 1 if self.percent else 100
+        precisions = "/".join(f"{scale * precision:.1f}" for precision in self.precisions)
+        return (
+            f"BLEU = {scale * self.bleu:.2f} {precisions} (BP = {self.brevity_penalty:.3f} "
+            f"ratio = {self.length_ratio:.3f} hyp_len = {self.hypothesis_length} ref_len = {self.reference_length})"
+        )
+
+
+# Signature
+
+
+def bleu_signature(settings: BLEUSettings, inputs: InputCounts) -> str:
+    """Name everything that a BLEU score depends on, in one line.
+
+    Example:
+        >>> inputs = InputCounts(strings=3, references=6, squared_references=12)
+        >>> bleu_signature(BLEUSettings.from_options(lowercase=True, smoothing="floor"), inputs).split("|version")[0]
+        'nrefs:2|case:lc|eff:no|tok:13a|smooth:floor[0.10]|reflen:closest'
+    """
+    smoothing, value = settings.smoothing, settings.smoothing_value
+    if value is not None:
+        smoothing += f"[{value:.2f}]" if value >= 0.01 else f"[{value:g}]"
+    parts = {
+        "nrefs": inputs.reference_count,
+        "case": "lc" if settings.lowercase else "mixed",
+        "eff": "yes" if settings.effective_order else "no",
+        "tok": _tokenization(settings, inputs),
+        "smooth": smoothing,
+        "reflen": settings.reference_length,
+    }
+    # The following appear only if they differ from the default.
+    if settings.zero_rule != "no-match":
+        parts["zero"] = settings.zero_rule
+    if settings.min_possible_matches:
+        parts["possible"] = f"{settings.min_possible_matches}+"
+    if settings.unk_id is not None:
+        parts["unk"] = "unmatched"
+    if settings.max_order != 4:
+        parts["order"] = str(settings.max_order)
+    if settings.weights != (1 / settings.max_order,) * settings.max_order:
+        parts["weights"] = ",".join(f"{weight:g}" for weight in settings.weights)
+    return join_signature(parts)
+
+
+def _tokenization(settings: BLEUSettings, inputs: InputCounts) -> str:
+    """How sentences were tokenized: a tokenizer, ``"ids"``, or ``"tokens"``; ``"?"`` if there are no sentences."""
+    names = {"strings": tokenizer_name(settings.tokenizer)}
+    return "+".join(sorted(names.get(kind, kind) for kind in inputs.kinds)) or "?"
+
+
+# The metric, and functions without state
 
 
 class CorpusBLEU(CorpusMetric):
@@ -153,3 +648,65 @@ class CorpusBLEU(CorpusMetric):
     def reference_length(self) -> Tensor:
         """Tokens of the references chosen by the ``reference_length`` rule, a scalar."""
         return Statistics.unpack(self.statistics).reference_length
+
+
+def corpus_bleu(preds: Hypotheses, target: References, **options: Unpack[BLEUOptions]) -> BLEUScore:
+    """Score a corpus.
+
+    Args:
+        preds: hypotheses, in any form that :meth:`lightning_bleu.CorpusBLEU.update` accepts.
+        target: the references of each hypothesis.
+        options: the options of :class:`lightning_bleu.CorpusBLEU`.
+
+    Returns:
+        the score and its components.
+
+    Raises:
+        TypeError: for inputs or options of the wrong type, and for unknown options.
+        ValueError: for inputs that do not match, and for options that are out of range.
+
+    Example:
+        >>> corpus_bleu(["the cat sat on the mat"], ["the cat sat on a mat"], percent=True).bleu
+        53.7284965911771
+    """
+    settings = BLEUSettings.from_options(**options).for_corpus()
+    rows, batch = count_sentences(preds, target, settings, count_rows)
+    return BLEUScore.from_statistics(rows.sum(0), settings, bleu_signature(settings, InputCounts.of(batch)))
+
+
+def sentence_bleu(preds: Hypotheses, target: References, **options: Unpack[BLEUOptions]) -> Tensor:
+    """Score each sentence on its own.
+
+    Without smoothing, most sentences would score 0, because they have no match of the highest order. The defaults are
+    sacreBLEU's for sentences: ``smoothing="exp"`` and ``effective_order=True``, which skips the orders that a sentence
+    is too short for. (``effective_order`` is on by default only with ``convention="sacrebleu"``.)
+
+    Args:
+        preds: hypotheses, in any form that :meth:`lightning_bleu.CorpusBLEU.update` accepts.
+        target: the references of each hypothesis.
+        options: the options of :class:`lightning_bleu.CorpusBLEU`; the sentence-only smoothings (``method5``,
+            ``method6``, ``method7``) are also accepted.
+
+    Returns:
+        scores of shape ``(sentences,)`` in float64 (float32 on devices without float64), in 0..1, or in 0..100 with
+        ``percent``, on the device of the ids (the CPU for strings). Ids on an accelerator are copied to the CPU to be
+        counted, which waits for the model that produces them.
+
+    Raises:
+        TypeError: for inputs or options of the wrong type, and for unknown options.
+        ValueError: for inputs that do not match, and for options that are out of range.
+
+    Example:
+        >>> preds = torch.tensor([[5, 6, 7, 8, 9], [5, 6, 7, 9, 8]])
+        >>> target = torch.tensor([[5, 6, 7, 8, 9], [5, 6, 7, 8, 9]])
+        >>> sentence_bleu(preds, target, pad_id=0)
+        tensor([1.0000, 0.4518], dtype=torch.float64)
+    """
+    is_sacrebleu = options.get("convention", "sacrebleu") in ("sacrebleu", CONVENTIONS["sacrebleu"])
+    if is_sacrebleu and options.get("effective_order") is None:
+        options["effective_order"] = True
+    settings = BLEUSettings.from_options(**options)
+    orders = settings.max_order + settings.smoothing_method.needs_next_order
+    rows, batch = count_sentences(preds, target, settings, partial(count_rows, orders=orders))
+    scores = bleu_scoring(settings).score(rows)
+    return scores.to(batch.device, float_type(batch.device))

@@ -1,20 +1,361 @@
-"""The metric of chrF."""
+"""chrF, from its options to its metric: the F-score of matching n-grams of characters and words.
+
+The template for another metric: options, rows, score, signature, metric, functions.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, cast
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, TypedDict, cast
 
+import numpy as np
+import numpy.typing as npt
+import torch
 from torch import Tensor
 
-from lightning_bleu.metric import CorpusMetric
-from lightning_bleu.reading.batch import Batch
-from lightning_bleu.reading.ragged import IntArray
-from lightning_bleu.scoring.chrf import CHRFScore, chrf_rows, chrf_scoring, chrf_signature
-from lightning_bleu.scoring.scoring import Scoring
-from lightning_bleu.scoring.signature import InputCounts
-from lightning_bleu.settings.chrf import CHRFOptions, CHRFSettings
-from lightning_bleu.settings.settings import Decoder
+from lightning_bleu.counting.ngrams import count_matches
+from lightning_bleu.counting.words import chrf_word_ids
+from lightning_bleu.metric import CorpusMetric, count_sentences
+from lightning_bleu.reading.batch import Batch, to_lines
+from lightning_bleu.reading.forms import Hypotheses, References
+from lightning_bleu.reading.ragged import IntArray, Ragged, ranges, row_lengths
+from lightning_bleu.scoring.scoring import Report, Scoring, float_type
+from lightning_bleu.scoring.signature import InputCounts, join_signature
+from lightning_bleu.settings.settings import Decoder, Settings, check_bool, check_integer, check_number
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+
+# Options
+
+
+_MAX_BETA = 1_000_000
+"""Beyond it, only recall counts anyway."""
+
+
+class CHRFOptions(TypedDict, total=False):
+    """The options of a score, as the user passes them; see :class:`lightning_bleu.CorpusCHRF`."""
+
+    char_order: int
+    word_order: int
+    beta: float
+    lowercase: bool
+    whitespace: bool
+    eps_smoothing: bool
+    pad_id: int | None
+    bos_id: int | None
+    eos_id: int | None
+    ignore_ids: int | Iterable[int] | None
+    decoder: Decoder | None
+    percent: bool
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CHRFSettings(Settings):
+    """The options of chrF, checked. Create settings with :meth:`from_options`.
+
+    Attributes:
+        char_order: the longest n-gram of characters.
+        word_order: the longest n-gram of words.
+        beta: how much more recall weighs than precision.
+        whitespace: whether whitespace counts as characters.
+        eps_smoothing: whether orders without n-grams count, with a tiny precision and recall, and the F-score is the
+            mean of those of the orders.
+    """
+
+    char_order: int = 6
+    word_order: int = 0
+    beta: float = 2
+    whitespace: bool = False
+    eps_smoothing: bool = False
+
+    needs_text: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._replace(
+            char_order=check_integer("char_order", self.char_order, at_least=0),
+            word_order=check_integer("word_order", self.word_order, at_least=0),
+            beta=check_number("beta", self.beta),
+            whitespace=check_bool("whitespace", self.whitespace),
+            eps_smoothing=check_bool("eps_smoothing", self.eps_smoothing),
+        )
+        if self.beta > _MAX_BETA:
+            raise ValueError(f"'beta' must be at most {_MAX_BETA:,}, got {self.beta:g}")
+        if not self.orders:
+            raise ValueError("'char_order' or 'word_order' must be 1 or more, got 0 for both")
+
+    @property
+    def orders(self) -> int:
+        """The number of orders, of characters and of words."""
+        return self.char_order + self.word_order
+
+    @property
+    def name(self) -> str:
+        """The name of the score: ``"chrF2"``, or ``"chrF2++"`` with words and their bigrams.
+
+        Example:
+            >>> CHRFSettings.from_options(word_order=2, beta=3).name
+            'chrF3++'
+        """
+        return f"chrF{self.beta:g}" + "+" * self.word_order
+
+
+# Rows: the statistics of every sentence
+
+
+def chrf_rows(batch: Batch, settings: CHRFSettings) -> IntArray:
+    """The statistics of every sentence. Of several references, the one with the highest score counts.
+
+    Args:
+        batch: the sentences, as text.
+        settings: what to count, and how to score.
+
+    Returns:
+        shape ``(sentences, 3 * orders)``; see :func:`count_chrf_rows`.
+    """
+    rows, counts = count_chrf_rows(batch, settings), batch.reference_counts
+    if len(rows) == len(counts):
+        return rows
+    return rows[_first_best(f_score(torch.from_numpy(rows), settings).numpy(), counts)]
+
+
+def _first_best(scores: npt.NDArray[Any], counts: IntArray) -> IntArray:
+    """The index of the best reference of each sentence, the first one on a tie.
+
+    Example:
+        >>> _first_best(np.array([0.1, 0.3, 0.3, 0.2]), np.array([3, 1])).tolist()
+        [1, 3]
+    """
+    starts = counts.cumsum() - counts
+    best = np.maximum.reduceat(scores, starts).repeat(counts)
+    indices = np.where(scores == best, np.arange(len(scores)), len(scores))
+    first: IntArray = np.minimum.reduceat(indices, starts)
+    return first
+
+
+def count_chrf_rows(batch: Batch, settings: CHRFSettings) -> IntArray:
+    """Count the n-grams of every hypothesis and each of its references.
+
+    Args:
+        batch: the sentences, as text; see :func:`lightning_bleu.reading.batch.read_batch`.
+        settings: what to count.
+
+    Returns:
+        shape ``(references, 3 * orders)``: for each order of characters, then of words, the n-grams of the hypothesis
+        (0 if the reference has none), those of the reference, and those that match.
+
+    Example:
+        >>> from lightning_bleu.reading.batch import read_batch
+        >>> settings = CHRFSettings.from_options(char_order=2, word_order=1)
+        >>> count_chrf_rows(read_batch(["a cat"], ["a car"], settings), settings).tolist()
+        [[4, 4, 3, 3, 3, 2, 2, 2, 1]]
+    """
+    counts = batch.reference_counts
+    lines = to_lines(batch.segments)
+    if settings.lowercase:
+        lines = [line.lower() for line in lines]
+    rows = np.empty((len(lines) - len(counts), settings.orders, 3), np.int64)  # one per reference
+    if settings.char_order:
+        rows[:, : settings.char_order] = _count(character_ids(lines, settings), counts, settings.char_order)
+    if settings.word_order:
+        rows[:, settings.char_order :] = _count(chrf_word_ids(lines), counts, settings.word_order)
+    return rows.reshape(len(rows), 3 * settings.orders)
+
+
+def _count(tokens: Ragged, counts: IntArray, orders: int) -> IntArray:
+    """The n-grams of each reference and of its hypothesis, and those that match, ``(references, orders, 3)``."""
+    sentences = len(counts)
+    if len(tokens.lengths) > 2 * sentences:
+        tokens = _repeat_hypotheses(tokens, counts)
+    references = len(tokens.lengths) // 2
+    n = np.arange(orders)
+    rows = np.empty((references, orders, 3), np.int64)
+    rows[..., 1] = np.maximum(tokens.lengths[references:, None] - n, 0)
+    rows[..., 0] = np.maximum(tokens.lengths[:references, None] - n, 0) * (rows[..., 1] > 0)
+    rows[..., 2] = count_matches(tokens, np.ones(references, np.int64), orders)
+    return rows
+
+
+def _repeat_hypotheses(tokens: Ragged, counts: IntArray) -> Ragged:
+    """Repeat each hypothesis for each of its references.
+
+    Example:
+        >>> _repeat_hypotheses(Ragged(np.array([5, 6, 7, 8, 9]), np.array([2, 1, 2])), np.array([2])).rows()
+        [[5, 6], [5, 6], [7], [8, 9]]
+    """
+    sentences = len(counts)
+    lengths = tokens.lengths[:sentences]
+    starts, repeated = (lengths.cumsum() - lengths).repeat(counts), lengths.repeat(counts)
+    ids = np.concatenate([tokens.ids[ranges(starts, repeated)], tokens.ids[lengths.sum() :]])
+    return Ragged(ids, np.concatenate([repeated, tokens.lengths[sentences:]]))
+
+
+def character_ids(lines: Sequence[str], settings: CHRFSettings) -> Ragged:
+    """The code points of each line, without whitespace unless it counts.
+
+    Example:
+        >>> character_ids(["a b", ""], CHRFSettings()).rows()
+        [[97, 98], []]
+    """
+    if not settings.whitespace:
+        lines = ["".join(line.split()) for line in lines]
+    ids = np.frombuffer("".join(lines).encode("utf-32-le", "surrogatepass"), np.uint32).astype(np.int64)
+    return Ragged(ids, row_lengths(lines))
+
+
+# Statistics → score
+
+
+_EPSILON = 1e-16
+
+
+def f_score(statistics: Tensor, settings: CHRFSettings) -> Tensor:
+    """The F-scores of corpora or sentences, in percent.
+
+    Operations are in sacreBLEU's order, so that scores equal its scores to the last bit.
+
+    Args:
+        statistics: numbers of shape ``(..., 3 * orders)``; see
+            :func:`count_chrf_rows`.
+        settings: how to score.
+
+    Returns:
+        shape ``(...)``.
+
+    Example:
+        >>> f_score(torch.tensor([4, 4, 3, 3, 3, 2]), CHRFSettings.from_options(char_order=2))
+        tensor(70.8333, dtype=torch.float64)
+    """
+    factor = settings.beta**2
+    if settings.eps_smoothing:
+        precisions, recalls, _ = _ratios(statistics, _EPSILON)
+        denominators = factor * precisions + recalls
+        scores = ((1 + factor) * precisions * recalls / denominators).where(denominators > 0, _EPSILON)
+        return 100 * _sum(scores) / settings.orders
+    precision, recall = _averages(statistics)
+    scores = (1 + factor) * precision * recall / (factor * precision + recall)
+    return 100 * scores.where(precision + recall > 0, 0)
+
+
+def _averages(statistics: Tensor) -> tuple[Tensor, Tensor]:
+    """Precision and recall, averaged over the orders for which both sides have n-grams."""
+    precisions, recalls, there = _ratios(statistics, 0.0)
+    orders = there.sum(-1).clamp(min=1)
+    return _sum(precisions.where(there, 0)) / orders, _sum(recalls.where(there, 0)) / orders
+
+
+def _ratios(statistics: Tensor, without: float) -> tuple[Tensor, Tensor, Tensor]:
+    """Precision and recall of each order, `without` n-grams, and whether both sides have some."""
+    triples = statistics.to(float_type(statistics.device)).reshape(*statistics.shape[:-1], statistics.shape[-1] // 3, 3)
+    hypothesis, reference, matches = triples.unbind(-1)
+    precisions = (matches / hypothesis).where(hypothesis > 0, without)
+    recalls = (matches / reference).where(reference > 0, without)
+    return precisions, recalls, (hypothesis > 0) & (reference > 0)
+
+
+def _sum(values: Tensor) -> Tensor:
+    # Added from the first to the last order, unlike Tensor.sum.
+    total = values[..., 0]
+    for n in range(1, values.shape[-1]):
+        total = total + values[..., n]
+    return total
+
+
+def chrf_scoring(settings: CHRFSettings) -> Scoring:
+    """How statistics become chrF."""
+
+    def score(statistics: Tensor) -> Tensor:
+        return f_score(statistics, settings) / (1 if settings.percent else 100)
+
+    return Scoring(settings.name, score, settings.percent, score)
+
+
+class CHRFScore(Report):
+    """A corpus chrF score, a float, with its components. ``str(...)`` is the line sacreBLEU prints.
+
+    Attributes:
+        score: 0..1, or 0..100 if ``percent``.
+        precision: averaged over the orders for which hypotheses and references have n-grams, in the same unit.
+        recall: the same of recall.
+        matches: n-grams that match, for each order of characters, then of words.
+        hypothesis_counts: n-grams of the hypotheses (without those of orders that the reference of a sentence lacks).
+        reference_counts: n-grams of the references; of several references, of the one with the highest score.
+        name: the name of the score, such as ``"chrF2++"``.
+        signature: everything else that the score depends on.
+        percent: whether scores are in 0..100.
+
+    Example:
+        >>> from lightning_bleu import corpus_chrf
+        >>> result = corpus_chrf(["a cat is on the mat"], [["the cat is on the mat", "there is a cat on the mat"]])
+        >>> print(result)
+        chrF2 = 79.81
+        >>> result.matches
+        (13, 12, 11, 10, 9, 8)
+    """
+
+    score: float
+    precision: float
+    recall: float
+    matches: tuple[int, ...]
+    hypothesis_counts: tuple[int, ...]
+    reference_counts: tuple[int, ...]
+    name: str
+    signature: str
+    percent: bool
+
+    @classmethod
+    def from_statistics(cls, statistics: Tensor, settings: CHRFSettings, signature: str) -> CHRFScore:
+        """Score a corpus from its statistics, integers of shape ``(3 * orders,)``."""
+        statistics = statistics.cpu()
+        precision, recall = _averages(statistics)
+        hypothesis, reference, matches = statistics.reshape(-1, 3).unbind(-1)
+        return cls(
+            score=chrf_scoring(settings).score(statistics).item(),
+            precision=settings.scale * precision.item(),
+            recall=settings.scale * recall.item(),
+            matches=tuple(matches.tolist()),
+            hypothesis_counts=tuple(hypothesis.tolist()),
+            reference_counts=tuple(reference.tolist()),
+            name=settings.name,
+            signature=signature,
+            percent=settings.percent,
+        )
+
+    def parts(self) -> dict[str, float]:
+        """The components that a callback logs, by the last part of their names."""
+        return {"precision": self.precision, "recall": self.recall}
+
+    def __str__(self) -> str:
+        return f"{self.name} = {(1 if self.percent else 100) * self.score:.2f}"
+
+
+# Signature
+
+
+def chrf_signature(settings: CHRFSettings, inputs: InputCounts) -> str:
+    """Name everything that a chrF score depends on, in one line. (The beta is part of the name of the score.)
+
+    Example:
+        >>> inputs = InputCounts(strings=3, references=6, squared_references=12)
+        >>> chrf_signature(CHRFSettings.from_options(word_order=2), inputs).split("|version")[0]
+        'nrefs:2|case:mixed|eff:yes|nc:6|nw:2|space:no'
+    """
+    return join_signature(
+        {
+            "nrefs": inputs.reference_count,
+            "case": "lc" if settings.lowercase else "mixed",
+            "eff": "no" if settings.eps_smoothing else "yes",
+            "nc": settings.char_order,
+            "nw": settings.word_order,
+            "space": "yes" if settings.whitespace else "no",
+        }
+    )
+
+
+# The metric, and functions without state
 
 
 class CorpusCHRF(CorpusMetric):
@@ -106,3 +447,51 @@ class CorpusCHRF(CorpusMetric):
     def report_of(self, statistics: Tensor, inputs: InputCounts) -> CHRFScore:
         """The score of these statistics, of sentences of these kinds."""
         return CHRFScore.from_statistics(statistics, self.settings, self.sign(inputs))
+
+
+def corpus_chrf(preds: Hypotheses, target: References, **options: Unpack[CHRFOptions]) -> CHRFScore:
+    """Score a corpus with chrF.
+
+    Args:
+        preds: hypotheses, in any form that :meth:`lightning_bleu.CorpusCHRF.update` accepts.
+        target: the references of each hypothesis.
+        options: the options of :class:`lightning_bleu.CorpusCHRF`.
+
+    Returns:
+        the score and its components.
+
+    Raises:
+        TypeError: for inputs or options of the wrong type, and for unknown options.
+        ValueError: for inputs that do not match, and for options that are out of range.
+
+    Example:
+        >>> corpus_chrf(["the cat sat on the mat"], ["the cat sat on a mat"], word_order=2, percent=True).score
+        72.03039245302905
+    """
+    settings = CHRFSettings.from_options(**options)
+    rows, batch = count_sentences(preds, target, settings, chrf_rows)
+    return CHRFScore.from_statistics(rows.sum(0), settings, chrf_signature(settings, InputCounts.of(batch)))
+
+
+def sentence_chrf(preds: Hypotheses, target: References, **options: Unpack[CHRFOptions]) -> Tensor:
+    """Score each sentence on its own with chrF.
+
+    Args:
+        preds: hypotheses, in any form that :meth:`lightning_bleu.CorpusCHRF.update` accepts.
+        target: the references of each hypothesis.
+        options: the options of :class:`lightning_bleu.CorpusCHRF`.
+
+    Returns:
+        scores of shape ``(sentences,)`` in float64 on the CPU, in 0..1, or in 0..100 with ``percent``.
+
+    Raises:
+        TypeError: for inputs or options of the wrong type, and for unknown options.
+        ValueError: for inputs that do not match, and for options that are out of range.
+
+    Example:
+        >>> sentence_chrf(["the cat sat on the mat", "hello"], ["the cat sat on a mat", "hello"])
+        tensor([0.7208, 1.0000], dtype=torch.float64)
+    """
+    settings = CHRFSettings.from_options(**options)
+    rows, _ = count_sentences(preds, target, settings, chrf_rows)
+    return chrf_scoring(settings).score(rows)

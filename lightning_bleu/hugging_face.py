@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from lightning_bleu.bleu import CorpusBLEU
+from lightning_bleu.bleu import BLEUScore, CorpusBLEU
+from lightning_bleu.chrf import CHRFScore
 from lightning_bleu.metric import CorpusMetric
 from lightning_bleu.processes import process_count
-from lightning_bleu.scoring.bleu import BLEUScore
-from lightning_bleu.scoring.chrf import CHRFScore
 
 _MAX_SENTENCES = 1000
 """How many sentences are counted at once. To decode ids takes many times their memory."""

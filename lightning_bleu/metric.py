@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -13,19 +13,18 @@ from torch import Tensor
 from torchmetrics import Metric
 
 from lightning_bleu.counting.kept import IDENTITY_COLUMNS, KeptSentences, append_rows, pack_rows, read_rows
-from lightning_bleu.messages import WarnOnce
+from lightning_bleu.messages import WarnOnce, warn_user
 from lightning_bleu.processes import gather_state
 from lightning_bleu.reading.batch import Batch, read_batch
 from lightning_bleu.reading.forms import Hypotheses, Index, References, SampleMask
 from lightning_bleu.reading.mistakes import suspect_tokenizer
 from lightning_bleu.reading.ragged import BoolArray, IntArray
 from lightning_bleu.reading.recognize import read_index, read_sample_mask
-from lightning_bleu.scoring.resampling import interval_from
-from lightning_bleu.scoring.results import Interval
+from lightning_bleu.scoring.resampling import Interval, interval_from
 from lightning_bleu.scoring.scoring import Scoring
 from lightning_bleu.scoring.signature import InputCounts
 from lightning_bleu.settings.settings import Settings, check_bool, describe_options, unknown_options
-from lightning_bleu.torchmetrics_fixes import AdditiveMetric, ordinary_tensors
+from lightning_bleu.torchmetrics_fixes import AdditiveMetric, eager, ordinary_tensors
 
 
 class CorpusMetric(AdditiveMetric):
@@ -336,3 +335,18 @@ class CorpusMetric(AdditiveMetric):
 
 class SentencesNotKept(ValueError, AttributeError):
     """Per-sentence statistics were requested from a metric that keeps sums only."""
+
+
+SettingsT = TypeVar("SettingsT", bound=Settings)
+
+
+@eager
+def count_sentences(
+    preds: Hypotheses, target: References, settings: SettingsT, count: Callable[[Batch, SettingsT], IntArray]
+) -> tuple[Tensor, Batch]:
+    """Read sentences and count them, without a metric; returns their rows and the batch."""
+    batch = read_batch(preds, target, settings)
+    rows = count(batch, settings)
+    for message in (*batch.warnings, *suspect_tokenizer(batch.references, settings)):
+        warn_user(message)
+    return torch.from_numpy(rows), batch

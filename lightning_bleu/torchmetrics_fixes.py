@@ -6,7 +6,7 @@ import contextlib
 import copy
 import functools
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import torch
 from torch import Tensor
@@ -14,7 +14,24 @@ from torchmetrics import Metric
 from torchmetrics.utilities.exceptions import TorchMetricsUserError
 
 from lightning_bleu.counting.kept import IDENTITY_COLUMNS, append_rows
-from lightning_bleu.eager import eager
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def eager(function: Callable[P, T]) -> Callable[P, T]:
+    """Run a function eagerly, even when compiled code calls it.
+
+    Counting uses NumPy and data-dependent shapes. ``torch.compiler.disable`` as a decorator would do the same, but it
+    imports the compiler right away, which takes two seconds.
+    """
+
+    @functools.wraps(function)
+    def wrapper(*args: P.args, **kwargs: P.kwargs) -> T:
+        run = torch.compiler.disable(function) if torch.compiler.is_compiling() else function  # type: ignore[no-untyped-call]
+        return run(*args, **kwargs)
+
+    return wrapper
 
 
 class AdditiveMetric(Metric):

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import torch
 
-from lightning_bleu import CorpusBLEU
-from lightning_bleu.counting import bleu, chrf, ngrams, words
+from lightning_bleu import CorpusBLEU, bleu, chrf
+from lightning_bleu.counting import ngrams, words
 from tests.fuzz.__main__ import main
 from tests.fuzz.choices import Choices
 from tests.fuzz.rounds import Target, run_round

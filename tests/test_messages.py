@@ -18,8 +18,8 @@ from torch.testing._internal.distributed.fake_pg import FakeStore
 from torchmetrics import MetricCollection
 
 from lightning_bleu import CONVENTIONS, CorpusBLEU, corpus_bleu, sentence_bleu
+from lightning_bleu.bleu import BLEU_OPTIONS
 from lightning_bleu.messages import WarnOnce, check_choice, closest, warn_user
-from lightning_bleu.settings.bleu import BLEU_OPTIONS
 from lightning_bleu.settings.lengths import REFERENCE_LENGTHS
 from lightning_bleu.settings.smoothing import SMOOTHINGS
 from lightning_bleu.settings.tokenizers import TOKENIZERS

@@ -21,7 +21,6 @@ PACKAGE = ROOT / "lightning_bleu"
 LAYERS = [
     "version",
     "messages",
-    "eager",
     "processes",
     "settings",
     "reading",
@@ -31,7 +30,6 @@ LAYERS = [
     "metric",
     "bleu",
     "chrf",
-    "functional",
     "hugging_face",
     "significance",
     "training",

@@ -90,7 +90,7 @@ def pack_rows(
 
     Example:
         >>> from lightning_bleu.reading.batch import read_batch
-        >>> from lightning_bleu.settings.bleu import BLEUSettings
+        >>> from lightning_bleu.bleu import BLEUSettings
         >>> batch = read_batch(["a", "b"], ["a", "c"], BLEUSettings.from_options())
         >>> pack_rows(batch, np.array([[1, 1, 1, 1], [0, 1, 1, 1]]), np.array([False, True]), np.array([7, 8])).tolist()
         [[8, 0, 4, 112844655, 0, 1, 1, 1]]

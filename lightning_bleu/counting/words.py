@@ -23,9 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from lightning_bleu.reading.forms import Form, Strings, Tokens
 from lightning_bleu.reading.ragged import IntArray, Ragged, ranges, row_lengths
-from lightning_bleu.settings.bleu import BLEUSettings
 from lightning_bleu.settings.tokenizers import TokenizeFunction, Tokenizer, load_tokenizer
 
 _CHRF_WORDS = "words of chrF"
@@ -48,23 +46,6 @@ _MAX_UNITS = 2**20
 """The maximum number of units in all caches together."""
 _MAX_CHARACTERS = 2**26
 """The maximum number of characters in all caches together."""
-
-
-def token_ids(form: Form, settings: BLEUSettings) -> Ragged:
-    """The tokens of each segment as ids.
-
-    Within a call, equal tokens get equal ids. The ids of different calls are unrelated.
-
-    Example:
-        >>> settings = BLEUSettings.from_options(lowercase=True)
-        >>> token_ids(Strings(["Hello, world!", "hello!"]), settings).lengths.tolist()
-        [4, 2]
-    """
-    if isinstance(form, Strings):
-        return tokenize([line.lower() for line in form.lines] if settings.lowercase else form.lines, settings.tokenizer)
-    if isinstance(form, Tokens):
-        return Ragged(number_tokens(chain.from_iterable(form.rows)), row_lengths(form.rows))
-    return form.ragged
 
 
 def tokenize(lines: Sequence[str], tokenizer: Tokenizer) -> Ragged:

@@ -217,7 +217,7 @@ def suspect_tokenizer(references: Sequence[str], settings: Settings) -> Iterator
     """Warn about Chinese or Japanese text that is split at spaces.
 
     Example:
-        >>> from lightning_bleu.settings.bleu import BLEUSettings
+        >>> from lightning_bleu.bleu import BLEUSettings
         >>> references = ["\u5979\u6b63\u5728\u8bfb\u4e00\u672c\u4e66\u3002"]
         >>> next(suspect_tokenizer(references, BLEUSettings.from_options()))[:54]
         'The references are Chinese or Japanese, but tokenizer='

@@ -12,16 +12,85 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
 
-from lightning_bleu.scoring.results import Interval, PairedTest
-from lightning_bleu.scoring.scoring import Scoring
+from lightning_bleu.scoring.scoring import Scoring, format_score
 
 _MAX_WEIGHTS = 2**18
 """The maximum number of weights drawn at once, so that they stay in the cache, also in floating point."""
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A score with its confidence interval; ``str(...)`` is one line, in percent.
+
+    Attributes:
+        score: the score of the corpus.
+        low: the lower end of the interval.
+        high: the upper end of the interval.
+        confidence: the confidence level, 0..1.
+        scores: the scores of the resamples, in drawing order.
+        percent: whether scores are in 0..100 rather than in 0..1; None if they have a scale of their own.
+        name: the name of the score.
+    """
+
+    score: float
+    low: float
+    high: float
+    confidence: float
+    scores: tuple[float, ...] = field(repr=False)
+    percent: bool | None = False
+    name: str = "BLEU"
+
+    @property
+    def half_width(self) -> float:
+        """Half the distance between the ends."""
+        return (self.high - self.low) / 2
+
+    def __str__(self) -> str:
+        score, low, high = (format_score(value, self.percent) for value in (self.score, self.low, self.high))
+        return (
+            f"{self.name} = {score} ({100 * self.confidence:g}% interval {low} to {high}, {len(self.scores)} resamples)"
+        )
+
+
+@dataclass(frozen=True)
+class PairedTest:
+    """A paired test of two systems on the same sentences; ``str(...)`` is one line, in percent.
+
+    Attributes:
+        test: the name of the test.
+        score_a: the score of the first system.
+        score_b: the score of the second system.
+        p_value: the probability of a difference at least this large if the systems were equally good.
+        trials: the number of resamples or shuffles.
+        percent: whether scores are in 0..100 rather than in 0..1; None if they have a scale of their own.
+        name: the name of the score.
+    """
+
+    test: str
+    score_a: float
+    score_b: float
+    p_value: float
+    trials: int
+    percent: bool | None = False
+    name: str = "BLEU"
+
+    @property
+    def difference(self) -> float:
+        """The score of the first system minus the score of the second."""
+        return self.score_a - self.score_b
+
+    def __str__(self) -> str:
+        a, b = (format_score(score, self.percent) for score in (self.score_a, self.score_b))
+        difference = format_score(self.difference, self.percent, "+")
+        return (
+            f"{self.name} = {a} against {b}: {difference}, p = {self.p_value:.4f} ({self.test}, {self.trials} trials)"
+        )
 
 
 def interval_from(sentences: Tensor, scoring: Scoring, confidence: float, resamples: int, seed: int) -> Interval:

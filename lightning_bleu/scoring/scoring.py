@@ -93,3 +93,13 @@ class Report(float):
 def float_type(device: torch.device) -> torch.dtype:
     """The floating-point type of scores: float64, or float32 on devices without float64."""
     return torch.float32 if device.type == "mps" else torch.float64
+
+
+def format_score(value: float, percent: bool | None, sign: str = "") -> str:
+    """A score as text: in percent with two digits; with four digits if it has a scale of its own.
+
+    Example:
+        >>> format_score(0.12345, percent=False), format_score(0.12345, percent=None, sign="+")
+        ('12.35', '+0.1235')
+    """
+    return f"{value:{sign}.4f}" if percent is None else f"{value if percent else 100 * value:{sign}.2f}"

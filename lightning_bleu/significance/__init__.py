@@ -3,8 +3,8 @@
 They all measure how much the score depends on which sentences happen to be in the test set.
 """
 
-from lightning_bleu.scoring.results import BlockScores, BlockTest, Interval, PairedTest
-from lightning_bleu.significance.blocks import block_scores, block_t_test
+from lightning_bleu.scoring.resampling import Interval, PairedTest
+from lightning_bleu.significance.blocks import BlockScores, BlockTest, block_scores, block_t_test
 from lightning_bleu.significance.resampling import approximate_randomization, bootstrap_interval, paired_bootstrap
 
 __all__ = [

@@ -4,20 +4,77 @@ from __future__ import annotations
 
 import math
 import statistics
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
+from lightning_bleu.bleu import BLEUOptions
 from lightning_bleu.metric import CorpusMetric
 from lightning_bleu.scoring.resampling import check_count
-from lightning_bleu.scoring.results import BlockScores, BlockTest
-from lightning_bleu.scoring.scoring import Scoring
-from lightning_bleu.settings.bleu import BLEUOptions
+from lightning_bleu.scoring.scoring import Scoring, format_score
 from lightning_bleu.significance.systems import System, read_systems
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
+
+
+@dataclass(frozen=True)
+class BlockScores:
+    """The scores of blocks of sentences; ``str(...)`` is one line, in percent.
+
+    Attributes:
+        scores: one per block.
+        percent: whether scores are in 0..100 rather than in 0..1; None if they have a scale of their own.
+        name: the name of the score.
+    """
+
+    scores: tuple[float, ...]
+    percent: bool | None = False
+    name: str = "BLEU"
+
+    @property
+    def mean(self) -> float:
+        """The mean of the block scores, which is not the score of the corpus."""
+        return statistics.fmean(self.scores)
+
+    @property
+    def standard_deviation(self) -> float:
+        """The sample standard deviation (n - 1); 0 for a single block."""
+        return statistics.stdev(self.scores) if len(self.scores) > 1 else 0.0
+
+    def __str__(self) -> str:
+        mean, deviation = (format_score(value, self.percent) for value in (self.mean, self.standard_deviation))
+        return f"{self.name} of {len(self.scores)} blocks: mean {mean}, standard deviation {deviation}"
+
+
+@dataclass(frozen=True)
+class BlockTest:
+    """A paired t-test over blocks of sentences; ``str(...)`` is one line, in percent.
+
+    Attributes:
+        a: the blocks of the first system.
+        b: the blocks of the second system.
+        t: the mean difference between blocks, divided by its standard error.
+        p_value: two-sided, from Student's t distribution with ``blocks - 1`` degrees of freedom.
+    """
+
+    a: BlockScores
+    b: BlockScores
+    t: float
+    p_value: float
+
+    @property
+    def difference(self) -> float:
+        """The mean block score of the first system minus that of the second."""
+        return self.a.mean - self.b.mean
+
+    def __str__(self) -> str:
+        difference = format_score(self.difference, self.a.percent, "+")
+        return (
+            f"mean difference {difference} over {len(self.a.scores)} blocks, t = {self.t:.2f}, p = {self.p_value:.4f}"
+        )
 
 
 def block_scores(

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lightning_bleu.bleu import BLEUOptions
 from lightning_bleu.metric import CorpusMetric
-from lightning_bleu.scoring.resampling import check_count, interval_from, paired_test_of, randomize, resample_scores
-from lightning_bleu.scoring.results import Interval, PairedTest
-from lightning_bleu.settings.bleu import BLEUOptions
+from lightning_bleu.scoring.resampling import (
+    Interval,
+    PairedTest,
+    check_count,
+    interval_from,
+    paired_test_of,
+    randomize,
+    resample_scores,
+)
 from lightning_bleu.significance.systems import System, read_systems
 
 if TYPE_CHECKING:

@@ -7,13 +7,12 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
-from lightning_bleu.bleu import CorpusBLEU
+from lightning_bleu.bleu import BLEUOptions, CorpusBLEU
 from lightning_bleu.counting.kept import KeptSentences
 from lightning_bleu.metric import CorpusMetric
 from lightning_bleu.scoring.resampling import check_sentences
 from lightning_bleu.scoring.scoring import Scoring
 from lightning_bleu.scoring.signature import InputCounts
-from lightning_bleu.settings.bleu import BLEUOptions
 
 System: TypeAlias = Tensor | CorpusMetric
 """A metric that keeps its sentences, or their statistics."""

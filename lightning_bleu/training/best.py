@@ -12,8 +12,7 @@ from torch import Tensor
 from lightning_bleu.counting.kept import KeptSentences
 from lightning_bleu.messages import WarnOnce, warn_user
 from lightning_bleu.processes import run_in_process_0
-from lightning_bleu.scoring.resampling import paired_test_of, resample_scores
-from lightning_bleu.scoring.results import PairedTest
+from lightning_bleu.scoring.resampling import PairedTest, paired_test_of, resample_scores
 from lightning_bleu.scoring.scoring import Scoring
 
 MIN_LEVEL = 0.001

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from torch import Tensor
 
+from lightning_bleu.bleu import BLEUSettings
 from lightning_bleu.messages import warn_user
-from lightning_bleu.settings.bleu import BLEUSettings
 from lightning_bleu.training.best import Corpus
 from lightning_bleu.training.figures import bleu_by_length_figure, length_scatter_figure
 from lightning_bleu.training.metrics import Counted, Result
@@ -128,7 +128,7 @@ def lay_out_charts(results: Mapping[str, Result], means: Collection[str] = ()) -
         means: the logged names of those that are means of others.
 
     Example:
-        >>> from lightning_bleu.scoring.results import Interval
+        >>> from lightning_bleu.scoring.resampling import Interval
         >>> bleu = Result({"": 0.5}, interval=Interval(0.5, 0.4, 0.6, 0.95, ()), best=0.5)
         >>> layout = lay_out_charts({"val_bleu": bleu, "val_rouge": Result({"rouge1": 0.1, "rouge2": 0.2})})
         >>> layout["Scores"]["val_bleu"]

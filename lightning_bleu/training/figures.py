@@ -18,9 +18,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from lightning_bleu.scoring.bleu import Statistics, bleu_scoring
+from lightning_bleu.bleu import BLEUSettings, Statistics, bleu_scoring
 from lightning_bleu.scoring.resampling import interval_from
-from lightning_bleu.settings.bleu import BLEUSettings
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -20,8 +20,8 @@ from lightning_bleu.processes import run_in_all, run_in_process_0
 from lightning_bleu.reading.batch import Batch
 from lightning_bleu.reading.forms import Strings, kind_of
 from lightning_bleu.reading.ragged import BoolArray, IntArray
-from lightning_bleu.scoring.results import Interval, PairedTest, format_score
-from lightning_bleu.scoring.scoring import Report, Scoring
+from lightning_bleu.scoring.resampling import Interval, PairedTest
+from lightning_bleu.scoring.scoring import Report, Scoring, format_score
 from lightning_bleu.scoring.signature import InputCounts
 from lightning_bleu.settings.settings import Settings, check_bool
 from lightning_bleu.training.best import Corpus

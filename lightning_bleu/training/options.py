@@ -9,11 +9,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
-from lightning_bleu.bleu import CorpusBLEU
+from lightning_bleu.bleu import BLEU_OPTIONS, CorpusBLEU
 from lightning_bleu.chrf import CorpusCHRF
 from lightning_bleu.messages import warn_user
 from lightning_bleu.scoring.resampling import check_share
-from lightning_bleu.settings.bleu import BLEU_OPTIONS
 from lightning_bleu.settings.settings import Decoder, Settings, check_bool, check_integer, describe, unknown_options
 from lightning_bleu.training.best import MIN_LEVEL
 from lightning_bleu.training.loaders import check_names

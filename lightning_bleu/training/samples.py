@@ -15,8 +15,8 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from torch import Tensor
 
+from lightning_bleu.bleu import BLEUSettings
 from lightning_bleu.scoring.scoring import Scoring
-from lightning_bleu.settings.bleu import BLEUSettings
 from lightning_bleu.settings.tokenizers import load_tokenizer
 from lightning_bleu.training.sentences import Sentence
 

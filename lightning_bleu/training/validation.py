@@ -24,8 +24,7 @@ from lightning_bleu.reading.batch import Batch, read_batch, read_sources, select
 from lightning_bleu.reading.mistakes import suspect_prompts
 from lightning_bleu.reading.ragged import BoolArray, IntArray
 from lightning_bleu.reading.recognize import materialize, read_index, read_sample_mask
-from lightning_bleu.scoring.resampling import interval_of
-from lightning_bleu.scoring.results import Interval
+from lightning_bleu.scoring.resampling import Interval, interval_of
 from lightning_bleu.settings.settings import Settings
 from lightning_bleu.training.best import BestSoFar, Corpus, resample_labels
 from lightning_bleu.training.loaders import Loader, check_names

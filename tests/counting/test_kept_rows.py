@@ -12,10 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from lightning_bleu.counting.bleu import count_rows
+from lightning_bleu.bleu import BLEUSettings, count_rows
 from lightning_bleu.counting.kept import KINDS, append_rows, pack_rows, read_rows
 from lightning_bleu.reading.batch import read_batch
-from lightning_bleu.settings.bleu import BLEUSettings
 
 
 def pack(target: Any, mask: Any = None, positions: Any = None, preds: Any = None, **options: Any) -> Tensor:

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
+from lightning_bleu.bleu import BLEUSettings
 from lightning_bleu.counting import ngrams
-from lightning_bleu.settings.bleu import BLEUSettings
 from tests.fuzz.choices import Choices
 from tests.fuzz.formulas import choose_length
 from tests.fuzz.id_forms import Padding, make_preds, make_target, separate_layouts

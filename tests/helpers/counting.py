@@ -13,10 +13,9 @@ import torch
 from hypothesis import strategies as st
 from torch import Tensor
 
-from lightning_bleu.counting.bleu import count_rows
+from lightning_bleu.bleu import BLEUSettings, count_rows
 from lightning_bleu.reading.batch import read_batch
 from lightning_bleu.reading.ragged import IntArray, Ragged
-from lightning_bleu.settings.bleu import BLEUSettings
 from tests.reference import statistics
 
 Ids: TypeAlias = list[int]

@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from lightning_bleu import CorpusBLEU, corpus_bleu, sentence_bleu
+from lightning_bleu.bleu import BLEUSettings
 from lightning_bleu.reading.batch import read_batch, read_sources
 from lightning_bleu.scoring.signature import InputCounts
-from lightning_bleu.settings.bleu import BLEUSettings
 from tests.helpers.counting import (
     EXPECTED,
     EXPECTED_FIRST,

@@ -18,8 +18,8 @@ from tokenizers.decoders import ByteLevel
 from transformers import PreTrainedTokenizerFast
 
 from lightning_bleu import CorpusBLEU, corpus_bleu
+from lightning_bleu.bleu import BLEUSettings
 from lightning_bleu.reading.batch import decode, read_sources
-from lightning_bleu.settings.bleu import BLEUSettings
 from tests.helpers.counting import pad, remove_special_ids
 
 ONE_STRING_PER_LIST = "'decoder' must return one string for each list of ids"

@@ -12,9 +12,9 @@ import pytest
 import torch
 
 from lightning_bleu import CorpusBLEU, corpus_bleu, corpus_chrf, sentence_bleu
+from lightning_bleu.bleu import BLEUSettings
 from lightning_bleu.reading.batch import read_batch
 from lightning_bleu.reading.mistakes import suspect_prompts
-from lightning_bleu.settings.bleu import BLEUSettings
 from tests.helpers.corpora import random_corpus, read_lines
 from tests.helpers.counting import FIRST_REFERENCES, HYPOTHESES, REFERENCES, pad
 

@@ -9,8 +9,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lightning_bleu.bleu import BLEUSettings
 from lightning_bleu.reading.ragged import Ragged, clean, drop_empty_references, next_positions
-from lightning_bleu.settings.bleu import BLEUSettings
 from tests.helpers.counting import Ids, make_ragged, remove_special_ids
 
 ROWS = st.lists(st.lists(st.integers(0, 7), max_size=8), max_size=5)

@@ -10,11 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lightning_bleu import Convention, __version__, corpus_bleu
+from lightning_bleu.bleu import BLEUSettings, bleu_signature
 from lightning_bleu.counting.kept import pack_rows, read_rows
 from lightning_bleu.reading.batch import Batch, read_batch
-from lightning_bleu.scoring.bleu import bleu_signature
 from lightning_bleu.scoring.signature import InputCounts
-from lightning_bleu.settings.bleu import BLEUSettings
 from tests.helpers.systems import TWO_ORDERS_MISSING
 
 SETTINGS = BLEUSettings.from_options(tokenizer="none")

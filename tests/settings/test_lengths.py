@@ -10,7 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lightning_bleu.counting.bleu import choose_reference_lengths
+from lightning_bleu.bleu import choose_reference_lengths
 from lightning_bleu.settings.lengths import REFERENCE_LENGTHS
 from tests.helpers.counting import count
 

@@ -22,7 +22,7 @@ from torchmetrics import MetricCollection
 from transformers import PreTrainedTokenizerFast
 
 from lightning_bleu import CONVENTIONS, Convention, CorpusBLEU, corpus_bleu, sentence_bleu
-from lightning_bleu.settings.bleu import BLEU_OPTIONS, BLEUOptions, BLEUSettings
+from lightning_bleu.bleu import BLEU_OPTIONS, BLEUOptions, BLEUSettings
 from lightning_bleu.settings.settings import unknown_options
 from lightning_bleu.settings.smoothing import SMOOTHINGS
 

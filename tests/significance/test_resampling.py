@@ -24,8 +24,7 @@ from lightning_bleu import (
     paired_bootstrap,
 )
 from lightning_bleu.scoring import resampling
-from lightning_bleu.scoring.resampling import Draw, draw_with_replacement, toss_coins, weighted_sums
-from lightning_bleu.scoring.results import PairedTest
+from lightning_bleu.scoring.resampling import Draw, PairedTest, draw_with_replacement, toss_coins, weighted_sums
 from lightning_bleu.settings.smoothing import SMOOTHINGS
 from tests.helpers.corpora import random_corpus, read_lines
 from tests.helpers.systems import TARGET, A, B, make_metric, pick, score_corpus

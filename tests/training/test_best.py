@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from lightning_bleu import CorpusBLEU, paired_bootstrap
-from lightning_bleu.scoring.results import PairedTest
+from lightning_bleu.scoring.resampling import PairedTest
 from lightning_bleu.training.best import MIN_LEVEL, BestSoFar, Corpus
 from tests.helpers.process_groups import ProcessPool
 

@@ -20,7 +20,7 @@ from torch import Tensor
 from torchmetrics.text import ROUGEScore
 
 from lightning_bleu import BLEUCallback, CorpusBLEU, CorpusCHRF, corpus_bleu, corpus_chrf, sentence_bleu, sentence_chrf
-from lightning_bleu.scoring.results import Interval
+from lightning_bleu.scoring.resampling import Interval
 from lightning_bleu.training.dashboard import Layout, TensorBoard, View, find_displays, lay_out_charts, merge_layouts
 from lightning_bleu.training.metrics import Result
 from lightning_bleu.training.samples import escape

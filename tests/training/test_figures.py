@@ -16,9 +16,8 @@ from PIL import Image
 from torch import Tensor
 
 from lightning_bleu import bootstrap_interval, corpus_bleu
-from lightning_bleu.counting.bleu import count_rows
+from lightning_bleu.bleu import BLEUSettings, count_rows
 from lightning_bleu.reading.batch import read_batch
-from lightning_bleu.settings.bleu import BLEUSettings
 from lightning_bleu.training.figures import MIN_SENTENCES, bleu_by_length_figure, length_scatter_figure
 from tests.helpers.corpora import random_corpus
 

@@ -22,7 +22,7 @@ from torchmetrics.wrappers import MinMaxMetric
 
 from lightning_bleu import CorpusBLEU, CorpusCHRF, corpus_bleu
 from lightning_bleu.reading.batch import read_batch
-from lightning_bleu.scoring.results import Interval, PairedTest
+from lightning_bleu.scoring.resampling import Interval, PairedTest
 from lightning_bleu.settings.settings import Settings
 from lightning_bleu.training.metrics import Counted, OfText, Result, mean_of, wrap_metric
 from lightning_bleu.training.sentences import Sentence

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from lightning_bleu import CorpusBLEU, CorpusCHRF, corpus_bleu, sentence_chrf
+from lightning_bleu.bleu import BLEUSettings
 from lightning_bleu.reading.batch import read_batch
-from lightning_bleu.settings.bleu import BLEUSettings
 from lightning_bleu.training.samples import (
     Line,
     Mark,

@@ -17,7 +17,7 @@ from torch.utils.data import BatchSampler, DataLoader, DistributedSampler, Seque
 from transformers.utils.generic import ModelOutput
 
 from lightning_bleu import CorpusBLEU, CorpusCHRF, corpus_bleu
-from lightning_bleu.scoring.results import Interval
+from lightning_bleu.scoring.resampling import Interval
 from lightning_bleu.training.best import BestSoFar
 from lightning_bleu.training.functions import call_with_third
 from lightning_bleu.training.metrics import Result

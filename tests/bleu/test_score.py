@@ -17,11 +17,8 @@ from sacrebleu.metrics.bleu import BLEU as SacreBLEU
 from torch import Tensor
 
 from lightning_bleu import CONVENTIONS, BLEUScore, corpus_bleu, sentence_bleu
-from lightning_bleu.counting.bleu import count_rows
+from lightning_bleu.bleu import BLEUSettings, Statistics, count_rows, score, score_sentences
 from lightning_bleu.reading.batch import read_batch
-from lightning_bleu.scoring import bleu as scoring
-from lightning_bleu.scoring.bleu import Statistics, score, score_sentences
-from lightning_bleu.settings.bleu import BLEUSettings
 from lightning_bleu.settings.smoothing import SMOOTHINGS
 from tests.helpers.corpora import random_corpus
 from tests.helpers.systems import TWO_ORDERS_MISSING
@@ -300,7 +297,7 @@ def test_how_a_corpus_is_smoothed_does_not_matter_for_sentences(options: dict[st
 def test_many_sentences_score_as_few_do(chunk: int, monkeypatch: pytest.MonkeyPatch, rng: random.Random) -> None:
     statistics = count(*random_text(rng))
     expected = score_sentences(statistics, SETTINGS)
-    monkeypatch.setattr(scoring, "_CHUNK", chunk)
+    monkeypatch.setattr("lightning_bleu.bleu._CHUNK", chunk)
     assert torch.equal(score_sentences(statistics, SETTINGS), expected)
 
 

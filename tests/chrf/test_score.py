@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from sacrebleu.metrics.chrf import CHRF
 
 from lightning_bleu import CHRFScore, CorpusCHRF, __version__, corpus_chrf, sentence_chrf
+from lightning_bleu.chrf import CHRFSettings, chrf_rows, chrf_scoring, f_score
 from lightning_bleu.reading.batch import read_batch
-from lightning_bleu.scoring.chrf import chrf_rows, chrf_scoring, f_score
-from lightning_bleu.settings.chrf import CHRFSettings
 from tests.helpers.chrf import Groups, chrf_options, corpora, peer_rows, peer_score
 from tests.helpers.text import fuzz_line
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from lightning_bleu import CorpusBLEU, corpus_bleu, sentence_bleu
-from lightning_bleu.settings.bleu import BLEUOptions
+from lightning_bleu.bleu import BLEUOptions
 from lightning_bleu.settings.smoothing import SMOOTHINGS
 from tests.helpers.corpora import random_corpus
 

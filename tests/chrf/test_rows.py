@@ -14,11 +14,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from sacrebleu.metrics.chrf import CHRF
 
+from lightning_bleu.chrf import CHRFSettings, character_ids, count_chrf_rows
 from lightning_bleu.counting import ngrams, words
-from lightning_bleu.counting.chrf import character_ids, count_chrf_rows
 from lightning_bleu.counting.words import TokenCache, chrf_word_ids, clear_caches, split_chrf_words, tokenize
 from lightning_bleu.reading.batch import read_batch
-from lightning_bleu.settings.chrf import CHRFSettings
 from tests.helpers.chrf import CHRF_PIECES, Groups, corpora, lines, orders, peer_rows
 from tests.helpers.counting import number_alike
 from tests.helpers.text import fuzz_line

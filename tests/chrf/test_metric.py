@@ -32,8 +32,8 @@ from lightning_bleu import (
     paired_bootstrap,
     sentence_chrf,
 )
+from lightning_bleu.chrf import CHRFOptions, CHRFSettings
 from lightning_bleu.scoring.signature import InputCounts
-from lightning_bleu.settings.chrf import CHRFOptions, CHRFSettings
 from tests.helpers.chrf import Groups, chrf_options, corpora, peer_rows, peer_score
 from tests.helpers.corpora import PART_OR_WHOLE, random_corpus, read_lines, read_systems
 from tests.helpers.process_groups import ProcessPool, group_of_one
