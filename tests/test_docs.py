@@ -29,7 +29,7 @@ PAGES_RUN_ELSEWHERE = {"checkpoints.md", "hugging_face.md", "neural_metrics.md",
 PROGRAMS = [page for page in PAGES if blocks(page, "python") and page.name not in PAGES_RUN_ELSEWHERE]
 
 LANGUAGES = {"python", "sh", "text", "yaml"}
-DIRECTIVES = {"admonition", "figure", "image", "include", "math", "note", "tip", "toctree", "warning"}
+DIRECTIVES = {"include", "toctree"}
 
 
 def name(path: Path) -> str:

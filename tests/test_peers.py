@@ -9,11 +9,13 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import pytest
+import torch
 from ignite.metrics.nlp import Bleu as IgniteBleu
 from nltk.translate import bleu_score as nltk_bleu  # type: ignore[import-untyped]
 from sacrebleu.metrics.bleu import BLEU as SacreBLEU
 from torchmetrics.functional.text import bleu_score as torchmetrics_bleu
 from torchmetrics.functional.text import sacre_bleu_score as torchmetrics_sacre_bleu
+from torchmetrics.text import BLEUScore
 
 from lightning_bleu import CorpusBLEU, corpus_bleu, sentence_bleu
 from tests.helpers.corpora import Hypotheses, References, random_corpus
@@ -234,3 +236,43 @@ def test_corpora_score_as_in_ignite(corpus: Corpus, smooth: str, options: dict[s
     if options and not all(ours.possible_matches):
         pytest.skip("Ignite counts one possible match for an order without any")
     assert ours.bleu == pytest.approx(float(peer.compute()), abs=1e-12)
+
+
+def test_ignite_averages_sentence_scores_by_default(corpus: Corpus) -> None:
+    long_enough = [pair for pair in zip(*corpus) if len(pair[0]) >= 4]  # else Ignite counts one possible match
+    if not long_enough:
+        pytest.skip("no sentence of four tokens")
+    hypotheses, references = zip(*long_enough)
+    peer: Any = IgniteBleu(smooth="smooth1")
+    peer.update((hypotheses, references))
+    ours = sentence_bleu(hypotheses, references, convention="papineni", smoothing="floor")
+    assert ours.mean().item() == pytest.approx(float(peer.compute()), abs=1e-6)
+
+
+def test_what_other_programs_do_that_no_convention_copies() -> None:
+    """The differences that the documentation lists."""
+    hypotheses, references = ["a b c d e", "x y"], ["a b c d e"]
+    cut = BLEUScore()
+    cut.update(hypotheses, [references])
+    assert cut.numerator.dtype == torch.float32
+    assert cut.compute() == 1
+    assert SacreBLEU().corpus_score(hypotheses, [references]).score > 99.9
+    characters = BLEUScore()
+    characters.update(references, references)
+    assert characters.compute() == 0
+    assert SacreBLEU().corpus_score(references, references).ref_len == 1
+    line, target = "He said &QUOT;no&QUOT; to me", 'he said "no" to me'
+    assert torchmetrics_sacre_bleu([line], [[target]], lowercase=True) == 0
+    assert corpus_bleu([line], [target], lowercase=True).bleu == 1
+    line, target = "the cat is here", "the cat was here"
+    theirs = SacreBLEU(smooth_method="add-k").corpus_score([line], [[target]])
+    ours = corpus_bleu([line], [target], smoothing="add-k", percent=True)
+    assert ours.bleu == pytest.approx(theirs.score, abs=1e-9)
+    assert (theirs.counts, ours.matches) == ([3, 2, 1, 1], (3, 1, 0, 0))
+    lines = [line.split() for line in ("the cat is here now again", "a dog ran far away from me today")]
+    targets = [[line.split()] for line in ("the cat is here now again .", "a dog ran away from me today")]
+    in_order, reversed_ = (
+        float(nltk_bleu.corpus_bleu(targets[::step], lines[::step], smoothing_function=nltk_smoothing(5)))
+        for step in (1, -1)
+    )
+    assert (round(in_order, 2), round(reversed_, 2)) == (0.75, 0.88)
