@@ -6,8 +6,9 @@ import multiprocessing
 import os
 import random
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -15,6 +16,7 @@ from hypothesis import settings
 
 from tests.fuzz.targets import SHARES
 from tests.helpers.corpora import DATA
+from tests.helpers.metrics import KINDS, Kind
 from tests.helpers.process_groups import ProcessPool
 
 os.environ.setdefault("MPLBACKEND", "Agg")
@@ -34,6 +36,31 @@ settings.load_profile("default")
 @pytest.fixture
 def rng() -> random.Random:
     return random.Random(20)
+
+
+@pytest.fixture(params=KINDS)
+def kind(request: pytest.FixtureRequest) -> Kind:
+    """A metric."""
+    return KINDS[request.param]
+
+
+@pytest.fixture(params=[False, True], ids=["sums", "kept"])
+def keep(request: pytest.FixtureRequest) -> bool:
+    """Whether the metrics of `make` keep sentences."""
+    return bool(request.param)
+
+
+@pytest.fixture
+def make(kind: Kind, keep: bool) -> Callable[..., Any]:
+    """Makes a metric that has counted some batches."""
+
+    def make(*batches: Any, **options: Any) -> Any:
+        metric = kind.metric(**{"keep_sentences": keep} | options)
+        for batch in batches:
+            metric.update(*batch)
+        return metric
+
+    return make
 
 
 @pytest.fixture

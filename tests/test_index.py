@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import random
+import copy
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,101 +12,86 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lightning_bleu import CorpusBLEU, corpus_bleu
-from tests.helpers.corpora import random_corpus
+from lightning_bleu import CorpusBLEU
+from tests.helpers.metrics import KINDS, Kind
 from tests.helpers.process_groups import group_of_one
 from tests.helpers.systems import pick
+from tests.test_metric import check_unchanged_by, contents
 
-TARGET = [["a", "b", "c", "d", "e"], ["f", "g"], ["h", "i", "j", "k"], ["l"], ["a", "a", "b"]]
-PREDS = [["a", "b", "c", "d", "x"], ["f", "g"], ["h", "j", "i", "k"], ["l", "m"], []]
+TARGET = [["a b c d e", "a b"], ["f g"], ["h i j k", "h i j", "x"], ["l"], ["a a b"]]
+PREDS = ["a b c d x", "f g", "h j i k", "l m", ""]
 MIXED = "some sentences have an 'index' and others have none: pass it with every batch, or with none"
-DIFFERENT = "different sentences have the same 'index' 0: their references differ"
+DIFFERENT = "different sentences have the same 'index' 0: their references differ. An index is the position"
 
 
-def count(*batches: list[int], **options: Any) -> CorpusBLEU:
-    """A metric that has counted sentences at some positions, batch by batch."""
-    metric = CorpusBLEU(**{"keep_sentences": True} | options)
+@pytest.fixture
+def count(kind: Kind) -> Callable[..., Any]:
+    """Makes a metric that has counted sentences at some positions, batch by batch."""
+    return lambda *batches: count_positions(kind, *batches)
+
+
+def count_positions(kind: Kind, *batches: list[int]) -> Any:
+    metric = kind.metric(keep_sentences=True)
     for positions in batches:
         metric.update(pick(PREDS, positions), pick(TARGET, positions), index=positions)
     return metric
 
 
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 @given(st.lists(st.lists(st.integers(0, 4), max_size=4), max_size=5))
-def test_every_position_counts_once_and_all_are_in_order(batches: list[list[int]]) -> None:
-    positions = sorted({position for batch in batches for position in batch})
-    metric = count(*batches)
-    expected = CorpusBLEU(keep_sentences=True)
-    expected.update(pick(PREDS, positions), pick(TARGET, positions))
-    assert torch.equal(metric.sentence_statistics, expected.sentence_statistics)
-    assert torch.equal(metric.statistics, expected.statistics)
+def test_every_position_counts_once_and_the_first_time_in_order(kind: Kind, batches: list[list[int]]) -> None:
+    metric = kind.metric(keep_sentences=True)
+    known: set[int] = set()
+    for batch in batches:
+        preds = ["wrong" if position in {*known, *batch[:i]} else PREDS[position] for i, position in enumerate(batch)]
+        metric.update(preds, pick(TARGET, batch), index=batch)
+        known |= {*batch}
+    positions = sorted(known)
+    corpus = pick(PREDS, positions), pick(TARGET, positions)
     assert metric.kept_sentences().positions.tolist() == positions
-    assert metric.input_counts == expected.input_counts
-    assert metric.report() == expected.report() == corpus_bleu(pick(PREDS, positions), pick(TARGET, positions))
+    assert metric.sentence_statistics.tolist() == kind.rows(*corpus)
+    assert metric.report() == kind.score(*corpus)
+    assert metric.input_counts.sentences == len(positions)
+    assert contents(metric) == contents(count_positions(kind, positions))
 
 
-def test_positions_may_have_gaps() -> None:
-    metric = CorpusBLEU(keep_sentences=True)
+def test_positions_may_have_gaps(count: Any, kind: Kind) -> None:
+    metric = kind.metric(keep_sentences=True)
     metric.update(PREDS, TARGET, index=[2**40, 5, 90, 7, 6])
-    assert torch.equal(metric.sentence_statistics, count([1, 4, 3, 2, 0]).sentence_statistics[[1, 4, 3, 2, 0]])
+    assert metric.sentence_statistics.tolist() == pick(kind.rows(PREDS, TARGET), [1, 4, 3, 2, 0])
 
 
-def test_of_repeats_the_first_one_counts() -> None:
-    metric = CorpusBLEU(max_order=1, keep_sentences=True)
-    metric.update(["a b"], ["a b"], index=[3])
-    metric.update(["x", "a"], ["y", "a b"], index=[2, 3])
-    # one match less, and shorter, if the second one counted
-    assert metric.sentence_statistics.tolist() == [[0, 1, 1, 1], [2, 2, 2, 2]]
-
-
-def test_a_masked_sentence_does_not_take_its_position() -> None:
+def test_a_masked_sentence_does_not_take_its_position(count: Any, kind: Kind) -> None:
     """As the repeats with which a sampler evens out processes."""
-    metric = CorpusBLEU(max_order=1, keep_sentences=True)
-    metric.update(["x", "y"], ["a b", "c"], [False, True], index=[0, 1])
-    metric.update(["a b"], ["a b"], index=[0])
-    assert metric.sentence_statistics.tolist() == [[2, 2, 2, 2], [0, 1, 1, 1]]
+    metric = kind.metric(keep_sentences=True)
+    metric.update(["x", *PREDS[1:3]], TARGET[:3], [False, True, True], index=[0, 1, 2])
+    metric.update(PREDS[:1], TARGET[:1], index=[0])
+    assert contents(metric) == contents(count([0, 1, 2]))
 
 
-def test_the_positions_in_each_batch_are_an_error() -> None:
-    metric = CorpusBLEU(keep_sentences=True)
-    for preds, target in ((PREDS[:2], TARGET[:2]), (PREDS[2:4], TARGET[2:4])):
-        metric.update(preds, target, index=torch.arange(len(preds)))
+def test_the_positions_in_each_batch_or_of_two_datasets_are_an_error(count: Any, kind: Kind) -> None:
+    metric = count([0, 1])
+    metric.update(PREDS[2:4], TARGET[2:4], index=torch.arange(2))
     reads: list[Any] = [metric.compute, metric.report, metric.interval, lambda: metric.sentence_statistics]
     for read in [*reads, metric.kept_sentences, lambda: metric.statistics, lambda: metric.signature]:
-        with pytest.raises(ValueError, match=f"{DIFFERENT}. An index is the position of a sentence in its dataset"):
+        with pytest.raises(ValueError, match=f"{DIFFERENT}.* a metric takes a single dataset"):
             read()
-
-
-def test_two_datasets_in_one_metric_are_an_error() -> None:
-    metric = count([0, 1, 2])
-    metric.update(["another", "set"], ["other", "set"], index=[0, 1])
-    with pytest.raises(ValueError, match=f"{DIFFERENT}.* a metric takes a single dataset"):
-        metric.compute()
     metric.reset()
-    metric.update(["another", "set"], ["other", "set"], index=[0, 1])
-    assert metric.report() == corpus_bleu(["another", "set"], ["other", "set"])
+    metric.update(PREDS[2:4], TARGET[2:4], index=[0, 1])
+    assert metric.report() == kind.score(PREDS[2:4], TARGET[2:4])
 
 
 @pytest.mark.parametrize(
     "index", [np.array([4, 2]), torch.tensor([4, 2], dtype=torch.uint8), torch.tensor([4, 2]), (4, 2), [np.int64(4), 2]]
 )
-def test_positions_may_be_integers_of_any_type(index: Any) -> None:
-    metric = CorpusBLEU(keep_sentences=True)
+def test_positions_may_be_integers_of_any_type_and_change_after_an_update(index: Any, count: Any) -> None:
+    metric, index = count([]), copy.deepcopy(index)
     metric.update(["a", "b"], ["a", "b"], index=index)
-    assert metric.kept_sentences().positions.tolist() == [2, 4]
-
-
-def test_positions_may_change_after_an_update() -> None:
-    metric, index = CorpusBLEU(keep_sentences=True), torch.tensor([4, 2])
-    metric.update(["a", "b"], ["a", "b"], index=index)
-    index.zero_()
-    assert metric.kept_sentences().positions.tolist() == [2, 4]
-
-
-def test_an_empty_batch_may_have_positions() -> None:
-    metric = count([1], [])
+    if not isinstance(index, tuple):
+        index[0] = 0
     metric.update([], [], index=torch.tensor([]))
     metric.update([], [])
-    assert metric.kept_sentences().positions.tolist() == [1]
+    assert metric.kept_sentences().positions.tolist() == [2, 4]
 
 
 ERRORS: list[tuple[Any, type[Exception], str]] = [
@@ -130,112 +116,59 @@ ERRORS: list[tuple[Any, type[Exception], str]] = [
 def test_an_error_says_what_is_wrong_with_positions_and_changes_nothing(
     index: Any, error: type[Exception], message: str
 ) -> None:
-    metric = count([3, 4])
-    before, last_batch = metric.sentence_statistics, metric.last_batch
-    for call in (metric.update, metric):
-        with pytest.raises(error, match=message):
-            call(["a", "b"], ["a", "b"], index=index)
-        assert torch.equal(metric.sentence_statistics, before)
-        assert metric.last_batch is last_batch
-        assert metric.update_count == 1
-
-
-def test_positions_require_a_metric_that_keeps_sentences() -> None:
-    metric = CorpusBLEU()
-    for call in (metric.update, metric):
-        with pytest.raises(ValueError, match=r"requires a metric that keeps sentences: CorpusBLEU\(keep_sentences=Tr"):
-            call(["a"], ["a"], index=[0])
-    assert metric.update_count == 0
-
-
-# All batches have positions, or none
-
-
-@pytest.mark.parametrize("name", ["update", "forward"])
-@pytest.mark.parametrize("first", [[0], None], ids=["first", "second"])
-def test_positions_in_only_one_of_two_batches_are_an_error_that_changes_nothing(
-    first: list[int] | None, name: str
-) -> None:
     metric = CorpusBLEU(keep_sentences=True)
-    metric.update(["a b"], ["a c"], index=first)
-    expected, last_batch, statistics = metric.compute(), metric.last_batch, metric.batch_statistics
-    with pytest.raises(ValueError, match=MIXED):
-        getattr(metric, name)(["c"], ["c"], index=[1] if first is None else None)
-    assert metric.update_count == 1
-    assert metric.last_batch is last_batch
-    assert metric.batch_statistics is statistics
-    assert metric._computed == expected
-    assert len(metric.sentence_statistics) == 1
+    metric.update(PREDS, TARGET, index=range(5))
+    for call in (metric.update, metric):
+        check_unchanged_by(error, message, metric, call, ["a", "b"], ["a", "b"], index=index)
 
 
-def test_after_a_reset_batches_may_have_positions_or_none() -> None:
-    metric = count([3, 4])
-    metric.reset()
+def test_positions_require_a_metric_that_keeps_sentences(kind: Kind) -> None:
+    metric = kind.metric()
     metric.update(PREDS, TARGET)
-    assert metric.report() == corpus_bleu(PREDS, TARGET)
+    message = rf"requires a metric that keeps sentences: {kind.name}\(keep_sentences=Tr"
+    for call in (metric.update, metric):
+        check_unchanged_by(ValueError, message, metric, call, ["a"], ["a"], index=[0])
 
 
-def test_metrics_with_and_without_positions_cannot_be_merged() -> None:
-    having, without = count([0, 1]), CorpusBLEU(keep_sentences=True)
-    without.update(PREDS[2:], TARGET[2:])
-    for one, other in ((having, without), (without, having)):
-        for incoming in (other, other.metric_state):
-            before = one.sentence_statistics
-            with pytest.raises(ValueError, match=MIXED):
-                one.merge_state(incoming)
-            assert torch.equal(one.sentence_statistics, before)
-
-
-def test_merged_metrics_count_every_position_once_and_the_first_one_counts() -> None:
-    metric = count([0, 3, 1])
-    metric.merge_state(count([3, 4, 2, 0]))
-    assert torch.equal(metric.sentence_statistics, count([0, 1, 2, 3, 4]).sentence_statistics)
-    worse = CorpusBLEU(keep_sentences=True)
-    worse.update(["x"], ["a b c d e"], index=[9])
-    better = CorpusBLEU(keep_sentences=True)
-    better.update(["a b c d e"], ["a b c d e"], index=[9])
-    worse.merge_state(better)
-    assert worse.compute() == 0
-
-
-# Elsewhere
-
-
-def test_forward_scores_a_batch_alone_even_if_it_repeats_positions() -> None:
-    metric = count([0, 1, 2])
-    positions = [2, 3, 0]
-    value = metric(pick(PREDS, positions), pick(TARGET, positions), index=positions)
-    assert value == corpus_bleu(pick(PREDS, positions), pick(TARGET, positions)).bleu
-    assert torch.equal(metric.sentence_statistics, count([0, 1, 2, 3]).sentence_statistics)
-
-
-def test_a_synced_metric_is_in_the_order_of_positions() -> None:
-    metric = count([4, 0], [2, 4])
-    with group_of_one():
-        assert metric.kept_sentences().positions.tolist() == [0, 2, 4]
-        with metric.sync_context():
-            assert metric.kept_sentences().positions.tolist() == [0, 2, 4]
-            assert torch.equal(metric.statistics, count([0, 2, 4]).statistics)
-
-
-def test_a_saved_state_has_positions() -> None:
-    metric, restored = count([4, 0], [2]), CorpusBLEU(keep_sentences=True)
+@pytest.mark.parametrize("has_positions", [True, False])
+def test_all_sentences_have_positions_or_none(has_positions: bool, count: Any, kind: Kind) -> None:
+    """In batches, in a metric that is merged, and after a state was loaded. After a reset, this begins anew."""
+    having, without = count([4, 0], [2]), kind.metric(keep_sentences=True)
+    without.update(PREDS, TARGET)
+    metric, other = (having, without) if has_positions else (without, having)
+    index = None if has_positions else [1]
+    for call in (metric.update, metric):
+        check_unchanged_by(ValueError, MIXED, metric, call, ["c"], ["c"], index=index)
+    for incoming in (other, other.metric_state):
+        check_unchanged_by(ValueError, MIXED, metric, metric.merge_state, incoming)
+    restored = kind.metric(keep_sentences=True)
     for one in (metric, restored):
         one.persistent(True)
     restored.load_state_dict(metric.state_dict())
-    assert restored.kept_sentences().positions.tolist() == [0, 2, 4]
-    with pytest.raises(ValueError, match=MIXED):
-        restored.update(["a"], ["a"])
-    restored.update(pick(PREDS, [1, 2]), pick(TARGET, [1, 2]), index=[1, 2])
-    assert torch.equal(restored.sentence_statistics, count([0, 1, 2, 4]).sentence_statistics)
+    assert contents(restored) == contents(metric)
+    check_unchanged_by(ValueError, MIXED, restored, restored.update, ["c"], ["c"], index=index)
+    metric.reset()
+    metric.update(["c"], ["c"], index=index)
+    assert metric.report() == kind.score(["c"], ["c"])
 
 
-def test_the_order_of_batches_does_not_change_an_interval(rng: random.Random) -> None:
-    preds, target = random_corpus(rng, 30)
-    one, other = CorpusBLEU(keep_sentences=True), CorpusBLEU(keep_sentences=True)
-    order = rng.sample(range(30), 30)
-    one.update(preds, target, index=range(30))
-    for start in range(0, 30, 4):
-        batch = order[start : start + 4]
-        other.update(pick(preds, batch), pick(target, batch), index=batch)
-    assert one.interval(0.9, 200) == other.interval(0.9, 200)
+def test_merged_metrics_count_every_position_once_and_the_first_one_counts(count: Any, kind: Kind) -> None:
+    metric, worse = count([0, 3, 1]), kind.metric(keep_sentences=True)
+    worse.update(["wrong"] * 4, pick(TARGET, [3, 4, 2, 0]), index=[3, 4, 2, 0])
+    metric.merge_state(worse)
+    expected = kind.rows([*PREDS[:2], "wrong", PREDS[3], "wrong"], TARGET)
+    assert metric.sentence_statistics.tolist() == expected
+
+
+def test_forward_scores_a_batch_alone_even_if_it_repeats_positions(count: Any, kind: Kind) -> None:
+    metric, positions = count([0, 1, 2]), [2, 3, 0]
+    corpus = pick(PREDS, positions), pick(TARGET, positions)
+    assert metric(*corpus, index=positions) == kind.score(*corpus).score
+    assert contents(metric) == contents(count([0, 1, 2, 3]))
+
+
+def test_the_order_of_batches_changes_neither_a_synced_metric_nor_its_interval(count: Any) -> None:
+    metric, expected = count([4, 0], [2, 4], [1]), count([0, 1, 2, 4])
+    with group_of_one(), metric.sync_context():
+        assert contents(metric) == contents(expected)
+        assert metric.interval(0.9, 200) == expected.interval(0.9, 200)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import pytest
 
@@ -83,3 +83,14 @@ def random_corpus(
         hypotheses.append(hypothesis)
         targets.append(group)
     return hypotheses, targets
+
+
+def random_text(rng: random.Random, sentences: int, **options: Any) -> tuple[list[str], list[list[str]]]:
+    """The lines of a :func:`random_corpus`."""
+    hypotheses, references = random_corpus(rng, sentences, **options)
+    return join_words(hypotheses, references)
+
+
+def join_words(hypotheses: Hypotheses, references: References) -> tuple[list[str], list[list[str]]]:
+    """Lines of words."""
+    return [*map(" ".join, hypotheses)], [[*map(" ".join, group)] for group in references]

@@ -52,3 +52,16 @@ def sacrebleu_tokens(tokenizer: str, line: str) -> list[str]:
 @functools.cache
 def _peer(tokenizer: str) -> SacreBLEU:
     return SacreBLEU(tokenize=tokenizer)
+
+
+class Speller:
+    """A decoder like the tokenizer of a model: 1 → "a", 2 → "b"; 9 is a space, and 0 a special token."""
+
+    def batch_decode(self, sequences: list[list[int]], *, skip_special_tokens: bool) -> list[str]:
+        assert skip_special_tokens
+        return [self.spell(row) for row in sequences]
+
+    @staticmethod
+    def spell(ids: list[int]) -> str:
+        """The text of ids."""
+        return "".join(" " if id_ == 9 else chr(96 + id_) for id_ in ids if id_)
