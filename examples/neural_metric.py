@@ -1,6 +1,6 @@
 """A metric that runs in the Python of another environment, such as COMET, while you train.
 
-`python examples/neural_metric.py` runs it with `stand_in_worker.py`; `docs/neural_metrics.md` has a worker for COMET.
+`python examples/neural_metric.py` runs it with `stand_in_worker.py`; `docs/other_metrics.md` has a worker for COMET.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from hatchling.metadata.core import ProjectMetadata
 from hatchling.plugin.manager import PluginManager
 
 import lightning_bleu
-from tests.helpers.examples import run_script
+from tests.helpers.examples import EXAMPLES, run_script
 from tests.helpers.lightning import ignore_lightning_warnings
 from tests.helpers.pages import blocks, parse, run_page
 
@@ -24,7 +24,7 @@ pytestmark = ignore_lightning_warnings
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
-PAGES_RUN_ELSEWHERE = {"checkpoints.md", "hugging_face.md", "neural_metrics.md", "sharded_generation.md"}
+PAGES_RUN_ELSEWHERE = {"checkpoints.md", "hugging_face.md"}
 """Pages whose Python blocks run in the test module of the same name, which also tests what they define."""
 PROGRAMS = [page for page in PAGES if blocks(page, "python") and page.name not in PAGES_RUN_ELSEWHERE]
 
@@ -58,8 +58,9 @@ COMMANDS = sorted({line for page in PAGES for block in blocks(page, "sh") for li
 
 @pytest.mark.parametrize("page", PROGRAMS, ids=name)
 def test_python_blocks_run_in_order(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In an empty folder, and with a fixed seed."""
+    """In an empty folder, with the examples to import from, and with a fixed seed."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(EXAMPLES)
     torch.manual_seed(0)
     run_page(page)
 

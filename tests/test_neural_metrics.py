@@ -25,7 +25,8 @@ from tests.helpers.process_groups import run_in_processes
 
 pytestmark = ignore_lightning_warnings
 
-PAGE = Path(__file__).parents[1] / "docs" / "neural_metrics.md"
+PAGE = Path(__file__).parents[1] / "docs" / "other_metrics.md"
+SECTION = "COMET and other models"
 STAND_IN = EXAMPLES / "stand_in_worker.py"
 ITEMS = [*range(37)]
 
@@ -238,12 +239,12 @@ def predict(samples, batch_size, gpus, devices, progress_bar):
 
 def test_the_code_of_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "comet.py").write_text(COMET)
-    (worker,) = (block.content for block in blocks(PAGE, "text") if "from comet" in block.content)
+    (worker,) = (block.content for block in blocks(PAGE, "text", SECTION) if "from comet" in block.content)
     (tmp_path / "comet_worker.py").write_text(worker)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(EXAMPLES)
     monkeypatch.delenv("LOCAL_RANK", raising=False)
-    names = run_page(PAGE)
+    names = run_page(PAGE, SECTION)
     names["comet"]._command = (sys.executable, "comet_worker.py")
 
     logged = validate_with(tmp_path, names["comet"])
@@ -258,7 +259,7 @@ def test_the_code_of_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 def test_a_model_of_the_page_is_loaded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(EXAMPLES)
-    names, loaded = run_page(PAGE), []
+    names, loaded = run_page(PAGE, SECTION), []
 
     class Model(torch.nn.Module):
         def forward(self, hypotheses: list[str], sources: list[str]) -> torch.Tensor:
@@ -281,7 +282,7 @@ def test_the_files_that_the_page_names_have_a_line_per_sentence(tmp_path: Path) 
     bleu = BLEUCallback(translations=tmp_path / "translations")
     validate(tmp_path, bleu, step=return_single, loaders=make_loader(ITEMS))
 
-    (command,) = (block.content for block in blocks(PAGE, "sh"))
+    (command,) = (block.content for block in blocks(PAGE, "sh", SECTION))
     names = [re.sub(r"-\d{7}", "-0000000", name) for name in re.findall(r"translations/\S+", command)]
     sources, references, *hypotheses = ((tmp_path / name).read_text().splitlines() for name in names)
     assert sources == [source_of(item) for item in ITEMS]

@@ -1,6 +1,6 @@
 """Models sharded over two processes that generate different numbers of tokens: the score is that of one process.
 
-The module and the function that each process runs are those of the page about sharded models.
+The module and the function that each process runs are those of the section about sharded models.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ pytestmark = [
     pytest.mark.skipif(not hasattr(torch.distributed.fsdp, "fully_shard"), reason="since torch 2.6"),
 ]
 
-PAGE = Path(__file__).parents[1] / "docs" / "sharded_generation.md"
+PAGE = Path(__file__).parents[1] / "docs" / "devices_and_test_sets.md"
+SECTION = "Sharded models"
 PAD, EOS, FIRST_WORD = 0, 2, 3
 MAX_NEW_TOKENS = 20
 PROMPTS = torch.randint(FIRST_WORD, 64, (37, 5), generator=torch.Generator().manual_seed(3))
@@ -73,7 +74,7 @@ def make_metric() -> CorpusBLEU:
 def make_module() -> Any:
     """The module of the page. Its training changes nothing, and it records the number of tokens of each batch."""
 
-    class Module(run_page(PAGE)["Translator"]):  # type: ignore[misc]
+    class Module(run_page(PAGE, SECTION)["ShardedTranslator"]):  # type: ignore[misc]
         tokens: list[int] = []  # noqa: RUF012
 
         def training_step(self, batch: dict[str, Tensor]) -> Tensor:
@@ -128,6 +129,7 @@ def score_by_hand() -> dict[str, Any]:
         "fully_shard of parts": score(parts.generate, synced_gpus=True),
         "a loop of steps": score(partial(generate_in_steps, whole)),
     }
+    generate = run_page(PAGE, SECTION)["generate"]
     for use_orig_params in (False, True):
         model = FullyShardedDataParallel(
             make_model(),
@@ -135,7 +137,7 @@ def score_by_hand() -> dict[str, Any]:
             use_orig_params=use_orig_params,
             device_id=torch.device("cpu"),
         )
-        results[f"FSDP1, use_orig_params={use_orig_params}"] = score(partial(run_page(PAGE)["generate"], model))
+        results[f"FSDP1, use_orig_params={use_orig_params}"] = score(partial(generate, model))
     return results
 
 

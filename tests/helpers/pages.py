@@ -18,17 +18,26 @@ def parse(page: Path) -> list[Token]:
     return MarkdownIt().parse(page.read_text(encoding="utf-8"))
 
 
-def blocks(page: Path, language: str) -> list[Token]:
-    """The code blocks of a language."""
-    return [token for token in parse(page) if token.type == "fence" and token.info == language]
+def blocks(page: Path, language: str, section: str | None = None) -> list[Token]:
+    """The code blocks of a language, on a page or in one of its sections."""
+    tokens = parse(page) if section is None else find_section(parse(page), section)
+    return [token for token in tokens if token.type == "fence" and token.info == language]
 
 
-def run_page(page: Path) -> dict[str, Any]:
+def find_section(tokens: list[Token], title: str) -> list[Token]:
+    """What stands below a heading, up to the next heading of its level or above."""
+    headings = [i for i, token in enumerate(tokens) if token.type == "heading_open"]
+    (start,) = (i for i in headings if tokens[i + 1].content == title)
+    ends = (i for i in headings if i > start and tokens[i].tag <= tokens[start].tag)
+    return tokens[start : next(ends, len(tokens))]
+
+
+def run_page(page: Path, section: str | None = None) -> dict[str, Any]:
     """Run the Python blocks in order, in one namespace and without the network, and return what they define."""
     names: dict[str, Any] = {"__name__": page.stem}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(socket, "getaddrinfo", _find_local_address)
-        for block in blocks(page, "python"):
+        for block in blocks(page, "python", section):
             imported = set(re.findall(r"^\s*(?:import|from) (\w+)", block.content, re.MULTILINE))
             for package in OPTIONAL_PACKAGES & imported:
                 pytest.importorskip(package)
