@@ -20,7 +20,7 @@ from lightning_bleu.processes import run_in_process_0
 from lightning_bleu.scoring.scoring import float_type
 from lightning_bleu.settings.settings import Decoder
 from lightning_bleu.training.best import BestSoFar, Corpus
-from lightning_bleu.training.dashboard import Display, Layout, View, find_displays, lay_out_charts, merge_layouts
+from lightning_bleu.training.dashboard import Charts, Display, find_displays, lay_out_charts, make_view, show_charts
 from lightning_bleu.training.functions import call_with_third
 from lightning_bleu.training.loaders import Loader, name_loaders
 from lightning_bleu.training.metrics import Result, Uncounted
@@ -189,7 +189,7 @@ class BLEUCallback(pl.Callback):
         self._validation: Validation | None = None
         self._checkpoint: tuple[int, int | None] | None = None
         self._resumes = True
-        self._layout: Layout = {}
+        self._charts: Charts = {}
         self._logged: set[str] = set()
         self._warn_once = WarnOnce()
 
@@ -233,7 +233,7 @@ class BLEUCallback(pl.Callback):
         tags = {self._tag(one, name): next(iter(own.values())) for name, own in self.metrics.items() for one in _STEPS}
         for message in suspect_monitors(callbacks, tags):
             self._warn_once(message)
-        self._layout = {}
+        self._charts = {}
         if stage == "fit":
             self._checkpoint = None
         self._displays = find_displays(trainer.loggers) if trainer.is_global_zero else []
@@ -393,28 +393,28 @@ class BLEUCallback(pl.Callback):
                         reduce_fx="max",
                     )
 
-    def _lay_out(self, charts: Layout, trainer: pl.Trainer) -> None:
+    def _lay_out(self, charts: Charts, trainer: pl.Trainer) -> None:
         """Arrange the charts of all callbacks, because TensorBoard has one layout per run, the last one."""
-        layout = merge_layouts([self._layout, charts])
-        if layout != self._layout:
-            self._layout = layout
-            everything = merge_layouts(callback._layout for callback in _find_all(trainer))
-            self._display(lambda display: display.lay_out(everything))
+        charts = self._charts | charts
+        if charts != self._charts:
+            self._charts = charts
+            everything = {key: chart for callback in _find_all(trainer) for key, chart in callback._charts.items()}
+            self._display(lambda display: show_charts(display.logger, everything))
 
     def _show(
         self, stage: str, evaluation: Evaluation, table: Table, corpora: Mapping[str, Corpus], trainer: pl.Trainer
     ) -> None:
         """Show the sentences in the loggers. Collective."""
         results = {name: self.results[evaluation.tag_below(self._tag(stage, name))] for name in corpora}
-        view = View(evaluation, table, corpora, results, partial(self._tag, stage), self.samples, self.confidence)
-        self._display(lambda display: display.show(view, logged_step(trainer)))
+        view = make_view(evaluation, table, corpora, results, partial(self._tag, stage), self.samples, self.confidence)
+        self._display(lambda display: display.show(display.logger, view, logged_step(trainer)))
 
     def _display(self, show: Callable[[Display], None]) -> None:
         for display in self._displays:
             try:
                 show(display)
             except Exception as error:  # a failing logger must not stop training
-                refusal = f"The samples cannot be shown in {type(display).__name__}"
+                refusal = f"The samples cannot be shown in {display.name}"
                 self._warn_once(f"{refusal}: {type(error).__name__}: {error}", key=refusal)
 
     def _write(

@@ -38,6 +38,14 @@ class Corpus(NamedTuple):
         """The score."""
         return self.scoring.score(self.statistics.sum(0)).item()
 
+    def saved(self) -> dict[str, Any]:
+        """All but the scoring, to save in a checkpoint. (A view of the statistics would save those of all metrics.)"""
+        return {
+            "identity": self.identity.clone(),
+            "statistics": self.statistics.clone(),
+            "settings": self.settings,
+        }
+
 
 def resample_labels(
     systems: Mapping[str, Sequence[Tensor]], corpora: Mapping[str, Corpus], resamples: int = 1000
@@ -99,63 +107,57 @@ class BestSoFar:
                 key="missing",
             )
             return {}
-        best: dict[str, Corpus] = {}
-        if reason := self._find_difference(corpora) if self._best else "":
+        reason = self._find_difference(corpora) if self._best else ""
+        if reason:
             warn_user(
                 f"The best validation so far {reason}: they cannot be compared, so this validation counts as the first"
             )
-        elif self._best:
-            best = {
-                name: corpus._replace(identity=self._best[name]["identity"], statistics=self._best[name]["statistics"])
-                for name, corpus in corpora.items()
-            }
         tests: dict[str, PairedTest] = {}
-        is_new = not best
-        if best:
-            # The smallest possible p-value is 1 / (resamples + 1), so the level needs enough resamples.
-            resamples = max(1000, math.ceil(10 / (self.significance_level or 1)))
-            systems = {name: [corpus.statistics, best[name].statistics] for name, corpus in corpora.items()}
-            scores = resample_labels(systems, corpora, resamples)
-            means = scores.pop("")
-            scoring = next(iter(corpora.values())).scoring  # all labels have one scale
-            tests = {
-                name: paired_test_of(one, scoring) for name, one in scores.items() if len(corpora[name].identity) > 1
-            }
-            test = paired_test_of(means, scoring) if tests else None
-            if mean and test:
-                tests[mean] = test
-            difference = (means[0, 0] - means[1, 0]).item() * (1 if scoring.higher_is_better else -1)
-            p_value = test.p_value if test else 1.0
-            is_better = difference > 0 and p_value < (self.significance_level or math.inf)
+        is_new, best = True, corpora
+        if self._best and not reason:
+            best = {name: corpus._replace(**self._best[name]) for name, corpus in corpora.items()}
+            tests, is_better = self._test(corpora, best, mean)
             # Scores may differ in the last bit between processors.
             is_new = run_in_process_0(lambda: is_better)
         if is_new and keep:
-            self._best = {
-                name: {
-                    "identity": corpus.identity.clone(),
-                    "statistics": corpus.statistics.clone(),
-                    "settings": corpus.settings,
-                }
-                for name, corpus in corpora.items()
-            }
+            self._best = {name: corpus.saved() for name, corpus in corpora.items()}
         shown = {name: corpus.score() for name, corpus in (corpora if is_new else best).items()}
         if mean:
             shown[mean] = math.fsum(shown.values()) / len(shown)
         return {name: (tests.get(name), score) for name, score in shown.items()}
+
+    def _test(
+        self, corpora: Mapping[str, Corpus], best: Mapping[str, Corpus], mean: str
+    ) -> tuple[dict[str, PairedTest], bool]:
+        """The paired tests, and whether the validation is better than the best."""
+        # The smallest possible p-value is 1 / (resamples + 1), so the level needs enough resamples.
+        resamples = max(1000, math.ceil(10 / (self.significance_level or 1)))
+        systems = {name: [corpus.statistics, best[name].statistics] for name, corpus in corpora.items()}
+        scores = resample_labels(systems, corpora, resamples)
+        means = scores.pop("")
+        scoring = next(iter(corpora.values())).scoring  # all labels have one scale
+        tests = {name: paired_test_of(one, scoring) for name, one in scores.items() if len(corpora[name].identity) > 1}
+        p_value = 1.0
+        if tests:
+            test = paired_test_of(means, scoring)
+            p_value = test.p_value
+            tests |= {mean: test} if mean else {}
+        difference = (means[0, 0] - means[1, 0]).item() * (1 if scoring.higher_is_better else -1)
+        return tests, difference > 0 and p_value < (self.significance_level or math.inf)
 
     def _find_difference(self, corpora: Mapping[str, Corpus]) -> str:
         """Why a validation and the best so far cannot be compared; empty if they can be."""
         if added := [name for name in corpora if name not in self._best]:
             return f"had no sentences of {added}"
         for name, corpus in corpora.items():
-            saved = self._best[name]
-            settings, others = corpus.settings, saved["settings"]
-            changed = [option for option, value in settings.items() if others.get(option, others) != value]
-            if others and changed:
+            other = corpus._replace(**self._best[name])
+            if changed := [
+                option for option in corpus.settings if corpus.settings[option] != other.settings.get(option)
+            ]:
                 return f"scored {name!r} with different settings ({', '.join(changed)})"
-            if saved["statistics"].shape[1] != corpus.statistics.shape[1]:
+            if other.statistics.shape[1] != corpus.statistics.shape[1]:
                 return f"has statistics of {name!r} from another version"
-            best, kept = (_in_order(identity) for identity in (saved["identity"], corpus.identity))
+            best, kept = (_in_order(identity) for identity in (other.identity, corpus.identity))
             if len(best.rows) != len(kept.rows):
                 return f"had {len(best.rows)} sentences of {name!r}, and this one has {len(kept.rows)}"
             # Positions are unknown in one process without an index, and derived in several.

@@ -21,7 +21,7 @@ from torchmetrics.text import ROUGEScore
 
 from lightning_bleu import BLEUCallback, CorpusBLEU, CorpusCHRF, corpus_bleu, corpus_chrf, sentence_bleu, sentence_chrf
 from lightning_bleu.scoring.resampling import Interval
-from lightning_bleu.training.dashboard import Layout, TensorBoard, View, find_displays, lay_out_charts, merge_layouts
+from lightning_bleu.training.dashboard import View, find_displays, lay_out_charts, make_view
 from lightning_bleu.training.metrics import Result
 from lightning_bleu.training.samples import escape
 from tests.helpers.lightning import (
@@ -81,7 +81,7 @@ def view(samples: int, metrics: Any = None, preds: Any = HYPOTHESES, target: Any
     results, tables, corpora = validation.finish()
     ((label, table),) = tables.items()
     own = {name: results[f"val_{name}/news"] for name in validation.tags}
-    return View(validation.evaluations[label], table, corpora[label], own, "val_{}".format, samples)
+    return make_view(validation.evaluations[label], table, corpora[label], own, "val_{}".format, samples)
 
 
 def texts(events: Any, tag: str) -> list[tuple[int, str]]:
@@ -137,11 +137,11 @@ def test_corpora_with_few_words_are_shown(lines: list[tuple[str, list[str]]], tm
 @pytest.mark.parametrize("samples", [1, 2, 5, 9])
 def test_the_first_and_the_worst_are_as_many_as_asked_for(samples: int) -> None:
     shown = view(samples)
-    numbers = list(range(1, min(samples, 5) + 1))
-    assert [sample.number for sample in shown.first] == numbers
+    first, worst = (panel.samples for panel in shown.panels)
+    assert [sample.number for sample in first] == list(range(1, min(samples, 5) + 1))
     # Nothing of the second matches; the third is right; most of the others matches, but no 4-gram of the first.
-    assert [sample.number for sample in shown.worst] == [2, 1, 5, 4, 3][:samples]
-    for sample in (*shown.first, *shown.worst):
+    assert [sample.number for sample in worst] == [2, 1, 5, 4, 3][:samples]
+    for sample in (*first, *worst):
         hypothesis, references = LINES[sample.number - 1]
         assert (sample.hypothesis.text, [segment.text for segment in sample.references]) == (hypothesis, references)
         assert sample.score == pytest.approx(sentence_bleu([hypothesis], [references], percent=True).item())
@@ -149,16 +149,18 @@ def test_the_first_and_the_worst_are_as_many_as_asked_for(samples: int) -> None:
 
 def test_only_sentences_that_count_are_shown() -> None:
     shown = view(9, sample_mask=[False, True, True, False, True])
-    assert [sample.hypothesis.text for sample in shown.first] == [HYPOTHESES[1], HYPOTHESES[2], HYPOTHESES[4]]
-    assert [sample.number for sample in shown.first] == [1, 2, 3]
+    first = shown.panels[0].samples
+    assert [sample.hypothesis.text for sample in first] == [HYPOTHESES[1], HYPOTHESES[2], HYPOTHESES[4]]
+    assert [sample.number for sample in first] == [1, 2, 3]
     assert len(shown.histograms["val_bleu/news/sentence_bleu"]) == 3
 
 
 def test_sentences_are_shown_in_the_order_of_their_positions() -> None:
     shown = view(2, index=[8, 6, 4, 2, 0])
-    assert [sample.hypothesis.text for sample in shown.first] == [HYPOTHESES[4], HYPOTHESES[3]]
-    assert [sample.number for sample in shown.first] == [1, 2]
-    assert (shown.worst[0].number, shown.worst[0].hypothesis.text) == (4, HYPOTHESES[1])
+    first, worst = (panel.samples for panel in shown.panels)
+    assert [sample.hypothesis.text for sample in first] == [HYPOTHESES[4], HYPOTHESES[3]]
+    assert [sample.number for sample in first] == [1, 2]
+    assert (worst[0].number, worst[0].hypothesis.text) == (4, HYPOTHESES[1])
     assert shown.histograms["val_bleu/news/sentence_bleu"].tolist() == pytest.approx(BLEU[::-1])
 
 
@@ -169,27 +171,31 @@ def test_the_first_metric_that_scores_sentences_ranks_them() -> None:
     chrf, bleu = CorpusCHRF(word_order=2), CorpusBLEU(tokenizer="intl", max_order=2)
     shown = view(5, {"ter": TER(), "a/chars": chrf, "bleu": bleu})
     scores = sentence_chrf(HYPOTHESES, REFERENCES, word_order=2, percent=True)
-    assert (shown.samples_tag, shown.worst_tag) == ("val_samples/news", "val_worst/news")
-    assert (shown.score_name, shown.digits, shown.ranking) == ("chrF2++", 1, ", by chrF2++")
+    first, worst = shown.panels
+    assert (first.tag, worst.tag) == ("val_samples/news", "val_worst/news")
+    assert (shown.score_name, shown.digits) == ("chrF2++", 1)
     report = corpus_chrf(HYPOTHESES, REFERENCES, word_order=2)
-    assert (shown.caption, shown.signature) == (f" {report}\n{report.signature}", report.signature)
-    assert [sample.number - 1 for sample in shown.worst] == scores.argsort().tolist()
-    assert [sample.score for sample in shown.first] == pytest.approx(scores.tolist())
+    assert shown.signature == report.signature
+    assert first.caption == f"The first sentences. {report}\n{report.signature}"
+    assert worst.caption == f"The worst sentences, by chrF2++. {report}\n{report.signature}"
+    assert [sample.number - 1 for sample in worst.samples] == scores.argsort().tolist()
+    assert [sample.score for sample in first.samples] == pytest.approx(scores.tolist())
     assert [*shown.histograms] == ["val_a/chars/news/sentence_chars"]
     assert shown.histograms["val_a/chars/news/sentence_chars"].tolist() == pytest.approx(scores.tolist())
     # A BLEU says how to tokenize, and has lengths.
-    assert [*shown.figures] == ["val_bleu/news/by_length", "val_bleu/news/lengths"]
+    assert [*shown.figures()] == ["val_bleu/news/by_length", "val_bleu/news/lengths"]
 
 
 def test_a_single_chrf_has_no_figures() -> None:
     shown = view(1, CorpusCHRF())
-    assert (shown.score_name, [*shown.histograms], shown.figures) == ("chrF2", ["val_chrf/news/sentence_chrf"], {})
+    assert (shown.score_name, [*shown.histograms], shown.figures()) == ("chrF2", ["val_chrf/news/sentence_chrf"], {})
 
 
 def test_without_scores_of_sentences_only_the_first_are_shown() -> None:
     shown = view(2, {"ter": TER()})
-    assert [(sample.number, sample.score) for sample in shown.first] == [(1, None), (2, None)]
-    assert (shown.worst, shown.histograms, shown.figures, shown.caption) == ([], {}, {}, "")
+    (first,) = shown.panels
+    assert [(sample.number, sample.score) for sample in first.samples] == [(1, None), (2, None)]
+    assert (first.caption, shown.histograms, shown.figures()) == ("The first sentences.", {}, {})
 
 
 def test_tensorboard_shows_the_sentences_of_a_metric_without_their_scores(tmp_path: Path) -> None:
@@ -207,7 +213,7 @@ def test_tensorboard_shows_the_sentences_of_a_metric_without_their_scores(tmp_pa
 LOADERS = ("val_bleu: mean of all", "val_bleu/news", "val_bleu/talks (TED)")
 
 
-def drawn(layout: Layout, category: str, tags: set[str]) -> dict[str, set[str]]:
+def drawn(layout: dict[str, dict[str, Any]], category: str, tags: set[str]) -> dict[str, set[str]]:
     """What TensorBoard draws in the charts of a category."""
     shown = {}
     for title, (kind, patterns) in layout[category].items():
@@ -239,7 +245,7 @@ def test_charts_of_all_metrics_are_side_by_side_and_show_what_is_logged(tmp_path
     trainer.fit(make_module(step=step), make_loader(range(5)), loaders)
     events = read_events(tmp_path / "run")
     *_, event = events.Tensors("custom_scalars__config__")  # TensorBoard knows one layout per run, the last one
-    layout: Layout = {}
+    layout: dict[str, dict[str, Any]] = {}
     for category in layout_pb2.Layout.FromString(event.tensor_proto.string_val[0]).category:
         charts = layout[category.title] = {}
         for chart in category.chart:
@@ -279,20 +285,13 @@ def test_bands_are_in_the_order_of_the_labels_for_tensorboard() -> None:
     """It shows bands in reverse order."""
     for interval in (None, Interval(0.5, 0.4, 0.6, 0.95, ())):
         results = {tag: Result({"": 0.5}, interval=interval) for tag in ("val_bleu", "val_bleu/news", "val_bleu/talks")}
-        titles = [*lay_out_charts(results, ["val_bleu"])["Scores"]]
+        titles = [title for _, title in lay_out_charts(results, ["val_bleu"])]
         expected = ["val_bleu: mean of all", "val_bleu/news", "val_bleu/talks"]
         assert titles == (expected[::-1] if interval else expected)
 
 
 def test_a_name_is_no_pattern() -> None:
-    assert lay_out_charts({"val_a+": Result({"": 1.0})}) == {"Scores": {"val_a+": ["Multiline", ["^val_a\\+$"]]}}
-
-
-def test_layouts_of_callbacks_are_in_the_order_of_the_categories() -> None:
-    one, other = lay_out_charts({"a": Result({"": 1.0})}), lay_out_charts({"b": Result({"": 1.0}, best=0.5)})
-    merged = merge_layouts([one, other])
-    assert [*merged] == ["Scores", "Comparison with the best"]
-    assert [*merged["Scores"]] == ["a", "b"]
+    assert lay_out_charts({"val_a+": Result({"": 1.0})}) == {("Scores", "val_a+"): ["Multiline", ["^val_a\\+$"]]}
 
 
 def test_a_later_fit_in_the_same_trainer_lays_out_again(tmp_path: Path) -> None:
@@ -363,8 +362,8 @@ def test_mlflow_gets_a_table_and_figures_with_names_that_it_allows(
 
     (display,) = find_displays([logger])
     shown = view(1)
-    shown.samples_tag = "val_samples/news: [α]"
-    display.show(shown, STEPS[0])
+    panels = [shown.panels[0]._replace(tag="val_samples/news: [α]")]
+    display.show(logger, shown._replace(panels=panels), STEPS[0])
     assert (root / "val_samples" / "news_ ___.json").exists()
 
     def fit_again() -> None:
@@ -421,7 +420,7 @@ def test_loggers_that_can_show_nothing_get_the_scalars(make: Callable[[Path], An
 def test_each_of_several_loggers_shows_what_it_can(tmp_path: Path) -> None:
     tensorboard = log_to(tmp_path)
     loggers = [CSVLogger(tmp_path), tensorboard, object(), log_to(tmp_path, "other")]
-    assert [type(display) for display in find_displays(loggers)] == [TensorBoard, TensorBoard]
+    assert [display.name for display in find_displays(loggers)] == ["TensorBoard", "TensorBoard"]
     tags = fit(tmp_path, BLEUCallback(samples=1), tensorboard, CSVLogger(tmp_path))
     assert "val_bleu/lengths" in tags["images"]
 
@@ -437,4 +436,4 @@ class Broken(CSVLogger):
 def test_a_logger_that_is_broken_does_not_keep_the_others_from_showing(tmp_path: Path) -> None:
     with pytest.warns(UserWarning, match="^Broken cannot show samples: ConnectionError: no answer$"):
         displays = find_displays([Broken(tmp_path), log_to(tmp_path)])
-    assert [type(display) for display in displays] == [TensorBoard]
+    assert [display.name for display in displays] == ["TensorBoard"]
