@@ -28,7 +28,7 @@ from corpora import read_wmt22
 from sacrebleu import BLEU as SacreBLEU
 from sacrebleu.significance import PairedTest, Result
 
-from lightning_bleu import CorpusBLEU, approximate_randomization, bootstrap_interval, corpus_bleu, paired_bootstrap
+from lightning_bleu import CorpusBLEU, approximate_randomization, corpus_bleu, paired_bootstrap
 
 SYSTEMS = ["Online-A", "Online-Y", "Online-G", "Online-B", "Online-W", "PROMT", "Lan-Bridge", "OpenNMT"]
 
@@ -142,12 +142,11 @@ def coverage(corpora: int = 500, sentences: int = 400) -> None:
     population = [make_sentence(generator) for _ in range(20_000)]
     true = corpus_bleu(*map(list, zip(*population)), tokenizer="none")
     metric = CorpusBLEU(tokenizer="none", keep_sentences=True)
-    metric.update(*map(list, zip(*population)))
-    statistics = metric.sentence_statistics
     covered = 0
     for number in range(corpora):
-        drawn = torch.as_tensor(generator.integers(len(population), size=sentences))
-        interval = bootstrap_interval(statistics[drawn], seed=number)
+        metric.reset()
+        metric.update(*map(list, zip(*(population[i] for i in generator.integers(len(population), size=sentences)))))
+        interval = metric.interval(seed=number)
         covered += interval.low <= true.bleu <= interval.high
     print(
         f"- coverage: {covered} of {corpora} 95% intervals ({100 * covered / corpora:.1f}%), each from {sentences} "
@@ -165,14 +164,17 @@ def make_sentence(generator: np.random.Generator) -> tuple[list[str], list[str]]
 
 
 def cost() -> None:
-    """Time and memory, on random statistics."""
-    statistics = torch.randint(0, 20, (100_000, 10), dtype=torch.int32)
-    few = statistics[:2_000]
-    print(f"- 1,000 resamples of 2,000 sentences: {1000 * seconds(lambda: bootstrap_interval(few)):.0f} ms")
+    """Time and memory, on random ids."""
+    few, many, others = (CorpusBLEU(ignore_ids=None, keep_sentences=True) for _ in range(3))
+    target = torch.randint(0, 20, (100_000, 20))
+    few.update(list(target[:2_000].flip(1)), list(target[:2_000]))
+    many.update(list(target.flip(1)), list(target))
+    others.update(list(target.roll(1, 1)), list(target))
+    print(f"- 1,000 resamples of 2,000 sentences: {1000 * seconds(few.interval):.0f} ms")
     print(f"- 1,000 paired resamples of two systems: {1000 * seconds(lambda: paired_bootstrap(few, few)):.0f} ms")
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     start = time.perf_counter()
-    paired_bootstrap(statistics, statistics.flip(0), 10_000)
+    paired_bootstrap(many, others, 10_000)
     taken = time.perf_counter() - start
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     unit = 2**30 if sys.platform == "darwin" else 2**20

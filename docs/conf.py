@@ -63,7 +63,6 @@ TYPE_ALIASES = {
     "LabeledMetrics": "lightning_bleu.callback",
     "References": "lightning_bleu.reading.forms",
     "SampleMask": "lightning_bleu.reading.forms",
-    "System": "lightning_bleu.significance.systems",
     "Tokenizer": "lightning_bleu.settings.tokenizers",
 }
 placeholders = {name: type(name, (), {"__module__": module}) for name, module in TYPE_ALIASES.items()}

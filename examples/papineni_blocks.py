@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import statistics
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -27,8 +28,9 @@ from pathlib import Path
 import pytorch_lightning as pl
 import torch
 from pytorch_lightning.callbacks import ModelCheckpoint
+from scipy.stats import ttest_rel
 
-from lightning_bleu import CorpusBLEU, block_scores, block_t_test
+from lightning_bleu import CorpusBLEU
 
 Systems = dict[str, CorpusBLEU]
 
@@ -95,16 +97,23 @@ def train_systems(sentences: int, steps: int, logdir: Path) -> Systems:
     return systems
 
 
+def block_scores(metric: CorpusBLEU, blocks: int) -> list[float]:
+    """The BLEU of each block of consecutive sentences. If the blocks cannot be equal, the first ones are longer."""
+    sums = [block.sum(0) for block in metric.sentence_statistics.tensor_split(blocks)]
+    scores: list[float] = metric.scoring.score(torch.stack(sums)).tolist()
+    return scores
+
+
 def table(systems: Systems, blocks: int) -> str:
     """The paper's table, with the systems in ascending order of BLEU."""
     ordered = sorted(systems.items(), key=lambda item: float(item[1].compute()))
     scores = [block_scores(metric, blocks) for _, metric in ordered]
-    t = [f"{block_t_test(b, a, blocks).t:.1f}" for (_, a), (_, b) in itertools.pairwise(ordered)]
+    t = [f"{ttest_rel(right, left).statistic:.1f}" for left, right in itertools.pairwise(scores)]
     rows = {
         "": [name for name, _ in ordered],
         "BLEU": [f"{metric.compute():.4f}" for _, metric in ordered],
-        "mean": [f"{score.mean:.4f}" for score in scores],
-        "standard deviation": [f"{score.standard_deviation:.4f}" for score in scores],
+        "mean": [f"{statistics.fmean(own):.4f}" for own in scores],
+        "standard deviation": [f"{statistics.stdev(own):.4f}" for own in scores],
         "t": ["-", *t],
     }
     width = max(len(cell) for cells in rows.values() for cell in cells)

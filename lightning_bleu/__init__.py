@@ -9,13 +9,7 @@ from lightning_bleu.bleu import BLEUScore, CorpusBLEU, corpus_bleu, sentence_ble
 from lightning_bleu.chrf import CHRFScore, CorpusCHRF, corpus_chrf, sentence_chrf
 from lightning_bleu.hugging_face import HuggingFaceBLEU
 from lightning_bleu.settings.conventions import CONVENTIONS, Convention
-from lightning_bleu.significance import (
-    approximate_randomization,
-    block_scores,
-    block_t_test,
-    bootstrap_interval,
-    paired_bootstrap,
-)
+from lightning_bleu.significance import approximate_randomization, paired_bootstrap
 from lightning_bleu.training.loaders import distributed_index, distributed_mask
 from lightning_bleu.version import __version__
 
@@ -33,9 +27,6 @@ __all__ = [
     "HuggingFaceBLEU",
     "__version__",
     "approximate_randomization",
-    "block_scores",
-    "block_t_test",
-    "bootstrap_interval",
     "corpus_bleu",
     "corpus_chrf",
     "distributed_index",

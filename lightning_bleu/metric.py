@@ -207,7 +207,8 @@ class CorpusMetric(AdditiveMetric):
     def interval(self, confidence: float = 0.95, resamples: int = 1000, seed: int = 0) -> Interval:
         """The score and its confidence interval, synced like :meth:`compute`.
 
-        See :func:`lightning_bleu.bootstrap_interval`. Requires ``keep_sentences=True``.
+        Resamples sentences with replacement, as in Koehn (2004), https://aclanthology.org/W04-3250: the interval is the
+        central part of the resampled scores. Requires ``keep_sentences=True``.
 
         Args:
             confidence: the fraction of resampled scores inside the interval.
@@ -217,6 +218,13 @@ class CorpusMetric(AdditiveMetric):
         Raises:
             ValueError: without ``keep_sentences=True``, for fewer than two sentences, for a confidence that is not
                 between 0 and 1, or for fewer than one resample.
+
+        Example:
+            >>> from lightning_bleu import CorpusBLEU
+            >>> bleu = CorpusBLEU(keep_sentences=True)
+            >>> bleu.update(["a b c d e", "a b c d", "e d c b a"], ["a b c d e", "a b c d e f", "e d c b c"])
+            >>> print(bleu.interval())
+            BLEU = 76.00 (95% interval 60.65 to 100.00, 1000 resamples)
         """
         sentences = self.kept_sentences().statistics.double()
         return interval_from(sentences, self.scoring, confidence, resamples, seed)

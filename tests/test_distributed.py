@@ -16,8 +16,6 @@ from torch.utils.data import DataLoader, DistributedSampler
 from lightning_bleu import (
     CorpusBLEU,
     approximate_randomization,
-    block_t_test,
-    bootstrap_interval,
     corpus_bleu,
     distributed_mask,
     paired_bootstrap,
@@ -312,20 +310,12 @@ def resample(rank: int, world_size: int) -> dict[str, Any]:
         metric.update(preds, target, index=positions[: len(preds)])
     results = [
         a.interval(resamples=50),
-        bootstrap_interval(a, resamples=50),
         paired_bootstrap(a, b, 50),
         approximate_randomization(a, b, 50),
-        block_t_test(a, b, 4),
     ]
-    # Bare statistics may differ, and may even be wrong in one process only.
-    baseline = b.sentence_statistics[rank:]
-    with pytest.raises(ValueError, match="same number") if rank else contextlib.nullcontext():
-        paired_bootstrap(a, baseline, 50)
-    with pytest.raises(TypeError, match="options are for bare statistics"):
-        bootstrap_interval(a, max_order=4)
     with a.sync_context():
-        in_context = bootstrap_interval(a, resamples=50)
-    return {"results": results, "in context": in_context, "own": bootstrap_interval(alone, resamples=50).score}
+        in_context = a.interval(resamples=50)
+    return {"results": results, "in context": in_context, "own": alone.interval(resamples=50).score}
 
 
 def test_all_processes_have_the_intervals_and_tests_of_one(pool: ProcessPool) -> None:

@@ -8,6 +8,7 @@ import logging
 import random
 import re
 import shutil
+import statistics
 import subprocess
 import sys
 from pathlib import Path
@@ -17,7 +18,7 @@ import pytest
 import torch
 from sacrebleu import BLEU as SacreBLEU
 
-from lightning_bleu import BLEUScore, CorpusBLEU, block_t_test
+from lightning_bleu import BLEUScore, CorpusBLEU, corpus_bleu
 from tests.helpers.examples import EXAMPLES, load_example, run_script
 from tests.helpers.lightning import read_events
 from tests.helpers.process_groups import run_in_processes
@@ -293,11 +294,16 @@ def test_papineni_blocks_prints_the_table_of_systems_in_files(
         (tmp_path / f"{name}.de").write_text("\n".join(text))
     files = [str(tmp_path / f"{name}.de") for name in texts]
     # "good" equals the reference in the first 50 sentences, so its score is 1 in every block.
-    systems = example.main(["--sentences", "50", "--blocks", "10", "--refs", files[0], "--systems", *files[1:]])
+    example.main(["--sentences", "50", "--blocks", "10", "--refs", files[0], "--systems", *files[1:]])
     rows = {line[:18].strip(): line[18:].split() for line in capsys.readouterr().out.splitlines()[2:]}
     assert rows[""] == ["bad", "good"]
     assert rows["BLEU"][1] == rows["mean"][1] == "1.0000"
-    assert rows["t"] == ["-", f"{block_t_test(systems['good'], systems['bad'], 10).t:.1f}"]
+    # the mean, the sample standard deviation, and t of the paper: the mean difference divided by its standard error
+    bad = [corpus_bleu(texts["sys.bad"][i : i + 5], sentences[i : i + 5]).bleu for i in range(0, 50, 5)]
+    assert 0 < statistics.fmean(bad) < 0.9
+    assert rows["mean"][0] == f"{statistics.fmean(bad):.4f}"
+    assert rows["standard deviation"] == [f"{statistics.stdev(bad):.4f}", "0.0000"]
+    assert rows["t"] == ["-", f"{(1 - statistics.fmean(bad)) / (statistics.stdev(bad) / 10**0.5):.1f}"]
 
 
 def test_papineni_blocks_names_systems_by_their_paths_if_short_names_collide(

@@ -94,7 +94,7 @@ class PairedTest:
 
 
 def interval_from(sentences: Tensor, scoring: Scoring, confidence: float, resamples: int, seed: int) -> Interval:
-    """A confidence interval by bootstrap resampling; see :func:`lightning_bleu.bootstrap_interval`.
+    """A confidence interval by bootstrap resampling; see :meth:`lightning_bleu.CorpusBLEU.interval`.
 
     Args:
         sentences: the statistics of each sentence, float64 of shape ``(sentences, columns)``.
@@ -102,14 +102,11 @@ def interval_from(sentences: Tensor, scoring: Scoring, confidence: float, resamp
         confidence: the fraction of resampled scores inside the interval.
         resamples: the number of resamples.
         seed: the random seed.
-
-    Raises:
-        ValueError: for fewer than two sentences, for a confidence that is not between 0 and 1, or for fewer than one
-            resample.
     """
     check_share("confidence", confidence)
     resamples = check_count("resamples", resamples)
-    check_sentences("system", sentences)
+    if len(sentences) < 2:
+        raise ValueError(f"an interval needs at least two sentences, got {len(sentences)}")
     (scores,) = resample_scores([sentences], scoring, resamples, seed)
     return interval_of(scores, scoring, confidence)
 
@@ -216,12 +213,6 @@ def toss_coins(weights: Tensor, generator: torch.Generator) -> None:
     weights.copy_(bits.flatten(1)[:, :sentences])
 
 
-def check_sentences(name: str, sentences: Tensor) -> None:
-    """Raise an error for fewer than two sentences."""
-    if len(sentences) < 2:
-        raise ValueError(f"{name!r} must have at least two sentences, got {len(sentences)}")
-
-
 def check_share(name: str, value: Any) -> None:
     """Raise an error unless the value is a number between 0 and 1."""
     if not isinstance(value, int | float) and not hasattr(value, "__float__"):
@@ -230,10 +221,10 @@ def check_share(name: str, value: Any) -> None:
         raise ValueError(f"{name!r} must lie between 0 and 1, got {value!r}")
 
 
-def check_count(name: str, value: Any, least: int = 1) -> int:
-    """Return the value as an int; raise an error unless it is an integer from `least` to 2^24."""
-    if isinstance(value, bool) or not hasattr(value, "__index__") or value < least:
-        raise ValueError(f"{name!r} must be an integer of {least} or more, got {value!r}")
+def check_count(name: str, value: Any) -> int:
+    """Return the value as an int; raise an error unless it is an integer from 1 to 2^24."""
+    if isinstance(value, bool) or not hasattr(value, "__index__") or value < 1:
+        raise ValueError(f"{name!r} must be an integer of 1 or more, got {value!r}")
     if value > 2**24:  # a limit of torch.quantile
         raise ValueError(f"{name!r} must be at most {2**24:,}, got {value!r}")
     return operator.index(value)

@@ -15,7 +15,7 @@ from matplotlib.colors import to_hex
 from PIL import Image
 from torch import Tensor
 
-from lightning_bleu import bootstrap_interval, corpus_bleu
+from lightning_bleu import CorpusBLEU, corpus_bleu
 from lightning_bleu.bleu import BLEUSettings, count_rows
 from lightning_bleu.reading.batch import read_batch
 from lightning_bleu.training.figures import MIN_SENTENCES, bleu_by_length_figure, length_scatter_figure
@@ -231,7 +231,11 @@ def test_bars_that_are_not_gray_have_intervals() -> None:
     settings = BLEUSettings.from_options(max_order=1)
     figure: Any = bleu_by_length_figure(torch.cat([rows, few]), settings, confidence=0.9)
     (interval,) = [line for line in figure.axes[0].lines if [*line.get_xdata()] == [0, 0]]
-    expected = bootstrap_interval(rows, confidence=0.9, resamples=200, max_order=1, percent=True)
+    metric = CorpusBLEU(max_order=1, percent=True, keep_sentences=True)
+    metric.update(
+        [["a", "?", "?", "?"], ["a", "b", "c", "?"]] * MIN_SENTENCES, [["a", "b", "c", "d"]] * 2 * MIN_SENTENCES
+    )
+    expected = metric.interval(confidence=0.9, resamples=200)
     assert [*interval.get_ydata()] == pytest.approx([expected.low, expected.high])
     assert (colors(figure), values(figure)) == ([BLUE, GRAY], ["50", "↑100"])
 

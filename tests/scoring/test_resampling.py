@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import random
 from collections.abc import Callable, Sequence
@@ -15,18 +16,18 @@ import torch
 from sacrebleu.metrics.bleu import BLEU as SacreBLEU
 from sacrebleu.significance import PairedTest as SacrePairedTest
 
-from lightning_bleu import (
-    CONVENTIONS,
-    approximate_randomization,
-    block_scores,
-    block_t_test,
-    bootstrap_interval,
-    paired_bootstrap,
-)
+from lightning_bleu import CONVENTIONS, CorpusBLEU, approximate_randomization, paired_bootstrap
 from lightning_bleu.scoring import resampling
-from lightning_bleu.scoring.resampling import Draw, PairedTest, draw_with_replacement, toss_coins, weighted_sums
+from lightning_bleu.scoring.resampling import (
+    Draw,
+    Interval,
+    PairedTest,
+    draw_with_replacement,
+    toss_coins,
+    weighted_sums,
+)
 from lightning_bleu.settings.smoothing import SMOOTHINGS
-from tests.helpers.corpora import random_corpus, read_lines
+from tests.helpers.corpora import read_lines
 from tests.helpers.systems import TARGET, A, B, make_metric, pick, score_corpus
 
 RESAMPLES = list(itertools.product(range(4), repeat=4))
@@ -41,7 +42,7 @@ EXCHANGES = list(itertools.product([False, True], repeat=4))
 
 def test_the_interval_is_that_of_all_resamples() -> None:
     scores = np.array([score_corpus(pick(B, indices), pick(TARGET, indices)) for indices in RESAMPLES])
-    interval = bootstrap_interval(make_metric(B), 0.8, resamples=20_000)
+    interval = make_metric(B).interval(0.8, resamples=20_000)
     assert interval.score == score_corpus(B, TARGET)
     assert len(interval.scores) == 20_000
     assert np.mean(interval.scores) == pytest.approx(scores.mean(), abs=0.005)
@@ -103,12 +104,12 @@ def test_95_percent_of_the_intervals_hold_the_score_of_the_population() -> None:
     rng = np.random.default_rng(0)
     words = rng.integers(0, 50, (4000, 12))
     preds = np.where(rng.random(words.shape) < rng.beta(4, 2, (4000, 1)), words, -1)
-    metric = make_metric(preds.tolist(), words.tolist(), smoothing="none")
-    true = metric.compute().item()
+    true = score_corpus(preds.tolist(), words.tolist(), smoothing="none")
     covered = 0
     for seed in range(200):
-        sample = metric.sentence_statistics[rng.integers(4000, size=200)]
-        interval = bootstrap_interval(sample, resamples=300, seed=seed)
+        drawn = rng.integers(4000, size=200)
+        metric = make_metric(preds[drawn].tolist(), words[drawn].tolist(), smoothing="none")
+        interval = metric.interval(resamples=300, seed=seed)
         covered += interval.low <= true <= interval.high
     # 190 of 200 are expected. A binomial count with p = 0.95 lies in these bounds with a probability of 98%.
     assert 0.91 <= covered / 200 <= 0.98
@@ -130,29 +131,50 @@ OPTIONS: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
-def test_a_resample_and_a_block_are_scored_as_the_metric_is(options: dict[str, Any]) -> None:
+def test_a_resample_is_scored_as_the_metric_is(options: dict[str, Any]) -> None:
     options = {"tokenizer": "none", "smoothing": None} | options
     preds, target = ["a b c d e f g", "x b c"], [["a b c d e y", "a b c d"], ["x b c d", "x"]]
-    scores = bootstrap_interval(make_metric(preds, target, **options), resamples=60).scores
+    scores = make_metric(preds, target, **options).interval(resamples=60).scores
     resamples = [score_corpus(pick(preds, i), pick(target, i), **options) for i in ((0, 0), (0, 1), (1, 1))]
     assert all(min(abs(value - other) for other in resamples) < 1e-12 for value in scores)
     assert {round(value, 9) for value in scores} == {round(value, 9) for value in resamples}
-    blocks = block_scores(make_metric(preds, target, **options), 2)
-    expected = [score_corpus([p], [t], **options) for p, t in zip(preds, target)]
-    assert blocks.scores == pytest.approx(expected, abs=1e-12)
 
 
-@pytest.mark.parametrize("further", [{}, {"percent": True, "convention": "sacrebleu"}], ids=str)
-def test_bare_statistics_give_the_results_of_metrics(further: dict[str, Any], rng: random.Random) -> None:
-    preds, target = random_corpus(rng, 60)
-    others = random_corpus(rng, 60)[0]
-    options = {"tokenizer": "none", "smoothing": "floor"} | further
-    a, b = make_metric(preds, target, **options), make_metric(others, target, **options)
-    first, second = a.sentence_statistics, b.sentence_statistics
-    assert bootstrap_interval(a) == bootstrap_interval(first, **options) == a.interval()
-    assert block_scores(a) == block_scores(first, **options)
-    for test in (paired_bootstrap, approximate_randomization, block_t_test):
-        assert test(a, b) == test(first, second, **options) == test(a, second)
+# Results
+
+
+def all_results(a: CorpusBLEU, b: CorpusBLEU) -> list[Any]:
+    return [a.interval(), paired_bootstrap(a, b), approximate_randomization(a, b)]
+
+
+def test_results_cannot_be_changed_and_print_one_line() -> None:
+    for result in all_results(make_metric(A), make_metric(B)):
+        assert "\n" not in str(result)
+        assert len(str(result)) < 120
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            result.percent = True
+        hash(result)
+
+
+def test_results_print_percent_whatever_the_unit_of_the_scores() -> None:
+    in_unit = all_results(make_metric(A), make_metric(B))
+    in_percent = all_results(make_metric(A, percent=True), make_metric(B, percent=True))
+    for one, other in zip(in_unit, in_percent):
+        assert str(one) == str(other)
+
+
+def test_the_printed_lines_show_scores_and_p_values() -> None:
+    interval = Interval(score=0.25, low=0.2, high=0.31, confidence=0.95, scores=(0.2, 0.31))
+    assert str(interval) == "BLEU = 25.00 (95% interval 20.00 to 31.00, 2 resamples)"
+    test = PairedTest("paired bootstrap", score_a=0.25, score_b=0.375, p_value=0.0123, trials=100)
+    assert str(test) == "BLEU = 25.00 against 37.50: -12.50, p = 0.0123 (paired bootstrap, 100 trials)"
+
+
+def test_an_interval_hides_the_scores_of_its_resamples_in_its_repr() -> None:
+    interval = make_metric(A).interval()
+    assert len(interval.scores) == 1000
+    assert len(repr(interval)) < 200
+    assert interval.half_width == (interval.high - interval.low) / 2
 
 
 # Draws
@@ -217,8 +239,7 @@ def test_intervals_and_tests_are_the_same_under_any_default_device() -> None:
     a, b = make_metric(A), make_metric(B)
 
     def results() -> list[Any]:
-        tests = paired_bootstrap(a, b), approximate_randomization(a, b), block_t_test(a, b, 2)
-        return [a.interval(), block_scores(a, 2), *tests]
+        return all_results(a, b)
 
     expected = results()
     with torch.device("meta"):

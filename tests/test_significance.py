@@ -5,29 +5,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
-from lightning_bleu import (
-    CorpusBLEU,
-    approximate_randomization,
-    block_scores,
-    block_t_test,
-    bootstrap_interval,
-    paired_bootstrap,
-)
+from lightning_bleu import CorpusBLEU, approximate_randomization, paired_bootstrap
 from tests.helpers.systems import TARGET, A, B, make_metric, pick
 
-METRIC, STATISTICS = make_metric(A), make_metric(A).sentence_statistics
+METRIC = make_metric(A)
 
 # Untyped aliases, for calls with arguments of a wrong type.
-interval_of: Callable[..., Any] = bootstrap_interval
+interval_of: Callable[..., Any] = CorpusBLEU.interval
 randomize: Callable[..., Any] = approximate_randomization
 
-PAIRED_TESTS: list[Callable[..., Any]] = [
-    paired_bootstrap,
-    approximate_randomization,
-    lambda a, b, **options: block_t_test(a, b, 2, **options),
-]
+PAIRED_TESTS: list[Callable[..., Any]] = [paired_bootstrap, approximate_randomization]
 
 
 def refuse(a: Any, b: Any, message: str) -> None:
@@ -44,57 +32,30 @@ def refuse(a: Any, b: Any, message: str) -> None:
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
+        (lambda: paired_bootstrap(METRIC, make_metric(B[:3], TARGET[:3])), ValueError, "same number .* got 4 and 3"),
+        (lambda: paired_bootstrap(METRIC, make_metric(B, lowercase=True)), ValueError, "in the same way, got .*case:l"),
+        (lambda: make_metric(A[:1], TARGET[:1]).interval(), ValueError, "at least two sentences, got 1"),
+        (lambda: CorpusBLEU(keep_sentences=True).interval(), ValueError, "at least two sentences, got 0"),
         (
-            lambda: paired_bootstrap(METRIC, make_metric(B[:3], TARGET[:3])),
+            lambda: randomize(make_metric(A[:1], TARGET[:1]), make_metric(B[:1], TARGET[:1])),
             ValueError,
-            r"same number of sentences.*\(4, 10\) and \(3, 10",
+            "at least two, got 1 and 1",
         ),
-        (lambda: approximate_randomization(STATISTICS, STATISTICS[:3]), ValueError, "same number of sentences"),
-        (
-            lambda: block_t_test(METRIC, make_metric(B, max_order=3)),
-            ValueError,
-            r"same orders of n-grams.*\(4, 10\) and \(4, 8\)",
-        ),
-        (
-            lambda: paired_bootstrap(METRIC, make_metric(B, lowercase=True)),
-            ValueError,
-            "in the same way, got .*case:lc",
-        ),
-        (
-            lambda: bootstrap_interval(make_metric(A[:1], TARGET[:1])),
-            ValueError,
-            "'system' must have at least two .* got 1",
-        ),
-        (lambda: bootstrap_interval(CorpusBLEU(keep_sentences=True)), ValueError, "at least two sentences, got 0"),
-        (lambda: paired_bootstrap(STATISTICS[:1], STATISTICS[:1]), ValueError, "'a' must have at least two"),
-        (lambda: bootstrap_interval(CorpusBLEU()), ValueError, r"CorpusBLEU\(keep_sentences=True\)"),
+        (lambda: CorpusBLEU().interval(), ValueError, r"make it with CorpusBLEU\(keep_sentences=True\)"),
         (lambda: CorpusBLEU().sentence_statistics, ValueError, r"make it with CorpusBLEU\(keep_sentences=True\)"),
-        (lambda: bootstrap_interval(METRIC, 95), ValueError, "'confidence' must lie between 0 and 1, got 95"),
+        (lambda: paired_bootstrap(CorpusBLEU(), METRIC), ValueError, r"make it with CorpusBLEU\(keep_sentences=True\)"),
+        (lambda: METRIC.interval(95), ValueError, "'confidence' must lie between 0 and 1, got 95"),
         (lambda: interval_of(METRIC, "95%"), TypeError, "'confidence' must be a number between 0 and 1"),
-        (lambda: bootstrap_interval(METRIC, resamples=0), ValueError, "'resamples' must be an integer of 1 or more"),
-        (lambda: interval_of(METRIC, resamples=True), ValueError, "'resamples' must be an integer .* got True"),
+        (lambda: METRIC.interval(resamples=0), ValueError, "'resamples' must be an integer of 1 or more, got 0"),
         (lambda: METRIC.interval(resamples=True), ValueError, "'resamples' must be an integer of 1 or more, got True"),
         (lambda: paired_bootstrap(METRIC, METRIC, True), ValueError, "'resamples' must be .* got True"),
         (lambda: randomize(METRIC, METRIC, 0.5), ValueError, "'trials' must be an integer of 1 or more"),
         (lambda: randomize(METRIC, METRIC, True), ValueError, "'trials' must be an integer of 1 or more, got True"),
-        (lambda: bootstrap_interval(METRIC, resamples=2**24 + 1), ValueError, "'resamples' must be at most 16,777,216"),
+        (lambda: METRIC.interval(resamples=2**24 + 1), ValueError, "'resamples' must be at most 16,777,216"),
         (lambda: paired_bootstrap(METRIC, METRIC, 2**24 + 1), ValueError, "'resamples' must be at most 16,777,216"),
         (lambda: randomize(METRIC, METRIC, 10**12), ValueError, "'trials' must be at most 16,777,216"),
-        (lambda: block_scores(METRIC, 5), ValueError, "'blocks' must be at most .* got 5 for 4 sentences"),
-        (lambda: block_t_test(METRIC, METRIC, 5), ValueError, "'blocks' must be at most .* got 5 for 4 sentences"),
-        (lambda: block_scores(METRIC, 0), ValueError, "'blocks' must be an integer of 1 or more, got 0"),
-        (lambda: block_t_test(METRIC, METRIC, 1), ValueError, "'blocks' must be an integer of 2 or more, got 1"),
-        (lambda: bootstrap_interval(STATISTICS.float()), ValueError, "must be integers of shape"),
-        (lambda: bootstrap_interval(STATISTICS[0]), ValueError, r"must be integers .* of shape \(10,\)"),
-        (
-            lambda: bootstrap_interval(STATISTICS[:, 1:]),
-            ValueError,
-            r"must have shape \(sentences, 2 \* max_order \+ 2\), got \(4, 9\): say how",
-        ),
-        (lambda: interval_of([0.1, 0.2]), TypeError, "or statistics, got list"),
-        (lambda: bootstrap_interval(METRIC, smoothing="exp"), TypeError, "a metric is scored with its own"),
-        (lambda: bootstrap_interval(STATISTICS, smoothing="method5"), ValueError, "for single sentences only"),
-        (lambda: interval_of(STATISTICS, smooth="exp"), TypeError, "unknown option 'smooth': did you mean 'smoothing'"),
+        (lambda: randomize(METRIC, [0.1, 0.2]), TypeError, "'b' must be a metric such as CorpusBLEU.*, got list"),
+        (lambda: randomize(METRIC.sentence_statistics, METRIC), TypeError, "'a' must be a metric .*, got Tensor"),
     ],
 )
 def test_an_error_says_what_is_wrong(call: Callable[[], Any], error: type[Exception], message: str) -> None:
@@ -103,31 +64,9 @@ def test_an_error_says_what_is_wrong(call: Callable[[], Any], error: type[Except
 
 
 def test_numbers_may_be_those_of_numpy() -> None:
-    assert interval_of(METRIC, resamples=np.int64(50)) == bootstrap_interval(METRIC, resamples=50)
-    assert interval_of(METRIC, np.float32(0.5)) == bootstrap_interval(METRIC, 0.5)
-    assert interval_of(METRIC, seed=np.int64(3)) == bootstrap_interval(METRIC, seed=3)
-    for test in PAIRED_TESTS[:2]:
-        assert test(METRIC, STATISTICS, 50, np.int64(3)) == test(METRIC, STATISTICS, 50, 3)
-
-
-# The order of bare statistics
-
-
-@pytest.mark.parametrize("test", [*PAIRED_TESTS, lambda a, _, **options: bootstrap_interval(a, **options)])
-def test_an_order_that_contradicts_bare_statistics_is_refused(test: Callable[..., Any]) -> None:
-    with pytest.raises(ValueError, match="'max_order' must be 4, as in the statistics, got 2"):
-        test(STATISTICS, STATISTICS, max_order=2)
-    test(STATISTICS, STATISTICS, max_order=4)
-
-
-def test_bare_statistics_know_their_order() -> None:
-    metric = make_metric(A, max_order=2)
-    assert bootstrap_interval(metric.sentence_statistics, smoothing="exp") == bootstrap_interval(metric)
-
-
-def test_weights_must_fit_the_order_of_bare_statistics() -> None:
-    with pytest.raises(ValueError, match=r"one weight for each order 1 ... max_order=4, got 2"):
-        bootstrap_interval(STATISTICS, weights=[0.5, 0.5])
+    assert interval_of(METRIC, np.float32(0.5), np.int64(50), np.int64(3)) == METRIC.interval(0.5, 50, 3)
+    for test in PAIRED_TESTS:
+        assert test(METRIC, make_metric(B), np.int64(50), np.int64(3)) == test(METRIC, make_metric(B), 50, 3)
 
 
 # Which systems are scored alike
@@ -160,6 +99,7 @@ def test_systems_with_the_same_tokenizer_can_be_compared() -> None:
         ({"reference_length": "shortest"}, "reference_length"),
         ({"effective_order": True}, "effective_order"),
         ({"weights": [0.4, 0.2, 0.2, 0.2]}, "weights"),
+        ({"max_order": 3}, "max_order, weights"),
         ({"pad_id": 0, "ignore_ids": 1}, "pad_id, ignore_ids"),
         ({"smoothing": "floor"}, "smoothing, smoothing_value"),
         ({"convention": "overlap"}, "zero_rule"),
@@ -254,13 +194,3 @@ def test_masked_sentences_are_no_part_of_a_system() -> None:
     a.update([*A, "x"], [*TARGET, "y z"], [True] * 4 + [False])
     for test in PAIRED_TESTS:
         assert test(a, make_metric(B)) == test(METRIC, make_metric(B))
-
-
-def test_a_metric_can_be_compared_with_bare_statistics() -> None:
-    for test in PAIRED_TESTS:
-        assert test(METRIC, make_metric(B).sentence_statistics) == test(METRIC, make_metric(B))
-
-
-@pytest.mark.parametrize("dtype", [torch.uint8, torch.int16, torch.int32, torch.int64])
-def test_statistics_may_be_integers_of_any_type(dtype: torch.dtype) -> None:
-    assert bootstrap_interval(STATISTICS.to(dtype), smoothing="exp") == bootstrap_interval(METRIC)

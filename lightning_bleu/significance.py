@@ -1,0 +1,107 @@
+"""Is a difference real? Paired tests of two systems, computed from the statistics of their sentences.
+
+They measure how much the difference depends on which sentences happen to be in the test set. So do the intervals of
+:meth:`lightning_bleu.CorpusBLEU.interval`.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from lightning_bleu.metric import CorpusMetric
+from lightning_bleu.scoring.resampling import PairedTest, check_count, paired_test_of, randomize, resample_scores
+from lightning_bleu.scoring.signature import InputCounts
+
+
+def paired_bootstrap(a: CorpusMetric, b: CorpusMetric, resamples: int = 1000, seed: int = 0) -> PairedTest:
+    """Test whether one system is better than another by drawing the same bootstrap resamples for both.
+
+    Follows Koehn (2004), https://aclanthology.org/W04-3250, with the p-value of sacreBLEU's ``--paired-bs``: how often
+    the absolute differences of the resamples, minus their mean, reach the observed difference.
+
+    Args:
+        a: a :class:`lightning_bleu.CorpusBLEU` or :class:`lightning_bleu.CorpusCHRF` with ``keep_sentences=True``.
+        b: the same for another system, with the same sentences in the same order.
+        resamples: the number of bootstrap resamples.
+        seed: the random seed.
+
+    Raises:
+        TypeError: if a system is not a metric.
+        ValueError: for different numbers of sentences, fewer than two, metrics with different settings, or fewer than
+            one resample.
+
+    Example:
+        >>> from lightning_bleu import CorpusBLEU
+        >>> a, b = CorpusBLEU(keep_sentences=True), CorpusBLEU(keep_sentences=True)
+        >>> a.update(["a b c d e", "a b c d", "e d c b a"], ["a b c d e", "a b c d e f", "e d c b c"])
+        >>> b.update(["a b c e d", "a b c d e", "e d c c c"], ["a b c d e", "a b c d e f", "e d c b c"])
+        >>> print(paired_bootstrap(a, b))
+        BLEU = 76.00 against 54.50: +21.50, p = 0.1538 (paired bootstrap, 1000 trials)
+    """
+    resamples = check_count("resamples", resamples)
+    return paired_test_of(resample_scores(_read_systems(a, b), a.scoring, resamples, seed), a.scoring)
+
+
+def approximate_randomization(a: CorpusMetric, b: CorpusMetric, trials: int = 10_000, seed: int = 0) -> PairedTest:
+    """Test whether one system is better than another by randomly exchanging translations between them.
+
+    Follows Riezler and Maxwell (2005), https://aclanthology.org/W05-0908, two-sided like sacreBLEU's ``--paired-ar``.
+    In each trial, a coin flip per sentence decides whether the two systems exchange their translations. The p-value is
+    how often the difference is at least as large as observed.
+
+    Args:
+        a: a :class:`lightning_bleu.CorpusBLEU` or :class:`lightning_bleu.CorpusCHRF` with ``keep_sentences=True``.
+        b: the same for another system, with the same sentences in the same order.
+        trials: the number of random exchanges.
+        seed: the random seed.
+
+    Raises:
+        TypeError: if a system is not a metric.
+        ValueError: for different numbers of sentences, fewer than two, metrics with different settings, or fewer than
+            one trial.
+
+    Example:
+        >>> from lightning_bleu import CorpusBLEU
+        >>> a, b = CorpusBLEU(keep_sentences=True), CorpusBLEU(keep_sentences=True)
+        >>> a.update(["a b c d e", "a b c d", "e d c b a"], ["a b c d e", "a b c d e f", "e d c b c"])
+        >>> b.update(["a b c e d", "a b c d e", "e d c c c"], ["a b c d e", "a b c d e f", "e d c b c"])
+        >>> print(approximate_randomization(a, b))
+        BLEU = 76.00 against 54.50: +21.50, p = 0.4931 (approximate randomization, 10000 trials)
+    """
+    trials = check_count("trials", trials)
+    return randomize(*_read_systems(a, b), a.scoring, trials, seed)
+
+
+def _read_systems(a: CorpusMetric, b: CorpusMetric) -> tuple[Tensor, Tensor]:
+    """The statistics of the sentences of two systems in float64; an error unless the systems can be compared."""
+    for name, system in {"a": a, "b": b}.items():
+        if not isinstance(system, CorpusMetric):
+            raise TypeError(
+                f"{name!r} must be a metric such as CorpusBLEU(keep_sentences=True), got {type(system).__name__}"
+            )
+    if a.scoring.name != b.scoring.name:
+        raise ValueError(f"both systems must be scored by the same metric, got {a.scoring.name} and {b.scoring.name}")
+    first, second = a.kept_sentences(), b.kept_sentences()
+    if len(first.rows) != len(second.rows) or len(first.rows) < 2:
+        raise ValueError(
+            "both systems must have the same number of sentences, at least two, got "
+            f"{len(first.rows)} and {len(second.rows)}"
+        )
+    inputs = InputCounts.of_kept(first), InputCounts.of_kept(second)
+    differences = a.settings.differences(b.settings)
+    differences += ["tokens"] * (inputs[0].kinds != inputs[1].kinds)
+    differences += ["number of references"] * (inputs[0].reference_count != inputs[1].reference_count)
+    if differences:
+        raise ValueError(
+            f"both systems must be scored in the same way, got {a.sign(inputs[0])} and {b.sign(inputs[1])}, which "
+            f"differ in: {', '.join(differences)}"
+        )
+    if not torch.equal(first.positions, second.positions):
+        raise ValueError("both systems must have the same sentences, but their 'index' differs")
+    if (differs := first.checksums != second.checksums).any():
+        raise ValueError(
+            "both systems must have the same sentences in the same order, but the references of sentence "
+            f"{differs.nonzero()[0].item()} differ"
+        )
+    return first.statistics.double(), second.statistics.double()
