@@ -5,12 +5,11 @@ from __future__ import annotations
 import random
 import re
 import string
-from collections.abc import Mapping
 from itertools import chain
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from sacrebleu.metrics.chrf import CHRF
 
@@ -18,15 +17,11 @@ from lightning_bleu.chrf import CHRFSettings, character_ids, count_chrf_rows
 from lightning_bleu.counting import ngrams, words
 from lightning_bleu.counting.words import TokenCache, chrf_word_ids, clear_caches, split_chrf_words, tokenize
 from lightning_bleu.reading.batch import read_batch
-from tests.helpers.chrf import CHRF_PIECES, Groups, corpora, lines, orders, peer_rows
+from tests.helpers.chrf import CHRF_PIECES, Groups, lines, peer_rows
 from tests.helpers.counting import number_alike
 from tests.helpers.text import fuzz_line
-from tests.reference import ngrams as count_ngrams
 
 pytestmark = pytest.mark.filterwarnings("ignore:Every reference in 'target' is a single word")
-
-LIMITS: list[Mapping[str, int]] = [{}, {"_KEY_BITS": 40}, {"_MAX_HYPOTHESIS_TOKENS": 5}, {"_MANY_ORDERS": 0}]
-"""Limits of the kernel, so low that a small batch reaches them."""
 
 
 @pytest.fixture(autouse=True)
@@ -49,50 +44,6 @@ def split_words(line: str) -> list[str]:
     mark = f"[{re.escape(string.punctuation)}]"
     matches = [re.fullmatch(f"(.+)({mark})|({mark})(.+)|(.+)", word) for word in line.split()]
     return [part for match in matches if match for part in match.groups() if part is not None]
-
-
-def slow_row(hypothesis: str, reference: str, options: Mapping[str, Any]) -> list[int]:
-    """The statistics of a sentence and one reference, one n-gram at a time."""
-    sides = [line.lower() if options.get("lowercase") else line for line in (hypothesis, reference)]
-    characters = [[c for c in line if options.get("whitespace") or not c.isspace()] for line in sides]
-    row = []
-    for (one, other), order in (
-        (characters, options["char_order"]),
-        ([split_words(line) for line in sides], options["word_order"]),
-    ):
-        for n in range(1, order + 1):
-            ours, theirs = count_ngrams(one, n), count_ngrams(other, n)
-            row += [ours.total() if theirs else 0, theirs.total(), (ours & theirs).total()]
-    return row
-
-
-def check_rows(sentences: list[tuple[str, list[str]]], options: dict[str, Any]) -> None:
-    """Compare the rows of every reference with those of both."""
-    preds, target = [hypothesis for hypothesis, _ in sentences], [references for _, references in sentences]
-    pairs = [(hypothesis, reference) for hypothesis, references in sentences for reference in references]
-    rows = count(preds, target, **options)
-    assert rows == [slow_row(*pair, options) for pair in pairs]
-    assert rows == [peer_rows([hypothesis], [[reference]], **options)[0] for hypothesis, reference in pairs]
-
-
-@given(corpora, orders, st.booleans(), st.booleans(), st.sampled_from(LIMITS))
-@example([("", [""])], (6, 2), False, True, {})
-@example([("", ["a b", ""]), ("a b.", ["", " \u3000"])], (2, 2), True, False, {})
-@example([("İ ΑΣ\ud83d", ["i̇ ας\ud83d\ude00", "😀 i"]), ("\ud83d\ude00", ["😀"])], (2, 2), False, True, {})
-@example([("Straße", ["STRASSE", "straße"])], (2, 1), False, True, {})
-@settings(max_examples=300)
-def test_rows_are_those_of_counters_and_of_sacrebleu(
-    sentences: list[tuple[str, list[str]]],
-    orders: tuple[int, int],
-    whitespace: bool,
-    lowercase: bool,
-    limits: Mapping[str, int],
-) -> None:
-    options = {"char_order": orders[0], "word_order": orders[1], "whitespace": whitespace, "lowercase": lowercase}
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in limits.items():
-            patch.setattr(ngrams, name, value)
-        check_rows(sentences, options)
 
 
 @pytest.mark.parametrize("whitespace", [False, True])

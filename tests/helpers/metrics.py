@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from lightning_bleu import CorpusBLEU, CorpusCHRF, corpus_bleu, corpus_chrf, sentence_bleu, sentence_chrf
+from lightning_bleu.bleu import BLEUOptions, BLEUSettings
+from lightning_bleu.chrf import CHRFOptions, CHRFSettings
 from tests.helpers.chrf import Groups, peer_rows
 from tests.reference import statistics
 
 
-class Kind(NamedTuple):
-    """A metric and its functions.
+@dataclass(frozen=True, eq=False)
+class Kind:
+    """A metric, its options, and its functions.
 
     Attributes:
         metric: the class.
+        settings: the class of its settings.
+        options: the types of its options by name.
         score: scores a corpus.
         score_sentences: scores each sentence.
         rows: the statistics of each sentence by definition.
@@ -25,6 +31,8 @@ class Kind(NamedTuple):
     """
 
     metric: Any
+    settings: Any
+    options: Mapping[str, str]
     score: Callable[..., Any]
     score_sentences: Callable[..., Tensor]
     rows: Callable[[list[str], Groups], list[list[int]]]
@@ -40,8 +48,12 @@ def _bleu_rows(preds: list[str], target: Groups) -> list[list[int]]:
     return [statistics(line.split(), [other.split() for other in group]) for line, group in zip(preds, target)]
 
 
-BLEU = Kind(CorpusBLEU, corpus_bleu, sentence_bleu, _bleu_rows, {"max_order": 2})
-CHRF = Kind(CorpusCHRF, corpus_chrf, sentence_chrf, peer_rows, {"word_order": 1})
+def _types(options: Any) -> dict[str, str]:
+    return {name: annotation.__forward_arg__ for name, annotation in options.__annotations__.items()}
+
+
+BLEU = Kind(CorpusBLEU, BLEUSettings, _types(BLEUOptions), corpus_bleu, sentence_bleu, _bleu_rows, {"max_order": 2})
+CHRF = Kind(CorpusCHRF, CHRFSettings, _types(CHRFOptions), corpus_chrf, sentence_chrf, peer_rows, {"word_order": 1})
 KINDS = {"bleu": BLEU, "chrf": CHRF}
 
 A = (["the cat sat on the mat", "hello there world ok"], [["the cat sat on a mat"], ["hello there world", "ok ok"]])

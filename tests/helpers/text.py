@@ -54,14 +54,14 @@ def _peer(tokenizer: str) -> SacreBLEU:
     return SacreBLEU(tokenize=tokenizer)
 
 
+def spell(rows: list[list[int]]) -> list[str]:
+    """A decoder: 1 → "a", 2 → "b"; 9 is a space, and 0 a special token."""
+    return ["".join(" " if id_ == 9 else chr(96 + id_) for id_ in row if id_) for row in rows]
+
+
 class Speller:
-    """A decoder like the tokenizer of a model: 1 → "a", 2 → "b"; 9 is a space, and 0 a special token."""
+    """The same as a tokenizer of Hugging Face."""
 
     def batch_decode(self, sequences: list[list[int]], *, skip_special_tokens: bool) -> list[str]:
         assert skip_special_tokens
-        return [self.spell(row) for row in sequences]
-
-    @staticmethod
-    def spell(ids: list[int]) -> str:
-        """The text of ids."""
-        return "".join(" " if id_ == 9 else chr(96 + id_) for id_ in ids if id_)
+        return spell(sequences)

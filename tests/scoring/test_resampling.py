@@ -28,53 +28,63 @@ from lightning_bleu.scoring.resampling import (
 )
 from lightning_bleu.settings.smoothing import SMOOTHINGS
 from tests.helpers.corpora import read_lines
+from tests.helpers.metrics import Kind
 from tests.helpers.systems import TARGET, A, B, make_metric, pick, score_corpus
 
 RESAMPLES = list(itertools.product(range(4), repeat=4))
 """All resamples of four sentences, which have equal probability."""
 
-EXCHANGES = list(itertools.product([False, True], repeat=4))
-"""All ways in which two systems can exchange their translations of four sentences."""
+OTHER = [A[0], B[1], "g h i j k l m", B[3]]
+"""Two sentences are better than those of :data:`A`, and one is worse."""
+
+
+def keep(kind: Kind, preds: list[str], **options: Any) -> Any:
+    """A metric that has kept the sentences of a system."""
+    metric = kind.metric(keep_sentences=True, **options)
+    metric.update(preds, TARGET)
+    return metric
 
 
 # Against all resamples and exchanges that there are
 
 
-def test_the_interval_is_that_of_all_resamples() -> None:
-    scores = np.array([score_corpus(pick(B, indices), pick(TARGET, indices)) for indices in RESAMPLES])
-    interval = make_metric(B).interval(0.8, resamples=20_000)
-    assert interval.score == score_corpus(B, TARGET)
-    assert len(interval.scores) == 20_000
-    assert np.mean(interval.scores) == pytest.approx(scores.mean(), abs=0.005)
-    assert (interval.low, interval.high) == pytest.approx(tuple(np.quantile(scores, [0.1, 0.9])), abs=0.01)
-    drawn = {round(value, 9) for value in interval.scores}
-    assert drawn == {round(float(value), 9) for value in scores}
+def test_the_interval_is_that_of_all_resamples(kind: Kind) -> None:
+    options = {**kind.other_orders, "percent": True}
+    metric = keep(kind, B, **options)
+    scores = [kind.score(pick(B, drawn), pick(TARGET, drawn), **options).score for drawn in RESAMPLES]
+    interval = metric.interval(0.8, resamples=20_000)
+    assert (interval.score, len(interval.scores)) == (metric.compute().item(), 20_000)
+    assert {round(score, 8) for score in interval.scores} == {round(score, 8) for score in scores}
+    assert np.mean(interval.scores) == pytest.approx(np.mean(scores), abs=0.5)
+    assert (interval.low, interval.high) == pytest.approx(tuple(np.quantile(scores, [0.1, 0.9])), abs=1)
+    assert str(interval).startswith(f"{metric.scoring.name} = {interval.score:.2f} (80% interval ")
 
 
-def test_the_p_value_of_the_bootstrap_is_that_of_all_resamples() -> None:
-    other = ["a b c d e f", "a b c d", "g h i j k l m", "a b x d e"]
-    pairs = [[score_corpus(pick(s, indices), pick(TARGET, indices)) for s in (A, other)] for indices in RESAMPLES]
-    differences = np.abs(np.diff(pairs)[:, 0])
-    observed = abs(score_corpus(A, TARGET) - score_corpus(other, TARGET))
-    expected = np.mean(differences - differences.mean() >= observed)
-    result = paired_bootstrap(make_metric(A), make_metric(other), 20_000)
-    scores = score_corpus(A, TARGET), score_corpus(other, TARGET)
-    assert (result.score_a, result.score_b) == pytest.approx(scores, abs=1e-12)
+def test_the_p_value_of_the_bootstrap_is_that_of_all_resamples(kind: Kind) -> None:
+    differences = np.array(
+        [
+            abs(np.subtract(*(kind.score(pick(system, drawn), pick(TARGET, drawn)).score for system in (A, OTHER))))
+            for drawn in RESAMPLES
+        ]
+    )
+    a, b = keep(kind, A), keep(kind, OTHER)
+    result = paired_bootstrap(a, b, 20_000)
+    assert (result.score_a, result.score_b) == (a.compute().item(), b.compute().item())
     assert result.difference == result.score_a - result.score_b
+    expected = np.mean(differences - differences.mean() >= abs(result.difference) - 1e-12)
     assert result.p_value == pytest.approx(expected, abs=0.01)
     assert 0.01 < expected < 0.9
+    assert str(result).startswith(f"{a.scoring.name} = {100 * result.score_a:.2f} against ")
 
 
-def test_the_p_value_of_the_randomization_is_that_of_all_exchanges() -> None:
-    observed = abs(score_corpus(A, TARGET) - score_corpus(B, TARGET))
-    as_large = []
-    for exchanged in EXCHANGES:
+def test_the_p_value_of_the_randomization_is_that_of_all_exchanges(kind: Kind) -> None:
+    differences = []
+    for exchanged in itertools.product([False, True], repeat=4):
         mixed = [[b if swap else a for a, b, swap in zip(*pair, exchanged)] for pair in ((A, B), (B, A))]
-        difference = abs(score_corpus(mixed[0], TARGET) - score_corpus(mixed[1], TARGET))
-        as_large.append(difference >= observed - 1e-12)
-    result = approximate_randomization(make_metric(A), make_metric(B))
-    assert result.p_value == pytest.approx(np.mean(as_large), abs=0.02)
-    assert 0.01 < result.p_value < 0.99
+        differences.append(abs(np.subtract(*(kind.score(preds, TARGET).score for preds in mixed))))
+    expected = np.mean(np.array(differences) >= differences[0] - 1e-12)
+    assert approximate_randomization(keep(kind, A), keep(kind, B)).p_value == pytest.approx(expected, abs=0.02)
+    assert 0.01 < expected < 0.99
 
 
 # Known results
@@ -147,8 +157,10 @@ def all_results(a: CorpusBLEU, b: CorpusBLEU) -> list[Any]:
     return [a.interval(), paired_bootstrap(a, b), approximate_randomization(a, b)]
 
 
-def test_results_cannot_be_changed_and_print_one_line() -> None:
-    for result in all_results(make_metric(A), make_metric(B)):
+def test_results_cannot_be_changed_and_print_one_line_in_percent() -> None:
+    in_percent = all_results(make_metric(A, percent=True), make_metric(B, percent=True))
+    for result, other in zip(all_results(make_metric(A), make_metric(B)), in_percent):
+        assert str(result) == str(other)
         assert "\n" not in str(result)
         assert len(str(result)) < 120
         with pytest.raises(dataclasses.FrozenInstanceError):
@@ -156,25 +168,13 @@ def test_results_cannot_be_changed_and_print_one_line() -> None:
         hash(result)
 
 
-def test_results_print_percent_whatever_the_unit_of_the_scores() -> None:
-    in_unit = all_results(make_metric(A), make_metric(B))
-    in_percent = all_results(make_metric(A, percent=True), make_metric(B, percent=True))
-    for one, other in zip(in_unit, in_percent):
-        assert str(one) == str(other)
-
-
 def test_the_printed_lines_show_scores_and_p_values() -> None:
-    interval = Interval(score=0.25, low=0.2, high=0.31, confidence=0.95, scores=(0.2, 0.31))
-    assert str(interval) == "BLEU = 25.00 (95% interval 20.00 to 31.00, 2 resamples)"
+    interval = Interval(score=0.25, low=0.2, high=0.31, confidence=0.95, scores=(0.2,) * 1000)
+    assert str(interval) == "BLEU = 25.00 (95% interval 20.00 to 31.00, 1000 resamples)"
+    assert interval.half_width == (0.31 - 0.2) / 2
+    assert len(repr(interval)) < 200  # without the scores of the resamples
     test = PairedTest("paired bootstrap", score_a=0.25, score_b=0.375, p_value=0.0123, trials=100)
     assert str(test) == "BLEU = 25.00 against 37.50: -12.50, p = 0.0123 (paired bootstrap, 100 trials)"
-
-
-def test_an_interval_hides_the_scores_of_its_resamples_in_its_repr() -> None:
-    interval = make_metric(A).interval()
-    assert len(interval.scores) == 1000
-    assert len(repr(interval)) < 200
-    assert interval.half_width == (interval.high - interval.low) / 2
 
 
 # Draws
@@ -237,13 +237,9 @@ def test_draws_are_fair() -> None:
 def test_intervals_and_tests_are_the_same_under_any_default_device() -> None:
     """As in ``with torch.device("cuda")``, under which models are often made."""
     a, b = make_metric(A), make_metric(B)
-
-    def results() -> list[Any]:
-        return all_results(a, b)
-
-    expected = results()
+    expected = all_results(a, b)
     with torch.device("meta"):
-        assert results() == expected
+        assert all_results(a, b) == expected
 
 
 def test_sums_are_exact(rng: random.Random) -> None:
