@@ -16,14 +16,13 @@ from torchmetrics import Metric
 
 from lightning_bleu.bleu import CorpusBLEU
 from lightning_bleu.messages import WarnOnce
-from lightning_bleu.processes import run_in_process_0
 from lightning_bleu.scoring.scoring import float_type
 from lightning_bleu.settings.settings import Decoder
 from lightning_bleu.training.best import BestSoFar, Corpus
 from lightning_bleu.training.dashboard import Charts, Display, find_displays, lay_out_charts, make_view, show_charts
 from lightning_bleu.training.functions import call_with_third
 from lightning_bleu.training.loaders import Loader, name_loaders
-from lightning_bleu.training.metrics import Result, Uncounted
+from lightning_bleu.training.metrics import Result
 from lightning_bleu.training.options import check_labels, check_metrics, check_options, readings_of, shared_reading
 from lightning_bleu.training.sentences import Table
 from lightning_bleu.training.trainer import (
@@ -34,13 +33,7 @@ from lightning_bleu.training.trainer import (
     run_folder,
     suspect_monitors,
 )
-from lightning_bleu.training.translations import (
-    ScoreFile,
-    check_folders,
-    has_translations,
-    name_folder,
-    write_translations,
-)
+from lightning_bleu.training.translations import Record
 from lightning_bleu.training.validation import Evaluation, Extract, Validation, read_output
 
 # LightningCLI tries the members of a union in order, and takes a dict for a callable if that comes first.
@@ -184,8 +177,7 @@ class BLEUCallback(pl.Callback):
         self._best = {name: BestSoFar(significance_level) for name in self.metrics}
         self._displays: list[Display] = []
         self._shows = False
-        self._folder: Path | None = None
-        self._score_file: ScoreFile | None = None
+        self._record: Record | None = None
         self._validation: Validation | None = None
         self._checkpoint: tuple[int, int | None] | None = None
         self._resumes = True
@@ -200,11 +192,6 @@ class BLEUCallback(pl.Callback):
     def _folder_name(self, stage: str) -> list[str]:
         """The folder of the translations of a stage, which do not depend on a metric, below that of the run."""
         return [part for part in (part.strip("_-. ") for part in self._tag(stage, "").split("/")) if part]
-
-    def _folder_of(self, stage: str, *names: str) -> Path:
-        """The folder for the translations of a stage, or of one of its loaders or groups."""
-        assert self._folder is not None
-        return name_folder(self._folder, *self._folder_name(stage), *names)
 
     @property
     def state_key(self) -> str:
@@ -239,13 +226,12 @@ class BLEUCallback(pl.Callback):
         self._displays = find_displays(trainer.loggers) if trainer.is_global_zero else []
         # All processes keep texts if process 0 shows them.
         self._shows = trainer.strategy.broadcast(bool(self._displays and self.samples))
-        self._folder = None
+        self._record = None
         if self.translations is not None and not trainer.fast_dev_run:  # type: ignore[attr-defined]
             folder = run_folder(trainer) / "translations" if self.translations is True else self.translations
-            self._folder = trainer.strategy.broadcast(folder)
-            self._score_file = ScoreFile(self._folder / "scores.jsonl")
+            self._record = Record(trainer.strategy.broadcast(folder), self.keep_translations, self._warn_once)
             if stage != "predict":
-                run_in_process_0(partial(check_folders, self._folder_of("test" if stage == "test" else "val")))
+                self._record.check_folder(*self._folder_name("test" if stage == "test" else "val"))
 
     def on_load_checkpoint(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, checkpoint: dict[str, Any]
@@ -256,14 +242,9 @@ class BLEUCallback(pl.Callback):
 
     def on_fit_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Check that a new run does not write among the translations of another one."""
-        folder = self._folder
-        is_new = self._checkpoint is None and trainer.global_step == 0
-        if folder is not None and is_new and run_in_process_0(partial(has_translations, folder)):
+        if self._record is not None and self._checkpoint is None and trainer.global_step == 0:
             other = "a logger with a directory for each run" if self.translations is True else "translations=True"
-            raise ValueError(
-                f"{str(folder)!r} has the translations of another training run: use another folder for each run, such "
-                f"as with {other}, or resume that run with trainer.fit(ckpt_path=...)"
-            )
+            self._record.check_new(f"such as with {other}, or resume that run with trainer.fit(ckpt_path=...)")
 
     def on_validation_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Start a validation."""
@@ -279,7 +260,7 @@ class BLEUCallback(pl.Callback):
         check_labels(self.metrics, names)
         compares = self.compare_to_best and stage == "val"
         needed_by = "BLEUCallback(compare_to_best=True)" if compares else "BLEUCallback(translations=...)"
-        needed_by *= compares or self._folder is not None
+        needed_by *= compares or self._record is not None
         origin = "extract" if self.extract else _STEPS[stage]
         loaders = [
             Loader(
@@ -291,15 +272,15 @@ class BLEUCallback(pl.Callback):
             )
             for name, dataloader in zip(names, dataloaders or [None])
         ]
-        if self._folder is not None:
-            run_in_process_0(partial(check_folders, *(self._folder_of(stage, name) for name in names)))
-        needs_texts = any(isinstance(metric, Uncounted) for own in self.metrics.values() for metric in own.values())
+        if self._record is not None:
+            for name in names:
+                self._record.check_folder(*self._folder_name(stage), name)
         return Validation(
             loaders,
             self.metrics,
             {name: self._tag(stage, name) for name in self.metrics},
             origin=origin,
-            max_texts=math.inf if needs_texts or self._folder is not None else _MAX_TEXTS if self._shows else 0,
+            max_texts=math.inf if self._record is not None else _MAX_TEXTS if self._shows else 0,
             device=pl_module.device,
             warn=self._warn_once,
         )
@@ -366,13 +347,16 @@ class BLEUCallback(pl.Callback):
         if stage == "val":
             means = totals if validation.has_mean else ()
             self._lay_out(lay_out_charts({tag: one for tag, one in results.items() if tag in detailed}, means), trainer)
-        if results:
-            self._write_scores(results, trainer)
+        step = self._step(trainer)
+        if self._record is not None:
+            self._record.write_scores(results, step, trainer.current_epoch, replace=is_fit)
         for label, table in tables.items():
             evaluation = validation.evaluations[label]
             if self._shows and len(tables) <= _MAX_DETAILED:
                 self._show(stage, evaluation, table, corpora[label], trainer)
-            self._write(stage, evaluation, table, corpora[label], trainer)
+            if self._record is not None:
+                folder = [*self._folder_name(stage), *evaluation.names]
+                self._record.write(folder, table, corpora[label], step, replace=is_fit)
 
     def _log(
         self, results: Mapping[str, Result], detailed: set[str], trainer: pl.Trainer, pl_module: pl.LightningModule
@@ -416,37 +400,6 @@ class BLEUCallback(pl.Callback):
             except Exception as error:  # a failing logger must not stop training
                 refusal = f"The samples cannot be shown in {display.name}"
                 self._warn_once(f"{refusal}: {type(error).__name__}: {error}", key=refusal)
-
-    def _write(
-        self, stage: str, evaluation: Evaluation, table: Table, corpora: Mapping[str, Corpus], trainer: pl.Trainer
-    ) -> None:
-        """Write the sentences to files. Collective."""
-        if self._folder is None:
-            return
-        folder, step = self._folder_of(stage, *evaluation.names), self._step(trainer)
-        sentences, replace = table.sentences.texts, trainer.state.fn == "fit"
-
-        def write() -> bool:  # in process 0, which scores the sentences alone
-            scores = {name: corpus.scoring.score_sentences(corpus.statistics) for name, corpus in corpora.items()}
-            return write_translations(sentences, folder, step, self.keep_translations, scores, replace=replace)
-
-        if run_in_process_0(write):
-            self._warn_once(
-                f"The references or sources in {str(folder)!r} were replaced, because this validation has "
-                "different ones, or the same in another order. Translations of other steps there no longer match "
-                "them: use another folder for each dataset and each training run, or return the position of each "
-                "sentence as 'index'."
-            )
-
-    def _write_scores(self, results: Mapping[str, Result], trainer: pl.Trainer) -> None:
-        """Write a line of scores for each name. Collective."""
-        if self._folder is None:
-            return
-        assert self._score_file is not None
-        place = {"step": self._step(trainer), "epoch": trainer.current_epoch}
-        # A metric may have a score named "step".
-        lines = [place | {"key": tag} | one.to_dict() | place | {"key": tag} for tag, one in results.items()]
-        run_in_process_0(partial(self._score_file.append, lines, replace=trainer.state.fn == "fit"))
 
     def _step(self, trainer: pl.Trainer) -> int:
         """The training step of the weights. Lightning restores it from a checkpoint only to resume training."""

@@ -2,24 +2,41 @@
 
 from __future__ import annotations
 
-import copy
 import math
-from collections.abc import Mapping
+import os
+from collections.abc import Callable, Mapping
+from itertools import repeat
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
+from sacrebleu.metrics.base import Metric as SacreMetric
+from torchmetrics import Metric
 
-from lightning_bleu.bleu import BLEUScore, CorpusBLEU
-from lightning_bleu.chrf import CHRFScore
-from lightning_bleu.metric import CorpusMetric
-from lightning_bleu.processes import process_count
+from lightning_bleu.bleu import CorpusBLEU
+from lightning_bleu.messages import WarnOnce
+from lightning_bleu.processes import process_count, process_rank
+from lightning_bleu.settings.settings import Decoder
+from lightning_bleu.training.loaders import Loader
+from lightning_bleu.training.metrics import Result
+from lightning_bleu.training.options import (
+    check_metrics,
+    check_shared_options,
+    labels_of,
+    readings_of,
+    shared_reading,
+)
+from lightning_bleu.training.trainer import count_iterations, count_sentences
+from lightning_bleu.training.translations import Record
+from lightning_bleu.training.validation import Output, Validation
 
 _MAX_SENTENCES = 1000
 """How many sentences are counted at once. To decode ids takes many times their memory."""
 
 
 class HuggingFaceBLEU:
-    """Computes BLEU of generated ids in ``Trainer`` and ``Seq2SeqTrainer``.
+    """Computes BLEU, and other scores, of generated ids in ``Trainer`` and ``Seq2SeqTrainer``.
 
     Pass it to the Trainer twice: ``Trainer(..., compute_metrics=bleu, callbacks=[bleu])``. As a callback, it learns
     which dataset is evaluated. It works with and without ``batch_eval_metrics=True``, and in ``evaluate``, ``predict``,
@@ -27,66 +44,114 @@ class HuggingFaceBLEU:
 
     The score is logged as ``eval_bleu``, and its components as ``eval_bleu_precision_1`` and so on,
     ``eval_bleu_brevity_penalty``, ``eval_bleu_length_ratio``, ``eval_bleu_hypothesis_length``, and
-    ``eval_bleu_reference_length``. ``metric_for_best_model`` can name any of them.
+    ``eval_bleu_reference_length``. ``metric_for_best_model`` can name any of them. With a dict of evaluation datasets,
+    they are ``eval_NAME_bleu`` and so on. Without sentences, nothing is logged.
 
-    With several processes, the Trainer gathers the sentences of all of them, and every sentence counts exactly once:
-    sentences that ``Seq2SeqTrainer`` repeats to fill the last batch are skipped.
+    With several processes, the Trainer gathers the sentences of all of them. Each process scores its share, and every
+    sentence counts exactly once: sentences that accelerate repeats to fill the last batch are skipped.
 
     Args:
-        metric: the metric, with a `decoder` to score text; ``CorpusBLEU()`` when None. It is copied.
-        others: other metrics of the same sentences, by name; they are copied. ``{"chrf": CorpusCHRF(decoder=...)}``
-            logs ``eval_chrf``.
+        metrics: a metric, or the metrics by name, as in :class:`BLEUCallback`: those of this package, functions, and
+            those of torchmetrics and sacreBLEU. ``CorpusBLEU()`` when None. Functions that take sources need
+            ``include_for_metrics=["inputs"]`` in the arguments of the Trainer. The source of a decoder-only model is
+            the part of the input whose labels are -100.
+        decoder: decodes ids for all metrics that set no decoder; see :class:`CorpusBLEU`. When None: the
+            ``processing_class`` of the Trainer, if it has one.
+        confidence: log a confidence interval as ``eval_bleu_low`` and ``eval_bleu_high``; 0.95 for a 95% interval.
+        translations: a folder, or True for the folder ``translations`` in the ``output_dir`` of the Trainer. The files
+            are those of :class:`BLEUCallback`, in ``FOLDER/eval``, or in ``FOLDER/eval_NAME`` for each of several
+            datasets. Each training run needs a folder of its own.
 
     Attributes:
-        metrics: the copies, by name.
-        reports: the last scores by name, with their components and signatures: a :class:`BLEUScore`, or a
-            :class:`CHRFScore`.
+        results: the last result of each score by its logged name, such as ``results["eval_bleu"]``; see
+            :class:`BLEUCallback`. It is set when the Trainer has finished an evaluation or a prediction.
 
     Raises:
-        TypeError: for anything but metrics of this package, and during an evaluation if the predictions are not ids.
-        ValueError: if `others` has the name ``"bleu"``, and during an evaluation in several processes if the dataset
-            has no length.
+        TypeError: for options of the wrong type, and during an evaluation if the predictions are not ids.
+        ValueError: for options that are out of range, and during an evaluation if a function needs sources, or if
+            repeated sentences cannot be told from others.
         RuntimeError: during an evaluation if this object is not a callback of the Trainer.
 
-    Example (the two calls of a Trainer):
+    Example (the calls of a Trainer):
         >>> from types import SimpleNamespace
         >>> bleu = HuggingFaceBLEU(CorpusBLEU(max_order=2, pad_id=0))
-        >>> bleu.on_prediction_step(eval_dataloader=SimpleNamespace(dataset=range(2)))
+        >>> args = SimpleNamespace(device="cpu")
+        >>> bleu.on_prediction_step(args, None, None, eval_dataloader=SimpleNamespace(dataset=range(2)))
         >>> predictions, labels = np.array([[5, 6, 7, 0], [8, 9, 0, -100]]), np.array([[5, 6, 8], [8, 9, -100]])
         >>> scores = bleu(SimpleNamespace(predictions=predictions, label_ids=labels))
         >>> scores["bleu_precision_1"], scores["bleu_precision_2"], scores["bleu_brevity_penalty"]
         (0.8, 0.6666666666666666, 1.0)
     """
 
-    def __init__(self, metric: CorpusBLEU | None = None, others: Mapping[str, CorpusMetric] | None = None) -> None:
-        others = dict(others or {})
-        if "bleu" in others:
-            raise ValueError("'others' has the name 'bleu', which is the name of 'metric'")
-        self.metrics = copy.deepcopy({"bleu": CorpusBLEU() if metric is None else metric, **others})
-        for name, one in self.metrics.items():
-            if not isinstance(one, CorpusMetric):
-                raise TypeError(
-                    f"{name!r} must be a metric of lightning_bleu, got {one!r} of type {type(one).__name__}"
-                )
-            one.sync_on_compute = one._to_sync = False  # every process has the sentences of all
-        self.reports: dict[str, BLEUScore | CHRFScore] = {}
-        self._loader: Any = None
+    def __init__(
+        self,
+        metrics: Metric | SacreMetric | Mapping[str, Metric | SacreMetric | Callable[..., Any]] | None = None,
+        *,
+        decoder: Decoder | None = None,
+        confidence: float | None = None,
+        translations: str | os.PathLike[str] | bool | None = None,
+    ) -> None:
+        self.metrics = check_metrics(CorpusBLEU() if metrics is None else metrics)
+        if labels := labels_of(self.metrics):
+            raise ValueError(f"HuggingFaceBLEU takes one metric per name, which scores all datasets, got {labels}")
+        check_shared_options(decoder, confidence, translations)
+        self.decoder = decoder
+        self.confidence = confidence
+        self.translations = translations
+        self.results: dict[str, Result] = {}
+        self._warn_once = WarnOnce()
+        self._record: Record | None = None
+        self._is_training = False
+        self._sign: object = None  # what tells an evaluation from the next one
+        self._validation: Validation | None = None
         self._received = 0
-        self._reset()
-
-    def on_prediction_step(self, *args: Any, eval_dataloader: Any, **kwargs: Any) -> None:
-        """Learn which dataset is evaluated. The Trainer calls this after each batch, before it counts the batch."""
-        if eval_dataloader is not self._loader:  # a new evaluation; the one before may have been interrupted
-            self._reset()
-            self._loader = eval_dataloader
+        self._finished: tuple[Any, ...] = ()
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("on_"):
-            return _ignore_event
+            return lambda *args, **kwargs: None  # the other events of a callback
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Check that a new run does not write among the translations of another one."""
+        self._is_training = True
+        self._open_record(args)
+        if self._record and state.global_step == 0:
+            self._record.check_new("or resume that run with trainer.train(resume_from_checkpoint=...)")
+
+    def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """From now on, keep the translations of a step when it is evaluated again."""
+        self._is_training = False
+
+    def on_prediction_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Learn which dataset is evaluated. The Trainer calls this after each batch, before it counts the batch."""
+        self._args, self._loader, self._model = args, kwargs["eval_dataloader"], kwargs.get("model")
+        if (sign := (self._loader, count_iterations(self._loader))) != self._sign:  # an evaluation begins
+            self._validation, self._received = self._start(args, kwargs.get("processing_class")), 0
+            self._sign = sign
+
+    def _start(self, args: Any, processing_class: Any) -> Validation:
+        tokenizer = getattr(processing_class, "tokenizer", processing_class)  # of a processor
+        decoder = self.decoder or (tokenizer if hasattr(tokenizer, "decode") else None)
+        self._open_record(args)
+        return Validation(
+            [Loader("", shared_reading(readings_of(self.metrics, "", [""]), decoder))],
+            self.metrics,
+            {name: name for name in self.metrics},
+            origin="compute_metrics",
+            max_texts=math.inf if self._record else 0,
+            device=args.device,
+            warn=self._warn_once,
+        )
+
+    def _open_record(self, args: Any) -> None:
+        if self._record is None and self.translations:
+            folder = os.path.join(args.output_dir, "translations") if self.translations is True else self.translations
+            self._record = Record(Path(folder).expanduser(), warn=self._warn_once)
+            self._record.check_folder()
+
     def __call__(self, prediction: Any, compute_result: bool = True) -> dict[str, float]:
-        """Count the sentences of an ``EvalPrediction``.
+        """Count the sentences of an ``EvalPrediction``. Collective if it has the last ones.
 
         Args:
             prediction: all sentences, or a batch of them.
@@ -95,52 +160,88 @@ class HuggingFaceBLEU:
         Returns:
             the scores if it has, or else an empty dict.
         """
-        preds, target = prediction.predictions, prediction.label_ids
-        # A list of batches: eval_do_concat_batches=False.
-        for batch in zip(preds, target) if isinstance(preds, list) else [(preds, target)]:
-            self._count(*batch)
-        if not compute_result:
-            return {}
-        self.reports = {name: metric.report() for name, metric in self.metrics.items()}
-        self._reset()
-        scores = {name: report.score for name, report in self.reports.items()}
-        parts = {f"{name}_{part}": value for name, one in self.reports.items() for part, value in one.parts().items()}
-        return scores | parts
-
-    def _count(self, preds: Any, target: Any) -> None:
-        shape = tuple(getattr(preds, "shape", ()))
-        if len(shape) != 2:
-            raise TypeError(
-                "HuggingFaceBLEU scores generated ids of shape (sentences, tokens), but the predictions are a "
-                f"{type(preds).__name__} {f'of shape {shape} ' * bool(shape)}(logits?): set predict_with_generate=True "
-                "in Seq2SeqTrainingArguments, or generate in prediction_step of a Trainer"
-            )
-        sentence_count = self._sentence_count()
-        for start in range(0, max(len(preds), len(target)), _MAX_SENTENCES):
-            part = slice(start, start + _MAX_SENTENCES)
-            # The repeats come last, because the Trainer gathers batches in the order of the loader.
-            mask = self._received + np.arange(len(preds[part])) < sentence_count
-            for metric in self.metrics.values():
-                metric.update(preds[part], target[part], sample_mask=mask)
-            self._received += len(mask)
-
-    def _sentence_count(self) -> float:
-        """The number of sentences in the dataset; infinite if none can be repeated."""
-        if self._loader is None:
+        validation, sentence_count = self._validation, math.inf
+        if validation is None:
             raise RuntimeError(
                 "HuggingFaceBLEU must also be a callback: Trainer(compute_metrics=bleu, callbacks=[bleu])"
             )
-        if process_count() == 1:
-            return math.inf
-        if not hasattr(self._loader.dataset, "__len__"):
-            raise ValueError("with several processes, the evaluation dataset must have a length, to find repeats")
-        return len(self._loader.dataset)
+        batch = prediction.predictions, prediction.label_ids, getattr(prediction, "inputs", None)
+        # Lists of batches: eval_do_concat_batches=False.
+        batches = [*zip(*batch[:2], batch[2] or repeat(None))] if isinstance(batch[0], list) else [batch]
+        for preds, target, _ in batches:
+            _check_shapes(preds, target)
+        if compute_result:
+            self._sign = self._validation = None
+            if process_count() > 1:
+                # The repeats come last, because the Trainer gathers batches in the order of the loader.
+                received = self._received + sum(len(preds) for preds, *_ in batches)
+                sentence_count = count_sentences(self._loader, received, self._args.dataloader_drop_last)
+        for preds, target, inputs in batches:
+            self._count(validation, preds, target, inputs, sentence_count)
+        if not compute_result:
+            return {}
+        validation.agree()
+        self._finished = validation.finish(confidence=self.confidence)
+        scored = {name: result.values() for name, result in self._finished[0].items()}
+        return {"_".join(filter(None, (name, part))): one for name, own in scored.items() for part, one in own.items()}
 
-    def _reset(self) -> None:
-        self._loader, self._received = None, 0
-        for metric in self.metrics.values():
-            metric.reset()
+    def _count(self, validation: Validation, preds: Any, target: Any, inputs: Any, sentence_count: float) -> None:
+        """Count the share of this process in a batch, of which all processes have all sentences."""
+        sources = _find_sources(inputs, target, self._model)
+        positions = self._received + np.arange(len(preds))
+        self._received += len(preds)
+        size = math.ceil(len(preds) / process_count())
+        if sources is not None and isinstance(inputs, Mapping):
+            size = len(sources)  # batch_eval_metrics=True: the inputs are those of this process alone
+        own = slice(process_rank() * size, (process_rank() + 1) * size)
+        preds, target, positions = preds[own], target[own], positions[own]
+        if sources is not None:
+            sources = sources[: len(preds)] if isinstance(inputs, Mapping) else sources[own]
+        for start in range(0, len(preds), _MAX_SENTENCES):
+            part = slice(start, start + _MAX_SENTENCES)
+            source = None if sources is None else sources[part]
+            mask = positions[part] < sentence_count
+            validation.update(Output(preds[part], target[part], source, mask, positions[part]))
+
+    def _finish(self, args: Any, state: Any, control: Any, metrics: Mapping[str, float], **kwargs: Any) -> None:
+        """Keep the results, and write files, under the name that the Trainer gave to the evaluation. Collective."""
+        results, tables, corpora = self._finished or ({}, {}, {})
+        self._finished = ()
+        # The Trainer adds the time itself, whatever the metrics are called.
+        times = [key.removesuffix("_runtime") for key in metrics if key.endswith("_runtime")]
+        prefix = min(times, key=len, default="eval")
+        for name in self.metrics:
+            self.results.pop(f"{prefix}_{name}", None)
+        named = {f"{prefix}_{name}": result for name, result in results.items()}
+        self.results |= named
+        if self._record:
+            self._record.write_scores(named, state.global_step, state.epoch, replace=self._is_training)
+            for label, table in tables.items():
+                self._record.write([prefix], table, corpora[label], state.global_step, replace=self._is_training)
+
+    on_evaluate = on_predict = _finish
 
 
-def _ignore_event(*args: Any, **kwargs: Any) -> None:
-    """Do nothing at the other events of a callback."""
+def _check_shapes(preds: Any, target: Any) -> None:
+    """Check that predictions are ids, one row for each row of the labels."""
+    shape = tuple(getattr(preds, "shape", ()))
+    if len(shape) != 2 or len(preds) != len(target):
+        raise TypeError(
+            "HuggingFaceBLEU scores generated ids of shape (sentences, tokens), one row per label, but the predictions "
+            f"for {len(target)} labels are a {type(preds).__name__} {f'of shape {shape} ' * bool(shape)}(logits? "
+            "several per label?): set predict_with_generate=True in Seq2SeqTrainingArguments, or generate in "
+            "prediction_step of a Trainer"
+        )
+
+
+def _find_sources(inputs: Any, target: Any, model: Any) -> torch.Tensor | None:
+    """The ids of the sources, if there are any. Those of a decoder-only model end where the labels begin."""
+    if isinstance(inputs, Mapping):
+        inputs, target = inputs.get(getattr(model, "main_input_name", "input_ids")), inputs.get("labels")
+    ids = torch.as_tensor([] if inputs is None else inputs)
+    if ids.ndim != 2 or ids.is_floating_point():
+        return None
+    has_encoder = getattr(getattr(model, "config", None), "is_encoder_decoder", False)
+    if has_encoder or target is None or target.shape != ids.shape:
+        return ids
+    return ids.masked_fill(torch.as_tensor(target, device=ids.device) != -100, -100)

@@ -409,7 +409,7 @@ def return_tokens(batch: Tensor, epoch: int) -> Any:
 @pytest.mark.parametrize(("step", "kind"), [(return_ids, "ids"), (return_tokens, "tokens")])
 def test_ids_and_tokens_are_an_error_for_metrics_of_text(step: Any, kind: str, metric: Any, tmp_path: Path) -> None:
     bleu = BLEUCallback({"bleu": CorpusBLEU(pad_id=0), "other": metric})
-    message = rf"the metric 'other' needs text, got .*{kind}.*: return strings .*, or decode ids with BLEUCallback\("
+    message = rf"the metric 'other' needs text, got .*{kind}.*: return strings .*, or decode ids"
     with pytest.raises(TypeError, match=message):
         validate(tmp_path, bleu, step=step)
 
@@ -474,7 +474,7 @@ def test_a_fast_run_has_all_scores(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("metrics", [TER(), CorpusCHRF, Fingerprint()])
 def test_other_metrics_need_a_name(metrics: Any) -> None:
-    with pytest.raises(TypeError, match=r"needs a name: BLEUCallback|must be .*: make an instance of it"):
+    with pytest.raises(TypeError, match=r"needs a name: pass|must be .*: make an instance of it"):
         BLEUCallback(metrics)
 
 

@@ -1,15 +1,12 @@
-"""Real Trainers of Transformers, in one and in two processes: the score is that of sacreBLEU on the decoded text.
-
-The programs are those of ``docs/hugging_face.md``.
-"""
+"""Real Trainers of Transformers, in one and in two processes: every sentence counts once, with every metric."""
 
 from __future__ import annotations
 
+import itertools
+import json
 import os
-import random
 import re
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,226 +16,324 @@ import pytest
 import torch
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
-from torch.utils.data import IterableDataset
+from sacrebleu.metrics.ter import TER
+from torchmetrics.text import WordErrorRate
 
-from lightning_bleu import CorpusBLEU, CorpusCHRF, HuggingFaceBLEU, corpus_bleu
+from lightning_bleu import CorpusBLEU, CorpusCHRF, HuggingFaceBLEU, corpus_bleu, corpus_chrf
+from tests.helpers.hugging_face import DATASETS, Model, decode, make_items, make_trainer, texts_of
 from tests.helpers.pages import run_page
 from tests.helpers.process_groups import run_in_processes
 
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "hugging_face.md"
-
-SIZES = [1, 5, 67]
-"""The numbers of sentences: with batches of 32, two processes repeat some of each."""
-
-MODES: dict[str, dict[str, Any]] = {
-    "all at once": {},
-    "by batch": {"batch_eval_metrics": True},
-    "all at once, in a list": {"eval_do_concat_batches": False},
-    "by batch, with inputs": {"batch_eval_metrics": True, "include_for_metrics": ["inputs"]},
-}
-DEFAULTS = {"batch_eval_metrics": False, "eval_do_concat_batches": True, "include_for_metrics": []}
+TRAINERS = ["Trainer", "Seq2SeqTrainer"]
+Scores = dict[str, Any]
 
 
-# One process
+def share_of_source(hypotheses: list[str], references: list[list[str]], sources: list[str]) -> list[float]:
+    """A metric that a sentence passed with another source or reference would change."""
+    return [
+        len(source) + 100 * len(set(hypothesis.split()) & set(own[0].split()))
+        for hypothesis, own, source in zip(hypotheses, references, sources)
+    ]
 
 
-class Stream(IterableDataset[dict[str, Any]]):
-    """A dataset without a length."""
-
-    def __init__(self, items: list[dict[str, Any]]) -> None:
-        self.items = items
-
-    def __iter__(self) -> Iterator[dict[str, Any]]:
-        return iter(self.items)
+def length_of_sources(hypotheses: list[str], references: list[list[str]], sources: list[str]) -> list[float]:
+    return [len(source.split()) for source in sources]
 
 
-class Case:
-    """A trainer of the page, and sentences for it.
-
-    Args:
-        trainer: the trainer.
-        generate: takes source sentences and returns what the model writes.
-        encode: makes an item of a dataset from a source and a target.
-    """
-
-    def __init__(
-        self,
-        trainer: Any,
-        generate: Callable[[list[str]], list[str]],
-        encode: Callable[[str, str], Any],
-        words: list[str],
-    ) -> None:
-        self.trainer, self.generate, self.encode, self.words = trainer, generate, encode, words
-        self.texts = {size: self.make_texts(size) for size in SIZES}
-
-    def make_texts(self, size: int) -> tuple[list[str], list[str], list[str]]:
-        """Sources, hypotheses, and references: the hypotheses with some words replaced, or all scores would be 0."""
-        chosen = random.Random(size)
-        sources = [" ".join(chosen.choices(self.words, k=chosen.randint(3, 10))) for _ in range(size)]
-        hypotheses = self.generate(sources)
-        references = [
-            " ".join(word if chosen.random() < 0.8 else chosen.choice(self.words) for word in line.split()) or "a"
-            for line in hypotheses
-        ]
-        return sources, hypotheses, references
-
-    def items(self, size: int) -> list[dict[str, Any]]:
-        """A dataset for the trainer."""
-        sources, _, references = self.texts[size]
-        return [self.encode(*pair) for pair in zip(sources, references)]
-
-    def set_mode(self, name: str) -> None:
-        """Choose how the trainer calls the metric."""
-        for option, value in (DEFAULTS | MODES[name]).items():
-            setattr(self.trainer.args, option, value)
-
-    def results(self) -> dict[str, Any]:
-        """Everything that the trainer computes."""
-        self.trainer.args.per_device_eval_batch_size = 32
-        found: dict[str, Any] = {"texts": {size: texts[1:] for size, texts in self.texts.items()}}
-        for mode in MODES:
-            self.set_mode(mode)
-            found[mode] = {size: self.trainer.evaluate(self.items(size)) for size in SIZES}
-            found[f"predict {mode}"] = self.trainer.predict(self.items(5)).metrics
-            found[f"stream {mode}"] = self.evaluate_stream()
-            found[f"after an error {mode}"] = self.evaluate_after_an_error()
-        self.set_mode("by batch")
-        found["two datasets"] = self.trainer.evaluate({str(size): self.items(size) for size in (5, 67)})
-        from transformers import Trainer  # slow to import
-
-        found["logits"] = self.error_with("prediction_step", partial(Trainer.prediction_step, self.trainer))
-        found["argmax"] = self.error_with("preprocess_logits_for_metrics", lambda ids, labels: ids.argmax(-1))
-        return found
-
-    def error_with(self, attribute: str, value: Any) -> str:
-        """The error of an evaluation with another attribute of the trainer."""
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(self.trainer, attribute, value)
-            with pytest.raises(TypeError) as error:
-                self.trainer.evaluate(self.items(5))
-        return str(error.value)
-
-    def evaluate_stream(self) -> Any:
-        """Evaluate a dataset without a length."""
-        try:
-            return self.trainer.evaluate(Stream(self.items(5)))
-        except ValueError as error:
-            return str(error)
-
-    def evaluate_after_an_error(self) -> Any:
-        """Evaluate again after an evaluation that stopped."""
-        step, steps = self.trainer.prediction_step, iter(range(2))
-
-        def stop(*args: Any, **kwargs: Any) -> Any:
-            if next(steps) == 1:
-                raise KeyboardInterrupt
-            return step(*args, **kwargs)
-
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(self.trainer, "prediction_step", stop)
-            with pytest.raises(KeyboardInterrupt):
-                self.trainer.evaluate(self.items(67))
-        return self.trainer.evaluate(self.items(5))
+def nothing(hypotheses: list[str], references: list[list[str]]) -> None:
+    return None
 
 
-def evaluate_all(folder: Path) -> dict[str, Any]:
-    """Run the programs of the page, and evaluate more sentences with their trainers."""
-    torch.manual_seed(0)
-    os.chdir(folder)
-    page = SimpleNamespace(**run_page(PAGE))
-    for model in (
-        page.translator,
-        page.completer,
-    ):  # as before they were trained, the same with one process and with two
-        torch.manual_seed(0)
-        model.load_state_dict(type(model)(model.config).state_dict())
+METRICS: dict[str, Any] = {"bleu": CorpusBLEU(), "chrf": CorpusCHRF(), "source": share_of_source}
 
-    def translate(sources: list[str]) -> list[str]:
-        batch = page.tokenizer(sources, return_tensors="pt", padding=True)
-        ids = page.translator.eval().generate(**batch, max_length=20)
-        return list(page.tokenizer.batch_decode(ids, skip_special_tokens=True))
 
-    def complete(sources: list[str]) -> list[str]:
-        batch = page.causal_tokenizer(sources, return_tensors="pt", padding=True, add_special_tokens=False)
-        ids = page.completer.eval().generate(**batch, max_new_tokens=20)[:, batch["input_ids"].shape[1] :]
-        return list(page.causal_tokenizer.batch_decode(ids, skip_special_tokens=True))
-
-    cases = {
-        "Seq2SeqTrainer": Case(page.trainer, translate, page.encode_pair, page.WORDS),
-        "Trainer": Case(page.completion_trainer, complete, page.encode_prompt, page.WORDS),
+def expected_scores(items: Any, prefix: str = "eval") -> Scores:
+    """The scores of METRICS."""
+    texts = texts_of(items)
+    return {
+        f"{prefix}_bleu": corpus_bleu(*texts[:2]).bleu,
+        f"{prefix}_chrf": corpus_chrf(*texts[:2]).score,
+        f"{prefix}_source": sum(share_of_source(*texts)) / len(items),
     }
-    return {name: case.results() for name, case in cases.items()}
 
 
-# The tests
+def evaluate_or_say_why(trainer: Any, dataset: Any, items: Any) -> str:
+    """Whether an evaluation has the scores of its sentences; empty if so."""
+    try:
+        scores = trainer.evaluate(dataset)
+    except ValueError as error:
+        return str(error)
+    return "".join(
+        f"{key} {scores.get(key)} {one} " for key, one in expected_scores(items).items() if scores[key] != one
+    )
 
 
-@pytest.fixture(scope="module", params=[1, 2])
-def found(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
-    """What each process found."""
-    pytest.importorskip("transformers")
-    return run_in_processes(request.param, evaluate_all, tmp_path_factory.mktemp("hugging_face"))
+def evaluate_matrix(folder: Path, sizes: list[int]) -> dict[str, str]:
+    """What is wrong with the scores of all ways in which a Trainer can gather sentences."""
+    os.chdir(folder)
+    found = {}
+    for kind, dispatch, split, by_batch in itertools.product(TRAINERS, (None, False), (False, True), (False, True)):
+        trainer = make_trainer(
+            HuggingFaceBLEU(METRICS, decoder=decode),
+            kind,
+            batch_eval_metrics=by_batch,
+            include_for_metrics=["inputs"],
+            accelerator_config={"dispatch_batches": dispatch, "split_batches": split},
+            per_device_eval_batch_size=8 if split else 4,
+        )
+        for style, size in itertools.product(DATASETS, sizes):
+            items = make_items(size)
+            name = f"{kind}, {style} of {size}, {dispatch=}, {split=}, {by_batch=}"
+            found[name] = evaluate_or_say_why(trainer, DATASETS[style](items), items)
+            if size > 16:  # a third batch, also in two processes
+                found[f"{name}, after an interruption"] = evaluate_after_interruption(trainer, style, items)
+    return found
 
 
-def check(scores: dict[str, float], texts: tuple[list[str], list[str]], prefix: str = "eval", *, chrf: bool) -> None:
-    """Compare logged scores with those of sacreBLEU."""
-    hypotheses, references = texts
-    report = corpus_bleu(hypotheses, references, percent=True)
-    expected = BLEU().corpus_score(hypotheses, [references])
-    assert scores[f"{prefix}_bleu"] == report.bleu == pytest.approx(expected.score, abs=1e-9)
-    assert scores[f"{prefix}_bleu_hypothesis_length"] == expected.sys_len
-    assert scores[f"{prefix}_bleu_reference_length"] == expected.ref_len
-    assert scores[f"{prefix}_bleu_brevity_penalty"] == pytest.approx(expected.bp, abs=1e-12)
-    for order, precision in enumerate(expected.precisions, 1):
-        assert scores[f"{prefix}_bleu_precision_{order}"] == pytest.approx(precision, abs=1e-9)
-    if chrf:
-        expected_chrf = CHRF().corpus_score(hypotheses, [references])
-        assert scores[f"{prefix}_chrf"] == pytest.approx(expected_chrf.score, abs=1e-9)
+def evaluate_after_interruption(trainer: Any, style: str, items: Any) -> str:
+    """Interrupt an evaluation of other sentences in its third batch, and evaluate with the same loader again."""
+    other = make_items(len(items), seed=1)
+    dataset = DATASETS[style](other)
+    loader = trainer.get_eval_dataloader(dataset)
+    trainer.get_eval_dataloader = lambda dataset: loader
+    trainer.stop_at = 3
+    with pytest.raises(KeyboardInterrupt):
+        trainer.evaluate(dataset)
+    other[:] = items  # the list that the loader reads
+    (dataset if isinstance(dataset, list) else dataset.items)[:] = items
+    found = evaluate_or_say_why(trainer, dataset, items)
+    del trainer.get_eval_dataloader
+    return found
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("trainer", ["Seq2SeqTrainer", "Trainer"])
-def test_every_sentence_counts_once_however_the_trainer_gathers_them(found: list[dict[str, Any]], trainer: str) -> None:
-    for process in found:
-        results = process[trainer]
-        compare = partial(check, chrf=trainer == "Seq2SeqTrainer")
-        texts = results["texts"]
-        assert 0 < corpus_bleu(*texts[67]).bleu < 1
-        assert texts == found[0][trainer]["texts"]
-        for mode in MODES:
-            for size in SIZES:
-                compare(results[mode][size], texts[size])
-            compare(results[f"predict {mode}"], texts[5], "test")
-            compare(results[f"after an error {mode}"], texts[5])
-            if len(found) == 1:
-                compare(results[f"stream {mode}"], texts[5])
-            else:
-                assert "the evaluation dataset must have a length" in results[f"stream {mode}"]
-        for error in (results["logits"], results["argmax"]):
-            assert "HuggingFaceBLEU scores generated ids" in error
-        for size in (5, 67):
-            compare(results["two datasets"], texts[size], f"eval_{size}")
+@pytest.mark.parametrize("processes", [1, 2])
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        pytest.param([3, 21], id="some"),
+        pytest.param([1, 3, 7, 21, 80], marks=pytest.mark.long, id="all"),
+    ],
+)
+def test_every_sentence_counts_once_however_the_trainer_gathers_them(
+    processes: int, sizes: list[int], tmp_path: Path
+) -> None:
+    pytest.importorskip("transformers")
+    for found in run_in_processes(processes, evaluate_matrix, tmp_path, sizes):
+        # What two processes read from a stream of unknown length, each for itself, may have been repeated.
+        unknown = {name for name in found if processes == 2 and ", stream of" in name and "dispatch=False" in name}
+        wrong = {name: reason for name, reason in found.items() if reason}
+        assert wrong.keys() == unknown, wrong
+        assert all("give the dataset a length, or let one process read it" in reason for reason in wrong.values())
 
 
-def evaluate(bleu: HuggingFaceBLEU, predictions: Any, labels: Any) -> dict[str, float]:
-    """Call a metric like a Trainer."""
-    bleu.on_prediction_step(None, None, None, eval_dataloader=SimpleNamespace(dataset=labels))
-    return bleu(SimpleNamespace(predictions=predictions, label_ids=labels))
+def use_trainers(folder: Path) -> dict[str, Any]:
+    """What users do with real Trainers."""
+    os.chdir(folder)
+    items, others = make_items(21), make_items(5, seed=1)
+    found: dict[str, Any] = {}
+
+    # Loaders that live on, with worker processes: evaluate, interrupted, evaluate, predict.
+    bleu = HuggingFaceBLEU(METRICS, decoder=decode)
+    options: Any = {"include_for_metrics": ["inputs"], "batch_eval_metrics": True}
+    workers: Any = {"dataloader_num_workers": 1, "dataloader_persistent_workers": True}
+    trainer = make_trainer(bleu, eval_dataset={"news": items, "talks": others}, **options, **workers)
+    trainer.stop_at = 3
+    with pytest.raises(KeyboardInterrupt):
+        trainer.evaluate()
+    found["two datasets"] = trainer.evaluate()
+    found["results of two datasets"] = {name: result.score for name, result in bleu.results.items()}
+    found["predict"] = trainer.predict(others).metrics
+
+    # Every kind of metric, intervals, and files.
+    metrics: Any = {
+        "bleu": CorpusBLEU(percent=True),
+        "ter": TER(),
+        "wer": WordErrorRate(),
+        "source": share_of_source,
+        "none": nothing,
+    }
+    bleu = HuggingFaceBLEU(metrics, decoder=decode, confidence=0.9, translations="files")
+    trainer = make_trainer(
+        bleu, eval_dataset=items, train_dataset=items, max_steps=4, eval_strategy="steps", eval_steps=2, **options
+    )
+    trainer.train()
+    found["kinds"] = trainer.evaluate()
+    trainer.predict(others)
+    found["results of kinds"] = {name: result.to_dict() for name, result in bleu.results.items()}
+    found["same run again"] = error_of(ValueError, make_trainer(bleu, train_dataset=items, max_steps=1).train)
+
+    # Sources of a decoder-only model.
+    prompted = [item | {"labels": [-100, -100, *item["labels"]][:12]} for item in items]
+    aligned = [item | {"input_ids": [7] * len(item["labels"])} for item in prompted]
+    for by_batch in (False, True):
+        bleu = HuggingFaceBLEU({"length": length_of_sources}, decoder=decode)
+        trainer = make_trainer(bleu, "Trainer", Model(False), **options | {"batch_eval_metrics": by_batch})
+        found[f"prompts, {by_batch}"] = trainer.evaluate(aligned)["eval_length"]
+
+    without = HuggingFaceBLEU({"source": share_of_source}, decoder=decode)
+    found["no inputs"] = error_of(ValueError, lambda: make_trainer(without).evaluate(others))
+    tokenizer = SimpleNamespace(decode=None, batch_decode=lambda rows, **_: decode(rows))
+    own = make_trainer(HuggingFaceBLEU(CorpusCHRF()), processing_class=SimpleNamespace(tokenizer=tokenizer))
+    found["tokenizer of a processor"] = own.evaluate(items)
+    found["in lists"] = make_trainer(
+        HuggingFaceBLEU(METRICS, decoder=decode), eval_do_concat_batches=False, include_for_metrics=["inputs"]
+    ).evaluate(items)
+    return found
+
+
+def error_of(kind: type[Exception], call: Callable[[], Any]) -> str:
+    with pytest.raises(kind) as error:
+        call()
+    return str(error.value)
+
+
+@pytest.fixture(scope="module", params=[1, 2])
+def found(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Scores], Path]:
+    """What each process found, and their folder."""
+    pytest.importorskip("transformers")
+    folder = tmp_path_factory.mktemp("hugging_face")
+    return run_in_processes(request.param, use_trainers, folder), folder
+
+
+def contains(scores: Scores, expected: Scores) -> bool:
+    return {key: scores[key] for key in expected} == expected
+
+
+@pytest.mark.slow
+def test_a_trainer_logs_the_scores_of_each_dataset(found: tuple[list[Scores], Path]) -> None:
+    items, others = make_items(21), make_items(5, seed=1)
+    expected = expected_scores(items, "eval_news") | expected_scores(others, "eval_talks")
+    for process in found[0]:
+        assert contains(process["two datasets"], expected)
+        assert process["results of two datasets"] == expected
+        assert contains(process["predict"], expected_scores(others, "test"))
+        assert contains(process["in lists"], expected_scores(items))
+
+
+@pytest.mark.slow
+def test_every_kind_of_metric_and_its_interval_is_logged(found: tuple[list[Scores], Path]) -> None:
+    items = make_items(21)
+    hypotheses, references, _ = texts_of(items)
+    lines = [[own[0] for own in references]]
+    for process in found[0]:
+        scores = process["kinds"]
+        assert scores["eval_bleu"] == pytest.approx(BLEU().corpus_score(hypotheses, lines).score, abs=1e-9)
+        assert scores["eval_ter"] == TER().corpus_score(hypotheses, lines).score
+        assert scores["eval_wer"] == WordErrorRate()(hypotheses, lines[0]).item()
+        assert contains(scores, {"eval_source": expected_scores(items)["eval_source"]})
+        metric = CorpusBLEU(percent=True, keep_sentences=True)
+        metric.update(hypotheses, references)
+        interval = metric.interval(0.9)
+        assert (scores["eval_bleu_low"], scores["eval_bleu_high"]) == (interval.low, interval.high)
+        assert scores["eval_source_low"] < scores["eval_source"] < scores["eval_source_high"]
+        assert "eval_none" not in scores
+        assert not {"eval_ter_low", "eval_wer_low"} & scores.keys()
+        assert process["results of kinds"]["eval_bleu"]["hypothesis_length"] == scores["eval_bleu_hypothesis_length"]
+
+
+@pytest.mark.slow
+def test_translations_are_written_once_for_each_dataset(found: tuple[list[Scores], Path]) -> None:
+    hypotheses, references, sources = texts_of(make_items(21))
+    folder = found[1] / "files"
+    assert sorted(path.name for path in folder.iterdir() if not path.name.startswith(".")) == [
+        "eval",
+        "scores.jsonl",
+        "test",
+    ]
+    files = sorted((folder / "eval").iterdir())
+    assert [path.name for path in files] == [
+        "ref.txt",
+        "src.txt",
+        "step-0000002.tsv",
+        "step-0000002.txt",
+        "step-0000004.tsv",
+        "step-0000004.txt",
+    ]
+    texts = [path.read_text().splitlines() for path in files if path.suffix == ".txt"]
+    assert texts == [[own[0] for own in references], sources, hypotheses, hypotheses]
+    header, *rows = (line.split("\t") for line in files[2].read_text().splitlines())
+    assert header == ["bleu", "source"]
+    assert [float(row[1]) for row in rows] == share_of_source(hypotheses, references, sources)
+    lines = [json.loads(line) for line in (folder / "scores.jsonl").read_text().splitlines()]
+    names = ["bleu", "ter", "wer", "source"]
+    assert [(line["key"], line["step"]) for line in lines] == [
+        *((f"eval_{name}", step) for step in (2, 4) for name in names),
+        *((f"test_{name}", 4) for name in names),
+    ]
+    for process in found[0]:
+        assert "or resume that run with trainer.train(resume_from_checkpoint=...)" in process["same run again"]
+        assert lines[0]["signature"] == process["results of kinds"]["eval_bleu"]["signature"]
+
+
+@pytest.mark.slow
+def test_sources_are_the_inputs_or_the_prompts_of_a_decoder_only_model(found: tuple[list[Scores], Path]) -> None:
+    for process in found[0]:
+        assert process["prompts, False"] == process["prompts, True"] == 2
+        assert "set include_for_metrics=['inputs'] in its arguments" in process["no inputs"]
+
+
+@pytest.mark.slow
+def test_the_tokenizer_of_the_trainer_decodes(found: tuple[list[Scores], Path]) -> None:
+    hypotheses, references, _ = texts_of(make_items(21))
+    expected = CHRF().corpus_score(hypotheses, [[own[0] for own in references]]).score / 100
+    for process in found[0]:
+        assert process["tokenizer of a processor"]["eval_chrf"] == pytest.approx(expected, abs=1e-12)
+
+
+def run_page_of_docs(folder: Path) -> Scores:
+    """Run the programs of the page, and evaluate more sentences with the first of their trainers."""
+    os.chdir(folder)
+    torch.manual_seed(0)
+    page = SimpleNamespace(**run_page(ROOT / "docs" / "hugging_face.md"))
+    sources = [" ".join(page.WORDS[(3 * number + word) % 12] for word in range(number % 9 + 1)) for number in range(37)]
+    batch = page.tokenizer(sources, return_tensors="pt", padding=True)
+    ids = page.translator.eval().generate(**batch, max_length=20)
+    generated = page.tokenizer.batch_decode(ids, skip_special_tokens=True)
+    references = [" ".join(["a", *line.split()[1:]]) for line in generated]
+    scores = page.trainer.evaluate([page.encode_pair(*pair) for pair in zip(sources, references)])
+    return {"scores": scores, "texts": (generated, references)}
+
+
+@pytest.mark.slow
+def test_the_page_generates_what_is_scored(tmp_path: Path) -> None:
+    pytest.importorskip("transformers")
+    [found] = run_in_processes(1, run_page_of_docs, tmp_path)
+    hypotheses, references = found["texts"]
+    expected = BLEU().corpus_score(hypotheses, [references])
+    assert 0 < expected.score < 100
+    assert found["scores"]["eval_bleu"] == pytest.approx(expected.score, abs=1e-9)
+    assert found["scores"]["eval_bleu_hypothesis_length"] == expected.sys_len
 
 
 IDS = np.array([[5, 6, 7, 8], [5, 6, 7, -100]])
 
 
-def test_metrics_are_copied_and_their_reports_are_kept() -> None:
-    metric, other = CorpusBLEU(pad_id=0), CorpusBLEU(max_order=2, pad_id=0)
-    bleu = HuggingFaceBLEU(metric, {"bigrams": other})
-    for _ in range(2):  # nothing remains of the first evaluation
-        scores = evaluate(bleu, IDS[:, :3], IDS)
-        assert (scores["bleu_hypothesis_length"], scores["bigrams_reference_length"]) == (6, 7)
-    assert scores["bigrams"] == bleu.reports["bigrams"].score
-    assert metric.update_count == other.update_count == 0
-    assert list(bleu.reports) == ["bleu", "bigrams"]
+def evaluate(bleu: HuggingFaceBLEU, predictions: Any, labels: Any = IDS) -> Scores:
+    """Call a metric like a Trainer."""
+    args: Any = SimpleNamespace(device="cpu")
+    bleu.on_prediction_step(args, None, None, eval_dataloader=SimpleNamespace(dataset=labels))
+    return bleu(SimpleNamespace(predictions=predictions, label_ids=labels))
+
+
+def test_nothing_remains_of_an_evaluation_or_in_the_metric() -> None:
+    metric = CorpusBLEU(pad_id=0)
+    bleu = HuggingFaceBLEU({"one": metric, "two": CorpusBLEU(max_order=2, pad_id=0)})
+    for _ in range(2):
+        scores = evaluate(bleu, IDS[:, :3])
+        assert (scores["one_hypothesis_length"], scores["two_reference_length"]) == (6, 7)
+    assert metric.update_count == 0
+
+
+def test_a_metric_that_stands_alone_has_its_own_name() -> None:
+    scores = evaluate(HuggingFaceBLEU(CorpusCHRF(), decoder=decode), IDS)
+    assert scores["chrf"] == 1
+    assert "bleu" not in scores
+
+
+def test_without_sentences_nothing_is_logged() -> None:
+    assert evaluate(HuggingFaceBLEU(), IDS[:0], IDS[:0]) == {}
 
 
 def test_a_metric_that_is_no_callback_is_an_error() -> None:
@@ -249,30 +344,34 @@ def test_a_metric_that_is_no_callback_is_an_error() -> None:
 
 @pytest.mark.parametrize(
     ("predictions", "received"),
-    [(np.zeros((2, 4, 9), np.float32), r"a ndarray of shape \(2, 4, 9\)"), ((IDS, IDS), r"a tuple \(logits\?\)")],
+    [
+        (np.zeros((2, 4, 9), np.float32), r"for 2 labels are a ndarray of shape \(2, 4, 9\) \(logits"),
+        ((IDS, IDS), r"are a tuple \(logits"),
+        (np.repeat(IDS, 2, 0), r"for 2 labels are a ndarray of shape \(4, 4\) \(logits\? several per label"),
+    ],
 )
-def test_logits_are_an_error_that_says_how_to_generate(predictions: Any, received: str) -> None:
+def test_predictions_that_are_no_ids_are_an_error(predictions: Any, received: str) -> None:
     with pytest.raises(TypeError, match=rf"{received}.*predict_with_generate=True"):
-        evaluate(HuggingFaceBLEU(), predictions, IDS)
+        evaluate(HuggingFaceBLEU(), predictions)
 
 
-def test_several_hypotheses_per_sentence_are_an_error() -> None:
-    with pytest.raises(ValueError, match="the same number of sentences"):
-        evaluate(HuggingFaceBLEU(CorpusBLEU(pad_id=0)), np.repeat(IDS, 2, 0), IDS)
-
-
-def test_other_metrics_are_metrics_of_this_package_with_other_names() -> None:
-    sacrebleu: Any = BLEU()
-    with pytest.raises(TypeError, match=r"'ter' must be a metric of lightning_bleu, got .* of type BLEU"):
-        HuggingFaceBLEU(others={"ter": sacrebleu})
-    with pytest.raises(TypeError, match="'bleu' must be a metric of lightning_bleu"):
-        HuggingFaceBLEU(sacrebleu)
-    with pytest.raises(ValueError, match="'others' has the name 'bleu'"):
-        HuggingFaceBLEU(others={"bleu": CorpusCHRF()})
+@pytest.mark.parametrize(
+    ("options", "kind", "message"),
+    [
+        ({"metrics": TER()}, TypeError, "TER needs a name: pass {'ter': ...}"),
+        ({"metrics": {"bleu": {"news": CorpusBLEU()}}}, ValueError, r"one metric per name, .*, got \['news'\]"),
+        ({"confidence": 95}, ValueError, "'confidence' must lie between 0 and 1"),
+        ({"translations": 5}, TypeError, "'translations' must be a folder or True, got 5"),
+        ({"decoder": 5}, TypeError, "'decoder' must be"),
+    ],
+)
+def test_options_are_checked(options: Any, kind: type[Exception], message: str) -> None:
+    with pytest.raises(kind, match=message):
+        HuggingFaceBLEU(**options)
 
 
 def test_only_events_of_callbacks_are_ignored() -> None:
     bleu = HuggingFaceBLEU()
-    bleu.on_train_begin(None, None, None, model=None)
+    bleu.on_step_begin(None, None, None, model=None)
     with pytest.raises(AttributeError, match="'HuggingFaceBLEU' object has no attribute 'report'"):
         bleu.report()

@@ -143,7 +143,7 @@ def read_sources(sources: Hypotheses, sentences: int, settings: Settings, needed
     if needed_by and not isinstance(segments, Strings):
         raise TypeError(
             f"the metric {needed_by[0]!r} takes sources as text, got {kind_of(segments)}: return strings, or decode "
-            "ids with BLEUCallback(..., decoder=tokenizer)"
+            "ids with the option decoder=tokenizer"
         )
     return to_lines(segments)
 

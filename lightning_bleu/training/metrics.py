@@ -259,8 +259,9 @@ class OfSentences(Uncounted):
         _check_text(self.name, batch)
         if sources is None and self._needs_sources:
             raise ValueError(
-                f"the metric {self.name!r} takes sources: return 'source' from the step, beside 'preds' and 'target', "
-                "or remove its third parameter"
+                f"the metric {self.name!r} takes sources: return 'source' from the step, beside 'preds' and 'target' "
+                "(for a Trainer of Transformers, set include_for_metrics=['inputs'] in its arguments), or remove the "
+                "third parameter"
             )
 
     def score(self, tables: Sequence[Table]) -> list[Scored | None]:
@@ -321,7 +322,7 @@ def _check_text(name: str, batch: Batch) -> None:
     if not isinstance(batch.segments, Strings):
         raise TypeError(
             f"the metric {name!r} needs text, got {kind_of(batch.segments)}: return strings (join tokens with spaces), "
-            "or decode ids with BLEUCallback(..., decoder=tokenizer)"
+            "or decode ids with the option decoder=tokenizer"
         )
 
 

@@ -41,7 +41,7 @@ def check_metrics(metrics: Any) -> dict[str, dict[str, AnyMetric]]:
         if not name:
             wrap_metric("metrics", metrics)  # raises an error unless it is a metric
             kind = getattr(metrics, "__name__", type(metrics).__name__)
-            raise TypeError(f"{kind} needs a name: BLEUCallback({{{kind.lower()!r}: ...}})")
+            raise TypeError(f"{kind} needs a name: pass {{{kind.lower()!r}: ...}}")
         metrics = {name: metrics}
     if not metrics:
         raise ValueError("'metrics' must have at least one metric, got an empty dict")
@@ -160,6 +160,24 @@ def shared_reading(readings: Mapping[str, Settings], decoder: Decoder | None) ->
     return next(iter(found), Settings(decoder=decoder))
 
 
+def check_shared_options(decoder: Any, confidence: Any, translations: Any) -> None:
+    """Check the options that the callbacks for all Trainers have.
+
+    Raises:
+        TypeError: for an option of the wrong type.
+        ValueError: for an option that is out of range.
+    """
+    Settings(decoder=decoder)
+    if confidence is not None:
+        check_share("confidence", confidence)
+    if not isinstance(translations, str | os.PathLike | bool | None) or translations == "":
+        raise TypeError(
+            f"'translations' must be a folder or True, got {translations!r} of type {type(translations).__name__}"
+        )
+    if re.match(r"\w\w+:/", str(translations)):  # a Path has a single slash left
+        raise ValueError(f"'translations' must be a local folder, got {translations!r}")
+
+
 def check_options(options: Mapping[str, Any]) -> None:
     """Check the other options by name; see :class:`lightning_bleu.BLEUCallback`.
 
@@ -199,28 +217,21 @@ def check_options(options: Mapping[str, Any]) -> None:
             "'log_name' must be a name with the placeholders '{stage}' and '{metric}', such as '{stage}/{metric}', got "
             f"{log_name!r}"
         )
-    Settings(decoder=options["decoder"])
+    check_shared_options(options["decoder"], options["confidence"], options["translations"])
     is_list = isinstance(dataloader_names, Sequence) and not isinstance(dataloader_names, str)
     if dataloader_names is not None and not (is_list and all(isinstance(item, str) for item in dataloader_names)):
         raise TypeError(f"'dataloader_names' must be a list of names, got {dataloader_names!r}")
     if dataloader_names is not None:
         check_names("loaders", dataloader_names)
     check_integer("samples", options["samples"], at_least=0)
-    if not isinstance(translations, str | os.PathLike | bool | None) or translations == "":
-        raise TypeError(
-            f"'translations' must be a folder or True, got {translations!r} of type {type(translations).__name__}"
-        )
-    if re.match(r"\w\w+:/", str(translations)):  # a Path has a single slash left
-        raise ValueError(f"'translations' must be a local folder, got {translations!r}")
     if keep_translations is not None:
         check_integer("keep_translations", keep_translations, at_least=1)
         if not translations:
             raise ValueError("'keep_translations' needs a folder: set 'translations' as well")
     check_bool("compare_to_best", options["compare_to_best"])
-    for option in ("confidence", "significance_level"):
-        if options[option] is not None:
-            check_share(option, options[option])
     level = options["significance_level"]
+    if level is not None:
+        check_share("significance_level", level)
     if level is not None and level < MIN_LEVEL:
         raise ValueError(
             f"'significance_level' must be at least {MIN_LEVEL}, got {level}: a smaller one needs more than 10,000 "

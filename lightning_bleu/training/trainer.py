@@ -1,4 +1,4 @@
-"""Access to a trainer. Lightning's private structure is used only in this module."""
+"""Access to trainers. The private structure of Lightning and of accelerate is used only in this module."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from lightning_bleu.processes import process_count
 from lightning_bleu.training.metrics import AnyMetric
 
 _LOWER_MAY_BE_WANTED = ("/p_value", "/hypothesis_length", "/reference_length")
@@ -115,3 +116,43 @@ def suspect_monitors(callbacks: Iterable[Any], metrics: Mapping[str, AnyMetric])
                 f"0..{scale:g}, because percent={scale > 1}. Set stopping_threshold="
                 f"{threshold * 100 if scale > 1 else threshold / 100:g}, or percent={scale == 1}."
             )
+
+
+def count_iterations(loader: Any) -> int:
+    """How often a loader of accelerate is iterated over, which differs between an interrupted evaluation and the next.
+
+    accelerate lists a loader when an iteration begins, and removes it when one ends, but not when one is interrupted.
+    """
+    references: list[Any] = getattr(getattr(loader, "gradient_state", None), "dataloader_references", [])
+    return references.count(loader)
+
+
+def count_sentences(loader: Any, received: int, drop_last: bool) -> int:
+    """The number of sentences that several processes evaluate; accelerate repeats some to fill the last batch.
+
+    Args:
+        loader: the loader of accelerate.
+        received: the number of sentences that were gathered from all processes, with the repeated ones.
+        drop_last: whether the last sentences are dropped, instead of repeating some.
+
+    Raises:
+        ValueError: if repeated sentences cannot be told from others.
+    """
+    if drop_last:
+        return received
+    dataset, length = loader.dataset, None
+    while type(dataset).__name__ == "IterableDatasetShard":  # its length is that of a share
+        dataset = dataset.dataset
+    with contextlib.suppress(TypeError, NotImplementedError):
+        length = len(dataset)
+    if length is None and (remainder := loader.remainder) >= 0:
+        # One process reads the dataset. Seq2SeqTrainer keeps the repeats, Trainer does not.
+        length = received - (-remainder % process_count() if received % process_count() == 0 else 0)
+    if length is None or received < length:
+        raise ValueError(
+            f"the Trainer passed {received} sentences of an evaluation dataset of "
+            f"{'unknown length' if length is None else f'{length} sentences'}, so repeated ones cannot be found: give "
+            "the dataset a length, or let one process read it, with accelerator_config={'dispatch_batches': True, "
+            "'split_batches': True}"
+        )
+    return length

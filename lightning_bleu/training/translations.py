@@ -17,7 +17,11 @@ import torch
 from filelock import FileLock
 from torch import Tensor
 
-from lightning_bleu.training.sentences import Sentence
+from lightning_bleu.messages import WarnOnce
+from lightning_bleu.processes import run_in_process_0
+from lightning_bleu.training.best import Corpus
+from lightning_bleu.training.metrics import Result
+from lightning_bleu.training.sentences import Sentence, Table
 
 _SHARED_FILE = re.compile(r"src\.txt|ref(-\d+)?\.txt")
 _TRANSLATION = re.compile(r"step-\d{7,}(-\d+)?\.txt")
@@ -25,6 +29,79 @@ _MAX_NAME = 100
 """The maximum number of bytes of the name of a folder; longer ones are cut, and get a checksum."""
 _LOCK_TIMEOUT = 30
 """The number of seconds to wait for another process that writes scores."""
+
+
+class Record:
+    """The folder of a run: the translations of each label, and a line of scores for each name and validation.
+
+    All methods are collective. Process 0 reads and writes the files.
+
+    Args:
+        folder: the folder.
+        keep: how many of the latest translations to keep for each label; None for all.
+        warn: warns about replaced references.
+    """
+
+    def __init__(self, folder: Path, keep: int | None = None, warn: WarnOnce | None = None) -> None:
+        self._folder = folder
+        self._keep = keep
+        self._scores = ScoreFile(folder / "scores.jsonl")
+        self._warn = warn or WarnOnce()
+
+    def check_new(self, ways_out: str) -> None:
+        """Check that a new run does not write among the translations of another one.
+
+        Raises:
+            ValueError: if it does, with the ways out.
+        """
+        if run_in_process_0(lambda: has_translations(self._folder)):
+            raise ValueError(
+                f"{str(self._folder)!r} has the translations of another training run: use another folder for each run, "
+                f"{ways_out}"
+            )
+
+    def check_folder(self, *names: str) -> None:
+        """Create the folder of a label; see :func:`name_folder`.
+
+        Raises:
+            ValueError: if it cannot be created, or if files cannot be written there.
+        """
+        run_in_process_0(lambda: check_folder(name_folder(self._folder, *names)))
+
+    def write(
+        self, names: Iterable[str], table: Table, corpora: Mapping[str, Corpus], step: int, *, replace: bool
+    ) -> None:
+        """Write the sentences of a label; see :func:`write_translations`.
+
+        Args:
+            names: the parts of its folder's name.
+            table: the sentences.
+            corpora: their statistics, by the names of the metrics.
+            step: the training step.
+            replace: whether to replace other translations of the same step.
+        """
+        folder, sentences = name_folder(self._folder, *names), table.sentences.texts
+
+        def write() -> bool:  # in process 0, which scores the sentences alone
+            scores = {name: corpus.scoring.score_sentences(corpus.statistics) for name, corpus in corpora.items()}
+            return write_translations(sentences, folder, step, self._keep, scores, replace=replace)
+
+        if run_in_process_0(write):
+            self._warn(
+                f"The references or sources in {str(folder)!r} were replaced, because this validation has "
+                "different ones, or the same in another order. Translations of other steps there no longer match "
+                "them: use another folder for each dataset and each training run, or return the position of each "
+                "sentence as 'index'."
+            )
+
+    def write_scores(self, results: Mapping[str, Result], step: int, epoch: float, *, replace: bool) -> None:
+        """Write a line of scores for each logged name; see :meth:`ScoreFile.append`."""
+        if not results:
+            return
+        place = {"step": step, "epoch": epoch}
+        # A metric may have a score named "step".
+        lines = [place | {"key": tag} | one.to_dict() | place | {"key": tag} for tag, one in results.items()]
+        run_in_process_0(lambda: self._scores.append(lines, replace=replace))
 
 
 def name_folder(folder: Path, *names: str) -> Path:
@@ -40,19 +117,18 @@ def name_folder(folder: Path, *names: str) -> Path:
     return folder.joinpath(*(_encode(name) for name in names if name))
 
 
-def check_folders(*folders: Path) -> None:
-    """Create folders for translations.
+def check_folder(folder: Path) -> None:
+    """Create a folder for translations.
 
     Raises:
-        ValueError: if one cannot be created, or if files cannot be written there.
+        ValueError: if it cannot be created, or if files cannot be written there.
     """
-    for folder in folders:
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryFile(dir=folder):
-                pass
-        except OSError as error:
-            raise ValueError(f"'translations' must be a folder for files, got {str(folder)!r}: {error}") from error
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise ValueError(f"'translations' must be a folder for files, got {str(folder)!r}: {error}") from error
 
 
 def has_translations(folder: Path) -> bool:

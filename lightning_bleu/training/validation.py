@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, compress, pairwise
@@ -28,7 +29,7 @@ from lightning_bleu.scoring.resampling import Interval, interval_of
 from lightning_bleu.settings.settings import Settings
 from lightning_bleu.training.best import BestSoFar, Corpus, resample_labels
 from lightning_bleu.training.loaders import Loader, check_names
-from lightning_bleu.training.metrics import AnyMetric, Result, Scored, mean_of
+from lightning_bleu.training.metrics import AnyMetric, Result, Scored, Uncounted, mean_of
 from lightning_bleu.training.options import check_labels, find_metric, labels_of, shared_reading
 from lightning_bleu.training.sentences import Sentence, Sentences, Table, find_owners, to_sentences
 
@@ -172,7 +173,7 @@ class Validation:
         metrics: the metrics of each name by label; the one of ``""`` is for all other labels.
         tags: the logged names of the scores, by the names of the metrics.
         origin: what returns the sentences, for error messages.
-        max_texts: how many sentences of each label to keep as text.
+        max_texts: how many sentences of each label to keep as text; all if a metric scores text.
         device: the device for communication.
         warn: warns about likely mistakes.
 
@@ -189,6 +190,10 @@ class Validation:
     device: Any = "cpu"
     warn: WarnOnce = field(default_factory=WarnOnce)
     evaluations: dict[Label, Evaluation] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        if any(isinstance(metric, Uncounted) for own in self.metrics.values() for metric in own.values()):
+            self.max_texts = math.inf
 
     def update(self, output: Output, batch_idx: int = 0, dataloader_idx: int = 0) -> None:
         """Count the sentences of a batch.
