@@ -10,7 +10,7 @@ from lightning_bleu.chrf import CHRFScore, CorpusCHRF, corpus_chrf, sentence_chr
 from lightning_bleu.hugging_face import HuggingFaceBLEU
 from lightning_bleu.settings.conventions import CONVENTIONS, Convention
 from lightning_bleu.significance import approximate_randomization, paired_bootstrap
-from lightning_bleu.training.loaders import distributed_index, distributed_mask
+from lightning_bleu.training.loaders import distributed_index
 from lightning_bleu.version import __version__
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ __all__ = [
     "corpus_bleu",
     "corpus_chrf",
     "distributed_index",
-    "distributed_mask",
     "paired_bootstrap",
     "sentence_bleu",
     "sentence_chrf",

@@ -219,37 +219,6 @@ def distributed_index(dataloader: Any, batch_idx: int) -> Tensor | None:
         >>> distributed_index(loader, 0), distributed_index(loader, 1)
         (tensor([1, 3]), tensor([0]))
     """
-    dealt = _dealt(dataloader, batch_idx)
-    return None if dealt is None else dealt[0] % dealt[1]
-
-
-def distributed_mask(dataloader: Any, batch_idx: int) -> Tensor | None:
-    """Mark which items of a batch are not repeats added by a distributed sampler; see :func:`distributed_index`.
-
-    In a ``validation_step`` or ``test_step``, pass the result to :meth:`lightning_bleu.CorpusBLEU.update` as
-    ``sample_mask``. With model parallelism, where several processes have the same items, a mask is not enough: pass
-    :func:`distributed_index`.
-
-    Args:
-        dataloader: the loader of the batch, as prepared by Lightning.
-        batch_idx: the index of the batch in this process.
-
-    Returns:
-        booleans on the CPU, one per item of the batch, True for items that count; None if that is unknown.
-
-    Example:
-        >>> from torch.utils.data import DataLoader, DistributedSampler
-        >>> last_of_two = DistributedSampler(range(5), num_replicas=2, rank=1, shuffle=False)
-        >>> loader = DataLoader(range(5), batch_size=2, sampler=last_of_two)
-        >>> distributed_mask(loader, 0), distributed_mask(loader, 1)
-        (tensor([True, True]), tensor([False]))
-    """
-    dealt = _dealt(dataloader, batch_idx)
-    return None if dealt is None else dealt[0] < dealt[1]
-
-
-def _dealt(dataloader: Any, batch_idx: int) -> tuple[Tensor, int] | None:
-    """The numbers of the items of a batch as they are dealt, and the size of the dataset; None if they are unknown."""
     batches = getattr(dataloader, "batch_sampler", None)
     if type(batches) not in (BatchSampler, type(None)) or not getattr(dataloader, "in_order", True):
         return None
@@ -260,7 +229,8 @@ def _dealt(dataloader: Any, batch_idx: int) -> tuple[Tensor, int] | None:
         return None
     size = 1 if batches is None else batches.batch_size
     local = torch.arange(batch_idx * size, min((batch_idx + 1) * size, len(sampler)), device="cpu")
-    return local * sampler.num_replicas + sampler.rank, len(sampler.dataset)  # type: ignore[arg-type]
+    items: int = len(sampler.dataset)  # type: ignore[arg-type]
+    return (local * sampler.num_replicas + sampler.rank) % items
 
 
 def _is_lightnings_wrapper(sampler: Any) -> bool:

@@ -13,7 +13,7 @@ import torch
 from lightning_fabric.utilities.distributed import DistributedSamplerWrapper
 from torch.utils.data import DataLoader, DistributedSampler, SequentialSampler, SubsetRandomSampler
 
-from lightning_bleu import BLEUCallback, BLEUScore, CorpusBLEU, corpus_bleu, distributed_mask
+from lightning_bleu import BLEUCallback, BLEUScore, CorpusBLEU, corpus_bleu, distributed_index
 from tests.fuzz.choices import Choices
 from tests.fuzz.rounds import Target, compare
 from tests.helpers.lightning import PAD_ID, find_reports, make_module, make_trainer
@@ -174,14 +174,18 @@ class CallbackCase:
             compare("mean", trainer.callback_metrics[key].item(), mean)
 
     def _check_processes(self, processes: int, expected: list[BLEUScore]) -> None:
-        """Count the share of each process with the mask for it, one after the other, and merge the metrics."""
+        """Count the share of each process with its positions, one after the other, and merge the metrics."""
         for loading, report in zip(self.loadings, expected):
             total = CorpusBLEU(keep_sentences=True, **self.options)
             for rank in range(processes):
                 torch.manual_seed(1)  # all processes draw alike
                 metric, loader = CorpusBLEU(keep_sentences=True, **self.options), loading.loader(processes, rank)
                 for batch_idx, batch in enumerate(loader):
-                    metric.update(*self.form(batch), sample_mask=distributed_mask(loader, batch_idx))
+                    index = distributed_index(loader, batch_idx)
+                    assert index is not None
+                    if loading.batch_size is None:  # one position for all sentences of the batch
+                        index = 1000 * index + torch.arange(len(batch))
+                    metric.update(*self.form(batch), index=index)
                 total.merge_state(metric)
             compare("merged metrics", _comparable(total.report()), _comparable(report))
             compare("kept sentences", len(total.sentence_statistics), len(loading.items))

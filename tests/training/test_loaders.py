@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import importlib
 import re
-from collections import Counter, OrderedDict
-from collections.abc import Iterator
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
 from inspect import signature
 from typing import Any
 
@@ -26,7 +26,7 @@ from torch.utils.data import (
     WeightedRandomSampler,
 )
 
-from lightning_bleu import distributed_index, distributed_mask
+from lightning_bleu import distributed_index
 from lightning_bleu.settings.settings import Settings
 from lightning_bleu.training.loaders import Loader, name_loaders, shuffles
 from tests.helpers.lightning import make_loader
@@ -37,7 +37,7 @@ FIVE: Any = range(5)
 LOADER: Any = [["a batch"]]
 
 
-# Positions of items, and which are repeats
+# Positions of items
 
 
 def deal(
@@ -57,30 +57,26 @@ def deal(
     return [make_loader(numbers, sampler=sampler, **{"collate_fn": list} | options) for sampler in samplers]
 
 
-def kept_items(loader: Any) -> Iterator[int]:
-    """The items that are not repeats. There must be a value for each item of a batch."""
-    for batch_idx, batch in enumerate(loader):
-        mask, index = distributed_mask(loader, batch_idx), distributed_index(loader, batch_idx)
-        assert mask is not None
-        assert index is not None
-        assert (mask.dtype, mask.shape) == (torch.bool, (len(batch),))
-        assert (index.dtype, index.shape) == (torch.int64, (len(batch),))
-        yield from (item for item, keep in zip(batch, mask.tolist()) if keep)
-
-
-def check_unknown(loader: Any) -> None:
-    assert distributed_mask(loader, 0) is None
-    assert distributed_index(loader, 0) is None
+def find_items(loaders: Iterable[Any]) -> dict[int, int]:
+    """The items of all processes by position. There must be a position for each item of a batch."""
+    items: dict[int, int] = {}
+    for loader in loaders:
+        for batch_idx, batch in enumerate(loader):
+            index = distributed_index(loader, batch_idx)
+            assert index is not None
+            assert (index.dtype, index.shape) == (torch.int64, (len(batch),))
+            for position, item in zip(index.tolist(), batch):
+                assert items.setdefault(position, item) == item
+    return items
 
 
 @pytest.mark.parametrize("shuffle", [False, True])
 @pytest.mark.parametrize("processes", [1, 2, 3, 4])
 @pytest.mark.parametrize("size", [1, 2, 5, 12, 13, 14, 37])
-def test_every_item_is_kept_in_exactly_one_process(size: int, processes: int, shuffle: bool) -> None:
+def test_every_item_has_one_position_in_all_processes(size: int, processes: int, shuffle: bool) -> None:
     for batch_size in (1, 3, 40):
-        loaders = deal(size, processes, shuffle=shuffle, batch_size=batch_size)
-        kept = Counter(item for loader in loaders for item in kept_items(loader))
-        assert kept == Counter(range(size))
+        items = find_items(deal(size, processes, shuffle=shuffle, batch_size=batch_size))
+        assert sorted(items) == sorted(items.values()) == [*range(size)]
 
 
 @pytest.mark.parametrize("drop_last", [False, True])
@@ -95,43 +91,19 @@ def test_the_index_of_an_item_is_its_position_in_the_dataset(size: int, processe
                 assert index.tolist() == batch
 
 
-@pytest.mark.parametrize("processes", [1, 2, 3])
-def test_an_item_of_a_loader_that_shuffles_has_the_same_index_in_all_processes(processes: int) -> None:
-    items: dict[int, set[int]] = {}
-    for loader in deal(13, processes, shuffle=True, batch_size=4):
-        for batch_idx, batch in enumerate(loader):
-            index = distributed_index(loader, batch_idx)
-            assert index is not None
-            for position, item in zip(index.tolist(), batch):
-                items.setdefault(position, set()).add(item)
-    assert sorted(items) == list(range(13))
-    assert sorted(next(iter(same)) for same in items.values()) == list(range(13))
-    assert all(len(same) == 1 for same in items.values())
-
-
-def test_nothing_is_repeated_by_a_sampler_that_drops() -> None:
-    for loader in deal(5, 2, drop_last=True):
-        mask = distributed_mask(loader, 0)
-        assert mask is not None
-        assert mask.tolist() == [True, True]
-
-
-def test_batches_that_a_loader_drops_need_no_mask() -> None:
+def test_batches_that_a_loader_drops_need_no_positions() -> None:
     loaders = [
         DataLoader(loader.dataset, batch_size=2, sampler=loader.sampler, drop_last=True, collate_fn=list)
         for loader in deal(5, 2)
     ]
-    assert [list(kept_items(loader)) for loader in loaders] == [[0, 2], [1, 3]]
+    assert find_items(loaders) == {0: 0, 1: 1, 2: 2, 3: 3}
 
 
-def test_a_loader_without_batches_has_one_value_per_item() -> None:
-    """An item of the set is a batch of sentences, all of which count or do not count."""
+def test_a_loader_without_batches_has_one_position_per_item() -> None:
+    """An item of the set is a batch of sentences."""
     loaders = deal(3, 2, batch_size=None, collate_fn=None)
-    masks = [[distributed_mask(loader, batch_idx) for batch_idx in range(2)] for loader in loaders]
-    assert [[mask.tolist() for mask in row if mask is not None] for row in masks] == [
-        [[True], [True]],
-        [[True], [False]],
-    ]
+    found = [[distributed_index(loader, batch_idx) for batch_idx in range(2)] for loader in loaders]
+    assert [[index.tolist() for index in row if index is not None] for row in found] == [[[0], [2]], [[1], [0]]]
 
 
 @pytest.mark.parametrize("package", ["lightning_fabric", "lightning.fabric"])
@@ -139,12 +111,13 @@ def test_a_sampler_that_lightning_has_wrapped_is_known(package: str) -> None:
     """Lightning replaces a sampler of the user by one that deals out what it draws."""
     wrapper = importlib.import_module(f"{package}.utilities.distributed").DistributedSamplerWrapper
     indices = [4, 1, 0]
-    kept: list[int] = []
+    items: dict[int, int] = {}
     for rank in range(2):
         sampler = wrapper(SubsetRandomSampler(indices), num_replicas=2, rank=rank, shuffle=False)
         torch.manual_seed(0)  # all processes must draw alike
-        kept.extend(kept_items(DataLoader(FIVE, batch_size=2, sampler=sampler, collate_fn=list)))
-    assert sorted(kept) == sorted(indices)
+        items |= find_items([DataLoader(FIVE, batch_size=2, sampler=sampler, collate_fn=list)])
+    assert sorted(items) == [0, 1, 2]
+    assert sorted(items.values()) == sorted(indices)
 
 
 class Contiguous(DistributedSampler[int]):
@@ -174,23 +147,23 @@ class DistributedSamplerWrapper(Contiguous):
 
 
 @pytest.mark.parametrize("sampler_type", [Contiguous, SubclassOfContiguous, DistributedSamplerWrapper])
-def test_a_sampler_with_an_order_of_its_own_has_no_mask(
+def test_a_sampler_with_an_order_of_its_own_has_no_positions(
     sampler_type: type[DistributedSampler[int]],
 ) -> None:
     loaders = deal(4, 3, sampler_type=sampler_type)
-    # The mask for PyTorch's order would drop item 3, and count item 0 twice.
+    # In PyTorch's order, item 3 would be a repeat of item 0.
     assert [list(loader) for loader in loaders] == [[[0, 1]], [[2, 3]], [[0, 1]]]
     for size in (1, 4, 6):
         for options in ({}, {"batch_size": 1}, {"batch_size": None, "collate_fn": None}):
             for loader in deal(size, 3, sampler_type=sampler_type, **options):
-                check_unknown(loader)
+                assert distributed_index(loader, 0) is None
 
 
 @pytest.mark.parametrize("shuffle", [False, True])
-def test_a_subclass_in_the_order_of_pytorch_has_a_mask(shuffle: bool) -> None:
+def test_a_subclass_in_the_order_of_pytorch_has_positions(shuffle: bool) -> None:
     loaders = deal(4, 3, shuffle=shuffle, sampler_type=OwnMethods)
     assert sum(len(batch) for loader in loaders for batch in loader) == 6
-    assert sorted(item for loader in loaders for item in kept_items(loader)) == [0, 1, 2, 3]
+    assert sorted(find_items(loaders).values()) == [0, 1, 2, 3]
 
 
 class OtherBatches(BatchSampler):
@@ -215,8 +188,8 @@ UNKNOWN: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("loader", UNKNOWN.values(), ids=UNKNOWN)
-def test_there_is_no_mask_and_no_index_where_the_order_cannot_be_known(loader: Any) -> None:
-    check_unknown(loader)
+def test_there_is_no_index_where_the_order_cannot_be_known(loader: Any) -> None:
+    assert distributed_index(loader, 0) is None
 
 
 @pytest.mark.skipif("in_order" not in signature(DataLoader).parameters, reason="since torch 2.6")
@@ -225,18 +198,15 @@ def test_the_order_is_unknown_if_batches_come_when_they_are_ready() -> None:
     for options in both:
         for in_order in (True, False):
             (loader, _) = deal(5, 2, in_order=in_order, **options)
-            for found in (distributed_mask(loader, 0), distributed_index(loader, 0)):
-                assert (found is not None) == in_order
+            assert (distributed_index(loader, 0) is not None) == in_order
 
 
-def test_masks_and_positions_are_on_the_cpu_whatever_the_default_device() -> None:
+def test_positions_are_on_the_cpu_whatever_the_default_device() -> None:
     (loader,) = deal(5, 1, batch_size=3)
     with torch.device("meta"):
-        mask, index = distributed_mask(loader, 1), distributed_index(loader, 1)
-    assert mask is not None
+        index = distributed_index(loader, 1)
     assert index is not None
-    assert mask.device == index.device == torch.device("cpu")
-    assert (mask.tolist(), index.tolist()) == ([True, True], [3, 4])
+    assert (index.device, index.tolist()) == (torch.device("cpu"), [3, 4])
 
 
 # Shuffling
