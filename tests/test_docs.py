@@ -84,6 +84,13 @@ def test_every_block_has_a_known_language(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
+def test_pages_have_no_roles(page: Path) -> None:
+    """Which are shown as they are where the code is hosted."""
+    texts = (child.content for token in parse(page) for child in token.children or [] if child.type == "text")
+    assert not [text for text in texts if re.search(r"\{\w+\}$", text)]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
 def test_links_lead_somewhere(page: Path) -> None:
     for link in links(page):
         if not link.startswith("https://"):
