@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from lightning_bleu.bleu import BLEUScore, CorpusBLEU, corpus_bleu, sentence_bleu
 from lightning_bleu.chrf import CHRFScore, CorpusCHRF, corpus_chrf, sentence_chrf
+from lightning_bleu.completion import CompletionMixin
 from lightning_bleu.hugging_face import HuggingFaceBLEU
 from lightning_bleu.settings.conventions import CONVENTIONS, Convention
 from lightning_bleu.significance import approximate_randomization, paired_bootstrap
@@ -21,6 +22,7 @@ __all__ = [
     "BLEUCallback",
     "BLEUScore",
     "CHRFScore",
+    "CompletionMixin",
     "Convention",
     "CorpusBLEU",
     "CorpusCHRF",

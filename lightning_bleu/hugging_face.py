@@ -229,8 +229,8 @@ def _check_shapes(preds: Any, target: Any) -> None:
         raise TypeError(
             "HuggingFaceBLEU scores generated ids of shape (sentences, tokens), one row per label, but the predictions "
             f"for {len(target)} labels are a {type(preds).__name__} {f'of shape {shape} ' * bool(shape)}(logits? "
-            "several per label?): set predict_with_generate=True in Seq2SeqTrainingArguments, or generate in "
-            "prediction_step of a Trainer"
+            "several per label?): set predict_with_generate=True in Seq2SeqTrainingArguments, or use "
+            "CompletionMixin with a decoder-only model"
         )
 
 

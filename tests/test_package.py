@@ -30,10 +30,11 @@ LAYERS = [
     "metric",
     "bleu",
     "chrf",
-    "hugging_face",
     "significance",
     "training",
     "callback",
+    "hugging_face",
+    "completion",
     "__init__",
 ]
 """Data flows down this list, and imports point up."""
