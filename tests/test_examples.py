@@ -249,8 +249,8 @@ def test_language_model_mistakes_lower_the_score_of_a_model_that_knows_all_answe
 def test_language_model_mistakes_score_as_the_documentation_says(monkeypatch: pytest.MonkeyPatch) -> None:
     scores, documented = load_example("language_model_mistakes", monkeypatch).main([]), documented_scores()
     assert list(scores) == list(documented)
-    # Training ends differently on another processor; see the page.
-    assert scores == {row: pytest.approx(score, abs=20) for row, score in documented.items()}
+    # Training ends differently on another processor, and the page rounds to tens.
+    assert scores == {row: pytest.approx(score, abs=25) for row, score in documented.items()}
     right, teacher_forced = scores["the right way"], scores["logits masked and shifted"]
     not_far_below = {
         "the right way",
