@@ -67,8 +67,9 @@ def test_python_blocks_run_in_order(page: Path, tmp_path: Path, monkeypatch: pyt
 
 def test_the_other_pages_run_in_the_test_modules_of_the_same_name() -> None:
     for page in PAGES_RUN_ELSEWHERE:
-        module = ROOT / "tests" / f"test_{Path(page).stem}.py"
-        assert "run_page(PAGE)" in module.read_text(encoding="utf-8")
+        module = (ROOT / "tests" / f"test_{Path(page).stem}.py").read_text(encoding="utf-8")
+        assert "run_page(" in module
+        assert f'"docs" / "{page}"' in module
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
