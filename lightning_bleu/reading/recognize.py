@@ -223,8 +223,9 @@ def _hint_at_candidates(hypotheses: int, sentences: int) -> str:
         return ""
     count = hypotheses // sentences
     return (
-        f"; if there are {count} candidates per sentence, as from generate(num_return_sequences={count}), pass one of "
-        f"each, preds[::{count}]"
+        f"; if there are {count} candidates per sentence, as from generate(num_return_sequences={count}), repeat each "
+        f"reference to score all of them, [one for one in target for _ in range({count})], or score one per sentence, "
+        f"preds[::{count}]"
     )
 
 

@@ -263,6 +263,9 @@ ERRORS: list[tuple[Any, Any, type[Exception], str]] = [
     (["a", "b"], [["a", "b"]], ValueError, r"got 2 and 1; .*sacreBLEU's layout.*list\(zip\(\*target\)\)"),
     (ids, ids[:1], ValueError, r"got shapes \(2, 5\) and \(1, 5\)"),
     (["a"], ids, ValueError, r"got shapes \(1,\) and \(2, 5\)"),
+    (["a"] * 6, ["a", "b"], ValueError, r"3 candidates .*\[one for one in target for _ in range\(3\)\].*preds\[::3\]$"),
+    (ids[[0] * 8], ids[:1], ValueError, r"8 candidates .*\[one for one in target for _ in range\(8\)\].*preds\[::8\]$"),
+    (["a"] * 5, ["a", "b"], ValueError, "got 5 and 2$"),
     # a sentence by itself
     ("a b", ["a b"], TypeError, r"'preds' must be a list of sentences, got a str: wrap it in a list"),
     (["a b"], "a b", TypeError, r"'target' must be a list of sentences, got a str: wrap it in a list"),
@@ -323,6 +326,14 @@ ERRORS: list[tuple[Any, Any, type[Exception], str]] = [
     ([1, 2], [1, 2], TypeError, "'preds' must hold sentences of one kind .*int"),
     ([[2**70]], [[1]], ValueError, "the ids of 'preds' must fit in 64 bits"),
 ]
+
+
+@pytest.mark.parametrize("target", [["a b c", "d e"], torch.tensor([[3, 4, 5], [6, 7, 0]])])
+def test_several_candidates_are_scored_as_the_error_says(target: Any) -> None:
+    preds = target[[0] * 3 + [1] * 3] if isinstance(target, torch.Tensor) else target[:1] * 3 + target[1:] * 3
+    repeated = [one for one in target for _ in range(3)]
+    assert corpus_bleu(preds, repeated, max_order=2, pad_id=0).possible_matches == (15, 9)
+    assert corpus_bleu(preds[::3], target, max_order=2, pad_id=0).possible_matches == (5, 3)
 
 
 @pytest.mark.parametrize(("preds", "target", "error", "message"), ERRORS)
