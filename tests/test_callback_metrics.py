@@ -1,55 +1,57 @@
-"""Metrics of all kinds in the callback, alone and side by side, with every way to label sentences."""
+"""Metrics of all kinds in the callback, alone and side by side, with every way to label sentences, in real Trainers."""
 
 from __future__ import annotations
 
 import copy
-import json
 import pickle
-import re
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import pandas  # type: ignore[import-untyped]
 import pytest
 import torch
-import torch.distributed as dist
 from pytorch_lightning.callbacks import EarlyStopping, ModelCheckpoint
+from pytorch_lightning.loggers import TensorBoardLogger
 from pytorch_lightning.strategies import DDPStrategy
 from sacrebleu.metrics.ter import TER
 from torch import Tensor
 
-from lightning_bleu import BLEUCallback, CorpusBLEU, CorpusCHRF, paired_bootstrap
+from lightning_bleu import BLEUCallback, CorpusBLEU, CorpusCHRF, sentence_bleu, sentence_chrf
+from tests.helpers.callback_metrics import (
+    COUNTED,
+    FUNCTIONS,
+    Fails,
+    checksum,
+    corpus_of,
+    exact,
+    expected_comparisons,
+    expected_scores,
+    groups_of,
+    join,
+    make_metrics,
+    return_groups,
+    return_sentences,
+    score_alone,
+    values_alone,
+)
+from tests.helpers.files import read_files, read_scores
 from tests.helpers.lightning import (
     NAMESPACES,
     PAD_ID,
     SENTENCES,
     PanelLogger,
     Record,
-    ToyModule,
-    collect_warnings,
     expected_score,
+    fit,
     ignore_lightning_warnings,
     make_loader,
     make_module,
     make_trainer,
-    read_table,
     return_ids,
     translate,
     validate,
 )
-from tests.helpers.others import (
-    METRICS,
-    RIGHT,
-    Fingerprint,
-    corpus_of,
-    expected_scores,
-    group_of,
-    make_metrics,
-    return_corpus,
-    return_groups,
-    score_alone,
-)
-from tests.helpers.processes import KeepsErrors, validate_in_processes
+from tests.helpers.processes import validate_in_processes
 
 pytestmark = ignore_lightning_warnings
 
@@ -60,124 +62,14 @@ SETS: dict[str, Any] = {"news": ITEMS, "talks": range(100, 105)}
 """The sentences of two loaders."""
 
 
-def make_loaders(sets: Mapping[str, Any] = SETS) -> dict[str, Any]:
-    return {name: make_loader(items) for name, items in sets.items()}
-
-
-def groups_of(items: Any, above: str = "") -> dict[str, list[int]]:
-    """The sentences of each group."""
-    return {f"{above}{group}": [item for item in items if group_of(item) == group] for group in ("even", "odd")}
-
-
-WAYS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
-    "a loader": (return_corpus, make_loader(ITEMS), {"": ITEMS}),
-    "loaders": (return_corpus, make_loaders(), SETS),
-    "groups": (return_groups, make_loader(ITEMS), groups_of(ITEMS)),
-    "loaders x groups": (
-        return_groups,
-        make_loaders(),
-        groups_of(SETS["news"], "news/") | groups_of(SETS["talks"], "talks/"),
-    ),
-}
-"""The step, the loaders, and the sentences of each label."""
-
-
-COUNTED = ("bleu", "bigrams", "chrf")
-"""The metrics of this package."""
-
-
-def fit(
-    folder: Path,
-    *callbacks: Any,
-    step: Any = return_corpus,
-    loaders: Any = None,
-    ckpt_path: Path | None = None,
-    **options: Any,
-) -> Any:
-    """The trainer after a fit of as many epochs as the toy module has translations for."""
-    trainer = make_trainer(folder, *callbacks, **{"max_epochs": len(RIGHT)} | options)
-    loaders = make_loader(ITEMS) if loaders is None else loaders
-    trainer.fit(make_module(step=step), make_loader(ITEMS), loaders, ckpt_path=ckpt_path)
-    return trainer
-
-
-def validate_items(folder: Path, *callbacks: Any, step: Any = return_corpus, loaders: Any = None) -> dict[str, float]:
-    """Everything that one validation logs."""
-    logged: dict[str, float] = validate(folder, *callbacks, step=step, loaders=loaders or make_loader(ITEMS))
-    return logged
-
-
-def count(name: str, epoch: int = 0, items: Any = ITEMS) -> Any:
-    """A metric that has counted the sentences of an epoch."""
-    metric = METRICS[name](keep_sentences=True)
-    metric.update(*corpus_of(items, epoch))
-    return metric
-
-
-def read_scores(folder: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (folder / "scores.jsonl").read_text().splitlines()]
-
-
-def read_files(folder: Path) -> dict[str, bytes]:
-    """All files below a folder but the lock of the scores."""
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("[!.]*") if path.is_file()}
-
-
-# Scores
-
-
-@pytest.mark.parametrize(("stage", "namespace"), [*zip(["val", "test"], NAMESPACES)])
-@pytest.mark.parametrize("way", WAYS)
-def test_each_metric_scores_each_label_as_it_would_alone(way: str, stage: str, namespace: str, tmp_path: Path) -> None:
-    step, loaders, labels = WAYS[way]
-    bleu = BLEUCallback(make_metrics(), translations=tmp_path)
-    trainer = make_trainer(tmp_path, bleu, namespace=namespace)
-    run = trainer.validate if stage == "val" else trainer.test
-    run(make_module(namespace, step), loaders, verbose=False)
-    logged = {key: value.item() for key, value in trainer.callback_metrics.items()}
-    assert logged == expected_scores(make_metrics(), labels, stage)
-    assert logged == {
-        f"{tag}/{part}" if part else tag: value
-        for tag, result in bleu.results.items()
-        for part, value in result.values().items()
-    }
-    for line, (tag, result) in zip(read_scores(tmp_path), bleu.results.items(), strict=True):
-        assert line.items() >= {"key": tag, **{part or "score": value for part, value in result.scores.items()}}.items()
-    with pytest.raises(AttributeError, match="this metric has several scores"):
-        _ = bleu.results[f"{stage}_rouge"].score
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_each_label_has_an_interval_and_is_compared_with_the_best(way: str, tmp_path: Path) -> None:
-    step, loaders, labels = WAYS[way]
-    bleu = BLEUCallback(make_metrics(*COUNTED, "ter"), confidence=0.9, compare_to_best=True)
-    record = Record(bleu)
-    fit(tmp_path, bleu, record, step=step, loaders=loaders)
-    # The second epoch is the best of the three.
-    for epoch, (old, best) in enumerate([(None, 0), (0, 1), (1, 1)]):
-        logged, results = record.logged[epoch], record.results[epoch]
-        for name in COUNTED:
-            for seed, (label, items) in enumerate(labels.items()):
-                tag = "/".join(filter(None, (f"val_{name}", label)))
-                metric, result = count(name, epoch, items), results[tag]
-                assert result.report == metric.report()
-                assert result.interval == metric.interval(0.9, seed=seed)
-                test = None if old is None else paired_bootstrap(metric, count(name, old, items), seed=seed)
-                assert result.comparison == test
-                assert result.best == count(name, best, items).compute().item()
-            mean = results[f"val_{name}"]
-            assert mean.interval is not None
-            assert mean.interval.low < mean.score < mean.interval.high
-            assert mean.best == record.results[best][f"val_{name}"].score
-            assert mean.comparison is None or mean.comparison.p_value < 1
-        for tag, result in results.items():
-            assert result.values().items() <= {key.removeprefix(tag).strip("/"): logged[key] for key in logged}.items()
-    assert {key for key in record.logged[-1] if key.startswith("val_ter")} == {tag for tag in results if "ter" in tag}
+def make_items(items: Any = ITEMS) -> Any:
+    """A loader, or a dict of loaders by name."""
+    return {name: make_loader(own) for name, own in items.items()} if isinstance(items, dict) else make_loader(items)
 
 
 def return_some(batch: Tensor, epoch: int) -> dict[str, Any]:
-    """Every third sentence does not count."""
-    return return_corpus(batch, epoch) | {"sample_mask": batch % 3 > 0}
+    """In groups, and every third sentence does not count."""
+    return return_groups(batch, epoch) | {"sample_mask": batch % 3 > 0}
 
 
 def return_some_numbered(batch: Tensor, epoch: int) -> dict[str, Any]:
@@ -185,46 +77,83 @@ def return_some_numbered(batch: Tensor, epoch: int) -> dict[str, Any]:
     return return_some(batch, epoch) | {"index": batch}
 
 
-def return_some_groups(batch: Tensor, epoch: int) -> dict[str, Any]:
-    """The same, in groups."""
-    return return_some(batch, epoch) | return_groups(batch, epoch)
+WAYS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
+    "a loader": (return_sentences, make_items(), {"": ITEMS}),
+    "loaders": (return_sentences, make_items(SETS), SETS),
+    "groups": (return_groups, make_items(), groups_of(ITEMS)),
+    "loaders x groups": (
+        return_groups,
+        make_items(SETS),
+        groups_of(SETS["news"], "news/") | groups_of(SETS["talks"], "talks/"),
+    ),
+    "masked groups in any order with repeats": (
+        return_some_numbered,
+        make_loader(ITEMS, sampler=[*ITEMS[::2], *ITEMS[::-3], *ITEMS[1::2]]),
+        groups_of(item for item in ITEMS if item % 3),
+    ),
+}
+"""The step, the loaders, and the sentences of each label in order."""
+
+# Scores, intervals, and comparisons
 
 
-@pytest.mark.filterwarnings("ignore:.*sampler has shuffling enabled")
-def test_only_sentences_that_count_are_scored_in_the_order_of_their_positions(tmp_path: Path) -> None:
-    expected = expected_scores(make_metrics(), {"": [item for item in ITEMS if item % 3]})
-    for step, options in (
-        (return_some_numbered, {"sampler": [*ITEMS, 4, 2]}),  # the index of a repeat counts once
-        (return_some_numbered, {"shuffle": True}),
-        (return_some, {"batch_size": 4}),
-    ):
-        loaders = make_loader(ITEMS, **options)
-        assert validate_items(tmp_path, BLEUCallback(make_metrics()), step=step, loaders=loaders) == expected
+@pytest.mark.parametrize(("way", "namespace"), [*zip(WAYS, 3 * NAMESPACES)])
+def test_each_metric_scores_each_label_as_it_would_alone(way: str, namespace: str, tmp_path: Path) -> None:
+    step, loaders, labels = WAYS[way]
+    bleu = BLEUCallback(make_metrics(), translations=tmp_path, confidence=0.95, compare_to_best=True)
+    record = Record(bleu)
+    trainer = fit(tmp_path, bleu, record, step=step, loaders=loaders, namespace=namespace)
+    comparisons = {name: expected_comparisons(name, labels) for name in (*COUNTED, *FUNCTIONS)}
+    assert comparisons["bleu"][1]["val_bleu/p_value"] < 1
+    lines = read_scores(tmp_path / "scores.jsonl")
+    for epoch, (logged, results) in enumerate(zip(record.logged, record.results, strict=True)):
+        scores = expected_scores(make_metrics(), labels, epoch=epoch)
+        uncertainty = {tag: value for own in comparisons.values() for tag, value in own[epoch].items()}
+        assert logged == scores | {tag: pytest.approx(value, abs=1e-9) for tag, value in uncertainty.items()}
+        assert logged == {
+            join(tag, part): value for tag, one in results.items() for part, value in one.values().items()
+        }
+        own_lines = lines[epoch * len(results) : (epoch + 1) * len(results)]
+        for line, (tag, result) in zip(own_lines, results.items(), strict=True):
+            place = {"step": 6 * (epoch + 1), "epoch": epoch, "key": tag}
+            assert line == place | result.to_dict()
+    with pytest.raises(AttributeError, match="this metric has several scores"):
+        _ = bleu.results["val_rouge"].score
+    (*tested,) = trainer.test(trainer.lightning_module, loaders, verbose=False)
+    found = {
+        tag: value for own in tested for tag, value in own.items() if tag.rpartition("/")[2] not in ("low", "high")
+    }
+    assert found == expected_scores(make_metrics(), labels, "test", 3)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("processes", "step"),
-    [(2, return_some), (2, return_some_numbered), (2, return_some_groups), (3, return_some_groups)],
-)
+@pytest.mark.parametrize(("processes", "step"), [(2, return_some_numbered), (2, return_some), (3, return_some)])
 def test_several_processes_score_what_one_does(processes: int, step: Any, tmp_path: Path) -> None:
     """Also if one of them has no sentence of a loader or group, or a repeat of the sampler."""
-    sets = {"many": ITEMS, "one": [4]}
-    alone = BLEUCallback(make_metrics(), translations=tmp_path / "alone", confidence=0.9, compare_to_best=True)
-    logged = validate_items(tmp_path, alone, step=step, loaders=make_loaders(sets))
-    options = {"metrics": make_metrics(), "confidence": 0.9, "compare_to_best": True}
-    contents = validate_in_processes(
-        processes,
-        make_loaders(sets),
-        tmp_path,
-        step=step,
-        callback_options=options | {"translations": tmp_path / "several"},
-    )
-    for content in contents:
+    names = ["bigrams", "chrf", "checksum", "errors", "ter", "both", "order"]  # Lightning sends at most 64 KiB back
+    loaders = make_items({"many": ITEMS, "one": [4]})
+    options: dict[str, Any] = {"confidence": 0.9, "compare_to_best": True}
+    alone = BLEUCallback(make_metrics(*names), translations=tmp_path / "alone", **options)
+    logged = validate(tmp_path, alone, step=step, loaders=loaders)
+    options |= {"metrics": make_metrics(*names), "translations": tmp_path / "several"}
+    for content in validate_in_processes(processes, loaders, tmp_path, step=step, callback_options=options):
         assert content["logged"] == logged
         assert content["results"] == alone.results
         assert content["warnings"] == []
     assert read_files(tmp_path / "several") == read_files(tmp_path / "alone")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("start_method", ["forkserver", pytest.param("spawn", marks=pytest.mark.long)])
+def test_spawned_processes_compare_as_one_would(start_method: Any, tmp_path: Path) -> None:
+    records = []
+    several: dict[str, Any] = {"strategy": DDPStrategy(start_method=start_method), "devices": 2}
+    for options in ({}, several):
+        bleu = BLEUCallback(make_metrics(), confidence=0.9, compare_to_best=True)
+        trainer = fit(tmp_path, bleu, step=return_sentences, loaders=make_items(), max_epochs=2, **options)
+        records.append({key: value.item() for key, value in trainer.callback_metrics.items()})
+    assert records[0] == records[1]
+    assert records[0]["val_checksum/p_value"] < 1
 
 
 CHINESE = [("今天天气很好。", "今天天气真好。"), ("他在家里看书。", "她在家里看书。")]
@@ -233,6 +162,7 @@ PER_LANGUAGE: dict[str, Any] = {
     "bleu": {"de": CorpusBLEU(), "zh": CorpusBLEU(tokenizer="zh")},
     "chrf": {"de": CorpusCHRF(word_order=2), "zh": CorpusCHRF()},
     "ter": {"de": TER(), "zh": TER(normalized=True, asian_support=True)},
+    "f": {"de": exact, "zh": lambda hypotheses, references: [float(len(one)) for one in hypotheses]},
 }
 
 
@@ -247,11 +177,10 @@ def test_each_label_can_have_a_metric_of_any_kind(way: str, tmp_path: Path) -> N
     pairs = {"zh": [(*pair, "zh") for pair in CHINESE], "de": [(*pair, "de") for pair in GERMAN]}
     loaders: Any = {
         "list of loaders": [make_loader(pairs["de"]), make_loader(pairs["zh"])],
-        "dict of loaders": {name: make_loader(pairs[name]) for name in pairs},
+        "dict of loaders": make_items(pairs),
         "groups": make_loader([pair for both in zip(*pairs.values()) for pair in both], batch_size=3),
     }[way]
-    options: dict[str, Any] = {"dataloader_names": ["de", "zh"]} if way == "list of loaders" else {}
-    bleu = BLEUCallback(PER_LANGUAGE, **options)
+    bleu = BLEUCallback(PER_LANGUAGE, dataloader_names=["de", "zh"] if way == "list of loaders" else None)
     logged = validate(tmp_path, bleu, step=step, loaders=loaders)
     for name, metrics in PER_LANGUAGE.items():
         scores = {}
@@ -262,32 +191,27 @@ def test_each_label_can_have_a_metric_of_any_kind(way: str, tmp_path: Path) -> N
         assert logged[f"val_{name}"] == sum(scores.values()) / 2
     labels = ["zh", "de"] if way == "dict of loaders" else ["de", "zh"]
     assert [*bleu.results][:3] == [*(f"val_bleu/{label}" for label in labels), "val_bleu"]
-    message = "The references are Chinese or Japanese"
-    wrong = BLEUCallback(PER_LANGUAGE | {"bleu": CorpusBLEU()}, **options)
-    assert len(collect_warnings(validate, tmp_path, wrong, step=step, loaders=loaders, message=message)) == 1
 
 
 def test_a_metric_is_copied(tmp_path: Path) -> None:
-    metrics = make_metrics("bleu", "chrf", "edit_rate", "ter")
+    metrics = make_metrics("bleu", "chrf", "edit_rate", "both", "ter")
     for name in ("bleu", "chrf", "edit_rate"):
         metrics[name].update(["a b c d"], [["a b c d"]])
     before = pickle.dumps(metrics["ter"])
-    logged = validate_items(tmp_path, BLEUCallback(metrics))
+    logged = validate(tmp_path, BLEUCallback(metrics), step=return_sentences, loaders=make_items())
     assert [metrics[name].compute().item() for name in ("bleu", "chrf", "edit_rate")] == [1, 1, 0]
+    assert not metrics["both"]["CHRFScore"].update_called
     assert pickle.dumps(metrics["ter"]) == before
-    assert logged == expected_scores(make_metrics(*metrics), {"": ITEMS})
+    assert logged == expected_scores(metrics, {"": ITEMS})
 
 
-def test_chrf_alone_shows_nothing_of_bleu(tmp_path: Path) -> None:
-    logger = PanelLogger(tmp_path)
-    logged = validate(
-        tmp_path, BLEUCallback(CorpusCHRF()), step=return_corpus, loaders=make_loader(ITEMS), logger=logger
-    )
-    assert logged == expected_scores({"chrf": CorpusCHRF()}, {"": ITEMS})
-    (panel,), (worst,) = logger.panels, logger.worst
-    assert "| no., chrF2 |" in panel
-    assert "BLEU" not in panel.replace("lightning_bleu", "") + worst.replace("lightning_bleu", "")
-    assert len(read_table(panel)) == len(read_table(worst)) == 8
+@pytest.mark.parametrize("replicate", [copy.deepcopy, lambda bleu: pickle.loads(pickle.dumps(bleu))])
+def test_a_copy_of_the_callback_scores_the_same(replicate: Any, tmp_path: Path) -> None:
+    names = ["bleu", "chrf", "checksum", "ter", "both", "order"]
+    bleu = BLEUCallback(make_metrics(*names))
+    for callback in (replicate(bleu), bleu, replicate(bleu)):  # before and after a validation
+        logged = validate(tmp_path, callback, step=return_sentences, loaders=make_items())
+        assert logged == expected_scores(names, {"": ITEMS})
 
 
 @pytest.mark.parametrize(
@@ -299,44 +223,35 @@ def test_a_score_can_be_monitored(monitor: str, mode: str, tmp_path: Path) -> No
     bleu = BLEUCallback(make_metrics("bleu", "chrf", "ter", "rouge"))
     checkpoint = ModelCheckpoint(tmp_path, monitor=monitor, mode=mode, filename="{epoch}")
     stopping = EarlyStopping(monitor, mode=mode, patience=1)
-    trainer = fit(tmp_path, bleu, checkpoint, stopping)
+    trainer = fit(tmp_path, bleu, checkpoint, stopping, step=return_sentences, loaders=make_items())
     assert Path(checkpoint.best_model_path).name == "epoch=1.ckpt"
     assert stopping.best_score.item() == checkpoint.best_model_score
     assert trainer.progress_bar_metrics.keys() == {"val_bleu", "val_chrf", "val_ter"}
 
 
 @pytest.mark.filterwarnings("ignore:The dirpath has changed")
-@pytest.mark.parametrize("saved", [COUNTED, ("bleu",)], ids=["same metrics", "metrics were added"])
-def test_a_resumed_run_keeps_the_best_of_each_metric(saved: tuple[str, ...], tmp_path: Path) -> None:
-    names = [*COUNTED, "ter"]
-    first = BLEUCallback(make_metrics(*saved), compare_to_best=True)
-    fit(tmp_path, first, ModelCheckpoint(tmp_path, filename="last"), max_epochs=2)
-    bleu, whole = (BLEUCallback(make_metrics(*names), compare_to_best=True) for _ in range(2))
-    records = [Record(), Record()]
-    fit(tmp_path, bleu, records[0], ModelCheckpoint(tmp_path / "resumed"), ckpt_path=tmp_path / "last.ckpt")
-    fit(tmp_path, whole, records[1])
-    (resumed,), (*_, second, third) = (record.logged for record in records)
-    for name in COUNTED:
-        p_value, best = resumed[f"val_{name}/p_value"], resumed[f"val_{name}/best"]
-        if name in saved:
-            assert (p_value, best) == (third[f"val_{name}/p_value"], second[f"val_{name}"])
-            assert p_value < 1
-        else:
-            assert (p_value, best) == (1, third[f"val_{name}"])
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (["bleu", "chrf", "checksum"], ["bleu", "chrf", "checksum", "ter"]),
+        (["checksum"], ["bleu", "checksum"]),
+        (["bleu", "checksum", "chrf"], ["checksum", "bleu"]),
+    ],
+    ids=["the same", "more", "less in another order"],
+)
+def test_a_resumed_run_keeps_the_best_of_each_metric(before: list[str], after: list[str], tmp_path: Path) -> None:
+    def run(names: list[str], epochs: int, *callbacks: Any, ckpt_path: Path | None = None) -> Any:
+        bleu, loaders = BLEUCallback(make_metrics(*names), compare_to_best=True), make_items()
+        options: dict[str, Any] = {"step": return_sentences, "loaders": loaders, "max_epochs": epochs}
+        return fit(tmp_path, bleu, *callbacks, ckpt_path=ckpt_path, **options).callback_metrics
 
-
-def test_each_metric_has_a_scale_of_its_own(tmp_path: Path) -> None:
-    message = "The metrics have different scales: 'bleu' in 0..100, 'chrf' in 0..1. Set percent=True for all of them"
-
-    def run() -> None:
-        bleu = BLEUCallback({"bleu": CorpusBLEU(percent=True), "ter": TER(), "chrf": CorpusCHRF()})
-        for _ in range(2):
-            logged.append(validate_items(tmp_path, bleu))
-
-    logged: list[dict[str, float]] = []
-    assert len(collect_warnings(run, message=message)) == 1
-    expected = {"bleu": CorpusBLEU(percent=True), "ter": TER(), "chrf": CorpusCHRF()}
-    assert logged == [expected_scores(expected, {"": ITEMS})] * 2
+    run(before, 2, ModelCheckpoint(tmp_path, filename="last"))
+    resumed = run(after, 3, ModelCheckpoint(tmp_path / "resumed"), ckpt_path=tmp_path / "last.ckpt")
+    for name in {*after} - {"ter"}:
+        keys = [f"val_{name}/p_value", f"val_{name}/best"]
+        whole = expected_comparisons(name, {"": ITEMS})[-1]
+        expected = [whole[key] for key in keys] if name in before else [1, resumed[f"val_{name}"].item()]
+        assert [resumed[key].item() for key in keys] == pytest.approx(expected, abs=1e-12)
 
 
 # Ids
@@ -354,15 +269,16 @@ class Tokenizer:
 
 
 def test_ids_are_decoded_once_for_all_metrics(tmp_path: Path) -> None:
-    pairs = [Tokenizer().batch_decode(side.tolist()) for side in (translate(SENTENCES), SENTENCES)]
-    for names in (["bleu"], ["ter"], [*METRICS]):
+    hypotheses, references = (Tokenizer().batch_decode(side.tolist()) for side in (translate(SENTENCES), SENTENCES))
+    everything = {name: metric for name, metric in make_metrics().items() if name != "checksum"}  # takes sources
+    for names in (["bleu"], ["ter"], ["errors"], [*everything]):
         tokenizer = Tokenizer()
-        bleu = BLEUCallback(make_metrics(*names), decoder=tokenizer, samples=0, translations=tmp_path / str(len(names)))
+        bleu = BLEUCallback(make_metrics(*names), decoder=tokenizer, samples=0, translations=tmp_path / names[-1])
         logged = validate(tmp_path, bleu, step=return_ids)
         assert tokenizer.decoded == 5 * [14] + [4]  # hypotheses and references of each batch of 7, and of 2
         for name in names:
-            expected = score_alone(METRICS[name](), pairs[0], [[line] for line in pairs[1]])
-            assert {part: logged["/".join(filter(None, (f"val_{name}", part)))] for part in expected} == expected
+            expected = score_alone(everything[name], hypotheses, [[line] for line in references])
+            assert {part: logged[join(f"val_{name}", part)] for part in expected} == expected
 
 
 def test_several_metrics_of_ids_need_no_text(tmp_path: Path) -> None:
@@ -372,212 +288,133 @@ def test_several_metrics_of_ids_need_no_text(tmp_path: Path) -> None:
     assert (logged["val_bleu"], logged["val_bigrams"]) == (expected_score().bleu, expected_score(max_order=2).bleu)
 
 
-@pytest.mark.parametrize(
-    ("metrics", "names", "differing"),
-    [
-        ({"a": CorpusBLEU(pad_id=0), "b": CorpusBLEU(pad_id=1)}, "'a' and 'b'", ["pad_id"]),
-        ({"a": CorpusBLEU(pad_id=0), "c": TER(), "b": CorpusCHRF(eos_id=0)}, "'a' and 'b'", ["pad_id", "eos_id"]),
-        ({"a": {"x": CorpusBLEU(pad_id=0), "y": CorpusBLEU(pad_id=1)}}, "'a' of 'x' and 'a' of 'y'", ["pad_id"]),
-        ({"a": CorpusBLEU(decoder=Tokenizer()), "b": CorpusBLEU(decoder=Tokenizer())}, "'a' and 'b'", ["decoder"]),
-    ],
-)
-def test_metrics_that_read_ids_differently_are_an_error_when_the_epoch_begins(
-    metrics: Any, names: str, differing: list[str], tmp_path: Path
-) -> None:
-    steps: list[int] = []
-    message = re.escape(f"{names} must read ids in the same way, but differ in {differing}: give them the")
-    with pytest.raises(ValueError, match=f"^{message}"):
-        validate(tmp_path, BLEUCallback(metrics), step=lambda batch, epoch: steps.append(epoch))
-    assert steps == []
-
-
 def test_metrics_of_different_loaders_may_read_ids_differently(tmp_path: Path) -> None:
-    metrics = {"x": CorpusBLEU(pad_id=PAD_ID, lowercase=True), "y": CorpusBLEU(pad_id=99)}
-    logged = validate(
-        tmp_path, BLEUCallback({"bleu": metrics}), step=return_ids, loaders={"x": make_loader(), "y": make_loader()}
-    )
+    bleu = BLEUCallback({"bleu": {"x": CorpusBLEU(pad_id=PAD_ID, lowercase=True), "y": CorpusBLEU(pad_id=99)}})
+    logged = validate(tmp_path, bleu, step=return_ids, loaders={"x": make_loader(), "y": make_loader()})
     assert logged["val_bleu/x/hypothesis_length"] == SENTENCES.numel()
     assert logged["val_bleu/y/hypothesis_length"] == SENTENCES.numel() / 2  # 99 is every second token
-
-
-def return_tokens(batch: Tensor, epoch: int) -> Any:
-    rows = [["a", "b"]] * len(batch)
-    return rows, [[row] for row in rows]
-
-
-@pytest.mark.parametrize("metric", [CorpusCHRF(), TER()], ids=["counted", "of text"])
-@pytest.mark.parametrize(("step", "kind"), [(return_ids, "ids"), (return_tokens, "tokens")])
-def test_ids_and_tokens_are_an_error_for_metrics_of_text(step: Any, kind: str, metric: Any, tmp_path: Path) -> None:
-    bleu = BLEUCallback({"bleu": CorpusBLEU(pad_id=0), "other": metric})
-    message = rf"the metric 'other' needs text, got .*{kind}.*: return strings .*, or decode ids"
-    with pytest.raises(TypeError, match=message):
-        validate(tmp_path, bleu, step=step)
 
 
 # Few sentences
 
 
-def return_masked(batch: Tensor, epoch: int) -> dict[str, Any]:
-    """Nothing counts."""
-    return return_groups(batch, epoch) | {"sample_mask": [False] * len(batch)}
-
-
-@pytest.mark.parametrize(
-    "step",
-    [
-        lambda batch, epoch: {"preds": [], "target": []},
-        lambda batch, epoch: {"preds": [], "target": [], "group": []},
-        lambda batch, epoch: {**return_masked(batch, epoch), "group": None},
-        return_masked,
-    ],
-    ids=["nothing", "no groups", "masked", "masked groups"],
-)
-def test_a_validation_without_sentences_logs_and_writes_nothing(step: Any, tmp_path: Path) -> None:
+def test_a_validation_without_sentences_logs_and_writes_nothing(tmp_path: Path) -> None:
     """Not even what an earlier validation has found."""
+
+    def step(batch: Tensor, epoch: int) -> dict[str, Any]:
+        return return_groups(batch, epoch) | {"sample_mask": [False] * len(batch)}
+
     bleu = BLEUCallback(make_metrics(), confidence=0.9, compare_to_best=True, translations=tmp_path / "t")
     logger = PanelLogger(tmp_path)
-    for loaders in (make_loader(ITEMS), make_loaders()):
+    for loaders in (make_items(), make_items(SETS)):
         assert validate(tmp_path, bleu, step=step, loaders=loaders, logger=logger) == {}
         assert bleu.results == {}
     assert logger.panels == logger.worst == [*read_files(tmp_path / "t")] == []
-    validate_items(tmp_path, bleu)
-    assert len(bleu.results) == len(METRICS)
-    validate_items(tmp_path, bleu, step=step)
+    validate(tmp_path, bleu, step=return_sentences, loaders=make_items())
+    assert len(bleu.results) == len(make_metrics())
+    validate(tmp_path, bleu, step=step, loaders=make_items())
     assert bleu.results == {}
 
 
 @pytest.mark.parametrize("way", ["loaders", "groups", "loaders x groups"])
 def test_a_label_without_sentences_has_no_score(way: str, tmp_path: Path) -> None:
     step, loaders, labels = WAYS[way]
-    empty = list(labels)[-1]
+    *_, empty = labels
 
     def skip(batch: Tensor, epoch: int) -> Any:
         left = torch.tensor([item for item in batch.tolist() if item not in labels[empty]], dtype=torch.int64)
         return step(left, epoch)
 
     bleu = BLEUCallback(make_metrics(), translations=tmp_path / "t")
-    logged = validate_items(tmp_path, bleu, step=skip, loaders=loaders)
+    logged = validate(tmp_path, bleu, step=skip, loaders=loaders)
     rest = {label: items for label, items in labels.items() if label != empty}
     assert logged == expected_scores(make_metrics(), rest)
     assert {path.rpartition("/")[0] for path in read_files(tmp_path / "t")} == {"", *(f"val/{label}" for label in rest)}
 
 
-def test_a_fast_run_has_all_scores(tmp_path: Path) -> None:
-    bleu = BLEUCallback(make_metrics(), translations=tmp_path / "t")
-    logged = fit(tmp_path, bleu, fast_dev_run=True).callback_metrics
-    assert {key: value.item() for key, value in logged.items()} == expected_scores(make_metrics(), {"": range(7)})
-    assert not (tmp_path / "t").exists()
+# Functions and metrics of text, which score at the end
 
 
-# Mistakes
+def test_a_function_is_called_once_for_all_labels_and_never_before_the_validation(tmp_path: Path) -> None:
+    calls: list[int] = []
+
+    def count(hypotheses: list[str], references: list[list[str]]) -> list[float]:
+        calls.append(len(hypotheses))
+        return [0.0] * len(hypotheses)
+
+    bleu = BLEUCallback({"f": count})
+    assert not calls
+    validate(tmp_path, bleu, step=return_groups, loaders=[make_items(), make_items()])
+    assert calls == [2 * len(ITEMS)]
 
 
-@pytest.mark.parametrize("metrics", [TER(), CorpusCHRF, Fingerprint()])
-def test_other_metrics_need_a_name(metrics: Any) -> None:
-    with pytest.raises(TypeError, match=r"needs a name: pass|must be .*: make an instance of it"):
-        BLEUCallback(metrics)
+def test_all_sentences_of_a_large_loader_are_scored(tmp_path: Path) -> None:
+    """Without a logger, texts are kept for metrics alone."""
+    logged = validate(tmp_path, BLEUCallback({"f": checksum}), step=return_sentences, loaders=make_items([*range(300)]))
+    assert logged["val_f"] == score_alone(checksum, *corpus_of(range(300)))[""]
 
 
-@pytest.mark.parametrize(
-    ("monitor", "wrong"),
-    [
-        ("val_bleu", "min"),
-        ("val_ter", "max"),
-        ("val_ter/news", "max"),
-        ("val_edit_rate", "max"),
-        ("val_chrf", "min"),
-        ("val_rouge", "min"),
-    ],
-)
-def test_a_callback_that_prefers_worse_scores_is_warned_about(monitor: str, wrong: str, tmp_path: Path) -> None:
-    names = ("bleu", "ter", "edit_rate", "chrf", "rouge")
-    for mode, times in ((wrong, 1), ("min" if wrong == "max" else "max", 0)):
-        bleu, stopping = BLEUCallback(make_metrics(*names)), EarlyStopping(monitor, mode=mode)
-        worse, better = ("high", "lower") if wrong == "max" else ("low", "higher")
-        message = f"EarlyStopping(monitor='{monitor}', mode='{mode}') prefers a {worse} score, but {better} is better"
-        assert len(collect_warnings(validate_items, tmp_path, bleu, stopping, message=message)) == times
+def test_a_function_may_skip_a_validation(tmp_path: Path) -> None:
+    module = make_module(step=return_sentences)
+
+    def odd_epochs(hypotheses: list[str], references: list[list[str]], sources: list[str]) -> list[float] | None:
+        return checksum(hypotheses, references, sources) if module.current_epoch % 2 else None
+
+    bleu = BLEUCallback({"f": odd_epochs, "bleu": CorpusBLEU()}, compare_to_best=True, translations=tmp_path)
+    record = Record(bleu)
+    fit(tmp_path, bleu, record, module=module, loaders=make_items(), max_epochs=4)
+    assert [[*results] for results in record.results] == [["val_bleu"], ["val_f", "val_bleu"]] * 2
+    scores = [score_alone(checksum, *corpus_of(ITEMS, epoch))[""] for epoch in (1, 1, 3)]
+    assert [one.get("val_f") for one in record.logged] == [None, *scores]  # Lightning keeps the last value
+    assert record.logged[3]["val_f/p_value"] < 1  # compared with the second validation
+    tables = [(tmp_path / f"val/step-{step:07}.tsv").read_text().split("\n")[0] for step in (6, 12, 18, 24)]
+    assert tables == ["bleu", "f\tbleu", "bleu", "f\tbleu"]
 
 
-@pytest.mark.parametrize("mode", ["min", "max"])
-def test_a_callback_is_not_warned_about_if_either_may_be_better(mode: str, tmp_path: Path) -> None:
-    stopping = EarlyStopping("val_both/TranslationEditRate", mode=mode)
-    validate_items(tmp_path, BLEUCallback(make_metrics("both")), stopping)  # warnings are errors
+def test_without_scores_of_sentences_there_is_no_table(tmp_path: Path) -> None:
+    bleu = BLEUCallback({"f": lambda hypotheses, references: None, "ter": TER()}, translations=True, confidence=0.95)
+    trainer = fit(tmp_path, bleu, step=return_sentences, loaders=make_items(), logger=TensorBoardLogger(tmp_path))
+    assert [*trainer.callback_metrics] == ["val_ter"]
+    assert not [*tmp_path.rglob("*.tsv")]
+    assert len([*tmp_path.rglob("step-*.txt")]) == 3
 
 
-@pytest.mark.parametrize("name", ["val_chrf", "val_chrf/recall", "val_ter", "val_rouge/rouge1_fmeasure"])
-def test_a_module_that_logs_the_name_of_a_metric_is_an_error(name: str, tmp_path: Path) -> None:
-    class Module(ToyModule):
-        def on_validation_epoch_end(self) -> None:
-            self.log(name, 0.5)
-
-    bleu = BLEUCallback(make_metrics("chrf", "ter", "rouge"))
-    with pytest.raises(ValueError, match=f"Module or another callback logs '{name}', like BLEUCallback"):
-        make_trainer(tmp_path, bleu).validate(Module(return_corpus), make_loader(ITEMS), verbose=False)
-
-
-class Fails(Fingerprint):
-    """A metric that can score two sentences, but not many."""
-
-    def compute(self) -> Any:
-        if len(self.texts) > 2:
-            raise MemoryError("too many")
-        return super().compute()
+@pytest.mark.parametrize("percent", [False, True])
+def test_scores_of_sentences_are_a_table_beside_the_translations(percent: bool, tmp_path: Path) -> None:
+    own = {"bleu": CorpusBLEU(percent=percent), "chrf": CorpusCHRF(percent=percent)}
+    metrics: dict[str, Any] = {"checksum": checksum, **own, "ter": TER(), "exact": exact}
+    fit(tmp_path, BLEUCallback(metrics, translations=tmp_path / "t"), step=return_sentences, loaders=make_items())
+    for epoch in range(3):
+        table = pandas.read_csv(tmp_path / f"t/val/step-{6 * epoch + 6:07}.tsv", sep="\t")
+        assert [*table] == ["checksum", "bleu", "chrf", "exact"]  # TER scores no sentences
+        corpus = corpus_of(ITEMS, epoch)
+        for function in (checksum, exact):
+            assert [*table[function.__name__]] == values_alone(function, corpus)
+        for name, score in (("bleu", sentence_bleu), ("chrf", sentence_chrf)):
+            expected = score(*corpus[:2], percent=percent).tolist()
+            assert [*table[name]] == pytest.approx(expected, abs=1e-12)
 
 
-def test_an_error_of_a_metric_ends_the_validation(tmp_path: Path) -> None:
+def test_an_error_of_a_function_in_the_sanity_check_ends_the_run_before_the_training(tmp_path: Path) -> None:
+    trainer = make_trainer(tmp_path, BLEUCallback({"f": lambda hypotheses, references: [1 / 0]}))
+    with pytest.raises(RuntimeError, match="the metric 'f' failed: ZeroDivisionError"):
+        trainer.fit(make_module(step=return_sentences), make_loader(), make_items())
+    assert trainer.global_step == 0
+
+
+def test_an_error_of_a_metric_of_text_ends_the_validation(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="the metric 'fails' failed: MemoryError: too many"):
-        validate_items(tmp_path, BLEUCallback({"fails": Fails()}))
+        validate(tmp_path, BLEUCallback({"fails": Fails()}), step=return_sentences, loaders=make_items())
 
 
-# Copies and processes
+def test_a_function_may_use_a_trainer(tmp_path: Path) -> None:
+    def inner(hypotheses: list[str], references: list[list[str]]) -> list[float]:
+        trainer, module = make_trainer(tmp_path / "inner", max_epochs=1), make_module()
+        module.predict_step = lambda batch, batch_idx: batch / 64
+        predicted = trainer.predict(module, make_loader([*range(len(hypotheses))]))
+        return [float(one) for batch in predicted for one in batch]
 
-
-@pytest.mark.parametrize("replicate", [copy.deepcopy, lambda bleu: pickle.loads(pickle.dumps(bleu))])
-def test_a_copy_of_the_callback_scores_the_same(replicate: Any, tmp_path: Path) -> None:
-    bleu = BLEUCallback(make_metrics())
-    for callback in (replicate(bleu), bleu, replicate(bleu)):  # before and after a validation
-        assert validate_items(tmp_path, callback) == expected_scores(make_metrics(), {"": ITEMS})
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("start_method", ["forkserver", pytest.param("spawn", marks=pytest.mark.long)])
-def test_spawned_processes_score_what_one_would(start_method: Any, tmp_path: Path) -> None:
-    strategy = DDPStrategy(start_method=start_method)
-    bleu = BLEUCallback(make_metrics(), compare_to_best=True)
-    logged = fit(tmp_path, bleu, strategy=strategy, devices=2, max_epochs=2).callback_metrics
-    values = {key: value.item() for key, value in logged.items()}
-    assert expected_scores(make_metrics(), {"": ITEMS}, epoch=1).items() <= values.items()
-    # Positions are known only in several processes, but they are in order.
-    assert values["val_chrf/p_value"] == paired_bootstrap(count("chrf", 1), count("chrf", 0)).p_value
-
-
-def return_index_in_process_0(batch: Tensor, epoch: int) -> dict[str, Any]:
-    return return_corpus(batch, epoch) | ({} if dist.get_rank() else {"index": batch})
-
-
-def return_group_in_process_0(batch: Tensor, epoch: int) -> dict[str, Any]:
-    return return_corpus(batch, epoch) if dist.get_rank() else return_groups(batch, epoch)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("metrics", "step", "message"),
-    [
-        ({"fails": Fails()}, return_corpus, "RuntimeError: the metric 'fails' failed: MemoryError: too many"),
-        (
-            CorpusBLEU(),
-            return_index_in_process_0,
-            "ValueError: 'validation_step' returned 'index' in some processes only: return it in all, or in none",
-        ),
-        (
-            CorpusBLEU(),
-            return_group_in_process_0,
-            "ValueError: 'validation_step' returned 'group' in some processes only: return it in all, or in none",
-        ),
-    ],
-)
-def test_all_processes_raise_the_same_error(metrics: Any, step: Any, message: str, tmp_path: Path) -> None:
-    contents = validate_in_processes(
-        2, make_loaders(), tmp_path, step=step, callback_type=KeepsErrors, callback_options={"metrics": metrics}
-    )
-    assert [content["errors"] for content in contents] == [[message]] * 2
+    bleu = BLEUCallback({"f": inner, "bleu": CorpusBLEU()})
+    trainer = fit(tmp_path, bleu, step=return_sentences, loaders=make_items())
+    assert trainer.callback_metrics["val_f"].item() == sum(item / 64 for item in ITEMS) / len(ITEMS)
+    assert trainer.current_epoch == 3

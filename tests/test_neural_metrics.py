@@ -17,8 +17,8 @@ import pytest
 import torch
 
 from lightning_bleu import BLEUCallback, CorpusBLEU
+from tests.helpers.callback_metrics import references_of, return_sentences, return_single, source_of, translate, try_to
 from tests.helpers.examples import EXAMPLES, load_example, run_script
-from tests.helpers.functions import references_of, return_sentences, return_single, source_of, translate, try_to
 from tests.helpers.lightning import ignore_lightning_warnings, make_loader, validate
 from tests.helpers.pages import blocks, run_page
 from tests.helpers.process_groups import run_in_processes

@@ -139,6 +139,22 @@ def validate(folder: Path, *callbacks: Any, step: Step = return_ids, loaders: An
     return {key: value.item() for key, value in trainer.callback_metrics.items()}
 
 
+def fit(
+    folder: Path,
+    *callbacks: Any,
+    step: Step = return_ids,
+    module: Any = None,
+    loaders: Any = None,
+    ckpt_path: Path | None = None,
+    **options: Any,
+) -> Any:
+    """The trainer after a fit of the toy module, or of another one, with 6 steps in each epoch."""
+    trainer = make_trainer(folder, *callbacks, **options)
+    module = module or make_module(options.get("namespace", "pytorch_lightning"), step)
+    trainer.fit(module, make_loader(), make_loader() if loaders is None else loaders, ckpt_path=ckpt_path)
+    return trainer
+
+
 class Items(Dataset[Tensor]):
     """Random sentences of eight ids."""
 

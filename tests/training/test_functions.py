@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 import random
-from functools import partial
+from functools import partial, wraps
 from typing import Any
 
 import numpy as np
@@ -12,10 +12,10 @@ import pytest
 import torch
 from torch import nn
 
-from lightning_bleu.training.functions import find_third, score_sentences
+from lightning_bleu.training.functions import call_with_third, score_sentences
 from lightning_bleu.training.metrics import OfSentences
 from lightning_bleu.training.sentences import Sentence
-from tests.helpers.functions import errors, exact
+from tests.helpers.callback_metrics import exact, try_to
 
 SENTENCES = [Sentence("a b", ["a b", "c"], "A B"), Sentence("x", ["y"], "X"), Sentence("", ["z z"], "Z Z")]
 VALUES = [0.5, -2.0, 1e9]
@@ -89,93 +89,74 @@ def test_a_function_is_called_with_lists_of_its_own() -> None:
     assert SENTENCES[0] == Sentence("a b", ["a b", "c"], "A B")
 
 
-def length(hypotheses: list[str], references: list[list[str]]) -> list[int]:
-    return [len(one) for one in hypotheses]
+class Extractor:
+    """Functions of all kinds. Each returns its third argument, or None if it gets none."""
 
+    def __call__(self, outputs: Any, batch: Any, dataloader_idx: int) -> int:
+        return dataloader_idx
 
-def of_third(hypotheses: list[str], references: list[list[str]], third: list[str]) -> list[int]:
-    return [len(one) for one in third]
+    def of_two(self, outputs: Any, batch: Any) -> None: ...
 
-
-def of_sources(hypotheses: list[str], references: list[list[str]], *, sources: list[str]) -> list[int]:
-    return [len(one) for one in sources]
-
-
-def of_position(hypotheses: list[str], references: list[list[str]], third: list[str], /) -> list[int]:
-    return [len(one) for one in third]
-
-
-def of_default(hypotheses: list[str], references: list[list[str]], sources: list[str] | None = None) -> list[int]:
-    return [len(one) for one in sources or []] or [0, 0, 0]
-
-
-def of_option(hypotheses: list[str], references: list[list[str]], weight: int = 2) -> list[int]:
-    return [weight * len(one) for one in hypotheses]
-
-
-def of_options(hypotheses: list[str], references: list[list[str]], **options: Any) -> list[int]:
-    return [len(options) for _ in hypotheses]
-
-
-def of_model(model: str, hypotheses: list[str], references: list[list[str]], sources: list[str]) -> list[int]:
-    return [len(model + one) for one in sources]
-
-
-class Scorer:
-    """A class whose instances and methods are functions."""
-
-    def __call__(self, hypotheses: list[str], references: list[list[str]], sources: list[str]) -> list[int]:
-        return [len(one) for one in sources]
-
-    def method(self, hypotheses: list[str], references: list[list[str]]) -> list[int]:
-        return [len(one) for one in hypotheses]
+    @classmethod
+    def class_of_three(cls, outputs: Any, batch: Any, index: int) -> int:
+        return index
 
     @staticmethod
-    def static(hypotheses: list[str], references: list[list[str]], sources: list[str]) -> list[int]:
-        return [len(one) for one in sources]
+    def static_of_three(outputs: Any, batch: Any, index: int) -> int:
+        return index
 
 
 class Module(nn.Module):
     """A module whose `forward` is the function."""
 
-    def forward(self, hypotheses: list[str], references: list[list[str]], sources: list[str]) -> torch.Tensor:
-        return torch.tensor([float(len(one)) for one in sources])
+    def forward(self, outputs: Any, batch: Any, index: int) -> int:
+        return index
+
+
+def of_four(tokenizer: Any, outputs: Any, batch: Any, dataloader_idx: int) -> int:
+    return dataloader_idx
+
+
+def of_keyword(outputs: Any, batch: Any, *, tokenizer: Any = None) -> None: ...
+
+
+def of_keyword_index(outputs: Any, batch: Any, *, dataloader_idx: int) -> int:
+    return dataloader_idx
+
+
+@wraps(Extractor.static_of_three)
+def wrapped(*args: Any) -> int:
+    return Extractor.static_of_three(*args)
 
 
 @pytest.mark.parametrize(
     ("function", "expected"),
     [
-        (length, [3, 1, 0]),
-        (of_third, [3, 1, 3]),
-        (of_sources, [3, 1, 3]),
-        (of_position, [3, 1, 3]),
-        (of_default, [3, 1, 3]),
-        (of_option, [6, 2, 0]),
-        (of_options, [0, 0, 0]),
-        (partial(of_option, weight=3), [9, 3, 0]),
-        (partial(of_model, "xx"), [5, 3, 5]),
-        (partial(of_model, model="xx"), None),
-        (Scorer(), [3, 1, 3]),
-        (Scorer().method, [3, 1, 0]),
-        (Scorer.static, [3, 1, 3]),
-        (Module(), [3, 1, 3]),
-        (lambda h, r, s: [len(one) for one in s], [3, 1, 3]),
+        (lambda outputs, batch: None, None),
+        (lambda outputs, batch, index: index, 7),
+        (lambda outputs, batch, dataloader_idx=0: dataloader_idx, 7),
+        (lambda outputs, batch, tokenizer=None: tokenizer, None),
+        (lambda outputs, batch, tokenizer=None, dataloader_idx=0: (tokenizer, dataloader_idx), (None, 7)),
+        (lambda outputs, batch, index, tokenizer=None: (tokenizer, index), (None, 7)),
+        (lambda outputs, batch, index, /: index, 7),
+        (lambda *args: args[2:], ()),
+        (lambda outputs, batch, **options: options, {}),
+        (of_keyword, None),
+        (of_keyword_index, 7),
+        (wrapped, 7),
+        (partial(of_four, "tokenizer"), 7),
+        (partial(of_keyword_index, dataloader_idx=1), 1),
+        (partial(of_keyword, tokenizer="tokenizer"), None),
+        (Extractor(), 7),
+        (Extractor().of_two, None),
+        (Extractor.class_of_three, 7),
+        (Extractor.static_of_three, 7),
+        (Module(), 7),
+        (max, 2),  # has no signature
     ],
 )
-def test_any_callable_gets_what_its_parameters_ask_for(function: Any, expected: list[float] | None) -> None:
-    if expected is None:  # hypotheses would be the first parameter, which is taken
-        with pytest.raises(RuntimeError, match=r"the metric 'f' failed: TypeError: .*multiple values"):
-            score_sentences("f", function, SENTENCES)
-        return
-
-    scores = score_sentences("f", function, SENTENCES)
-
-    assert scores is not None
-    assert scores.tolist() == expected
-
-
-def test_the_third_parameter_of_a_function_without_a_signature_is_unknown() -> None:
-    assert find_third(max, "sources") == (None, False)
+def test_a_function_gets_a_third_argument_if_a_parameter_asks_for_it(function: Any, expected: Any) -> None:
+    assert call_with_third(function, "dataloader_idx", 1, 2, 7) == expected
 
 
 @pytest.mark.parametrize(
@@ -207,51 +188,29 @@ def test_none_means_no_scores() -> None:
     assert score_sentences("f", lambda hypotheses, references: None, SENTENCES) is None
 
 
-def test_an_error_of_the_function_names_the_metric() -> None:
-    def fail(hypotheses: list[str], references: list[list[str]]) -> list[float]:
-        raise KeyError("model")
+@pytest.mark.parametrize("error", [None, KeyError("model")])
+def test_random_states_gradients_and_the_default_type_are_as_before(error: Exception | None) -> None:
+    def disturb(hypotheses: list[str], references: list[list[str]]) -> list[float]:
+        random.seed(1)
+        np.random.seed(1)
+        torch.manual_seed(1)
+        torch.set_default_dtype(torch.float64)
+        torch.set_grad_enabled(True)
+        if error is not None:
+            raise error
+        return VALUES
 
-    with pytest.raises(RuntimeError, match=r"the metric 'f' failed: KeyError: 'model'") as caught:
-        score_sentences("f", fail, SENTENCES)
-    assert isinstance(caught.value.__cause__, KeyError)
-
-
-def disturb(hypotheses: list[str], references: list[list[str]]) -> list[float]:
-    """Change all that is global."""
-    random.seed(1)
-    np.random.seed(1)
-    torch.manual_seed(1)
-    torch.set_default_dtype(torch.float64)
-    torch.set_grad_enabled(True)
-    return VALUES
-
-
-@pytest.mark.parametrize("fails", [False, True])
-def test_random_states_gradients_and_the_default_type_are_as_before(fails: bool) -> None:
-    def function(hypotheses: list[str], references: list[list[str]]) -> list[float]:
-        disturb(hypotheses, references)
-        return [] if fails else VALUES
-
-    def draw() -> list[float]:
-        return [random.random(), np.random.rand(), torch.rand(1).item()]
-
-    def seed() -> None:
+    drawn: list[Any] = []
+    for function in (lambda hypotheses, references: VALUES, disturb):
         random.seed(7)
         np.random.seed(7)
         torch.manual_seed(7)
-
-    seed()
-    expected = draw()
-    seed()
-    dtype = torch.get_default_dtype()
-    if fails:
-        with pytest.raises(ValueError, match="one number per sentence"):
-            score_sentences("f", function, SENTENCES)
-    else:
-        score_sentences("f", function, SENTENCES)
-
-    assert draw() == expected
-    assert torch.get_default_dtype() == dtype
+        found = try_to(score_sentences, "f", function, SENTENCES)
+        assert found == (
+            "RuntimeError: the metric 'f' failed: KeyError: 'model'" if function is disturb and error else ""
+        )
+        drawn.append((random.random(), np.random.rand(), torch.rand(1).item(), torch.get_default_dtype()))
+    assert drawn[0] == drawn[1]
     assert torch.is_grad_enabled()
 
 
@@ -280,21 +239,6 @@ def test_a_tensor_that_was_made_in_inference_mode_is_read() -> None:
         values = torch.tensor(VALUES)
 
     assert score(values) == VALUES
-
-
-@pytest.mark.parametrize(
-    ("function", "higher_is_better"), [(exact, True), (errors, False), (partial(errors), False), (Scorer(), True)]
-)
-def test_the_direction_is_an_attribute_of_the_function(function: Any, higher_is_better: bool) -> None:
-    assert OfSentences("f", function).higher_is_better is higher_is_better
-
-
-def test_the_direction_is_a_boolean() -> None:
-    function = Scorer()
-    function.higher_is_better = "no"  # type: ignore[attr-defined]
-
-    with pytest.raises(TypeError, match="'higher_is_better' must be"):
-        OfSentences("f", function)
 
 
 def test_only_a_function_that_other_processes_can_import_can_be_sent_to_them() -> None:

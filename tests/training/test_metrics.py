@@ -2,37 +2,54 @@
 
 from __future__ import annotations
 
-import pickle
+import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import pytest
 import torch
-from sacrebleu import BLEU
+import torch.distributed as dist
+from sacrebleu.metrics.base import Metric as SacreMetric
+from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.ter import TER
 from torchmetrics import MetricCollection
 from torchmetrics.text import (
+    CharErrorRate,
     CHRFScore,
-    ExtendedEditDistance,
+    EditDistance,
+    MatchErrorRate,
     Perplexity,
     ROUGEScore,
     TranslationEditRate,
+    WordErrorRate,
+    WordInfoLost,
 )
 from torchmetrics.wrappers import MinMaxMetric
 
 from lightning_bleu import CorpusBLEU, CorpusCHRF, corpus_bleu
-from lightning_bleu.reading.batch import read_batch
 from lightning_bleu.scoring.resampling import Interval, PairedTest
 from lightning_bleu.settings.settings import Settings
-from lightning_bleu.training.metrics import Counted, OfText, Result, mean_of, wrap_metric
-from lightning_bleu.training.sentences import Sentence
-from tests.helpers.others import MAKE, Fingerprint, Returns, corpus_of, score_alone
+from lightning_bleu.training.loaders import Loader
+from lightning_bleu.training.metrics import AnyMetric, Result, mean_of, wrap_metric
+from lightning_bleu.training.validation import Validation
+from tests.helpers.callback_metrics import FUNCTIONS, OF_TEXT, Fails, Returns, corpus_of, score_alone, try_to
 from tests.helpers.process_groups import ProcessPool, group_of_one
-from tests.helpers.validations import count, make_validation
+from tests.helpers.validations import count
 
-CORPUS = corpus_of(range(12))
-SENTENCES = [Sentence(*pair) for pair in zip(*CORPUS)]
-LOWERED = Sentence("The Cat Sat", ["the cat sat", "a dog"])
+HYPOTHESES, REFERENCES, _ = corpus_of(range(12))
+LINES = [references[-1] for references in REFERENCES]
+"""A single reference of each sentence."""
+
+
+def score(
+    metric: AnyMetric, hypotheses: Sequence[str], references: Sequence[Any], index: Any = None
+) -> dict[str, float]:
+    """What a metric scores in a validation."""
+    validation = Validation([Loader("", Settings())], {"x": {"": metric}}, {"x": "val_x"}, max_texts=math.inf)
+    count(validation, hypotheses, references, index=index)
+    validation.agree()
+    return validation.finish()[0]["val_x"].scores
 
 
 # Results
@@ -62,32 +79,45 @@ def test_a_mean_has_scores_and_nothing_else() -> None:
     assert mean_of([Result({"": 0.1})] * 10).score == 0.1  # without an error of rounding
 
 
-# Metrics of other packages
+# Metrics
 
 
-def score_texts(metric: OfText, sentences: Sequence[Sentence]) -> dict[str, float]:
-    """What the copy of a metric scores."""
-    return metric._score_texts(sentences)
-
-
-@pytest.mark.parametrize("name", MAKE)
-def test_a_copy_scores_what_the_metric_would_again_and_again(name: str) -> None:
-    metric = MAKE[name]()
-    copied = OfText(name, metric)
-    expected = score_alone(MAKE[name](), *CORPUS)
-    assert score_texts(copied, SENTENCES) == score_texts(copied, SENTENCES) == expected
-    assert score_texts(copied, SENTENCES[:3]) == score_alone(MAKE[name](), *corpus_of(range(3)))
-    assert score_texts(pickle.loads(pickle.dumps(copied)), SENTENCES) == expected
-    assert type(copied.metric) is type(metric)
-    assert copied.metric is not metric
-
-
-def test_scores_are_of_hypotheses_alone_in_inference_mode() -> None:
-    """As in a validation; then the metric is used elsewhere."""
-    metric = OfText("edit_rate", TranslationEditRate())
-    with torch.inference_mode():
-        inferred = score_texts(metric, SENTENCES)
-    assert score_texts(metric, SENTENCES) == inferred == score_alone(TranslationEditRate(), *CORPUS)
+@pytest.mark.parametrize(
+    ("metric", "higher_is_better"),
+    [
+        (CorpusBLEU(max_order=2), True),
+        (CorpusCHRF(), True),
+        (FUNCTIONS["errors"], False),
+        (partial(FUNCTIONS["errors"]), False),
+        (TER(), False),
+        (OF_TEXT["sacre_chrf"](), True),
+        (OF_TEXT["sacre_bleu"](), True),
+        (BLEU(tokenize="ja-mecab"), True),  # cannot be copied deeply
+        (TranslationEditRate(), False),
+        (TranslationEditRate(return_sentence_level_score=False), False),
+        (OF_TEXT["eed"](), False),
+        (CHRFScore(), True),
+        (ROUGEScore(rouge_keys=("rouge1", "rougeL")), True),
+        (OF_TEXT["both"](), None),  # one of them is better if it is higher
+        # with a single reference
+        (WordErrorRate(), False),
+        (CharErrorRate(), False),
+        (MatchErrorRate(), False),
+        (WordInfoLost(), False),
+        (EditDistance(), False),
+        (EditDistance(reduction="none"), False),
+        (EditDistance(reduction="sum"), False),
+        (MetricCollection([WordErrorRate(), CharErrorRate()]), False),
+        (MetricCollection({"a": WordErrorRate(), "b": WordErrorRate()}, prefix="my_"), False),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_a_metric_scores_sentences_and_knows_whether_higher_is_better(metric: Any, higher_is_better: Any) -> None:
+    wrapped = wrap_metric("x", metric)
+    scores = score(wrapped, HYPOTHESES, LINES)
+    expected = score_alone(metric, HYPOTHESES, [[line] for line in LINES] if isinstance(metric, SacreMetric) else LINES)
+    assert scores == pytest.approx({part: expected[part] for part in scores}, abs=1e-12)
+    assert wrapped.higher_is_better is higher_is_better
 
 
 def make_both(kind: Any) -> Any:
@@ -96,131 +126,56 @@ def make_both(kind: Any) -> Any:
 
 
 @pytest.mark.parametrize("kind", [CHRFScore, TranslationEditRate])
-@pytest.mark.parametrize(
-    "first",
-    [
-        pytest.param([], id="at first"),
-        pytest.param(
-            [Sentence("a dog", ["a cat"])],
-            id="after others",
-        ),
-    ],
-)
-def test_the_metrics_of_a_collection_are_not_merged(first: list[Sentence], kind: Any) -> None:
+@pytest.mark.parametrize("others", [0, 1], ids=["at first", "after others"])
+def test_the_metrics_of_a_collection_are_not_merged(others: int, kind: Any) -> None:
     """torchmetrics merges them for good if they agree on the first sentences, here those of a trial or an epoch."""
-    metric = OfText("both", make_both(kind))
-    for sentence in first:
-        agreed = score_texts(metric, [sentence])
+    metric = wrap_metric("both", make_both(kind))
+    for _ in range(others):
+        agreed = score(metric, ["a dog"], ["a cat"])
         assert agreed["cased"] == agreed["lowered"]
-    expected = score_alone(make_both(kind), [LOWERED.hypothesis], [LOWERED.references])
+    corpus = ["The Cat Sat"], [["the cat sat", "a dog"]]
+    expected = score_alone(make_both(kind), *corpus)
     assert expected["cased"] != expected["lowered"]
-    assert score_texts(metric, [LOWERED]) == expected
+    assert score(metric, *corpus) == expected
 
 
-@pytest.mark.parametrize(
-    ("metric", "found"),
-    [
-        (5, "got 5"),
-        (None, "got None"),
-        ([TranslationEditRate()], "got [TranslationEditRate()]"),
-        (TER, "got <class 'sacrebleu.metrics.ter.TER'>: make an instance of it"),
-        (TranslationEditRate, "got <class 'torchmetrics.text.ter.TranslationEditRate'>: make an instance of it"),
-        (CorpusCHRF, "got <class 'lightning_bleu.chrf.CorpusCHRF'>: make an instance of it"),
-    ],
-    ids=str,
-)
-def test_what_is_no_metric_is_rejected(metric: Any, found: str) -> None:
-    with pytest.raises(TypeError) as error:
-        wrap_metric("name", metric)
-    assert str(error.value).startswith(
-        f"'name' must be a metric of lightning_bleu, torchmetrics, or sacreBLEU, or a function, {found}"
-    )
+class Undecided:
+    """A function whose direction is not a boolean."""
+
+    higher_is_better = "no"
+
+    def __call__(self, hypotheses: list[str], references: list[list[str]]) -> list[float]:
+        return [0.5] * len(hypotheses)
 
 
+NEEDS = "the metric 'x' must take a list of strings, and a reference or a list of references for each, but "
 NUMBERS = "TypeError: the result must be a number, a number per sentence, or a dict of these, got "
+KINDS = "'x' must be a metric of lightning_bleu, torchmetrics, or sacreBLEU, or a function, got "
 
 
 @pytest.mark.parametrize(
-    ("metric", "reason"),
+    ("metric", "message"),
     [
-        (Perplexity(), "it cannot score two sentences: "),
-        (CHRFScore(return_sentence_level_score=True), f"it cannot score two sentences: {NUMBERS}(tensor(1.)"),
-        (Returns(None), f"it cannot score two sentences: {NUMBERS}None"),
-        (Returns({"a": 0.5, "b": ["1"]}), f"it cannot score two sentences: {NUMBERS}{{'a': 0.5, 'b': ['1']}}"),
-        (Returns(0.5), "it gives right and wrong hypotheses the same score, 0.5"),
-        (Returns(torch.tensor([0.25, 0.75])), "it gives right and wrong hypotheses the same score, 0.5"),
-        (Returns({"a": 0.5, "b": [1]}), "it gives right and wrong hypotheses the same score, {'a': 0.5, 'b': 1.0}"),
+        (5, f"{KINDS}5"),
+        (None, f"{KINDS}None"),
+        ([TranslationEditRate()], f"{KINDS}[TranslationEditRate()]"),
+        (TER, f"{KINDS}<class 'sacrebleu.metrics.ter.TER'>: make an instance of it"),
+        (TranslationEditRate, f"{KINDS}<class 'torchmetrics.text.ter.TranslationEditRate'>: make an instance of it"),
+        (CorpusCHRF, f"{KINDS}<class 'lightning_bleu.chrf.CorpusCHRF'>: make an instance of it"),
+        (Undecided(), "'higher_is_better' must be True or False, got 'no'"),
+        (Perplexity(), f"{NEEDS}it cannot score two sentences: "),
+        (CHRFScore(return_sentence_level_score=True), f"{NEEDS}it cannot score two sentences: {NUMBERS}(tensor(1.)"),
+        (Returns(None), f"{NEEDS}it cannot score two sentences: {NUMBERS}None"),
+        (Returns({"a": 0.5, "b": ["1"]}), f"{NEEDS}it cannot score two sentences: {NUMBERS}{{'a': 0.5, 'b': ['1']}}"),
+        (Returns(0.5), f"{NEEDS}it gives right and wrong hypotheses the same score, 0.5"),
+        (Returns(torch.tensor([0.25, 0.75])), f"{NEEDS}it gives right and wrong hypotheses the same score, 0.5"),
+        (Returns({"a": 0.5, "b": [1]}), f"{NEEDS}it gives right and wrong hypotheses the same score, {{'a': 0.5, "),
     ],
     ids=str,
 )
 @pytest.mark.filterwarnings("ignore:The ``compute`` method of metric")
-def test_a_metric_of_something_else_is_rejected(metric: Any, reason: str) -> None:
-    with pytest.raises(TypeError) as error:
-        wrap_metric("other", metric)
-    needs = "the metric 'other' must take a list of strings, and a reference or a list of references for each"
-    assert str(error.value).startswith(f"{needs}, but {reason}")
-
-
-@pytest.mark.parametrize(
-    ("metric", "expected"),
-    [
-        (TER(), False),
-        (MAKE["sacre_chrf"](), True),
-        (MAKE["sacre_bleu"](), True),
-        (TranslationEditRate(), False),
-        (ExtendedEditDistance(), False),
-        (CHRFScore(), True),
-        (ROUGEScore(rouge_keys="rouge1"), True),
-        (CorpusCHRF(), True),
-        (MAKE["both"](), None),  # one of them is better if it is higher
-    ],
-)
-def test_a_metric_tells_whether_higher_is_better(metric: Any, expected: bool | None) -> None:
-    assert wrap_metric("name", metric).higher_is_better is expected
-
-
-def test_a_metric_of_this_package_knows_its_scale_and_whether_it_needs_text() -> None:
-    counted = [wrap_metric("name", metric) for metric in (CorpusBLEU(max_order=2), CorpusCHRF(percent=True), TER())]
-    assert [type(one) for one in counted] == [Counted, Counted, OfText]
-    assert [(one.columns, one.scale) for one in counted] == [(6, 1), (18, 100), (0, None)]
-    ids = read_batch([[1, 2]], [[1, 2]], Settings())
-    counted[0].check(ids, None, None)
-    for one in counted[1:]:
-        with pytest.raises(TypeError, match=r"^the metric 'name' needs text, got ids"):
-            one.check(ids, None, None)
-
-
-# Labels
-
-
-def score_all(metrics: Any, loaders: dict[str, range], masked: int = -1) -> dict[str, dict[str, float]]:
-    """The scores of loaders of these sentences, which are read from last to first."""
-    validation = make_validation(metrics, [*loaders])
-    for number, items in enumerate(loaders.values()):
-        for item in reversed(items):
-            count(validation, *corpus_of([item]), sample_mask=[item != masked], index=[item], dataloader_idx=number)
-    validation.agree()
-    return {tag: result.scores for tag, result in validation.finish()[0].items()}
-
-
-def test_a_single_loader_has_no_mean() -> None:
-    scored = score_all({"ter": TER(), "rouge": MAKE["rouge"](), "order": Fingerprint()}, {"": range(12)}, masked=3)
-    corpus = corpus_of([*range(3), *range(4, 12)])
-    kinds = {"val_ter": TER, "val_rouge": MAKE["rouge"], "val_order": Fingerprint}
-    assert scored == {tag: score_alone(make(), *corpus) for tag, make in kinds.items()}
-
-
-@pytest.mark.parametrize("metric", [TER, CorpusBLEU])
-@pytest.mark.parametrize("sizes", [(5, 7), (5, 0), (0, 7), (0, 0)])
-def test_the_mean_is_that_of_the_loaders_with_sentences(sizes: tuple[int, int], metric: Any) -> None:
-    loaders = {"news": range(sizes[0]), "talks": range(20, 20 + sizes[1])}
-    scored = score_all({"x": metric()}, loaders)
-    expected = {
-        f"val_x/{name}": score_alone(metric(), *corpus_of(items))[""] for name, items in loaders.items() if items
-    }
-    if expected:
-        expected["val_x"] = sum(expected.values()) / len(expected)
-    assert scored == {tag: {"": score} for tag, score in expected.items()}
+def test_anything_else_is_rejected(metric: Any, message: str) -> None:
+    assert try_to(wrap_metric, "x", metric).startswith(f"TypeError: {message}")
 
 
 # Processes
@@ -241,44 +196,40 @@ NEEDS_SYNC: dict[str, Callable[..., Any]] = {
 @pytest.mark.parametrize("name", NEEDS_SYNC)
 def test_a_metric_that_one_process_computes_is_not_synced(name: str) -> None:
     """It would wait for the others."""
-    metric = OfText(name, NEEDS_SYNC[name](dist_sync_fn=refuse))
-    expected = score_texts(metric, SENTENCES)
+    metric = wrap_metric(name, NEEDS_SYNC[name](dist_sync_fn=refuse))
+    expected = score(metric, HYPOTHESES, REFERENCES)
     with group_of_one():
-        assert score_texts(metric, SENTENCES) == expected
+        assert score(metric, HYPOTHESES, REFERENCES) == expected
 
 
-class Fails(Fingerprint):
-    """A metric that can score two sentences, but not many."""
+def break_down(kind: str, hypotheses: list[str], references: list[list[str]]) -> list[float] | None:
+    """A function that goes wrong in one of two processes."""
+    if dist.get_rank() == (0 if kind == "nan" else 1):
+        if kind == "raise":
+            raise OSError("no model")
+        wrong: dict[str, Any] = {"count": [0.5], "nan": [math.nan] * len(hypotheses), "none": None}
+        return wrong[kind]  # type: ignore[no-any-return]
+    return [0.5] * len(hypotheses)
 
-    def compute(self) -> Any:
-        if len(self.texts) > 2:
-            raise OSError("no answer")
-        return super().compute()
 
-
-def score_share(rank: int, world_size: int, metric: Any) -> Any:
-    """What all processes get, of which one has one sentence, and the other one has all the others."""
-    validation = make_validation({"x": metric})
-    for item in [3] if rank == 1 else [7, *range(3), *range(4, 12), 3]:  # item 7 has two positions, but one counts
-        count(validation, *corpus_of([item]), index=[item])
-    validation.agree()
-    try:
-        return validation.finish()[0]["val_x"].scores
-    except RuntimeError as error:
-        return str(error)
+def score_share(rank: int, world_size: int, metrics: list[Any]) -> list[str]:
+    """The errors of metrics, of which one process has two sentences, and the other one has all the others."""
+    share = slice(0, 2) if rank == 1 else slice(2, 12)
+    corpus, index = (HYPOTHESES[share], LINES[share]), [*range(12)][share]
+    return [try_to(score, wrap_metric("x", metric), *corpus, index) for metric in metrics]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", MAKE)
-def test_sentences_of_two_processes_are_scored_in_order(name: str, pool: ProcessPool) -> None:
-    assert pool.run(2, score_share, MAKE[name]()) == [score_alone(MAKE[name](), *CORPUS)] * 2
-
-
-@pytest.mark.slow
-def test_both_processes_raise_the_error_of_a_metric(pool: ProcessPool) -> None:
-    assert pool.run(2, score_share, Fails()) == ["the metric 'x' failed: OSError: no answer"] * 2
-
-
-def test_a_metric_that_cannot_be_copied_deeply_scores() -> None:
-    metric = BLEU(tokenize="ja-mecab")
-    assert score_texts(OfText("ja", metric), SENTENCES) == score_alone(metric, *CORPUS)
+def test_all_processes_raise_the_error_of_one(pool: ProcessPool) -> None:
+    messages = {
+        Fails(): "RuntimeError: the metric 'x' failed: MemoryError: too many",
+        partial(break_down, "raise"): "RuntimeError: the metric 'x' failed: OSError: no model",
+        partial(
+            break_down, "count"
+        ): "ValueError: the metric 'x' must return one number per sentence, got the shape (1,)",
+        partial(break_down, "nan"): "ValueError: the metric 'x' returned nan for the hypothesis",
+        partial(break_down, "none"): "ValueError: the metric 'x' returned None in some processes only",
+    }
+    first, other = pool.run(2, score_share, [*messages])
+    assert first == other
+    assert [error.startswith(start) for error, start in zip(first, messages.values())] == [True] * len(messages)

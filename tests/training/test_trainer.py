@@ -6,38 +6,43 @@ from typing import Any
 
 import pytest
 from pytorch_lightning.callbacks import EarlyStopping, LearningRateMonitor, ModelCheckpoint
-from sacrebleu.metrics.ter import TER
 
-from lightning_bleu import CorpusBLEU
-from lightning_bleu.training.metrics import AnyMetric, Counted, OfText
+from lightning_bleu import CorpusBLEU, CorpusCHRF
+from lightning_bleu.training.metrics import AnyMetric, wrap_metric
 from lightning_bleu.training.trainer import suspect_monitors
-from tests.helpers.others import MAKE
+from tests.helpers.callback_metrics import make_metrics
 
 METRICS: dict[str, AnyMetric] = {
-    "val_bleu": Counted("bleu", CorpusBLEU(percent=True)),
-    "test_bleu": Counted("bleu", CorpusBLEU(percent=True)),
-    "val_ter": OfText("ter", TER()),
-    "val_both": OfText("both", MAKE["both"]()),
+    "val_bleu": wrap_metric("bleu", CorpusBLEU(percent=True)),
+    "test_bleu": wrap_metric("bleu", CorpusBLEU(percent=True)),
+    "val_chrf": wrap_metric("chrf", CorpusCHRF()),
+    **{f"val_{name}": wrap_metric(name, one) for name, one in make_metrics("ter", "rouge", "both", "errors").items()},
 }
 
 
 @pytest.mark.parametrize(
-    "monitor", ["val_bleu", "test_bleu", "val_bleu/news", "val_bleu/precision_1", "val_bleu/best", "val_bleu/news/low"]
+    ("monitor", "right"),
+    [
+        ("val_bleu", "max"),
+        ("test_bleu", "max"),
+        ("val_bleu/news", "max"),
+        ("val_bleu/precision_1", "max"),
+        ("val_bleu/best", "max"),
+        ("val_bleu/news/low", "max"),
+        ("val_rouge/rouge1_recall", "max"),
+        ("val_ter", "min"),
+        ("val_ter/news", "min"),
+        ("val_errors", "min"),
+    ],
 )
 @pytest.mark.parametrize("kind", [EarlyStopping, ModelCheckpoint])
-def test_a_callback_must_not_prefer_a_low_score(kind: Any, monitor: str) -> None:
+def test_a_callback_must_not_prefer_worse_scores(kind: Any, monitor: str, right: str) -> None:
+    wrong, worse, better = ("min", "low", "higher") if right == "max" else ("max", "high", "lower")
     message = (
-        f"{kind.__name__}(monitor={monitor!r}, mode='min') prefers a low score, but higher is better: set mode='max'."
+        f"{kind.__name__}(monitor={monitor!r}, mode={wrong!r}) prefers a {worse} score, but {better} is better: "
+        f"set mode={right!r}."
     )
-    callbacks = [kind(monitor=monitor, mode="max"), kind(monitor=monitor)]  # "min" is the default of both
-    assert list(suspect_monitors(callbacks, METRICS)) == [message]
-
-
-def test_a_callback_must_not_prefer_a_high_score_if_lower_is_better() -> None:
-    callbacks = [EarlyStopping("val_ter/news", mode="max"), EarlyStopping("val_ter/news", mode="min")]
-    message = (
-        "EarlyStopping(monitor='val_ter/news', mode='max') prefers a high score, but lower is better: set mode='min'."
-    )
+    callbacks = [kind(monitor=monitor, mode=right), kind(monitor=monitor, mode=wrong)]
     assert list(suspect_monitors(callbacks, METRICS)) == [message]
 
 
@@ -56,40 +61,30 @@ def test_a_callback_must_not_prefer_a_high_score_if_lower_is_better() -> None:
     ],
 )
 def test_a_callback_may_prefer_a_low_value_of_anything_else(monitor: str) -> None:
-    assert list(suspect_monitors([EarlyStopping(monitor), ModelCheckpoint(monitor=monitor)], METRICS)) == []
-
-
-def test_a_callback_need_not_monitor_anything() -> None:
-    assert list(suspect_monitors([ModelCheckpoint(), LearningRateMonitor()], METRICS)) == []
+    callbacks = [EarlyStopping(monitor), ModelCheckpoint(monitor=monitor), ModelCheckpoint(), LearningRateMonitor()]
+    assert list(suspect_monitors(callbacks, METRICS)) == []
 
 
 @pytest.mark.parametrize(
-    ("monitor", "percent", "threshold", "better"),
+    ("monitor", "threshold", "found"),
     [
-        ("val_bleu", True, 0.9, 90),
-        ("val_bleu/precision_1", False, 50.0, 0.5),
-        ("val_bleu", True, 50.0, None),
-        ("val_bleu", False, 0.5, None),
-        ("val_bleu", False, 1.0, None),
-        ("val_bleu", True, None, None),
-        ("val_bleu/length_ratio", True, 0.9, None),
-        ("val_bleu/hypothesis_length", False, 500.0, None),
-        ("val_loss", True, 0.5, None),
-        ("val_ter", True, 0.5, None),  # its scale is unknown
+        ("val_bleu", 0.9, "the score is in 0..100, because percent=True. Set stopping_threshold=90, or percent=False."),
+        (
+            "val_chrf/a",
+            50.0,
+            "the score is in 0..1, because percent=False. Set stopping_threshold=0.5, or percent=True.",
+        ),
+        ("val_bleu", 50.0, ""),
+        ("val_bleu", None, ""),
+        ("val_chrf", 0.5, ""),
+        ("val_chrf", 1.0, ""),
+        ("val_bleu/length_ratio", 0.9, ""),
+        ("val_bleu/hypothesis_length", 0.5, ""),
+        ("val_loss", 0.5, ""),
+        ("val_rouge", 50.0, ""),  # its scale is unknown
     ],
 )
-def test_a_threshold_is_in_the_unit_of_the_score(
-    monitor: str, percent: bool, threshold: float | None, better: float | None
-) -> None:
-    metrics = METRICS | {"val_bleu": Counted("bleu", CorpusBLEU(percent=percent))}
-    mode = "min" if "ter" in monitor else "max"
-    found = list(suspect_monitors([EarlyStopping(monitor, mode=mode, stopping_threshold=threshold)], metrics))
-    assert found == (
-        []
-        if better is None
-        else [
-            f"EarlyStopping(monitor={monitor!r}, stopping_threshold={threshold}): the score is in "
-            f"0..{100 if percent else 1}, because percent={percent}. Set stopping_threshold={better:g}, or "
-            f"percent={not percent}."
-        ]
-    )
+def test_a_threshold_is_in_the_unit_of_the_score(monitor: str, threshold: float | None, found: str) -> None:
+    stopping = EarlyStopping(monitor, mode="max", stopping_threshold=threshold)
+    message = f"EarlyStopping(monitor={monitor!r}, stopping_threshold={threshold}): {found}"
+    assert list(suspect_monitors([stopping], METRICS)) == [message] * bool(found)

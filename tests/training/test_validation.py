@@ -1,8 +1,8 @@
-"""A validation without a trainer: what a step may return, what `extract` may take, labels, and results."""
+"""A validation without a trainer: what a step may return, labels, and results."""
 
 from __future__ import annotations
 
-import functools
+import enum
 import re
 import warnings
 from collections import OrderedDict, UserDict
@@ -10,19 +10,21 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 import torch
 from sacrebleu.metrics.ter import TER
 from torch.utils.data import BatchSampler, DataLoader, DistributedSampler, SequentialSampler
+from torchmetrics.text import WordErrorRate
 from transformers.utils.generic import ModelOutput
 
 from lightning_bleu import CorpusBLEU, CorpusCHRF, corpus_bleu
 from lightning_bleu.scoring.resampling import Interval
 from lightning_bleu.training.best import BestSoFar
-from lightning_bleu.training.functions import call_with_third
 from lightning_bleu.training.metrics import Result
 from lightning_bleu.training.sentences import Sentence
 from lightning_bleu.training.validation import Output, Validation, read_output
+from tests.helpers.callback_metrics import checksum, exact
 from tests.helpers.process_groups import ProcessPool
 from tests.helpers.systems import TARGET as REFERENCES
 from tests.helpers.systems import A, B, make_metric
@@ -116,93 +118,6 @@ def test_an_error_says_what_was_found_and_what_to_return(value: Any, found: str)
     )
 
 
-# What `extract` may take
-
-
-class Extractor:
-    """Functions of all kinds. Each returns the index of the loader, or None if it gets none."""
-
-    def of_two(self, outputs: Any, batch: Any) -> None: ...
-
-    def of_three(self, outputs: Any, batch: Any, index: int) -> int:
-        return index
-
-    @classmethod
-    def class_of_three(cls, outputs: Any, batch: Any, index: int) -> int:
-        return index
-
-    @staticmethod
-    def static_of_two(outputs: Any, batch: Any) -> None: ...
-
-    @staticmethod
-    def static_of_three(outputs: Any, batch: Any, index: int) -> int:
-        return index
-
-
-class CallableOfTwo:
-    def __call__(self, outputs: Any, batch: Any) -> None: ...
-
-
-class CallableOfThree:
-    def __call__(self, outputs: Any, batch: Any, dataloader_idx: int) -> int:
-        return dataloader_idx
-
-
-def of_three(outputs: Any, batch: Any, dataloader_idx: int) -> int:
-    return dataloader_idx
-
-
-def of_four(tokenizer: Any, outputs: Any, batch: Any, dataloader_idx: int) -> int:
-    return dataloader_idx
-
-
-def of_keyword(outputs: Any, batch: Any, *, tokenizer: Any = None) -> None: ...
-
-
-def of_keyword_index(outputs: Any, batch: Any, *, dataloader_idx: int) -> int:
-    return dataloader_idx
-
-
-@functools.wraps(of_three)
-def wrapped(*args: Any) -> int:
-    return of_three(*args)
-
-
-@pytest.mark.parametrize(
-    ("extract", "expected"),
-    [
-        (lambda outputs, batch: None, None),
-        (lambda outputs, batch, index: index, 7),
-        (lambda outputs, batch, dataloader_idx: dataloader_idx, 7),
-        (lambda outputs, batch, dataloader_idx=0: dataloader_idx, 7),
-        (lambda outputs, batch, tokenizer=None: tokenizer, None),
-        (lambda outputs, batch, tokenizer=None, dataloader_idx=0: (tokenizer, dataloader_idx), (None, 7)),
-        (lambda outputs, batch, index, tokenizer=None: (tokenizer, index), (None, 7)),
-        (lambda outputs, batch, /, index: index, 7),
-        (lambda *args: args[2:], ()),
-        (lambda outputs, batch, *rest: rest, ()),
-        (lambda outputs, batch, **options: options, {}),
-        (of_keyword, None),
-        (of_keyword_index, 7),
-        (of_three, 7),
-        (wrapped, 7),
-        (functools.partial(of_four, "tokenizer"), 7),
-        (functools.partial(of_three, dataloader_idx=1), 1),
-        (functools.partial(of_keyword, tokenizer="tokenizer"), None),
-        (Extractor().of_two, None),
-        (Extractor().of_three, 7),
-        (Extractor.class_of_three, 7),
-        (Extractor().static_of_two, None),
-        (Extractor.static_of_three, 7),
-        (CallableOfTwo(), None),
-        (CallableOfThree(), 7),
-        (max, 2),  # has no signature
-    ],
-)
-def test_a_function_gets_the_index_of_the_loader_if_a_parameter_asks_for_it(extract: Any, expected: Any) -> None:
-    assert call_with_third(extract, "dataloader_idx", 1, 2, 7) == expected
-
-
 # The sentences of batches
 
 METRIC = CorpusBLEU(tokenizer="none", smoothing="exp")
@@ -257,13 +172,21 @@ def test_iterators_are_read_once() -> None:
         (["a"], ["a"], {"group": ["a"]}, ValueError, "returned a 'group' for some sentences only"),
         (5, ["a"], {"source": ["a"]}, TypeError, "'preds' must be a list of strings"),
         (None, ["a"], {"source": ["a"]}, TypeError, "'preds' must be a list of strings"),
-        ([["a"]], [["a"]], {}, TypeError, r"the metric 'chrf' needs text, got tokens: return strings \(join tokens"),
+        (["a"], ["a"], {}, ValueError, "'f' takes sources: return 'source' from the step"),
+        (["a"], ["a"], {"source": [[3, 4]]}, TypeError, "'f' takes sources as text, got ids: .*decoder=tokenizer"),
+        (
+            ["a"],
+            [["a", "b"]],
+            {"source": ["a"]},
+            ValueError,
+            "'wer' takes a single reference, but a sentence has 2: pas",
+        ),
     ],
 )
 def test_a_batch_with_an_error_leaves_nothing_behind(
     preds: Any, target: Any, fields: dict[str, Any], error: type[Exception], message: str
 ) -> None:
-    validation = make_validation({"bleu": CorpusBLEU(), "chrf": CorpusCHRF()})
+    validation = make_validation({"bleu": CorpusBLEU(), "f": checksum, "wer": WordErrorRate()})
     count(validation, A, REFERENCES, index=range(4), source=A)
     with pytest.raises(error, match=message):
         count(validation, preds, target, **{"index": [4]} | fields)
@@ -271,6 +194,14 @@ def test_a_batch_with_an_error_leaves_nothing_behind(
     table = gather(validation)
     assert [sentence.source for sentence in read_all(table)] == [*A, "next"]
     assert len(table.kept.rows) == 5
+
+
+@pytest.mark.parametrize("metric", [CorpusCHRF(), TER(), exact], ids=["counted", "of text", "function"])
+@pytest.mark.parametrize(("sentence", "kind"), [([5, 6], "ids"), (["a", "b"], "tokens")])
+def test_ids_and_tokens_are_errors_for_metrics_of_text(sentence: Any, kind: str, metric: Any) -> None:
+    message = rf"the metric 'x' needs text, got {kind}: return strings \(join .*, or decode ids with .*=tokenizer"
+    with pytest.raises(TypeError, match=message):
+        count(make_validation({"bleu": CorpusBLEU(), "x": metric}), [sentence], [[sentence]])
 
 
 def test_a_warning_about_a_batch_is_said_once_for_all_metrics() -> None:
@@ -336,6 +267,17 @@ def test_labels_are_in_the_order_of_loaders_then_of_metrics_then_of_the_alphabet
 def test_a_group_needs_a_name_that_can_be_logged(group: str, message: str) -> None:
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         count(make_validation(), ["a"], ["b"], group=[group])
+
+
+class Language(str, enum.Enum):
+    DE, FR = "de", "fr"
+
+
+@pytest.mark.parametrize("make", [list, tuple, Language, np.str_])
+def test_labels_of_groups_may_be_of_a_subclass_of_strings(make: Any) -> None:
+    labels = make(["de", "fr"]) if make in (list, tuple) else [make("de"), make("fr")]
+    results = finish(count(make_validation(), ["a", "b"], ["a", "b"], group=labels))
+    assert [*results] == ["val_bleu/de", "val_bleu/fr", "val_bleu"]
 
 
 def test_names_of_groups_must_not_clash() -> None:
@@ -419,7 +361,7 @@ class Case(NamedTuple):
 
     Attributes:
         make: a loader for a rank; None for batches that Lightning combines.
-        step: from the items of a batch to indices of sentences.
+        step: from the rank and the items of a batch to indices of sentences.
         counted: how many sentences count.
         reason: what a warning says; empty if there is none.
     """
@@ -435,25 +377,46 @@ def deal(rank: int, **options: Any) -> Any:
     return DataLoader(range(3), sampler=DistributedSampler(range(3), 2, rank, shuffle=False), **options)  # type: ignore[arg-type]
 
 
+def deal_pairs(rank: int) -> Any:
+    """The same in batches of two."""
+    return deal(rank, batch_size=2)
+
+
+def keep(rank: int, items: list[int]) -> list[int]:
+    return items
+
+
+def add(rank: int, items: list[int]) -> list[int]:
+    """One more sentence in each batch."""
+    return [*items, 3]
+
+
 NO_ORDER = (
     "its loader has no DistributedSampler, or a sampler or a batch sampler other than PyTorch's, or in_order=False"
 )
 CASES = {
-    "items": Case(deal, list, 3, ""),
-    "batches": Case(lambda rank: deal(rank, batch_size=2), list, 3, ""),
-    "an item is two sentences": Case(deal, lambda items: [*items, 3], 6, ""),
-    "an item is no sentence": Case(deal, lambda items: [], 0, ""),
-    "other numbers of sentences": Case(
-        lambda rank: deal(rank, batch_size=2), lambda items: [*items, 3], 6, "a batch of 2 items became 3 sentences"
+    "items": Case(deal, keep, 3, ""),
+    "batches": Case(deal_pairs, keep, 3, ""),
+    "an item is two sentences": Case(deal, add, 6, ""),
+    "an item is no sentence": Case(deal, lambda rank, items: [], 0, ""),
+    "other numbers of sentences": Case(deal_pairs, add, 6, "a batch of 2 items became 3 sentences"),
+    "other numbers in process 1": Case(
+        deal_pairs, lambda rank, items: add(rank, items) if rank else items, 5, "a batch of 2 items became 3 sentences"
     ),
-    "no sampler": Case(lambda rank: DataLoader(range(3)), list, 6, NO_ORDER),  # type: ignore[arg-type]
+    "other items": Case(
+        deal_pairs,
+        lambda rank, items: [(number + rank) % 3 for number in items],
+        4,
+        "its collate_fn or its step reorders or drops the items of a batch",
+    ),
+    "no sampler": Case(lambda rank: DataLoader(range(3)), keep, 6, NO_ORDER),  # type: ignore[arg-type]
     "other order": Case(
         lambda rank: DataLoader(range(3), batch_sampler=BatchSampler(SequentialSampler(range(3)), 2, False)),  # type: ignore[arg-type]
-        list,
+        keep,
         6,
         NO_ORDER,
     ),
-    "combined loaders": Case(None, list, 6, "its batches combine several loaders"),
+    "combined loaders": Case(None, keep, 6, "its batches combine several loaders"),
 }
 
 
@@ -464,7 +427,7 @@ def run_cases(rank: int, world_size: int) -> list[tuple[int, list[str]]]:
         loader = case.make(rank) if case.make else None
         validation = make_validation(METRIC, ["news"], dataloaders=[loader])
         for batch_idx, batch in enumerate(loader or DataLoader(range(3))):  # type: ignore[arg-type]
-            numbers = case.step(batch.tolist())
+            numbers = case.step(rank, batch.tolist())
             count(validation, [A[i] for i in numbers], [REFERENCES[i] for i in numbers], batch_idx=batch_idx)
         with warnings.catch_warnings(record=True) as warned:
             warnings.simplefilter("always")
@@ -485,26 +448,6 @@ def test_a_sentence_counts_once_or_a_warning_says_why_it_may_not(pool: ProcessPo
             name
         )
     assert other == [(counted, []) for counted, _ in first]
-
-
-@pytest.mark.slow
-def test_positions_that_are_wrong_are_forgotten_with_a_warning(pool: ProcessPool) -> None:
-    """The step drops the first item of each batch, and returns one of another."""
-    assert pool.run(2, reorder) == [(4, True), (4, False)]
-
-
-def reorder(rank: int, world_size: int) -> tuple[int, bool]:
-    """How many sentences count, and whether there is a warning."""
-    loader = deal(rank, batch_size=2)
-    validation = make_validation(METRIC, dataloaders=[loader])
-    for batch_idx, batch in enumerate(loader):
-        numbers = [(number + rank) % 3 for number in batch.tolist()]
-        count(validation, [A[i] for i in numbers], [REFERENCES[i] for i in numbers], batch_idx=batch_idx)
-    with warnings.catch_warnings(record=True) as warned:
-        warnings.simplefilter("always")
-        rows = len(gather(validation).kept.rows)
-    reason = "its collate_fn or its step reorders or drops the items of a batch"
-    return rows, any(reason in str(one.message) for one in warned)
 
 
 def see_labels(rank: int, world_size: int, shares: list[dict[str, Any]]) -> Any:
