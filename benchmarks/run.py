@@ -35,6 +35,17 @@ from lightning_bleu import CorpusBLEU, sentence_bleu
 from lightning_bleu.counting.words import clear_caches
 
 FOLDER = Path(__file__).parent
+ABOUT = """# Benchmarks
+
+Written by `make bench`. With `ARGS="--data FOLDER"`, the sentences are those of WMT22 (German news) and Multi30k (English
+captions), in the files that `benchmarks/corpora.py` names; otherwise, words are random. The contestants take turns in one
+process, so look at the ratios, and must agree on the score before they are timed. The C program does nothing but count.
+`.venv/bin/python benchmarks/versions.py FOLDER` compares the working tree with a checkout of another version.
+
+![Microseconds per sentence for each implementation](results.png)
+
+## Results
+"""
 
 
 def clear_all_caches() -> None:
@@ -221,9 +232,7 @@ def main() -> None:
         tables[name] = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.rstrip("\n") + "\n"
         print(tables[name], flush=True)
         if out is not None:
-            out.write_text(
-                "\n".join(["# Speed\n\nWritten by `make bench`.\n", head, *tables.values()]), encoding="utf-8"
-            )
+            out.write_text("\n".join([ABOUT, head, *tables.values()]), encoding="utf-8")
     if out is not None and {"ids", "text"} <= set(tables):
         draw(out.with_suffix(".png"), tables["ids"], tables["text"])
 
