@@ -23,10 +23,6 @@ from tests.helpers.systems import pick
 pytestmark = pytest.mark.filterwarnings("ignore:Every reference in 'target' is a single word")
 
 COUNTS = st.integers(0, 4) | st.integers(0, 3_000) | st.integers(2**31, 2**45)
-CAT = (
-    ["a cat is on the mat", "hello there!"],
-    [["the cat is on the mat", "there is a cat on the mat"], ["Hello there."]],
-)
 
 
 def rows_of(preds: list[str], target: Groups, **options: Any) -> list[list[int]]:
@@ -80,10 +76,8 @@ def test_sentences_and_corpora_score_as_in_sacrebleu_whatever_the_batches(
     assert ours.signature == f"{signature}|lightning_bleu:{__version__}"
     expected = [CHRF(**options)._compute_f_score(row) for row in rows]
     assert sentence_chrf(preds, target, percent=True, **options).tolist() == expected
-    metric, positions = (
-        CorpusCHRF(percent=True, keep_sentences=keeps, **options),
-        rng.sample(range(len(preds)), len(preds)),
-    )
+    metric = CorpusCHRF(percent=True, keep_sentences=keeps, **options)
+    positions = rng.sample(range(len(preds)), len(preds))
     cuts = sorted([0, rng.randint(0, len(preds)), rng.randint(0, len(preds)), len(preds)])
     for start, stop in pairwise(cuts):
         batch = positions[start:stop]

@@ -93,3 +93,7 @@ def read_sentences(body: bytes, ends: int, copy_from: int) -> list[list[Symbols]
         if len(sentence) == 1:
             sentence.append([])
     return sentences
+
+
+sentences = blocks.map(lambda block: Choices(block).sentences())
+"""Draws sentences."""

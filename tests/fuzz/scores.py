@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import product
 from typing import Any, NamedTuple
 
 from ignite.metrics.nlp import Bleu as IgniteBleu
 from nltk.translate import bleu_score as nltk_bleu  # type: ignore[import-untyped]
 from sacrebleu.metrics.bleu import BLEU as SacreBLEU
 from torchmetrics.functional.text import bleu_score as torchmetrics_bleu
+from torchmetrics.functional.text import sacre_bleu_score as torchmetrics_sacre_bleu
 
 from lightning_bleu import CONVENTIONS, Convention, corpus_bleu, sentence_bleu
 from lightning_bleu.settings.smoothing import SMOOTHINGS, ZERO_RULES
 from tests.fuzz.choices import Choices
 from tests.fuzz.formulas import Rules, choose_length, slow_bleu
 from tests.fuzz.rounds import Target, compare, compare_floats
+from tests.helpers.chrf import streams
+from tests.helpers.corpora import join_words
 from tests.reference import bleu, corpus_statistics, statistics
 
 _VALUES = [None, None, 0.1, 1.0, 2.5, 1e-6]
@@ -58,7 +62,7 @@ class ScoreCase(NamedTuple):
 
     def lines(self) -> tuple[list[str], list[list[str]]]:
         """The sentences as text."""
-        return [*map(" ".join, self.hypotheses)], [[*map(" ".join, group)] for group in self.references]
+        return join_words(self.hypotheses, self.references)
 
     def _check_formulas(self) -> None:
         convention: Convention = self.options["convention"]
@@ -108,7 +112,7 @@ def make_case(choices: Choices) -> ScoreCase:
     options = {"convention": convention, "max_order": order, "weights": weights if any(weights) else None}
     options["effective_order"] = convention.effective_order  # for sentences, True is the default of sacreBLEU
     hypotheses, references = [group[0] for group in sentences], [group[1:] for group in sentences]
-    return ScoreCase(hypotheses, references, options, choices.pick(_PEERS) if sentences else _no_peer)
+    return ScoreCase(hypotheses, references, options, choices.pick([*PEERS.values()]) if sentences else _no_peer)
 
 
 def _no_peer(case: ScoreCase) -> None:
@@ -123,32 +127,40 @@ def _check_definition(case: ScoreCase) -> None:
     compare_floats("corpus_bleu beside the definition", [report.bleu], [bleu(expected)])
 
 
-def _check_sacrebleu(case: ScoreCase, smoothing: str, effective_order: bool, tokenizer: str) -> None:
+def _check_sacrebleu(case: ScoreCase, smoothing: str, effective_order: bool, tokenizer: str, order: int) -> None:
     hypotheses, references = case.lines()
-    peer = SacreBLEU(smooth_method=smoothing, effective_order=effective_order, tokenize=tokenizer, force=True)
-    count = max(map(len, references))
-    streams: Any = [[group[i] if i < len(group) else None for group in references] for i in range(count)]
-    theirs = peer.corpus_score(hypotheses, streams)
-    options: Any = {"smoothing": smoothing, "effective_order": effective_order, "tokenizer": tokenizer, "percent": True}
-    ours = corpus_bleu(hypotheses, references, **options)
-    compare_floats(
-        f"corpus_bleu beside sacreBLEU with {options}",
-        [ours.bleu, *ours.precisions],
-        [theirs.score, *theirs.precisions],
+    peer = SacreBLEU(
+        smooth_method=smoothing,
+        effective_order=effective_order,
+        tokenize=tokenizer,
+        max_ngram_order=order,
+        force=True,
     )
+    theirs = peer.corpus_score(hypotheses, streams(references))
+    options: Any = {"smoothing": smoothing, "tokenizer": tokenizer, "percent": True, "max_order": order}
+    ours = corpus_bleu(hypotheses, references, effective_order=effective_order, **options)
+    name = f"beside sacreBLEU with {options}"
+    found = [ours.bleu, ours.brevity_penalty, *ours.precisions]
+    compare_floats(f"corpus_bleu {name}", found, [theirs.score, theirs.bp, *theirs.precisions])
     lengths = [ours.hypothesis_length, ours.reference_length]
-    compare("lengths beside sacreBLEU", lengths, [theirs.sys_len, theirs.ref_len])
-    if effective_order:
+    compare(f"lengths {name}", lengths, [theirs.sys_len, theirs.ref_len])
+    if smoothing != "add-k":  # for which sacreBLEU adds to the counts that it reports
+        compare(f"counts {name}", [*ours.matches, *ours.possible_matches], [*theirs.counts, *theirs.totals])
+        compare(f"line {name}", str(ours), theirs.format(signature="").replace("BLEU| =", "BLEU ="))
+    both = (ours.signature, str(peer.get_signature()))
+    parts = [[part for part in one.split("|") if part[:3] in {"nre", "eff", "smo", "tok"}] for one in both]
+    compare(f"signature {name}", *parts)
+    if effective_order:  # the default for sentences
         expected = [peer.sentence_score(line, group).score for line, group in zip(hypotheses, references)]
         scores = sentence_bleu(hypotheses, references, **options).tolist()
-        compare_floats(f"sentence_bleu beside sacreBLEU with {options}", scores, expected)
+        compare_floats(f"sentence_bleu {name}", scores, expected)
 
 
-def _check_nltk(case: ScoreCase, method: int, order: int) -> None:
+def _check_nltk(case: ScoreCase, method: int, weights: Sequence[float]) -> None:
     hypotheses, references = case.hypotheses, case.references
     function = getattr(nltk_bleu.SmoothingFunction(), f"method{method}")
-    options: Any = {"convention": "nltk", "smoothing": f"method{method}", "max_order": order}
-    weights = (1 / order,) * order
+    options: Any = {"convention": "nltk", "smoothing": f"method{method}"}
+    options |= {"max_order": len(weights), "weights": weights}
     if method < 5:
         theirs = nltk_bleu.corpus_bleu(references, hypotheses, weights, smoothing_function=function)
         ours = corpus_bleu(hypotheses, references, **options)
@@ -169,6 +181,10 @@ def _check_torchmetrics(case: ScoreCase, smooth: bool, order: int) -> None:
     ours = corpus_bleu(hypotheses, references, **options)
     # torchmetrics counts and divides in 32 bits
     compare_floats(f"corpus_bleu beside torchmetrics with {options}", [ours.bleu], [float(theirs)], tolerance=1e-5)
+    references = [group[: min(map(len, references))] for group in references]  # it takes the same number for all
+    theirs = torchmetrics_sacre_bleu(hypotheses, references, n_gram=order, smooth=smooth)
+    ours = corpus_bleu(hypotheses, references, tokenizer="13a", **options)
+    compare_floats(f"corpus_bleu beside SacreBLEUScore with {options}", [ours.bleu], [float(theirs)], tolerance=1e-5)
 
 
 def _check_ignite(case: ScoreCase, smooth: str, smoothing: str) -> None:
@@ -179,22 +195,32 @@ def _check_ignite(case: ScoreCase, smooth: str, smoothing: str) -> None:
         compare_floats(f"corpus_bleu beside Ignite with {smoothing}", [ours.bleu], [float(peer.compute())])
 
 
-_PEERS: Sequence[Callable[[ScoreCase], None]] = [
-    _check_definition,
-    *(
-        partial(_check_sacrebleu, smoothing=smoothing, effective_order=effective_order, tokenizer=tokenizer)
-        for smoothing in ("exp", "none", "floor", "add-k")
-        for effective_order in (False, True)
-        for tokenizer in ("none", "13a")
+def _peers(check: Any, **choices: Sequence[Any]) -> dict[str, Callable[[ScoreCase], None]]:
+    """A comparison for each combination of choices, by its name."""
+    name = check.__name__.removeprefix("_check_")
+    return {
+        f"{name} {', '.join(map(str, some))}": partial(check, **dict(zip(choices, some)))
+        for some in product(*choices.values())
+    }
+
+
+_UNIFORM = (0.25,) * 4
+PEERS: Mapping[str, Callable[[ScoreCase], None]] = {
+    "definition": _check_definition,
+    **_peers(
+        _check_sacrebleu,
+        smoothing=("exp", "none", "floor", "add-k"),
+        effective_order=(False, True),
+        tokenizer=("none", "13a"),
+        order=(4, 2),
     ),
-    *(partial(_check_nltk, method=method, order=4) for method in range(8)),
-    *(partial(_check_nltk, method=method, order=2) for method in range(5)),  # the others need order 3 or 5
-    *(partial(_check_torchmetrics, smooth=smooth, order=order) for smooth in (False, True) for order in (4, 1, 3)),
-    *(
-        partial(_check_ignite, smooth=smooth, smoothing=smoothing)
-        for smooth, smoothing in (("no_smooth", "none"), ("smooth1", "floor"), ("nltk_smooth2", "add-k"))
-    ),
-]
-"""The comparisons with other programs."""
+    **_peers(_check_nltk, method=range(8), weights=[_UNIFORM]),
+    **_peers(_check_nltk, method=range(5), weights=[(0.5, 0.5), (0.5, 0.3, 0.2)]),  # the others need order 3 or 5
+    **_peers(_check_torchmetrics, smooth=(False, True), order=(4, 1, 3)),
+    **_peers(_check_ignite, smooth=["no_smooth"], smoothing=["none"]),
+    **_peers(_check_ignite, smooth=["smooth1"], smoothing=["floor"]),
+    **_peers(_check_ignite, smooth=["nltk_smooth2"], smoothing=["add-k"]),
+}
+"""The comparisons with other programs by name."""
 
 TARGET = Target("scores", make_case, round_size=500)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import math
-import random
 from collections.abc import Hashable, Sequence
 from itertools import chain
 from typing import Any, TypeAlias
 
 import numpy as np
 import torch
-from hypothesis import strategies as st
 from torch import Tensor
 
 from lightning_bleu.bleu import BLEUSettings, count_rows
@@ -66,47 +63,6 @@ def make_ragged(sentences: Sequence[Sequence[Ids]]) -> tuple[Ragged, IntArray]:
 
 EXTREME_IDS = [7, 8, -1, -(2**63), 2**41, 2**41 + 1, 2**63 - 1]
 """Ids close together and at both ends of 64 bits."""
-
-groups = st.lists(st.lists(st.lists(st.sampled_from(EXTREME_IDS), max_size=9), min_size=2, max_size=5), max_size=5)
-"""Sentences, each a hypothesis and its references."""
-
-
-def random_groups(rng: random.Random) -> list[list[Ids]]:
-    """Up to seven sentences with one to nine references, most of which are similar to their hypothesis."""
-    far_apart = rng.choice([EXTREME_IDS, [rng.randint(-(2**63), 2**63 - 1) for _ in range(8)]])
-    vocabulary = rng.choice([far_apart, list(range(rng.choice([2, 4, 10, 100])))])
-    longest = rng.choice([0, 1, 3, 9, 30])
-
-    def draw() -> Ids:
-        return rng.choices(vocabulary, k=rng.randint(0, longest))
-
-    def change(segment: Ids) -> Ids:
-        return [rng.choice(vocabulary) if rng.random() < 0.1 else id_ for id_ in segment]
-
-    sentences = []
-    for _ in range(rng.randint(0, 7)):
-        base, references = draw(), range(rng.choice([1, 1, 2, 3, 9]))
-        sentences.append([change(base), *(change(base) if rng.random() < 0.7 else draw() for _ in references)])
-    return sentences
-
-
-@st.composite
-def id_batches(draw: st.DrawFn, *, min_sentences: int = 1) -> tuple[Any, Any]:
-    """Hypotheses and references as tensors, or as lists of tensors of different lengths, with ids from 0 to 7."""
-
-    def ids(*shape: int) -> Tensor:
-        size = math.prod(shape)
-        return torch.tensor(draw(st.lists(st.integers(0, 7), min_size=size, max_size=size))).reshape(shape).long()
-
-    sentences, references = draw(st.integers(min_sentences, 4)), draw(st.integers(1, 3))
-    widths = st.integers(0, 7)
-    preds: Any = ids(sentences, draw(widths))
-    target: Any = ids(sentences, references, draw(widths))
-    if draw(st.booleans()):
-        preds = [ids(draw(widths)) for _ in range(sentences)]
-    if draw(st.booleans()):
-        target = [[ids(draw(widths)) for _ in range(draw(st.integers(1, 3)))] for _ in range(sentences)]
-    return preds, target
 
 
 def remove_special_ids(

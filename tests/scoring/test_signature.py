@@ -136,14 +136,6 @@ def test_input_counts_say_what_sentences_are_made_of(preds: Any, target: Any, ex
     assert InputCounts.of(batch) == InputCounts.of_kept(kept) == counts
 
 
-@given(INPUTS, st.data())
-def test_sentences_that_are_masked_do_not_count(pairs: list[Any], data: st.DataObject) -> None:
-    mask = data.draw(st.lists(st.booleans(), min_size=len(pairs), max_size=len(pairs)))
-    batch = read([preds for preds, _ in pairs], [target for _, target in pairs])
-    expected = count([pair for pair, counts in zip(pairs, mask) if counts])
-    assert InputCounts.of(batch, np.array(mask, bool)) == expected
-
-
 @pytest.mark.parametrize(
     ("counts", "tokenization"),
     [

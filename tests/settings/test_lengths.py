@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 import torch
@@ -12,22 +10,11 @@ from hypothesis import strategies as st
 
 from lightning_bleu.bleu import choose_reference_lengths
 from lightning_bleu.settings.lengths import REFERENCE_LENGTHS
+from tests.fuzz.formulas import choose_length
 from tests.helpers.counting import count
 
-DEFINITIONS: dict[str, Callable[[int, list[int]], int]] = {
-    # Papineni et al. (2002), section 2.2.2, and sacreBLEU: of two that are equally close the shorter
-    "closest": lambda hypothesis, references: min(references, key=lambda length: (abs(length - hypothesis), length)),
-    # torchmetrics: of two that are equally close the first
-    "closest-first": lambda hypothesis, references: min(references, key=lambda length: abs(length - hypothesis)),
-    # the GNMT script, Hugging Face evaluate
-    "shortest": lambda hypothesis, references: min(references),
-}
 LENGTHS = st.integers(0, 12) | st.integers(0, 2**31)
 SENTENCES = st.lists(st.tuples(LENGTHS, st.lists(LENGTHS, min_size=1, max_size=5)), max_size=6)
-
-
-def test_every_rule_has_a_definition() -> None:
-    assert DEFINITIONS.keys() == REFERENCE_LENGTHS.keys()
 
 
 @pytest.mark.parametrize("name", REFERENCE_LENGTHS)
@@ -39,7 +26,7 @@ def test_the_lengths_are_those_of_the_definition(name: str, sentences: list[tupl
         np.array([length for _, references in sentences for length in references], np.int64),
         np.array([len(references) for _, references in sentences], np.int64),
     )
-    assert chosen.tolist() == [DEFINITIONS[name](hypothesis, references) for hypothesis, references in sentences]
+    assert chosen.tolist() == [choose_length(name, *sentence) for sentence in sentences]
 
 
 @pytest.mark.parametrize(
