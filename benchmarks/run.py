@@ -37,10 +37,10 @@ from lightning_bleu.counting.words import clear_caches
 FOLDER = Path(__file__).parent
 ABOUT = """# Benchmarks
 
-Written by `make bench`. With `ARGS="--data FOLDER"`, the sentences are those of WMT22 (German news) and Multi30k (English
-captions), in the files that `benchmarks/corpora.py` names; otherwise, words are random. The contestants take turns in one
-process, so look at the ratios, and must agree on the score before they are timed. The C program does nothing but count.
-`.venv/bin/python benchmarks/versions.py FOLDER` compares the working tree with a checkout of another version.
+Written by `make bench`. With `ARGS="--data FOLDER"`, the sentences are those of WMT22 (German news) and Multi30k
+(English captions), in the files that `benchmarks/corpora.py` names; otherwise, words are random. The contestants take
+turns in one process, so look at the ratios, and must agree on the score before they are timed. The C program does
+nothing but count. `.venv/bin/python benchmarks/versions.py FOLDER` compares the working tree with another version.
 
 ![Microseconds per sentence for each implementation](results.png)
 
