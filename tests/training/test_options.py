@@ -22,6 +22,10 @@ from lightning_bleu.training.options import (
     readings_of,
     shared_reading,
 )
+from tests.helpers.callback_metrics import errors, exact
+from tests.helpers.lightning import ignore_lightning_warnings, validate
+
+pytestmark = ignore_lightning_warnings
 
 
 def spell(rows: list[list[int]]) -> list[str]:
@@ -30,12 +34,8 @@ def spell(rows: list[list[int]]) -> list[str]:
 
 
 DECODER = (
-    "'decoder' must be a callable that turns a list of lists of ids into strings, or an object with a 'batch_decode' "
+    "must be a callable that turns a list of lists of ids into strings, or an object with a 'batch_decode' "
     "method (such as a Hugging Face tokenizer), got int"
-)
-BAD_NAME = (
-    "'log_name' must be a name with the placeholders '{{stage}}' and '{{metric}}', such as '{{stage}}/{{metric}}', got "
-    "{!r}"
 )
 
 
@@ -68,100 +68,88 @@ def test_translations_are_kept_in_a_folder(keep: int) -> None:
             BLEUCallback(translations=none, keep_translations=keep)
 
 
+INTEGER = "must be an integer, got {value!r} of type {kind}"
+SHARE = "must lie between 0 and 1, got {value!r}"
+BAD_NAMES = [
+    *("", "bleu", "{stage}_bleu", "val_{metric}", "{stage}/{metric}/{language}", "{stage}/{metrics}", "{0}/{stage}"),
+    *("{stage!r}/{metric:>9}", "{stage}{metric}{", "/{stage}/{metric}", "{stage}//{metric}"),
+]
+NO_NAMES = ["news", {"news"}, {"a": 1}, 2, b"ab", ["a", 1], [None], [["a"], ["b"]]]
+
+
 @pytest.mark.parametrize(
-    ("option", "value", "error", "message"),
+    ("option", "values", "error", "message"),
     [
-        ("log_name", None, TypeError, "'log_name' must be a string, got None of type NoneType"),
-        *(
-            ("log_name", name, ValueError, BAD_NAME.format(name))
-            for name in (
-                "",
-                "bleu",
-                "{stage}_bleu",
-                "val_{metric}",
-                "{stage}/{metric}/{language}",
-                "{stage}/{metrics}",
-                "{0}/{stage}",
-                "{stage!r}/{metric:>9}",
-                "{stage}{metric}{",
-                "/{stage}/{metric}",
-                "{stage}//{metric}",
-            )
-        ),
-        ("decoder", 5, TypeError, DECODER),
+        ("log_name", [None], TypeError, "must be a string, got None of type NoneType"),
         (
-            "extract",
-            "preds",
-            TypeError,
-            "'extract' must take outputs and batch and return (preds, target), got 'preds'",
-        ),
-        ("dataloader_names", "news", TypeError, "'dataloader_names' must be a list of names, got 'news'"),
-        ("dataloader_names", {"news"}, TypeError, "'dataloader_names' must be a list of names, got {'news'}"),
-        ("dataloader_names", {"a": 1}, TypeError, "'dataloader_names' must be a list of names, got {'a': 1}"),
-        ("dataloader_names", 2, TypeError, "'dataloader_names' must be a list of names, got 2"),
-        ("dataloader_names", b"ab", TypeError, "'dataloader_names' must be a list of names, got b'ab'"),
-        ("dataloader_names", ["a", 1], TypeError, "'dataloader_names' must be a list of names, got ['a', 1]"),
-        ("dataloader_names", [None], TypeError, "'dataloader_names' must be a list of names, got [None]"),
-        (
-            "dataloader_names",
-            [["a"], ["b"]],
-            TypeError,
-            "'dataloader_names' must be a list of names, got [['a'], ['b']]",
-        ),
-        (
-            "dataloader_names",
-            ("a", "b", "a"),
+            "log_name",
+            BAD_NAMES,
             ValueError,
-            "the loaders must have different names, got ['a', 'b', 'a']",
+            "must be a name with the placeholders '{{stage}}' and '{{metric}}', such as '{{stage}}/{{metric}}', got "
+            "{value!r}",
         ),
-        ("samples", None, TypeError, "'samples' must be an integer, got None of type NoneType"),
-        ("samples", True, TypeError, "'samples' must be an integer, got True of type bool"),
-        ("samples", 8.0, TypeError, "'samples' must be an integer, got 8.0 of type float"),
-        ("samples", "8", TypeError, "'samples' must be an integer, got '8' of type str"),
-        ("samples", -1, ValueError, "'samples' must be 0 or more, got -1"),
-        ("translations", "", TypeError, "'translations' must be a folder or True, got '' of type str"),
-        ("translations", 1, TypeError, "'translations' must be a folder or True, got 1 of type int"),
-        ("translations", b"folder", TypeError, "'translations' must be a folder or True, got b'folder' of type bytes"),
-        ("translations", "s3://a/b", ValueError, "'translations' must be a local folder, got 's3://a/b'"),
-        ("keep_translations", 0, ValueError, "'keep_translations' must be 1 or more, got 0"),
-        ("keep_translations", -1, ValueError, "'keep_translations' must be 1 or more, got -1"),
-        ("keep_translations", True, TypeError, "'keep_translations' must be an integer, got True of type bool"),
-        ("keep_translations", 2.0, TypeError, "'keep_translations' must be an integer, got 2.0 of type float"),
-        ("compare_to_best", None, TypeError, "'compare_to_best' must be True or False, got None of type NoneType"),
-        ("compare_to_best", 1, TypeError, "'compare_to_best' must be True or False, got 1 of type int"),
-        ("confidence", "0.95", TypeError, "'confidence' must be a number between 0 and 1, got '0.95'"),
-        ("confidence", True, ValueError, "'confidence' must lie between 0 and 1, got True"),
-        ("confidence", 95, ValueError, "'confidence' must lie between 0 and 1, got 95"),
-        ("confidence", 0, ValueError, "'confidence' must lie between 0 and 1, got 0"),
-        ("confidence", 1.0, ValueError, "'confidence' must lie between 0 and 1, got 1.0"),
-        ("confidence", float("nan"), ValueError, "'confidence' must lie between 0 and 1, got nan"),
-        ("significance_level", [0.05], TypeError, "'significance_level' must be a number between 0 and 1, got [0.05]"),
-        ("significance_level", -0.05, ValueError, "'significance_level' must lie between 0 and 1, got -0.05"),
+        ("decoder", [5], TypeError, DECODER),
+        ("extract", ["preds"], TypeError, "must take outputs and batch and return (preds, target), got 'preds'"),
+        ("dataloader_names", NO_NAMES, TypeError, "must be a list of names, got {value!r}"),
+        ("samples", [None, True, 8.0, "8"], TypeError, INTEGER),
+        ("samples", [-1], ValueError, "must be 0 or more, got -1"),
+        ("translations", ["", 1, b"folder"], TypeError, "must be a folder or True, got {value!r} of type {kind}"),
+        ("translations", ["s3://a/b"], ValueError, "must be a local folder, got 's3://a/b'"),
+        ("keep_translations", [0, -1], ValueError, "must be 1 or more, got {value!r}"),
+        ("keep_translations", [True, 2.0], TypeError, INTEGER),
+        ("compare_to_best", [None, 1], TypeError, "must be True or False, got {value!r} of type {kind}"),
+        ("confidence", ["0.95"], TypeError, "must be a number between 0 and 1, got '0.95'"),
+        ("confidence", [True, 95, 0, 1.0, float("nan")], ValueError, SHARE),
+        ("significance_level", [[0.05]], TypeError, "must be a number between 0 and 1, got [0.05]"),
+        ("significance_level", [-0.05], ValueError, SHARE),
         (
             "significance_level",
-            0.0009,
+            [0.0009],
             ValueError,
-            "'significance_level' must be at least 0.001, got 0.0009: a smaller one needs more than 10,000 resamples "
-            "in each validation",
+            "must be at least 0.001, got 0.0009: a smaller one needs more than 10,000 resamples in each validation",
         ),
     ],
 )
 def test_an_error_names_the_option_and_what_was_received(
-    option: str, value: Any, error: type[Exception], message: str
+    option: str, values: list[Any], error: type[Exception], message: str
 ) -> None:
-    with pytest.raises(error) as raised:
-        BLEUCallback(**{option: value})
-    assert str(raised.value) == message
+    for value in values:
+        with pytest.raises(error) as raised:
+            BLEUCallback(**{option: value})
+        assert str(raised.value) == f"{option!r} {message.format(value=value, kind=type(value).__name__)}"
 
 
-def test_an_unknown_option_is_an_error_that_names_the_nearest() -> None:
-    for name, nearest in {
-        "confidense": ": did you mean 'confidence'?",
-        "ci": ": did you mean 'confidence'?",
-        "beam": "; the nearest are ['samples', 'extract', 'log_name']",
-    }.items():
-        with pytest.raises(TypeError, match=f"^{re.escape(f'unknown option {name!r}{nearest}')}$"):
-            BLEUCallback(**{name: 1})  # type: ignore[arg-type]
+def test_loaders_must_have_different_names() -> None:
+    with pytest.raises(ValueError, match=r"^the loaders must have different names, got \['a', 'b', 'a'\]$"):
+        BLEUCallback(dataloader_names=("a", "b", "a"))
+
+
+NEW_FORM = "all metrics by name, as in BLEUCallback({'bleu': CorpusBLEU(), 'chrf': CorpusCHRF()}"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "message"),
+    [
+        ([], {"percent": True}, "['percent'] are options of the metric: BLEUCallback(CorpusBLEU(percent=True))"),
+        (
+            [],
+            {"pad_id": 0, "tokenizer": "zh", "samples": 3},
+            "['pad_id', 'tokenizer'] are options of the metric: BLEUCallback(CorpusBLEU(pad_id=0, tokenizer='zh'))",
+        ),
+        ([], {"confidense": 0.9}, "unknown option 'confidense': did you mean 'confidence'?"),
+        ([], {"ci": 0.95}, "unknown option 'ci': did you mean 'confidence'?"),
+        ([], {"beam": 1}, "unknown option 'beam'; the nearest are ['samples', 'extract', 'log_name']"),
+        # The forms of older versions.
+        ([], {"metric": CorpusCHRF()}, f"unknown option 'metric': pass {NEW_FORM}, log_name='{{stage}}_{{metric}}')"),
+        ([CorpusBLEU()], {"others": {}, "name": "b"}, f"unknown option 'others', 'name': pass {NEW_FORM}, log_name="),
+        ([CorpusBLEU(), {"chrf": CorpusCHRF()}], {}, f"BLEUCallback takes one positional argument, {NEW_FORM})"),
+    ],
+)
+def test_a_wrong_call_is_an_error_that_shows_the_right_one(
+    arguments: list[Any], options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(TypeError, match=f"^{re.escape(message)}"):
+        BLEUCallback(*arguments, **options)
 
 
 # Metrics
@@ -185,6 +173,10 @@ def test_metrics_have_names_and_labels(metrics: Any, expected: dict[str, list[st
     assert {name: [*own] for name, own in BLEUCallback(metrics).metrics.items()} == expected
 
 
+NOT_ALIKE = (
+    "must be all of this package or all of others, with the same names of scores and one direction, because the means "
+    "over the labels are logged"
+)
 NOT_A_METRIC = "must be a metric of lightning_bleu, torchmetrics, or sacreBLEU, or a function, got"
 
 
@@ -203,11 +195,7 @@ NOT_A_METRIC = "must be a metric of lightning_bleu, torchmetrics, or sacreBLEU, 
         ({"samples": TER()}, ValueError, "the metrics cannot have the name 'samples', which is reserved"),
         ({"a": TER(), "worst": TER()}, ValueError, "the metrics cannot have the name 'worst', which is reserved"),
         ({"a\ud800": TER()}, ValueError, "the metrics cannot have the name 'a\\ud800': a lone surrogate cannot be"),
-        (
-            {"a/b": TER(), "a": TER()},
-            ValueError,
-            "the names 'a' and 'a/b' of the metrics clash, because a/... is logged",
-        ),
+        ({"a/b": TER(), "a": TER()}, ValueError, "the names 'a' and 'a/b' of the metrics clash, because a/... is"),
         ({"x": {}}, ValueError, "'x' must have a metric for each loader or group, got an empty dict"),
         ({"x": {"de": None}}, TypeError, f"'x' {NOT_A_METRIC} None"),
         ({"x": {0: TER()}}, TypeError, "the names of the loaders or groups of 'x' must be strings, got 0 of type int"),
@@ -219,17 +207,20 @@ NOT_A_METRIC = "must be a metric of lightning_bleu, torchmetrics, or sacreBLEU, 
             "the metrics of 'x' must have one scale, because the mean of their scores is logged: set percent=True for "
             "all of them, or for none",
         ),
-        (
-            {"x": {"a": CorpusBLEU(), "b": TER()}},
-            ValueError,
-            "the metrics of 'x' must be all of this package or all of others",
-        ),
+        ({"x": {"a": CorpusBLEU(), "b": TER()}}, ValueError, f"'x' {NOT_ALIKE}"),
+        ({"x": {"a": exact, "b": errors}}, ValueError, f"'x' {NOT_ALIKE}"),
     ],
 )
 def test_anything_else_is_rejected_as_metrics(metrics: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error) as raised:
         BLEUCallback(metrics)
     assert message in str(raised.value)
+
+
+def test_different_scales_are_warned_about() -> None:
+    message = "The metrics have different scales: 'bleu' in 0..100, 'chrf' in 0..1. Set percent=True for all of them"
+    with pytest.warns(UserWarning, match=f"^{re.escape(message)}"):
+        BLEUCallback({"bleu": CorpusBLEU(percent=True), "ter": TER(), "chrf": CorpusCHRF()})
 
 
 # Metrics of labels
@@ -286,3 +277,20 @@ def test_a_metric_that_sets_nothing_reads_ids_as_the_others(metrics: Any, loader
 )
 def test_the_decoder_of_the_callback_is_for_metrics_that_set_none(metrics: Any, expected: Any) -> None:
     assert read_by(metrics, len) == Settings.from_options(**expected)
+
+
+@pytest.mark.parametrize(
+    ("metrics", "names", "differing"),
+    [
+        ({"a": CorpusBLEU(pad_id=0), "b": CorpusBLEU(pad_id=1)}, "'a' and 'b'", ["pad_id"]),
+        ({"a": CorpusBLEU(pad_id=0), "c": TER(), "b": CorpusCHRF(eos_id=0)}, "'a' and 'b'", ["pad_id", "eos_id"]),
+        ({"a": {"x": CorpusBLEU(pad_id=0), "y": CorpusBLEU(pad_id=1)}}, "'a' of 'x' and 'a' of 'y'", ["pad_id"]),
+        ({"a": CorpusBLEU(decoder=spell), "b": FR}, "'a' and 'b'", ["decoder"]),
+    ],
+)
+def test_metrics_that_read_ids_differently_are_an_error_before_the_first_batch(
+    metrics: Any, names: str, differing: list[str], tmp_path: Path
+) -> None:
+    message = re.escape(f"{names} must read ids in the same way, but differ in {differing}: give them the")
+    with pytest.raises(ValueError, match=f"^{message}"):
+        validate(tmp_path, BLEUCallback(metrics), step=lambda batch, epoch: pytest.fail("read a batch"))

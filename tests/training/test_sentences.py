@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import math
 import random
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas  # type: ignore[import-untyped]
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch.utils.data import DataLoader, DistributedSampler
 
-from lightning_bleu import CorpusBLEU, CorpusCHRF, corpus_chrf
+from lightning_bleu import CorpusBLEU, CorpusCHRF
 from lightning_bleu.training.sentences import Sentence
 from lightning_bleu.training.validation import Validation
 from tests.helpers.counting import pad
@@ -166,19 +169,74 @@ def test_texts_show_what_was_given_without_padding_and_markers(
     assert shown == [(*expected, None), (*expected, expected[0])]
 
 
-@pytest.mark.parametrize("ignore_ids", [None, -100])
-def test_texts_are_not_views_of_what_was_given(ignore_ids: int | None) -> None:
-    """Even without an id to remove, which needs no copy."""
-    validation = make_validation(CorpusBLEU(ignore_ids=ignore_ids, pad_id=9))
-    buffers = torch.empty(3, 1, 4, dtype=torch.int64)
-    for number in range(3):
-        preds, target, source = buffers
-        count(validation, preds.fill_(number), target.fill_(number + 1), source=source.fill_(number + 2))
-    assert [sentence[:3] for sentence in read_all(gather(validation))] == [
-        ("0 0 0 0", ["1 1 1 1"], "2 2 2 2"),
-        ("1 1 1 1", ["2 2 2 2"], "3 3 3 3"),
-        ("2 2 2 2", ["3 3 3 3"], "4 4 4 4"),
-    ]
+def in_containers(container: Callable[..., Any], *, ids: bool = False) -> Callable[..., Any]:
+    """Forms whose lists are replaced by other containers."""
+
+    def form(items: Sequence[Item]) -> tuple[Any, ...]:
+        preds, target, source = as_id_lists(items) if ids else as_strings(items)
+        rows = container if ids else str
+        groups = [container([rows(one) for one in group]) for group in target]
+        return container([*map(rows, preds)]), container(groups), container([*map(rows, source)])
+
+    return form
+
+
+def in_arrays(make: Callable[..., Any], *, grouped: bool) -> Callable[..., Any]:
+    """Forms with strings in arrays, and one reference or a list of them for each sentence."""
+
+    def form(items: Sequence[Item]) -> tuple[Any, ...]:
+        preds, target, source = as_strings(items)
+        return make(preds), make(target if grouped else [line for (line,) in target]), make(source)
+
+    return form
+
+
+CONTAINERS: dict[str, Callable[..., Any]] = {
+    "tuple": tuple,
+    "deque": deque,
+    "iterator": iter,
+    "generator": lambda items: (item for item in items),
+    "dict view": lambda items: dict(enumerate(items)).values(),
+}
+ARRAYS: dict[str, Callable[..., Any]] = {
+    "array": np.array,
+    "array of objects": functools.partial(np.array, dtype=object),
+    "series": pandas.Series,
+}
+ALL_FORMS: dict[str, Callable[..., Any]] = {
+    **{form.__name__: form for form in FORMS},
+    "arrays of ids": lambda items: tuple(np.asarray(side) for side in as_padded_tensors(items)),
+    "tensors": lambda items: tuple([*map(torch.tensor, side)] for side in as_id_lists(items)),
+    **{f"{name} of strings": in_containers(container) for name, container in CONTAINERS.items()},
+    **{f"{name} of ids": in_containers(container, ids=True) for name, container in CONTAINERS.items()},
+    **{f"{name} of strings": in_arrays(make, grouped=False) for name, make in ARRAYS.items()},
+    **{f"{name} of groups": in_arrays(make, grouped=True) for name, make in ARRAYS.items()},
+}
+
+
+def reuse(value: Any) -> None:
+    """Write something else into the buffers of a step."""
+    if isinstance(value, torch.Tensor | np.ndarray):
+        value[:] = 0
+    elif isinstance(value, list):
+        for one in value:
+            reuse(one)
+        value.clear()
+
+
+@pytest.mark.parametrize("ignore_ids", [None, -100])  # without an id to remove, ids need no copy
+@pytest.mark.parametrize("form", ALL_FORMS.values(), ids=ALL_FORMS)
+def test_sentences_in_any_form_are_counted_and_read_although_buffers_are_reused(form: Any, ignore_ids: Any) -> None:
+    items = make_items(6, references=1)
+    validation = make_validation(CorpusBLEU(pad_id=0, tokenizer="none", max_order=2, ignore_ids=ignore_ids))
+    for batch in (items[:3], items[3:]):
+        preds, target, source = form(copy.deepcopy(batch))
+        count(validation, preds, target, source=source)
+        reuse([preds, target, source])
+    found = summarize(validation)
+    assert found.statistics == summarize(evaluate([as_id_lists(items)])).statistics
+    write = as_text if found.read[0].hypothesis.startswith("w") else as_digits
+    assert found.read == expect(items, write, tokenized=found.read[0].tokenized)
 
 
 # The sentences that count
@@ -305,38 +363,6 @@ def test_all_metrics_count_the_same_sentences() -> None:
         expected.update(LINES, REFERENCES)
         assert results[f"val_{name}"].report == expected.report()
         assert torch.equal(table.statistics(name), expected.sentence_statistics)
-
-
-def test_ids_are_decoded_once_for_all_metrics() -> None:
-    decoded: list[Any] = []
-
-    def decode(rows: list[list[int]]) -> list[str]:
-        decoded.extend(rows)
-        return spell(rows)
-
-    ids, references = [[5, 6, 7, 8, 9], [7, 8, 6]], [[[6, 7, 8, 9]], [[8, 6]]]
-    validation = count(make_validation(METRICS, decoder=decode), ids, references)
-    assert sorted(decoded) == sorted([*ids, *(row for (row,) in references)])
-    lines = spell(ids), [spell(group) for group in references]
-    assert [sentence[:2] for sentence in read_all(gather(validation))] == [*zip(*lines)]
-    results, *_ = validation.finish()
-    assert results["val_chrf"].report == corpus_chrf(*lines, word_order=2)
-
-
-@pytest.mark.parametrize("by_group", [False, True])
-def test_sources_of_ids_are_decoded_only_for_texts_that_are_kept(by_group: bool) -> None:
-    decoded: list[list[int]] = []
-
-    def decode(rows: list[list[int]]) -> list[str]:
-        decoded.extend(rows)
-        return spell(rows)
-
-    validation = make_validation(CorpusBLEU(decoder=decode), max_texts=0)
-    for number in range(100):
-        group = ["de", "fr"] if by_group else None
-        count(validation, ["a", "b"], ["a", "b"], source=[[3, number], [4, number]], group=group)
-    # Some are examined for prompts.
-    assert decoded == [[first, number] for number in range(64 if by_group else 32) for first in (3, 4)]
 
 
 # In several processes
