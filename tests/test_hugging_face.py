@@ -41,6 +41,10 @@ def length_of_sources(hypotheses: list[str], references: list[list[str]], source
     return [len(source.split()) for source in sources]
 
 
+def size_of_share(hypotheses: list[str], references: list[list[str]]) -> list[float]:
+    return [len(hypotheses)] * len(hypotheses)
+
+
 def nothing(hypotheses: list[str], references: list[list[str]]) -> None:
     return None
 
@@ -152,6 +156,7 @@ def use_trainers(folder: Path) -> dict[str, Any]:
         "ter": TER(),
         "wer": WordErrorRate(),
         "source": share_of_source,
+        "share": size_of_share,
         "none": nothing,
     }
     bleu = HuggingFaceBLEU(metrics, decoder=decode, confidence=0.9, translations="files")
@@ -228,6 +233,7 @@ def test_every_kind_of_metric_and_its_interval_is_logged(found: tuple[list[Score
         interval = metric.interval(0.9)
         assert (scores["eval_bleu_low"], scores["eval_bleu_high"]) == (interval.low, interval.high)
         assert scores["eval_source_low"] < scores["eval_source"] < scores["eval_source_high"]
+        assert scores["eval_share"] == {1: 21, 2: (12 * 12 + 9 * 9) / 21}[len(found[0])]  # 12 and 9 of 21 sentences
         assert "eval_none" not in scores
         assert not {"eval_ter_low", "eval_wer_low"} & scores.keys()
         assert process["results of kinds"]["eval_bleu"]["hypothesis_length"] == scores["eval_bleu_hypothesis_length"]
@@ -254,10 +260,10 @@ def test_translations_are_written_once_for_each_dataset(found: tuple[list[Scores
     texts = [path.read_text().splitlines() for path in files if path.suffix == ".txt"]
     assert texts == [[own[0] for own in references], sources, hypotheses, hypotheses]
     header, *rows = (line.split("\t") for line in files[2].read_text().splitlines())
-    assert header == ["bleu", "source"]
+    assert header == ["bleu", "source", "share"]
     assert [float(row[1]) for row in rows] == share_of_source(hypotheses, references, sources)
     lines = [json.loads(line) for line in (folder / "scores.jsonl").read_text().splitlines()]
-    names = ["bleu", "ter", "wer", "source"]
+    names = ["bleu", "ter", "wer", "source", "share"]
     assert [(line["key"], line["step"]) for line in lines] == [
         *((f"eval_{name}", step) for step in (2, 4) for name in names),
         *((f"test_{name}", 4) for name in names),
