@@ -1,4 +1,4 @@
-"""Corpus BLEU as a validation metric for PyTorch Lightning.
+"""Corpus BLEU and chrF as validation metrics for PyTorch Lightning.
 
 Start with :class:`CorpusBLEU`, or with :class:`BLEUCallback` to add BLEU without changing the code of a model.
 """
