@@ -14,7 +14,7 @@ import pytest
 import torch
 from hypothesis import settings
 
-from tests.fuzz.targets import SHARES
+from tests.fuzz.targets import TARGETS
 from tests.helpers.corpora import DATA
 from tests.helpers.metrics import KINDS, Kind
 from tests.helpers.process_groups import ProcessPool
@@ -27,7 +27,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # A server that has imported everything once forks the processes of tests, which saves seconds for each of them. It
 # imports what the fuzzer needs, which includes Lightning.
-multiprocessing.set_forkserver_preload([f"tests.fuzz.{name}" for name in SHARES])
+multiprocessing.set_forkserver_preload([f"tests.fuzz.{name}" for name in TARGETS])
 
 settings.register_profile("default", deadline=None)  # the first example of a test may wait for an import
 settings.load_profile("default")

@@ -1,4 +1,4 @@
-"""The callback in real validations, and the shares of several processes, against scoring the whole set at once."""
+"""The callback in real validations, against scoring each set at once."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from lightning_fabric.utilities.distributed import DistributedSamplerWrapper
-from torch.utils.data import DataLoader, DistributedSampler, SequentialSampler, SubsetRandomSampler
+from torch.utils.data import DataLoader, RandomSampler, SequentialSampler, SubsetRandomSampler
 
-from lightning_bleu import BLEUCallback, BLEUScore, CorpusBLEU, corpus_bleu, distributed_index
+from lightning_bleu import BLEUCallback, BLEUScore, CorpusBLEU, corpus_bleu
 from tests.fuzz.choices import Choices
 from tests.fuzz.rounds import Target, compare
 from tests.helpers.lightning import PAD_ID, find_reports, make_module, make_trainer
@@ -83,26 +82,15 @@ class Loading(NamedTuple):
             rest = rest[size:]
         return batches
 
-    def loader(self, processes: int = 0, rank: int = 0) -> Any:
-        """The loader of a process; with 0 processes, a loader that knows of none."""
+    def loader(self) -> Any:
+        """The loader."""
         dataset = self.dataset()
-        sampler: Any = SequentialSampler(dataset)
-        if self.sampler == "drawn":
-            sampler = SubsetRandomSampler(range(len(dataset)))
-        if processes and self.sampler == "drawn":
-            sampler = DistributedSamplerWrapper(sampler, num_replicas=processes, rank=rank, shuffle=False)
-        elif processes:
-            sampler = DistributedSampler(dataset, processes, rank, shuffle=self.sampler == "random")
-        elif self.sampler == "random" and dataset:
-            sampler = None
-        return DataLoader(
-            dataset,
-            self.batch_size,
-            sampler=sampler,
-            shuffle=sampler is None,
-            drop_last=self.drop_last,
-            collate_fn=list,
-        )
+        sampler: Any = {
+            "sequential": SequentialSampler(dataset),
+            "drawn": SubsetRandomSampler(range(len(dataset))),
+            "random": RandomSampler(dataset) if dataset else None,
+        }[self.sampler]
+        return DataLoader(dataset, self.batch_size, sampler=sampler, drop_last=self.drop_last, collate_fn=list)
 
     def scored(self) -> list[Item]:
         """The sentences that count."""
@@ -119,14 +107,14 @@ class CallbackCase:
         loadings: the sets, one per loader.
         form: how batches are passed.
         options: the options of the metric.
-        route: how the sentences reach the metric: what the step of a validation returns, or in how many processes.
+        route: how the sentences reach the metric: what the step of a validation returns.
         stage: ``"validate"`` or ``"test"``.
     """
 
     loadings: list[Loading]
     form: Form
     options: dict[str, Any]
-    route: str | int
+    route: str
     stage: str
 
     @property
@@ -141,12 +129,8 @@ class CallbackCase:
     def check(self) -> None:
         torch.manual_seed(0)
         expected = [corpus_bleu(*self.form(loading.scored()), **self.options) for loading in self.loadings]
-        if isinstance(self.route, int):
-            self._check_processes(self.route, expected)
-        else:
-            self._check_validation(self.route, expected)
+        route = self.route
 
-    def _check_validation(self, route: str, expected: list[BLEUScore]) -> None:
         def step(batch: list[Item], epoch: int) -> Any:
             preds, target = self.form(batch)
             return {"preds": preds, "target": target, "loss": 0} if route == "dict" else (preds, target)
@@ -173,23 +157,6 @@ class CallbackCase:
             mean = math.fsum(report.bleu for report in scored.values()) / len(scored)
             compare("mean", trainer.callback_metrics[key].item(), mean)
 
-    def _check_processes(self, processes: int, expected: list[BLEUScore]) -> None:
-        """Count the share of each process with its positions, one after the other, and merge the metrics."""
-        for loading, report in zip(self.loadings, expected):
-            total = CorpusBLEU(keep_sentences=True, **self.options)
-            for rank in range(processes):
-                torch.manual_seed(1)  # all processes draw alike
-                metric, loader = CorpusBLEU(keep_sentences=True, **self.options), loading.loader(processes, rank)
-                for batch_idx, batch in enumerate(loader):
-                    index = distributed_index(loader, batch_idx)
-                    assert index is not None
-                    if loading.batch_size is None:  # one position for all sentences of the batch
-                        index = 1000 * index + torch.arange(len(batch))
-                    metric.update(*self.form(batch), index=index)
-                total.merge_state(metric)
-            compare("merged metrics", _comparable(total.report()), _comparable(report))
-            compare("kept sentences", len(total.sentence_statistics), len(loading.items))
-
 
 def _comparable(report: BLEUScore) -> BLEUScore:
     """A report without its signature, which depends on how many empty references a batch has."""
@@ -203,19 +170,14 @@ def make_case(choices: Choices) -> CallbackCase:
     for group in choices.sentences():
         hypothesis, *references = [[_FIRST_ID + symbol % vocabulary for symbol in segment] for segment in group]
         sentences.append((hypothesis, references))
-    routes: list[str | int] = ["dict", "tuple", "extract", 2, 3, 1, 4, 2]
-    route = choices.pick(routes)
+    route = choices.pick(["dict", "tuple", "extract"])
     count = choices.pick([1, 2, 3])
     loadings = []
     for number in range(count):
         batch_size = choices.pick([2, 1, 3, 7, None])
         sampler = choices.pick(["sequential", "random", "drawn"])
         drops = choices.byte() % 4 == 1 and sampler == "sequential" and batch_size is not None
-        items = sentences[number::count]
-        if isinstance(route, str):
-            loadings.append(Loading(items, batch_size, sampler, drops))
-        elif items:
-            loadings.append(Loading(items, batch_size, sampler))
+        loadings.append(Loading(sentences[number::count], batch_size, sampler, drops))
     options = {
         "max_order": choices.pick([4, 1, 2, 6]),
         "convention": choices.pick(["sacrebleu", "papineni", "nltk", "torchmetrics", "gnmt"]),

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from itertools import chain, pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 from sacrebleu.metrics.chrf import CHRF
 
@@ -12,14 +14,13 @@ from lightning_bleu import CorpusCHRF, sentence_chrf
 from lightning_bleu.counting import ngrams, words
 from tests.fuzz.choices import Choices
 from tests.fuzz.rounds import Target, compare
-from tests.fuzz.text import make_pieces
-from tests.fuzz.updates import COPIES, MANY_TOKENS, limits
+from tests.fuzz.text import CACHE_LIMITS, make_batch, make_pieces
+from tests.fuzz.updates import COPIES, MANY_TOKENS, Masks, MetricCase
 from tests.helpers.chrf import CHRF_PIECES
 
 _CHAR_ORDERS = [6, 6, 6, 1, 2, 3, 4, 5, 7, 9, 0]
 _WORD_ORDERS = [0, 2, 2, 1, 3, 0]
 _BETAS = [2, 1, 3, 0, 0.5, 2]
-_CACHE_LIMITS: Sequence[Mapping[str, int]] = [*[{}] * 6, {"_MAX_UNITS": 3}, {"_MAX_CHARACTERS": 30}, {"_MAX_UNITS": 0}]
 _KERNEL_LIMITS: Sequence[Mapping[str, int]] = [
     *[{}] * 6,
     {"_KEY_BITS": 40},
@@ -29,61 +30,25 @@ _KERNEL_LIMITS: Sequence[Mapping[str, int]] = [
     {"_MANY_ORDERS": 0},
 ]
 
-Sentences = list[list[str]]
-"""Each a hypothesis and its references."""
+
+@dataclass
+class CHRFCase(MetricCase):
+    """Sentences as text, with random options. Scores are compared as well."""
+
+    def check_metrics(self, expected: Sequence[list[list[int]]]) -> Any:
+        metric, peer = super().check_metrics(expected), CHRF(**self.options)
+        theirs, report = peer._compute_score_from_stats(metric.statistics.tolist()), metric.report()
+        compare("score", [metric.compute().item(), str(report)], [theirs.score / 100, theirs.format()])
+        preds, target = self.batches[-1]
+        scores = sentence_chrf(preds.get(), target.get(), percent=True, **self.options).tolist()
+        compare("sentence_chrf", scores, [peer._compute_f_score(row) for row in expected[-1]])
+        return metric
 
 
-class CHRFCase(NamedTuple):
-    """Sentences as text, with random options."""
-
-    batches: list[Sentences]
-    options: dict[str, Any]
-    keep_sentences: bool
-    limits: tuple[Mapping[str, int], Mapping[str, int]]
-
-    @property
-    def sentence_count(self) -> int:
-        return sum(map(len, self.batches))
-
-    def describe(self) -> str:
-        options = ", ".join(f"{name}={value!r}" for name, value in self.options.items())
-        updates = [f"  .update({preds},\n          {target})" for preds, target in map(_columns, self.batches)]
-        others = [f"  keep_sentences: {self.keep_sentences}", f"  limits: {[*filter(None, self.limits)]}"]
-        return "\n".join([f"CorpusCHRF({options})", *updates, *others])
-
-    def check(self) -> None:
-        peer = CHRF(**self.options)
-        metric = CorpusCHRF(percent=True, keep_sentences=self.keep_sentences, **self.options)
-        known: dict[str, list[int]] = {}  # equal sentences are counted once
-        expected: list[list[int]] = []
-        with limits(words, self.limits[0]), limits(ngrams, self.limits[1]):
-            for batch in self.batches:
-                rows = [_expected_row(peer, sentence, known) for sentence in batch]
-                expected += rows
-                metric.update(*_columns(batch))
-                assert metric.batch_statistics is not None
-                compare("sentence", metric.batch_statistics.tolist(), rows)
-            scores = sentence_chrf(*_columns(batch), percent=True, **self.options).tolist()
-            compare("sentence_chrf", scores, [peer._compute_f_score(row) for row in rows])
-        totals = [sum(column) for column in zip(*expected)] or [0] * metric.columns
-        compare("statistics", metric.statistics.tolist(), totals)
-        theirs, report = peer._compute_score_from_stats(totals), metric.report()
-        compare("score", [metric.compute().item(), report.score], [theirs.score] * 2)
-        compare("line", str(report), theirs.format())
-        if self.keep_sentences:
-            compare("kept sentence", metric.sentence_statistics.tolist(), expected)
-
-
-def _columns(batch: Sentences) -> tuple[list[str], list[list[str]]]:
-    return [sentence[0] for sentence in batch], [sentence[1:] for sentence in batch]
-
-
-def _expected_row(peer: CHRF, sentence: list[str], known: dict[str, list[int]]) -> list[int]:
-    key = repr(sentence)
-    if key not in known:
-        hypothesis, *references = sentence
-        (known[key],) = peer._extract_corpus_statistics([hypothesis], [[reference] for reference in references])
-    return known[key]
+def _expected_row(peer: CHRF, hypothesis: str, references: list[str], _: bool) -> list[int]:
+    """sacreBLEU's statistics of a sentence."""
+    (row,) = peer._extract_corpus_statistics([hypothesis], [[reference] for reference in references])
+    return [*row]
 
 
 def make_case(choices: Choices) -> CHRFCase:
@@ -103,9 +68,12 @@ def make_case(choices: Choices) -> CHRFCase:
     copies = choices.pick(COPIES) or 1 + MANY_TOKENS // max(50, sum(map(len, chain.from_iterable(rows))))
     rows *= copies
     cuts = sorted([0, *(choices.byte() % (len(rows) + 1) for _ in range(choices.byte() % 3)), len(rows)])
-    batches = [rows[start:stop] for start, stop in pairwise(cuts)]
-    keep_sentences = choices.byte() % 4 == 1
-    return CHRFCase(batches, options, keep_sentences, (choices.pick(_CACHE_LIMITS), choices.pick(_KERNEL_LIMITS)))
+    form = choices.byte() % 8
+    forms = form & 1 == 1, form & 2 == 2, form & 4 == 4
+    batches = [make_batch(rows[start:stop], *forms) for start, stop in pairwise(cuts)]
+    masks = Masks.of(choices) if choices.byte() % 4 == 1 else None
+    lowered = {words: choices.pick(CACHE_LIMITS), ngrams: choices.pick(_KERNEL_LIMITS)}
+    return CHRFCase(CorpusCHRF, options, batches, partial(_expected_row, CHRF(**options)), lowered, masks)
 
 
 TARGET = Target("chrf", make_case, round_size=200)

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
+from lightning_bleu import CorpusBLEU
 from lightning_bleu.bleu import BLEUSettings
 from lightning_bleu.counting import ngrams
 from tests.fuzz.choices import Choices
 from tests.fuzz.formulas import choose_length
 from tests.fuzz.id_forms import Padding, make_preds, make_target, separate_layouts
-from tests.fuzz.rounds import Target, compare
-from tests.fuzz.updates import COPIES, MANY_TOKENS, Batch, Masks, check_metric, describe, limits
-from tests.helpers.counting import EXTREME_IDS, Ids, count, remove_special_ids
+from tests.fuzz.rounds import Target
+from tests.fuzz.updates import COPIES, MANY_TOKENS, Batch, Masks, MetricCase
+from tests.helpers.counting import EXTREME_IDS, Ids, remove_special_ids
 from tests.reference import statistics
 
 _SPREAD = [(number - 4) * 2**55 + number for number in range(9)]
@@ -60,32 +62,7 @@ _SMALL = 2_000
 """Batches with more tokens and segments reach the limits as they are."""
 
 
-class IdCase(NamedTuple):
-    """Sentences as ids."""
-
-    batches: list[Batch]
-    options: dict[str, Any]
-    limits: Mapping[str, int]
-    masks: Masks | None
-
-    @property
-    def sentence_count(self) -> int:
-        return sum(len(batch.preds.rows) for batch in self.batches)
-
-    def describe(self) -> str:
-        return describe(self.options, self.batches, {"masks": self.masks, "limits": self.limits})
-
-    def check(self) -> None:
-        settings = BLEUSettings.from_options(**self.options)
-        expected = [expected_rows(batch, settings) for batch in self.batches]
-        with limits(ngrams, self.limits):
-            for (preds, target), rows in zip(self.batches, expected):
-                compare("sentence", count(preds.get(), target.get(), **self.options), rows)
-            if self.masks is not None:
-                check_metric(self.batches, expected, self.masks, self.options)
-
-
-def make_case(choices: Choices) -> IdCase:
+def make_case(choices: Choices) -> MetricCase:
     """Sentences of random ids, with random options."""
     vocabulary = choices.pick(_VOCABULARIES)
     sentences = [
@@ -104,7 +81,9 @@ def make_case(choices: Choices) -> IdCase:
         target = make_target([references for _, *references in part], padding, choices)
         batches.append(Batch(separate_layouts(preds, target), target))
     lowered = _lower(choices.pick(_KERNEL_LIMITS), batches)
-    return IdCase(batches, options, lowered, Masks.of(choices) if choices.byte() % 12 == 1 else None)
+    masks = Masks.of(choices) if choices.byte() % 12 == 1 else None
+    expect = partial(_expected_row, BLEUSettings.from_options(**options))
+    return MetricCase(CorpusBLEU, options, batches, expect, {ngrams: lowered}, masks)
 
 
 def _lower(values: Mapping[str, int], batches: Sequence[Batch]) -> Mapping[str, int]:
@@ -150,19 +129,8 @@ def _repeat(sentences: list[list[Ids]], stretch: int, copies: int) -> list[list[
     ]
 
 
-def expected_rows(batch: Batch, settings: BLEUSettings) -> list[list[int]]:
-    """The statistics of each sentence by definition. Equal sentences are counted once."""
-    known: dict[str, list[int]] = {}
-    rows = []
-    for hypothesis, references in zip(batch.preds.rows, batch.target.rows):
-        key = f"{hypothesis} {references}"
-        if key not in known:
-            known[key] = _expected_row(hypothesis, references, settings, drops_empty=batch.target.drops_empty)
-        rows.append(known[key])
-    return rows
-
-
-def _expected_row(ids: Ids, group: list[Ids], settings: BLEUSettings, *, drops_empty: bool) -> list[int]:
+def _expected_row(settings: BLEUSettings, ids: Ids, group: list[Ids], drops_empty: bool) -> list[int]:
+    """The statistics of a sentence by definition."""
     special = {name: getattr(settings, name) for name in ("pad_id", "bos_id", "eos_id", "ignore_ids")}
     hypothesis, *references = (remove_special_ids(segment, **special) for segment in (ids, *group))
     if drops_empty:

@@ -9,14 +9,15 @@ import logging
 import math
 import time
 import warnings
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tests.fuzz.rounds import Round, Target
 
-SHARES: Mapping[str, float] = {"ids": 0.4, "text": 0.35, "scores": 0.09, "chrf": 0.1, "callback": 0.06}
-"""The share of the time for each target. Its module has the same name."""
+TURNS = ["ids", "text", "scores", "chrf", "callback", *["ids", "text"] * 3]
+"""The order in which targets are fuzzed, again and again. The module of a target has its name."""
+TARGETS = [*dict.fromkeys(TURNS)]
+"""The targets by name."""
 
 _PATIENCE = 120
 """For how many seconds after the end a process may still shrink a failure."""

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
 from sacrebleu.metrics.bleu import BLEU as SacreBLEU
 
+from lightning_bleu import CorpusBLEU
 from lightning_bleu.counting import words
 from tests.fuzz.choices import Choices
 from tests.fuzz.id_forms import Argument
-from tests.fuzz.rounds import Target, compare
-from tests.fuzz.updates import COPIES, MANY_TOKENS, Batch, Masks, check_metric, describe, limits
-from tests.helpers.counting import count
+from tests.fuzz.rounds import Target
+from tests.fuzz.updates import COPIES, MANY_TOKENS, Batch, Masks, MetricCase
 from tests.helpers.text import PIECES, WORDWISE
 from tests.reference import statistics
 
@@ -23,35 +23,11 @@ _WORDS = [
     *("«x» ", "foo-bar ", "(yes) ", "猫 ", "猫は", "U.S. ", "$5 ", "10-3 ", "İ ", "STRASSE ", "straße "),
 ]
 _ORDERS = [4, 1, 2, *[4] * 12, 3, 5, 6, 9]
-_CACHE_LIMITS: Sequence[Mapping[str, int]] = [*[{}] * 12, {"_MAX_UNITS": 3}, {"_MAX_CHARACTERS": 30}, {"_MAX_UNITS": 0}]
+CACHE_LIMITS: Sequence[Mapping[str, int]] = [*[{}] * 12, {"_MAX_UNITS": 3}, {"_MAX_CHARACTERS": 30}, {"_MAX_UNITS": 0}]
 _CALLABLES: Sequence[Callable[[str], Any]] = [str.split, list, str.lower]
 
 
-class TextCase(NamedTuple):
-    """Sentences as text, or as lists of tokens."""
-
-    batches: list[Batch]
-    options: dict[str, Any]
-    limits: Mapping[str, int]
-    masks: Masks | None
-
-    @property
-    def sentence_count(self) -> int:
-        return sum(len(batch.preds.rows) for batch in self.batches)
-
-    def describe(self) -> str:
-        return describe(self.options, self.batches, {"masks": self.masks, "limits": self.limits})
-
-    def check(self) -> None:
-        expected = [expected_rows(batch, self.options) for batch in self.batches]
-        with limits(words, self.limits):
-            for (preds, target), rows in zip(self.batches, expected):
-                compare("sentence", count(preds.get(), target.get(), **self.options), rows)
-            if self.masks is not None:
-                check_metric(self.batches, expected, self.masks, self.options)
-
-
-def make_case(choices: Choices) -> TextCase:
+def make_case(choices: Choices) -> MetricCase:
     """Sentences of random characters and words, as text or as tokens."""
     sentences = choices.sentences()
     pieces = make_pieces(choices)
@@ -71,9 +47,10 @@ def make_case(choices: Choices) -> TextCase:
     cut = choices.pick([0, 0, 1, 2, 4])
     parts = [rows[:cut], rows[cut:]] if 0 < cut < len(rows) else [rows]
     form, is_flat, generates = choices.byte(), choices.byte() % 2 == 1, choices.byte() % 8 == 7
-    batches = [_make_batch(part, form % 2 == 1, is_flat, generates) for part in parts]
+    batches = [make_batch(part, form % 2 == 1, is_flat, generates) for part in parts]
     masks = Masks.of(choices) if choices.byte() % 16 == 1 else None
-    return TextCase(batches, options, choices.pick(_CACHE_LIMITS), masks)
+    expect = partial(_expected_row, **options)
+    return MetricCase(CorpusBLEU, options, batches, expect, {words: choices.pick(CACHE_LIMITS)}, masks)
 
 
 def make_pieces(choices: Choices) -> Sequence[str]:
@@ -90,7 +67,8 @@ def make_pieces(choices: Choices) -> Sequence[str]:
     return pieces
 
 
-def _make_batch(rows: list[list[Any]], as_tuples: bool, is_flat: bool, generates: bool) -> Batch:
+def make_batch(rows: list[list[Any]], as_tuples: bool, is_flat: bool, generates: bool) -> Batch:
+    """Sentences, each a hypothesis and its references, as the arguments of an update."""
     hypotheses, groups = [row[0] for row in rows], [row[1:] for row in rows]
     values: list[Any] = [hypotheses, groups]
     if is_flat and all(len(group) == 1 for group in groups):
@@ -104,19 +82,10 @@ def _as_tuples(value: Any) -> Any:
     return tuple(map(_as_tuples, value)) if isinstance(value, list) else value
 
 
-def expected_rows(batch: Batch, options: dict[str, Any]) -> list[list[int]]:
-    """The statistics of each sentence. Equal sentences are counted once."""
-    known: dict[str, list[int]] = {}
-    rows = []
-    for hypothesis, references in zip(batch.preds.rows, batch.target.rows):
-        key = f"{hypothesis!r} {references!r}"
-        if key not in known:
-            known[key] = _expected_row(hypothesis, references, **options)
-        rows.append(known[key])
-    return rows
-
-
-def _expected_row(hypothesis: Any, references: list[Any], tokenizer: Any, max_order: int, lowercase: bool) -> list[int]:
+def _expected_row(
+    hypothesis: Any, references: list[Any], _: bool, *, tokenizer: Any, max_order: int, lowercase: bool
+) -> list[int]:
+    """The statistics of a sentence by definition, or those of sacreBLEU."""
     if isinstance(hypothesis, list):
         return statistics(hypothesis, references, max_order)
     if callable(tokenizer):
@@ -130,7 +99,7 @@ def _expected_row(hypothesis: Any, references: list[Any], tokenizer: Any, max_or
     return [*row[2:], *row[:2]]
 
 
-@functools.cache
+@cache
 def _peer(tokenizer: str, lowercase: bool, max_order: int) -> SacreBLEU:
     return SacreBLEU(tokenize=tokenizer, lowercase=lowercase, max_ngram_order=max_order, force=True)
 

@@ -1,9 +1,10 @@
-"""What several targets have in common: updates of a metric with masks, and lower limits."""
+"""What several targets have in common: batches that a metric counts, with masks, positions, and lower limits."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -11,7 +12,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from lightning_bleu import CorpusBLEU
 from tests.fuzz.choices import Choices
 from tests.fuzz.id_forms import Argument
 from tests.fuzz.rounds import compare
@@ -30,13 +30,6 @@ class Batch(NamedTuple):
 
     def __str__(self) -> str:
         return f"  .update({self.preds},\n          {self.target})"
-
-
-def describe(options: Mapping[str, Any], batches: list[Batch], others: Mapping[str, Any]) -> str:
-    """Updates as code, and everything else that is not empty."""
-    given = [f"{name}={value!r}" for name, value in options.items() if value is not None]
-    lines = [f"  {name}: {value}" for name, value in others.items() if value]
-    return "\n".join([f"CorpusBLEU({', '.join(given)})", *map(str, batches), *lines])
 
 
 class Masks(NamedTuple):
@@ -65,35 +58,100 @@ class Masks(NamedTuple):
         return [None, mask, tuple(mask), np.array(mask, bool), torch.tensor(mask, dtype=torch.bool)][self.form]
 
 
-def check_metric(batches: list[Batch], expected: list[list[list[int]]], masks: Masks, options: dict[str, Any]) -> None:
-    """Compare the sums and the kept sentences of metrics with the statistics of the sentences of each batch.
+@dataclass
+class MetricCase:
+    """Batches that a metric counts.
 
-    One metric keeps sums, one keeps sentences, and one has positions that descend, from one to four processes, two of
-    which may have the same batch.
+    Attributes:
+        metric: the class of the metric.
+        options: its options.
+        batches: the sentences.
+        expect: the statistics of a sentence from its hypothesis, its references, and whether empty ones are dropped.
+        lowered: lower limits of modules of the package.
+        masks: if there are some, metrics that keep sentences are checked, too.
     """
-    sums = CorpusBLEU(**options)
-    kept, *processes = (CorpusBLEU(keep_sentences=True, **options) for _ in range(2 + masks.bits % 4))
-    sentences = 0
-    for number, (batch, rows) in enumerate(zip(batches, expected)):
-        mask = masks.argument(sentences, sentences + len(rows))
+
+    metric: Any
+    options: dict[str, Any]
+    batches: list[Batch]
+    expect: Callable[[Any, list[Any], bool], list[int]]
+    lowered: Mapping[ModuleType, Mapping[str, int]]
+    masks: Masks | None
+
+    @property
+    def sentence_count(self) -> int:
+        return sum(len(batch.preds.rows) for batch in self.batches)
+
+    def describe(self) -> str:
+        given = [f"{name}={value!r}" for name, value in self.options.items() if value is not None]
+        others = [f"  {module.__name__}: {values}" for module, values in self.lowered.items() if values]
+        others += [f"  masks: {self.masks}"] * (self.masks is not None)
+        return "\n".join([f"{self.metric.__name__}({', '.join(given)})", *map(str, self.batches), *others])
+
+    def check(self) -> None:
+        expected = self._expected()
+        with contextlib.ExitStack() as stack:
+            for module, values in self.lowered.items():
+                stack.enter_context(limits(module, values))
+            self.check_metrics(expected)
+
+    def _expected(self) -> list[list[list[int]]]:
+        """The statistics of the sentences of each batch. Equal sentences are counted once."""
+        known: dict[str, list[int]] = {}
+        expected = []
+        for preds, target in self.batches:
+            rows = []
+            for hypothesis, references in zip(preds.rows, target.rows):
+                key = f"{hypothesis!r} {references!r} {target.drops_empty}"
+                if key not in known:
+                    known[key] = self.expect(hypothesis, references, target.drops_empty)
+                rows.append(known[key])
+            expected.append(rows)
+        return expected
+
+    def check_metrics(self, expected: Sequence[list[list[int]]]) -> Any:
+        """Compare the rows and sums of a metric with the statistics of the sentences of each batch, and return it."""
+        metric = self.metric(**self.options)
+        for (preds, target), rows in zip(self.batches, expected):
+            metric.update(preds.get(), target.get())
+            compare("sentence", metric.batch_statistics.tolist(), rows)
+        compare("statistics", metric.statistics.tolist(), _sum([*chain(*expected)], metric.columns))
+        if self.masks is not None:
+            self._check_masks(expected, self.masks)
+        return metric
+
+    def _check_masks(self, expected: Sequence[list[list[int]]], masks: Masks) -> None:
+        """Compare sums and kept sentences under masks.
+
+        One metric keeps sums, one keeps sentences, and one has positions that descend, from one to four processes, two
+        of which may have the same batch.
+        """
+        sums = self.metric(**self.options)
+        kept, *processes = (self.metric(keep_sentences=True, **self.options) for _ in range(2 + masks.bits % 4))
+        sentences = 0
+        for number, ((preds, target), rows) in enumerate(zip(self.batches, expected)):
+            mask = masks.argument(sentences, sentences + len(rows))
+            for metric in (sums, kept):
+                metric.update(preds.get(), target.get(), mask)
+            index = -np.arange(sentences, sentences + len(rows)) + 2**33
+            for rank in (number, number + masks.bits // 4):
+                processes[rank % len(processes)].update(preds.get(), target.get(), mask, index)
+            sentences += len(rows)
+            compare("number of sentences", sums.input_counts.sentences, sum(masks.mask(0, sentences)))
+            compare("kinds of kept sentences", kept.input_counts, sums.input_counts)
+        indexed, *others = processes
+        for other in others:
+            indexed.merge_state(other)
+        compare("kinds of sentences with positions", indexed.input_counts, sums.input_counts)
+        rows = [row for row, counts in zip(chain(*expected), masks.mask(0, sentences)) if counts]
+        compare("kept sentence", kept.sentence_statistics.tolist(), rows)
+        compare("sentence with a position", indexed.sentence_statistics.tolist(), rows[::-1])
         for metric in (sums, kept):
-            metric.update(batch.preds.get(), batch.target.get(), mask)
-        index = -np.arange(sentences, sentences + len(rows)) + 2**33
-        for rank in (number, number + masks.bits // 4):
-            processes[rank % len(processes)].update(batch.preds.get(), batch.target.get(), mask, index)
-        sentences += len(rows)
-        compare("number of sentences", sums.input_counts.sentences, sum(masks.mask(0, sentences)))
-        compare("kinds of kept sentences", kept.input_counts, sums.input_counts)
-    indexed, *others = processes
-    for other in others:
-        indexed.merge_state(other)
-    compare("kinds of sentences with positions", indexed.input_counts, sums.input_counts)
-    rows = [row for row, counts in zip(chain.from_iterable(expected), masks.mask(0, sentences)) if counts]
-    compare("kept sentence", kept.sentence_statistics.tolist(), rows)
-    compare("sentence with a position", indexed.sentence_statistics.tolist(), rows[::-1])
-    totals = [sum(column) for column in zip(*rows)] or [0] * len(sums.statistics)
-    compare("statistics of the metric", sums.statistics.tolist(), totals)
-    compare("statistics of kept sentences", kept.statistics.tolist(), totals)
+            compare("statistics under masks", metric.statistics.tolist(), _sum(rows, metric.columns))
+
+
+def _sum(rows: list[list[int]], columns: int) -> list[int]:
+    return [sum(column) for column in zip(*rows)] or [0] * columns
 
 
 @contextlib.contextmanager
