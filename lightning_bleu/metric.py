@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import re
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -17,14 +18,13 @@ from lightning_bleu.messages import WarnOnce, warn_user
 from lightning_bleu.processes import gather_state
 from lightning_bleu.reading.batch import Batch, read_batch
 from lightning_bleu.reading.forms import Hypotheses, Index, References, SampleMask
-from lightning_bleu.reading.mistakes import suspect_tokenizer
-from lightning_bleu.reading.ragged import BoolArray, IntArray
+from lightning_bleu.reading.ragged import IntArray
 from lightning_bleu.reading.recognize import read_index, read_sample_mask
 from lightning_bleu.scoring.resampling import Interval, interval_from
 from lightning_bleu.scoring.scoring import Scoring
 from lightning_bleu.scoring.signature import InputCounts
 from lightning_bleu.settings.settings import Settings, check_bool, describe_options, unknown_options
-from lightning_bleu.torchmetrics_fixes import AdditiveMetric, eager, ordinary_tensors
+from lightning_bleu.torchmetrics_fixes import AdditiveMetric, eager
 
 
 class CorpusMetric(AdditiveMetric):
@@ -47,7 +47,6 @@ class CorpusMetric(AdditiveMetric):
     def __init__(
         self, settings: Settings, columns: int, options: Mapping[str, Any], *, keep_sentences: bool, **kwargs: Any
     ) -> None:
-        check_bool("keep_sentences", keep_sentences)
         try:
             super().__init__(settings, columns, **{"dist_sync_fn": gather_state} | kwargs)
         except ValueError as error:
@@ -61,13 +60,16 @@ class CorpusMetric(AdditiveMetric):
         self.batch_statistics: Tensor | None = None
         self._given_options = describe_options(options, defaults_of=type(self))
         self._warn_once = WarnOnce()
-        self.keep_sentences = False
-        # The sums of the statistics, then the InputCounts. A single vector, so that a sync takes one collective.
-        self.totals: Tensor  # declared here, because torch.jit.script cannot read declarations in the class
-        size = columns + len(InputCounts())
-        self.add_state("totals", torch.zeros(size, dtype=torch.int64), dist_reduce_fx="sum")
-        if keep_sentences:
-            self.start_keeping_sentences()
+        self.keep_sentences = check_bool("keep_sentences", keep_sentences)
+        # The states are declared here, because torch.jit.script cannot read declarations in the class.
+        if self.keep_sentences:
+            self.sentences: list[Tensor]  # packed rows
+            self.add_state("sentences", [], dist_reduce_fx="cat")
+        else:
+            # The sums of the statistics, then the InputCounts. A single vector, so that a sync takes one collective.
+            self.totals: Tensor
+            size = columns + len(InputCounts())
+            self.add_state("totals", torch.zeros(size, dtype=torch.int64), dist_reduce_fx="sum")
 
     @property
     @abstractmethod
@@ -89,24 +91,6 @@ class CorpusMetric(AdditiveMetric):
     @abstractmethod
     def sign(self, inputs: InputCounts) -> str:
         """The signature of a score of sentences of these kinds."""
-
-    def start_keeping_sentences(self) -> None:
-        """Keep the statistics of every sentence from now on, as with ``keep_sentences=True``.
-
-        Raises:
-            RuntimeError: if sentences have already been counted: call :meth:`reset` first.
-        """
-        if self.keep_sentences:
-            return
-        if self._update_count:
-            raise RuntimeError(
-                "this metric has already counted sentences, whose statistics it did not keep: call reset() first"
-            )
-        self.keep_sentences = True
-        persistent = self._persistent["totals"]
-        self.remove_state("totals")
-        self.sentences: list[Tensor]  # packed rows
-        self.add_state("sentences", [], dist_reduce_fx="cat", persistent=persistent)
 
     def update(
         self,
@@ -156,31 +140,34 @@ class CorpusMetric(AdditiveMetric):
                 f"'index' requires a metric that keeps sentences: {type(self).__name__}(keep_sentences=True)"
             )
         batch = read_batch(preds, target, self.settings)
-        mask = None if sample_mask is None else read_sample_mask(sample_mask, batch.sentence_count)
-        positions = None if index is None else read_index(index, batch.sentence_count)
-        self.count(batch, mask, positions)
-
-    def count(self, batch: Batch, mask: BoolArray | None, positions: IntArray | None) -> None:
-        """Count a batch that was read; see :meth:`update`."""
+        mask = read_sample_mask(sample_mask, batch.sentence_count)
+        positions = read_index(index, batch.sentence_count)
         rows = self.count_rows(batch)
         if mask is not None:
             rows *= mask[:, None]
-        with ordinary_tensors():
-            states: dict[str, Any] = {}
-            if self.keep_sentences:
-                packed = torch.from_numpy(pack_rows(batch, rows, mask, positions))
-                states["sentences"] = append_rows(
-                    self.sentences, packed.to("cpu" if self.compute_on_cpu else self.device)
-                )
-            else:
-                sums = np.concatenate([rows.sum(0), InputCounts.of(batch, mask)])
-                states["totals"] = self.totals + torch.from_numpy(sums).to(self.totals.device)
-            self._warn_once.mistakes([*batch.warnings, *self.suspect(batch)])
-            self._set(**states, last_batch=batch, batch_statistics=torch.from_numpy(rows))
+        self._warn_once.mistakes(batch.warnings)
+        if self.keep_sentences:
+            packed = torch.from_numpy(pack_rows(batch, rows, mask, positions))
+            self.sentences = append_rows(self.sentences, packed.to("cpu" if self.compute_on_cpu else self.device))
+        else:
+            sums = np.concatenate([rows.sum(0), InputCounts.of(batch, mask)])
+            self.totals = self.totals + torch.from_numpy(sums).to(self.totals.device)
+        self.last_batch, self.batch_statistics = batch, torch.from_numpy(rows)
 
-    def suspect(self, batch: Batch) -> Iterator[str]:
-        """Likely mistakes in how this metric would count a batch."""
-        yield from suspect_tokenizer(batch.references, self.settings)
+    @torch.jit.unused
+    @eager
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Count a batch like :meth:`update`, and return the score of that batch alone."""
+        # torchmetrics loses the state if an error is raised: https://github.com/Lightning-AI/torchmetrics/issues/3487.
+        # With dist_sync_on_step, it updates twice, and a generator is exhausted the second time (no issue yet).
+        batch = copy.copy(self)
+        batch.reset()
+        batch.update(*args, **kwargs)
+        self._reduce_states(batch.metric_state)
+        self.last_batch, self.batch_statistics = batch.last_batch, batch.batch_statistics
+        batch._to_sync = self.dist_sync_on_step
+        self._forward_cache = batch.compute()  # type: ignore[assignment]
+        return self._forward_cache
 
     def compute(self) -> Tensor:
         """The score, a float64 scalar (float32 on devices without float64); 0 if there are no sentences."""
@@ -231,16 +218,11 @@ class CorpusMetric(AdditiveMetric):
 
     def _read_totals(self) -> Tensor:
         """The sums of the statistics, then the InputCounts."""
-        if ("totals" if self.keep_sentences else "sentences") in vars(self):  # set by a MetricCollection
-            raise RuntimeError(
-                "some metrics of a MetricCollection that share a state keep sentences, and others do not: call "
-                "start_keeping_sentences() before the first update of the collection"
-            )
-        if self.keep_sentences:
-            kept = self._read_rows()
-            sums = kept.statistics.numpy().sum(0, dtype=np.int64)
-            return torch.tensor([*sums, *InputCounts.of_kept(kept)], device=self.device)
-        return self.totals
+        if not self.keep_sentences:
+            return self.totals
+        kept = self._read_rows()
+        sums = kept.statistics.numpy().sum(0, dtype=np.int64)
+        return torch.tensor([*sums, *InputCounts.of_kept(kept)], device=self.device)
 
     def _read_rows(self) -> KeptSentences:
         # The state is a list, or a single tensor while it is synced.
@@ -281,7 +263,7 @@ class CorpusMetric(AdditiveMetric):
                     [2, 1, 2, 1, 2, 2]], dtype=torch.int32)
         """
         if not self.keep_sentences:
-            raise AttributeError  # for __getattr__ to explain
+            raise AttributeError  # for __getattr__ to explain; torch.jit.script reads all attributes that there are
         try:
             return self.kept_sentences().statistics
         except AttributeError as error:  # Python would look for the attribute elsewhere, and lose this error
@@ -307,7 +289,8 @@ class CorpusMetric(AdditiveMetric):
     def reset(self) -> None:
         """Discard all sentences."""
         super().reset()
-        self.last_batch = self.batch_statistics = None
+        self.last_batch = None
+        self.batch_statistics = None
 
     def merge_state(self, incoming_state: dict[str, Any] | Metric) -> None:
         """Add the sentences of another metric, or of its ``metric_state``, to this one.
@@ -355,6 +338,6 @@ def count_sentences(
     """Read sentences and count them, without a metric; returns their rows and the batch."""
     batch = read_batch(preds, target, settings)
     rows = count(batch, settings)
-    for message in (*batch.warnings, *suspect_tokenizer(batch.references, settings)):
+    for message in batch.warnings:
         warn_user(message)
     return torch.from_numpy(rows), batch

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import functools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any, ParamSpec, TypeVar
 
 import torch
@@ -37,8 +37,9 @@ def eager(function: Callable[P, T]) -> Callable[P, T]:
 class AdditiveMetric(Metric):
     """A torchmetrics metric whose states add up.
 
-    Tensor states are sums; list states are packed rows, see :mod:`lightning_bleu.counting.kept`. Each override works
-    around a behavior of torchmetrics 1.9.0 that its comment describes. Delete an override once upstream is fixed.
+    Tensor states are sums; list states are packed rows, see :mod:`lightning_bleu.counting.kept`. States are replaced,
+    never changed, so copies may share them. Each override works around a behavior of torchmetrics 1.9.0, and names the
+    issue or pull request about it, if there is one. Delete an override once upstream is fixed.
 
     Args:
         identity: what the states depend on. Metrics in a collection share a state only if their identities, and their
@@ -58,78 +59,43 @@ class AdditiveMetric(Metric):
         self.columns = columns
 
     def __init_subclass__(cls) -> None:
-        # torch.jit.script evaluates the properties of a submodule unless they are listed here.
+        # torch.jit.script evaluates the properties of a submodule unless they are listed, as those of torchmetrics are:
+        # https://github.com/Lightning-AI/torchmetrics/pull/434
         super().__init_subclass__()
         properties = [name for name, value in vars(cls).items() if isinstance(value, property)]
         cls.__jit_unused_properties__ = [*cls.__jit_unused_properties__, *properties]
 
-    @torch.jit.unused
-    @eager
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Count a batch like :meth:`update`, and return the score of that batch alone."""
-        # torchmetrics resets the state and merges it back later, so an error in between loses the state. With
-        # dist_sync_on_step it updates twice, and a generator is exhausted the second time.
-        before = dict(vars(self))
-        if not self._is_synced:
-            self._set(**self._empty_states())
-        try:
-            self.update(*args, **kwargs)
-            after = _merge({name: before[name] for name in self._defaults}, self._states())
-        except BaseException:
-            self._set(**before)
-            raise
-        try:
-            self._to_sync = self.dist_sync_on_step
-            self._forward_cache = self.compute()
-        finally:
-            self._to_sync = self.sync_on_compute
-            self._set(**after, _computed=None)
-        return self._forward_cache
-
-    def _set(self, **attributes: Any) -> None:
-        # All at once, and without nn.Module.__setattr__, which takes as long as reading a sentence.
-        vars(self).update(attributes)
-
-    def _states(self) -> dict[str, Any]:
-        states = {name: getattr(self, name) for name in self._defaults}
-        return {name: state if isinstance(state, Tensor) else list(state) for name, state in states.items()}
-
-    def _empty_states(self) -> dict[str, Any]:
-        with ordinary_tensors():
-            return {
-                name: default.clone().to(self.device) if isinstance(default, Tensor) else []
-                for name, default in self._defaults.items()
-            }
-
-    def remove_state(self, name: str) -> None:
-        """Undo :meth:`torchmetrics.Metric.add_state`."""
-        for states in (self._defaults, self._persistent, self._reductions):
-            del states[name]
-        delattr(self, name)
-
     def _wrap_update(self, update: Callable[..., None]) -> Callable[..., None]:
         # torchmetrics increments the update count and drops the cached score before it knows that the update succeeds.
-        # It allows updates of a synced metric, which unsync() then discards.
+        # It allows updates of a synced metric, which unsync() then discards. (No issues yet.)
         @functools.wraps(update)
         @eager
         def wrapped(*args: Any, **kwargs: Any) -> None:
-            if self._is_synced:
-                raise TorchMetricsUserError("The metric is synced: call unsync() before updating it.")
+            self._refuse_if_synced()
             update(*args, **kwargs)
-            self._set(_computed=None, _update_count=self._update_count + 1)
+            self._state_changed()
 
         return wrapped
+
+    def _refuse_if_synced(self) -> None:
+        if self._is_synced:
+            raise TorchMetricsUserError("The metric is synced: call unsync() before changing it.")
+
+    def _state_changed(self) -> None:
+        self._computed = None
+        self._update_count += 1
 
     def sync(self, dist_sync_fn: Callable[..., Any] | None = None, *args: Any, **kwargs: Any) -> None:
         """Sync the state across processes; see :meth:`torchmetrics.Metric.sync`."""
         # torchmetrics uses the metric's own dist_sync_fn only in compute(). It keeps the score of one process cached.
+        # (No issues yet.)
         super().sync(dist_sync_fn or self.dist_sync_fn, *args, **kwargs)
         if self._is_synced:
             self._computed = None
 
     def unsync(self, should_unsync: bool = True) -> None:
         """Restore the state of this process; see :meth:`torchmetrics.Metric.unsync`."""
-        # torchmetrics keeps the score of all processes cached.
+        # torchmetrics keeps the score of all processes cached. (No issue yet.)
         super().unsync(should_unsync)
         if should_unsync:
             self._computed = None
@@ -140,7 +106,8 @@ class AdditiveMetric(Metric):
 
         Contexts can be nested: only the outermost one syncs.
         """
-        # torchmetrics raises an error for a nested context, and leaves the metric synced after an error inside one.
+        # An error inside leaves the metric synced: https://github.com/Lightning-AI/torchmetrics/issues/3486. A nested
+        # context is an error: https://github.com/Lightning-AI/torchmetrics/issues/1183 (closed).
         if self._is_synced:
             yield
             return
@@ -150,64 +117,57 @@ class AdditiveMetric(Metric):
         finally:
             self.unsync(should_unsync=self._is_synced and should_unsync)
 
-    def merge_state(self, incoming_state: dict[str, Any] | Metric) -> None:
-        """Add the state of another metric, or its ``metric_state``, to the state of this one."""
-        # torchmetrics keeps the cached score from before the merge, and warns that the metric was never updated.
-        super().merge_state(incoming_state)
-        self._computed = None
-        self._update_count += 1
-
     def _reduce_states(self, incoming_state: dict[str, Any]) -> None:
-        # torchmetrics puts the incoming sentences first, expects list states even from a synced metric, and changes
-        # some states before it finds that others are missing.
-        if self._is_synced:
-            raise TorchMetricsUserError("The metric is synced: call unsync() before merging another metric into it.")
-        own = self._states()
-        if missing := own.keys() - incoming_state.keys():
+        # torchmetrics puts the incoming sentences first, expects list states even from a synced metric, changes some
+        # states before it finds that others are missing, and keeps the cached score. (No issues yet; its merge_state is
+        # https://github.com/Lightning-AI/torchmetrics/pull/2786.)
+        self._refuse_if_synced()
+        if missing := {*self._defaults} - incoming_state.keys():
             raise ValueError(f"Expected {sorted(missing)} to be present in incoming state {incoming_state}")
-        for name in own:
+        merged: dict[str, Any] = {}
+        for name, own in self.metric_state.items():
             self._check_width(name, incoming_state[name])
-        self._set(**_merge(own, incoming_state))
+            if isinstance(own, Tensor):
+                merged[name] = own + incoming_state[name].to(own.device)
+            else:
+                merged[name] = append_rows(own, *_as_list(incoming_state[name]))
+        for name, state in merged.items():
+            setattr(self, name, state)
+        self._state_changed()
 
     def reset(self) -> None:
         """Discard all batches; see :meth:`torchmetrics.Metric.reset`."""
-        # torchmetrics cannot clear a list state that a sync turned into a tensor. It clears lists in place, which
-        # copies of this metric may share.
-        if self._is_synced:
-            self.unsync()
-        self._set(**self._states())
-        with ordinary_tensors():
-            super().reset()
+        # torchmetrics clears lists in place since https://github.com/Lightning-AI/torchmetrics/pull/2493. But copies
+        # may share them, and in a synced metric they are tensors.
+        for name, default in self._defaults.items():
+            if isinstance(default, list):
+                setattr(self, name, [])
+        super().reset()
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
-        # torchmetrics loads states of any shape, and keeps the cached score. A list that was saved while synced is a
-        # tensor.
+        # torchmetrics loads states of any shape, and keeps the cached score. (No issues yet.)
         loaded = {name: state_dict[prefix + name] for name in self._defaults if prefix + name in state_dict}
         for name, state in loaded.items():
             self._check_width(name, state)
         super()._load_from_state_dict(state_dict, prefix, *args)
         for name, state in loaded.items():
             if isinstance(self._defaults[name], list):
-                self._set(**{name: append_rows([], *(state if isinstance(state, list) else [state]))})
+                setattr(self, name, append_rows([], *_as_list(state)))
         if loaded:
-            self._set(_computed=None, _update_count=self._update_count + 1)
+            self._state_changed()
 
     def _check_width(self, name: str, state: Tensor | list[Tensor]) -> None:
         default = self._defaults[name]
         expected = len(default) if isinstance(default, Tensor) else IDENTITY_COLUMNS + self.columns
-        for rows in state if isinstance(state, list) else [state]:
+        for rows in _as_list(state):
             if rows.numel() and rows.shape[-1] != expected:
                 raise ValueError(
                     f"the state {name!r} is of a metric with other orders of n-grams, or of another version: its rows "
                     f"have {rows.shape[-1]} columns, not {expected}"
                 )
 
-    def __getstate__(self) -> dict[str, Any]:
-        # A shallow copy would share its lists with the original.
-        return super().__getstate__() | self._states()
-
     def __deepcopy__(self, memo: dict[int, Any]) -> AdditiveMetric:
-        # A process group cannot be copied.
+        # A process group cannot be copied: https://github.com/pytorch/pytorch/issues/73825
         memo[id(self.process_group)] = self.process_group
         copied = type(self).__new__(type(self))
         memo[id(self)] = copied
@@ -223,8 +183,8 @@ class _Defaults(dict[str, Any]):
     """The default states, with the identity of the metric as an extra key.
 
     :class:`torchmetrics.MetricCollection` lets metrics share one state if their keys are equal and their states are
-    equal after the first batch. But two tokenizers may agree on the first batch and differ on the next, so the identity
-    must be compared as well.
+    equal after the first batch: https://github.com/Lightning-AI/torchmetrics/issues/2596 and 2916 (closed). But two
+    tokenizers may agree on the first batch and differ on the next, so the identity must be compared as well.
     """
 
     def __init__(self, identity: object) -> None:
@@ -235,17 +195,9 @@ class _Defaults(dict[str, Any]):
         return [*self, self.identity]
 
 
-def _merge(states: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
-    """Add states: sums are added, rows are appended. The inputs do not change."""
-    merged = {}
-    with ordinary_tensors():
-        for name, state in states.items():
-            other = more[name]
-            if isinstance(state, Tensor):
-                merged[name] = state + other.to(state.device)
-            else:  # a list that was saved while synced is a tensor
-                merged[name] = append_rows(state, *([other] if isinstance(other, Tensor) else other))
-    return merged
+def _as_list(state: Tensor | list[Tensor]) -> list[Tensor]:
+    """A list state, which is a tensor in a metric that is synced, or was saved while it was."""
+    return [state] if isinstance(state, Tensor) else state
 
 
 def ordinary_tensors() -> contextlib.AbstractContextManager[Any]:

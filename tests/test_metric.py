@@ -145,20 +145,20 @@ def test_the_functions_score_what_the_metric_does(
     assert kind.score_sentences(preds, target).tolist() == alone
 
 
-def test_the_state_after_inference_mode_is_ordinary_tensors(make: Any, kind: Kind) -> None:
+def test_a_metric_counts_the_same_in_and_after_inference_mode(make: Any, kind: Kind) -> None:
     """Lightning validates in inference mode."""
     metric = make(A)
     with torch.inference_mode():
         metric.reset()
         metric.update(*A)
         metric(*B)
-    state = metric.sentences if metric.keep_sentences else [metric.totals]
-    assert not any(tensor.is_inference() for tensor in (*state, metric.batch_statistics))
-    assert metric.report() == kind.score(*BOTH)
+    assert metric.report() == copy.deepcopy(metric).report() == kind.score(*BOTH)
     with torch.inference_mode():
         metric.reset()
     metric.update(*A)
-    assert metric.report() == kind.score(*A)
+    assert metric(*B) == kind.score(*B).score
+    metric.merge_state(make(A))
+    assert contents(metric) == contents(make(A, B, A))
 
 
 def test_a_metric_counts_the_same_under_any_default_device(make: Any, kind: Kind) -> None:
@@ -302,24 +302,6 @@ def test_sums_have_no_sentence_statistics(kind: Kind) -> None:
         _ = metric.sentence_statistic
 
 
-def test_a_metric_can_start_to_keep_sentences_only_before_it_has_counted_any(make: Any, kind: Kind, keep: bool) -> None:
-    metric = make()
-    metric.persistent(True)
-    for _ in range(2):
-        metric.start_keeping_sentences()
-    metric.update(*B)
-    assert list(metric.state_dict()) == list(metric.metric_state) == ["sentences"]
-    assert metric.sentence_statistics.tolist() == kind.rows(*B)
-    assert repr(metric) == f"{kind.name}(keep_sentences=True)"
-    if not keep:
-        counted = make(A)
-        check_unchanged_by(RuntimeError, r"call reset\(\) first", counted, counted.start_keeping_sentences)
-        counted.reset()
-        counted.start_keeping_sentences()
-        counted.update(*B)
-        assert counted.sentence_statistics.tolist() == kind.rows(*B)
-
-
 def test_kept_sentences_take_few_tensors_and_few_bytes(kind: Kind) -> None:
     metric = kind.metric(keep_sentences=True)
     for count in range(1, 301):
@@ -398,8 +380,6 @@ def test_a_state_is_saved_if_it_is_persistent_and_replaces_another_one(make: Any
             assert contents(loaded) == contents(make(A, B))
             loaded.load_state_dict({}, strict=False)
             assert loaded.report() == kind.score(*BOTH)
-    if not keep:
-        check_unchanged_by(RuntimeError, "already counted", fresh, fresh.start_keeping_sentences)
 
 
 @pytest.mark.parametrize("empty", [[], [torch.zeros(0, 5)], torch.zeros(0, 5), torch.zeros(0, 0), torch.zeros(0)])
@@ -553,18 +533,6 @@ def test_metrics_of_a_collection_share_a_state_only_if_they_count_alike(kind: Ki
     collection.reset()
     collection.update(*B)
     assert [collection[name].report() for name in ("one", "same")] == [kind.score(*B)] * 2
-
-
-@pytest.mark.parametrize("name", ["leader", "follower"])
-def test_a_member_of_a_formed_group_cannot_start_to_keep_sentences(name: str, kind: Kind) -> None:
-    """The others would share another state with it, and silently score 0."""
-    collection: Any = MetricCollection({"leader": kind.metric(), "follower": kind.metric()})
-    collection.update(*A)
-    collection.reset()
-    collection[name].start_keeping_sentences()
-    collection.update(*A)
-    with pytest.raises(RuntimeError, match="before the first update of the collection"):
-        collection.compute()
 
 
 def test_bleu_and_chrf_can_share_a_collection(keep: bool, rng: random.Random) -> None:

@@ -110,16 +110,18 @@ def recognize_sources(sources: Hypotheses, sentences: int) -> Form:
     return form
 
 
-def read_sample_mask(sample_mask: SampleMask, sentences: int) -> BoolArray:
+def read_sample_mask(sample_mask: SampleMask | None, sentences: int) -> BoolArray | None:
     """Check a mask, and copy it to the CPU.
 
     Returns:
-        shape ``(sentences,)``; True for sentences that count.
+        shape ``(sentences,)``; True for sentences that count. None if there is no mask.
 
     Raises:
         TypeError: if the mask does not hold booleans.
         ValueError: if the shape is wrong.
     """
+    if sample_mask is None:
+        return None
     if isinstance(sample_mask, _SEQUENCES):
         if wrong := {type(value) for value in sample_mask} - {bool, np.bool_}:
             raise TypeError(f"'sample_mask' must hold booleans, got {_type_names(wrong)}")
@@ -136,16 +138,18 @@ def read_sample_mask(sample_mask: SampleMask, sentences: int) -> BoolArray:
     return np.broadcast_to(mask, sentences)
 
 
-def read_index(index: Index, sentences: int) -> IntArray:
+def read_index(index: Index | None, sentences: int) -> IntArray | None:
     """Check the positions of sentences in their dataset, and copy them to the CPU.
 
     Returns:
-        shape ``(sentences,)``.
+        shape ``(sentences,)``; None if there is no index.
 
     Raises:
         TypeError: if they are not integers.
         ValueError: if there is not one per sentence, or if one is negative.
     """
+    if index is None:
+        return None
     found: Any = getattr(index, "dtype", type(index).__name__)
     if isinstance(index, _SEQUENCES):
         types = {*map(type, index)}

@@ -19,6 +19,7 @@ from lightning_bleu.metric import CorpusMetric
 from lightning_bleu.processes import run_in_all, run_in_process_0
 from lightning_bleu.reading.batch import Batch
 from lightning_bleu.reading.forms import Strings, kind_of
+from lightning_bleu.reading.mistakes import suspect_tokenizer
 from lightning_bleu.reading.ragged import BoolArray, IntArray
 from lightning_bleu.scoring.resampling import Interval, PairedTest
 from lightning_bleu.scoring.scoring import Report, Scoring, format_score
@@ -104,12 +105,16 @@ class Counted:
         self.metric = metric
         self.reading = metric.settings.for_reading
         self.columns, self.scale = metric.columns, metric.settings.scale
-        self.count_rows, self.suspect = metric.count_rows, metric.suspect
+        self.count_rows = metric.count_rows
 
     def check(self, batch: Batch, sources: Any, mask: BoolArray | None) -> None:
         """Raise an error for a batch that the metric cannot score."""
         if self.metric.settings.needs_text:
             _check_text(self.name, batch)
+
+    def suspect(self, batch: Batch) -> Iterator[str]:
+        """Likely mistakes in how this metric counts a batch."""
+        return suspect_tokenizer(batch.references, self.metric.settings)
 
     def score(self, tables: Sequence[Table]) -> list[Scored]:
         """Score the sentences of all processes, for each label."""

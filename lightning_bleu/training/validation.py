@@ -210,8 +210,8 @@ class Validation:
         batch = read_batch(preds, target, loader.settings)
         reading = Reading(
             batch,
-            None if sample_mask is None else read_sample_mask(sample_mask, batch.sentence_count),
-            None if index is None else read_index(index, batch.sentence_count),
+            read_sample_mask(sample_mask, batch.sentence_count),
+            read_index(index, batch.sentence_count),
         )
         groups = None if group is None else read_groups(group, batch.sentence_count)
         own = self._find_evaluations(dataloader_idx, groups, reading)

@@ -14,7 +14,7 @@ import torch
 from lightning_bleu import CorpusBLEU, corpus_bleu, corpus_chrf, sentence_bleu
 from lightning_bleu.bleu import BLEUSettings
 from lightning_bleu.reading.batch import read_batch
-from lightning_bleu.reading.mistakes import suspect_prompts
+from lightning_bleu.reading.mistakes import suspect_prompts, suspect_tokenizer
 from tests.helpers.corpora import random_corpus, read_lines
 from tests.helpers.counting import FIRST_REFERENCES, HYPOTHESES, REFERENCES, pad
 
@@ -150,8 +150,8 @@ def test_a_corpus_never_makes_any_function_warn(rng: random.Random) -> None:
 
 def find_suspicious(preds: Any, target: Any, **options: Any) -> list[str]:
     """What a metric of words says of text."""
-    metric = CorpusBLEU(**options)
-    return [*metric.suspect(read_batch(preds, target, metric.settings))]
+    settings = BLEUSettings.from_options(**options)
+    return [*suspect_tokenizer(read_batch(preds, target, settings).references, settings)]
 
 
 CHINESE, JAPANESE = ["猫坐在垫子上。", "今天天气很好。"], ["猫がマットの上に座った。", "はい"]
