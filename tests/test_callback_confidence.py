@@ -17,6 +17,7 @@ from tests.helpers.lightning import (
     NAMESPACES,
     PAD_ID,
     Record,
+    fit,
     ignore_lightning_warnings,
     make_callback,
     make_loader,
@@ -59,14 +60,10 @@ def kept_score(bleu: BLEUCallback) -> float:
     return BLEUScore.from_statistics(best["statistics"].sum(0), CorpusBLEU(pad_id=PAD_ID).settings, "").bleu
 
 
-def fit(
-    folder: Path, *callbacks: Any, epochs: int = len(RIGHT), ckpt_path: Path | None = None, **options: Any
-) -> Record:
-    """Train the toy module, and record what was logged."""
+def fit_and_record(folder: Path, *callbacks: Any, epochs: int = len(RIGHT), **options: Any) -> Record:
+    """What was logged in a training of the toy module."""
     record = Record()
-    trainer = make_trainer(folder, *callbacks, record, max_epochs=epochs, **options)
-    module = make_module(options.get("namespace", "pytorch_lightning"), step)
-    trainer.fit(module, make_loader(SENTENCES), make_loader(SENTENCES), ckpt_path=ckpt_path)
+    fit(folder, *callbacks, record, step=step, loaders=make_loader(SENTENCES), max_epochs=epochs, **options)
     return record
 
 
@@ -74,7 +71,7 @@ def test_only_a_significant_gain_makes_a_new_best(tmp_path: Path) -> None:
     bleu = make_callback(significance_level=0.05)
     plain = EarlyStopping("val_bleu", mode="max", patience=3)
     checkpoint = ModelCheckpoint(tmp_path, monitor="val_bleu/best", mode="max", filename="{epoch}")
-    record = fit(tmp_path, bleu, plain, checkpoint)
+    record = fit_and_record(tmp_path, bleu, plain, checkpoint)
     metrics = [score_epoch(epoch) for epoch in range(len(RIGHT))]
     best, expected, accepted = 0, [], [0]
     for epoch, metric in enumerate(metrics):
@@ -89,7 +86,7 @@ def test_only_a_significant_gain_makes_a_new_best(tmp_path: Path) -> None:
     assert Path(checkpoint.best_model_path).name == "epoch=1.ckpt"
 
     patience = EarlyStopping("val_bleu/best", mode="max", patience=3)
-    stopped = fit(tmp_path, make_callback(significance_level=0.05), patience)
+    stopped = fit_and_record(tmp_path, make_callback(significance_level=0.05), patience)
     assert len(stopped.logged) == 5  # the best is from the second epoch, three more change nothing
 
 
@@ -98,12 +95,12 @@ def test_only_a_significant_gain_makes_a_new_best(tmp_path: Path) -> None:
 def test_a_resumed_run_is_compared_with_the_best_before_it(namespace: str, tmp_path: Path) -> None:
     callbacks = importlib.import_module(f"{namespace}.callbacks")
     options: dict[str, Any] = {"log_name": "{stage}/own/{metric}", "compare_to_best": True}
-    whole = fit(tmp_path, make_callback(**options), epochs=6, namespace=namespace)
+    whole = fit_and_record(tmp_path, make_callback(**options), epochs=6, namespace=namespace)
     for number, (epochs, path) in enumerate([(4, None), (6, tmp_path / "0" / "last.ckpt")]):
         other = BLEUCallback(CorpusBLEU(max_order=2, pad_id=PAD_ID), compare_to_best=True)  # keeps a best of its own
         checkpoint = callbacks.ModelCheckpoint(tmp_path / str(number), filename="last")
         run = [make_callback(**options), other, checkpoint]
-        record = fit(tmp_path, *run, epochs=epochs, ckpt_path=path, namespace=namespace)
+        record = fit_and_record(tmp_path, *run, epochs=epochs, ckpt_path=path, namespace=namespace)
         start = 4 * number
         for name in ("val/own/bleu/p_value", "val/own/bleu/best"):
             assert record.column(name) == whole.column(name)[start:epochs]
@@ -142,7 +139,7 @@ def test_the_sanity_check_and_validate_and_test_do_not_change_the_best(tmp_path:
 def test_a_checkpoint_that_is_validated_or_tested_does_not_change_the_best(tmp_path: Path) -> None:
     bleu = make_callback(compare_to_best=True)
     checkpoint = ModelCheckpoint(tmp_path, filename="{epoch}", save_top_k=-1)
-    record = fit(tmp_path, bleu, checkpoint, epochs=3)
+    record = fit_and_record(tmp_path, bleu, checkpoint, epochs=3)
     best = max(record.column("val_bleu"))
     trainer = make_trainer(tmp_path, bleu)
     with warnings.catch_warnings():
@@ -155,9 +152,9 @@ def test_a_checkpoint_that_is_validated_or_tested_does_not_change_the_best(tmp_p
 def test_the_sanity_check_is_not_compared_with_the_best_of_an_earlier_fit(tmp_path: Path) -> None:
     """It sees two batches, so a comparison would warn that the number of sentences has changed."""
     bleu = make_callback(compare_to_best=True)
-    fit(tmp_path, bleu, epochs=1)
+    fit_and_record(tmp_path, bleu, epochs=1)
     best = kept_score(bleu)
-    record = fit(tmp_path, bleu, epochs=1)
+    record = fit_and_record(tmp_path, bleu, epochs=1)
     assert record.column("val_bleu/best") == [best]
     assert kept_score(bleu) == best
 
@@ -177,12 +174,12 @@ def make_older(checkpoint: Path) -> None:
 def test_a_run_resumes_although_its_best_cannot_be_compared(is_older: bool, tmp_path: Path) -> None:
     options: dict[str, Any] = {} if is_older else {"eos_id": 2}  # there is no id 2
     second = BLEUCallback(CorpusBLEU(pad_id=PAD_ID, **options), compare_to_best=True)
-    fit(tmp_path, make_callback(compare_to_best=True), ModelCheckpoint(tmp_path, filename="first"), epochs=1)
+    fit_and_record(tmp_path, make_callback(compare_to_best=True), ModelCheckpoint(tmp_path, filename="first"), epochs=1)
     if is_older:
         make_older(tmp_path / "first.ckpt")
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
-        record = fit(tmp_path, second, epochs=3, ckpt_path=tmp_path / "first.ckpt")
+        record = fit_and_record(tmp_path, second, epochs=3, ckpt_path=tmp_path / "first.ckpt")
     messages = [str(warning.message) for warning in warned]
     message = (
         "The best validation so far scored 'val_bleu' with different settings (eos_id): they cannot be compared, so "
@@ -193,13 +190,3 @@ def test_a_run_resumes_although_its_best_cannot_be_compared(is_older: bool, tmp_
     assert record.column("val_bleu/best")[0] == record.column("val_bleu")[0]
     metrics = [score_epoch(epoch) for epoch in (1, 2)]
     assert record.column("val_bleu/p_value")[1] == paired_bootstrap(metrics[1], metrics[0]).p_value
-
-
-def test_a_single_sentence_has_an_empty_interval_and_a_best(tmp_path: Path) -> None:
-    bleu, record = make_callback(confidence=0.95, compare_to_best=True), Record()
-    trainer = make_trainer(tmp_path, bleu, record, max_epochs=3)
-    trainer.fit(make_module(step=step), make_loader(SENTENCES[:1]), make_loader(SENTENCES[:1]))
-    scores = record.column("val_bleu")
-    assert record.column("val_bleu/low") == record.column("val_bleu/high") == scores
-    assert record.column("val_bleu/best") == [max(scores[: epoch + 1]) for epoch in range(3)]
-    assert record.column("val_bleu/p_value") == [1] * 3

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from torch import Tensor
 from torch.utils.data import BatchSampler, DataLoader, IterableDataset, SequentialSampler
 
@@ -31,29 +30,6 @@ def return_generators(batch: Tensor, epoch: int) -> tuple[Iterator[str], Iterato
     """Strings whose number is known only once they are read."""
     hypotheses, references = return_text(batch, epoch)
     return (line for line in hypotheses), (line for line in references)
-
-
-def return_twice(batch: Tensor, epoch: int) -> tuple[Tensor, Tensor]:
-    """Two sentences for each item."""
-    twice = batch.repeat_interleave(2, 0)
-    return twice, twice
-
-
-def drop_sentence(batch: Tensor, epoch: int) -> tuple[Tensor, Tensor]:
-    """All sentences but one, which process 1 of 2 has."""
-    kept = batch[(batch != SENTENCES[35]).any(1)]
-    return kept, kept
-
-
-def return_reversed(batch: Tensor, epoch: int) -> tuple[Tensor, Tensor]:
-    """The sentences of a batch, from the last to the first."""
-    return batch.flip(0), batch.flip(0)
-
-
-def return_uneven(batch: Tensor, epoch: int) -> tuple[Tensor, Tensor]:
-    """Sentences that are translated more or less well."""
-    right = torch.arange(batch.shape[1]) < batch[:, :1]
-    return torch.where(right, batch, 99), batch
 
 
 class OtherBatches(BatchSampler):
@@ -102,31 +78,6 @@ def test_repeated_sentences_are_skipped_or_warned_about(tmp_path: Path) -> None:
     found = [re.findall(r"cannot tell which sentences of '(.*)' are", message) for message in warned]
     assert sorted(found) == [["own batches"], ["stream"]]
     assert none == []  # only process 0 warns
-
-
-def test_two_sentences_per_item_are_warned_about(tmp_path: Path) -> None:
-    loaders = {"plain": make_loader(Items(37))}
-    options: dict[str, Any] = {"limit_val_batches": 2, "logger": PanelLogger(tmp_path)}
-    contents = validate_in_processes(2, loaders, tmp_path, step=return_twice, **options)
-    # 2 processes, 2 batches, 7 items, 2 sentences, 8 tokens
-    assert contents[0]["results"]["val_bleu/plain"].report.hypothesis_length == 2 * 2 * 7 * 2 * 8
-    assert contents[1]["panels"] == []
-    (message,) = contents[0]["warnings"]
-    assert "a batch of 7 items became 14 sentences" in message
-
-
-def test_a_step_that_reorders_a_batch_is_warned_about(tmp_path: Path) -> None:
-    """A repeat and another sentence seem to be the same item, so all of them count."""
-    contents = validate_in_processes(2, {"plain": make_loader(Items(37))}, tmp_path, step=return_reversed)
-    assert contents[0]["results"]["val_bleu/plain"].report.hypothesis_length == 38 * 8
-    (message,) = contents[0]["warnings"]
-    assert "reorders or drops the items of a batch" in message
-
-
-def test_process_0_warns_about_repeats_that_another_process_does_not_know(tmp_path: Path) -> None:
-    contents = validate_in_processes(2, {"plain": make_loader(SENTENCES)}, tmp_path, step=drop_sentence)
-    (message,) = contents[0]["warnings"]
-    assert "cannot tell which sentences of 'plain'" in message
 
 
 class FailingLogger(PanelLogger):

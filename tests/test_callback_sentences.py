@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import copy
-import json
-import subprocess
-import sys
 import warnings
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-import torch
 from pytorch_lightning.callbacks import Callback, ModelCheckpoint
 from pytorch_lightning.loggers import TensorBoardLogger
 from torch import Tensor
 
 from lightning_bleu import BLEUCallback, CorpusBLEU
+from tests.helpers.files import read_files, read_scores
 from tests.helpers.lightning import (
     NAMESPACES,
     PAD_ID,
@@ -24,6 +21,7 @@ from tests.helpers.lightning import (
     PanelLogger,
     as_lines,
     collect_warnings,
+    fit,
     ignore_lightning_warnings,
     make_callback,
     make_loader,
@@ -52,11 +50,6 @@ def read_lines(path: Path) -> list[str]:
     return path.read_text(encoding="utf-8").split("\n")[:-1]
 
 
-def read_folder(folder: Path) -> dict[str, bytes]:
-    """The content of all files in a folder but the lock of the scores, by their paths."""
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("[!.]*") if path.is_file()}
-
-
 # Samples
 
 
@@ -79,59 +72,6 @@ def test_the_first_sentences_and_the_worst_are_shown_with_their_sources(tmp_path
     assert {row.score for row in read_table(worst_panel)} == {0}
 
 
-def words(rows: list[list[int]]) -> list[str]:
-    """A decoder."""
-    return [" ".join(f"w{i}" for i in row) for row in rows]
-
-
-@pytest.mark.parametrize(
-    ("form", "decoder", "expected"),
-    [
-        (lambda batch: batch, None, "{}"),
-        (lambda batch: batch, words, "w{}"),
-        (lambda batch: [*batch], words, "w{}"),
-        (lambda batch: batch.tolist(), words, "w{}"),
-        (lambda batch: batch.numpy(), words, "w{}"),
-        (lambda batch: [[str(i) for i in row] for row in batch.tolist()], words, "{}"),
-        (as_lines, words, "{}"),
-        (lambda batch: (line for line in as_lines(batch)), None, "{}"),
-    ],
-    ids=["ids", "decoded", "tensors", "lists", "array", "tokens", "strings", "generator"],
-)
-def test_sources_may_be_text_or_ids(form: Any, decoder: Any, expected: str, tmp_path: Path) -> None:
-    buffer = torch.zeros(7, 9, dtype=torch.int64)
-
-    def step(batch: Tensor, epoch: int) -> dict[str, Any]:
-        buffer.fill_(PAD_ID)
-        buffer[: len(batch), :8] = batch  # reused in place, with padding
-        source = form(buffer[: len(batch)] if form(batch) is batch else batch)
-        return {"preds": batch, "target": batch, "source": source}
-
-    logger = PanelLogger(tmp_path)
-    bleu = BLEUCallback(CorpusBLEU(pad_id=PAD_ID, decoder=decoder), samples=len(SENTENCES))
-    validate(tmp_path, bleu, step=step, logger=logger)
-    rows = [" ".join(expected.format(i) for i in row) for row in SENTENCES.tolist()]
-    assert [row.source for row in read_table(logger.panels[-1])] == rows
-
-
-@pytest.mark.parametrize(
-    ("source", "error", "message"),
-    [
-        (["a"], ValueError, "'source' and 'preds' must have the same number of sentences, got 1 and 7"),
-        ("abcdefg", TypeError, "'source' must be a list of sentences, got a str: wrap it in a list"),
-        ([1.5] * 7, TypeError, "'source' must hold sentences of one kind"),
-    ],
-)
-def test_sources_that_do_not_fit_are_an_error(
-    source: Any, error: type[Exception], message: str, tmp_path: Path
-) -> None:
-    def step(batch: Tensor, epoch: int) -> dict[str, Any]:
-        return {"preds": batch, "target": batch, "source": source}
-
-    with pytest.raises(error, match=message):
-        validate(tmp_path, make_callback(), step=step, logger=PanelLogger(tmp_path))
-
-
 def test_a_trainer_can_be_copied_during_training(tmp_path: Path) -> None:
     class Copy(Callback):
         copies: ClassVar[list[Any]] = []
@@ -139,8 +79,7 @@ def test_a_trainer_can_be_copied_during_training(tmp_path: Path) -> None:
         def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
             self.copies.append(copy.deepcopy(trainer.callbacks[0]))
 
-    trainer = make_trainer(tmp_path, make_callback(), Copy(), logger=TensorBoardLogger(tmp_path), max_epochs=1)
-    trainer.fit(make_module(), make_loader(), make_loader())
+    trainer = fit(tmp_path, make_callback(), Copy(), logger=TensorBoardLogger(tmp_path), max_epochs=1)
     assert Copy.copies[-1].results == trainer.callbacks[0].results != {}
 
 
@@ -165,41 +104,25 @@ def test_each_validation_and_test_writes_its_translations(namespace: str, tmp_pa
         "test/src.txt": SOURCES,
         "test/step-0000012.txt": as_lines(translate(SENTENCES, 2)),
     }
-    written = read_folder(folder)
+    written = read_files(folder)
     assert {path: read_lines(folder / path) for path in written if path.endswith(".txt")} == files
     tables = {path.replace(".txt", ".tsv") for path in files if "step" in path}
     assert written.keys() == {*files, *tables, "scores.jsonl"}
-    scores = [json.loads(line) for line in read_lines(folder / "scores.jsonl")]
+    scores = read_scores(folder / "scores.jsonl")
     assert [(score["step"], score["key"]) for score in scores] == [(6, "val_bleu"), (12, "val_bleu"), (12, "test_bleu")]
     assert scores[-1]["bleu"] == bleu.results["test_bleu"].score
 
 
-def test_each_loader_has_a_folder(tmp_path: Path) -> None:
-    folder = tmp_path / "translations"
-    loaders = {"news": make_loader(SENTENCES[:5]), "../talks": make_loader(SENTENCES[5:8])}
-    validate(tmp_path, make_callback(translations=folder), loaders=loaders)
-    assert {path: read_lines(folder / path) for path in read_folder(folder) if path.endswith(".txt")} == {
-        "val/news/ref.txt": REFERENCES[:5],
-        "val/news/step-0000000.txt": HYPOTHESES[:5],
-        "val/..%2Ftalks/ref.txt": REFERENCES[5:8],
-        "val/..%2Ftalks/step-0000000.txt": HYPOTHESES[5:8],
-    }
-
-
 def test_only_the_latest_translations_are_kept(tmp_path: Path) -> None:
-    trainer = make_trainer(
-        tmp_path, make_callback(translations=tmp_path / "t", keep_translations=2), max_epochs=4, val_check_interval=3
-    )
-    trainer.fit(make_module(), make_loader(), make_loader())
-    # Two validations per epoch of 6 steps.
+    bleu = make_callback(translations=tmp_path / "t", keep_translations=2)
+    fit(tmp_path, bleu, max_epochs=4, val_check_interval=3)  # two validations per epoch of 6 steps
     names = {f"step-00000{step}.{kind}" for step in (21, 24) for kind in ("txt", "tsv")}
-    assert set(read_folder(tmp_path / "t" / "val")) == {"ref.txt", *names}
+    assert set(read_files(tmp_path / "t" / "val")) == {"ref.txt", *names}
 
 
 @pytest.mark.parametrize("options", [{"fast_dev_run": True}, {"max_epochs": 0}])
 def test_a_trial_run_writes_nothing(options: dict[str, Any], tmp_path: Path) -> None:
-    trainer = make_trainer(tmp_path, make_callback(translations=tmp_path / "t"), **options)
-    trainer.fit(make_module(), make_loader(), make_loader())
+    fit(tmp_path, make_callback(translations=tmp_path / "t"), **options)
     assert list(tmp_path.rglob("*.txt")) == []
 
 
@@ -209,8 +132,7 @@ def test_weights_of_a_checkpoint_are_at_its_step(tmp_path: Path) -> None:
     module, folder = make_module(step=return_text), tmp_path / "t" / "val"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a low score is not what anyone wants
-        trainer = make_trainer(tmp_path, bleu, checkpoint, max_epochs=2)
-        trainer.fit(module, make_loader(), make_loader())
+        trainer = fit(tmp_path, bleu, checkpoint, module=module, max_epochs=2)
         assert Path(checkpoint.best_model_path).name == "step=6.ckpt"
         last = (folder / "step-0000012.txt").read_bytes()
         trainer.validate(module, make_loader(), ckpt_path="best", verbose=False)
@@ -260,7 +182,7 @@ def test_sources_that_cannot_be_decoded_are_an_error_in_the_sanity_check(tmp_pat
 
 def test_other_references_in_the_same_folder_are_warned_about(tmp_path: Path) -> None:
     bleu = make_callback(translations=tmp_path / "t")
-    make_trainer(tmp_path, bleu, max_epochs=1).fit(make_module(), make_loader(), make_loader())
+    fit(tmp_path, bleu, max_epochs=1)
     trainer = make_trainer(tmp_path, bleu)
 
     def validate() -> None:
@@ -292,7 +214,7 @@ def test_samples_and_files_are_those_of_one_process(tmp_path: Path) -> None:
         contents = validate_in_processes(
             number, loaders, folder, step=return_sources, callback_options=options, logger=PanelLogger(folder)
         )
-        shown[number] = contents[0]["panels"], contents[0]["worst"], read_folder(folder / "t")
+        shown[number] = contents[0]["panels"], contents[0]["worst"], read_files(folder / "t")
         assert all(content["panels"] == content["worst"] == [] for content in contents[1:])
     assert shown[1] == shown[2] == shown[3]
     panels, _, files = shown[1]
@@ -302,22 +224,9 @@ def test_samples_and_files_are_those_of_one_process(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_command_line_of_sacrebleu_prints_the_logged_score(tmp_path: Path) -> None:
-    options: dict[str, Any] = {"translations": tmp_path / "t", "metrics": CorpusBLEU(percent=True)}
-    contents = validate_in_processes(2, {"all": make_loader()}, tmp_path, step=return_text, callback_options=options)
-    command = [sys.executable, "-m", "sacrebleu", "ref.txt", "-i", "step-0000000.txt", "-b", "-w", "10"]
-    folder = tmp_path / "t" / "val" / "all"
-    done = subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True)
-    logged = contents[0]["logged"]["val_bleu/all"]
-    assert done.stdout == f"{logged:.10f}\n"
-    assert 0 < logged < 100
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("path", "errors"),
     [
-        ("t", ["ValueError: 'translations' must be a folder for files"] * 2),
         ("t/val", ["ValueError: 'translations' must be a folder for files"] * 2),
         ("t/scores.jsonl/x", ["IsADirectoryError"]),
         ("t/val/all/step-0000000.txt/x", ["IsADirectoryError"]),  # the path is that of a folder
@@ -327,13 +236,8 @@ def test_every_process_raises_the_error_of_process_0(path: str, errors: list[str
     """None waits for process 0, the only one that writes."""
     (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
     (tmp_path / path).touch()
-    contents = validate_in_processes(
-        2,
-        {"all": make_loader()},
-        tmp_path,
-        callback_type=KeepsErrors,
-        callback_options={"translations": tmp_path / "t"},
-    )
+    options: dict[str, Any] = {"callback_type": KeepsErrors, "callback_options": {"translations": tmp_path / "t"}}
+    contents = validate_in_processes(2, {"all": make_loader()}, tmp_path, **options)
     first, second = (content["errors"] for content in contents)
     assert first == second
     assert [error.startswith(start) for error, start in zip(first, errors, strict=True)] == [True] * len(errors)
