@@ -6,7 +6,6 @@ counts. Before the first turn, their scores are compared. Each table is made in 
 an earlier one. Look at the ratios, not at the times.
 
 The tables are printed. If all are made, they are also written to benchmarks/results.md, with a chart next to it.
-benchmarks/compare.py compares two such files.
 """
 
 from __future__ import annotations

@@ -16,38 +16,11 @@ pytestmark = pytest.mark.slow  # imports all contestants
 FOLDER = Path(__file__).parents[1] / "benchmarks"
 
 
-@pytest.fixture
-def modules(monkeypatch: pytest.MonkeyPatch) -> tuple[ModuleType, ModuleType]:
-    """`timing.py` and `compare.py`."""
-    return load("timing", monkeypatch), load("compare", monkeypatch)
-
-
 def load(name: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """A module of the benchmarks."""
     monkeypatch.syspath_prepend(FOLDER)
     monkeypatch.delitem(sys.modules, name, raising=False)  # another package may have a module with this name
     return importlib.import_module(name)
-
-
-def test_compare_names_a_row_that_slowed_down_more_than_the_machine(
-    modules: tuple[ModuleType, ModuleType], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    timing, compare = modules
-    files = {}
-    # The second machine takes twice as long for everything, and we take three times as long for one row.
-    for name, machine, ours in (("old", 1.0, 1.0), ("new", 2.0, 1.5)):
-        times = [{timing.OURS: 4e-6 * machine * factor, "C": 3e-6 * machine} for factor in (1.0, ours)]
-        rows = [([28, 1], times[0]), ([128, 1], times[1] | {"NLTK": 8e-5 * machine})]
-        text = timing.table("Ids", "µs per sentence", ["tokens", "references"], rows)
-        files[name] = tmp_path / name
-        files[name].write_text(text)
-    # 4 µs × 2 × 1.5, 3 µs × 2, and 80 µs × 2
-    assert compare.read(files["new"])["Ids: µs per sentence"]["128", "1"] == {"lightning_bleu": 12, "C": 6, "NLTK": 160}
-    assert compare.main([str(files["old"]), str(files["new"])]) == 1
-    printed = capsys.readouterr().out.splitlines()
-    assert printed[0] == "1.50 times as long: Ids: µs per sentence (128, 1)"
-    assert len(printed) == 2
-    assert compare.main([str(files["new"]), str(files["old"])]) == 0
 
 
 def test_all_contestants_agree_on_the_score(monkeypatch: pytest.MonkeyPatch) -> None:

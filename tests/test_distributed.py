@@ -5,24 +5,20 @@ from __future__ import annotations
 import contextlib
 import random
 from collections.abc import Iterator
-from typing import Any, TypeAlias
+from itertools import chain
+from typing import Any
 
 import pytest
 import torch
 import torch.distributed as dist
-from torch import Tensor
-from torch.utils.data import DataLoader, DistributedSampler
 
-from lightning_bleu import (
-    CorpusBLEU,
-    approximate_randomization,
-    corpus_bleu,
-    paired_bootstrap,
-)
-from tests.helpers.corpora import Hypotheses, References, random_corpus
+from lightning_bleu import CorpusBLEU, approximate_randomization, corpus_bleu, paired_bootstrap
+from tests.helpers.corpora import random_text
+from tests.helpers.metrics import KINDS
 from tests.helpers.process_groups import ProcessPool
+from tests.helpers.systems import pick
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:The ``compute`` method")]
 
 
 @pytest.fixture(scope="module")
@@ -32,8 +28,7 @@ def pool() -> Iterator[ProcessPool]:
     pool.close()
 
 
-Corpus: TypeAlias = tuple[Hypotheses, References]
-
+CORPUS = random_text(random.Random(3), 37)
 COLLECTIVES = ("all_gather", "all_reduce", "barrier", "all_gather_into_tensor", "all_gather_object", "broadcast")
 
 
@@ -57,149 +52,83 @@ def record_collectives() -> Iterator[list[str]]:
         setattr(dist, name, original)
 
 
-# Sums
+SHARES: dict[str, list[list[int]]] = {
+    "neighbors": [[*range(20)], [*range(20, 37)]],
+    "the first process has none": [[], [*range(37)]],
+    "the second process has none": [[*range(37)], []],
+    "none": [[], []],
+    "three processes": [[*range(12)], [*range(12, 25)], [*range(25, 37)]],
+}
+DEALT = {
+    f"{processes} processes": [
+        [i % 37 for i in range(rank, 39 - 39 % processes, processes)] for rank in range(processes)
+    ]
+    for processes in (1, 2, 3)
+}
+"""As a sampler deals them, which repeats sentences to even out the processes."""
 
 
-def score_shares(rank: int, world_size: int, corpus: Corpus, cases: list[list[int]]) -> list[dict[str, Any]]:
-    """Score the sentences of one rank, for several ways to share a corpus."""
+def count_share(kind: str, keep: bool, share: list[int], indexed: bool = False, **options: Any) -> Any:
+    """A metric that has counted the sentences of one process, in batches of four."""
+    metric = KINDS[kind].metric(keep_sentences=keep, **options)
+    for start in range(0, len(share), 4):
+        batch = share[start : start + 4]
+        metric.update(*(pick(side, batch) for side in CORPUS), index=batch if indexed else None)
+    return metric
+
+
+def score_shares(rank: int, world_size: int, kind: str, keep: bool, indexed: bool, cases: Any) -> list[dict[str, Any]]:
+    """What a process knows of all, for several ways to share a corpus."""
     results = []
     for shares in cases:
-        start = sum(shares[:rank])
-        stop = start + shares[rank]
-        metric = CorpusBLEU()
-        if stop > start:
-            metric.update(corpus[0][start:stop], corpus[1][start:stop])
-        local = metric.totals.clone()
+        metric = count_share(kind, keep, shares[rank], indexed)
+        (before,) = metric.metric_state.values()
         with record_collectives() as collectives:
-            value = metric.compute()
-        result = {"value": value, "collectives": collectives, "report": metric.report()}
+            found: dict[str, Any] = {"score": metric.compute().item()}
+        found |= {"collectives": collectives, "report": metric.report()}
         with metric.sync_context():
-            result["signature"] = metric.signature
-        results.append(result | {"is_local_again": torch.equal(metric.totals, local)})
+            found |= {"signature": metric.signature, "statistics": metric.statistics.tolist()}
+            if keep:
+                found["rows"] = metric.sentence_statistics.tolist()
+                found["interval"] = metric.interval(0.9, 50) if len(found["rows"]) > 1 else None
+        (after,) = metric.metric_state.values()
+        assert all(map(torch.equal, before, after)) if keep else torch.equal(before, after)
+        results.append(found)
     return results
 
 
-@pytest.mark.filterwarnings("ignore:The ``compute`` method")
-@pytest.mark.parametrize("cases", [[[20, 17], [37, 0], [0, 37]], [[12, 13, 12]]], ids=["two", "three"])
-def test_all_processes_have_the_score_and_signature_of_one_after_one_gather(
-    cases: list[list[int]], pool: ProcessPool
-) -> None:
-    corpus = random_corpus(random.Random(3), 37)
-    expected = corpus_bleu(*corpus)
-    for results in pool.run(len(cases[0]), score_shares, corpus, cases):
-        for result in results:
-            assert result["value"].item() == expected.bleu
-            assert result["collectives"] == ["all_gather"]
-            assert result["is_local_again"]
-            assert result["report"] == expected  # with the full signature, whatever the rank itself has seen
-            assert result["signature"] == expected.signature
-    assert expected.signature.startswith("nrefs:var|case:mixed|eff:no|tok:tokens|")
+@pytest.mark.parametrize(("keep", "indexed"), [(False, False), (True, False), (True, True)])
+@pytest.mark.parametrize("name", KINDS)
+def test_all_processes_know_what_one_does(name: str, keep: bool, indexed: bool, pool: ProcessPool) -> None:
+    """After one gather of sums, or two of sentences: how many, and which."""
+    shares = [*SHARES.values(), *(DEALT.values() if indexed else ())]
+    for processes in (1, 2, 3):
+        cases = [one for one in shares if len(one) == processes]
+        results = pool.run(processes, score_shares, name, keep, indexed, cases) if cases else []
+        for found, case in ((found, case) for result in results for found, case in zip(result, cases, strict=True)):
+            alone = count_share(name, keep, sorted({*chain(*case)}) if indexed else [*chain(*case)], indexed)
+            report = alone.report()
+            assert (found["score"], found["report"], found["signature"]) == (report.score, report, report.signature)
+            assert found["statistics"] == alone.statistics.tolist()
+            assert found["collectives"] == ["all_gather"] * (1 + keep)
+            if keep:
+                assert found["rows"] == alone.sentence_statistics.tolist()
+                assert found["interval"] == (alone.interval(0.9, 50) if found["rows"] else None)
 
 
-def sync_every_step(rank: int, world_size: int) -> list[list[float]]:
-    """Score two steps and the whole, with lists and with generators."""
-    results = []
-    for read in (list, iter):
-        metric = CorpusBLEU(dist_sync_on_step=True, keep_sentences=True)
-        steps = [
-            metric(read(preds), read(target)).item()
-            for preds, target in [
-                [(["a b c d e"], ["a b c d f"]), (["x y z w"], ["x y z w"])][rank],
-                [(["a b c x"], ["a b c d"]), (["a b c d", "e f g h"], ["a b c d", "e f g i"])][rank],
-            ]
-        ]
-        results.append([*steps, metric.compute().item(), len(metric.sentence_statistics)])
-    return results
+def sync_every_step(rank: int, world_size: int) -> list[float]:
+    """Score two steps and the whole."""
+    metric = CorpusBLEU(dist_sync_on_step=True)
+    steps = [[(["a b c d e"], ["a b c d f"]), (["x y z w"], ["x y z w"])][rank]]
+    steps += [[(["a b c x"], ["a b c d"]), (["a b c d", "e f g h"], ["a b c d", "e f g i"])][rank]]
+    return [*(metric(iter(preds), iter(target)).item() for preds, target in steps), metric.compute().item()]
 
 
-def test_a_sync_in_every_step_reads_generators_once(pool: ProcessPool) -> None:
+def test_a_sync_in_every_step_scores_the_batches_of_all_processes(pool: ProcessPool) -> None:
     preds, target = ["a b c d e", "x y z w"], ["a b c d f", "x y z w"]
     more_preds, more_target = ["a b c x", "a b c d", "e f g h"], ["a b c d", "a b c d", "e f g i"]
-    expected = [
-        corpus_bleu(preds, target).bleu,
-        corpus_bleu(more_preds, more_target).bleu,
-        corpus_bleu(preds + more_preds, target + more_target).bleu,
-        5,
-    ]
-    assert min(expected) > 0
-    for result in pool.run(2, sync_every_step):
-        assert result == [expected, expected]
-
-
-# Kept sentences
-
-
-def deal(rank: int, world_size: int, corpus: Corpus, batch_sizes: list[int | None]) -> list[dict[str, Any]]:
-    """Score what a `DistributedSampler` deals to a rank, for several batch sizes."""
-    return [score_dealt(rank, world_size, corpus, batch_size) for batch_size in batch_sizes]
-
-
-def make_loader(rank: int, world_size: int, corpus: Corpus, batch_size: int | None) -> Any:
-    """Loads the share of a rank, as lists of a position and a pair of a hypothesis and its references."""
-    items: list[Any] = list(enumerate(zip(*corpus)))
-    if batch_size is None:  # the items are batches of different sizes
-        items = [items[:5], items[5:6], items[6:14], items[14:]]
-    sampler: Any = DistributedSampler(items, world_size, rank, shuffle=False) if world_size > 1 else None  # type: ignore[arg-type]
-    return DataLoader(items, batch_size=batch_size, sampler=sampler, collate_fn=list)  # type: ignore[arg-type]
-
-
-def score_dealt(rank: int, world_size: int, corpus: Corpus, batch_size: int | None) -> dict[str, Any]:
-    metric = CorpusBLEU(keep_sentences=True)
-    for batch in make_loader(rank, world_size, corpus, batch_size):
-        index, pairs = zip(*batch)
-        preds, target = zip(*pairs)
-        metric.update(list(preds), list(target), index=index)
-    local = sum(map(len, metric.sentences))
-    with record_collectives() as in_context, metric.sync_context():
-        result: dict[str, Any] = {"bleu": metric.report().bleu, "interval": metric.interval(0.9, 200)}
-        with metric.sync_context():
-            result["sentences"] = metric.sentence_statistics
-        assert metric._is_synced  # the inner context has left it to the outer one
-    with record_collectives() as in_interval:
-        result["interval again"] = metric.interval(0.9, 200)
-    with contextlib.suppress(KeyError), metric.sync_context():
-        raise KeyError
-    metric.update([["a"]], [["a"]], index=[1000])  # refused if it were still synced
-    return result | {
-        "collectives": [in_context, in_interval],
-        "is_local_again": sum(map(len, metric.sentences)) == local + 1,
-    }
-
-
-@pytest.mark.parametrize("processes", [1, 2, 3])
-def test_sentences_with_positions_come_back_in_the_order_of_the_set(processes: int, pool: ProcessPool) -> None:
-    """And each of them once, even though the sampler repeats some to even out the processes."""
-    corpus = random_corpus(random.Random(3), 37)
-    batch_sizes = [1, 4, None]
-    alone = CorpusBLEU(keep_sentences=True)
-    alone.update(*corpus)
-    interval = alone.interval(0.9, 200)
-    for results in pool.run(processes, deal, corpus, batch_sizes):
-        for result in results:
-            assert torch.equal(result["sentences"], alone.sentence_statistics)
-            assert result["bleu"] == alone.compute().item()
-            assert result["interval"] == result["interval again"] == interval
-            # how many sentences; the sentences
-            assert result["collectives"] == [["all_gather"] * 2] * 2
-            assert result["is_local_again"]
-
-
-def deal_without_positions(rank: int, world_size: int, corpus: Corpus) -> tuple[list[list[int]], float]:
-    metric = CorpusBLEU(keep_sentences=True)
-    for preds, target in zip(*(column[rank::world_size] for column in corpus)):
-        metric.update([preds], [target])
-    return metric.sentence_statistics.tolist(), metric.compute().item()
-
-
-@pytest.mark.parametrize("processes", [1, 2, 3])
-def test_sentences_without_positions_come_back_process_by_process(processes: int, pool: ProcessPool) -> None:
-    corpus = random_corpus(random.Random(3), 37)
-    alone = CorpusBLEU(keep_sentences=True)
-    alone.update(*corpus)
-    rows = alone.sentence_statistics.tolist()
-    expected = [row for rank in range(processes) for row in rows[rank::processes]]
-    for found in pool.run(processes, deal_without_positions, corpus):
-        assert found == (expected, alone.compute().item())
+    corpora = [(preds, target), (more_preds, more_target), (preds + more_preds, target + more_target)]
+    assert pool.run(2, sync_every_step) == [[corpus_bleu(*corpus).bleu for corpus in corpora]] * 2
 
 
 def repeat_all(rank: int, world_size: int) -> tuple[list[list[int]], list[int], float, str]:
@@ -225,127 +154,35 @@ def contradict(rank: int, world_size: int) -> list[str]:
         metric = CorpusBLEU(keep_sentences=True)
         metric.update([sentence], [sentence], index=index)
         for read in (metric.compute, metric.report, metric.kept_sentences):
-            try:
+            with pytest.raises(ValueError, match="'index'") as error:
                 read()
-            except ValueError as error:
-                errors.append(str(error))
-        assert not metric._is_synced
-        assert len(metric.sentences[0]) == 1
+            errors.append(str(error.value))
+        metric.update([sentence], [sentence], index=index)  # refused if it were still synced
     return errors
 
 
 def test_processes_that_contradict_each_other_are_an_error_in_all_of_them(pool: ProcessPool) -> None:
-    mixed = "some sentences have an 'index' and others have none"
-    different = "different sentences have the same 'index' 0"
+    starts = ["some sentences have an 'index' and others have none"] * 3
+    starts += ["different sentences have the same 'index' 0"] * 3
     for errors in pool.run(2, contradict):
-        assert len(errors) == 6
-        assert all(error.startswith(start) for error, start in zip(errors, [mixed] * 3 + [different] * 3))
+        assert all(error.startswith(start) for error, start in zip(errors, starts, strict=True))
 
 
-def keep_some(rank: int, world_size: int, cases: list[list[int]]) -> list[tuple[list[list[int]], float, str]]:
-    """Keep sentences in all ranks but some."""
-    results = []
-    for empty in cases:
-        metric = CorpusBLEU(max_order=2, keep_sentences=True)
-        if rank not in empty:
-            metric.update([f"a b {rank}", "c"], [f"a b {rank} d", "c"], [True, rank != 1])
-        results.append((metric.sentence_statistics.tolist(), metric.compute().item(), metric.report().signature))
-    return results
-
-
-@pytest.mark.filterwarnings("ignore:The ``compute`` method")
-def test_a_process_without_sentences_gathers_those_of_the_others(pool: ProcessPool) -> None:
-    # matches, possible matches, and lengths of "a b 0" and of "c"; rank 1 masks its "c"
-    first, second = [3, 2, 3, 2, 3, 4], [1, 0, 1, 0, 1, 1]
-    expected = [[first], [first, second], []]
-    results = pool.run(2, keep_some, [[0], [1], [0, 1]])
-    assert results[0] == results[1]
-    assert [sentences for sentences, _, _ in results[0]] == expected
-    assert [signature[:8] for _, _, signature in results[0]] == ["nrefs:1|", "nrefs:1|", "nrefs:?|"]
-
-
-def sync_by_hand(rank: int, world_size: int, indexed: bool) -> dict[str, Any]:
-    """Keep two sentences in ranks 0 and 2, and none in rank 1."""
-    metric = CorpusBLEU(max_order=1, keep_sentences=True)
-    if rank != 1:
-        lengths = [rank + 1, rank + 4]  # the positions of the sentences in the set, plus 1
-        sentences = [["x"] * length for length in lengths]
-        metric.update(sentences, sentences, index=[rank, rank + 3] if indexed else None)
-    local = metric.statistics
-    metric.sync()
-    result = {
-        "sentences": metric.sentence_statistics.tolist(),
-        "statistics": metric.statistics.tolist(),
-        "report": metric.report(),
-    }
-    metric.unsync()
-    return result | {"is_local_again": torch.equal(metric.statistics, local), "tensors": len(metric.sentences)}
-
-
-@pytest.mark.parametrize(("indexed", "lengths"), [(True, [1, 3, 4, 6]), (False, [1, 4, 3, 6])])
-def test_a_sync_by_hand_gathers_the_sentences_of_all_processes(
-    indexed: bool, lengths: list[int], pool: ProcessPool
-) -> None:
-    sentences = [["x"] * length for length in lengths]
-    expected = CorpusBLEU(max_order=1, keep_sentences=True)
-    expected.update(sentences, sentences)
-    for rank, result in enumerate(pool.run(3, sync_by_hand, indexed)):
-        # one column each for matches, possible matches, and lengths
-        assert result["sentences"] == [[length] * 4 for length in lengths]
-        assert result["statistics"] == expected.statistics.tolist()
-        assert result["report"] == expected.report()
-        assert result["is_local_again"]
-        assert result["tensors"] == (rank != 1)
-
-
-def resample(rank: int, world_size: int) -> dict[str, Any]:
-    """Intervals and tests of metrics that share a set, and of one that keeps to itself."""
-    a, b, alone = (CorpusBLEU(keep_sentences=True, sync_on_compute=sync) for sync in (True, True, False))
-    positions = [*range(rank, 8, world_size)]
-    lines = [f"a b c d e f{i} g h" for i in positions]
-    for metric, preds in ((a, lines), (b, [line.replace("b c", "c b") for line in lines]), (alone, lines[:2])):
-        target = [line.replace("f2 g", "g x y") for line in lines[: len(preds)]]
-        metric.update(preds, target, index=positions[: len(preds)])
-    results = [
-        a.interval(resamples=50),
-        paired_bootstrap(a, b, 50),
-        approximate_randomization(a, b, 50),
-    ]
+def resample(rank: int, world_size: int, kind: str) -> tuple[list[Any], Any]:
+    """An interval and tests of metrics that share a set, and the score of one that keeps to itself."""
+    share = [*range(rank, 37, world_size)]
+    a, alone = count_share(kind, True, share, True), count_share(kind, True, share, True, sync_on_compute=False)
+    b = KINDS[kind].metric(keep_sentences=True)
+    b.update([line[1:] for line in pick(CORPUS[0], share)], pick(CORPUS[1], share), index=share)
+    results = [a.interval(resamples=50), paired_bootstrap(a, b, 50), approximate_randomization(a, b, 50)]
     with a.sync_context():
-        in_context = a.interval(resamples=50)
-    return {"results": results, "in context": in_context, "own": alone.interval(resamples=50).score}
+        assert a.interval(resamples=50) == results[0]
+    return results, alone.interval(resamples=50).score
 
 
-def test_all_processes_have_the_intervals_and_tests_of_one(pool: ProcessPool) -> None:
-    (alone,) = pool.run(1, resample)
-    first, second = pool.run(2, resample)
-    assert first["results"] == second["results"] == alone["results"]
-    assert first["in context"] == second["in context"] == first["results"][0]
-    assert first["own"] != second["own"]
-
-
-# Saving
-
-
-def save_synced(rank: int, world_size: int) -> dict[str, Any]:
-    metric = CorpusBLEU(keep_sentences=True)
-    metric.persistent(True)
-    metric.update(["a b c d e"] * (rank + 1), ["a b c d f"] * (rank + 1))
-    with metric.sync_context(dist_sync_fn=metric.dist_sync_fn):
-        return dict(metric.state_dict())
-
-
-def test_a_synced_state_can_be_saved_and_loaded(pool: ProcessPool) -> None:
-    expected = CorpusBLEU(keep_sentences=True)
-    expected.update(["a b c d e"] * 3, ["a b c d f"] * 3)
-    for state in pool.run(2, save_synced):
-        assert isinstance(state["sentences"], Tensor)
-        metric = CorpusBLEU(keep_sentences=True)
-        metric.persistent(True)
-        metric.load_state_dict(state)
-        assert metric.hypothesis_length == 15
-        assert metric.report() == expected.report()
-        assert torch.equal(metric.sentence_statistics, expected.sentence_statistics)
-        metric.update(["x y z w"], ["x y z w"])
-        assert metric.interval(resamples=10).score == metric.report().bleu
-        assert len(metric.sentence_statistics) == 4
+@pytest.mark.parametrize("kind", KINDS)
+def test_all_processes_have_the_intervals_and_tests_of_one(kind: str, pool: ProcessPool) -> None:
+    (alone,) = pool.run(1, resample, kind)
+    first, second = pool.run(2, resample, kind)
+    assert first[0] == second[0] == alone[0]
+    assert first[1] != second[1]
