@@ -18,6 +18,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
 import train_translation
 
 from lightning_bleu import BLEUCallback
+from lightning_bleu.training.translations import Record
 
 seconds: defaultdict[str, float] = defaultdict(float)
 validations: list[float] = []
@@ -54,9 +55,9 @@ def main() -> None:
     """Train, and print the shares."""
     for owner, function, name in (
         (BLEUCallback, "on_validation_batch_end", "callback"),
-        (BLEUCallback, "_finish", "callback"),
+        (BLEUCallback, "on_validation_epoch_end", "callback"),
         (BLEUCallback, "_show", "dashboard"),
-        (BLEUCallback, "_write", "files"),
+        (Record, "write", "files"),
     ):
         setattr(owner, function, timed(name, getattr(owner, function)))
     train_translation.Progress = Validation  # type: ignore[misc]

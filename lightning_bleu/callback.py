@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn, TypeAlias
 
@@ -18,13 +17,18 @@ from lightning_bleu.bleu import CorpusBLEU
 from lightning_bleu.messages import WarnOnce
 from lightning_bleu.scoring.scoring import float_type
 from lightning_bleu.settings.settings import Decoder
-from lightning_bleu.training.best import BestSoFar, Corpus
-from lightning_bleu.training.dashboard import Charts, Display, find_displays, lay_out_charts, make_view, show_charts
-from lightning_bleu.training.functions import call_with_third
-from lightning_bleu.training.loaders import Loader, name_loaders
-from lightning_bleu.training.metrics import Result
-from lightning_bleu.training.options import check_labels, check_metrics, check_options, readings_of, shared_reading
-from lightning_bleu.training.sentences import Table
+from lightning_bleu.training.dashboard import (
+    Charts,
+    Display,
+    find_displays,
+    lay_out_charts,
+    make_view,
+    show_charts,
+)
+from lightning_bleu.training.loaders import name_loaders
+from lightning_bleu.training.metrics import Result, call_with_third
+from lightning_bleu.training.options import check_metrics, check_options
+from lightning_bleu.training.sentences import BestSoFar
 from lightning_bleu.training.trainer import (
     find_loaders,
     find_logged_twice,
@@ -34,7 +38,7 @@ from lightning_bleu.training.trainer import (
     suspect_monitors,
 )
 from lightning_bleu.training.translations import Record
-from lightning_bleu.training.validation import Evaluation, Extract, Validation, read_output
+from lightning_bleu.training.validation import STEPS, Evaluation, Extract, Validation, read_output
 
 # LightningCLI tries the members of a union in order, and takes a dict for a callable if that comes first.
 LabeledMetrics: TypeAlias = Mapping[
@@ -42,7 +46,6 @@ LabeledMetrics: TypeAlias = Mapping[
 ]
 """Metrics by name, or by name and by label."""
 
-_STEPS = {"val": "validation_step", "test": "test_step"}
 _MAX_TEXTS = 10_000
 """The number of sentences from which samples are chosen, so that their texts need a bounded amount of memory."""
 _MAX_DETAILED = 20
@@ -179,8 +182,8 @@ class BLEUCallback(pl.Callback):
         self._shows = False
         self._record: Record | None = None
         self._validation: Validation | None = None
+        self._is_fit = True
         self._checkpoint: tuple[int, int | None] | None = None
-        self._resumes = True
         self._charts: Charts = {}
         self._logged: set[str] = set()
         self._warn_once = WarnOnce()
@@ -204,7 +207,7 @@ class BLEUCallback(pl.Callback):
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restore the best validations from a checkpoint, unless it is loaded to validate or to test."""
-        for name, best in self._best.items() if self._resumes else ():
+        for name, best in self._best.items() if self._is_fit else ():
             best.load_state_dict(state_dict.get(name, {}))
 
     def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
@@ -217,11 +220,12 @@ class BLEUCallback(pl.Callback):
                     "one of them, or set a name that differs in more than punctuation, such as "
                     "log_name='{stage}_other_{metric}'"
                 )
-        tags = {self._tag(one, name): next(iter(own.values())) for name, own in self.metrics.items() for one in _STEPS}
+        tags = {self._tag(one, name): next(iter(own.values())) for name, own in self.metrics.items() for one in STEPS}
         for message in suspect_monitors(callbacks, tags):
             self._warn_once(message)
         self._charts = {}
-        if stage == "fit":
+        self._is_fit = stage == "fit"
+        if self._is_fit:
             self._checkpoint = None
         self._displays = find_displays(trainer.loggers) if trainer.is_global_zero else []
         # All processes keep texts if process 0 shows them.
@@ -238,7 +242,6 @@ class BLEUCallback(pl.Callback):
     ) -> None:
         """Remember which step the weights of a module are from."""
         self._checkpoint = id(pl_module), checkpoint.get("global_step")
-        self._resumes = trainer.state.fn == "fit"
 
     def on_fit_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Check that a new run does not write among the translations of another one."""
@@ -247,43 +250,30 @@ class BLEUCallback(pl.Callback):
             self._record.check_new(f"such as with {other}, or resume that run with trainer.fit(ckpt_path=...)")
 
     def on_validation_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Start a validation."""
-        self._validation = self._start("val", trainer, pl_module)
-
-    def on_test_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Start a test."""
-        self._validation = self._start("test", trainer, pl_module)
-
-    def _start(self, stage: str, trainer: pl.Trainer, pl_module: pl.LightningModule) -> Validation:
+        """Start a validation or a test."""
+        stage = "test" if trainer.testing else "val"
         dataloaders, given = find_loaders(trainer, stage)
         names = name_loaders(stage, given, max(1, len(dataloaders)), given=self.dataloader_names)
-        check_labels(self.metrics, names)
         compares = self.compare_to_best and stage == "val"
         needed_by = "BLEUCallback(compare_to_best=True)" if compares else "BLEUCallback(translations=...)"
-        needed_by *= compares or self._record is not None
-        origin = "extract" if self.extract else _STEPS[stage]
-        loaders = [
-            Loader(
-                name,
-                shared_reading(readings_of(self.metrics, name, names), self.decoder),
-                dataloader,
-                origin,
-                needed_by,
-            )
-            for name, dataloader in zip(names, dataloaders or [None])
-        ]
-        if self._record is not None:
-            for name in names:
-                self._record.check_folder(*self._folder_name(stage), name)
-        return Validation(
-            loaders,
+        self._validation = Validation(
             self.metrics,
-            {name: self._tag(stage, name) for name in self.metrics},
-            origin=origin,
+            names,
+            dataloaders,
+            decoder=self.decoder,
+            stage=stage,
+            log_name=self.log_name,
+            origin="extract" if self.extract else STEPS[stage],
+            needed_by=needed_by * (compares or self._record is not None),
             max_texts=math.inf if self._record is not None else _MAX_TEXTS if self._shows else 0,
             device=pl_module.device,
             warn=self._warn_once,
         )
+        if self._record is not None:
+            for name in names:
+                self._record.check_folder(*self._folder_name(stage), name)
+
+    on_test_epoch_start = on_validation_epoch_start
 
     def on_validation_batch_end(
         self,
@@ -295,25 +285,49 @@ class BLEUCallback(pl.Callback):
         dataloader_idx: int = 0,
     ) -> None:
         """Count the sentences of a batch."""
-        assert self._validation is not None
-        step = _STEPS["test" if trainer.testing else "val"]
-        if self.extract is None:
-            output = read_output(outputs, step, step)
-        else:
-            output = read_output(
-                call_with_third(self.extract, "dataloader_idx", outputs, batch, dataloader_idx), step, "extract"
-            )
-        self._validation.update(output, batch_idx, dataloader_idx)
+        validation = self._validation
+        assert validation is not None
+        if self.extract is not None:
+            outputs = call_with_third(self.extract, "dataloader_idx", outputs, batch, dataloader_idx)
+        output = read_output(outputs, STEPS[validation.stage], validation.origin)
+        validation.update(output, batch_idx, dataloader_idx)
 
     on_test_batch_end = on_validation_batch_end
 
     def on_validation_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Log the scores, and show and write the sentences."""
-        self._finish("val", trainer, pl_module)
+        validation, self._validation = self._validation, None  # frees the memory
+        assert validation is not None
+        validation.agree()
+        best = None
+        if self.compare_to_best and validation.stage == "val":
+            # The sanity check sees only part of the dataset.
+            best = {name: BestSoFar() if trainer.sanity_checking else one for name, one in self._best.items()}
+        results = validation.finish(confidence=self.confidence, best=best, keep_best=self._is_fit)
+        totals = [validation.tag(name) for name in self.metrics]
+        old = tuple(f"{tag}/" for tag in totals)
+        self.results = {tag: one for tag, one in self.results.items() if not f"{tag}/".startswith(old)} | results
+        evaluations = validation.evaluations.values()
+        shows_all = len(evaluations) <= _MAX_DETAILED
+        detailed = {tag: one for tag, one in results.items() if shows_all or tag in totals}
+        self._log(results, detailed, trainer, pl_module)
+        if trainer.sanity_checking:
+            for evaluation in evaluations:
+                evaluation.sentences.read(evaluation.sentences.readable[:1])  # finds errors before the training
+            return
+        if validation.stage == "val":
+            self._lay_out(lay_out_charts(detailed, totals if validation.has_mean else ()), trainer)
+        step = self._step(trainer)
+        if self._record is not None:
+            self._record.write_scores(results, step, trainer.current_epoch, replace=self._is_fit)
+        for evaluation in evaluations:
+            if self._shows and shows_all:
+                self._show(evaluation, validation, logged_step(trainer))
+            if self._record is not None:
+                names = [*self._folder_name(validation.stage), *evaluation.names]
+                self._record.write(names, evaluation, step, replace=self._is_fit)
 
-    def on_test_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Log the scores, and show and write the sentences."""
-        self._finish("test", trainer, pl_module)
+    on_test_epoch_end = on_validation_epoch_end
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Check that the module does not log the same names."""
@@ -325,41 +339,12 @@ class BLEUCallback(pl.Callback):
 
     on_test_end = on_validation_end
 
-    def _finish(self, stage: str, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        assert self._validation is not None
-        validation, self._validation = self._validation, None  # frees the memory
-        validation.agree()
-        best = None
-        if self.compare_to_best and stage == "val":
-            # The sanity check sees only part of the dataset.
-            best = {name: BestSoFar() if trainer.sanity_checking else one for name, one in self._best.items()}
-        is_fit = trainer.state.fn == "fit"
-        results, tables, corpora = validation.finish(confidence=self.confidence, best=best, keep_best=is_fit)
-        old = tuple(f"{tag}/" for tag in validation.tags.values())
-        self.results = {tag: one for tag, one in self.results.items() if not f"{tag}/".startswith(old)} | results
-        totals = {*validation.tags.values()}
-        detailed = {tag for tag in results if len(tables) <= _MAX_DETAILED or tag in totals}
-        self._log(results, detailed, trainer, pl_module)
-        if trainer.sanity_checking:
-            for table in tables.values():
-                table.sentences.read(table.sentences.readable[:1])  # finds errors before the training
-            return
-        if stage == "val":
-            means = totals if validation.has_mean else ()
-            self._lay_out(lay_out_charts({tag: one for tag, one in results.items() if tag in detailed}, means), trainer)
-        step = self._step(trainer)
-        if self._record is not None:
-            self._record.write_scores(results, step, trainer.current_epoch, replace=is_fit)
-        for label, table in tables.items():
-            evaluation = validation.evaluations[label]
-            if self._shows and len(tables) <= _MAX_DETAILED:
-                self._show(stage, evaluation, table, corpora[label], trainer)
-            if self._record is not None:
-                folder = [*self._folder_name(stage), *evaluation.names]
-                self._record.write(folder, table, corpora[label], step, replace=is_fit)
-
     def _log(
-        self, results: Mapping[str, Result], detailed: set[str], trainer: pl.Trainer, pl_module: pl.LightningModule
+        self,
+        results: Mapping[str, Result],
+        detailed: Mapping[str, Result],
+        trainer: pl.Trainer,
+        pl_module: pl.LightningModule,
     ) -> None:
         self._logged = set()
         for tag, result in results.items():
@@ -385,13 +370,10 @@ class BLEUCallback(pl.Callback):
             everything = {key: chart for callback in _find_all(trainer) for key, chart in callback._charts.items()}
             self._display(lambda display: show_charts(display.logger, everything))
 
-    def _show(
-        self, stage: str, evaluation: Evaluation, table: Table, corpora: Mapping[str, Corpus], trainer: pl.Trainer
-    ) -> None:
-        """Show the sentences in the loggers. Collective."""
-        results = {name: self.results[evaluation.tag_below(self._tag(stage, name))] for name in corpora}
-        view = make_view(evaluation, table, corpora, results, partial(self._tag, stage), self.samples, self.confidence)
-        self._display(lambda display: display.show(display.logger, view, logged_step(trainer)))
+    def _show(self, evaluation: Evaluation, validation: Validation, step: int) -> None:
+        """Show the sentences of a subset in the loggers. Collective."""
+        view = make_view(evaluation, validation.tag, self.samples, self.confidence)
+        self._display(lambda display: display.show(display.logger, view, step))
 
     def _display(self, show: Callable[[Display], None]) -> None:
         for display in self._displays:
@@ -404,7 +386,7 @@ class BLEUCallback(pl.Callback):
     def _step(self, trainer: pl.Trainer) -> int:
         """The training step of the weights. Lightning restores it from a checkpoint only to resume training."""
         module, step = self._checkpoint or (None, None)
-        if trainer.state.fn == "fit" or step is None or module != id(trainer.lightning_module):
+        if self._is_fit or step is None or module != id(trainer.lightning_module):
             return trainer.global_step
         return step
 

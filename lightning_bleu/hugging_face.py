@@ -18,18 +18,15 @@ from lightning_bleu.bleu import CorpusBLEU
 from lightning_bleu.messages import WarnOnce
 from lightning_bleu.processes import process_count, process_rank
 from lightning_bleu.settings.settings import Decoder
-from lightning_bleu.training.loaders import Loader
 from lightning_bleu.training.metrics import Result
 from lightning_bleu.training.options import (
     check_metrics,
     check_shared_options,
     labels_of,
-    readings_of,
-    shared_reading,
 )
 from lightning_bleu.training.trainer import count_iterations, count_sentences
 from lightning_bleu.training.translations import Record
-from lightning_bleu.training.validation import Output, Validation
+from lightning_bleu.training.validation import Evaluation, Output, Validation
 
 _MAX_SENTENCES = 1000
 """How many sentences are counted at once. To decode ids takes many times their memory."""
@@ -105,7 +102,7 @@ class HuggingFaceBLEU:
         self._sign: object = None  # what tells an evaluation from the next one
         self._validation: Validation | None = None
         self._received = 0
-        self._finished: tuple[Any, ...] = ()
+        self._finished: tuple[dict[str, Result], list[Evaluation]] = {}, []
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("on_"):
@@ -135,9 +132,9 @@ class HuggingFaceBLEU:
         decoder = self.decoder or (tokenizer if hasattr(tokenizer, "decode") else None)
         self._open_record(args)
         return Validation(
-            [Loader("", shared_reading(readings_of(self.metrics, "", [""]), decoder))],
             self.metrics,
-            {name: name for name in self.metrics},
+            decoder=decoder,
+            log_name="{metric}",
             origin="compute_metrics",
             max_texts=math.inf if self._record else 0,
             device=args.device,
@@ -181,8 +178,9 @@ class HuggingFaceBLEU:
         if not compute_result:
             return {}
         validation.agree()
-        self._finished = validation.finish(confidence=self.confidence)
-        scored = {name: result.values() for name, result in self._finished[0].items()}
+        results = validation.finish(confidence=self.confidence)
+        self._finished = results, [*validation.evaluations.values()]
+        scored = {name: result.values() for name, result in results.items()}
         return {"_".join(filter(None, (name, part))): one for name, own in scored.items() for part, one in own.items()}
 
     def _count(self, validation: Validation, preds: Any, target: Any, inputs: Any, sentence_count: float) -> None:
@@ -205,8 +203,8 @@ class HuggingFaceBLEU:
 
     def _finish(self, args: Any, state: Any, control: Any, metrics: Mapping[str, float], **kwargs: Any) -> None:
         """Keep the results, and write files, under the name that the Trainer gave to the evaluation. Collective."""
-        results, tables, corpora = self._finished or ({}, {}, {})
-        self._finished = ()
+        results, evaluations = self._finished
+        self._finished = {}, []
         # The Trainer adds the time itself, whatever the metrics are called.
         times = [key.removesuffix("_runtime") for key in metrics if key.endswith("_runtime")]
         prefix = min(times, key=len, default="eval")
@@ -216,8 +214,8 @@ class HuggingFaceBLEU:
         self.results |= named
         if self._record:
             self._record.write_scores(named, state.global_step, state.epoch, replace=self._is_training)
-            for label, table in tables.items():
-                self._record.write([prefix], table, corpora[label], state.global_step, replace=self._is_training)
+            for evaluation in evaluations:
+                self._record.write([prefix], evaluation, state.global_step, replace=self._is_training)
 
     on_evaluate = on_predict = _finish
 

@@ -16,11 +16,9 @@ from torch import Tensor
 
 from lightning_bleu.bleu import BLEUSettings
 from lightning_bleu.messages import warn_user
-from lightning_bleu.training.best import Corpus
 from lightning_bleu.training.figures import bleu_by_length_figure, length_scatter_figure
 from lightning_bleu.training.metrics import Counted, Result
 from lightning_bleu.training.samples import Sample, find_worst, make_samples, sample_table
-from lightning_bleu.training.sentences import Table
 from lightning_bleu.training.validation import Evaluation
 
 if TYPE_CHECKING:
@@ -49,7 +47,7 @@ class Panel(NamedTuple):
 
 
 class View(NamedTuple):
-    """What loggers show of the sentences of one label.
+    """What loggers show of the sentences of one subset.
 
     Attributes:
         panels: the first sentences of the dataset, which are the same in each validation; and the sentences with the
@@ -70,23 +68,14 @@ class View(NamedTuple):
 
 
 def make_view(
-    evaluation: Evaluation,
-    table: Table,
-    corpora: Mapping[str, Corpus],
-    results: Mapping[str, Result],
-    tag_of: Callable[[str], str],
-    samples: int,
-    confidence: float | None = None,
+    evaluation: Evaluation, tag_of: Callable[[str], str], samples: int, confidence: float | None = None
 ) -> View:
-    """What loggers show of the sentences of one label. Collective: process 0 gets the texts.
+    """What loggers show of the sentences of one subset. Collective: process 0 gets the texts.
 
     The first metric that scores sentences ranks them. The figures are those of the first BLEU, which has lengths.
 
     Args:
-        evaluation: the label and its metrics.
-        table: the sentences; there must be at least one.
-        corpora: the statistics of the sentences by the names of the metrics that score sentences.
-        results: the results by the names of the metrics.
+        evaluation: the scored sentences, at least one.
         tag_of: the logged name of a metric of the stage, by the name of the metric. ``"samples"`` and ``"worst"`` stand
             for the sentences.
         samples: how many sentences to show, both of the first and of the worst.
@@ -96,18 +85,20 @@ def make_view(
     def tag(name: str) -> str:
         return evaluation.tag_below(tag_of(name))
 
-    readable = table.sentences.readable
+    sentences, corpora = evaluation.sentences, evaluation.corpora
+    readable = sentences.readable
     first, worst = readable[:samples], []
     ranking = next(iter(corpora), None)
     if ranking is not None:
         _, statistics, scoring, _ = corpora[ranking]
         worst = [readable[number] for number in find_worst(statistics[readable], scoring, samples)]
-    texts = table.sentences.read([*first, *worst])
+    texts = sentences.read([*first, *worst])
     caption = order = signature = ""
     score_name, digits, scores, histograms = "score", 1, None, {}
     if ranking is not None:
-        signature = getattr(results[ranking].report, "signature", "")
-        caption = f" {results[ranking].report}\n{signature}".rstrip()
+        report = evaluation.scored[ranking].result.report
+        signature = getattr(report, "signature", "")
+        caption = f" {report}\n{signature}".rstrip()
         order = " for their length, by smoothed BLEU" if scoring.rank_sentences else f", by {scoring.name}"
         score_name, digits = scoring.name, 4 if scoring.percent is None else 1
         scores = scoring.score_sentences(statistics) * (100 if scoring.percent is False else 1)
@@ -125,7 +116,7 @@ def make_view(
     def figures() -> dict[str, Figure]:
         drawn = {}
         for name, _ in bleu:
-            rows = table.statistics(name)
+            rows = sentences.statistics(name)
             drawn[f"{tag(name)}/by_length"] = bleu_by_length_figure(rows, settings, confidence)
             drawn[f"{tag(name)}/lengths"] = length_scatter_figure(rows)
         return drawn

@@ -1,13 +1,19 @@
-"""The metrics of a callback, counted batch by batch or scored from the texts of all sentences, and their results."""
+"""The metrics of a callback, counted batch by batch or scored from the texts of all sentences, and their results.
+
+Functions of users are metrics, too: which parameters they have, how they are called, and what they may return.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import copy
+import inspect
 import math
+import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -25,9 +31,11 @@ from lightning_bleu.scoring.resampling import Interval, PairedTest
 from lightning_bleu.scoring.scoring import Report, Scoring, format_score
 from lightning_bleu.scoring.signature import InputCounts
 from lightning_bleu.settings.settings import Settings, check_bool
-from lightning_bleu.training.best import Corpus
-from lightning_bleu.training.functions import find_third, score_sentences, untouched
-from lightning_bleu.training.sentences import Sentence, Table
+from lightning_bleu.torchmetrics_fixes import ordinary_tensors
+from lightning_bleu.training.sentences import Corpus, Sentence, Sentences
+
+_SHOWN = 200
+"""The number of characters of a value that error messages show."""
 
 _RIGHT = [Sentence("the cat sat here", ["a dog", "the cat sat here"]), Sentence("it is cold", ["it is cold"])]
 _WRONG = [Sentence("xyz yzx zyx yxzx", ["a dog", "the cat sat here"]), Sentence("zy xz zyxx", ["it is cold"])]
@@ -35,7 +43,7 @@ _WRONG = [Sentence("xyz yzx zyx yxzx", ["a dog", "the cat sat here"]), Sentence(
 
 @dataclass(frozen=True)
 class Result:
-    """The scores of one metric for all sentences of a validation, for a loader, or for a group, or their mean.
+    """The scores of one metric for a subset of the sentences of a validation, or their mean.
 
     Attributes:
         scores: the scores by the last part of their logged names: ``""`` for the score itself, ``"rouge1_fmeasure"``
@@ -82,74 +90,96 @@ class Result:
         return values
 
 
-class Counted:
-    """A metric of this package. Its statistics are counted batch by batch.
-
-    Args:
-        name: its name, for error messages.
-        metric: the metric. Only its settings matter: its state is not used.
+class AnyMetric:
+    """A metric of a callback: what all kinds of metrics have in common.
 
     Attributes:
-        columns: the number of statistics of a sentence.
+        name: its name, for error messages.
+        columns: the number of statistics of a sentence that are counted batch by batch.
         reading: how the metric reads ids.
+        needs_texts: whether the texts of all sentences must be kept.
         takes_sources: whether the metric takes sources.
         score_names: the last parts of the logged names of its scores; ``""`` for a single score.
         higher_is_better: whether a higher score is better; None if that is unknown.
         scale: the score of a perfect translation; None if that is unknown.
     """
 
-    higher_is_better, score_names, takes_sources = True, ("",), False
+    name: str
+    columns = 0
+    reading = Settings()
+    needs_texts = True
+    takes_sources = False
+    score_names: tuple[str, ...] = ("",)
+    higher_is_better: bool | None = True
+    scale: float | None = None
+
+    def check(self, batch: Batch, sources: Any, mask: BoolArray | None) -> None:
+        """Raise an error for a batch that the metric cannot score."""
+        if not isinstance(batch.segments, Strings):
+            raise TypeError(
+                f"the metric {self.name!r} needs text, got {kind_of(batch.segments)}: return strings (join tokens with "
+                "spaces), or decode ids with the option decoder=tokenizer"
+            )
+
+    def count_rows(self, batch: Batch) -> IntArray:
+        """Count the statistics of each sentence, of shape ``(sentences, columns)``."""
+        return np.zeros((batch.sentence_count, 0), np.int64)
+
+    def suspect(self, batch: Batch) -> Iterator[str]:
+        """Warn about likely mistakes in a batch."""
+        return iter(())
+
+    def score(self, subsets: Sequence[Sentences]) -> Sequence[Scored | None]:
+        """Score the sentences of all processes, for each subset; None for nothing to log. Collective."""
+        raise NotImplementedError
+
+
+class Counted(AnyMetric):
+    """A metric of this package. Its statistics are counted batch by batch.
+
+    Args:
+        name: its name, for error messages.
+        metric: the metric. Only its settings matter: its state is not used.
+    """
+
+    needs_texts = False
 
     def __init__(self, name: str, metric: CorpusMetric) -> None:
         self.name = name
         self.metric = metric
         self.reading = metric.settings.for_reading
         self.columns, self.scale = metric.columns, metric.settings.scale
-        self.count_rows = metric.count_rows
 
     def check(self, batch: Batch, sources: Any, mask: BoolArray | None) -> None:
         """Raise an error for a batch that the metric cannot score."""
         if self.metric.settings.needs_text:
-            _check_text(self.name, batch)
+            super().check(batch, sources, mask)
+
+    def count_rows(self, batch: Batch) -> IntArray:
+        """Count the statistics of each sentence, of shape ``(sentences, columns)``."""
+        return self.metric.count_rows(batch)
 
     def suspect(self, batch: Batch) -> Iterator[str]:
-        """Likely mistakes in how this metric counts a batch."""
+        """Warn about likely mistakes in a batch."""
         return suspect_tokenizer(batch.references, self.metric.settings)
 
-    def score(self, tables: Sequence[Table]) -> list[Scored]:
-        """Score the sentences of all processes, for each label."""
-        return [self._score(table) for table in tables]
+    def score(self, subsets: Sequence[Sentences]) -> list[Scored]:
+        """Score the sentences of all processes, for each subset."""
+        return [self._score(sentences) for sentences in subsets]
 
-    def _score(self, table: Table) -> Scored:
-        statistics = table.statistics(self.name)
-        report = self.metric.report_of(statistics.sum(0), InputCounts.of_kept(table.kept))
-        corpus = Corpus(table.kept.identity, statistics, self.metric.scoring, self.metric.settings.plain())
+    def _score(self, sentences: Sentences) -> Scored:
+        statistics = sentences.statistics(self.name)
+        report = self.metric.report_of(statistics.sum(0), InputCounts.of_kept(sentences.kept))
+        corpus = Corpus(sentences.kept.identity, statistics, self.metric.scoring, self.metric.settings.plain())
         return Scored(Result({"": report.score}, report.parts(), report), corpus)
 
 
-class Uncounted:
-    """What metrics have in common that score sentences at the end: no statistics of a batch."""
-
-    columns, reading, scale, takes_sources = 0, Settings(), None, False
-
-    def count_rows(self, batch: Batch) -> IntArray:
-        """No statistics."""
-        return np.zeros((batch.sentence_count, 0), np.int64)
-
-    def suspect(self, batch: Batch) -> Iterator[str]:
-        """No mistakes."""
-        return iter(())
-
-
-class OfText(Uncounted):
+class OfText(AnyMetric):
     """A metric of torchmetrics or sacreBLEU. It scores the texts of all sentences at the end, in process 0.
 
     Args:
         name: its name, for error messages.
         metric: the metric; it is copied.
-
-    Attributes:
-        columns, reading, takes_sources, score_names, higher_is_better, scale: see :class:`Counted`.
 
     Raises:
         TypeError: if it does not take a reference, or a list of references, for each hypothesis, or if its result is
@@ -181,7 +211,7 @@ class OfText(Uncounted):
 
     def check(self, batch: Batch, sources: Any, mask: BoolArray | None) -> None:
         """Raise an error for a batch that the metric cannot score."""
-        _check_text(self.name, batch)
+        super().check(batch, sources, mask)
         counts = batch.reference_counts if mask is None else batch.reference_counts[mask]
         if self._takes_one and (counts > 1).any():
             raise ValueError(
@@ -189,9 +219,9 @@ class OfText(Uncounted):
                 "function that chooses one, such as lambda hypotheses, references: [...]"
             )
 
-    def score(self, tables: Sequence[Table]) -> list[Scored]:
-        """Score the sentences of all processes, for each label. Collective."""
-        texts = [table.sentences.texts for table in tables]
+    def score(self, subsets: Sequence[Sentences]) -> list[Scored]:
+        """Score the sentences of all processes, for each subset. Collective."""
+        texts = [sentences.texts for sentences in subsets]
         scores = run_in_process_0(lambda: [self._score(sentences) for sentences in texts])
         return [Scored(Result(one)) for one in scores]
 
@@ -214,23 +244,20 @@ class OfText(Uncounted):
         return read_scores(value)
 
 
-class OfSentences(Uncounted):
+class OfSentences(AnyMetric):
     """A function that gives each sentence a number. The score is the mean.
 
-    Each process calls it once, with its own sentences of all labels.
+    Each process calls it once, with its own sentences of all subsets.
 
     Args:
         name: its name, for error messages.
         function: takes hypotheses, references, and perhaps sources.
 
-    Attributes:
-        columns, reading, takes_sources, score_names, higher_is_better, scale: see :class:`Counted`.
-
     Raises:
         TypeError: if its attribute ``higher_is_better`` is not a boolean.
     """
 
-    score_names = ("",)
+    higher_is_better: bool
 
     def __init__(self, name: str, function: Callable[..., Any]) -> None:
         self.name = name
@@ -261,7 +288,7 @@ class OfSentences(Uncounted):
 
     def check(self, batch: Batch, sources: Any, mask: BoolArray | None) -> None:
         """Raise an error for a batch that the metric cannot score."""
-        _check_text(self.name, batch)
+        super().check(batch, sources, mask)
         if sources is None and self._needs_sources:
             raise ValueError(
                 f"the metric {self.name!r} takes sources: return 'source' from the step, beside 'preds' and 'target' "
@@ -269,9 +296,9 @@ class OfSentences(Uncounted):
                 "third parameter"
             )
 
-    def score(self, tables: Sequence[Table]) -> list[Scored | None]:
-        """Score the sentences of all processes, for each label; None if the function returned None. Collective."""
-        own = [sentence for table in tables for sentence in table.sentences.own()]
+    def score(self, subsets: Sequence[Sentences]) -> list[Scored | None]:
+        """Score the sentences of all processes, for each subset; None if the function returned None. Collective."""
+        own = [sentence for sentences in subsets for sentence in sentences.own()]
         everyone = run_in_all(lambda: score_sentences(self.name, self.function, own) if own else torch.zeros(0))
         returned = [values for values in everyone if values is not None]
         if len(returned) < len(everyone):
@@ -279,16 +306,16 @@ class OfSentences(Uncounted):
                 raise ValueError(
                     f"the metric {self.name!r} returned None in some processes only: return numbers in all, or in none"
                 )
-            return [None for _ in tables]
-        rows = [torch.ones(len(table.kept.rows), 2, dtype=torch.float64, device="cpu") for table in tables]
+            return [None for _ in subsets]
+        rows = [torch.ones(len(one.kept.rows), 2, dtype=torch.float64, device="cpu") for one in subsets]
         for process, values in enumerate(returned):
-            places = [table.sentences.owned_by(process) for table in tables]
+            places = [sentences.owned_by(process) for sentences in subsets]
             for one, numbers, part in zip(rows, places, torch.split(values.double(), [*map(len, places)])):
                 one[numbers, 0] = part
-        return [self._score(table, one) for table, one in zip(tables, rows)]
+        return [self._score(sentences, one) for sentences, one in zip(subsets, rows)]
 
-    def _score(self, table: Table, rows: Tensor) -> Scored:
-        corpus = Corpus(table.kept.identity, rows, self.scoring, {"higher_is_better": self.higher_is_better})
+    def _score(self, sentences: Sentences, rows: Tensor) -> Scored:
+        corpus = Corpus(sentences.kept.identity, rows, self.scoring, {"higher_is_better": self.higher_is_better})
         score = corpus.score()
         return Scored(Result({"": score}, report=MeanScore(score=score, name=self.name)), corpus)
 
@@ -309,7 +336,7 @@ class MeanScore(Report):
 
 
 class Scored(NamedTuple):
-    """The result of a metric for a label.
+    """The result of a metric for a subset.
 
     Attributes:
         result: the result, without its interval and comparison.
@@ -318,17 +345,6 @@ class Scored(NamedTuple):
 
     result: Result
     corpus: Corpus | None = None
-
-
-AnyMetric: TypeAlias = Counted | OfText | OfSentences
-
-
-def _check_text(name: str, batch: Batch) -> None:
-    if not isinstance(batch.segments, Strings):
-        raise TypeError(
-            f"the metric {name!r} needs text, got {kind_of(batch.segments)}: return strings (join tokens with spaces), "
-            "or decode ids with the option decoder=tokenizer"
-        )
 
 
 def _copy(metric: Any) -> Any:
@@ -393,7 +409,7 @@ def read_scores(value: Any) -> dict[str, float]:
 
 
 def mean_of(results: Sequence[Result]) -> Result:
-    """The means of the scores that all labels have.
+    """The means of the scores that all subsets have.
 
     Example:
         >>> mean_of([Result({"": 0.25}, parts={"precision": 0.5}), Result({"": 0.75})])
@@ -401,3 +417,97 @@ def mean_of(results: Sequence[Result]) -> Result:
     """
     shared = [part for part in results[0].scores if all(part in one.scores for one in results)]
     return Result({part: math.fsum(one.scores[part] for one in results) / len(results) for part in shared})
+
+
+def find_third(function: Callable[..., Any], name: str) -> tuple[inspect.Parameter | None, bool]:
+    """The parameter that takes a third argument, if a function has one, and whether it takes it by position.
+
+    That is a third parameter without a default, or a parameter of this name.
+
+    Example:
+        >>> find_third(lambda outputs, batch, index: 0, "dataloader_idx")
+        (<Parameter "index">, True)
+        >>> find_third(lambda outputs, batch, tokenizer=None: 0, "dataloader_idx")
+        (None, False)
+    """
+    try:
+        parameters = inspect.signature(function.forward if isinstance(function, nn.Module) else function).parameters
+    except (TypeError, ValueError):  # some builtins have no signature
+        return None, False
+    named, empty = parameters.get(name), inspect.Parameter.empty
+    positional = [parameter for parameter in parameters.values() if parameter.kind <= parameter.POSITIONAL_OR_KEYWORD]
+    if len(positional) > 2 and (positional[2].default is empty or positional[2] is named):
+        return positional[2], True
+    # A keyword with a default may be the work of functools.partial.
+    return (named if named is not None and (named in positional or named.default is empty) else None), False
+
+
+def call_with_third(function: Callable[..., Any], name: str, first: Any, second: Any, third: Any) -> Any:
+    """Call a function with two arguments, and with a third one if there is one and it takes that.
+
+    See :func:`find_third`.
+
+    Example:
+        >>> call_with_third(lambda outputs, batch, dataloader_idx: dataloader_idx, "dataloader_idx", [], [], 7)
+        7
+    """
+    parameter, by_position = find_third(function, name)
+    if third is None or parameter is None:
+        return function(first, second)
+    return function(first, second, third) if by_position else function(first, second, **{parameter.name: third})
+
+
+def score_sentences(name: str, function: Callable[..., Any], sentences: Sequence[Sentence]) -> Tensor | None:
+    """The numbers that a function gives to sentences.
+
+    Args:
+        name: the name of the metric, for error messages.
+        function: takes hypotheses, references, and perhaps sources.
+        sentences: the sentences.
+
+    Returns:
+        float64 of shape ``(sentences,)`` on the CPU; None if the function returned None.
+
+    Raises:
+        TypeError: if the function does not return numbers.
+        ValueError: if it does not return one finite number per sentence.
+        RuntimeError: if it fails.
+    """
+    hypotheses, references = [one.hypothesis for one in sentences], [[*one.references] for one in sentences]
+    sources = [one.source for one in sentences]
+    try:
+        with untouched():
+            value = call_with_third(function, "sources", hypotheses, references, None if None in sources else sources)
+    except Exception as error:
+        raise RuntimeError(f"the metric {name!r} failed: {type(error).__name__}: {error}") from error
+    if value is None:
+        return None
+    needs = f"the metric {name!r} must return one number per sentence"
+    try:
+        array = value.copy() if isinstance(value, np.ndarray) else value  # a reversed one cannot become a tensor
+        values = torch.as_tensor(array, dtype=torch.float64, device="cpu").detach()
+    except (TypeError, ValueError, RuntimeError):
+        raise TypeError(f"{needs}, got {repr(value)[:_SHOWN]}") from None
+    if values.shape != (len(sentences),):
+        found = f"the shape {tuple(values.shape)} for {len(sentences)} sentences"
+        raise ValueError(f"{needs}, got {found}" + ": do not average them, the callback does" * (values.ndim == 0))
+    for number in (~values.isfinite()).nonzero()[:1, 0].tolist():
+        raise ValueError(
+            f"the metric {name!r} returned {values[number].item()} for the hypothesis "
+            f"{hypotheses[number][:_SHOWN]!r}: return a finite number for each sentence, or None to log nothing"
+        )
+    return values
+
+
+@contextlib.contextmanager
+def untouched() -> Iterator[None]:
+    """Leave gradients, random generators, and the default type as they were; tensors are no inference tensors."""
+    states, dtype = (random.getstate(), np.random.get_state()), torch.get_default_dtype()
+    devices = [torch.cuda.current_device()] if torch.cuda.is_initialized() else []  # type: ignore[no-untyped-call]
+    try:
+        with torch.random.fork_rng(devices), ordinary_tensors(), torch.no_grad():
+            yield
+    finally:
+        random.setstate(states[0])
+        np.random.set_state(states[1])
+        torch.set_default_dtype(dtype)

@@ -14,9 +14,9 @@ from lightning_bleu.chrf import CorpusCHRF
 from lightning_bleu.messages import warn_user
 from lightning_bleu.scoring.resampling import check_share
 from lightning_bleu.settings.settings import Decoder, Settings, check_bool, check_integer, describe, unknown_options
-from lightning_bleu.training.best import MIN_LEVEL
 from lightning_bleu.training.loaders import check_names
 from lightning_bleu.training.metrics import AnyMetric, wrap_metric
+from lightning_bleu.training.sentences import MIN_LEVEL
 
 _STAND_ALONE = {CorpusBLEU: "bleu", CorpusCHRF: "chrf"}
 """The names of metrics that need none."""
@@ -26,7 +26,8 @@ def check_metrics(metrics: Any) -> dict[str, dict[str, AnyMetric]]:
     """Check the metrics of a callback.
 
     Args:
-        metrics: a metric; or metrics by name, each a metric, or a dict of a metric for each label.
+        metrics: a metric; or metrics by name, each a metric, or a dict of a metric for each label, which is the name of
+            a loader or of a group.
 
     Returns:
         the metrics of each name by label; a metric for all labels has the label ``""``.
@@ -91,7 +92,7 @@ def check_labels(metrics: Mapping[str, Mapping[str, AnyMetric]], labels: Collect
 
 
 def find_metric(name: str, metrics: Mapping[str, AnyMetric], loader: str, group: str | None) -> AnyMetric:
-    """The metric of a label: that of the group, else that of the loader, else the one for all.
+    """The metric of a subset: that of its group, else that of its loader, else the one for all.
 
     Args:
         name: the name of the metric.
@@ -118,38 +119,30 @@ def find_metric(name: str, metrics: Mapping[str, AnyMetric], loader: str, group:
     )
 
 
-def readings_of(
-    metrics: Mapping[str, Mapping[str, AnyMetric]], loader: str, loaders: Collection[str]
-) -> dict[str, Settings]:
-    """How the metrics of a loader read ids, by what error messages call them.
+def shared_reading(
+    metrics: Mapping[str, Mapping[str, AnyMetric]],
+    decoder: Decoder | None = None,
+    loader: str = "",
+    loaders: Collection[str] = ("",),
+) -> Settings:
+    """How the metrics of a loader read ids. Those that set nothing take the settings of the others.
 
     Args:
         metrics: the metrics of each name by label.
-        loader: the name of the loader. If it has no metric of its own, labels may be those of its groups.
-        loaders: the names of all loaders.
-    """
-    return {
-        f"{name!r} of {label!r}" if label else repr(name): metric.reading
-        for name, own in metrics.items()
-        for label, metric in own.items()
-        if label == loader or (loader not in own and label not in loaders)
-    }
-
-
-def shared_reading(readings: Mapping[str, Settings], decoder: Decoder | None) -> Settings:
-    """The settings for reading ids that the metrics of a loader share.
-
-    Args:
-        readings: how each metric reads ids, by what error messages call it.
         decoder: the decoder of metrics that set none.
+        loader: the name of the loader. If a name has no metric for it, those of other labels may be for its groups.
+        loaders: the names of all loaders.
 
     Raises:
         ValueError: if two metrics differ.
     """
     found: dict[Settings, str] = {}
-    for name, one in readings.items():
-        if one != Settings():
-            found.setdefault(one if one.decoder is not None else replace(one, decoder=decoder), name)
+    for name, own in metrics.items():
+        for label, metric in own.items():
+            is_ours = label == loader or (loader not in own and label not in loaders)
+            if is_ours and (reading := metric.reading) != Settings():
+                reading = reading if reading.decoder is not None else replace(reading, decoder=decoder)
+                found.setdefault(reading, f"{name!r} of {label!r}" if label else repr(name))
     if len(found) > 1:
         (one, first), (other, second), *_ = found.items()
         differing = [field.name for field in fields(one) if getattr(one, field.name) != getattr(other, field.name)]
@@ -192,11 +185,6 @@ def check_options(options: Mapping[str, Any]) -> None:
         )
     if unknown := options.get("unknown"):
         ours = [parameter for parameter in options if parameter not in ("self", "positional", "unknown")]
-        if old := [option for option in ("metric", "others", "name") if option in unknown]:
-            raise TypeError(
-                f"unknown option {', '.join(map(repr, old))}: pass all metrics by name, as in "
-                "BLEUCallback({'bleu': CorpusBLEU(), 'chrf': CorpusCHRF()}, log_name='{stage}_{metric}')"
-            )
         if of_metric := {option: value for option, value in unknown.items() if option in BLEU_OPTIONS}:
             example = ", ".join(f"{option}={describe(value)}" for option, value in of_metric.items())
             raise TypeError(f"{[*of_metric]} are options of the metric: BLEUCallback(CorpusBLEU({example}))")

@@ -1,20 +1,27 @@
-"""The sentences of all processes in order: their statistics, and their texts, whichever processes have them."""
+"""The sentences of all processes in order: their texts, their statistics, and the comparison with the best so far."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import compress
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from lightning_bleu.counting.kept import KeptSentences
-from lightning_bleu.processes import gather_objects, process_rank
+from lightning_bleu.messages import WarnOnce, warn_user
+from lightning_bleu.processes import gather_objects, process_rank, run_in_process_0
 from lightning_bleu.reading.batch import Batch
 from lightning_bleu.reading.forms import Strings
 from lightning_bleu.reading.ragged import BoolArray
+from lightning_bleu.scoring.resampling import Interval, PairedTest, interval_of, paired_test_of, resample_scores
+from lightning_bleu.scoring.scoring import Scoring
+
+MIN_LEVEL = 0.001
+"""The smallest significance level: a smaller one would need too many resamples in each validation."""
 
 
 class Sentence(NamedTuple):
@@ -42,31 +49,47 @@ def to_sentences(batch: Batch, sources: Iterable[str] | None, mask: BoolArray | 
 
 
 class Sentences:
-    """The texts of the sentences of all processes that count, in order.
+    """The sentences of a subset that count, of all processes, in order: their rows, and their texts.
 
     They are numbered from 0, in this order. All processes must call the same methods with the same arguments.
 
     Args:
-        own: the first sentences of this process that count.
-        owners: which process has each sentence; see :func:`find_owners`.
+        kept: a row per sentence: what identifies it, then the statistics of all metrics, side by side.
+        columns: where the statistics of each metric are in these rows, by the name of the metric.
+        counts: the number of sentences of each process, with repeated ones.
+        own: the texts of the first sentences of this process.
         limit: the number of sentences of each process whose text is kept, if it has as many.
 
     Attributes:
+        kept: see above.
         readable: the numbers of the sentences whose text is kept, at most `limit`.
     """
 
-    def __init__(self, own: Sequence[Sentence], owners: Tensor, limit: float) -> None:
+    def __init__(
+        self,
+        kept: KeptSentences,
+        columns: Mapping[str, slice],
+        counts: Sequence[int],
+        own: Sequence[Sentence],
+        limit: float,
+    ) -> None:
+        self.kept = kept
+        self._columns = columns
         self._own = own
-        self._owners = owners
-        readable = (owners[:, 1] < limit).nonzero()[:, 0]
+        self._owners = find_owners(kept.order, counts)
+        readable = (self._owners[:, 1] < limit).nonzero()[:, 0]
         self.readable: list[int] = readable[: min(len(readable), limit)].tolist()
+
+    def statistics(self, name: str) -> Tensor:
+        """The statistics of a metric, int32 of shape ``(sentences, columns)``."""
+        return self.kept.rows[:, self._columns[name]]
 
     def owned_by(self, process: int) -> Tensor:
         """The numbers of the sentences of a process."""
         return (self._owners[:, 0] == process).nonzero()[:, 0]
 
     def own(self) -> list[Sentence]:
-        """The sentences of this process, all of whose texts are kept."""
+        """The texts of the sentences of this process, all of which are kept."""
         return [self._own[index] for index in self._owners[self.owned_by(process_rank()), 1].tolist()]
 
     @cached_property
@@ -81,24 +104,6 @@ class Sentences:
         own = {index: self._own[index] for owner, index in owners if owner == rank}
         gathered = gather_objects(own)
         return [gathered[owner][index] for owner, index in owners] if gathered else []
-
-
-class Table(NamedTuple):
-    """The sentences of a label that count, of all processes, in order.
-
-    Attributes:
-        kept: a row per sentence: what identifies it, then the statistics of all metrics, side by side.
-        columns: where the statistics of each metric are in these rows, by the name of the metric.
-        sentences: the texts.
-    """
-
-    kept: KeptSentences
-    columns: Mapping[str, slice]
-    sentences: Sentences
-
-    def statistics(self, name: str) -> Tensor:
-        """The statistics of a metric, int32 of shape ``(sentences, columns)``."""
-        return self.kept.rows[:, self.columns[name]]
 
 
 def find_owners(order: Tensor, counts: Sequence[int]) -> Tensor:
@@ -121,3 +126,174 @@ def find_owners(order: Tensor, counts: Sequence[int]) -> Tensor:
     ends = own.cumsum(0)
     owner = torch.searchsorted(ends, order, right=True)
     return torch.stack([owner, order - (ends - own)[owner]], 1)
+
+
+class Corpus(NamedTuple):
+    """The statistics of one metric of the sentences of a subset, and how they are scored.
+
+    Attributes:
+        identity: what identifies each sentence; see :mod:`lightning_bleu.counting.kept`.
+        statistics: the statistics of each sentence, shape ``(sentences, columns)``.
+        scoring: how statistics become scores.
+        settings: what the scores depend on, as plain values.
+    """
+
+    identity: Tensor
+    statistics: Tensor
+    scoring: Scoring
+    settings: dict[str, Any]
+
+    def score(self) -> float:
+        """The score."""
+        return self.scoring.score(self.statistics.sum(0)).item()
+
+    def saved(self) -> dict[str, Any]:
+        """All but the scoring, to save in a checkpoint. (A view of the statistics would save those of all metrics.)"""
+        return {
+            "identity": self.identity.clone(),
+            "statistics": self.statistics.clone(),
+            "settings": self.settings,
+        }
+
+
+def resample_subsets(mean: str, *validations: Mapping[str, Corpus], resamples: int = 1000) -> dict[str, Tensor]:
+    """Score validations and their bootstrap resamples for each subset, and the means over the subsets.
+
+    Args:
+        mean: the name of the mean, which may be that of a single subset.
+        validations: the sentences of each subset, which are the same in all validations.
+        resamples: the number of resamples.
+
+    Returns:
+        the scores of each subset, and their mean; see :func:`lightning_bleu.scoring.resampling.resample_scores`.
+    """
+    # Each subset has its own seed, so that subsets of the same size have different resamples.
+    scores = {
+        name: resample_scores([one[name].statistics.double() for one in validations], corpus.scoring, resamples, seed)
+        for seed, (name, corpus) in enumerate(validations[0].items())
+    }
+    return scores | {mean: torch.stack([*scores.values()]).mean(0)}
+
+
+def find_intervals(corpora: Mapping[str, Corpus], mean: str, confidence: float) -> dict[str, Interval]:
+    """The confidence intervals of scores.
+
+    Args:
+        corpora: the sentences of each subset, by the logged name of its score.
+        mean: the logged name of the mean of the scores, which may be that of a single subset.
+        confidence: the confidence level.
+    """
+    scoring = next(iter(corpora.values())).scoring  # all subsets have one scale
+    scores = resample_subsets(mean, corpora)
+    return {name: interval_of(one[0], scoring, confidence) for name, one in scores.items()}
+
+
+class BestSoFar:
+    """The best validation so far: that with the best score, or with the best mean score of its subsets.
+
+    Args:
+        significance_level: a validation becomes the new best only if its p-value is below this level. If None, any
+            higher score does.
+    """
+
+    def __init__(self, significance_level: float | None = None) -> None:
+        self.significance_level = significance_level
+        self._best: dict[str, dict[str, Any]] = {}
+        self._warn_once = WarnOnce()
+
+    def compare(
+        self, corpora: Mapping[str, Corpus], mean: str, *, keep: bool = True
+    ) -> dict[str, tuple[PairedTest | None, float]]:
+        """Compare a validation with the best so far. Collective: process 0 decides whether it is the new best.
+
+        All subsets are resampled (each with its own seed), and their scores are averaged. So the comparison is that of
+        the mean. Single sentences are compared without a test.
+
+        Args:
+            corpora: the sentences of each subset, by the logged name of its score.
+            mean: the logged name of the mean of the scores, which may be that of a single subset.
+            keep: whether the validation becomes the new best if it is better.
+
+        Returns:
+            for each score, and for the mean, the paired test against the best validation so far (None without one), and
+            the score of the best validation so far, which may be this one. Nothing if a subset of the best is missing.
+        """
+        missing = [name for name in self._best if name not in corpora]
+        if 0 < len(missing) < len(self._best):
+            self._warn_once(
+                f"This validation has no sentences of {missing}, unlike the best so far: they are not compared, and "
+                "the best stays.",
+                key="missing",
+            )
+            return {}
+        reason = self._find_difference(corpora) if self._best else ""
+        if reason:
+            warn_user(
+                f"The best validation so far {reason}: they cannot be compared, so this validation counts as the first"
+            )
+        tests: dict[str, PairedTest] = {}
+        is_new, best = True, corpora
+        if self._best and not reason:
+            best = {name: corpus._replace(**self._best[name]) for name, corpus in corpora.items()}
+            tests, is_better = self._test(corpora, best, mean)
+            # Scores may differ in the last bit between processors.
+            is_new = run_in_process_0(lambda: is_better)
+        if is_new and keep:
+            self._best = {name: corpus.saved() for name, corpus in corpora.items()}
+        shown = {name: corpus.score() for name, corpus in (corpora if is_new else best).items()}
+        shown[mean] = math.fsum(shown.values()) / len(shown)
+        return {name: (tests.get(name), score) for name, score in shown.items()}
+
+    def _test(
+        self, corpora: Mapping[str, Corpus], best: Mapping[str, Corpus], mean: str
+    ) -> tuple[dict[str, PairedTest], bool]:
+        """The paired tests, and whether the validation is better than the best."""
+        # The smallest possible p-value is 1 / (resamples + 1), so the level needs enough resamples.
+        resamples = max(1000, math.ceil(10 / (self.significance_level or 1)))
+        scores = resample_subsets(mean, corpora, best, resamples=resamples)
+        scoring = next(iter(corpora.values())).scoring  # all subsets have one scale
+        names = [name for name, corpus in corpora.items() if len(corpus.identity) > 1]
+        tests = {name: paired_test_of(scores[name], scoring) for name in [*names, mean] if names}
+        p_value = tests[mean].p_value if tests else 1.0
+        now, then = scores[mean][:, 0].tolist()
+        is_higher = now > then if scoring.higher_is_better else now < then
+        return tests, is_higher and p_value < (self.significance_level or math.inf)
+
+    def _find_difference(self, corpora: Mapping[str, Corpus]) -> str:
+        """Why a validation and the best so far cannot be compared; empty if they can be."""
+        if added := [name for name in corpora if name not in self._best]:
+            return f"had no sentences of {added}"
+        for name, corpus in corpora.items():
+            other = corpus._replace(**self._best[name])
+            if changed := [
+                option for option in corpus.settings if corpus.settings[option] != other.settings.get(option)
+            ]:
+                return f"scored {name!r} with different settings ({', '.join(changed)})"
+            if other.statistics.shape[1] != corpus.statistics.shape[1]:
+                return f"has statistics of {name!r} from another version"
+            best, kept = (_in_order(identity) for identity in (other.identity, corpus.identity))
+            if len(best.rows) != len(kept.rows):
+                return f"had {len(best.rows)} sentences of {name!r}, and this one has {len(kept.rows)}"
+            # Positions are unknown in one process without an index, and derived in several.
+            known = (best.positions >= 0).all() and (kept.positions >= 0).all()
+            if known and not torch.equal(best.positions, kept.positions):
+                return f"had other sentences of {name!r}"
+            if not torch.equal(best.checksums, kept.checksums):
+                return (
+                    f"had other references for {name!r}, or the same in another order (then return the position of "
+                    "each sentence as 'index')"
+                )
+        return ""
+
+    def state_dict(self) -> dict[str, Any]:
+        """The best validation, to save in a checkpoint; empty if there is none."""
+        return dict(self._best)
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Restore the best validation from a checkpoint."""
+        self._best = dict(state_dict)
+
+
+def _in_order(identity: Tensor) -> KeptSentences:
+    """What identifies the sentences of a validation, which are in order already."""
+    return KeptSentences(identity, torch.arange(len(identity), device="cpu"))

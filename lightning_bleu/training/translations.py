@@ -19,9 +19,9 @@ from torch import Tensor
 
 from lightning_bleu.messages import WarnOnce
 from lightning_bleu.processes import run_in_process_0
-from lightning_bleu.training.best import Corpus
 from lightning_bleu.training.metrics import Result
-from lightning_bleu.training.sentences import Sentence, Table
+from lightning_bleu.training.sentences import Sentence
+from lightning_bleu.training.validation import Evaluation
 
 _SHARED_FILE = re.compile(r"src\.txt|ref(-\d+)?\.txt")
 _TRANSLATION = re.compile(r"step-\d{7,}(-\d+)?\.txt")
@@ -32,13 +32,13 @@ _LOCK_TIMEOUT = 30
 
 
 class Record:
-    """The folder of a run: the translations of each label, and a line of scores for each name and validation.
+    """The folder of a run: the translations of each subset, and a line of scores for each name and validation.
 
     All methods are collective. Process 0 reads and writes the files.
 
     Args:
         folder: the folder.
-        keep: how many of the latest translations to keep for each label; None for all.
+        keep: how many of the latest translations to keep for each subset; None for all.
         warn: warns about replaced references.
     """
 
@@ -61,30 +61,28 @@ class Record:
             )
 
     def check_folder(self, *names: str) -> None:
-        """Create the folder of a label; see :func:`name_folder`.
+        """Create the folder of a subset; see :func:`name_folder`.
 
         Raises:
             ValueError: if it cannot be created, or if files cannot be written there.
         """
         run_in_process_0(lambda: check_folder(name_folder(self._folder, *names)))
 
-    def write(
-        self, names: Iterable[str], table: Table, corpora: Mapping[str, Corpus], step: int, *, replace: bool
-    ) -> None:
-        """Write the sentences of a label; see :func:`write_translations`.
+    def write(self, names: Iterable[str], evaluation: Evaluation, step: int, *, replace: bool) -> None:
+        """Write the sentences of a subset; see :func:`write_translations`.
 
         Args:
             names: the parts of its folder's name.
-            table: the sentences.
-            corpora: their statistics, by the names of the metrics.
+            evaluation: the scored sentences.
             step: the training step.
             replace: whether to replace other translations of the same step.
         """
-        folder, sentences = name_folder(self._folder, *names), table.sentences.texts
+        folder, texts = name_folder(self._folder, *names), evaluation.sentences.texts
 
         def write() -> bool:  # in process 0, which scores the sentences alone
-            scores = {name: corpus.scoring.score_sentences(corpus.statistics) for name, corpus in corpora.items()}
-            return write_translations(sentences, folder, step, self._keep, scores, replace=replace)
+            corpora = evaluation.corpora.items()
+            scores = {name: corpus.scoring.score_sentences(corpus.statistics) for name, corpus in corpora}
+            return write_translations(texts, folder, step, self._keep, scores, replace=replace)
 
         if run_in_process_0(write):
             self._warn(
@@ -105,7 +103,7 @@ class Record:
 
 
 def name_folder(folder: Path, *names: str) -> Path:
-    """A folder for the translations of a label, named after the stage, the loader, and the group, if they have names.
+    """A folder for the translations of a subset, named after the stage, the loader, and the group, if they have names.
 
     Characters that could leave the folder, or that some file systems do not allow, are percent-encoded. Long names are
     shortened.

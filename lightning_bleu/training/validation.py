@@ -1,11 +1,11 @@
-"""One epoch of validation or testing: collects the sentences of each label, and scores them."""
+"""One epoch of validation or testing: collects the sentences of each subset, and scores them."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import accumulate, compress, pairwise
+from itertools import accumulate, compress, pairwise, zip_longest
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -25,19 +25,19 @@ from lightning_bleu.reading.batch import Batch, read_batch, read_sources, select
 from lightning_bleu.reading.mistakes import suspect_prompts
 from lightning_bleu.reading.ragged import BoolArray, IntArray
 from lightning_bleu.reading.recognize import materialize, read_index, read_sample_mask
-from lightning_bleu.scoring.resampling import Interval, interval_of
-from lightning_bleu.settings.settings import Settings
-from lightning_bleu.training.best import BestSoFar, Corpus, resample_labels
+from lightning_bleu.settings.settings import Decoder, Settings
 from lightning_bleu.training.loaders import Loader, check_names
-from lightning_bleu.training.metrics import AnyMetric, Result, Scored, Uncounted, mean_of
+from lightning_bleu.training.metrics import AnyMetric, Result, Scored, mean_of
 from lightning_bleu.training.options import check_labels, find_metric, labels_of, shared_reading
-from lightning_bleu.training.sentences import Sentence, Sentences, Table, find_owners, to_sentences
+from lightning_bleu.training.sentences import BestSoFar, Corpus, Sentence, Sentences, find_intervals, to_sentences
 
 Extract: TypeAlias = Callable[..., Any]
 """``(outputs, batch)`` or ``(outputs, batch, dataloader_idx)`` → ``(preds, target)`` or a mapping with these keys."""
-Label: TypeAlias = tuple[int, str | None]
-"""What a sentence counts for: the number of its loader, and its group, if the step returns groups."""
+Subset: TypeAlias = tuple[int, str | None]
+"""Sentences with a score of their own: the number of their loader, and their group, if the step returns groups."""
 
+STEPS = {"val": "validation_step", "test": "test_step"}
+"""The step of each stage."""
 _EXAMINED = 64
 """How many sentences are examined for likely mistakes."""
 
@@ -53,8 +53,8 @@ class Output(NamedTuple):
     group: Any = None
 
 
-class Reading(NamedTuple):
-    """A batch that was read; see :meth:`lightning_bleu.CorpusBLEU.update`.
+class ReadBatch(NamedTuple):
+    """What a step returned, when it was read; see :meth:`lightning_bleu.CorpusBLEU.update`.
 
     Attributes:
         batch: the sentences.
@@ -68,9 +68,9 @@ class Reading(NamedTuple):
     positions: IntArray | None = None
     sources: list[str] | None = None
 
-    def select(self, members: BoolArray) -> Reading:
+    def select(self, members: BoolArray) -> ReadBatch:
         """Some of the sentences, such as those of a group."""
-        return Reading(
+        return ReadBatch(
             select_sentences(self.batch, members),
             None if self.mask is None else self.mask[members],
             None if self.positions is None else self.positions[members],
@@ -80,13 +80,17 @@ class Reading(NamedTuple):
 
 @dataclass(eq=False)
 class Evaluation:
-    """The sentences of a label: of a loader, or of one of its groups.
+    """The sentences of a subset, and what the metrics say about them.
 
     Args:
         names: the names of the loader and of the group, without those that have none.
         metrics: the metrics by name.
         max_texts: how many sentences to keep as text, to score, show, or write them; 0 for none.
         warn: warns about likely mistakes.
+
+    Attributes:
+        sentences: the sentences of all processes; see :meth:`gather`.
+        scored: the results by the names of the metrics; see :meth:`Validation.finish`.
 
     Example:
         >>> from lightning_bleu import CorpusBLEU, CorpusCHRF
@@ -96,9 +100,9 @@ class Evaluation:
         >>> counted = {name: Counted(name, metric) for name, metric in metrics.items()}
         >>> evaluation = Evaluation([], counted, max_texts=10)
         >>> batch = read_batch(["a b", "x y"], ["a c", "x z"], metrics["bleu"].settings)
-        >>> evaluation.count(Reading(batch, sources=["A B", "X Y"]))
-        >>> table = evaluation.gather()
-        >>> table.statistics("bleu").tolist(), table.sentences.read([1])
+        >>> evaluation.count(ReadBatch(batch, sources=["A B", "X Y"]))
+        >>> evaluation.gather()
+        >>> evaluation.sentences.statistics("bleu").tolist(), evaluation.sentences.read([1])
         ([[1, 2, 2, 2], [1, 2, 2, 2]], [Sentence(hypothesis='x y', references=['x z'], source='X Y', tokenized=False)])
     """
 
@@ -106,25 +110,32 @@ class Evaluation:
     metrics: Mapping[str, AnyMetric]
     max_texts: float = 0
     warn: WarnOnce = field(default_factory=WarnOnce)
+    sentences: Sentences = field(init=False)
+    scored: dict[str, Scored] = field(default_factory=dict, init=False)
     _rows: list[torch.Tensor] = field(default_factory=list, init=False)
     _texts: list[Sentence] = field(default_factory=list, init=False)
 
     def tag_below(self, tag: str) -> str:
-        """The logged name of a score of this label, below that of the stage."""
+        """The logged name of a score of this subset, below that of the stage."""
         return "/".join([tag, *self.names])
+
+    @property
+    def corpora(self) -> dict[str, Corpus]:
+        """The statistics of the sentences, by the names of the metrics that score sentences."""
+        return {name: one.corpus for name, one in self.scored.items() if one.corpus is not None}
 
     @property
     def keeps_texts(self) -> bool:
         """Whether the texts of the next sentences will be kept."""
         return len(self._texts) < max(self.max_texts, _EXAMINED)
 
-    def count(self, reading: Reading) -> None:
+    def count(self, read: ReadBatch) -> None:
         """Count the sentences of a batch.
 
         Raises:
             TypeError: if a metric needs text, and they are not text.
         """
-        batch, mask, positions, sources = reading
+        batch, mask, positions, sources = read
         for metric in self.metrics.values():
             metric.check(batch, sources, mask)
             self.warn.mistakes(metric.suspect(batch))
@@ -146,8 +157,8 @@ class Evaluation:
         """Count all sentences, even if they have the same position."""
         self._rows = [forget_positions(rows) for rows in self._rows]
 
-    def gather(self, device: Any = "cpu") -> Table:
-        """The sentences of all processes. Collective.
+    def gather(self, device: Any = "cpu") -> None:
+        """Gather the sentences of all processes. Collective.
 
         Args:
             device: the device for communication.
@@ -158,10 +169,9 @@ class Evaluation:
         ends = [*accumulate((metric.columns for metric in self.metrics.values()), initial=IDENTITY_COLUMNS)]
         own = torch.cat([torch.zeros(0, ends[-1], dtype=torch.int32, device="cpu"), *self._rows])
         shares = [share.cpu() for share in gather_state(own.to(device))] if process_count() > 1 else [own]
-        kept = read_rows(torch.cat(shares))
-        owners = find_owners(kept.order, [len(share) for share in shares])
         columns = {name: slice(*own) for name, own in zip(self.metrics, pairwise(ends))}
-        return Table(kept, columns, Sentences(self._texts, owners, self.max_texts))
+        counts = [len(share) for share in shares]
+        self.sentences = Sentences(read_rows(torch.cat(shares)), columns, counts, self._texts, self.max_texts)
 
 
 @dataclass(eq=False)
@@ -169,31 +179,57 @@ class Validation:
     """One epoch of validation or testing.
 
     Args:
-        loaders: the loaders.
         metrics: the metrics of each name by label; the one of ``""`` is for all other labels.
-        tags: the logged names of the scores, by the names of the metrics.
+        names: the names of the loaders; ``""`` for one without a name.
+        dataloaders: the loaders themselves, where they are known.
+        decoder: the decoder of metrics that set none.
+        stage: ``"val"`` or ``"test"``.
+        log_name: the logged names of the scores, with placeholders for the stage and for the name of the metric.
         origin: what returns the sentences, for error messages.
-        max_texts: how many sentences of each label to keep as text; all if a metric scores text.
+        needed_by: the option of the callback that needs the order of the sentences, for error messages; empty if none
+            does.
+        max_texts: how many sentences of each subset to keep as text; all if a metric scores text.
         device: the device for communication.
         warn: warns about likely mistakes.
 
     Attributes:
-        evaluations: the sentences by label. Labels without sentences are missing. After :meth:`agree`, all processes
-            have the same labels, in the order of the loaders, then of the metrics or the alphabet.
+        loaders: the loaders.
+        evaluations: the sentences by subset. Subsets without sentences are missing. After :meth:`agree`, all processes
+            have the same subsets, in the order of the loaders, then of the metrics or the alphabet.
     """
 
-    loaders: Sequence[Loader]
     metrics: Mapping[str, Mapping[str, AnyMetric]]
-    tags: Mapping[str, str]
+    names: Sequence[str] = ("",)
+    dataloaders: Sequence[Any] = ()
+    decoder: Decoder | None = None
+    stage: str = "val"
+    log_name: str = "{stage}_{metric}"
     origin: str = "validation_step"
+    needed_by: str = ""
     max_texts: float = 0
     device: Any = "cpu"
     warn: WarnOnce = field(default_factory=WarnOnce)
-    evaluations: dict[Label, Evaluation] = field(default_factory=dict, init=False)
+    loaders: list[Loader] = field(init=False)
+    evaluations: dict[Subset, Evaluation] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
-        if any(isinstance(metric, Uncounted) for own in self.metrics.values() for metric in own.values()):
+        check_labels(self.metrics, self.names)
+        self.loaders = [
+            Loader(
+                name,
+                shared_reading(self.metrics, self.decoder, name, self.names),
+                dataloader,
+                self.origin,
+                self.needed_by,
+            )
+            for name, dataloader in zip_longest(self.names, self.dataloaders)
+        ]
+        if any(metric.needs_texts for own in self.metrics.values() for metric in own.values()):
             self.max_texts = math.inf
+
+    def tag(self, name: str) -> str:
+        """The logged name of a metric; of the sentences, for ``"samples"`` and ``"worst"``."""
+        return self.log_name.format(stage=self.stage, metric=name)
 
     def update(self, output: Output, batch_idx: int = 0, dataloader_idx: int = 0) -> None:
         """Count the sentences of a batch.
@@ -208,27 +244,25 @@ class Validation:
         if count := len(preds) if has_sentences(preds) else 0:  # without any, read_batch finds the error
             index = loader.find_positions(index, batch_idx, count)
         batch = read_batch(preds, target, loader.settings)
-        reading = Reading(
+        read = ReadBatch(
             batch,
             read_sample_mask(sample_mask, batch.sentence_count),
             read_index(index, batch.sentence_count),
         )
         groups = None if group is None else read_groups(group, batch.sentence_count)
-        own = self._find_evaluations(dataloader_idx, groups, reading)
+        own = self._find_evaluations(dataloader_idx, groups, read)
         if source is not None and any(evaluation.keeps_texts for evaluation, _ in own):
             needed_by = [name for one, _ in own for name, metric in one.metrics.items() if metric.takes_sources]
-            sources = read_sources(source, batch.sentence_count, loader.settings, needed_by)
-            reading = reading._replace(sources=sources)
+            read = read._replace(sources=read_sources(source, batch.sentence_count, loader.settings, needed_by))
         self.warn.mistakes(batch.warnings)
         for evaluation, members in own:
-            evaluation.count(reading if members is None else reading.select(members))
+            evaluation.count(read if members is None else read.select(members))
 
     def _find_evaluations(
-        self, loader: int, groups: Sequence[str] | None, reading: Reading
+        self, loader: int, groups: Sequence[str] | None, read: ReadBatch
     ) -> list[tuple[Evaluation, BoolArray | None]]:
-        """The evaluations of the labels of a batch, and which sentences each has; None for all."""
-        count = reading.batch.sentence_count
-        counting = range(count) if reading.mask is None else reading.mask.nonzero()[0].tolist()
+        """The evaluations of the subsets of a batch, and which sentences each has; None for all."""
+        counting = range(read.batch.sentence_count) if read.mask is None else read.mask.nonzero()[0].tolist()
         if groups is None:
             return [(self._find(loader, None), None)] if counting else []
         present = dict.fromkeys(groups[number] for number in counting)
@@ -237,37 +271,37 @@ class Validation:
         return [(self._find(loader, one), np.array([other == one for other in groups])) for one in present]
 
     def _find(self, number: int, group: str | None) -> Evaluation:
-        """The evaluation of a label, which is made when it is first seen."""
-        if (number, group) not in self.evaluations:
-            if any((group is None) != (other is None) for _, other in self.evaluations):
-                raise ValueError(
-                    f"{self.origin!r} returned a 'group' for some sentences only: return it for all, or for none"
-                )
-            self.evaluations[number, group] = self._make(number, group)
-        return self.evaluations[number, group]
-
-    def _make(self, number: int, group: str | None) -> Evaluation:
-        loader = self.loaders[number]
+        """The evaluation of a subset, which is made when it is first seen."""
+        if (number, group) in self.evaluations:
+            return self.evaluations[number, group]
+        if any((group is None) != (other is None) for _, other in self.evaluations):
+            raise ValueError(
+                f"{self.origin!r} returned a 'group' for some sentences only: return it for all, or for none"
+            )
         if group is not None:
             check_names("groups", [group])
+        loader = self.loaders[number]
         metrics = {name: find_metric(name, own, loader.name, group) for name, own in self.metrics.items()}
-        readings = {name: metric.reading for name, metric in metrics.items() if metric.reading != Settings()}
-        if readings and shared_reading(readings, loader.settings.decoder) != loader.settings:
+        # Its sentences are read with the settings of their loader.
+        allowed = (Settings(), loader.settings, replace(loader.settings, decoder=None))
+        if any(metric.reading not in allowed for metric in metrics.values()):
             raise ValueError(
                 f"the metrics of {group!r} must read ids in the same way as those of its loader {loader.name!r}"
             )
-        return Evaluation([*filter(None, (loader.name, group))], metrics, self.max_texts, self.warn)
+        evaluation = Evaluation([*filter(None, (loader.name, group))], metrics, self.max_texts, self.warn)
+        self.evaluations[number, group] = evaluation
+        return evaluation
 
     def agree(self) -> None:
-        """Agree on the labels of all processes. Collective."""
+        """Agree on the subsets of all processes. Collective."""
         everyone = gather_objects(([*self.evaluations], [loader.has_index for loader in self.loaders]))
-        labels, given = run_in_process_0(lambda: self._merge(everyone))
+        subsets, given = run_in_process_0(lambda: self._merge(everyone))
         for loader, is_given in zip(self.loaders, given):
             loader.has_index = is_given
-        self.evaluations = {label: self.evaluations.get(label) or self._make(*label) for label in labels}
+        self.evaluations = {subset: self._find(*subset) for subset in subsets}
 
-    def _merge(self, everyone: Sequence[tuple[list[Label], list[bool | None]]]) -> tuple[list[Label], list[Any]]:
-        found = {label for labels, _ in everyone for label in labels}
+    def _merge(self, everyone: Sequence[tuple[list[Subset], list[bool | None]]]) -> tuple[list[Subset], list[Any]]:
+        found = {subset for subsets, _ in everyone for subset in subsets}
         given = [{own[number] for _, own in everyone} - {None} for number in range(len(self.loaders))]
         is_grouped = {group is not None for _, group in found}
         for key, disagree in ("group", len(is_grouped) > 1), ("index", any(len(own) > 1 for own in given)):
@@ -277,21 +311,21 @@ class Validation:
                 )
         groups = {group for _, group in found if group is not None}
         check_labels(self.metrics, groups)
-        order = {group: place for place, group in enumerate(labels_of(self.metrics))}
-        labels = sorted(found, key=lambda label: (label[0], order.get(label[1] or "", len(order)), label[1] or ""))
+        order = {label: place for place, label in enumerate(labels_of(self.metrics))}
+        subsets = sorted(found, key=lambda one: (one[0], order.get(one[1] or "", len(order)), one[1] or ""))
         if groups:
-            check_names("groups", ["/".join(filter(None, (self.loaders[n].name, group))) for n, group in labels])
-        return labels, [next(iter(values), None) for values in given]
+            check_names("groups", ["/".join(filter(None, (self.loaders[n].name, group))) for n, group in subsets])
+        return subsets, [next(iter(values), None) for values in given]
 
     @property
     def has_mean(self) -> bool:
-        """Whether labels have names, so that the score of the validation is the mean of theirs."""
+        """Whether subsets have names, so that the score of the validation is the mean of theirs."""
         return any(evaluation.names for evaluation in self.evaluations.values())
 
     def finish(
         self, *, confidence: float | None = None, best: Mapping[str, BestSoFar] | None = None, keep_best: bool = True
-    ) -> tuple[dict[str, Result], dict[Label, Table], dict[Label, dict[str, Corpus]]]:
-        """Score the sentences of all processes. Collective.
+    ) -> dict[str, Result]:
+        """Score the sentences of all processes, and keep them in the evaluations. Collective.
 
         Args:
             confidence: the confidence level of the intervals; None for no intervals.
@@ -299,52 +333,47 @@ class Validation:
             keep_best: whether this one becomes the new best if it is better.
 
         Returns:
-            the results by logged name, for each metric those of the labels, then that of their mean; the sentences of
-            each label; and their statistics, by the names of the metrics that have statistics of sentences.
+            the results by logged name, for each metric those of the subsets, then that of their mean.
         """
-        tables = {label: self._gather(label, evaluation) for label, evaluation in self.evaluations.items()}
+        for (number, _), evaluation in self.evaluations.items():
+            self._gather(self.loaders[number], evaluation)
         results: dict[str, Result] = {}
-        corpora: dict[Label, dict[str, Corpus]] = {label: {} for label in tables}
-        for name, tag in self.tags.items():
-            own: dict[str, Result] = {}
-            resampled: dict[str, Corpus] = {}
-            for label, scored in self._score(name, tables).items():
-                logged = self.evaluations[label].tag_below(tag)
-                own[logged] = scored.result
-                if scored.corpus is not None:
-                    resampled[logged] = corpora[label][name] = scored.corpus
-            mean = tag if self.has_mean else ""
-            if mean and own and (result := mean_of([*own.values()])).scores:
-                own[mean] = result
-            if resampled and confidence is not None:
-                for logged, interval in find_intervals(resampled, mean, confidence).items():
+        for name in self.metrics:
+            self._score(name)
+            tag = self.tag(name)
+            scored = {one.tag_below(tag): one.scored[name] for one in self.evaluations.values() if name in one.scored}
+            own = {logged: one.result for logged, one in scored.items()}
+            corpora = {logged: one.corpus for logged, one in scored.items() if one.corpus is not None}
+            if self.has_mean and own and (mean := mean_of([*own.values()])).scores:
+                own[tag] = mean
+            if corpora and confidence is not None:
+                for logged, interval in find_intervals(corpora, tag, confidence).items():
                     own[logged] = replace(own[logged], interval=interval)
-            if resampled and best is not None:
-                for logged, (test, score) in best[name].compare(resampled, mean, keep=keep_best).items():
+            if corpora and best is not None:
+                for logged, (test, score) in best[name].compare(corpora, tag, keep=keep_best).items():
                     own[logged] = replace(own[logged], comparison=test, best=score)
             results |= own
         self._warn_about_mistakes()
-        return results, tables, corpora
+        return results
 
-    def _score(self, name: str, tables: Mapping[Label, Table]) -> dict[Label, Scored]:
-        """What the metrics of a name say about each label, in order. Collective."""
-        metrics = {label: self.evaluations[label].metrics[name] for label in tables}
-        found: dict[Label, Scored | None] = {}
-        for metric in dict.fromkeys(metrics.values()):
-            labels = [label for label in metrics if metrics[label] is metric]
-            found.update(zip(labels, metric.score([tables[label] for label in labels])))
-        return {label: scored for label in tables if (scored := found[label]) is not None}
+    def _score(self, name: str) -> None:
+        """Score all subsets with the metrics of a name. Collective."""
+        evaluations = self.evaluations.values()
+        for metric in dict.fromkeys(one.metrics[name] for one in evaluations):
+            own = [one for one in evaluations if one.metrics[name] is metric]
+            for evaluation, scored in zip(own, metric.score([one.sentences for one in own])):
+                if scored is not None:
+                    evaluation.scored[name] = scored
 
-    def _gather(self, label: Label, evaluation: Evaluation) -> Table:
-        loader = self.loaders[label[0]]
+    def _gather(self, loader: Loader, evaluation: Evaluation) -> None:
         try:
-            return evaluation.gather(self.device)
+            evaluation.gather(self.device)
         except SamePosition:  # in all processes
             if loader.has_index:
                 raise
             loader.unknown = loader.unknown or ("its collate_fn or its step reorders or drops the items of a batch")
             evaluation.forget_positions()
-            return evaluation.gather(self.device)
+            evaluation.gather(self.device)
 
     def _warn_about_mistakes(self) -> None:
         """Warn about prompts, and about loaders whose repeated sentences are unknown to some process. Collective."""
@@ -360,20 +389,6 @@ class Validation:
                         "may not be in the order of the dataset. Return the position of each sentence in the dataset "
                         f"as 'index' from {self.origin!r}."
                     )
-
-
-def find_intervals(corpora: Mapping[str, Corpus], mean: str, confidence: float) -> dict[str, Interval]:
-    """The confidence intervals of scores.
-
-    Args:
-        corpora: the sentences of each label, by the logged name of its score.
-        mean: the logged name of the mean of the scores; empty for no mean.
-        confidence: the confidence level.
-    """
-    scores = resample_labels({name: [corpus.statistics] for name, corpus in corpora.items()}, corpora)
-    scoring = next(iter(corpora.values())).scoring  # all labels have one scale
-    shown = {name: scores[name] for name in corpora} | ({mean: scores[""]} if mean else {})
-    return {name: interval_of(one[0], scoring, confidence) for name, one in shown.items()}
 
 
 def has_sentences(preds: Any) -> bool:

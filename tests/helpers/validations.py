@@ -7,29 +7,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from lightning_bleu import CorpusBLEU
-from lightning_bleu.training.loaders import Loader
-from lightning_bleu.training.options import check_metrics, readings_of, shared_reading
-from lightning_bleu.training.sentences import Sentence, Table
+from lightning_bleu.training.options import check_metrics
+from lightning_bleu.training.sentences import Sentence, Sentences
 from lightning_bleu.training.validation import Output, Validation
 
 
-def make_validation(
-    metrics: Any = None,
-    names: Sequence[str] = ("",),
-    *,
-    dataloaders: Sequence[Any] = (),
-    decoder: Any = None,
-    needed_by: str = "",
-    origin: str = "validation_step",
-    max_texts: float = math.inf,
-) -> Validation:
+def make_validation(metrics: Any = None, names: Sequence[str] = ("",), **options: Any) -> Validation:
     """A validation of loaders with these names, which keeps all texts."""
     checked = check_metrics(CorpusBLEU() if metrics is None else metrics)
-    loaders = [
-        Loader(name, shared_reading(readings_of(checked, name, names), decoder), dataloader, origin, needed_by)
-        for name, dataloader in zip(names, dataloaders or [None] * len(names))
-    ]
-    return Validation(loaders, checked, {name: f"val_{name}" for name in checked}, origin=origin, max_texts=max_texts)
+    return Validation(checked, names, **{"max_texts": math.inf} | options)
 
 
 def count(
@@ -40,13 +26,14 @@ def count(
     return validation
 
 
-def gather(validation: Validation) -> Table:
-    """The sentences of the only label."""
+def gather(validation: Validation) -> Sentences:
+    """The sentences of the only subset."""
     validation.agree()
-    (table,) = validation.finish()[1].values()
-    return table
+    validation.finish()
+    (evaluation,) = validation.evaluations.values()
+    return evaluation.sentences
 
 
-def read_all(table: Table) -> list[Sentence]:
+def read_all(sentences: Sentences) -> list[Sentence]:
     """All texts that are kept."""
-    return table.sentences.read(table.sentences.readable)
+    return sentences.read(sentences.readable)

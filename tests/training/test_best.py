@@ -13,7 +13,7 @@ from torch import Tensor
 
 from lightning_bleu import CorpusBLEU, paired_bootstrap
 from lightning_bleu.scoring.resampling import PairedTest
-from lightning_bleu.training.best import MIN_LEVEL, BestSoFar, Corpus
+from lightning_bleu.training.sentences import MIN_LEVEL, BestSoFar, Corpus
 from tests.helpers.process_groups import ProcessPool
 
 SENTENCES = torch.randint(3, 50, (60, 12), generator=torch.Generator().manual_seed(0))
@@ -31,7 +31,7 @@ def make_metric(
 
 
 def compare_all(
-    best: BestSoFar, metrics: Mapping[str, CorpusBLEU], mean: str = "", *, keep: bool = True
+    best: BestSoFar, metrics: Mapping[str, CorpusBLEU], mean: str = "mean", *, keep: bool = True
 ) -> dict[str, tuple[PairedTest | None, float]]:
     """Compare a validation with a metric for each label."""
     corpora = {}
@@ -43,7 +43,7 @@ def compare_all(
 
 def compare(best: BestSoFar, metric: CorpusBLEU, *, keep: bool = True) -> tuple[PairedTest | None, float]:
     """Compare a validation with a single label."""
-    return compare_all(best, {"bleu": metric}, keep=keep)["bleu"]
+    return compare_all(best, {"bleu": metric}, "bleu", keep=keep)["bleu"]
 
 
 def score(metric: CorpusBLEU) -> float:
@@ -320,7 +320,7 @@ def test_a_checkpoint_does_not_hold_what_is_around_the_statistics(tmp_path: Path
     best, kept = BestSoFar(), make_metric(0.6).kept_sentences()
     wide = torch.cat([kept.rows, torch.zeros(60, 1000, dtype=torch.int32)], 1)
     first = make_metric(0.6)
-    best.compare({"bleu": Corpus(wide[:, :4], wide[:, 4:14], first.scoring, first.settings.plain())})
+    best.compare({"bleu": Corpus(wide[:, :4], wide[:, 4:14], first.scoring, first.settings.plain())}, "bleu")
     torch.save(best.state_dict(), tmp_path / "best.pt")
     assert (tmp_path / "best.pt").stat().st_size < 20_000
 

@@ -78,10 +78,9 @@ def view(samples: int, metrics: Any = None, preds: Any = HYPOTHESES, target: Any
     """A view of the sentences of the loader ``news``."""
     validation = count(make_validation(metrics, ["news"]), preds, target, **fields)
     validation.agree()
-    results, tables, corpora = validation.finish()
-    ((label, table),) = tables.items()
-    own = {name: results[f"val_{name}/news"] for name in validation.tags}
-    return make_view(validation.evaluations[label], table, corpora[label], own, "val_{}".format, samples)
+    validation.finish()
+    (evaluation,) = validation.evaluations.values()
+    return make_view(evaluation, validation.tag, samples)
 
 
 def texts(events: Any, tag: str) -> list[tuple[int, str]]:

@@ -12,8 +12,7 @@ import pytest
 import torch
 from torch import nn
 
-from lightning_bleu.training.functions import call_with_third, score_sentences
-from lightning_bleu.training.metrics import OfSentences
+from lightning_bleu.training.metrics import OfSentences, call_with_third, score_sentences
 from lightning_bleu.training.sentences import Sentence
 from tests.helpers.callback_metrics import exact, try_to
 

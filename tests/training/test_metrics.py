@@ -29,8 +29,6 @@ from torchmetrics.wrappers import MinMaxMetric
 
 from lightning_bleu import CorpusBLEU, CorpusCHRF, corpus_bleu
 from lightning_bleu.scoring.resampling import Interval, PairedTest
-from lightning_bleu.settings.settings import Settings
-from lightning_bleu.training.loaders import Loader
 from lightning_bleu.training.metrics import AnyMetric, Result, mean_of, wrap_metric
 from lightning_bleu.training.validation import Validation
 from tests.helpers.callback_metrics import FUNCTIONS, OF_TEXT, Fails, Returns, corpus_of, score_alone, try_to
@@ -46,10 +44,10 @@ def score(
     metric: AnyMetric, hypotheses: Sequence[str], references: Sequence[Any], index: Any = None
 ) -> dict[str, float]:
     """What a metric scores in a validation."""
-    validation = Validation([Loader("", Settings())], {"x": {"": metric}}, {"x": "val_x"}, max_texts=math.inf)
+    validation = Validation({"x": {"": metric}})
     count(validation, hypotheses, references, index=index)
     validation.agree()
-    return validation.finish()[0]["val_x"].scores
+    return validation.finish()["val_x"].scores
 
 
 # Results

@@ -19,7 +19,6 @@ from lightning_bleu.training.options import (
     check_metrics,
     find_metric,
     labels_of,
-    readings_of,
     shared_reading,
 )
 from tests.helpers.callback_metrics import errors, exact
@@ -139,9 +138,7 @@ NEW_FORM = "all metrics by name, as in BLEUCallback({'bleu': CorpusBLEU(), 'chrf
         ([], {"confidense": 0.9}, "unknown option 'confidense': did you mean 'confidence'?"),
         ([], {"ci": 0.95}, "unknown option 'ci': did you mean 'confidence'?"),
         ([], {"beam": 1}, "unknown option 'beam'; the nearest are ['samples', 'extract', 'log_name']"),
-        # The forms of older versions.
-        ([], {"metric": CorpusCHRF()}, f"unknown option 'metric': pass {NEW_FORM}, log_name='{{stage}}_{{metric}}')"),
-        ([CorpusBLEU()], {"others": {}, "name": "b"}, f"unknown option 'others', 'name': pass {NEW_FORM}, log_name="),
+        ([], {"metric": CorpusCHRF()}, "unknown option 'metric': did you mean 'metrics'?"),
         ([CorpusBLEU(), {"chrf": CorpusCHRF()}], {}, f"BLEUCallback takes one positional argument, {NEW_FORM})"),
     ],
 )
@@ -244,7 +241,7 @@ def test_the_metric_of_a_label_is_that_of_its_group_then_of_its_loader_then_that
 
 
 def read_by(metrics: Any, decoder: Any = None, loader: str = "news", loaders: Any = ("news", "talks")) -> Any:
-    return shared_reading(readings_of(check_metrics(metrics), loader, loaders), decoder)
+    return shared_reading(check_metrics(metrics), decoder, loader, loaders)
 
 
 SPLIT: Any = str.split

@@ -121,9 +121,11 @@ class Outcome(NamedTuple):
 
 def summarize(validation: Validation, rows: list[int] | None = None) -> Outcome:
     validation.agree()
-    for table in validation.finish()[1].values():
-        read = read_all(table) if rows is None else table.sentences.read(rows)
-        return Outcome(read, table.statistics("bleu").tolist(), table.sentences.readable)
+    validation.finish()
+    for evaluation in validation.evaluations.values():
+        sentences = evaluation.sentences
+        read = read_all(sentences) if rows is None else sentences.read(rows)
+        return Outcome(read, sentences.statistics("bleu").tolist(), sentences.readable)
     return Outcome([], [], [])
 
 
@@ -355,14 +357,14 @@ def test_all_metrics_count_the_same_sentences() -> None:
     count(validation, [*LINES[2:], "x"], [*REFERENCES[2:], "x"], sample_mask=[True, True, False], index=[5, 6, 7])
     count(validation, LINES[:3], REFERENCES[:3], index=[1, 2, 5])  # the last one is a repeat
     validation.agree()
-    results, tables, _ = validation.finish()
-    (table,) = tables.values()
-    assert table.kept.positions.tolist() == [1, 2, 5, 6]
+    results = validation.finish()
+    (evaluation,) = validation.evaluations.values()
+    assert evaluation.sentences.kept.positions.tolist() == [1, 2, 5, 6]
     for name, make in MAKE.items():
         expected = make(keep_sentences=True)
         expected.update(LINES, REFERENCES)
         assert results[f"val_{name}"].report == expected.report()
-        assert torch.equal(table.statistics(name), expected.sentence_statistics)
+        assert torch.equal(evaluation.sentences.statistics(name), expected.sentence_statistics)
 
 
 # In several processes

@@ -639,7 +639,7 @@ def score_and_write(sentences: Sequence[Sentence], folder: Path, step: int) -> f
         batch = sentences[start : start + 7]
         count(validation, [s.hypothesis for s in batch], [s.references for s in batch])
     write_translations(read_all(gather(validation)), folder, step)
-    return validation.finish()[0]["val_bleu"].score
+    return validation.finish()["val_bleu"].score
 
 
 @pytest.mark.slow

@@ -20,9 +20,8 @@ from transformers.utils.generic import ModelOutput
 
 from lightning_bleu import CorpusBLEU, CorpusCHRF, corpus_bleu
 from lightning_bleu.scoring.resampling import Interval
-from lightning_bleu.training.best import BestSoFar
 from lightning_bleu.training.metrics import Result
-from lightning_bleu.training.sentences import Sentence
+from lightning_bleu.training.sentences import BestSoFar, Sentence
 from lightning_bleu.training.validation import Output, Validation, read_output
 from tests.helpers.callback_metrics import checksum, exact
 from tests.helpers.process_groups import ProcessPool
@@ -125,16 +124,20 @@ METRIC = CorpusBLEU(tokenizer="none", smoothing="exp")
 
 def finish(validation: Validation, **options: Any) -> dict[str, Result]:
     validation.agree()
-    return validation.finish(**options)[0]
+    return validation.finish(**options)
+
+
+def count_kept(validation: Validation) -> dict[Any, int]:
+    """The numbers of sentences by loader and group."""
+    finish(validation)
+    return {subset: len(one.sentences.kept.rows) for subset, one in validation.evaluations.items()}
 
 
 def test_each_batch_counts_for_its_loader() -> None:
     validation = make_validation(names=["news", "talks"])
     for preds, dataloader_idx in ((A[:1], 1), (B[:1], 1), (A, 0)):
         count(validation, preds, REFERENCES[: len(preds)], dataloader_idx=dataloader_idx)
-    validation.agree()
-    tables = validation.finish()[1]
-    assert {label: len(table.kept.rows) for label, table in tables.items()} == {(0, None): 4, (1, None): 2}
+    assert count_kept(validation) == {(0, None): 4, (1, None): 2}
 
 
 def test_a_step_may_return_positions_a_mask_and_sources() -> None:
@@ -230,7 +233,7 @@ def test_without_sentences_there_is_no_result(nothing: dict[str, Any], grouped: 
     if nothing:
         count(validation, **nothing, group=["a"] * len(nothing["preds"]) if grouped else None)
     validation.agree()
-    assert validation.finish(confidence=0.9, best=best) == ({}, {}, {})
+    assert validation.finish(confidence=0.9, best=best) == {}
     assert best["x"].state_dict() == {}
     # Another loader has some.
     count(validation, ["a"], ["a"], dataloader_idx=1, group=["b"] if grouped else None)
@@ -431,10 +434,9 @@ def run_cases(rank: int, world_size: int) -> list[tuple[int, list[str]]]:
             count(validation, [A[i] for i in numbers], [REFERENCES[i] for i in numbers], batch_idx=batch_idx)
         with warnings.catch_warnings(record=True) as warned:
             warnings.simplefilter("always")
-            validation.agree()
-            _, tables, _ = validation.finish()
+            counted = sum(count_kept(validation).values())
         messages = [str(one.message) for one in warned if "BLEUCallback" in str(one.message)]
-        found.append((sum(len(table.kept.rows) for table in tables.values()), messages))
+        found.append((counted, messages))
     return found
 
 
@@ -456,8 +458,7 @@ def see_labels(rank: int, world_size: int, shares: list[dict[str, Any]]) -> Any:
     try:
         if shares[rank]:
             count(validation, **shares[rank])
-        validation.agree()
-        return {label: len(table.kept.rows) for label, table in validation.finish()[1].items()}
+        return count_kept(validation)
     except ValueError as error:
         return str(error)
 
