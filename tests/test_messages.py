@@ -19,7 +19,7 @@ from torchmetrics import MetricCollection
 
 from lightning_bleu import CONVENTIONS, CorpusBLEU, corpus_bleu, sentence_bleu
 from lightning_bleu.bleu import BLEU_OPTIONS
-from lightning_bleu.messages import WarnOnce, check_choice, closest, warn_user
+from lightning_bleu.messages import WarnOnce, closest, warn_user
 from lightning_bleu.settings.lengths import REFERENCE_LENGTHS
 from lightning_bleu.settings.smoothing import SMOOTHINGS
 from lightning_bleu.settings.tokenizers import TOKENIZERS
@@ -135,24 +135,3 @@ def test_a_misspelt_name_is_closest_to_what_was_meant_and_others_to_nothing(
 @given(st.text(), st.lists(st.text(), unique_by=str.lower))
 def test_the_closest_name_is_one_of_the_choices(name: str, choices: list[str]) -> None:
     assert closest(name, choices) in {None, *map(repr, choices)}
-
-
-def test_a_choice_is_returned_as_it_is() -> None:
-    assert check_choice("smoothing", "exp", SMOOTHINGS) == "exp"
-
-
-def test_a_value_that_is_not_a_choice_is_an_error_with_the_choices_and_a_hint_if_there_is_one() -> None:
-    with pytest.raises(
-        ValueError, match=r"^'letter' must be one of \['Alpha', 'beta'\], got 'alpha': did you mean 'Alpha'\?$"
-    ):
-        check_choice("letter", "alpha", ["Alpha", "beta"])
-    with pytest.raises(ValueError, match=r"^'letter' must be one of \['Alpha', 'beta'\], got 'x'$"):
-        check_choice("letter", "x", ["Alpha", "beta"])
-
-
-@pytest.mark.parametrize(
-    ("value", "type_name"), [(None, "NoneType"), (3, "int"), (["beta"], "list"), (b"beta", "bytes")]
-)
-def test_a_value_that_is_no_name_is_an_error_with_its_type(value: object, type_name: str) -> None:
-    with pytest.raises(TypeError, match=rf"^'letter' must be one of \['beta'\], got .* of type {type_name}$"):
-        check_choice("letter", value, ["beta"])

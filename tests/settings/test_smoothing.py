@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from lightning_bleu import CorpusBLEU, corpus_bleu
-from lightning_bleu.settings.smoothing import SMOOTHINGS, ZERO_RULES, Counts, divide
+from lightning_bleu.settings.smoothing import SMOOTHINGS, ZERO_RULES, divide
 from tests.helpers.systems import TINY, TWO_ORDERS_MISSING
 
 
@@ -34,27 +34,6 @@ def test_the_smoothing_value_can_be_chosen() -> None:
     # 0.5 of 2 trigrams; (0 + 2) of (2 + 2) trigrams
     assert corpus_bleu(*TWO_ORDERS_MISSING, smoothing="floor", smoothing_value=0.5).precisions[2] == 0.25
     assert corpus_bleu(*TWO_ORDERS_MISSING, smoothing="add-k", smoothing_value=2).precisions[2] == 0.5
-
-
-@pytest.mark.parametrize("name", list(SMOOTHINGS))
-def test_a_smoothing_treats_leading_dimensions_as_a_batch(name: str) -> None:
-    generator = torch.Generator().manual_seed(0)
-    possible = torch.randint(0, 9, (3, 5, 5), generator=generator).double()
-    matches = (possible * torch.rand(3, 5, 5, generator=generator)).floor()
-    counts = Counts(
-        matches=matches[..., :4],
-        possible_matches=possible[..., :4],
-        hypothesis_length=possible[..., 0],
-        next_precision=divide(matches[..., 4], possible[..., 4]),
-    )
-    method = SMOOTHINGS[name]
-    value = method.default or 0.0
-    batched = method.function(counts, value)
-    assert batched.shape == (3, 5, 4)
-    for row in range(3):
-        for column in range(5):
-            alone = Counts(*(None if part is None else part[row, column] for part in counts))  # type: ignore[arg-type]
-            assert torch.equal(method.function(alone, value), batched[row, column])
 
 
 @pytest.mark.parametrize("smoothing", ["method5", "method6", "method7"])
