@@ -39,7 +39,7 @@ from lightning_bleu.settings.settings import (
     check_number,
     unknown_options,
 )
-from lightning_bleu.settings.smoothing import SMOOTHINGS, ZERO_RULES, Counts, Smoothing, divide
+from lightning_bleu.settings.smoothing import SMOOTHINGS, ZERO_RULES, Counts, divide
 from lightning_bleu.settings.tokenizers import Tokenizer, load_tokenizer, tokenizer_name
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ class BLEUSettings(Settings, Convention):
 
     def for_corpus(self) -> Self:
         """Return these settings; raise a ValueError for a smoothing that is not defined for a corpus."""
-        if self.smoothing_method.sentences_only:
+        if SMOOTHINGS[self.smoothing].sentences_only:
             raise ValueError(
                 f"smoothing {self.smoothing!r} is defined for single sentences only: "
                 "use sentence_bleu or another smoothing"
@@ -137,16 +137,6 @@ class BLEUSettings(Settings, Convention):
     def splits_at_spaces(self) -> bool:
         """Whether words are found by the spaces between them."""
         return self.tokenizer in ("13a", "intl", "none")
-
-    @property
-    def smoothing_method(self) -> Smoothing:
-        """The smoothing method named by ``smoothing``."""
-        return SMOOTHINGS[self.smoothing]
-
-    @property
-    def length_rule(self) -> LengthRule:
-        """The length rule named by ``reference_length``."""
-        return REFERENCE_LENGTHS[self.reference_length]
 
 
 def _smoothing_value(smoothing: str, value: Any) -> float | None:
@@ -213,7 +203,8 @@ def count_rows(batch: Batch, settings: BLEUSettings, *, orders: int | None = Non
     rows[:, :orders] = count_matches(tokens, counts, orders, unk_id=unk_id)
     rows[:, orders:-2] = np.maximum(hypotheses[:, None] - np.arange(orders), settings.min_possible_matches)
     rows[:, -2] = hypotheses
-    rows[:, -1] = choose_reference_lengths(settings.length_rule, hypotheses, references, counts)
+    rule = REFERENCE_LENGTHS[settings.reference_length]
+    rows[:, -1] = choose_reference_lengths(rule, hypotheses, references, counts)
     return rows
 
 
@@ -292,8 +283,8 @@ class Statistics(NamedTuple):
         return cls(vector[..., :orders], vector[..., orders:-2], vector[..., -2], vector[..., -1])
 
 
-class Score(NamedTuple):
-    """Scores in 0..1, in floating point.
+class Parts(NamedTuple):
+    """BLEU and what it is made of, in 0..1, in floating point.
 
     Attributes:
         bleu: shape ``(...)``.
@@ -306,8 +297,8 @@ class Score(NamedTuple):
     brevity_penalty: Tensor
 
 
-def score(statistics: Tensor, settings: BLEUSettings) -> Score:
-    """Score the statistics of one corpus, or of many sentences at once.
+def compute_bleu(statistics: Tensor, settings: BLEUSettings) -> Parts:
+    """Compute BLEU from the statistics of one corpus, or of many sentences at once.
 
     Args:
         statistics: integers of shape ``(..., 2 * orders + 2)``, see :class:`Statistics`. ``orders`` is ``max_order``,
@@ -315,15 +306,16 @@ def score(statistics: Tensor, settings: BLEUSettings) -> Score:
         settings: how to score.
 
     Example:
-        >>> score(torch.tensor([5, 4, 7, 6, 7, 7]), BLEUSettings.from_options(max_order=2)).bleu
+        >>> compute_bleu(torch.tensor([5, 4, 7, 6, 7, 7]), BLEUSettings.from_options(max_order=2)).bleu
         tensor(0.6901, dtype=torch.float64)
     """
     dtype = float_type(statistics.device)
     matches, possible_matches, hypothesis_length, reference_length = Statistics.unpack(statistics.to(dtype))
     counts = Counts(matches[..., : settings.max_order], possible_matches[..., : settings.max_order], hypothesis_length)
-    if settings.smoothing_method.needs_next_order:
+    smoothing = SMOOTHINGS[settings.smoothing]
+    if smoothing.needs_next_order:
         counts = counts._replace(next_precision=divide(matches[..., -1], possible_matches[..., -1]))
-    precisions = settings.smoothing_method.function(counts, settings.smoothing_value or 0.0)
+    precisions = smoothing.function(counts, settings.smoothing_value or 0.0)
 
     weights = torch.tensor(settings.weights, dtype=dtype, device=statistics.device)
     if settings.effective_order:
@@ -340,7 +332,7 @@ def score(statistics: Tensor, settings: BLEUSettings) -> Score:
         # What sacreBLEU prints when nothing matches, and when there are no tokens at all.
         precisions = precisions.where((counts.matches > 0).any(-1, keepdim=True), 0)
         brevity_penalty = brevity_penalty.where((hypothesis_length > 0) | (reference_length > 0), 1)
-    return Score(bleu, precisions, brevity_penalty)
+    return Parts(bleu, precisions, brevity_penalty)
 
 
 def score_sentences(statistics: Tensor, settings: BLEUSettings) -> Tensor:
@@ -358,7 +350,8 @@ def score_sentences(statistics: Tensor, settings: BLEUSettings) -> Tensor:
     for_sentences = dataclasses.replace(
         settings, smoothing="exp", smoothing_value=None, effective_order=True, zero_rule="no-match"
     )
-    return torch.cat([settings.scale * score(chunk, for_sentences).bleu for chunk in torch.split(statistics, _CHUNK)])
+    chunks = torch.split(statistics, _CHUNK)
+    return settings.scale * torch.cat([compute_bleu(chunk, for_sentences).bleu for chunk in chunks])
 
 
 def with_average_tokens(statistics: Tensor) -> Tensor:
@@ -380,7 +373,7 @@ def bleu_scoring(settings: BLEUSettings) -> Scoring:
     """
     return Scoring(
         "BLEU",
-        lambda statistics: score(statistics, settings).bleu * settings.scale,
+        lambda statistics: compute_bleu(statistics, settings).bleu * settings.scale,
         settings.percent,
         lambda statistics: score_sentences(statistics, settings),
         rank_sentences=lambda statistics: score_sentences(with_average_tokens(statistics), settings),
@@ -426,13 +419,13 @@ class BLEUScore(Report):
     def from_statistics(cls, statistics: Tensor, settings: BLEUSettings, signature: str) -> BLEUScore:
         """Score a corpus from its statistics, integers of shape ``(2 * max_order + 2,)``."""
         statistics = statistics.cpu()
-        result = score(statistics, settings)
+        parts = compute_bleu(statistics, settings)
         matches, possible_matches, hypothesis_length, reference_length = Statistics.unpack(statistics)
         scale = settings.scale
         return cls(
-            bleu=scale * result.bleu.item(),
-            precisions=tuple(scale * precision for precision in result.precisions.tolist()),
-            brevity_penalty=result.brevity_penalty.item(),
+            bleu=scale * parts.bleu.item(),
+            precisions=tuple(scale * precision for precision in parts.precisions.tolist()),
+            brevity_penalty=parts.brevity_penalty.item(),
             length_ratio=hypothesis_length.item() / reference_length.item() if reference_length else 0.0,
             hypothesis_length=int(hypothesis_length),
             reference_length=int(reference_length),
@@ -706,7 +699,7 @@ def sentence_bleu(preds: Hypotheses, target: References, **options: Unpack[BLEUO
     if is_sacrebleu and options.get("effective_order") is None:
         options["effective_order"] = True
     settings = BLEUSettings.from_options(**options)
-    orders = settings.max_order + settings.smoothing_method.needs_next_order
+    orders = settings.max_order + SMOOTHINGS[settings.smoothing].needs_next_order
     rows, batch = count_sentences(preds, target, settings, partial(count_rows, orders=orders))
     scores = bleu_scoring(settings).score(rows)
     return scores.to(batch.device, float_type(batch.device))

@@ -63,8 +63,8 @@ class CorpusMetric(AdditiveMetric):
         self.keep_sentences = check_bool("keep_sentences", keep_sentences)
         # The states are declared here, because torch.jit.script cannot read declarations in the class.
         if self.keep_sentences:
-            self.sentences: list[Tensor]  # packed rows
-            self.add_state("sentences", [], dist_reduce_fx="cat")
+            self.rows: list[Tensor]  # packed
+            self.add_state("rows", [], dist_reduce_fx="cat")
         else:
             # The sums of the statistics, then the InputCounts. A single vector, so that a sync takes one collective.
             self.totals: Tensor
@@ -140,15 +140,14 @@ class CorpusMetric(AdditiveMetric):
                 f"'index' requires a metric that keeps sentences: {type(self).__name__}(keep_sentences=True)"
             )
         batch = read_batch(preds, target, self.settings)
-        mask = read_sample_mask(sample_mask, batch.sentence_count)
-        positions = read_index(index, batch.sentence_count)
         rows = self.count_rows(batch)
+        mask, positions = read_sample_mask(sample_mask, len(rows)), read_index(index, len(rows))
         if mask is not None:
             rows *= mask[:, None]
         self._warn_once.mistakes(batch.warnings)
         if self.keep_sentences:
             packed = torch.from_numpy(pack_rows(batch, rows, mask, positions))
-            self.sentences = append_rows(self.sentences, packed.to("cpu" if self.compute_on_cpu else self.device))
+            self.rows = append_rows(self.rows, packed.to("cpu" if self.compute_on_cpu else self.device))
         else:
             sums = np.concatenate([rows.sum(0), InputCounts.of(batch, mask)])
             self.totals = self.totals + torch.from_numpy(sums).to(self.totals.device)
@@ -226,7 +225,7 @@ class CorpusMetric(AdditiveMetric):
 
     def _read_rows(self) -> KeptSentences:
         # The state is a list, or a single tensor while it is synced.
-        rows = [self.sentences] if isinstance(self.sentences, Tensor) else self.sentences
+        rows = [self.rows] if isinstance(self.rows, Tensor) else self.rows
         empty = torch.zeros(0, IDENTITY_COLUMNS + self.columns, dtype=torch.int32, device="cpu")
         # torchmetrics syncs a list without rows as an empty vector.
         return read_rows(torch.cat([empty, *(one.cpu() for one in rows if len(one))]))

@@ -60,8 +60,8 @@ def is_on_device(value: Any) -> bool:
 
 def devices(metric: CorpusBLEU) -> set[str]:
     """The types of the devices of the state and of what is computed from it."""
-    assert isinstance(metric.sentences, list)
-    kept = [rows.device.type for rows in metric.sentences]
+    assert isinstance(metric.rows, list)
+    kept = [rows.device.type for rows in metric.rows]
     return {metric.statistics.device.type, metric.compute().device.type, *kept}
 
 
@@ -121,7 +121,7 @@ def test_a_metric_with_compute_on_cpu_keeps_only_its_sentences_on_the_cpu() -> N
     for _ in range(2):
         metric(move(PREDS, DEVICE), TARGET)
         expected(PREDS, TARGET)
-    assert {rows.device.type for rows in metric.sentences} == {"cpu"}
+    assert {rows.device.type for rows in metric.rows} == {"cpu"}
     assert metric.compute().device.type == DEVICE
     assert results(metric) == results(expected)
 

@@ -51,7 +51,7 @@ def test_every_position_counts_once_and_the_first_time_in_order(kind: Kind, batc
     assert metric.kept_sentences().positions.tolist() == positions
     assert metric.sentence_statistics.tolist() == kind.rows(*corpus)
     assert metric.report() == kind.score(*corpus)
-    assert metric.input_counts.sentences == len(positions)
+    assert metric.input_counts.sentence_count == len(positions)
     assert contents(metric) == contents(count_positions(kind, positions))
 
 

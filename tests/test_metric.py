@@ -50,7 +50,7 @@ def check_unchanged_by(
 
 def test_the_state_is_one_vector_of_sums_or_the_rows_of_all_sentences(make: Any, kind: Kind, keep: bool) -> None:
     metric, rows = make(A, B), kind.rows(*BOTH)
-    assert list(metric.metric_state) == ["sentences" if keep else "totals"]
+    assert list(metric.metric_state) == ["rows" if keep else "totals"]
     assert (metric.statistics.dtype, metric.statistics.tolist()) == (torch.int64, np.sum(rows, 0).tolist())
     # 3 strings with 1, 2, and 2 references
     assert metric.input_counts == InputCounts(strings=3, references=5, squared_references=9)
@@ -306,8 +306,8 @@ def test_kept_sentences_take_few_tensors_and_few_bytes(kind: Kind) -> None:
     metric = kind.metric(keep_sentences=True)
     for count in range(1, 301):
         metric.update(["a b"], ["a b"])
-        assert len(metric.sentences) <= math.log2(count) + 1
-    storages = {rows.untyped_storage().data_ptr(): rows.untyped_storage().nbytes() for rows in metric.sentences}
+        assert len(metric.rows) <= math.log2(count) + 1
+    storages = {rows.untyped_storage().data_ptr(): rows.untyped_storage().nbytes() for rows in metric.rows}
     assert sum(storages.values()) == 300 * (4 * metric.columns + 16)
     assert len(metric.sentence_statistics) == 300
 
@@ -387,7 +387,7 @@ def test_a_state_without_sentences_can_be_loaded_however_it_was_saved(empty: Any
     metric = kind.metric(keep_sentences=True)
     metric.update(*A)
     metric.persistent(True)
-    metric.load_state_dict({"sentences": empty})
+    metric.load_state_dict({"rows": empty})
     metric.update(*B)
     assert metric.report() == kind.score(*B)
 

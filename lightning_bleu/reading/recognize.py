@@ -190,12 +190,12 @@ def _recognize_references(target: References, hypotheses: Form, *, decodable: bo
     entries = _materialize_all(entries)
     if decodable and (not isinstance(hypotheses, Tokens) or _is_empty(hypotheses)):
         strings = _hold_text(entries, default=strings)
-    groups = _group(entries, strings=strings)
-    references = list(chain.from_iterable(groups))
-    counts = row_lengths(groups)
+    reference_lists = _list_references(entries, strings=strings)
+    references = list(chain.from_iterable(reference_lists))
+    counts = row_lengths(reference_lists)
     if not counts.all() or type(None) in {*map(type, references)}:
-        sentence = next(i for i, group in enumerate(groups) if not group or any(item is None for item in group))
-        found = "a reference that is None (leave it out)" if groups[sentence] else "no reference"
+        sentence = next(i for i, own in enumerate(reference_lists) if not own or any(item is None for item in own))
+        found = "a reference that is None (leave it out)" if reference_lists[sentence] else "no reference"
         raise ValueError(f"every sentence needs a reference, got {found} for sentence {sentence} of 'target'")
     return _recognize_list("target", references), counts
 
@@ -328,7 +328,7 @@ def _hold_text(entries: list[Any], *, default: bool) -> bool:
     return default
 
 
-def _group(entries: list[Any], *, strings: bool) -> list[list[Any]]:
+def _list_references(entries: list[Any], *, strings: bool) -> list[list[Any]]:
     """Convert the entry of each sentence, which is a reference or a list of references, to a list."""
     if strings:
         return [list(entry) if isinstance(entry, _SEQUENCES) else [entry] for entry in entries]

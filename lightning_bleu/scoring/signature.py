@@ -58,18 +58,18 @@ class InputCounts(NamedTuple):
         return cls(**dict(zip(KINDS, sentences)), references=int(counts.sum()), squared_references=int(counts @ counts))
 
     @property
-    def sentences(self) -> int:
+    def sentence_count(self) -> int:
         """The number of all sentences."""
         return self.strings + self.tokens + self.ids + self.empty
 
     @property
     def reference_count(self) -> str:
         """The number of references per sentence; ``"var"`` if it varies, ``"?"`` if there are no sentences."""
-        if not self.sentences:
+        if not self.sentence_count:
             return "?"
-        if self.squared_references * self.sentences != self.references**2:
+        if self.squared_references * self.sentence_count != self.references**2:
             return "var"
-        return str(self.references // self.sentences)
+        return str(self.references // self.sentence_count)
 
     @property
     def kinds(self) -> list[str]:

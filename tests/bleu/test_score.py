@@ -12,7 +12,7 @@ import torch
 from sacrebleu.metrics.bleu import BLEU as SacreBLEU
 
 from lightning_bleu import CONVENTIONS, corpus_bleu, sentence_bleu
-from lightning_bleu.bleu import BLEUSettings, count_rows, score, score_sentences
+from lightning_bleu.bleu import BLEUSettings, compute_bleu, count_rows, score_sentences
 from lightning_bleu.reading.batch import read_batch
 from lightning_bleu.settings.smoothing import SMOOTHINGS
 from tests.helpers.corpora import random_text
@@ -29,22 +29,22 @@ def test_only_a_corpus_that_is_too_short_pays_a_brevity_penalty(
     hypothesis_length: int, reference_length: int, expected: float
 ) -> None:
     statistics = torch.tensor([1, 1, 1, 1, hypothesis_length, reference_length])
-    result = score(statistics, BLEUSettings.from_options(max_order=2))
+    result = compute_bleu(statistics, BLEUSettings.from_options(max_order=2))
     assert result.brevity_penalty.item() == pytest.approx(expected, abs=1e-15)
 
 
 def test_the_effective_order_skips_orders_for_which_all_hypotheses_are_too_short() -> None:
     statistics = torch.tensor([3, 1, 0, 0, 4, 2, 0, 0, 4, 4])  # two hypotheses of two tokens, counted to order 4
-    assert score(statistics, BLEUSettings.from_options()).bleu == 0
+    assert compute_bleu(statistics, BLEUSettings.from_options()).bleu == 0
     # The two orders that remain share the weights: (3/4 * 1/2) ** (1/2).
-    effective = score(statistics, BLEUSettings.from_options(effective_order=True)).bleu
+    effective = compute_bleu(statistics, BLEUSettings.from_options(effective_order=True)).bleu
     assert effective.item() == pytest.approx(bleu([3, 1, 4, 2, 4, 4]), abs=1e-12)
 
 
 def test_large_counts_are_divided_in_double_precision() -> None:
     # A single wrong unigram of 2 ** 40 vanishes in 32-bit floating point, whose numbers have 24 binary digits.
     count = 2**40
-    result = score(torch.tensor([count - 1, count, count, count]), BLEUSettings.from_options(max_order=1))
+    result = compute_bleu(torch.tensor([count - 1, count, count, count]), BLEUSettings.from_options(max_order=1))
     assert result.bleu.dtype == torch.float64
     assert result.bleu.item() == 1 - 2**-40
 
@@ -65,11 +65,11 @@ def test_a_report_has_the_parts_of_the_score() -> None:
 def test_without_a_match_zeros_are_reported_as_in_sacrebleu_only_where_it_is_followed(convention: str) -> None:
     settings = BLEUSettings.from_options(convention=convention, smoothing="exp")
     is_sacrebleu = settings.zero_rule == "no-match"
-    result = score(torch.tensor([0, 0, 3, 2, 3, 3]), replace(settings, max_order=2, weights=(0.5, 0.5)))
+    result = compute_bleu(torch.tensor([0, 0, 3, 2, 3, 3]), replace(settings, max_order=2, weights=(0.5, 0.5)))
     # sacreBLEU prints zeros; the others print what "exp" makes of no match of 3 and of 2: 1/2 / 3 and 1/4 / 2
     expected = [0, 0] if is_sacrebleu else [1 / 6, 1 / 8]
     assert result.precisions.tolist() == pytest.approx(expected, abs=1e-15)
-    nothing = score(torch.zeros(10, dtype=torch.int64), settings)
+    nothing = compute_bleu(torch.zeros(10, dtype=torch.int64), settings)
     assert (nothing.bleu.item(), nothing.brevity_penalty.item()) == (0, is_sacrebleu)
 
 

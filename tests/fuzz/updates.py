@@ -137,7 +137,7 @@ class MetricCase:
             for rank in (number, number + masks.bits // 4):
                 processes[rank % len(processes)].update(preds.get(), target.get(), mask, index)
             sentences += len(rows)
-            compare("number of sentences", sums.input_counts.sentences, sum(masks.mask(0, sentences)))
+            compare("number of sentences", sums.input_counts.sentence_count, sum(masks.mask(0, sentences)))
             compare("kinds of kept sentences", kept.input_counts, sums.input_counts)
         indexed, *others = processes
         for other in others:

@@ -68,7 +68,7 @@ def test_the_number_of_references_is_known_from_the_sums_alone(numbers: list[int
     batch = read_batch(["a"] * len(numbers), [["b"] * number for number in numbers], BLEUSettings.from_options())
     counts = InputCounts.of(batch)
     assert counts.reference_count == (str(numbers[0]) if len(set(numbers)) == 1 else "var")
-    assert (counts.sentences, counts.references) == (len(numbers), sum(numbers))
+    assert (counts.sentence_count, counts.references) == (len(numbers), sum(numbers))
 
 
 @pytest.mark.parametrize(
@@ -93,6 +93,6 @@ def test_the_number_of_references_is_known_from_the_sums_alone(numbers: list[int
 def test_input_counts_say_what_sentences_are_made_of(preds: Any, target: Any, expected: tuple[int, ...]) -> None:
     batch = read_batch(preds, target, BLEUSettings.from_options(tokenizer="none"))
     counts = InputCounts(*expected)
-    kept = read_rows(torch.from_numpy(pack_rows(batch, np.zeros((counts.sentences, 4), int))))
+    kept = read_rows(torch.from_numpy(pack_rows(batch, np.zeros((counts.sentence_count, 4), int))))
     assert InputCounts.of(batch) == InputCounts.of_kept(kept) == counts
     # Masks and several batches: tests/test_metric.py
