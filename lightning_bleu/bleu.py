@@ -24,7 +24,7 @@ from lightning_bleu.counting.words import number_tokens, tokenize
 from lightning_bleu.messages import check_choice
 from lightning_bleu.metric import CorpusMetric, count_sentences
 from lightning_bleu.reading.batch import Batch
-from lightning_bleu.reading.forms import Form, Hypotheses, Ids, References, Strings, Tokens
+from lightning_bleu.reading.forms import Hypotheses, Ids, References, Strings, Tokens
 from lightning_bleu.reading.ragged import IntArray, Ragged, row_lengths
 from lightning_bleu.scoring.scoring import Report, Scoring, float_type
 from lightning_bleu.scoring.signature import InputCounts, join_signature
@@ -196,7 +196,7 @@ def count_rows(batch: Batch, settings: BLEUSettings, *, orders: int | None = Non
         [[3, 2, 3, 2, 3, 4]]
     """
     orders = orders or settings.max_order
-    tokens, counts = token_ids(batch.segments, settings), batch.reference_counts
+    tokens, counts = token_ids(batch, settings), batch.reference_counts
     unk_id = settings.unk_id if isinstance(batch.segments, Ids) else None
     hypotheses, references = tokens.lengths[: len(counts)], tokens.lengths[len(counts) :]
     rows = np.empty((len(counts), 2 * orders + 2), np.int64)
@@ -232,18 +232,21 @@ def choose_reference_lengths(
     return references[cheapest % len(references)]
 
 
-def token_ids(form: Form, settings: BLEUSettings) -> Ragged:
+def token_ids(batch: Batch, settings: BLEUSettings) -> Ragged:
     """The tokens of each segment as ids.
 
     Within a call, equal tokens get equal ids. The ids of different calls are unrelated.
 
     Example:
+        >>> from lightning_bleu.reading.batch import read_batch
         >>> settings = BLEUSettings.from_options(lowercase=True)
-        >>> token_ids(Strings(["Hello, world!", "hello!"]), settings).lengths.tolist()
+        >>> token_ids(read_batch(["Hello, world!"], ["hello!"], settings), settings).lengths.tolist()
         [4, 2]
     """
+    form, sentences = batch.segments, batch.sentence_count
     if isinstance(form, Strings):
-        return tokenize([line.lower() for line in form.lines] if settings.lowercase else form.lines, settings.tokenizer)
+        lines = [line.lower() for line in form.lines] if settings.lowercase else form.lines
+        return tokenize(lines[:sentences], lines[sentences:], settings.tokenizer)
     if isinstance(form, Tokens):
         return Ragged(number_tokens(chain.from_iterable(form.rows)), row_lengths(form.rows))
     return form.ragged

@@ -161,7 +161,8 @@ def count_chrf_rows(batch: Batch, settings: CHRFSettings) -> IntArray:
     if settings.char_order:
         rows[:, : settings.char_order] = _count(character_ids(lines, settings), counts, settings.char_order)
     if settings.word_order:
-        rows[:, settings.char_order :] = _count(chrf_word_ids(lines), counts, settings.word_order)
+        word_ids = chrf_word_ids(lines[: len(counts)], lines[len(counts) :])
+        rows[:, settings.char_order :] = _count(word_ids, counts, settings.word_order)
     return rows.reshape(len(rows), 3 * settings.orders)
 
 

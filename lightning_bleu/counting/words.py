@@ -1,20 +1,19 @@
 """Text → token ids, with a cache of tokenized words and lines.
 
 During training the references never change, and hypotheses mostly repeat the same words, so only the first epoch pays
-for tokenization. What is cached is a *unit*: a part of a line whose tokens do not depend on the rest of the line.
+for tokenization:
 
-- sacreBLEU's 13a, intl, zh, char, and none treat each word by itself, so a unit is a word. For intl and zh it matters
-  whether a word begins or ends its line, so the units of such words are marked.
-- Other tokenizers (MeCab, SentencePiece, callables) need the whole line, so a unit is a line.
+- sacreBLEU's 13a, intl, zh, char, and none treat each word by itself, so hypotheses are looked up by word. For intl and
+  zh it matters whether a word begins or ends its line, so such words are marked.
+- References are looked up by line; new ones are tokenized by word.
+- Other tokenizers (MeCab, SentencePiece, callables) need the whole line, so all lines are looked up by line.
 """
 
 from __future__ import annotations
 
-import os
 import string
-import threading
+import sys
 import weakref
-from array import array
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from itertools import chain, count
@@ -23,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from lightning_bleu.reading.ragged import IntArray, Ragged, ranges, row_lengths
+from lightning_bleu.reading.ragged import IntArray, Ragged, row_lengths
 from lightning_bleu.settings.tokenizers import TokenizeFunction, Tokenizer, load_tokenizer
 
 _CHRF_WORDS = "words of chrF"
@@ -32,6 +31,8 @@ _SPLITS_WORDS = {"13a", "char", "none", _CHRF_WORDS}
 """Tokenizers that split a word the same way everywhere in a line."""
 _SPLITS_WORDS_BY_PLACE = {"intl", "zh"}
 """Tokenizers for which it matters whether a word has a left and a right neighbor."""
+_WORDWISE = _SPLITS_WORDS | _SPLITS_WORDS_BY_PLACE
+"""Tokenizers that treat each word by itself."""
 _KEEPS_ALPHANUMERIC = {"13a", "none"}
 """Tokenizers that never split a word of letters and digits."""
 
@@ -40,31 +41,29 @@ _NEIGHBOR = "\ue000"
 _EDGE = "\n"
 """Marks a word that begins or ends its line. A word cannot contain it, because words have no whitespace."""
 _LINE = "\n\n"
-"""Marks a unit that is a whole line."""
+"""Marks a line that cannot be split into words."""
 
-_MAX_UNITS = 2**20
-"""The maximum number of units in all caches together."""
-_MAX_CHARACTERS = 2**26
-"""The maximum number of characters in all caches together."""
+_ID = np.dtype(np.int32)
+"""Ids in a cache."""
+_ENTRY_BYTES = 100
+"""About how many bytes an entry of a dictionary takes beside text and ids."""
+_MAX_BYTES = 2**28
+"""The size at which all caches together are cleared."""
 
 
-def tokenize(lines: Sequence[str], tokenizer: Tokenizer) -> Ragged:
+def tokenize(hypotheses: Sequence[str], references: Sequence[str], tokenizer: Tokenizer) -> Ragged:
     """Tokenize lines and replace the tokens with ids.
 
     Example:
-        >>> tokenize(["Hello, world!", "Hello!"], "13a").lengths.tolist()
+        >>> tokenize(["Hello, world!"], ["Hello!"], "13a").lengths.tolist()
         [4, 2]
     """
-    cache = _find_cache(tokenizer)
-    _make_room()
-    return cache.encode(lines, load_tokenizer(tokenizer))
+    return _find_cache(tokenizer).encode(hypotheses, references, load_tokenizer(tokenizer))
 
 
-def chrf_word_ids(lines: Sequence[str]) -> Ragged:
+def chrf_word_ids(hypotheses: Sequence[str], references: Sequence[str]) -> Ragged:
     """Split lines into words as chrF++ does, and replace the words with ids."""
-    cache = _find_cache(_CHRF_WORDS)
-    _make_room()
-    return cache.encode(lines, split_chrf_words)
+    return _find_cache(_CHRF_WORDS).encode(hypotheses, references, split_chrf_words)
 
 
 def split_chrf_words(line: str) -> list[str]:
@@ -92,36 +91,30 @@ def number_tokens(tokens: Iterable[Hashable]) -> IntArray:
         >>> number_tokens(["a", "b", "a"]).tolist()
         [0, 1, 0]
     """
-    return np.fromiter(map(_numbers().__getitem__, tokens), np.int64)
-
-
-def _numbers() -> defaultdict[Hashable, int]:
-    """A dictionary that gives each new key the next number."""
-    return defaultdict(count().__next__)
+    numbers = defaultdict[Hashable, int](count().__next__)
+    return np.fromiter(map(numbers.__getitem__, tokens), np.int64)
 
 
 # Lines → units → tokens
 
 
-def split_to_units(lines: Sequence[str], tokenizer: str | None) -> list[list[str]]:
-    """Split lines into units.
+def split_to_units(lines: Sequence[str], tokenizer: str) -> list[list[str]]:
+    """Split lines into words, or into units of another kind for tokenizers that treat each word by itself.
 
     Args:
         lines: text.
-        tokenizer: the name of the tokenizer, or None for a callable.
+        tokenizer: the name of the tokenizer.
 
     Example:
-        >>> split_to_units(["a b c"], "13a"), split_to_units(["a b c"], "zh"), split_to_units(["a b c"], None)
-        ([['a', 'b', 'c']], [['\\na', 'b', 'c\\n']], [['\\n\\na b c']])
+        >>> split_to_units(["a b c"], "13a"), split_to_units(["a b c"], "zh"), split_to_units(["a\\nb"], "13a")
+        ([['a', 'b', 'c']], [['\\na', 'b', 'c\\n']], [['\\n\\na\\nb']])
     """
     if tokenizer in _SPLITS_WORDS:
         rows = list(map(str.split, lines))
         if "\n" in "".join(lines):  # 13a joins and splits lines there
             rows = [[_LINE + line] if "\n" in line else row for line, row in zip(lines, rows)]
         return rows
-    if tokenizer in _SPLITS_WORDS_BY_PLACE:
-        return [_mark_edges(line) for line in lines]
-    return [[_LINE + line] for line in lines]
+    return [_mark_edges(line) for line in lines]
 
 
 def _mark_edges(line: str) -> list[str]:
@@ -135,13 +128,13 @@ def _mark_edges(line: str) -> list[str]:
     return words
 
 
-def tokenize_units(units: Sequence[str], tokenize: TokenizeFunction, tokenizer: str | None) -> list[Sequence[Hashable]]:
+def tokenize_units(units: Sequence[str], tokenize: TokenizeFunction, tokenizer: str) -> list[Sequence[Hashable]]:
     """Tokenize units.
 
     Args:
         units: distinct units from :func:`split_to_units`.
         tokenize: the tokenizer.
-        tokenizer: its name, or None for a callable.
+        tokenizer: its name.
 
     Example:
         >>> tokenize_units(["it's", "1,000.50,"], load_tokenizer("13a"), "13a")
@@ -170,11 +163,16 @@ def _tokenize_inner_words(words: list[str], tokenize: TokenizeFunction) -> list[
 def _tokenize_unit(unit: str, tokenize: TokenizeFunction) -> Sequence[Hashable]:
     """Tokenize a line, or a word with a stand-in for each neighbor."""
     if unit.startswith(_LINE):
-        return _split(tokenize(unit[len(_LINE) :].rstrip()))
+        return tokenize_line(unit[len(_LINE) :], tokenize)
     left = [] if unit.startswith(_EDGE) else [_NEIGHBOR]
     right = [] if unit.endswith(_EDGE) else [_NEIGHBOR]
     tokens = _split(tokenize(" ".join([*left, unit.strip(_EDGE), *right])))
     return tokens[len(left) : len(tokens) - len(right)]
+
+
+def tokenize_line(line: str, tokenize: TokenizeFunction) -> Sequence[Hashable]:
+    """Tokenize a line without the whitespace at its end, as sacreBLEU does."""
+    return _split(tokenize(line.rstrip()))
 
 
 def _split(tokenized: str | Sequence[Hashable]) -> Sequence[Hashable]:
@@ -189,95 +187,69 @@ def _split(tokenized: str | Sequence[Hashable]) -> Sequence[Hashable]:
 class TokenCache:
     """Caches the token ids of units for one tokenizer.
 
+    Threads share a cache without a lock: entries are added but never changed or removed, and adding one is atomic.
+
     Args:
         name: the name of the tokenizer, or None for a callable.
 
     Attributes:
-        characters: the number of characters of cached text.
         owners: weak references to a callable and what it belongs to. The cache is freed when one of them is.
     """
 
     def __init__(self, name: str | None = None) -> None:
         self.owners: list[weakref.ref[Any]] = []
         self._name = name
-        self._lock = threading.Lock()
-        self._thread: int | None = None  # which has the lock
-        self._clear()
+        self._numbers = _Numbers()
+        # Ids as bytes are small, and quickly joined.
+        self._words: dict[str, bytes] = {}
+        self._lines: dict[str, bytes] = {}
+        self._bytes = 0  # of text and ids
 
-    def __len__(self) -> int:
-        return len(self._unit_numbers)
+    @property
+    def size(self) -> int:
+        """About how many bytes the cache takes."""
+        return self._bytes + _ENTRY_BYTES * (len(self._numbers) + len(self._words) + len(self._lines))
 
-    def clear(self) -> None:
-        """Clear the cache, unless another thread is using it."""
-        if self._lock.acquire(blocking=False):
-            try:
-                self._clear()
-            finally:
-                self._lock.release()
-
-    def _clear(self) -> None:
-        self.characters = 0
-        self._unit_numbers = _UnitNumbers()
-        self._token_numbers = _numbers()
-        # The token ids of unit u are ids[starts[u] : starts[u + 1]].
-        self._ids, self._starts = array("q"), array("q", [0])
-
-    def encode(self, lines: Sequence[str], tokenize: TokenizeFunction) -> Ragged:
+    def encode(self, hypotheses: Sequence[str], references: Sequence[str], tokenize: TokenizeFunction) -> Ragged:
         """Tokenize lines; see :func:`tokenize`."""
-        if self._thread == threading.get_ident():  # a tokenizer that uses itself
-            return TokenCache(self._name).encode(lines, tokenize)
-        with self._lock:
-            self._thread = threading.get_ident()
-            try:
-                rows = split_to_units(lines, self._name)
-                units_per_line = row_lengths(rows)
-                units = chain.from_iterable(rows)
-                numbers = np.fromiter(map(self._unit_numbers.__getitem__, units), np.int64, units_per_line.sum())
-                self._tokenize_new_units(tokenize)
-                return self._look_up(numbers, units_per_line)
-            except BaseException:
-                self._clear()  # some units may have no tokens yet, or the arrays may have views
-                raise
-            finally:
-                self._thread = None
+        by_word, by_line = (hypotheses, references) if self._name in _WORDWISE else ([], [*hypotheses, *references])
+        new = [*{*by_line}.difference(self._lines)]
+        encoded = self._encode([*by_word, *new], tokenize)
+        self._add(self._lines, new, encoded[len(by_word) :])
+        rows = [*encoded[: len(by_word)], *map(self._lines.__getitem__, by_line)]
+        return Ragged(np.frombuffer(b"".join(rows), _ID).astype(np.int64), row_lengths(rows) // _ID.itemsize)
 
-    def _look_up(self, units: IntArray, units_per_line: IntArray) -> Ragged:
-        ids, starts = np.asarray(self._ids), np.asarray(self._starts)  # views, so the lock must be held
-        first = starts[units]
-        lengths = starts[units + 1] - first
-        ends = np.concatenate([[0], lengths.cumsum()])
-        line_ends = ends[np.concatenate([[0], units_per_line.cumsum()])]
-        return Ragged(ids[ranges(first, lengths)], line_ends[1:] - line_ends[:-1])
+    def _encode(self, lines: Sequence[str], tokenize: TokenizeFunction) -> list[bytes]:
+        if self._name not in _WORDWISE:
+            return self._number([tokenize_line(line, tokenize) for line in lines])
+        rows = split_to_units(lines, self._name)
+        new = [*set(chain.from_iterable(rows)).difference(self._words)]
+        self._add(self._words, new, self._number(tokenize_units(new, tokenize, self._name)))
+        return [b"".join(map(self._words.__getitem__, row)) for row in rows]
 
-    def _tokenize_new_units(self, tokenize: TokenizeFunction) -> None:
-        new, self._unit_numbers.new = self._unit_numbers.new, []
-        if not new:
-            return
-        self.characters += sum(map(len, new))
-        tokens = tokenize_units(new, tokenize, self._name)
-        lengths = row_lengths(tokens)
+    def _number(self, tokens: Sequence[Sequence[Hashable]]) -> list[bytes]:
         try:
-            ids = np.fromiter(
-                map(self._token_numbers.__getitem__, chain.from_iterable(tokens)), np.int64, lengths.sum()
-            )
+            ids = np.fromiter(map(self._numbers.__getitem__, chain.from_iterable(tokens)), _ID).tobytes()
         except TypeError:
             raise TypeError(
                 "'tokenizer' must return a list of strings for a line, or a list of other hashable tokens"
             ) from None
-        self._starts.frombytes((self._starts[-1] + lengths.cumsum()).tobytes())
-        self._ids.frombytes(ids.tobytes())
+        ends = (row_lengths(tokens).cumsum() * _ID.itemsize).tolist()
+        return [ids[start:end] for start, end in zip([0, *ends], ends)]
+
+    def _add(self, known: dict[str, bytes], texts: Sequence[str], encoded: Sequence[bytes]) -> None:
+        known.update(zip(texts, encoded))
+        self._bytes += sum(map(sys.getsizeof, chain(texts, encoded)))
 
 
-class _UnitNumbers(dict[str, int]):
-    """Numbers units in the order of their first appearance, and collects the new ones."""
+class _Numbers(dict[Hashable, int]):
+    """Numbers tokens in the order of their first appearance, the same for all threads."""
 
     def __init__(self) -> None:
-        self.new: list[str] = []
+        self._next = count().__next__
 
-    def __missing__(self, unit: str) -> int:
-        self.new.append(unit)
-        self[unit] = number = len(self)
-        return number
+    def __missing__(self, token: Hashable) -> int:
+        return self.setdefault(token, self._next())
 
 
 # All caches
@@ -285,13 +257,22 @@ class _UnitNumbers(dict[str, int]):
 
 _caches: dict[Hashable, TokenCache] = {}
 """Caches by the name of the tokenizer, or by the identity of a callable."""
-if hasattr(os, "register_at_fork"):  # not on Windows
-    # Another thread of the parent may have held a lock.
-    os.register_at_fork(after_in_child=lambda: _caches.clear())
+
+
+def cache_size() -> int:
+    """About how many bytes all caches take."""
+    return sum(cache.size for cache in [*_caches.values()])
+
+
+def clear_caches() -> None:
+    """Clear all caches."""
+    _caches.clear()
 
 
 def _find_cache(tokenizer: Tokenizer) -> TokenCache:
     """Find or create the cache of a tokenizer. The cache of a callable lives as long as the callable."""
+    if cache_size() > _MAX_BYTES:
+        clear_caches()
     if isinstance(tokenizer, str):
         return _caches.setdefault(tokenizer, TokenCache(tokenizer))
     parts, name = _parts(tokenizer)
@@ -319,16 +300,3 @@ def _parts(tokenizer: TokenizeFunction) -> tuple[list[Any], str]:
     if isinstance(tokenizer, BuiltinMethodType):
         return [tokenizer.__self__], tokenizer.__name__
     return [tokenizer], ""
-
-
-def _make_room() -> None:
-    """Clear all caches if together they exceed a limit."""
-    caches = list(_caches.values())
-    if sum(map(len, caches)) > _MAX_UNITS or sum(cache.characters for cache in caches) > _MAX_CHARACTERS:
-        clear_caches()
-
-
-def clear_caches() -> None:
-    """Clear all caches, except those in use by another thread."""
-    for cache in list(_caches.values()):
-        cache.clear()

@@ -14,22 +14,14 @@ from hypothesis import strategies as st
 from sacrebleu.metrics.chrf import CHRF
 
 from lightning_bleu.chrf import CHRFSettings, character_ids, count_chrf_rows
-from lightning_bleu.counting import ngrams, words
-from lightning_bleu.counting.words import TokenCache, chrf_word_ids, clear_caches, split_chrf_words, tokenize
+from lightning_bleu.counting import ngrams
+from lightning_bleu.counting.words import chrf_word_ids, clear_caches, split_chrf_words, tokenize
 from lightning_bleu.reading.batch import read_batch
 from tests.helpers.chrf import CHRF_PIECES, Groups, lines, peer_rows
 from tests.helpers.counting import number_alike
 from tests.helpers.text import fuzz_line
 
 pytestmark = pytest.mark.filterwarnings("ignore:Every reference in 'target' is a single word")
-
-
-@pytest.fixture(autouse=True)
-def caches(monkeypatch: pytest.MonkeyPatch) -> dict[Any, TokenCache]:
-    """The caches of this test alone."""
-    caches: dict[Any, TokenCache] = {}
-    monkeypatch.setattr(words, "_caches", caches)
-    return caches
 
 
 def count(preds: list[str], target: Any, **options: Any) -> list[list[int]]:
@@ -96,27 +88,23 @@ def test_one_punctuation_mark_is_split_off() -> None:
 UPDATES = st.lists(st.tuples(st.lists(lines(longest=6), max_size=5), st.booleans()), min_size=1, max_size=5)
 
 
-@given(UPDATES, st.sampled_from([None, 0, 2]))
-def test_the_word_cache_gives_each_word_its_id(updates: list[tuple[list[str], bool]], max_units: int | None) -> None:
-    """However full it is, and whenever it is cleared."""
-    with pytest.MonkeyPatch.context() as patch:
-        if max_units is not None:
-            patch.setattr(words, "_MAX_UNITS", max_units)
-        for batch, clears in updates:
-            ragged, expected = chrf_word_ids(batch), [split_words(line) for line in batch]
-            assert ragged.lengths.tolist() == [len(row) for row in expected]
-            assert number_alike(ragged.ids, [*chain(*expected)])
-            if clears:
-                clear_caches()
+@given(UPDATES)
+def test_the_cache_gives_each_word_its_id(updates: list[tuple[list[str], bool]]) -> None:
+    """Of hypotheses and of references, and whenever it is cleared."""
+    for batch, clears in updates:
+        ragged, expected = chrf_word_ids(batch, batch[::-1]), [split_words(line) for line in batch + batch[::-1]]
+        assert ragged.lengths.tolist() == [len(row) for row in expected]
+        assert number_alike(ragged.ids, [*chain(*expected)])
+        if clears:
+            clear_caches()
 
 
-def test_a_word_is_split_once_and_apart_from_the_words_of_tokenizers(caches: dict[Any, TokenCache]) -> None:
-    batch = ["(a) it's b.", "b. (a)"]
+def test_words_are_cached_apart_from_those_of_tokenizers() -> None:
+    hypotheses, references = ["(a) it's b."], ["b. (a)"]
     for _ in range(2):
-        assert tokenize(batch, "13a").lengths.tolist() == [6, 5]
-        assert tokenize(batch, "none").lengths.tolist() == [3, 2]
-        assert chrf_word_ids(batch).lengths.tolist() == [5, 4]
-        assert [len(cache) for cache in caches.values()] == [3, 3, 3]
+        assert tokenize(hypotheses, references, "13a").lengths.tolist() == [6, 5]
+        assert tokenize(hypotheses, references, "none").lengths.tolist() == [3, 2]
+        assert chrf_word_ids(hypotheses, references).lengths.tolist() == [5, 4]
 
 
 def test_rows_do_not_depend_on_the_batches_before(rng: random.Random) -> None:

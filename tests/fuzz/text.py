@@ -23,7 +23,7 @@ _WORDS = [
     *("«x» ", "foo-bar ", "(yes) ", "猫 ", "猫は", "U.S. ", "$5 ", "10-3 ", "İ ", "STRASSE ", "straße "),
 ]
 _ORDERS = [4, 1, 2, *[4] * 12, 3, 5, 6, 9]
-CACHE_LIMITS: Sequence[Mapping[str, int]] = [*[{}] * 12, {"_MAX_UNITS": 3}, {"_MAX_CHARACTERS": 30}, {"_MAX_UNITS": 0}]
+CACHE_LIMITS: Sequence[Mapping[str, int]] = [*[{}] * 12, {"_MAX_BYTES": 999}, {"_MAX_BYTES": 9_999}, {"_MAX_BYTES": 0}]
 _CALLABLES: Sequence[Callable[[str], Any]] = [str.split, list, str.lower]
 
 
