@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import torch
 import torch.distributed as dist
@@ -68,14 +68,8 @@ def run_in_process_0(function: Callable[[], Result]) -> Result:
     If the function raises an error, all processes raise it, so that none waits for another one that has stopped. (An
     error that cannot be pickled becomes a RuntimeError with its text.)
     """
-    if process_count() == 1:
-        return function()
-    outcome: list[Any] = [*_attempt(function)] if process_rank() == 0 else [None, None]
-    dist.broadcast_object_list(outcome)
-    if outcome[1] is not None:
-        raise outcome[1]
-    result: Result = outcome[0]
-    return result
+    first, *_ = run_in_all(lambda: function() if process_rank() == 0 else None)
+    return cast(Result, first)
 
 
 def run_in_all(function: Callable[[], Result]) -> list[Result]:
@@ -85,21 +79,17 @@ def run_in_all(function: Callable[[], Result]) -> list[Result]:
     """
     if process_count() == 1:
         return [function()]
-    outcome = _attempt(function)
+    value, error = None, None
+    try:
+        value = function()
+    except Exception as caught:
+        error = _as_picklable(caught)
     everyone: list[Any] = [None] * process_count()
-    dist.all_gather_object(everyone, outcome)
-    for _, raised in (outcome, *everyone):  # first its own, with its traceback
+    dist.all_gather_object(everyone, (value, error))
+    for _, raised in ((value, error), *everyone):  # first its own, with its traceback
         if raised is not None:
             raise raised
     return [value for value, _ in everyone]
-
-
-def _attempt(function: Callable[[], Result]) -> tuple[Result | None, Exception | None]:
-    """What a function returns, and the error that it raises."""
-    try:
-        return function(), None
-    except Exception as error:
-        return None, _as_picklable(error)
 
 
 def _as_picklable(error: Exception) -> Exception:

@@ -198,8 +198,3 @@ class _Defaults(dict[str, Any]):
 def _as_list(state: Tensor | list[Tensor]) -> list[Tensor]:
     """A list state, which is a tensor in a metric that is synced, or was saved while it was."""
     return [state] if isinstance(state, Tensor) else state
-
-
-def ordinary_tensors() -> contextlib.AbstractContextManager[Any]:
-    """Within this context, new tensors are no inference tensors. Lightning validates in inference mode."""
-    return torch.inference_mode(False) if torch.is_inference_mode_enabled() else contextlib.nullcontext()

@@ -183,11 +183,9 @@ def weighted_sums(sentences: Tensor, draw: Draw, trials: int, seed: int) -> Tens
         sums of shape ``(trials, columns)``.
     """
     generator = torch.Generator("cpu").manual_seed(operator.index(seed))
-    drawn_at_once = min(trials, max(1, _MAX_WEIGHTS // max(1, len(sentences))))
+    drawn_at_once = min(trials, max(1, _MAX_WEIGHTS // len(sentences)))
     weights = torch.empty(drawn_at_once, len(sentences), dtype=torch.uint8, device="cpu")
     sums = sentences.new_zeros(trials, sentences.shape[1])
-    if not len(sentences):
-        return sums
     for chunk in torch.split(sums, drawn_at_once):
         draw(weights[: len(chunk)], generator)
         torch.mm(weights[: len(chunk)].double(), sentences, out=chunk)

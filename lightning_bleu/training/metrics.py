@@ -31,7 +31,6 @@ from lightning_bleu.scoring.resampling import Interval, PairedTest
 from lightning_bleu.scoring.scoring import Report, Scoring, format_score
 from lightning_bleu.scoring.signature import InputCounts
 from lightning_bleu.settings.settings import Settings, check_bool
-from lightning_bleu.torchmetrics_fixes import ordinary_tensors
 from lightning_bleu.training.sentences import Corpus, Sentence, Sentences
 
 _SHOWN = 200
@@ -505,7 +504,7 @@ def untouched() -> Iterator[None]:
     states, dtype = (random.getstate(), np.random.get_state()), torch.get_default_dtype()
     devices = [torch.cuda.current_device()] if torch.cuda.is_initialized() else []  # type: ignore[no-untyped-call]
     try:
-        with torch.random.fork_rng(devices), ordinary_tensors(), torch.no_grad():
+        with torch.random.fork_rng(devices), torch.inference_mode(False), torch.no_grad():
             yield
     finally:
         random.setstate(states[0])
