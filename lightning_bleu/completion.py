@@ -52,10 +52,11 @@ class CompletionMixin:
         width = int(in_prompt.sum(1).max())
         order = in_prompt.int().argsort(dim=1, stable=True)[:, -width:]  # moves each prompt to the end of its row
         mask = in_prompt.gather(1, order)
-        is_fsdp1 = hasattr(self.model, "summon_full_params")  # `generate` itself recognizes FSDP 2 and DeepSpeed
-        options = {"pad_token_id": self._pad_token_id(), "synced_gpus": is_fsdp1 or None, **self.gen_kwargs}
+        options = {"pad_token_id": self._pad_token_id(), **self.gen_kwargs}
         prompts = inputs["input_ids"].gather(1, order).masked_fill(~mask, options["pad_token_id"])
-        with self.model.summon_full_params(self.model) if is_fsdp1 else nullcontext():
+        # If the model is sharded, `generate` syncs the processes. FSDP 1 must also gather the outermost parameters.
+        gather = getattr(self.model, "summon_full_params", None)
+        with gather(self.model, recurse=False, writeback=False) if gather else nullcontext():
             generated = self.model.generate(input_ids=prompts, attention_mask=mask.long(), **options)
         return loss, generated[:, width:], inputs["labels"]
 

@@ -14,6 +14,7 @@ import pytest
 import torch
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FullyShardedDataParallel
+from torch.distributed.fsdp.wrap import ModuleWrapPolicy
 
 from lightning_bleu import CompletionMixin, CorpusBLEU, HuggingFaceBLEU, corpus_bleu
 from tests.helpers.process_groups import run_in_processes
@@ -144,7 +145,7 @@ def make_trainer_class(kind: str) -> Any:
         pass
 
     class CompletionMaskTrainer(CompletionMixin, MaskTrainer):
-        gen_kwargs = {"max_new_tokens": 12}  # noqa: RUF012
+        gen_kwargs = {"pad_token_id": EOS}  # noqa: RUF012
 
     return CompletionTrainer if kind == "completion" else CompletionMaskTrainer
 
@@ -163,8 +164,8 @@ def make_trainer(kind: str, model: Any, *, padding_side: str = "right", only_los
     if kind == "like TRL":
         items = [{**item, "completion_mask": [label != -100 for label in item.pop("labels")]} for item in items]
     bleu = HuggingFaceBLEU({"bleu": CorpusBLEU(), "prompt": prompt_length}, decoder=tokenizer)
-    options |= {"use_cpu": True, "report_to": "none", "save_strategy": "no", "per_device_eval_batch_size": 4}
-    options["include_for_metrics"] = ["inputs"]
+    defaults: Any = {"save_strategy": "no", "per_device_eval_batch_size": 4, "include_for_metrics": ["inputs"]}
+    options = defaults | {"use_cpu": True, "report_to": "none"} | options
     return make_trainer_class(kind)(
         model,
         TrainingArguments("runs", **options),
@@ -239,7 +240,10 @@ def evaluate_sharded(folder: Path) -> dict[str, float]:
     """Evaluate models whose parameters are sharded over the processes."""
     os.chdir(folder)
     torch.distributed.init_process_group("gloo")
-    sharded = {"FSDP 1": FullyShardedDataParallel(make_model(), device_id=torch.device("cpu"))}
+    model = make_model()
+    layers = ModuleWrapPolicy({type(model.model.layers[0])})
+    options: Any = {"auto_wrap_policy": layers, "use_orig_params": True, "device_id": torch.device("cpu")}
+    sharded = {"FSDP 1": FullyShardedDataParallel(model, **options)}
     if hasattr(torch.distributed.fsdp, "fully_shard"):  # since torch 2.6
         model, mesh = make_model(), init_device_mesh("cpu", (2,))
         for part in (*model.model.layers, model):
@@ -248,7 +252,8 @@ def evaluate_sharded(folder: Path) -> dict[str, float]:
     scores = {}
     for name, model in sharded.items():
         # A Trainer that shards the model itself, which accelerate does on accelerators only, finds its columns before.
-        trainer = make_trainer("completion", model, remove_unused_columns=False)
+        # One sentence at a time, so that the processes end at different steps.
+        trainer = make_trainer("completion", model, remove_unused_columns=False, per_device_eval_batch_size=1)
         scores[name] = trainer.evaluate()["eval_bleu"]
     return scores
 
