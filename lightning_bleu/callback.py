@@ -37,7 +37,7 @@ from lightning_bleu.training.trainer import (
     run_folder,
     suspect_monitors,
 )
-from lightning_bleu.training.translations import Record
+from lightning_bleu.training.translations import Place, Record
 from lightning_bleu.training.validation import STEPS, Evaluation, Extract, Validation, read_output
 
 # LightningCLI tries the members of a union in order, and takes a dict for a callable if that comes first.
@@ -317,15 +317,11 @@ class BLEUCallback(pl.Callback):
             return
         if validation.stage == "val":
             self._lay_out(lay_out_charts(detailed, totals if validation.has_mean else ()), trainer)
-        step = self._step(trainer)
+        for evaluation in evaluations if self._shows and shows_all else ():
+            self._show(evaluation, validation, logged_step(trainer))
         if self._record is not None:
-            self._record.write_scores(results, step, trainer.current_epoch, replace=self._is_fit)
-        for evaluation in evaluations:
-            if self._shows and shows_all:
-                self._show(evaluation, validation, logged_step(trainer))
-            if self._record is not None:
-                names = [*self._folder_name(validation.stage), *evaluation.names]
-                self._record.write(names, evaluation, step, replace=self._is_fit)
+            place = Place(self._step(trainer), trainer.current_epoch, self._is_fit)
+            self._record.write(self._folder_name(validation.stage), evaluations, results, place)
 
     on_test_epoch_end = on_validation_epoch_end
 

@@ -19,13 +19,9 @@ from lightning_bleu.messages import WarnOnce
 from lightning_bleu.processes import process_count, process_rank
 from lightning_bleu.settings.settings import Decoder
 from lightning_bleu.training.metrics import Result
-from lightning_bleu.training.options import (
-    check_metrics,
-    check_shared_options,
-    labels_of,
-)
+from lightning_bleu.training.options import check_metrics, check_shared_options, labels_of
 from lightning_bleu.training.trainer import count_iterations, count_sentences
-from lightning_bleu.training.translations import Record
+from lightning_bleu.training.translations import Place, Record
 from lightning_bleu.training.validation import Evaluation, Output, Validation
 
 _MAX_SENTENCES = 1000
@@ -159,14 +155,10 @@ class HuggingFaceBLEU:
         """
         validation, sentence_count = self._validation, math.inf
         if validation is None:
-            raise RuntimeError(
-                "HuggingFaceBLEU must also be a callback: Trainer(compute_metrics=bleu, callbacks=[bleu])"
-            )
+            raise RuntimeError("the metric must also be a callback: Trainer(compute_metrics=bleu, callbacks=[bleu])")
         batch = prediction.predictions, prediction.label_ids, getattr(prediction, "inputs", None)
         # Lists of batches: eval_do_concat_batches=False.
         batches = [*zip(*batch[:2], batch[2] or repeat(None))] if isinstance(batch[0], list) else [batch]
-        for preds, target, _ in batches:
-            _check_shapes(preds, target)
         if compute_result:
             self._sign = self._validation = None
             if process_count() > 1:
@@ -185,6 +177,7 @@ class HuggingFaceBLEU:
 
     def _count(self, validation: Validation, preds: Any, target: Any, inputs: Any, sentence_count: float) -> None:
         """Count the share of this process in a batch, of which all processes have all sentences."""
+        _check_shapes(preds, target)
         sources = _find_sources(inputs, target, self._model)
         positions = self._received + np.arange(len(preds))
         self._received += len(preds)
@@ -213,9 +206,7 @@ class HuggingFaceBLEU:
         named = {f"{prefix}_{name}": result for name, result in results.items()}
         self.results |= named
         if self._record:
-            self._record.write_scores(named, state.global_step, state.epoch, replace=self._is_training)
-            for evaluation in evaluations:
-                self._record.write([prefix], evaluation, state.global_step, replace=self._is_training)
+            self._record.write([prefix], evaluations, named, Place(state.global_step, state.epoch, self._is_training))
 
     on_evaluate = on_predict = _finish
 
@@ -225,10 +216,9 @@ def _check_shapes(preds: Any, target: Any) -> None:
     shape = tuple(getattr(preds, "shape", ()))
     if len(shape) != 2 or len(preds) != len(target):
         raise TypeError(
-            "HuggingFaceBLEU scores generated ids of shape (sentences, tokens), one row per label, but the predictions "
-            f"for {len(target)} labels are a {type(preds).__name__} {f'of shape {shape} ' * bool(shape)}(logits? "
-            "several per label?): set predict_with_generate=True in Seq2SeqTrainingArguments, or use "
-            "CompletionMixin with a decoder-only model"
+            f"predictions must be generated ids of shape (sentences, tokens), a row for each of {len(target)} labels, "
+            f"got a {type(preds).__name__} {f'of shape {shape} ' * bool(shape)}(logits? several per label?): set "
+            "predict_with_generate=True in Seq2SeqTrainingArguments, or use CompletionMixin with a decoder-only model"
         )
 
 

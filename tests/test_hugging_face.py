@@ -351,9 +351,9 @@ def test_a_metric_that_is_no_callback_is_an_error() -> None:
 @pytest.mark.parametrize(
     ("predictions", "received"),
     [
-        (np.zeros((2, 4, 9), np.float32), r"for 2 labels are a ndarray of shape \(2, 4, 9\) \(logits"),
-        ((IDS, IDS), r"are a tuple \(logits"),
-        (np.repeat(IDS, 2, 0), r"for 2 labels are a ndarray of shape \(4, 4\) \(logits\? several per label"),
+        (np.zeros((2, 4, 9), np.float32), r"of 2 labels, got a ndarray of shape \(2, 4, 9\) \(logits"),
+        ((IDS, IDS), r"got a tuple \(logits"),
+        (np.repeat(IDS, 2, 0), r"of 2 labels, got a ndarray of shape \(4, 4\) \(logits\? several per label"),
     ],
 )
 def test_predictions_that_are_no_ids_are_an_error(predictions: Any, received: str) -> None:

@@ -11,7 +11,7 @@ import uuid
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from filelock import FileLock
@@ -29,6 +29,20 @@ _MAX_NAME = 100
 """The maximum number of bytes of the name of a folder; longer ones are cut, and get a checksum."""
 _LOCK_TIMEOUT = 30
 """The number of seconds to wait for another process that writes scores."""
+
+
+class Place(NamedTuple):
+    """Where a validation is in the training.
+
+    Attributes:
+        step: the number of training steps before it.
+        epoch: the epoch.
+        replaces: whether it replaces what was written before for the same step.
+    """
+
+    step: int
+    epoch: float
+    replaces: bool
 
 
 class Record:
@@ -68,21 +82,31 @@ class Record:
         """
         run_in_process_0(lambda: check_folder(name_folder(self._folder, *names)))
 
-    def write(self, names: Iterable[str], evaluation: Evaluation, step: int, *, replace: bool) -> None:
-        """Write the sentences of a subset; see :func:`write_translations`.
+    def write(
+        self, names: Iterable[str], evaluations: Iterable[Evaluation], results: Mapping[str, Result], place: Place
+    ) -> None:
+        """Write the sentences of a validation, and a line for each result.
 
         Args:
-            names: the parts of its folder's name.
-            evaluation: the scored sentences.
-            step: the training step.
-            replace: whether to replace other translations of the same step.
+            names: the names of the folder of the validation, to which each subset adds its own.
+            evaluations: the scored sentences.
+            results: the results by logged name.
+            place: where the validation is in the training.
         """
-        folder, texts = name_folder(self._folder, *names), evaluation.sentences.texts
+        step = {"step": place.step, "epoch": place.epoch}
+        # A metric may have a score named "step".
+        lines = [step | {"key": tag} | one.to_dict() | step | {"key": tag} for tag, one in results.items()]
+        if lines:
+            run_in_process_0(lambda: self._scores.append(lines, replace=place.replaces))
+        for evaluation in evaluations:
+            self._write(name_folder(self._folder, *names, *evaluation.names), evaluation, place)
+
+    def _write(self, folder: Path, evaluation: Evaluation, place: Place) -> None:
+        texts, corpora = evaluation.sentences.texts, evaluation.corpora.items()
 
         def write() -> bool:  # in process 0, which scores the sentences alone
-            corpora = evaluation.corpora.items()
             scores = {name: corpus.scoring.score_sentences(corpus.statistics) for name, corpus in corpora}
-            return write_translations(texts, folder, step, self._keep, scores, replace=replace)
+            return write_translations(texts, folder, place.step, self._keep, scores, replace=place.replaces)
 
         if run_in_process_0(write):
             self._warn(
@@ -91,15 +115,6 @@ class Record:
                 "them: use another folder for each dataset and each training run, or return the position of each "
                 "sentence as 'index'."
             )
-
-    def write_scores(self, results: Mapping[str, Result], step: int, epoch: float, *, replace: bool) -> None:
-        """Write a line of scores for each logged name; see :meth:`ScoreFile.append`."""
-        if not results:
-            return
-        place = {"step": step, "epoch": epoch}
-        # A metric may have a score named "step".
-        lines = [place | {"key": tag} | one.to_dict() | place | {"key": tag} for tag, one in results.items()]
-        run_in_process_0(lambda: self._scores.append(lines, replace=replace))
 
 
 def name_folder(folder: Path, *names: str) -> Path:
