@@ -185,7 +185,7 @@ class BLEUCallback(pl.Callback):
         self._is_fit = True
         self._checkpoint: tuple[int, int | None] | None = None
         self._charts: Charts = {}
-        self._logged: set[str] = set()
+        self._logged: dict[str, float] = {}
         self._warn_once = WarnOnce()
 
     def _tag(self, stage: str, name: str) -> str:
@@ -310,7 +310,22 @@ class BLEUCallback(pl.Callback):
         evaluations = validation.evaluations.values()
         shows_all = len(evaluations) <= _MAX_DETAILED
         detailed = {tag: one for tag, one in results.items() if shows_all or tag in totals}
-        self._log(results, detailed, trainer, pl_module)
+        self._logged = {
+            f"{tag}/{part}" if part else tag: value
+            for tag, result in results.items()
+            for part, value in (result.values() if tag in detailed else result.scores).items()
+        }
+        for name, value in self._logged.items():
+            with in_own_hook(pl_module):
+                # All processes have the same value; a mean could round it, a maximum cannot.
+                pl_module.log(
+                    name,
+                    torch.tensor(value, dtype=float_type(pl_module.device), device=pl_module.device),
+                    prog_bar=name in detailed,
+                    add_dataloader_idx=False,
+                    sync_dist=trainer.world_size > 1,
+                    reduce_fx="max",
+                )
         if trainer.sanity_checking:
             for evaluation in evaluations:
                 evaluation.sentences.read(evaluation.sentences.readable[:1])  # finds errors before the training
@@ -334,29 +349,6 @@ class BLEUCallback(pl.Callback):
             )
 
     on_test_end = on_validation_end
-
-    def _log(
-        self,
-        results: Mapping[str, Result],
-        detailed: Mapping[str, Result],
-        trainer: pl.Trainer,
-        pl_module: pl.LightningModule,
-    ) -> None:
-        self._logged = set()
-        for tag, result in results.items():
-            for part, value in (result.values() if tag in detailed else result.scores).items():
-                name = f"{tag}/{part}" if part else tag
-                self._logged.add(name)
-                with in_own_hook(pl_module):
-                    # All processes have the same value; a mean could round it, a maximum cannot.
-                    pl_module.log(
-                        name,
-                        torch.tensor(value, dtype=float_type(pl_module.device), device=pl_module.device),
-                        prog_bar=not part and tag in detailed,
-                        add_dataloader_idx=False,
-                        sync_dist=trainer.world_size > 1,
-                        reduce_fx="max",
-                    )
 
     def _lay_out(self, charts: Charts, trainer: pl.Trainer) -> None:
         """Arrange the charts of all callbacks, because TensorBoard has one layout per run, the last one."""

@@ -259,22 +259,10 @@ def show_in_comet(logger: Any, view: View, step: int) -> None:
 def sample_rows(view: View, step: int) -> tuple[list[str], list[list[Any]]]:
     """The samples as a table of plain values, for all loggers but TensorBoard: its columns, and its rows."""
     columns = ["step", "number", "shown as", view.score_name, "source", "hypothesis", "references", "signature"]
-    return columns, [
-        [
-            step,
-            number,
-            panel.kind,
-            score,
-            _without_surrogates(source or ""),
-            _without_surrogates(hypothesis.text),
-            _without_surrogates("\n".join(reference.text for reference in references)),
-            view.signature,
-        ]
-        for panel in view.panels
-        for number, score, hypothesis, references, source in panel.samples
-    ]
-
-
-def _without_surrogates(text: str) -> str:
-    """The text with lone surrogates, which cannot be encoded, replaced by question marks."""
-    return text.encode(errors="replace").decode()
+    rows = []
+    for panel in view.panels:
+        for number, score, hypothesis, references, source in panel.samples:
+            texts = [source or "", hypothesis.text, "\n".join(reference.text for reference in references)]
+            texts = [text.encode(errors="replace").decode() for text in texts]  # lone surrogates cannot be encoded
+            rows.append([step, number, panel.kind, score, *texts, view.signature])
+    return columns, rows

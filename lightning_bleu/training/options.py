@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import string
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any
@@ -195,12 +194,12 @@ def check_options(options: Mapping[str, Any]) -> None:
         raise TypeError(f"'extract' must take outputs and batch and return (preds, target), got {extract!r}")
     if not isinstance(log_name, str):
         raise TypeError(f"'log_name' must be a string, got {log_name!r} of type {type(log_name).__name__}")
+    placeholders = {"stage": "{stage}", "metric": "{metric}"}
     try:
-        found = {(field, *form) for _, field, *form in string.Formatter().parse(log_name) if field is not None}
-        parts = log_name.format(stage="val", metric="bleu").split("/")
+        has_others = log_name.format(**placeholders) != log_name
     except (ValueError, LookupError, AttributeError):
-        found, parts = set(), []
-    if found != {("stage", "", None), ("metric", "", None)} or "" in parts:
+        has_others = True
+    if has_others or not all(one in log_name for one in placeholders.values()) or "" in log_name.split("/"):
         raise ValueError(
             "'log_name' must be a name with the placeholders '{stage}' and '{metric}', such as '{stage}/{metric}', got "
             f"{log_name!r}"

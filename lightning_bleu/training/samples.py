@@ -8,7 +8,7 @@ from __future__ import annotations
 import string
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from itertools import chain, groupby, pairwise
 from typing import Literal, NamedTuple, TypeAlias
@@ -88,24 +88,18 @@ def make_samples(
         [Sample(number=5, score=0.0, hypothesis=Line(text='Hi!', tokens=['Hi', '!']), \
 references=[Line(text='Hello!', tokens=['Hello', '!'])], source=None)]
     """
-    split = _splitter(settings)
-    samples = []
-    for position, (hypothesis, references, source, tokenized) in zip(positions, sentences):
-        texts = [text[:_MAX_CHARACTERS] for text in (hypothesis, *references)]
-        lines = [Line(text, (str.split if tokenized else split)(text)) for text in texts]
-        score = None if scores is None else scores[position].item()
-        samples.append(Sample(position + 1, score, lines[0], lines[1:], source))
-    return samples
-
-
-def _splitter(settings: BLEUSettings) -> Callable[[str], list[str]]:
     tokenize = load_tokenizer(settings.tokenizer)
 
-    def split(text: str) -> list[str]:
-        tokens = tokenize((text.lower() if settings.lowercase else text).rstrip())
-        return tokens.split() if isinstance(tokens, str) else [str(token) for token in tokens]
+    def split(text: str, tokenized: bool) -> Line:
+        text = text[:_MAX_CHARACTERS]
+        tokens = text if tokenized else tokenize((text.lower() if settings.lowercase else text).rstrip())
+        return Line(text, tokens.split() if isinstance(tokens, str) else [str(token) for token in tokens])
 
-    return split
+    samples = []
+    for position, (hypothesis, references, source, tokenized) in zip(positions, sentences):
+        line, *others = (split(text, tokenized) for text in (hypothesis, *references))
+        samples.append(Sample(position + 1, None if scores is None else scores[position].item(), line, others, source))
+    return samples
 
 
 Mark: TypeAlias = Literal["", "unmatched", "displaced"]

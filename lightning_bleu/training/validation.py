@@ -209,21 +209,14 @@ class Validation:
     max_texts: float = 0
     device: Any = "cpu"
     warn: WarnOnce = field(default_factory=WarnOnce)
-    loaders: list[Loader] = field(init=False)
+    loaders: list[Loader] = field(default_factory=list, init=False)
     evaluations: dict[Subset, Evaluation] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         check_labels(self.metrics, self.names)
-        self.loaders = [
-            Loader(
-                name,
-                shared_reading(self.metrics, self.decoder, name, self.names),
-                dataloader,
-                self.origin,
-                self.needed_by,
-            )
-            for name, dataloader in zip_longest(self.names, self.dataloaders)
-        ]
+        for name, dataloader in zip_longest(self.names, self.dataloaders):
+            settings = shared_reading(self.metrics, self.decoder, name, self.names)
+            self.loaders.append(Loader(name, settings, dataloader, self.origin, self.needed_by))
         if any(metric.needs_texts for own in self.metrics.values() for metric in own.values()):
             self.max_texts = math.inf
 
@@ -249,8 +242,8 @@ class Validation:
             read_sample_mask(sample_mask, batch.sentence_count),
             read_index(index, batch.sentence_count),
         )
-        groups = None if group is None else read_groups(group, batch.sentence_count)
-        own = self._find_evaluations(dataloader_idx, groups, read)
+        groups = [None] * batch.sentence_count if group is None else read_groups(group, batch.sentence_count)
+        own = self._find_evaluations(dataloader_idx, groups, read.mask)
         if source is not None and any(evaluation.keeps_texts for evaluation, _ in own):
             needed_by = [name for one, _ in own for name, metric in one.metrics.items() if metric.takes_sources]
             read = read._replace(sources=read_sources(source, batch.sentence_count, loader.settings, needed_by))
@@ -259,13 +252,10 @@ class Validation:
             evaluation.count(read if members is None else read.select(members))
 
     def _find_evaluations(
-        self, loader: int, groups: Sequence[str] | None, read: ReadBatch
+        self, loader: int, groups: Sequence[str | None], mask: BoolArray | None
     ) -> list[tuple[Evaluation, BoolArray | None]]:
         """The evaluations of the subsets of a batch, and which sentences each has; None for all."""
-        counting = range(read.batch.sentence_count) if read.mask is None else read.mask.nonzero()[0].tolist()
-        if groups is None:
-            return [(self._find(loader, None), None)] if counting else []
-        present = dict.fromkeys(groups[number] for number in counting)
+        present = dict.fromkeys(groups if mask is None else compress(groups, mask))
         if len(present) == 1:
             return [(self._find(loader, one), None) for one in present]
         return [(self._find(loader, one), np.array([other == one for other in groups])) for one in present]
