@@ -11,14 +11,14 @@ import shutil
 import statistics
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
+from typing import Any
 
 import pytest
 import torch
-from sacrebleu import BLEU as SacreBLEU
 
-from lightning_bleu import BLEUScore, CorpusBLEU, corpus_bleu
+from lightning_bleu import CorpusBLEU, corpus_bleu
 from tests.helpers.examples import EXAMPLES, load_example, run_script
 from tests.helpers.lightning import read_events
 from tests.helpers.process_groups import run_in_processes
@@ -26,10 +26,20 @@ from tests.helpers.process_groups import run_in_processes
 ROOT = Path(__file__).parents[1]
 
 
-def limit_pairs(example: ModuleType, function: str, limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the function that makes the sentence pairs of an example make at most `limit` pairs."""
-    make = getattr(example, function)
-    monkeypatch.setattr(example, function, lambda count: make(min(count, limit)))
+@pytest.fixture
+def load(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """Loads an example whose functions that make sentence pairs make at most so many."""
+
+    def limited(make: Callable[[int], Any], limit: int) -> Callable[[int], Any]:
+        return lambda count: make(min(count, limit))
+
+    def load(name: str, **limits: int) -> Any:
+        example = load_example(name, monkeypatch)
+        for function, limit in limits.items():
+            monkeypatch.setattr(example, function, limited(getattr(example, function), limit))
+        return example
+
+    return load
 
 
 def logged_names(folder: Path) -> set[str]:
@@ -41,7 +51,7 @@ def logged_names(folder: Path) -> set[str]:
 @pytest.mark.slow
 def test_train_translation_prints_its_score_and_writes_logs_and_checkpoints(
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    load: Any,
     capsys: pytest.CaptureFixture[str],
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -50,7 +60,7 @@ def test_train_translation_prints_its_score_and_writes_logs_and_checkpoints(
         lines = [" ".join(words.split()[(i * j) % 3] for j in range(1, 8)) + f" {i}." for i in range(300)]
         (tmp_path / name).write_text("\n".join(lines))
         options += [f"--{name}", str(tmp_path / name)]
-    result = load_example("train_translation", monkeypatch).main(options)
+    result = load("train_translation").main(options)
     printed, errors = capsys.readouterr()
     assert printed.startswith("Data: ")
     assert "Epoch 1 of 2" in printed
@@ -75,8 +85,8 @@ def test_train_translation_prints_its_score_and_writes_logs_and_checkpoints(
     assert list((tmp_path / "runs").rglob("*.ckpt"))
 
 
-def test_train_translation_puts_brackets_around_words_without_a_match(monkeypatch: pytest.MonkeyPatch) -> None:
-    mark = load_example("train_translation", monkeypatch).mark
+def test_train_translation_puts_brackets_around_words_without_a_match(load: Any) -> None:
+    mark = load("train_translation").mark
     assert mark("a cat, a dog", "a cat") == ("a cat[, a dog]", 3)
     assert mark("a cat", "a cat, a dog") == ("a cat", 0)
     assert mark("", "a cat") == ("", 0)
@@ -115,65 +125,38 @@ def test_train_translation_shows_nothing_but_its_own_output(devices: int, tmp_pa
 
 
 @pytest.mark.slow
-def test_hugging_face_logs_and_prints_the_score_of_the_decoded_text(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("name", "limit", "scores", "printed"),
+    [
+        ("hugging_face", 320, {"val_bleu"}, r"BLEU = .*\n.*nrefs:1\|.*\|tok:13a\|"),
+        ("language_model", 2_000, {"val_bleu", "val_chrf"}, r"^BLEU = .*\nchrF2 = .*\nnrefs:1\|.*\|tok:13a\|"),
+    ],
+)
+def test_an_example_is_short_and_logs_and_prints_scores_of_text_without_a_warning(
+    name: str, limit: int, scores: set[str], printed: str, load: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    example = load_example("hugging_face", monkeypatch)
-    limit_pairs(example, "number_pairs", 320, monkeypatch)
-    result = example.main(["--max-steps", "4", "--logdir", str(tmp_path)])
-    printed = capsys.readouterr().out
-    assert isinstance(result, BLEUScore)
-    assert "|tok:13a|" in result.signature
-    assert str(result) in printed
-    assert result.signature in printed
-    assert "val_bleu" in logged_names(tmp_path)
+    assert len((EXAMPLES / f"{name}.py").read_text(encoding="utf-8").splitlines()) <= 170
+    load(name, number_pairs=limit).main(["--max-steps", "4", "--logdir", str(tmp_path)])
+    output, errors = capsys.readouterr()
+    assert re.search(printed, output, re.MULTILINE)
+    assert "warn" not in (output + errors).lower()
+    assert scores <= logged_names(tmp_path)
 
 
 @pytest.mark.slow
-def test_hugging_face_ids_score_like_the_text_that_the_tokenizer_decodes(monkeypatch: pytest.MonkeyPatch) -> None:
-    example = load_example("hugging_face", monkeypatch)
+def test_hugging_face_labels_are_the_ids_of_the_targets(load: Any) -> None:
+    example = load("hugging_face")
     pairs = example.number_pairs(40)
     tokenizer = example.make_tokenizer([line for pair in pairs for line in pair])
-    model = example.make_model(tokenizer).eval()
-    collator = example.DataCollatorForSeq2Seq(tokenizer, model)
-    batches = [example.collate(part, tokenizer, collator) for part in (pairs[:20], pairs[20:])]
-    # The model is not trained, so the second half gets the translations of other numbers instead.
-    generated = model.generate(input_ids=batches[0]["input_ids"], attention_mask=batches[0]["attention_mask"])
-    copied = batches[1]["decoder_input_ids"].roll(1, 0)
-    metric = CorpusBLEU(convention="sacrebleu", decoder=tokenizer, percent=True)
-    hypotheses, references = [], []
-    for preds, batch in zip((generated, copied), batches):
-        assert (batch["labels"] == -100).any()
-        metric.update(preds, batch["labels"])
-        labels = torch.where(batch["labels"] == -100, tokenizer.pad_token_id, batch["labels"])
-        hypotheses += tokenizer.batch_decode(preds, skip_special_tokens=True)
-        references += tokenizer.batch_decode(labels, skip_special_tokens=True)
-    assert references == [target for _, target in pairs]
-    expected = SacreBLEU().corpus_score(hypotheses, [references])
-    report = metric.report()
-    assert list(report.matches) == expected.counts
-    assert list(report.possible_matches) == expected.totals
-    assert metric.compute().item() == pytest.approx(expected.score, abs=1e-9)
-    assert expected.score > 0
+    collator = example.DataCollatorForSeq2Seq(tokenizer, example.make_model(tokenizer))
+    batch = example.collate(pairs, tokenizer, collator)
+    assert (batch["labels"] == -100).any()
+    assert corpus_bleu(batch["labels"], [target for _, target in pairs], decoder=tokenizer) == 1
 
 
 @pytest.mark.slow
-def test_language_model_is_short_and_logs_bleu_and_chrf_without_a_warning(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    example = load_example("language_model", monkeypatch)
-    assert len((EXAMPLES / "language_model.py").read_text(encoding="utf-8").splitlines()) <= 150
-    limit_pairs(example, "number_pairs", 2_000, monkeypatch)
-    example.main(["--max-steps", "4", "--logdir", str(tmp_path)])
-    output, errors = capsys.readouterr()
-    assert re.search(r"^BLEU = .*\nchrF2 = .*\nnrefs:1\|.*\|tok:13a\|", output, re.MULTILINE)
-    assert "warn" not in (output + errors).lower()
-    assert {"val_bleu", "val_chrf"} <= logged_names(tmp_path)
-
-
-@pytest.mark.slow
-def test_language_model_learns_the_answers_and_their_ends_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    example = load_example("language_model", monkeypatch)
+def test_language_model_learns_the_answers_and_their_ends_and_nothing_else(load: Any) -> None:
+    example = load("language_model")
     pairs = example.number_pairs(40)
     tokenizer = example.make_tokenizer([line for pair in pairs for line in pair])
     batch = example.collate(pairs, tokenizer)
@@ -194,8 +177,8 @@ def test_language_model_learns_the_answers_and_their_ends_and_nothing_else(monke
 
 
 @pytest.mark.slow
-def test_language_model_that_knows_all_answers_by_heart_scores_100(monkeypatch: pytest.MonkeyPatch) -> None:
-    example = load_example("language_model", monkeypatch)
+def test_language_model_that_knows_all_answers_by_heart_scores_100(load: Any) -> None:
+    example = load("language_model")
     torch.manual_seed(1)
     pairs = example.number_pairs(4)
     tokenizer = example.make_tokenizer([line for pair in pairs for line in pair])
@@ -226,9 +209,9 @@ def documented_scores() -> dict[str, int]:
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # the mistakes are on purpose
 def test_language_model_mistakes_lower_the_score_of_a_model_that_knows_all_answers_by_heart(
-    monkeypatch: pytest.MonkeyPatch,
+    load: Any,
 ) -> None:
-    example = load_example("language_model_mistakes", monkeypatch)
+    example = load("language_model_mistakes")
     random.seed(1)
     pairs = example.number_pairs(8)
     tokenizer = example.make_tokenizer([line for pair in pairs for line in pair])
@@ -246,8 +229,8 @@ def test_language_model_mistakes_lower_the_score_of_a_model_that_knows_all_answe
 
 @pytest.mark.slow
 @pytest.mark.long
-def test_language_model_mistakes_score_as_the_documentation_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    scores, documented = load_example("language_model_mistakes", monkeypatch).main([]), documented_scores()
+def test_language_model_mistakes_score_as_the_documentation_says(load: Any) -> None:
+    scores, documented = load("language_model_mistakes").main([]), documented_scores()
     assert list(scores) == list(documented)
     # Training ends differently on another processor, and the page rounds to tens.
     assert scores == {row: pytest.approx(score, abs=25) for row, score in documented.items()}
@@ -271,11 +254,10 @@ def test_language_model_mistakes_score_as_the_documentation_says(monkeypatch: py
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:The number of training batches")
 def test_significant_gains_trains_twice_and_compares_the_best_checkpoints(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, load: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     sizes = ["--sentences", "300", "--val-sentences", "40", "--max-steps", "24", "--val-every", "4", "--patience", "2"]
-    example = load_example("significant_gains", monkeypatch)
-    limit_pairs(example, "list_pairs", 300, monkeypatch)
+    example = load("significant_gains", list_pairs=300)
     runs = example.main([*sizes, "--seeds", "3", "--logdir", str(tmp_path)])
     printed = capsys.readouterr().out
     assert f"total: {runs[0].validations} validations if any gain counts, {runs[1].validations} if only" in printed
@@ -285,9 +267,9 @@ def test_significant_gains_trains_twice_and_compares_the_best_checkpoints(
 
 
 def test_papineni_blocks_prints_the_table_of_systems_in_files(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, load: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    example = load_example("papineni_blocks", monkeypatch)
+    example = load("papineni_blocks")
     sentences = [" ".join("abcdefgh"[(i * j) % 8] for j in range(1, 9)) for i in range(60)]
     texts = {"ref": sentences, "sys.good": sentences[:50] + ["?"] * 10, "sys.bad": ["?"] * 10 + sentences[:50]}
     for name, text in texts.items():
@@ -306,21 +288,17 @@ def test_papineni_blocks_prints_the_table_of_systems_in_files(
     assert rows["t"] == ["-", f"{(1 - statistics.fmean(bad)) / (statistics.stdev(bad) / 10**0.5):.1f}"]
 
 
-def test_papineni_blocks_names_systems_by_their_paths_if_short_names_collide(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_papineni_blocks_names_systems_by_their_paths_if_short_names_collide(tmp_path: Path, load: Any) -> None:
     file = tmp_path / "ref.de"
     file.write_text("\n".join(f"sentence {i}" for i in range(5)))
-    assert list(load_example("papineni_blocks", monkeypatch).read_systems([file] * 2, [file], 5)) == [str(file)]
+    assert list(load("papineni_blocks").read_systems([file] * 2, [file], 5)) == [str(file)]
 
 
 @pytest.mark.slow
-def test_papineni_blocks_trains_and_scores_a_checkpoint_every_100_steps(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    limit_pairs(load_example("train_translation", monkeypatch), "number_pairs", 56, monkeypatch)
+def test_papineni_blocks_trains_and_scores_a_checkpoint_every_100_steps(tmp_path: Path, load: Any) -> None:
+    load("train_translation", number_pairs=56)
     options = ["--sentences", "40", "--blocks", "4", "--max-steps", "200", "--logdir", str(tmp_path / "run")]
-    assert list(load_example("papineni_blocks", monkeypatch).main(options)) == ["step 100", "step 200"]
+    assert list(load("papineni_blocks").main(options)) == ["step 100", "step 200"]
 
 
 @pytest.mark.slow

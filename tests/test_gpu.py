@@ -38,10 +38,6 @@ FORMS: dict[str, tuple[Any, Any]] = {
     "lists of matrices": (PREDS, [*SEVERAL]),
     "lists of ids": (PREDS.tolist(), SEVERAL),
 }
-every_form = pytest.mark.parametrize(("preds", "target"), FORMS.values(), ids=FORMS)
-every_side = pytest.mark.parametrize(
-    ("preds_device", "target_device"), [(DEVICE, DEVICE), (DEVICE, "cpu"), ("cpu", DEVICE)]
-)
 
 
 def move(value: Any, device: str) -> Any:
@@ -78,29 +74,24 @@ def results(metric: CorpusBLEU) -> list[Any]:
     ]
 
 
-@every_side
-@every_form
-def test_ids_and_logits_count_as_on_the_cpu(preds: Any, target: Any, preds_device: str, target_device: str) -> None:
+@pytest.mark.parametrize("sides", [(DEVICE, DEVICE), (DEVICE, "cpu"), ("cpu", DEVICE)])
+@pytest.mark.parametrize("form", FORMS)
+def test_ids_and_logits_count_and_score_as_on_the_cpu(form: str, sides: tuple[str, str]) -> None:
+    preds, target = FORMS[form]
     for metric_device in ("cpu", DEVICE):
         expected = CorpusBLEU(keep_sentences=True, **OPTIONS)
         metric = CorpusBLEU(keep_sentences=True, **OPTIONS).to(metric_device)
         for mask in (None, MASK, MASK[:1]):
             expected.update(preds, target, mask)
-            metric.update(move(preds, preds_device), move(target, target_device), move(mask, preds_device))
+            metric.update(move(preds, sides[0]), move(target, sides[1]), move(mask, sides[0]))
             assert results(metric) == results(expected)
         assert metric.compute().item() == pytest.approx(expected.compute().item(), abs=1e-12)
         assert devices(metric) == {metric_device}
-
-
-@every_side
-@every_form
-def test_functions_return_the_scores_of_the_cpu(preds: Any, target: Any, preds_device: str, target_device: str) -> None:
-    inputs = move(preds, preds_device), move(target, target_device)
+    inputs = move(preds, sides[0]), move(target, sides[1])
     assert corpus_bleu(*inputs, **OPTIONS) == corpus_bleu(preds, target, **OPTIONS)
     scores = sentence_bleu(*inputs, **OPTIONS)
-    expected = sentence_bleu(preds, target, **OPTIONS)
     assert (scores.device.type, scores.dtype) == (DEVICE if is_on_device([*inputs]) else "cpu", torch.float64)
-    assert torch.equal(scores.cpu(), expected)
+    assert torch.equal(scores.cpu(), sentence_bleu(preds, target, **OPTIONS))
 
 
 def test_a_metric_keeps_its_state_where_it_was_moved() -> None:

@@ -46,25 +46,29 @@ def test_every_system_of_wmt22_has_the_counts_of_sacrebleu(pair: str, tokenizer:
 
 
 @pytest.fixture
-def flores200(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A model trained here, in the place of the one that sacreBLEU downloads."""
-    text = tmp_path / "text"
-    text.write_text("\n".join(f"the {a} cat and the {b} dog" for a in "abcdefgh" for b in "ijklmnop"))
-    (tmp_path / "models").mkdir()
-    sentencepiece.SentencePieceTrainer.train(
-        input=str(text), model_prefix=str(tmp_path / "m"), vocab_size=23, minloglevel=2
-    )
-    (tmp_path / "m.model").rename(tmp_path / "models" / "flores200sacrebleuspm")
+def models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The folder where sacreBLEU looks for models, which is empty, and a proxy that is not there."""
+    for variable in ("http_proxy", "https_proxy", "all_proxy"):
+        monkeypatch.setenv(variable, "http://127.0.0.1:9")
+        monkeypatch.setenv(variable.upper(), "http://127.0.0.1:9")
+    for variable in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setattr("urllib.request._opener", None)  # which has the proxies of before
     monkeypatch.setattr("sacrebleu.tokenizers.tokenizer_spm.SACREBLEU_DIR", str(tmp_path))
+    (tmp_path / "models").mkdir()
     tokenizers._load_by_name.cache_clear()
     words.clear_caches()
-    yield
+    yield tmp_path / "models"
     tokenizers._load_by_name.cache_clear()
     words.clear_caches()
 
 
-@pytest.mark.usefixtures("flores200")
-def test_sentencepiece_models_tokenize_as_in_sacrebleu() -> None:
+def test_sentencepiece_models_tokenize_as_in_sacrebleu(models: Path) -> None:
+    text = models / "text"
+    text.write_text("\n".join(f"the {a} cat and the {b} dog" for a in "abcdefgh" for b in "ijklmnop"))
+    train: Any = sentencepiece.SentencePieceTrainer.train
+    train(input=str(text), model_prefix=str(models / "m"), vocab_size=23, minloglevel=2)
+    (models / "m.model").rename(models / "flores200sacrebleuspm")  # in the place of the one that sacreBLEU downloads
     result = corpus_bleu(["the a cat"], ["the b cat"], tokenizer="flores200", max_order=2)
     expected = SacreBLEU(tokenize="flores200", max_ngram_order=2).corpus_score(["the a cat"], [["the b cat"]])
     assert list(result.matches) == expected.counts
@@ -85,22 +89,8 @@ def test_a_tokenizer_that_an_older_sacrebleu_lacks_is_not_listed(monkeypatch: py
         module["load_tokenizer"]("spBLEU-1K")
 
 
-@pytest.fixture
-def no_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """No models at hand, and a proxy that is not there."""
-    for variable in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"):
-        monkeypatch.setenv(variable, "http://127.0.0.1:9")
-    for variable in ("no_proxy", "NO_PROXY"):
-        monkeypatch.delenv(variable, raising=False)
-    monkeypatch.setattr("urllib.request._opener", None)  # which has the proxies of before
-    monkeypatch.setattr("sacrebleu.tokenizers.tokenizer_spm.SACREBLEU_DIR", str(tmp_path))
-    tokenizers._load_by_name.cache_clear()
-    yield
-    tokenizers._load_by_name.cache_clear()
-
-
 @pytest.mark.filterwarnings("ignore:The 'warn' method is deprecated:DeprecationWarning")  # sacreBLEU's, for "spm"
-@pytest.mark.usefixtures("no_network")
+@pytest.mark.usefixtures("models")
 @pytest.mark.parametrize("name", sorted({"spm", "flores101", "flores200", "spBLEU-1K"} & set(TOKENIZERS)))
 def test_a_model_that_cannot_be_downloaded_is_an_error_that_says_so(name: str) -> None:
     message = rf"^tokenizer '{name}' cannot be loaded \(URLError: .*\). .* needs network access once. Or copy"
