@@ -9,7 +9,8 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import math
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -72,6 +73,13 @@ class BLEUOptions(TypedDict, total=False):
 
 BLEU_OPTIONS = tuple(BLEUOptions.__annotations__)
 
+_UNSPACED = "[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]"
+"""The characters of Chinese and Japanese, which do not separate words with spaces."""
+_SPACED = re.compile(f"{_UNSPACED} [^\x00-\x7f]|[^\x00-\x7f] {_UNSPACED}")
+"""Such text that was split into words, unlike a Latin word between two spaces."""
+_SAMPLE = 8
+"""How many references of a batch are examined for their script."""
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class BLEUSettings(Settings, Convention):
@@ -133,10 +141,23 @@ class BLEUSettings(Settings, Convention):
             effective_order=check_bool("effective_order", self.effective_order),
         )
 
-    @property
-    def splits_at_spaces(self) -> bool:
-        """Whether words are found by the spaces between them."""
-        return self.tokenizer in ("13a", "intl", "none")
+    def suspect(self, references: Sequence[str]) -> Iterator[str]:
+        """Warn about Chinese or Japanese text that is split at spaces, which it does not have.
+
+        Example:
+            >>> next(BLEUSettings.from_options().suspect(["\u5979\u6b63\u5728\u8bfb\u4e00\u672c\u4e66\u3002"]))[:54]
+            'The references are Chinese or Japanese, but tokenizer='
+        """
+        text = "\n".join(references[:_SAMPLE])
+        # These characters take three bytes, those of most other scripts one or two.
+        if self.tokenizer not in ("13a", "intl") or len(text.encode(errors="replace")) < 2 * len(text):
+            return
+        if 2 * len(re.findall(_UNSPACED, text)) > len(text) and not _SPACED.search(text):
+            yield (
+                f"The references are Chinese or Japanese, but tokenizer={self.tokenizer!r} splits at spaces, which "
+                "they do not have: whole sentences are counted as words. Set tokenizer='zh' for Chinese, or 'ja-mecab' "
+                "for Japanese."
+            )
 
 
 def _smoothing_value(smoothing: str, value: Any) -> float | None:

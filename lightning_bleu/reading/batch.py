@@ -21,7 +21,7 @@ from lightning_bleu.reading.forms import (
     segment_count,
     select,
 )
-from lightning_bleu.reading.mistakes import find_mistakes, find_mistakes_in_text, suspect_tokenizer
+from lightning_bleu.reading.mistakes import find_mistakes, find_mistakes_in_text
 from lightning_bleu.reading.ragged import BoolArray, IntArray, clean, drop_empty_references
 from lightning_bleu.reading.recognize import recognize, recognize_sources
 from lightning_bleu.settings.settings import Decoder, Settings
@@ -103,7 +103,7 @@ def read_batch(preds: Hypotheses, target: References, settings: Settings) -> Bat
         )
     if isinstance(segments, Strings):
         warnings += find_mistakes_in_text(segments.lines, counts)
-        warnings += suspect_tokenizer(segments.lines[len(counts) :], settings)
+        warnings += settings.suspect(segments.lines[len(counts) :])
     return Batch(segments, counts, warnings)
 
 

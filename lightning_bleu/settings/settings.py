@@ -10,7 +10,7 @@ import inspect
 import math
 import numbers
 import operator
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MethodType
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
@@ -149,10 +149,9 @@ class Settings:
             **{name: getattr(self, name) for name in ("decoder", "ignore_ids", "pad_id", "bos_id", "eos_id")}
         )
 
-    @property
-    def splits_at_spaces(self) -> bool:
-        """Whether words are counted, and found by the spaces between them."""
-        return False
+    def suspect(self, references: Sequence[str]) -> Iterator[str]:
+        """Warn about settings that hardly fit the references of a batch."""
+        return iter(())
 
     @functools.cached_property
     def removed_ids(self) -> list[int]:

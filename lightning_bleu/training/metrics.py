@@ -25,7 +25,6 @@ from lightning_bleu.metric import CorpusMetric
 from lightning_bleu.processes import run_in_all, run_in_process_0
 from lightning_bleu.reading.batch import Batch
 from lightning_bleu.reading.forms import Strings, kind_of
-from lightning_bleu.reading.mistakes import suspect_tokenizer
 from lightning_bleu.reading.ragged import BoolArray, IntArray
 from lightning_bleu.scoring.resampling import Interval, PairedTest
 from lightning_bleu.scoring.scoring import Report, Scoring, format_score
@@ -160,7 +159,7 @@ class Counted(AnyMetric):
 
     def suspect(self, batch: Batch) -> Iterator[str]:
         """Warn about likely mistakes in a batch."""
-        return suspect_tokenizer(batch.references, self.metric.settings)
+        return self.metric.settings.suspect(batch.references)
 
     def score(self, subsets: Sequence[Sentences]) -> list[Scored]:
         """Score the sentences of all processes, for each subset."""

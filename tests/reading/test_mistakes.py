@@ -14,7 +14,7 @@ import torch
 from lightning_bleu import CorpusBLEU, corpus_bleu, corpus_chrf, sentence_bleu
 from lightning_bleu.bleu import BLEUSettings
 from lightning_bleu.reading.batch import read_batch
-from lightning_bleu.reading.mistakes import suspect_prompts, suspect_tokenizer
+from lightning_bleu.reading.mistakes import suspect_prompts
 from tests.helpers.corpora import random_corpus, read_lines
 from tests.helpers.counting import FIRST_REFERENCES, HYPOTHESES, REFERENCES, pad
 
@@ -105,6 +105,9 @@ def test_an_option_that_says_what_the_padding_is_prevents_the_warning(
         (["the cat sat", "a dog"], [["the", "cat"], ["dog"]]),
         # a few references of one word
         (["a red car", "two dogs"], [["car", "red"], ["dogs", "two"]]),
+        # answers of one word beside sentences
+        (["the man wears a red hat on his head"], [["red"] * 7 + ["maroon", "dark", "red"]]),
+        (["no there is not", "it is a dog"], [["no"] * 2 + ["yes"] + ["no"] * 7, ["dog", "puppy"] * 5]),
         # sentences of one word
         (["cat"], [["the", "cat"]]),
         ([" cat "], [["the", "cat"]]),
@@ -148,29 +151,25 @@ def test_a_corpus_never_makes_any_function_warn(rng: random.Random) -> None:
                     CorpusBLEU(pad_id=0).update(*sentences)
 
 
-def find_suspicious(preds: Any, target: Any, **options: Any) -> list[str]:
-    """What a metric of words says of text."""
-    settings = BLEUSettings.from_options(**options)
-    return [*suspect_tokenizer(read_batch(preds, target, settings).references, settings)]
-
-
-CHINESE, JAPANESE = ["猫坐在垫子上。", "今天天气很好。"], ["猫がマットの上に座った。", "はい"]
+CHINESE, JAPANESE = ["猫坐在垫子上。", "今天我们用 Python 写了一个很好的程序。"], ["猫がマットの上に座った。", "はい"]
 
 
 @pytest.mark.parametrize("lines", [CHINESE, JAPANESE])
 def test_text_without_spaces_needs_a_tokenizer(lines: list[str]) -> None:
-    references, tokenizers = [[line] for line in lines], ("zh", "char", list)
-    for name in ("13a", "intl", "none"):
-        (message,) = find_suspicious(lines, references, tokenizer=name)
+    for name in ("13a", "intl"):
+        (message,) = find_warnings(lines, [[line] for line in lines], tokenizer=name)
         assert message.startswith(f"The references are Chinese or Japanese, but tokenizer={name!r} splits at spaces")
+    tokenizers: list[Any] = ["zh", "char", list, "none"]  # the last one for terms
     for tokenizer in tokenizers:
-        assert find_suspicious(lines, references, tokenizer=tokenizer) == []
+        assert find_warnings(lines, lines, tokenizer=tokenizer) == []
 
 
 @pytest.mark.parametrize(
     "lines",
     [
         ["猫 坐 在 垫子 上 。"],  # already tokenized
+        ["今天 天气预报说明天会下雨"],
+        ["你好 ， 世界", "再见"],
         ["Кошка сидела на коврике."],
         ["กาลครั้งหนึ่งนานมาแล้ว"],
         ["고양이가 매트 위에 앉았다."],
@@ -179,7 +178,7 @@ def test_text_without_spaces_needs_a_tokenizer(lines: list[str]) -> None:
     ],
 )
 def test_other_text_needs_no_other_tokenizer(lines: list[str]) -> None:
-    assert find_suspicious(lines, lines) == []
+    assert find_warnings(lines, lines) == []
 
 
 def test_chrf_needs_no_tokenizer() -> None:
@@ -215,16 +214,21 @@ def test_a_single_hypothesis_with_special_tokens_at_its_ends_is_a_mistake() -> N
     assert find_warnings(["the tag </s> ends it"], ["the mark ends it"]) == []
 
 
-def test_special_tokens_at_the_ends_of_both_sides_were_not_removed_either() -> None:
-    lines = ["a cat sat</s>", "a dog</s>"]
-    (message,) = find_warnings(lines, lines)
-    assert message.startswith("Most hypotheses contain '</s>'")
+@pytest.mark.parametrize(
+    ("line", "token"),
+    [("a cat</s>", "</s>"), ("<s>a cat</s><pad>", "<pad>"), ("<start> a cat <end>", "<end>"), ("[CLS] a cat", "[CLS]")],
+)
+def test_special_tokens_at_the_ends_of_both_sides_were_not_removed_either(line: str, token: str) -> None:
+    (message,) = find_warnings([line] * 2, [line] * 2)
+    assert message.startswith(f"Most hypotheses contain {token!r}")
 
 
 @pytest.mark.parametrize(
     "lines",
     [
         ["<p>a cat</p>", "<b>a dog</b>"],
+        ["<s>a cat</s>", "<s>a dog</s>"],  # struck through
+        ["<start>a cat</end>", "<start>a dog</end>"],
         ["remove the <pad> token", "masks the <pad> id"],
         ["if a < b: return [PAD]", "x = [PAD] * 3"],
         ["@@ -1,3 +1,4 @@", "@@ -7 +7 @@"],
@@ -253,6 +257,7 @@ def test_a_few_tokens_may_contain_spaces() -> None:
     preds = [["New York", "is", "big"], ["it", "is"], ["a", " ", "b"]]
     assert find_warnings(preds, preds) == []
     assert find_warnings([["Việt Nam", "là", "quốc gia"]], [["Việt Nam", "là"]]) == []
+    assert find_warnings([["new york", "los angeles"]], [["new york", "los angeles"]]) == []
 
 
 def test_labels_that_begin_with_minus_100_do_not_mask_logits() -> None:
@@ -340,9 +345,7 @@ PROMPTS = [f"{source} = {target}" for source, target in zip(SOURCES, TARGETS)]
 def test_hypotheses_that_contain_their_source_have_a_prompt() -> None:
     (message,) = suspect_prompts(PROMPTS, [[target] for target in TARGETS], SOURCES)
     assert message.startswith("Most hypotheses contain their source")
-    assert "The references contain it" not in message
-    (message,) = suspect_prompts(PROMPTS, [[prompt] for prompt in PROMPTS], SOURCES)
-    assert message.endswith("The references contain it as well, which raises the score.")
+    assert list(suspect_prompts(PROMPTS, [[prompt] for prompt in PROMPTS], SOURCES)) == []  # a story that goes on
 
 
 def test_translations_and_copies_have_no_prompt() -> None:
