@@ -440,7 +440,7 @@ class BLEUScore(Report):
     percent: bool
 
     @classmethod
-    def from_statistics(cls, statistics: Tensor, settings: BLEUSettings, signature: str) -> BLEUScore:
+    def from_statistics(cls, statistics: Tensor, settings: BLEUSettings, inputs: InputCounts) -> BLEUScore:
         """Score a corpus from its statistics, integers of shape ``(2 * max_order + 2,)``."""
         statistics = statistics.cpu()
         parts = compute_bleu(statistics, settings)
@@ -455,7 +455,7 @@ class BLEUScore(Report):
             reference_length=int(reference_length),
             matches=tuple(matches.tolist()),
             possible_matches=tuple(possible_matches.tolist()),
-            signature=signature,
+            signature=bleu_signature(settings, inputs),
             percent=settings.percent,
         )
 
@@ -634,17 +634,13 @@ class CorpusBLEU(CorpusMetric):
         """The statistics of each sentence; see :attr:`batch_statistics`."""
         return count_rows(batch, self.settings)
 
-    def sign(self, inputs: InputCounts) -> str:
-        """The signature of a score of sentences of these kinds."""
-        return bleu_signature(self.settings, inputs)
-
     def report(self) -> BLEUScore:
         """The score and its components as plain numbers, synced like :meth:`compute`."""
         return self.report_of(*self._read_report())
 
     def report_of(self, statistics: Tensor, inputs: InputCounts) -> BLEUScore:
         """The score of these statistics, of sentences of these kinds."""
-        return BLEUScore.from_statistics(statistics, self.settings, self.sign(inputs))
+        return BLEUScore.from_statistics(statistics, self.settings, inputs)
 
     @property
     def matches(self) -> Tensor:
@@ -688,7 +684,7 @@ def corpus_bleu(preds: Hypotheses, target: References, **options: Unpack[BLEUOpt
     """
     settings = BLEUSettings.from_options(**options).for_corpus()
     rows, batch = count_sentences(preds, target, settings, count_rows)
-    return BLEUScore.from_statistics(rows.sum(0), settings, bleu_signature(settings, InputCounts.of(batch)))
+    return BLEUScore.from_statistics(rows.sum(0), settings, InputCounts.of(batch))
 
 
 def sentence_bleu(preds: Hypotheses, target: References, **options: Unpack[BLEUOptions]) -> Tensor:

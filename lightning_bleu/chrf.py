@@ -308,7 +308,7 @@ class CHRFScore(Report):
     percent: bool
 
     @classmethod
-    def from_statistics(cls, statistics: Tensor, settings: CHRFSettings, signature: str) -> CHRFScore:
+    def from_statistics(cls, statistics: Tensor, settings: CHRFSettings, inputs: InputCounts) -> CHRFScore:
         """Score a corpus from its statistics, integers of shape ``(3 * orders,)``."""
         statistics = statistics.cpu()
         precision, recall = _averages(statistics)
@@ -321,7 +321,7 @@ class CHRFScore(Report):
             hypothesis_counts=tuple(hypothesis.tolist()),
             reference_counts=tuple(reference.tolist()),
             name=settings.name,
-            signature=signature,
+            signature=chrf_signature(settings, inputs),
             percent=settings.percent,
         )
 
@@ -437,17 +437,13 @@ class CorpusCHRF(CorpusMetric):
         """The statistics of each sentence; see :attr:`batch_statistics`."""
         return chrf_rows(batch, self.settings)
 
-    def sign(self, inputs: InputCounts) -> str:
-        """The signature of a score of sentences of these kinds."""
-        return chrf_signature(self.settings, inputs)
-
     def report(self) -> CHRFScore:
         """The score and its components as plain numbers, synced like :meth:`compute`."""
         return self.report_of(*self._read_report())
 
     def report_of(self, statistics: Tensor, inputs: InputCounts) -> CHRFScore:
         """The score of these statistics, of sentences of these kinds."""
-        return CHRFScore.from_statistics(statistics, self.settings, self.sign(inputs))
+        return CHRFScore.from_statistics(statistics, self.settings, inputs)
 
 
 def corpus_chrf(preds: Hypotheses, target: References, **options: Unpack[CHRFOptions]) -> CHRFScore:
@@ -471,7 +467,7 @@ def corpus_chrf(preds: Hypotheses, target: References, **options: Unpack[CHRFOpt
     """
     settings = CHRFSettings.from_options(**options)
     rows, batch = count_sentences(preds, target, settings, chrf_rows)
-    return CHRFScore.from_statistics(rows.sum(0), settings, chrf_signature(settings, InputCounts.of(batch)))
+    return CHRFScore.from_statistics(rows.sum(0), settings, InputCounts.of(batch))
 
 
 def sentence_chrf(preds: Hypotheses, target: References, **options: Unpack[CHRFOptions]) -> Tensor:

@@ -88,10 +88,6 @@ class CorpusMetric(AdditiveMetric):
     def report_of(self, statistics: Tensor, inputs: InputCounts) -> Any:
         """The score of these statistics, of sentences of these kinds."""
 
-    @abstractmethod
-    def sign(self, inputs: InputCounts) -> str:
-        """The signature of a score of sentences of these kinds."""
-
     def update(
         self,
         preds: Hypotheses,
@@ -244,7 +240,8 @@ class CorpusMetric(AdditiveMetric):
     def signature(self) -> str:
         """Everything the score depends on, in sacreBLEU's format; ``?`` for values that are unknown before the first
         sentence."""
-        return self.sign(self.input_counts)
+        signature: str = self.report_of(self.statistics, self.input_counts).signature
+        return signature
 
     @property
     def sentence_statistics(self) -> Tensor:

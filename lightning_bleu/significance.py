@@ -93,9 +93,13 @@ def _read_systems(a: CorpusMetric, b: CorpusMetric) -> tuple[Tensor, Tensor]:
     differences += ["tokens"] * (inputs[0].kinds != inputs[1].kinds)
     differences += ["number of references"] * (inputs[0].reference_count != inputs[1].reference_count)
     if differences:
+        signatures = [
+            system.report_of(kept.statistics.sum(0), own).signature
+            for system, kept, own in ((a, first, inputs[0]), (b, second, inputs[1]))
+        ]
         raise ValueError(
-            f"both systems must be scored in the same way, got {a.sign(inputs[0])} and {b.sign(inputs[1])}, which "
-            f"differ in: {', '.join(differences)}"
+            f"both systems must be scored in the same way, got {' and '.join(signatures)}, which differ in: "
+            f"{', '.join(differences)}"
         )
     if not torch.equal(first.positions, second.positions):
         raise ValueError("both systems must have the same sentences, but their 'index' differs")

@@ -13,6 +13,7 @@ from pytorch_lightning.callbacks import EarlyStopping, ModelCheckpoint
 from torch import Tensor
 
 from lightning_bleu import BLEUCallback, BLEUScore, CorpusBLEU, paired_bootstrap
+from lightning_bleu.scoring.signature import InputCounts
 from tests.helpers.lightning import (
     NAMESPACES,
     PAD_ID,
@@ -57,7 +58,7 @@ def kept_score(bleu: BLEUCallback) -> float:
     """The score of the best validation that a callback keeps."""
     ((tag, best),) = bleu.state_dict()["bleu"].items()
     assert tag == "val_bleu"
-    return BLEUScore.from_statistics(best["statistics"].sum(0), CorpusBLEU(pad_id=PAD_ID).settings, "").bleu
+    return BLEUScore.from_statistics(best["statistics"].sum(0), CorpusBLEU(pad_id=PAD_ID).settings, InputCounts()).bleu
 
 
 def fit_and_record(folder: Path, *callbacks: Any, epochs: int = len(RIGHT), **options: Any) -> Record:
