@@ -127,30 +127,6 @@ def test_the_best_validation_is_that_with_the_best_mean() -> None:
             assert torch.equal(saved[name]["statistics"], statistics(metric))
 
 
-@pytest.mark.parametrize("percent", [False, True])
-def test_the_p_value_is_that_of_the_mean_of_resamples_with_a_seed_for_each_label(percent: bool) -> None:
-    best = BestSoFar()
-    before, now = (
-        [make_metric(right, sentences, seed=seed, percent=percent) for sentences in (60, 30)]
-        for right, seed in ((0.6, 1), (0.65, 2))
-    )
-    compare_all(best, {"a": before[0], "b": before[1]}, "mean")
-    tests = {name: test for name, (test, _) in compare_all(best, {"a": now[0], "b": now[1]}, "mean").items()}
-    resampled = [
-        torch.tensor([metric.interval(seed=seed).scores for seed, metric in enumerate(metrics)]).mean(0)
-        for metrics in (now, before)
-    ]
-    scores = [sum(map(score, metrics)) / 2 for metrics in (now, before)]
-    differences = (resampled[0] - resampled[1]).abs()
-    as_large = (differences - differences.mean() >= abs(scores[0] - scores[1])).sum().item()
-    assert 0 < as_large < 1000
-    mean = tests.pop("mean")
-    assert mean is not None
-    assert mean.p_value == (as_large + 1) / 1001
-    assert (mean.score_a, mean.score_b, mean.percent) == (*map(pytest.approx, scores), percent)
-    assert [*tests.values()] == [paired_bootstrap(*pair, seed=seed) for seed, pair in enumerate(zip(now, before))]
-
-
 def test_the_gain_of_the_mean_can_be_significant_if_that_of_no_label_is() -> None:
     level = 0.003
     best, names = BestSoFar(level), [f"label {number}" for number in range(4)]

@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.utils.data import DataLoader, DistributedSampler
 
-from lightning_bleu import CorpusBLEU, CorpusCHRF
+from lightning_bleu import CorpusBLEU
 from lightning_bleu.training.sentences import Sentence
 from lightning_bleu.training.validation import Validation
 from tests.helpers.counting import pad
@@ -320,51 +320,11 @@ def test_an_index_that_repeats_counts_once() -> None:
     assert read_all(table) == [Sentence("e", ["e"]), Sentence("a b", ["a"], "s"), Sentence("c", ["c d"], "t")]
 
 
-@pytest.mark.parametrize("mask_type", [list, np.array, torch.tensor])
-def test_one_value_masks_a_whole_batch(mask_type: Any) -> None:
-    items = make_items(4)
-    masks = [mask_type([False]), mask_type([True])]
-    found = summarize(evaluate([as_strings(items[:2]), as_strings(items[2:])], masks))
-    assert found.read == expect(items[2:], as_text, tokenized=False)
-
-
 def test_a_group_of_one_process_is_like_none() -> None:
     items = make_items(5)
     with group_of_one():
         found = summarize(evaluate([as_strings(items)], [[True, False, True, True, False]]))
     assert found.read == expect([items[0], *items[2:4]], as_text, tokenized=False)
-
-
-# Several metrics
-
-MAKE: dict[str, Callable[..., Any]] = {
-    "bleu": CorpusBLEU,
-    "chrf": functools.partial(CorpusCHRF, word_order=2),
-    "lower": functools.partial(CorpusBLEU, lowercase=True, max_order=2),
-}
-METRICS = {name: make() for name, make in MAKE.items()}
-LINES = ["the cat sat on the mat", "nothing in common", "all of this is right", "One more line here"]
-REFERENCES = [
-    ["the cat is on the mat", "a cat"],
-    ["these words differ"],
-    ["all of this is right"],
-    ["one more row here"],
-]
-
-
-def test_all_metrics_count_the_same_sentences() -> None:
-    validation = make_validation(METRICS)
-    count(validation, [*LINES[2:], "x"], [*REFERENCES[2:], "x"], sample_mask=[True, True, False], index=[5, 6, 7])
-    count(validation, LINES[:3], REFERENCES[:3], index=[1, 2, 5])  # the last one is a repeat
-    validation.agree()
-    results = validation.finish()
-    (evaluation,) = validation.evaluations.values()
-    assert evaluation.sentences.kept.positions.tolist() == [1, 2, 5, 6]
-    for name, make in MAKE.items():
-        expected = make(keep_sentences=True)
-        expected.update(LINES, REFERENCES)
-        assert results[f"val_{name}"].report == expected.report()
-        assert torch.equal(evaluation.sentences.statistics(name), expected.sentence_statistics)
 
 
 # In several processes
@@ -421,70 +381,52 @@ def run_case(rank: int, world_size: int, case: Case) -> Outcome:
     return summarize(validation, case.rows)
 
 
-def check_cases(cases: list[Case], processes: int, pool: ProcessPool) -> None:
-    """Process 0 must read what a process alone reads, and the others nothing; all must know the statistics."""
-    alone = run_cases(0, 1, cases)
-    assert any(outcome.read for outcome in alone)
-    first, *others = pool.run(processes, run_cases, cases)
+ITEMS = make_items(37)
+
+
+def split(*sizes: int) -> list[list[Item]]:
+    """Batches of these sizes. In a loader without a batch size, an item is a batch, which counts as a whole."""
+    ends = [sum(sizes[: number + 1]) for number in range(len(sizes))]
+    return [ITEMS[end - size : end] for size, end in zip(sizes, ends)]
+
+
+SIZES = ([5, 1, 8, 23], [1, 2, 3, 4, 5, 6, 7], [9], [1, 1], [20, 1, 16])
+CASES = {
+    # All but 12 items need repeats to be dealt to two and three processes; of one item there are only repeats.
+    "all sentences": [Case(ITEMS[:size], batch_size) for size in (37, 1, 2, 5, 12) for batch_size in (1, 4, 100)],
+    "all forms": [Case(ITEMS, 4, form) for form in FORMS],
+    "batches of different sizes": [
+        Case(split(*sizes), None, form) for sizes in SIZES for form in (as_strings, as_padded_tensors)
+    ],
+    "decoded ids": [Case(ITEMS, 4, form, decoder=spell) for form in IDS],
+    "rows in any order": [Case(ITEMS, rows=rows) for rows in ([36, 0, 5, 0, 12, 36], [7], [], [*range(36, -1, -1)])],
+    "a limit for all processes": [
+        Case(ITEMS, batch_size, max_texts=limit) for limit in (1, 7, 10, 37, 100) for batch_size in (1, 4)
+    ],
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_process_alone_reads_the_sentences_of_the_dataset(name: str) -> None:
+    first = CASES[name][0]
+    rows = [*range(37)] if first.rows is None else first.rows
+    expected = [expect(ITEMS, as_text, tokenized=False)[row] for row in rows]
+    found = run_case(0, 1, first)
+    assert found.read == expected[: 1 if "limit" in name else None]
+    assert len(found.statistics) == 37
+
+
+@several_processes
+@pytest.mark.parametrize("name", CASES)
+def test_process_0_reads_what_a_process_alone_reads_and_all_know_the_statistics(
+    name: str, processes: int, pool: ProcessPool
+) -> None:
+    """Each process may keep more texts than the limit, but all agree on the first ones of the dataset."""
+    alone = run_cases(0, 1, CASES[name])
+    first, *others = pool.run(processes, run_cases, CASES[name])
     assert first == alone
     for outcomes in others:
         assert outcomes == [outcome._replace(read=[]) for outcome in alone]
-
-
-@several_processes
-def test_process_0_reads_the_sentences_of_all_processes_in_the_order_of_the_dataset(
-    processes: int, pool: ProcessPool
-) -> None:
-    """All but 12 items need repeats to be dealt to two and three processes; of one item there are only repeats."""
-    cases = [Case(make_items(size), batch_size) for size in (1, 2, 5, 12, 37) for batch_size in (1, 4, 100)]
-    cases += [Case(make_items(13), 4, form) for form in FORMS]
-    assert run_case(0, 1, cases[14]).read == expect(make_items(37), as_text, tokenized=False)
-    check_cases(cases, processes, pool)
-
-
-@several_processes
-def test_items_of_different_sizes_are_read_in_the_order_of_the_dataset(processes: int, pool: ProcessPool) -> None:
-    """In a loader without a batch size, an item is a batch, which counts as a whole or not at all."""
-    items = make_items(37)
-
-    def split(*sizes: int) -> list[list[Item]]:
-        ends = [sum(sizes[: number + 1]) for number in range(len(sizes))]
-        return [items[end - size : end] for size, end in zip(sizes, ends)]
-
-    cases = [
-        Case(split(*sizes), None, form)
-        for sizes in ([5, 1, 8, 23], [1, 2, 3, 4, 5, 6, 7], [9], [1, 1], [20, 1, 16])
-        for form in (as_strings, as_padded_tensors)
-    ]
-    assert run_case(0, 1, cases[0]).read == expect(items, as_text, tokenized=False)
-    check_cases(cases, processes, pool)
-
-
-@several_processes
-def test_ids_are_decoded_in_the_process_that_has_them(processes: int, pool: ProcessPool) -> None:
-    cases = [Case(make_items(13), 4, form, decoder=spell) for form in IDS]
-    assert run_case(0, 1, cases[0]).read == expect(make_items(13), as_text, tokenized=False)
-    check_cases(cases, processes, pool)
-
-
-@several_processes
-def test_any_rows_can_be_read_in_any_order(processes: int, pool: ProcessPool) -> None:
-    items = make_items(37)
-    cases = [Case(items, rows=rows) for rows in ([36, 0, 5, 0, 12, 36], [7], [], [*range(36, -1, -1)])]
-    expected = expect(items, as_text, tokenized=False)
-    assert run_case(0, 1, cases[0]).read == [expected[row] for row in (36, 0, 5, 0, 12, 36)]
-    check_cases(cases, processes, pool)
-
-
-@several_processes
-@pytest.mark.parametrize("max_texts", [1, 7, 10, 37, 100])
-def test_a_limit_is_for_the_sentences_of_all_processes(max_texts: int, processes: int, pool: ProcessPool) -> None:
-    """Each process may keep more, but the first ones of the dataset are those that all agree on."""
-    cases = [Case(make_items(37), batch_size, max_texts=max_texts) for batch_size in (1, 4)]
-    alone = run_case(0, 1, cases[0])
-    assert alone.readable == list(range(min(max_texts, 37)))
-    assert len(alone.statistics) == 37
-    check_cases(cases, processes, pool)
 
 
 def leave_some_out(rank: int, world_size: int, cases: list[list[int]]) -> list[Outcome]:
