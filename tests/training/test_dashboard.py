@@ -16,7 +16,6 @@ from pytorch_lightning.loggers import CometLogger, CSVLogger, MLFlowLogger, Tens
 from pytorch_lightning.loggers.logger import DummyLogger
 from sacrebleu.metrics.ter import TER
 from tensorboard.plugins.custom_scalar import layout_pb2  # type: ignore[import-untyped]
-from torch import Tensor
 from torchmetrics.text import ROUGEScore
 
 from lightning_bleu import BLEUCallback, CorpusBLEU, CorpusCHRF, corpus_bleu, corpus_chrf, sentence_bleu, sentence_chrf
@@ -26,11 +25,10 @@ from lightning_bleu.training.metrics import Result
 from lightning_bleu.training.samples import escape
 from tests.helpers.lightning import (
     collect_warnings,
+    fit,
     ignore_lightning_warnings,
     make_callback,
     make_loader,
-    make_module,
-    make_trainer,
     read_events,
     read_table,
     return_ids,
@@ -50,17 +48,15 @@ HYPOTHESES, REFERENCES = [hypothesis for hypothesis, _ in LINES], [references fo
 BLEU = sentence_bleu(HYPOTHESES, REFERENCES, percent=True).tolist()
 SIGNATURE = corpus_bleu(HYPOTHESES, REFERENCES).signature
 
-STEPS = [2, 5]
-"""Lightning logs the scores of an epoch at the last step of the epoch; there are three steps in an epoch."""
+STEPS = [5, 11]
+"""Lightning logs the scores of an epoch at the last step of the epoch; there are six steps in an epoch."""
 
 
 def log_to(folder: Path, name: str = "run") -> TensorBoardLogger:
     return TensorBoardLogger(folder, name=name, version="")
 
 
-def fit(
-    folder: Path, callback: BLEUCallback, *loggers: Any, lines: Sequence[tuple[str, list[str]]] = LINES
-) -> dict[str, Any]:
+def fit_lines(folder: Path, callback: BLEUCallback, *loggers: Any, lines: Sequence[Any] = LINES) -> dict[str, Any]:
     """Train the toy module for two epochs, each with a validation of the lines, and return TensorBoard's tags."""
 
     def step(batch: Any, epoch: int) -> dict[str, Any]:
@@ -68,8 +64,7 @@ def fit(
         return {"preds": [lines[i][0] for i in batch], "target": [lines[i][1] for i in batch], "source": sources}
 
     loader = make_loader(range(len(lines)), batch_size=2)
-    trainer = make_trainer(folder, callback, logger=[*loggers] or log_to(folder), max_epochs=2)
-    trainer.fit(make_module(step=step), loader, loader)
+    fit(folder, callback, step=step, loaders=loader, logger=[*loggers] or log_to(folder), max_epochs=2)
     tags: dict[str, Any] = read_events(folder / "run").Tags() if (folder / "run").exists() else {}
     return tags
 
@@ -89,7 +84,7 @@ def texts(events: Any, tag: str) -> list[tuple[int, str]]:
 
 
 def test_tensorboard_gets_samples_and_a_histogram_and_figures_at_the_step_of_the_scores(tmp_path: Path) -> None:
-    tags = fit(tmp_path, BLEUCallback(CorpusBLEU(percent=True), samples=2))
+    tags = fit_lines(tmp_path, BLEUCallback(CorpusBLEU(percent=True), samples=2))
     assert set(tags["images"]) == {"val_bleu/by_length", "val_bleu/lengths"}
     assert tags["histograms"] == ["val_bleu/sentence_bleu"]
     events = read_events(tmp_path / "run")
@@ -118,7 +113,7 @@ def test_tensorboard_gets_samples_and_a_histogram_and_figures_at_the_step_of_the
 
 
 def test_nothing_but_charts_is_shown_without_samples(tmp_path: Path) -> None:
-    tags = fit(tmp_path, BLEUCallback(samples=0))
+    tags = fit_lines(tmp_path, BLEUCallback(samples=0))
     assert tags["images"] == tags["histograms"] == []
     assert tags["tensors"] == ["custom_scalars__config__"]
     assert "val_bleu" in tags["scalars"]
@@ -126,7 +121,7 @@ def test_nothing_but_charts_is_shown_without_samples(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("lines", [[("", [""])] * 3, [("a", ["a"])], [("", ["a b"]), ("a b", [""])]])
 def test_corpora_with_few_words_are_shown(lines: list[tuple[str, list[str]]], tmp_path: Path) -> None:
-    fit(tmp_path, BLEUCallback(), lines=lines)
+    fit_lines(tmp_path, BLEUCallback(), lines=lines)
     assert len(texts(read_events(tmp_path / "run"), "val_samples")) == 2
 
 
@@ -144,23 +139,6 @@ def test_the_first_and_the_worst_are_as_many_as_asked_for(samples: int) -> None:
         hypothesis, references = LINES[sample.number - 1]
         assert (sample.hypothesis.text, [segment.text for segment in sample.references]) == (hypothesis, references)
         assert sample.score == pytest.approx(sentence_bleu([hypothesis], [references], percent=True).item())
-
-
-def test_only_sentences_that_count_are_shown() -> None:
-    shown = view(9, sample_mask=[False, True, True, False, True])
-    first = shown.panels[0].samples
-    assert [sample.hypothesis.text for sample in first] == [HYPOTHESES[1], HYPOTHESES[2], HYPOTHESES[4]]
-    assert [sample.number for sample in first] == [1, 2, 3]
-    assert len(shown.histograms["val_bleu/news/sentence_bleu"]) == 3
-
-
-def test_sentences_are_shown_in_the_order_of_their_positions() -> None:
-    shown = view(2, index=[8, 6, 4, 2, 0])
-    first, worst = (panel.samples for panel in shown.panels)
-    assert [sample.hypothesis.text for sample in first] == [HYPOTHESES[4], HYPOTHESES[3]]
-    assert [sample.number for sample in first] == [1, 2]
-    assert (worst[0].number, worst[0].hypothesis.text) == (4, HYPOTHESES[1])
-    assert shown.histograms["val_bleu/news/sentence_bleu"].tolist() == pytest.approx(BLEU[::-1])
 
 
 # Which metric
@@ -198,7 +176,7 @@ def test_without_scores_of_sentences_only_the_first_are_shown() -> None:
 
 
 def test_tensorboard_shows_the_sentences_of_a_metric_without_their_scores(tmp_path: Path) -> None:
-    tags = fit(tmp_path, BLEUCallback({"ter": TER()}, samples=2, log_name="{stage}/{metric}"))
+    tags = fit_lines(tmp_path, BLEUCallback({"ter": TER()}, samples=2, log_name="{stage}/{metric}"))
     assert tags["images"] == tags["histograms"] == []
     assert {*tags["tensors"]} == {"custom_scalars__config__", "val/samples/text_summary"}
     ((_, table), _) = texts(read_events(tmp_path / "run"), "val/samples")
@@ -240,8 +218,7 @@ def test_charts_of_all_metrics_are_side_by_side_and_show_what_is_logged(tmp_path
         return [LINES[i][0] for i in batch], [LINES[i][1] for i in batch]
 
     loaders = {"news": make_loader(range(5)), "talks (TED)": make_loader(range(3))}
-    trainer = make_trainer(tmp_path, *callbacks, logger=log_to(tmp_path), max_epochs=2)
-    trainer.fit(make_module(step=step), make_loader(range(5)), loaders)
+    fit(tmp_path, *callbacks, step=step, loaders=loaders, logger=log_to(tmp_path), max_epochs=2)
     events = read_events(tmp_path / "run")
     *_, event = events.Tensors("custom_scalars__config__")  # TensorBoard knows one layout per run, the last one
     layout: dict[str, dict[str, Any]] = {}
@@ -295,14 +272,9 @@ def test_a_name_is_no_pattern() -> None:
 
 def test_a_later_fit_in_the_same_trainer_lays_out_again(tmp_path: Path) -> None:
     """Its logger may write to another folder."""
-
-    def step(batch: Tensor, epoch: int) -> Any:
-        return return_ids(batch, 0)
-
-    callback, module = make_callback(), make_module(step=step)
+    callback = make_callback()
     for name in ("one", "two"):
-        trainer = make_trainer(tmp_path, callback, logger=log_to(tmp_path, name), max_epochs=1)
-        trainer.fit(module, make_loader(), make_loader())
+        fit(tmp_path, callback, step=lambda batch, epoch: return_ids(batch, 0), logger=log_to(tmp_path, name))
         assert "custom_scalars__config__" in read_events(tmp_path / name).Tags()["tensors"]
 
 
@@ -326,7 +298,7 @@ def rows(step: int) -> list[list[Any]]:
 @pytest.mark.slow
 def test_wandb_gets_a_table_and_figures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WANDB_SILENT", "true")
-    fit(tmp_path, BLEUCallback(samples=1), WandbLogger(save_dir=tmp_path, offline=True))
+    fit_lines(tmp_path, BLEUCallback(samples=1), WandbLogger(save_dir=tmp_path, offline=True))
     import wandb
 
     wandb.finish()
@@ -348,7 +320,7 @@ def test_mlflow_gets_a_table_and_figures_with_names_that_it_allows(
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "")  # the logger sets it; this takes it back
     artifacts = (tmp_path / "artifacts").as_uri()
     logger: Any = MLFlowLogger(tracking_uri=f"sqlite:///{tmp_path}/mlflow.db", artifact_location=artifacts)
-    fit(tmp_path, BLEUCallback(samples=1), logger)
+    fit_lines(tmp_path, BLEUCallback(samples=1), logger)
     history = logger.experiment.get_metric_history(logger.run_id, "val_bleu/precision_1")
     assert [value.step for value in history] == STEPS
     root = tmp_path / "artifacts" / logger.run_id / "artifacts"
@@ -365,11 +337,8 @@ def test_mlflow_gets_a_table_and_figures_with_names_that_it_allows(
     display.show(logger, shown._replace(panels=panels), STEPS[0])
     assert (root / "val_samples" / "news_ ___.json").exists()
 
-    def fit_again() -> None:
-        make_trainer(tmp_path, BLEUCallback(), logger=logger, max_epochs=2).fit(module, make_loader(), make_loader())
-
-    module = make_module(step=lambda batch, epoch: (["a lone surrogate \ud800"], ["a reference"]))
-    assert collect_warnings(fit_again, message="cannot be shown") == []
+    options: dict[str, Any] = {"step": lambda *args: (["a lone surrogate \ud800"], ["a reference"]), "logger": logger}
+    assert collect_warnings(fit, tmp_path, BLEUCallback(), message="cannot be shown", **options) == []
     assert "a lone surrogate ?" in (root / "val_samples.json").read_text()
 
 
@@ -384,7 +353,7 @@ def test_comet_gets_a_table_and_figures(tmp_path: Path, monkeypatch: pytest.Monk
         ["log_code", "log_git_patch", "log_env_details", "auto_output_logging"], False
     )
     logger = CometLogger(offline_directory=str(tmp_path), display_summary_level=0, **quiet)
-    fit(tmp_path, BLEUCallback(samples=1), logger)
+    fit_lines(tmp_path, BLEUCallback(samples=1), logger)
     logger.experiment.end()
 
     (path,) = tmp_path.glob("*.zip")
@@ -410,7 +379,7 @@ def test_comet_gets_a_table_and_figures(tmp_path: Path, monkeypatch: pytest.Monk
 )
 def test_loggers_that_can_show_nothing_get_the_scalars(make: Callable[[Path], Any], tmp_path: Path) -> None:
     assert find_displays([make(tmp_path)]) == []
-    fit(tmp_path, BLEUCallback(), make(tmp_path))
+    fit_lines(tmp_path, BLEUCallback(), make(tmp_path))
     if (tmp_path / "csv").exists():
         header = (tmp_path / "csv" / "metrics.csv").read_text().splitlines()[0].split(",")
         assert {"val_bleu", "val_bleu/precision_1"} <= set(header)
@@ -420,7 +389,7 @@ def test_each_of_several_loggers_shows_what_it_can(tmp_path: Path) -> None:
     tensorboard = log_to(tmp_path)
     loggers = [CSVLogger(tmp_path), tensorboard, object(), log_to(tmp_path, "other")]
     assert [display.name for display in find_displays(loggers)] == ["TensorBoard", "TensorBoard"]
-    tags = fit(tmp_path, BLEUCallback(samples=1), tensorboard, CSVLogger(tmp_path))
+    tags = fit_lines(tmp_path, BLEUCallback(samples=1), tensorboard, CSVLogger(tmp_path))
     assert "val_bleu/lengths" in tags["images"]
 
 
