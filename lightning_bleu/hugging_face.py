@@ -18,14 +18,19 @@ from lightning_bleu.bleu import CorpusBLEU
 from lightning_bleu.messages import WarnOnce
 from lightning_bleu.processes import process_count, process_rank
 from lightning_bleu.settings.settings import Decoder
+from lightning_bleu.training.loaders import check_names
 from lightning_bleu.training.metrics import Result
 from lightning_bleu.training.options import check_metrics, check_shared_options, labels_of
-from lightning_bleu.training.trainer import count_iterations, count_sentences
+from lightning_bleu.training.trainer import count_sentences, find_iteration
 from lightning_bleu.training.translations import Place, Record
 from lightning_bleu.training.validation import Evaluation, Output, Validation
 
 _MAX_SENTENCES = 1000
 """How many sentences are counted at once. To decode ids takes many times their memory."""
+
+
+_RESERVED = ("eval", "test", "loss", "runtime", "samples_per_second", "steps_per_second")
+"""Names that no metric can have, because the Trainer uses them."""
 
 
 class HuggingFaceBLEU:
@@ -68,7 +73,7 @@ class HuggingFaceBLEU:
     Example (the calls of a Trainer):
         >>> from types import SimpleNamespace
         >>> bleu = HuggingFaceBLEU(CorpusBLEU(max_order=2, pad_id=0))
-        >>> args = SimpleNamespace(device="cpu")
+        >>> args = SimpleNamespace(device="cpu", batch_eval_metrics=False, dataloader_drop_last=False)
         >>> bleu.on_prediction_step(args, None, None, eval_dataloader=SimpleNamespace(dataset=range(2)))
         >>> predictions, labels = np.array([[5, 6, 7, 0], [8, 9, 0, -100]]), np.array([[5, 6, 8], [8, 9, -100]])
         >>> scores = bleu(SimpleNamespace(predictions=predictions, label_ids=labels))
@@ -85,6 +90,7 @@ class HuggingFaceBLEU:
         translations: str | os.PathLike[str] | bool | None = None,
     ) -> None:
         self.metrics = check_metrics(CorpusBLEU() if metrics is None else metrics)
+        check_names("metrics", [*self.metrics], reserved=_RESERVED)
         if labels := labels_of(self.metrics):
             raise ValueError(f"HuggingFaceBLEU takes one metric per name, which scores all datasets, got {labels}")
         check_shared_options(decoder, confidence, translations)
@@ -98,7 +104,7 @@ class HuggingFaceBLEU:
         self._sign: object = None  # what tells an evaluation from the next one
         self._validation: Validation | None = None
         self._received = 0
-        self._finished: tuple[dict[str, Result], list[Evaluation]] = {}, []
+        self._finished: list[tuple[dict[str, Result], list[Evaluation]]] = []
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("on_"):
@@ -119,7 +125,8 @@ class HuggingFaceBLEU:
     def on_prediction_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Learn which dataset is evaluated. The Trainer calls this after each batch, before it counts the batch."""
         self._args, self._loader, self._model = args, kwargs["eval_dataloader"], kwargs.get("model")
-        if (sign := (self._loader, count_iterations(self._loader))) != self._sign:  # an evaluation begins
+        sign = self._loader, find_iteration(self._loader, args.batch_eval_metrics)
+        if sign != self._sign:  # an evaluation begins
             self._validation, self._received = self._start(args, kwargs.get("processing_class")), 0
             self._sign = sign
 
@@ -138,9 +145,10 @@ class HuggingFaceBLEU:
         )
 
     def _open_record(self, args: Any) -> None:
-        if self._record is None and self.translations:
+        if self.translations:
             folder = os.path.join(args.output_dir, "translations") if self.translations is True else self.translations
-            self._record = Record(Path(folder).expanduser(), warn=self._warn_once)
+            if self._record is None or self._record.folder != Path(folder).expanduser():
+                self._record = Record(Path(folder).expanduser(), warn=self._warn_once)
             self._record.check_folder()
 
     def __call__(self, prediction: Any, compute_result: bool = True) -> dict[str, float]:
@@ -161,19 +169,24 @@ class HuggingFaceBLEU:
         batches = [*zip(*batch[:2], batch[2] or repeat(None))] if isinstance(batch[0], list) else [batch]
         if compute_result:
             self._sign = self._validation = None
-            if process_count() > 1:
-                # The repeats come last, because the Trainer gathers batches in the order of the loader.
-                received = self._received + sum(len(preds) for preds, *_ in batches)
-                sentence_count = count_sentences(self._loader, received, self._args.dataloader_drop_last)
+            # The repeats come last, because the Trainer gathers batches in the order of the loader.
+            received = self._received + sum(len(preds) for preds, *_ in batches)
+            sentence_count = count_sentences(self._loader, received, self._args.dataloader_drop_last)
         for preds, target, inputs in batches:
             self._count(validation, preds, target, inputs, sentence_count)
         if not compute_result:
             return {}
         validation.agree()
         results = validation.finish(confidence=self.confidence)
-        self._finished = results, [*validation.evaluations.values()]
-        scored = {name: result.values() for name, result in results.items()}
-        return {"_".join(filter(None, (name, part))): one for name, own in scored.items() for part, one in own.items()}
+        self._finished.append((results, [*validation.evaluations.values()]))
+        scores = [
+            (f"{name}_{part}" if part else name, value)
+            for name, result in results.items()
+            for part, value in result.values().items()
+        ]
+        if len(dict(scores)) < len(scores):
+            raise ValueError(f"two scores would be logged with one name, rename a metric: {[key for key, _ in scores]}")
+        return dict(scores)
 
     def _count(self, validation: Validation, preds: Any, target: Any, inputs: Any, sentence_count: float) -> None:
         """Count the share of this process in a batch, of which all processes have all sentences."""
@@ -196,15 +209,14 @@ class HuggingFaceBLEU:
 
     def _finish(self, args: Any, state: Any, control: Any, metrics: Mapping[str, float], **kwargs: Any) -> None:
         """Keep the results, and write files, under the name that the Trainer gave to the evaluation. Collective."""
-        results, evaluations = self._finished
-        self._finished = {}, []
+        results, evaluations = self._finished.pop() if self._finished else ({}, [])
         # The Trainer adds the time itself, whatever the metrics are called.
         times = [key.removesuffix("_runtime") for key in metrics if key.endswith("_runtime")]
         prefix = min(times, key=len, default="eval")
-        for name in self.metrics:
-            self.results.pop(f"{prefix}_{name}", None)
-        named = {f"{prefix}_{name}": result for name, result in results.items()}
-        self.results |= named
+        # The Trainer does not repeat the prefix.
+        keys = {name: name if name.startswith(f"{prefix}_") else f"{prefix}_{name}" for name in self.metrics}
+        named = {keys[name]: result for name, result in results.items()}
+        self.results = {key: one for key, one in self.results.items() if key not in keys.values()} | named
         if self._record:
             self._record.write([prefix], evaluations, named, Place(state.global_step, state.epoch, self._is_training))
 

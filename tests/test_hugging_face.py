@@ -20,7 +20,7 @@ from sacrebleu.metrics.ter import TER
 from torchmetrics.text import WordErrorRate
 
 from lightning_bleu import CorpusBLEU, CorpusCHRF, HuggingFaceBLEU, corpus_bleu, corpus_chrf
-from tests.helpers.hugging_face import DATASETS, Model, decode, make_items, make_trainer, texts_of
+from tests.helpers.hugging_face import DATASETS, Model, collate, decode, make_items, make_trainer, texts_of
 from tests.helpers.pages import run_page
 from tests.helpers.process_groups import run_in_processes
 
@@ -104,6 +104,8 @@ def evaluate_after_interruption(trainer: Any, style: str, items: Any) -> str:
     trainer.stop_at = 3
     with pytest.raises(KeyboardInterrupt):
         trainer.evaluate(dataset)
+    for _ in loader:  # ends an iteration that is no evaluation
+        pass
     other[:] = items  # the list that the loader reads
     (dataset if isinstance(dataset, list) else dataset.items)[:] = items
     found = evaluate_or_say_why(trainer, dataset, items)
@@ -182,10 +184,42 @@ def use_trainers(folder: Path) -> dict[str, Any]:
     tokenizer = SimpleNamespace(decode=None, batch_decode=lambda rows, **_: decode(rows))
     own = make_trainer(HuggingFaceBLEU(CorpusCHRF()), processing_class=SimpleNamespace(tokenizer=tokenizer))
     found["tokenizer of a processor"] = own.evaluate(items)
+    # Sentences chosen by a sampler, a loader of the user, an evaluation inside another one, another folder.
+    some = make_trainer(HuggingFaceBLEU(METRICS, decoder=decode), include_for_metrics=["inputs"])
+    some._get_eval_sampler = lambda dataset: torch.utils.data.SubsetRandomSampler(range(19))
+    found["sampler"] = some.evaluate(items)["eval_bleu_reference_length"]
+    some.args.batch_eval_metrics = True
+    some.get_eval_dataloader = lambda dataset: torch.utils.data.DataLoader(dataset, 4, collate_fn=collate)
+    found["own loader"] = error_of(ValueError, lambda: some.evaluate(items))
+    bleu = HuggingFaceBLEU({"eval_bleu": CorpusBLEU()}, decoder=decode, translations=True)
+    for folder_name in ("first", "second"):
+        outer = make_trainer(bleu, output_dir=folder_name)
+        outer.pop_callback(bleu)
+        outer.add_callback(evaluate_once(outer, others))
+        outer.add_callback(bleu)
+        found["nested"] = outer.evaluate(items), bleu.results["eval_bleu"].score, bleu.results["inner_eval_bleu"].score
+
     found["in lists"] = make_trainer(
         HuggingFaceBLEU(METRICS, decoder=decode), eval_do_concat_batches=False, include_for_metrics=["inputs"]
     ).evaluate(items)
     return found
+
+
+def evaluate_once(trainer: Any, dataset: Any) -> Any:
+    """A callback that evaluates another dataset after an evaluation."""
+    from transformers import TrainerCallback
+
+    class EvaluatesOnce(TrainerCallback):
+        """Evaluates once."""
+
+        is_inside = False
+
+        def on_evaluate(self, *args: Any, **kwargs: Any) -> None:
+            if not self.is_inside:
+                self.is_inside = True
+                trainer.evaluate(dataset, metric_key_prefix="inner")
+
+    return EvaluatesOnce()
 
 
 def error_of(kind: type[Exception], call: Callable[[], Any]) -> str:
@@ -288,6 +322,19 @@ def test_the_tokenizer_of_the_trainer_decodes(found: tuple[list[Scores], Path]) 
         assert process["tokenizer of a processor"]["eval_chrf"] == pytest.approx(expected, abs=1e-12)
 
 
+@pytest.mark.slow
+def test_samplers_loaders_and_evaluations_of_users_are_respected(found: tuple[list[Scores], Path]) -> None:
+    items, others = make_items(21), make_items(5, seed=1)
+    for process in found[0]:
+        assert process["sampler"] == sum(len(line.split()) for [line] in texts_of(items[:19])[1])
+        assert "return self.accelerator.prepare(loader) from get_eval_dataloader" in process["own loader"]
+        scores, outer, inner = process["nested"]
+        assert scores["eval_bleu"] == outer == expected_scores(items)["eval_bleu"]
+        assert inner == expected_scores(others)["eval_bleu"]
+    for name in ("first", "second"):
+        assert (found[1] / name / "translations" / "inner" / "step-0000000.txt").exists()
+
+
 def run_page_of_docs(folder: Path) -> Scores:
     """Run the programs of the page, and evaluate more sentences with the first of their trainers."""
     os.chdir(folder)
@@ -318,7 +365,7 @@ IDS = np.array([[5, 6, 7, 8], [5, 6, 7, -100]])
 
 def evaluate(bleu: HuggingFaceBLEU, predictions: Any, labels: Any = IDS) -> Scores:
     """Call a metric like a Trainer."""
-    args: Any = SimpleNamespace(device="cpu")
+    args: Any = SimpleNamespace(device="cpu", batch_eval_metrics=False, dataloader_drop_last=False)
     bleu.on_prediction_step(args, None, None, eval_dataloader=SimpleNamespace(dataset=labels))
     return bleu(SimpleNamespace(predictions=predictions, label_ids=labels))
 
@@ -340,6 +387,12 @@ def test_a_metric_that_stands_alone_has_its_own_name() -> None:
 
 def test_without_sentences_nothing_is_logged() -> None:
     assert evaluate(HuggingFaceBLEU(), IDS[:0], IDS[:0]) == {}
+
+
+def test_names_of_scores_must_differ() -> None:
+    bleu = HuggingFaceBLEU({"bleu": CorpusBLEU(), "bleu_length_ratio": CorpusCHRF()}, decoder=decode)
+    with pytest.raises(ValueError, match="two scores would be logged with one name, rename a metric"):
+        evaluate(bleu, IDS)
 
 
 def test_a_metric_that_is_no_callback_is_an_error() -> None:
@@ -366,6 +419,7 @@ def test_predictions_that_are_no_ids_are_an_error(predictions: Any, received: st
     [
         ({"metrics": TER()}, TypeError, "TER needs a name: pass {'ter': ...}"),
         ({"metrics": {"bleu": {"news": CorpusBLEU()}}}, ValueError, r"one metric per name, .*, got \['news'\]"),
+        ({"metrics": {"loss": CorpusBLEU()}}, ValueError, "cannot have the name 'loss', which is reserved"),
         ({"confidence": 95}, ValueError, "'confidence' must lie between 0 and 1"),
         ({"translations": 5}, TypeError, "'translations' must be a folder or True, got 5"),
         ({"decoder": 5}, TypeError, "'decoder' must be"),

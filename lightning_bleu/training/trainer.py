@@ -118,17 +118,32 @@ def suspect_monitors(callbacks: Iterable[Any], metrics: Mapping[str, AnyMetric])
             )
 
 
-def count_iterations(loader: Any) -> int:
-    """How often a loader of accelerate is iterated over, which differs between an interrupted evaluation and the next.
+def find_iteration(loader: Any, by_batch: bool) -> tuple[int, int]:
+    """Two numbers that differ from one iteration over a loader of accelerate to the next.
 
-    accelerate lists a loader when an iteration begins, and removes it when one ends, but not when one is interrupted.
+    They are how many iterations have come to their end, and how many have begun since: accelerate lists a loader when
+    an iteration begins, and removes it when one ends, but not when one is interrupted.
+
+    Args:
+        loader: the loader.
+        by_batch: whether the batches are counted one by one.
+
+    Raises:
+        ValueError: if the loader is not one of accelerate, which shares its batches among the processes, and knows the
+            last one.
     """
-    references: list[Any] = getattr(getattr(loader, "gradient_state", None), "dataloader_references", [])
-    return references.count(loader)
+    if not hasattr(loader, "gradient_state"):
+        if by_batch or process_count() > 1:
+            raise ValueError(
+                "with several processes or batch_eval_metrics=True, accelerate must prepare the loader: return "
+                "self.accelerator.prepare(loader) from get_eval_dataloader of the Trainer"
+            )
+        return 0, 0
+    return getattr(loader, "iteration", 0), loader.gradient_state.dataloader_references.count(loader)
 
 
 def count_sentences(loader: Any, received: int, drop_last: bool) -> int:
-    """The number of sentences that several processes evaluate; accelerate repeats some to fill the last batch.
+    """The number of sentences in an evaluation. With several processes, accelerate repeats some to fill the last batch.
 
     Args:
         loader: the loader of accelerate.
@@ -138,13 +153,15 @@ def count_sentences(loader: Any, received: int, drop_last: bool) -> int:
     Raises:
         ValueError: if repeated sentences cannot be told from others.
     """
-    if drop_last:
+    if process_count() == 1 or drop_last:
         return received
-    dataset, length = loader.dataset, None
-    while type(dataset).__name__ == "IterableDatasetShard":  # its length is that of a share
+    sampler, dataset = loader.batch_sampler, loader.dataset
+    while hasattr(sampler, "batch_sampler"):  # the share of a process
+        sampler = sampler.batch_sampler
+    while type(dataset).__name__ == "IterableDatasetShard":
         dataset = dataset.dataset
-    with contextlib.suppress(TypeError, NotImplementedError):
-        length = len(dataset)
+    length = _length_of(getattr(sampler, "sampler", None))
+    length = _length_of(dataset) if length is None else length
     if length is None and (remainder := loader.remainder) >= 0:
         # One process reads the dataset. Seq2SeqTrainer keeps the repeats, Trainer does not.
         length = received - (-remainder % process_count() if received % process_count() == 0 else 0)
@@ -156,3 +173,9 @@ def count_sentences(loader: Any, received: int, drop_last: bool) -> int:
             "'split_batches': True}"
         )
     return length
+
+
+def _length_of(items: Any) -> int | None:
+    with contextlib.suppress(TypeError, NotImplementedError):
+        return len(items)
+    return None

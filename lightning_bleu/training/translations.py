@@ -57,7 +57,7 @@ class Record:
     """
 
     def __init__(self, folder: Path, keep: int | None = None, warn: WarnOnce | None = None) -> None:
-        self._folder = folder
+        self.folder = folder
         self._keep = keep
         self._scores = ScoreFile(folder / "scores.jsonl")
         self._warn = warn or WarnOnce()
@@ -68,9 +68,9 @@ class Record:
         Raises:
             ValueError: if it does, with the ways out.
         """
-        if run_in_process_0(lambda: has_translations(self._folder)):
+        if run_in_process_0(lambda: has_translations(self.folder)):
             raise ValueError(
-                f"{str(self._folder)!r} has the translations of another training run: use another folder for each run, "
+                f"{str(self.folder)!r} has the translations of another training run: use another folder for each run, "
                 f"{ways_out}"
             )
 
@@ -80,7 +80,7 @@ class Record:
         Raises:
             ValueError: if it cannot be created, or if files cannot be written there.
         """
-        run_in_process_0(lambda: check_folder(name_folder(self._folder, *names)))
+        run_in_process_0(lambda: check_folder(name_folder(self.folder, *names)))
 
     def write(
         self, names: Iterable[str], evaluations: Iterable[Evaluation], results: Mapping[str, Result], place: Place
@@ -99,7 +99,7 @@ class Record:
         if lines:
             run_in_process_0(lambda: self._scores.append(lines, replace=place.replaces))
         for evaluation in evaluations:
-            self._write(name_folder(self._folder, *names, *evaluation.names), evaluation, place)
+            self._write(name_folder(self.folder, *names, *evaluation.names), evaluation, place)
 
     def _write(self, folder: Path, evaluation: Evaluation, place: Place) -> None:
         texts, corpora = evaluation.sentences.texts, evaluation.corpora.items()

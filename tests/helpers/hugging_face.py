@@ -114,11 +114,14 @@ def make_trainer(bleu: Any, kind: str = "Seq2SeqTrainer", model: Any = None, **o
             return torch.zeros(1), inputs["generated"], inputs["labels"]
 
     own = {name: options.pop(name) for name in ("eval_dataset", "train_dataset", "processing_class") if name in options}
-    defaults = {"use_cpu": True, "report_to": "none", "disable_tqdm": True, "remove_unused_columns": False}
+    defaults: Any = {"output_dir": "run", "per_device_eval_batch_size": 4, "save_strategy": "no"}
+    defaults |= {"use_cpu": True, "report_to": "none", "disable_tqdm": True, "remove_unused_columns": False}
     if kind == "Seq2SeqTrainer":
         defaults["predict_with_generate"] = True
     make_args = getattr(transformers, kind.replace("Trainer", "TrainingArguments"))
-    args = make_args("run", **defaults | {"per_device_eval_batch_size": 4, "save_strategy": "no"} | options)
+    args = make_args(
+        **{"output_dir": "run"} | defaults | {"per_device_eval_batch_size": 4, "save_strategy": "no"} | options
+    )
     trainer = StoredTrainer(
         model or Model(), args, data_collator=collate, compute_metrics=bleu, callbacks=[bleu], **own
     )
