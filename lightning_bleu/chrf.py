@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, TypedDict, cast
+from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,7 @@ from lightning_bleu.counting.ngrams import count_matches
 from lightning_bleu.counting.words import chrf_word_ids
 from lightning_bleu.metric import CorpusMetric, count_sentences
 from lightning_bleu.reading.batch import Batch, to_lines
-from lightning_bleu.reading.forms import Hypotheses, References
+from lightning_bleu.reading.forms import Hypotheses, References, Strings, kind_of
 from lightning_bleu.reading.ragged import IntArray, Ragged, ranges, row_lengths
 from lightning_bleu.scoring.scoring import Report, Scoring, float_type
 from lightning_bleu.scoring.signature import InputCounts, join_signature
@@ -70,8 +70,6 @@ class CHRFSettings(Settings):
     beta: float = 2
     whitespace: bool = False
     eps_smoothing: bool = False
-
-    needs_text: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -147,6 +145,9 @@ def count_chrf_rows(batch: Batch, settings: CHRFSettings) -> IntArray:
         shape ``(references, 3 * orders)``: for each order of characters, then of words, the n-grams of the hypothesis
         (0 if the reference has none), those of the reference, and those that match.
 
+    Raises:
+        TypeError: for tokens, and for ids that are not decoded.
+
     Example:
         >>> from lightning_bleu.reading.batch import read_batch
         >>> settings = CHRFSettings.from_options(char_order=2, word_order=1)
@@ -154,6 +155,11 @@ def count_chrf_rows(batch: Batch, settings: CHRFSettings) -> IntArray:
         [[4, 4, 3, 3, 3, 2, 2, 2, 1]]
     """
     counts = batch.reference_counts
+    if len(counts) and not isinstance(batch.segments, Strings):
+        raise TypeError(
+            f"chrF counts the characters of text, but 'preds' and 'target' are {kind_of(batch.segments)}: pass strings "
+            "(join tokens with spaces), or set decoder= to score ids"
+        )
     lines = to_lines(batch.segments)
     if settings.lowercase:
         lines = [line.lower() for line in lines]

@@ -18,7 +18,6 @@ from lightning_bleu.reading.forms import (
     Strings,
     join,
     kind_of,
-    segment_count,
     select,
 )
 from lightning_bleu.reading.mistakes import find_mistakes, find_mistakes_in_text
@@ -96,11 +95,6 @@ def read_batch(preds: Hypotheses, target: References, settings: Settings) -> Bat
         hypotheses, _ = _read(hypotheses, counts, settings)
         references, counts = _read(references, counts, settings)
         segments = join(hypotheses, references)
-    if settings.needs_text and not isinstance(segments, Strings) and segment_count(segments):
-        raise TypeError(
-            f"chrF counts the characters of text, but 'preds' and 'target' are {kind_of(segments)}: pass strings "
-            "(join tokens with spaces), or set decoder= to score ids"
-        )
     if isinstance(segments, Strings):
         warnings += find_mistakes_in_text(segments.lines, counts)
         warnings += settings.suspect(segments.lines[len(counts) :])

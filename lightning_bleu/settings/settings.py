@@ -13,7 +13,7 @@ import operator
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MethodType
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -86,9 +86,6 @@ class Settings:
     ignore_ids: tuple[int, ...] = (-100,)
     decoder: Decoder | None = None
     percent: bool = False
-
-    needs_text: ClassVar[bool] = False
-    """Whether a metric counts characters, so that tokens, and ids that are not decoded, are errors."""
 
     @classmethod
     def from_options(cls, **options: Any) -> Self:
