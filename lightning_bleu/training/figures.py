@@ -76,9 +76,9 @@ def bleu_by_length_figure(statistics: Tensor, settings: BLEUSettings, confidence
     statistics = statistics.cpu()
     buckets, labels = _length_buckets(Statistics.unpack(statistics).reference_length.contiguous().numpy())
     counts = np.bincount(buckets, minlength=len(labels)).tolist()
-    groups = [statistics[torch.from_numpy(buckets == i)].double() for i in range(len(labels))]
+    rows = [statistics[torch.from_numpy(buckets == i)].double() for i in range(len(labels))]
     scoring = bleu_scoring(dataclasses.replace(settings, effective_order=True, percent=True))
-    scores = scoring.score(torch.stack([group.sum(0) for group in groups])).tolist()
+    scores = scoring.score(torch.stack([one.sum(0) for one in rows])).tolist()
     trusted = [count >= MIN_SENTENCES for count in counts]
     highest = max(itertools.compress(scores, trusted), default=max(scores))
     top = next((limit for limit in _BLEU_LIMITS if limit >= highest), 100)
@@ -97,7 +97,7 @@ def bleu_by_length_figure(statistics: Tensor, settings: BLEUSettings, confidence
     axes.bar(range(len(labels)), heights, width=0.76, color=colors, zorder=2)
     tops = [*heights]
     for i in itertools.compress(range(len(labels)), trusted if confidence else ()):
-        interval = interval_from(groups[i], scoring, confidence or 0, _RESAMPLES, seed=0)
+        interval = interval_from(rows[i], scoring, confidence or 0, _RESAMPLES, seed=0)
         axes.plot([i, i], [interval.low, interval.high], color="black", linewidth=1, zorder=3)
         tops[i] = max(tops[i], interval.high)
 

@@ -196,7 +196,7 @@ def write_translations(
         translation = folder / f"step-{step:07}-{number}.txt"
     shared = {folder / name: text for name, text in _shared_files(sentences).items()}
     old = {path for path in folder.iterdir() if _SHARED_FILE.fullmatch(path.name)}
-    others = set(_find_translations(folder)) - {translation}
+    others = {path for path in folder.iterdir() if _TRANSLATION.fullmatch(path.name)} - {translation}
     changed = shared.keys() != old or any(path.read_bytes() != text for path, text in shared.items())
     table = translation.with_suffix(".tsv")
     table.unlink(missing_ok=True)
@@ -231,7 +231,7 @@ class ScoreFile:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._places: set[Any] | None = None  # the keys and steps that the file has; None before it was read
+        self._keys: set[Any] | None = None  # the keys and steps that the file has; None before it was read
 
     def append(self, lines: Iterable[Mapping[str, Any]], *, replace: bool = True) -> None:
         """Add lines.
@@ -242,24 +242,24 @@ class ScoreFile:
                 already, perhaps of another epoch, are not added.
         """
         added = [json.dumps(line) for line in lines]
-        places = {_place(line) for line in added}
+        keys = {_key(line) for line in added}
         path = self._path.resolve()  # a link stays a link
         path.parent.mkdir(parents=True, exist_ok=True)
         with _locked(path):
-            if self._places is None or not replace or self._places & places or not _ends_with_line(path):
+            if self._keys is None or not replace or self._keys & keys or not _ends_with_line(path):
                 text = path.read_bytes().decode(errors="surrogateescape") if path.exists() else ""
                 *old, last = text.split("\n")
                 # A run that was killed may have left half a line.
                 old += [last] * bool(last and (_parse(last) or not last.startswith("{")))
-                kept = [line for line in old if _place(line) not in places] if replace else old
-                known = {_without_epoch(line) for line in old} if not replace else set()
+                kept = [line for line in old if _key(line) not in keys] if replace else old
+                known = {_without_epoch(line) for line in kept}
                 added = [line for line in added if _without_epoch(line) not in known]
                 if kept != old or last:
                     write_files({path: "".join(f"{line}\n" for line in kept).encode(errors="surrogateescape")})
-                self._places = {*map(_place, kept)}
+                self._keys = {*map(_key, kept)}
             with path.open("ab") as file:
                 file.write("".join(f"{line}\n" for line in added).encode())
-        self._places |= places
+        self._keys |= keys
 
 
 def _ends_with_line(path: Path) -> bool:
@@ -278,7 +278,7 @@ def _parse(line: str) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _place(line: str) -> tuple[str, str]:
+def _key(line: str) -> tuple[str, str]:
     """The key and the step of a line; those of a line that has none equal no others."""
     value = _parse(line)
     return (repr(value["key"]), repr(value["step"])) if {"key", "step"} <= value.keys() else (line, "")
@@ -351,10 +351,6 @@ def _step_and_number(path: Path) -> list[int]:
         ([500], [500, 2])
     """
     return [int(number) for number in re.findall(r"\d+", path.name)]
-
-
-def _find_translations(folder: Path) -> list[Path]:
-    return [path for path in folder.iterdir() if _TRANSLATION.fullmatch(path.name)]
 
 
 def _encode(name: str) -> str:
