@@ -25,10 +25,8 @@ REFERENCES = [
     [[9, 8], [9, 9, 7, 9, 8]],
 ]
 FIRST_REFERENCES = [references[0] for references in REFERENCES]
-EXPECTED = [statistics(h, rs, 3) for h, rs in zip(HYPOTHESES, REFERENCES)]
-"""The statistics of :data:`HYPOTHESES` beside :data:`REFERENCES` up to trigrams, by definition."""
 EXPECTED_FIRST = [statistics(h, [r], 3) for h, r in zip(HYPOTHESES, FIRST_REFERENCES)]
-"""The same beside :data:`FIRST_REFERENCES`."""
+"""The statistics of :data:`HYPOTHESES` beside :data:`FIRST_REFERENCES` up to trigrams, by definition."""
 
 
 def as_words(ids: Ids) -> list[str]:

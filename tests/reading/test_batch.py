@@ -1,4 +1,4 @@
-"""From the sentences of a call, in any form, to the text or the ids that are counted."""
+"""From the sentences of a call to the text or the ids that are counted. All forms of ids: tests/fuzz/id_forms.py."""
 
 from __future__ import annotations
 
@@ -15,8 +15,6 @@ from lightning_bleu.bleu import BLEUSettings
 from lightning_bleu.reading.batch import read_batch, read_sources
 from lightning_bleu.scoring.signature import InputCounts
 from tests.helpers.counting import (
-    EXPECTED,
-    EXPECTED_FIRST,
     FIRST_REFERENCES,
     HYPOTHESES,
     REFERENCES,
@@ -39,80 +37,9 @@ def convert(form: Convert) -> tuple[list[Any], list[list[Any]]]:
     return [form(ids) for ids in HYPOTHESES], [[form(ids) for ids in group] for group in REFERENCES]
 
 
-def convert_first(form: Convert) -> tuple[list[Any], list[Any]]:
-    """The hypotheses and their first references in another form."""
-    return [form(ids) for ids in HYPOTHESES], [form(ids) for ids in FIRST_REFERENCES]
-
-
 PADDED = pad(HYPOTHESES, 6)
 PADDED_REFERENCES = torch.stack([pad(group, 8) for group in REFERENCES])
 PADDED_FIRST = pad(FIRST_REFERENCES, 7)
-
-
-@pytest.mark.parametrize(
-    ("preds", "target"),
-    [
-        convert(list),
-        convert(tuple),
-        convert(as_tensor),
-        (convert(as_tensor)[0], REFERENCES),
-        (HYPOTHESES, [pad(group, 8) for group in REFERENCES]),
-        (PADDED, PADDED_REFERENCES),
-        (PADDED.numpy(), PADDED_REFERENCES.numpy()),
-        (PADDED, REFERENCES),
-        (HYPOTHESES, PADDED_REFERENCES),
-        (pad(HYPOTHESES, 6, -100), PADDED_REFERENCES),
-        convert(as_text),
-        convert(as_words),
-    ],
-)
-def test_several_references_count_the_same_in_every_form(preds: Any, target: Any) -> None:
-    assert count(preds, target, pad_id=0, tokenizer="none") == EXPECTED
-
-
-@pytest.mark.parametrize(
-    ("preds", "target"),
-    [
-        convert_first(list),
-        convert_first(as_tensor),
-        (PADDED, PADDED_FIRST),
-        (PADDED, PADDED_FIRST[:, None]),
-        (pad(HYPOTHESES, 6, left=3), PADDED_FIRST),
-        (PADDED, convert_first(as_tensor)[1]),
-        (PADDED.numpy(), FIRST_REFERENCES),
-        convert_first(as_text),
-        convert_first(as_words),
-    ],
-)
-def test_one_reference_counts_the_same_in_every_form(preds: Any, target: Any) -> None:
-    assert count(preds, target, pad_id=0, tokenizer="none") == EXPECTED_FIRST
-
-
-def test_special_ids_are_not_tokens() -> None:
-    padding, bos, eos = 0, 1, 2
-    hypotheses = [[bos, 5, padding, 6, -100, 7, 8, bos, 9, eos, 5, 5], [5, 6, eos], [eos, 5, 6], [padding, 9, 9, 9, 8]]
-    ids = pad(hypotheses, 13)
-    assert count(ids, PADDED_FIRST, pad_id=padding, bos_id=bos, eos_id=eos) == EXPECTED_FIRST
-    assert count(hypotheses, FIRST_REFERENCES, pad_id=padding, bos_id=bos, eos_id=eos) == EXPECTED_FIRST
-    assert count(ids, PADDED_FIRST, pad_id=1, ignore_ids=[-100, 0], eos_id=eos) == EXPECTED_FIRST
-    assert count([[3, -100]], [[3]])[0][-2:] == [1, 1]
-    assert count([[3, -100]], [[3]], ignore_ids=())[0][-2:] == [2, 1]
-    assert count([[3, 4]], [[3]], ignore_ids=4)[0][-2:] == [1, 1]
-
-
-@pytest.mark.parametrize("role", ["bos_id", "pad_id"])
-def test_an_end_that_also_begins_or_pads_does_not_end_before_the_first_token(role: str) -> None:
-    """Decoders that start with the end token, and padding on the left with it."""
-    hypotheses = [[2, *HYPOTHESES[0], 2, 5], [2, 2, *HYPOTHESES[1], 2], [2, 2], [*HYPOTHESES[3], 2, 2]]
-    assert count(pad(hypotheses, 9, 2), FIRST_REFERENCES, eos_id=2, **{role: 2}) == EXPECTED_FIRST
-
-
-def test_references_without_a_token_are_padding_in_a_tensor() -> None:
-    target = torch.tensor([[[5, 6, 7], [0, 0, 0]], [[0, 0, 0], [5, 0, 0]], [[0, 0, 0], [0, 0, 0]]])
-    assert [row[-1] for row in count(pad([[5], [6, 7, 8], [5]], 3), target, pad_id=0)] == [3, 1, 0]
-    assert [row[-1] for row in count([[5], [6, 7, 8], [5]], target, pad_id=0)] == [3, 1, 0]
-    # Lists need no padding, so an empty reference counts.
-    assert [row[-1] for row in count([[5]], [[[5, 6, 7], []]])] == [0]
 
 
 @pytest.mark.parametrize("decoder", [None, lambda rows: [as_text(row) for row in rows]])
@@ -204,19 +131,21 @@ def overwrite(value: Any) -> None:
         (lambda: convert(as_words)[0], lambda: convert(as_words)[1]),
     ],
 )
-def test_the_texts_of_the_last_batch_do_not_change_with_what_was_passed_in(
+def test_a_metric_does_not_change_with_what_was_passed_in(
     preds: Callable[[], Any], target: Callable[[], Any], ignore_ids: tuple[int, ...]
 ) -> None:
     """A training step may fill the same buffers again before anyone looks at the samples."""
     inputs = preds(), target()
-    metric = CorpusBLEU(ignore_ids=ignore_ids, pad_id=1)
+    metric = CorpusBLEU(ignore_ids=ignore_ids, pad_id=1, keep_sentences=True)
     metric.update(*inputs)
+    rows = metric.sentence_statistics
     assert metric.last_batch is not None
     before = metric.last_batch.texts()
     assert before == texts(preds(), target(), ignore_ids=ignore_ids)
     overwrite(inputs[0])
     overwrite(inputs[1])
     assert metric.last_batch.texts() == before != texts(*inputs, ignore_ids=ignore_ids)
+    assert torch.equal(metric.sentence_statistics, rows)
 
 
 # Devices
