@@ -105,21 +105,17 @@ def pack_rows(
 
 def _reference_bytes(batch: Batch) -> Iterator[bytes]:
     """The references of each sentence as bytes, the same in all processes and batches; none if all are empty."""
-    segments, counts = batch.segments, batch.reference_counts
+    segments = batch.segments
     if isinstance(segments, Ids):
-        lengths = segments.ragged.lengths
-        ends = lengths.cumsum().tolist()
-        stop = len(counts)
-        for count in counts.tolist():
-            start, stop = stop, stop + count
-            ids = segments.ragged.ids[ends[start - 1] : ends[stop - 1]].tobytes()
-            yield ids and lengths[start:stop].tobytes() + ids
-        return
-    lines = segments.lines if isinstance(segments, Strings) else map("\0".join, segments.rows)
-    references = islice(lines, len(counts), None)
-    for count in counts.tolist():
-        own = list(islice(references, count))
-        yield "\0\0".join(own).encode(errors="surrogatepass") if any(own) else b""
+        ids, ends = segments.ragged.ids.tobytes(), (8 * segments.ragged.lengths.cumsum()).tolist()
+        all_bytes = (ids[start:end] for start, end in zip([0, *ends], ends))
+    else:
+        lines = segments.lines if isinstance(segments, Strings) else map("\0".join, segments.rows)
+        all_bytes = (line.encode(errors="surrogatepass") for line in lines)
+    references = islice(all_bytes, batch.sentence_count, None)
+    for count in batch.reference_counts.tolist():
+        own = [*islice(references, count)]
+        yield b"\n\0".join(own) if any(own) else b""
 
 
 def append_rows(kept: Sequence[Tensor], *more: Tensor) -> list[Tensor]:
@@ -176,13 +172,10 @@ def read_rows(packed: Tensor) -> KeptSentences:
     """
     packed = packed.cpu()
     positions = _positions(packed)
-    order = torch.arange(len(packed), device="cpu")
-    if not len(packed) or (positions < 0).all():
-        return KeptSentences(packed, order)
+    if (positions < 0).all():
+        return KeptSentences(packed, torch.arange(len(packed), device="cpu"))
     if (positions < 0).any():
         raise ValueError(_MIXED)
-    if (positions[1:] > positions[:-1]).all():
-        return KeptSentences(packed, order)
     order = positions.argsort(stable=True)
     ordered, checksums = positions[order], packed[order, 3]
     is_repeat = ordered[1:] == ordered[:-1]

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, MappingView, Set
+from collections.abc import Iterable, Mapping, MappingView, Sequence, Set
 from itertools import chain
 from types import NoneType
 from typing import Any, TypeGuard
@@ -103,10 +103,7 @@ def recognize_hypotheses(preds: Hypotheses, name: str = "preds") -> Form:
 def recognize_sources(sources: Hypotheses, sentences: int) -> Form:
     """Recognize one source per sentence; see :func:`lightning_bleu.reading.batch.read_sources`."""
     form = recognize_hypotheses(sources, "source")
-    if segment_count(form) != sentences:
-        raise ValueError(
-            f"'source' and 'preds' must have the same number of sentences, got {segment_count(form)} and {sentences}"
-        )
+    _check_sentences("source", segment_count(form), sentences)
     return form
 
 
@@ -169,21 +166,11 @@ def read_index(index: Index | None, sentences: int) -> IntArray | None:
 
 
 def _recognize_references(target: References, hypotheses: Form, *, decodable: bool) -> tuple[Form, IntArray]:
-    if _holds_numbers(target):
-        return _recognize_reference_tensor(target, hypotheses)
     sentences = segment_count(hypotheses)
+    if _holds_numbers(target):
+        return _recognize_reference_tensor(target, sentences)
     entries = _as_list("target", target)
-    if len(entries) != sentences:
-        hint = ""
-        if entries and isinstance(entries[0], _SEQUENCES) and len(entries[0]) == sentences:
-            hint = (
-                "; 'target' looks like sacreBLEU's layout, one list per set of references, but the layout here is one "
-                "list per sentence: transpose it with list(zip(*target))"
-            )
-        hint = hint or _hint_at_candidates(sentences, len(entries))
-        raise ValueError(
-            f"'preds' and 'target' must have the same number of sentences, got {sentences} and {len(entries)}{hint}"
-        )
+    _check_sentences("target", len(entries), sentences, entries[:1])
     strings = isinstance(hypotheses, Strings)
     if strings and {*map(type, entries)} == {str}:
         return Strings(entries), np.ones(sentences, np.int64)
@@ -200,37 +187,39 @@ def _recognize_references(target: References, hypotheses: Form, *, decodable: bo
     return _recognize_list("target", references), counts
 
 
-def _recognize_reference_tensor(target: Tensor | npt.NDArray[Any], hypotheses: Form) -> tuple[Form, IntArray]:
+def _recognize_reference_tensor(target: Tensor | npt.NDArray[Any], sentences: int) -> tuple[Form, IntArray]:
     ids = _as_tensor("target", target)
-    sentences = segment_count(hypotheses)
     if ids.is_floating_point():
         raise TypeError(f"'target' is a {_describe(ids)}: ids must be integers, and only 'preds' may be logits")
     if ids.ndim not in (2, 3):
         raise ValueError(
             f"'target' must have shape (sentences, tokens) or (sentences, references, tokens), got a {_describe(ids)}"
         )
-    if len(ids) != sentences:
-        shape = (hypotheses.shape if isinstance(hypotheses, Ids) else ()) or (sentences,)
-        raise ValueError(
-            f"'preds' and 'target' must have the same number of sentences, got shapes {shape} and {tuple(target.shape)}"
-            + _hint_at_candidates(sentences, len(ids))
-        )
+    _check_sentences("target", len(ids), sentences)
     references = ids.shape[1] if ids.ndim == 3 else 1
     if sentences and not references:
         raise ValueError(f"every sentence needs a reference, got 'target' of shape {tuple(target.shape)}")
     return _flatten(ids), np.full(sentences, references, np.int64)
 
 
-def _hint_at_candidates(hypotheses: int, sentences: int) -> str:
-    """Explain a number of hypotheses that is a multiple of the number of sentences."""
-    if not sentences or hypotheses <= sentences or hypotheses % sentences:
-        return ""
-    count = hypotheses // sentences
-    return (
-        f"; if there are {count} candidates per sentence, as from generate(num_return_sequences={count}), repeat each "
-        f"reference to score all of them, [one for one in target for _ in range({count})], or score one per sentence, "
-        f"preds[::{count}]"
-    )
+def _check_sentences(name: str, found: int, sentences: int, first: Sequence[Any] = ()) -> None:
+    """Raise an error if an argument, whose first entry may be given, has another number of sentences than `preds`."""
+    if found == sentences:
+        return
+    hint = ""
+    if first and isinstance(first[0], _SEQUENCES) and len(first[0]) == sentences:
+        hint = (
+            f"; {name!r} looks like sacreBLEU's layout, one list per set of references, but the layout here is one "
+            "list per sentence: transpose it with list(zip(*target))"
+        )
+    elif found and sentences % found == 0 < sentences:
+        count = sentences // found
+        hint = (
+            f"; if there are {count} candidates per sentence, as from generate(num_return_sequences={count}), repeat "
+            f"each entry to score all of them, [one for one in {name} for _ in range({count})], or score one per "
+            f"sentence, preds[::{count}]"
+        )
+    raise ValueError(f"'preds' and {name!r} must have the same number of sentences, got {sentences} and {found}{hint}")
 
 
 def _check_layout(preds: Tensor | npt.NDArray[Any], target: Tensor | npt.NDArray[Any]) -> None:
@@ -391,7 +380,8 @@ def _as_tensor(name: str, value: Tensor | npt.NDArray[Any]) -> Tensor:
     if isinstance(value, np.ndarray):
         if value.dtype.kind not in "iufb":
             raise TypeError(f"{name!r} must hold integers, got an array of {value.dtype}")
-        value = _from_array(value)
+        # A copy without negative strides, a read-only buffer, or a non-native byte order.
+        value = torch.from_numpy(np.array(value, value.dtype.newbyteorder("="), order="C"))
     if value.layout != torch.strided or value.is_nested:
         raise TypeError(f"{name!r} is a {'nested' if value.is_nested else 'sparse'} tensor: ids must be a dense tensor")
     if value.dtype == torch.int64:
@@ -401,11 +391,6 @@ def _as_tensor(name: str, value: Tensor | npt.NDArray[Any]) -> Tensor:
     if value.dtype not in _INTEGERS:
         raise TypeError(f"{name!r} is a {_describe(value)}: ids must be integers")
     return value.to(torch.int64)
-
-
-def _from_array(array: npt.NDArray[Any]) -> Tensor:
-    """Copy an array to a tensor, even with negative strides, a read-only buffer, or a non-native byte order."""
-    return torch.from_numpy(np.array(array, array.dtype.newbyteorder("="), order="C"))
 
 
 def _choose(logits: Tensor) -> Ids:
