@@ -170,38 +170,39 @@ def test_single_sentences_are_compared_without_a_test(level: float | None, label
 # What cannot be compared
 
 
-def check_starts_over(best: BestSoFar, reason: str, metric: CorpusBLEU) -> None:
-    """The next validation must count as the first, with a single warning."""
+OTHER_TARGET = SENTENCES + (torch.arange(SENTENCES.numel()).view_as(SENTENCES) == SENTENCES.numel() - 1)
+"""Another last word."""
+OTHER_REFERENCES = (
+    "had other references for 'bleu', or the same in another order (then return the position of each sentence as "
+    "'index')"
+)
+SETTINGS = "scored 'bleu' with different settings ({})"
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "reason"),
+    [
+        ({}, {"sentences": 2}, "had 60 sentences of 'bleu', and this one has 2"),
+        ({}, {"sentences": 59}, "had 60 sentences of 'bleu', and this one has 59"),
+        ({"index": range(60)}, {"index": range(1, 61)}, "had other sentences of 'bleu'"),
+        ({}, {"target": OTHER_TARGET}, OTHER_REFERENCES),
+        ({}, {"tokenizer": "intl"}, SETTINGS.format("tokenizer")),
+        ({"tokenizer": str.split}, {"tokenizer": str.splitlines}, SETTINGS.format("tokenizer")),
+        ({"smoothing": "floor"}, {"smoothing": "floor", "smoothing_value": 0.5}, SETTINGS.format("smoothing_value")),
+        ({"smoothing": "floor"}, {"smoothing": "exp"}, SETTINGS.format("smoothing, smoothing_value")),
+        ({}, {"lowercase": True, "max_order": 2}, SETTINGS.format("lowercase, max_order, weights")),
+        ({}, {"max_order": 2}, SETTINGS.format("max_order, weights")),
+        ({"pad_id": 0}, {"pad_id": 1}, SETTINGS.format("pad_id")),
+    ],
+)
+def test_another_validation_counts_as_the_first(before: dict[str, Any], now: dict[str, Any], reason: str) -> None:
+    first, second, metric = BestSoFar(), BestSoFar(), make_metric(0.3, **now)
+    compare(first, make_metric(0.6, **before))
+    second.load_state_dict(first.state_dict())
     message = f"The best validation so far {reason}: they cannot be compared, so this validation counts as the first"
     with pytest.warns(UserWarning, match=f"^{re.escape(message)}$"):
-        assert compare(best, metric) == (None, score(metric))
-    assert compare(best, metric)[0] is not None
-
-
-@pytest.mark.parametrize("sentences", [2, 59])
-def test_another_number_of_sentences_starts_over(sentences: int) -> None:
-    best = BestSoFar()
-    compare(best, make_metric(0.6))
-    reason = f"had 60 sentences of 'bleu', and this one has {sentences}"
-    check_starts_over(best, reason, make_metric(0.3, sentences))
-
-
-def test_other_positions_start_over() -> None:
-    best = BestSoFar()
-    compare(best, make_metric(0.6, index=range(60)))
-    check_starts_over(best, "had other sentences of 'bleu'", make_metric(0.3, index=range(1, 61)))
-
-
-def test_other_references_start_over() -> None:
-    best, target = BestSoFar(), SENTENCES.clone()
-    compare(best, make_metric(0.6))
-    target[59, 11] += 1
-    check_starts_over(
-        best,
-        "had other references for 'bleu', or the same in another order (then return the position of each sentence as "
-        "'index')",
-        make_metric(0.3, target=target),
-    )
+        assert compare(second, metric) == (None, score(metric))
+    assert compare(second, metric)[0] is not None  # with a single warning
 
 
 @pytest.mark.parametrize("labels", ["a", "ac"])
@@ -234,25 +235,6 @@ def test_the_order_of_labels_and_of_batches_does_not_matter() -> None:
     compare_all(best, {"a": make_metric(0.6, index=range(60)), "b": make_metric(0.6)}, "mean")
     reordered = make_metric(0.7, target=SENTENCES.flip(0), index=backwards)
     assert compare_all(best, {"b": make_metric(0.7), "a": reordered}, "mean")["mean"][0] is not None
-
-
-@pytest.mark.parametrize(
-    ("before", "now", "names"),
-    [
-        ({}, {"tokenizer": "intl"}, "tokenizer"),
-        ({"tokenizer": str.split}, {"tokenizer": str.splitlines}, "tokenizer"),
-        ({"smoothing": "floor"}, {"smoothing": "floor", "smoothing_value": 0.5}, "smoothing_value"),
-        ({"smoothing": "floor"}, {"smoothing": "exp"}, "smoothing, smoothing_value"),
-        ({}, {"lowercase": True, "reference_length": "shortest"}, "lowercase, reference_length"),
-        ({}, {"max_order": 2}, "max_order, weights"),
-        ({"pad_id": 0}, {"pad_id": 1}, "pad_id"),
-    ],
-)
-def test_other_settings_start_over(before: dict[str, Any], now: dict[str, Any], names: str) -> None:
-    first, second = BestSoFar(), BestSoFar()
-    compare(first, make_metric(0.6, **before))
-    second.load_state_dict(first.state_dict())
-    check_starts_over(second, f"scored 'bleu' with different settings ({names})", make_metric(0.3, **now))
 
 
 @pytest.mark.parametrize("options", [{"tokenizer": str.split}, {"eos_id": 2}, {"smoothing": "floor"}])
