@@ -118,29 +118,21 @@ def test_the_unit_does_not_matter() -> None:
 
 def test_two_models_may_have_their_own_decoders_and_special_ids() -> None:
     words = sorted({word for line in [*A, *B, *TARGET] for word in line.split()})
-    vocabularies = {"a": words, "b": words[::-1]}
 
-    def make_model(name: str, lines: list[str]) -> CorpusBLEU:
-        """A metric that decodes the ids of a vocabulary, in which the word after the last one is padding."""
-        vocabulary = vocabularies[name]
+    def make_model(vocabulary: list[str], lines: list[str], pad_id: int) -> CorpusBLEU:
+        """A metric that decodes the ids of a vocabulary."""
+        preds, target = (
+            [[vocabulary.index(word) for word in line.split()] for line in side] for side in (lines, TARGET)
+        )
+        decoder = lambda rows: [" ".join(vocabulary[i] for i in row) for row in rows]  # noqa: E731
+        return make_metric([[*row, pad_id] for row in preds], target, decoder=decoder, pad_id=pad_id)
 
-        def decode(rows: list[list[int]]) -> list[str]:
-            return [" ".join(vocabulary[i] for i in row) for row in rows]
-
-        def encode(sentences: list[str]) -> list[list[int]]:
-            return [[vocabulary.index(word) for word in line.split()] for line in sentences]
-
-        pad_id = len(vocabulary) + (name == "b")
-        preds = [[*row, pad_id] for row in encode(lines)]
-        return make_metric(preds, encode(TARGET), decoder=decode, pad_id=pad_id)
-
-    a, b = make_model("a", A), make_model("b", B)
+    a, b = make_model(words, A, len(words)), make_model(words[::-1], B, len(words) + 1)
     assert a.settings != b.settings
     for test in PAIRED_TESTS:
-        assert test(a, b) == test(make_metric(A), make_metric(B))
+        assert test(a, b) == test(METRIC, make_metric(B))
     # A model whose ids are scored without decoding is not comparable.
-    ids = make_metric([[1, 2]] * 4, [[1, 2]] * 4)
-    refuse(a, ids, "which differ in: pad_id, decoder, tokens$")
+    refuse(a, make_metric([[1, 2]] * 4, [[1, 2]] * 4), "which differ in: pad_id, decoder, tokens$")
 
 
 def test_the_sources_of_tokens_are_compared() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple, TypeAlias
 
@@ -49,7 +49,7 @@ class Argument(NamedTuple):
         return generate(self.value) if self.generates else self.value
 
     def __str__(self) -> str:
-        return f"{show(self.value)}{', as generators' if self.generates else ''}"
+        return f"{self.value!r}{', as generators' if self.generates else ''}"
 
 
 class Padding(NamedTuple):
@@ -190,19 +190,3 @@ _TENSOR_LAYOUTS: Mapping[str, Callable[[Tensor], Tensor]] = {
     "columns first": lambda tensor: torch.from_numpy(np.asfortranarray(tensor.numpy())),
     "inside another": lambda tensor: torch.from_numpy(_inside(tensor.numpy())),
 }
-
-
-def show(value: Any) -> str:
-    """A value as code."""
-    if isinstance(value, Tensor):
-        strides = "" if value.is_contiguous() else f" with strides {value.stride()}"
-        empty = "" if value.numel() else f".reshape{tuple(value.shape)}"
-        return f"torch.tensor({value.tolist()}, dtype={value.dtype}){empty}{strides}"
-    if isinstance(value, np.ndarray):
-        strides = "" if value.flags.c_contiguous else f" with strides {value.strides}"
-        empty = "" if value.size else f".reshape{value.shape}"
-        return f"np.array({value.tolist()}, '{value.dtype.str}'){empty}{strides}"
-    if isinstance(value, list | tuple):
-        items: Iterator[str] = map(show, value)
-        return f"[{', '.join(items)}]" if isinstance(value, list) else f"({''.join(f'{item}, ' for item in items)})"
-    return repr(value)
