@@ -146,7 +146,7 @@ def score_with_pytorch(model: DistributedDataParallel) -> dict[str, Any]:
         bleu.reset()
     if dist.get_rank() == 2:
         bleu.update(["a b c d"], ["a b c d"])
-    with pytest.raises(ValueError, match="'system' must have at least two sentences, got 1"):
+    with pytest.raises(ValueError, match="an interval needs at least two sentences, got 1"):
         bleu.interval()
     return content
 
