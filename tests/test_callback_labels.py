@@ -76,11 +76,6 @@ def test_each_loader_has_a_score_and_the_mean_has_the_plain_name(
     assert "val_bleu/precision_1" not in logged  # the mean has no parts
 
 
-def test_a_single_loader_can_have_a_name(tmp_path: Path) -> None:
-    logged = validate(tmp_path, make_callback(), loaders={"news": make_loader()})
-    assert logged["val_bleu/news"] == logged["val_bleu"] == SCORES[0].bleu
-
-
 def test_loaders_that_lightning_reads_side_by_side_are_one(tmp_path: Path) -> None:
     def step(batch: Any, epoch: int) -> Any:
         return return_ids(torch.cat([batch["a"], batch["b"]]), epoch)
@@ -98,21 +93,6 @@ def test_the_mean_and_each_score_can_be_monitored(name: str, tmp_path: Path) -> 
     trainer = fit(tmp_path, *callbacks, loaders=make_loaders("news", "talks"), max_epochs=2)
     assert checkpoint.best_model_score == max(record.column(name))
     assert trainer.progress_bar_metrics.keys() == {"val_bleu", "val_bleu/news", "val_bleu/talks"}
-
-
-def test_the_best_validation_is_that_with_the_best_mean(tmp_path: Path) -> None:
-    def step(batch: Tensor, epoch: int) -> Any:
-        """Better and better in the first loader, worse and worse in the second, whose sentences are shorter."""
-        return return_ids(batch, epoch if batch.shape[1] == 8 else 1 - epoch)
-
-    record = Record()
-    callbacks = [make_callback(compare_to_best=True), record, EarlyStopping("val_bleu/best", mode="max")]
-    fit(tmp_path, *callbacks, step=step, loaders=make_loaders("news", "talks"), max_epochs=2)
-    scores = [(expected_score(epoch).bleu, expected_score(1 - epoch, FEW).bleu) for epoch in range(2)]
-    best = max(scores, key=sum)  # that of one validation, rather than the best of each loader
-    names = ("val_bleu/news/best", "val_bleu/talks/best")
-    assert [*zip(*map(record.column, names))] == [scores[0], best]
-    assert record.column("val_bleu/best") == [sum(scores[0]) / 2, sum(best) / 2]
 
 
 @pytest.mark.parametrize(
