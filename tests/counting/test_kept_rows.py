@@ -1,8 +1,7 @@
-"""Rows as a metric keeps them."""
+"""Rows as a metric keeps them. What positions, masks, and kinds of sentences mean: tests/test_index.py and others."""
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from lightning_bleu.bleu import BLEUSettings, count_rows
-from lightning_bleu.counting.kept import KINDS, append_rows, pack_rows, read_rows
+from lightning_bleu.counting.kept import append_rows, pack_rows, read_rows
 from lightning_bleu.reading.batch import read_batch
 
 
@@ -28,11 +27,6 @@ def pack(target: Any, mask: Any = None, positions: Any = None, preds: Any = None
 def lines(*positions: int) -> list[str]:
     """The sentences of a dataset at some positions, whose lengths are their positions plus 1."""
     return ["a " * (position + 1) for position in positions]
-
-
-def lengths(packed: Tensor) -> list[int]:
-    """The lengths of the sentences that are read from packed rows."""
-    return read_rows(packed).statistics[:, -1].tolist()
 
 
 # Packing
@@ -50,33 +44,6 @@ def test_positions_have_64_bits(position: int) -> None:
     kept = read_rows(pack(["a"], positions=[position]))
     assert kept.positions.tolist() == [position]
     assert kept.positions.dtype == torch.int64
-
-
-@pytest.mark.parametrize(
-    ("preds", "target", "kind", "references"),
-    [
-        (["a", "b"], ["a", "b"], "strings", [1, 1]),
-        (["a", "b"], [["a", "c", "d"], ["b"]], "strings", [3, 1]),
-        ([["a"]], [[["a"], ["b"]]], "tokens", [2]),
-        ([[5]], [[5]], "ids", [1]),
-        (torch.tensor([[5]]), torch.tensor([[[5], [6]]]), "ids", [2]),
-        ([[], []], [[[]], [[], []]], "empty", [1, 2]),
-    ],
-)
-def test_a_row_knows_its_kind_and_the_number_of_its_references(
-    preds: Any, target: Any, kind: str, references: list[int]
-) -> None:
-    kept = read_rows(pack(target, preds=preds))
-    assert [KINDS[index] for index in kept.kinds] == [kind] * len(references)
-    assert kept.reference_counts.tolist() == references
-
-
-@pytest.mark.parametrize("positions", [None, [7, 8, 9]])
-def test_a_sentence_that_does_not_count_has_no_row(positions: Any) -> None:
-    packed = pack(["a", "b", "c"], None, positions)
-    assert torch.equal(pack(["a", "b", "c"], [True, False, True], positions), packed[[0, 2]])
-    assert torch.equal(pack(["a", "b", "c"], [True] * 3, positions), packed)
-    assert pack(["a", "b", "c"], [False] * 3, positions).shape == (0, 8)
 
 
 # Checksums
@@ -140,15 +107,6 @@ def test_appended_rows_stay_in_order_in_few_tensors(sizes: list[int]) -> None:
     assert min(found, default=1) > 0
 
 
-def test_rows_of_single_sentences_make_as_many_tensors_as_the_logarithm() -> None:
-    kept: list[Tensor] = []
-    row = torch.zeros(1, 8, dtype=torch.int32)
-    for count in range(1, 2_000):
-        kept = append_rows(kept, row)
-        assert len(kept) <= math.log2(count) + 1
-    assert sum(map(len, kept)) == count
-
-
 def test_appending_changes_neither_the_list_nor_its_tensors() -> None:
     kept = [pack(["a b"])]
     before = kept[0].clone()
@@ -157,12 +115,10 @@ def test_appending_changes_neither_the_list_nor_its_tensors() -> None:
     assert torch.equal(kept[0], before)
 
 
-def test_rows_with_and_without_positions_cannot_be_appended() -> None:
+def test_no_rows_contradict_nothing() -> None:
     without, having = pack(["a"]), pack(["a"], positions=[0])
     for one, other in ((without, having), (having, without)):
-        with pytest.raises(ValueError, match="some sentences have an 'index' and others have none"):
-            append_rows([one], other)
-        assert len(append_rows([one], other[:0])) == 1  # no rows contradict nothing
+        assert len(append_rows([one], other[:0])) == 1
 
 
 # Reading
@@ -174,33 +130,6 @@ def test_rows_are_read_in_the_order_of_their_positions_and_each_position_once(po
     assert kept.positions.tolist() == sorted(set(positions))
     assert kept.statistics[:, -1].tolist() == [position + 1 for position in sorted(set(positions))]
     assert kept.order.tolist() == [positions.index(position) for position in sorted(set(positions))]
-
-
-def test_gaps_between_positions_are_fine() -> None:
-    assert lengths(pack(lines(3, 0, 1), positions=[2**40, 7, 9])) == [1, 2, 4]
-
-
-def test_rows_without_positions_all_count_in_their_own_order() -> None:
-    assert lengths(pack(lines(3, 0, 3, 1))) == [4, 1, 4, 2]
-
-
-def test_of_several_rows_with_the_same_position_the_first_one_counts() -> None:
-    packed = pack(["a b", "c", "a b", "a b"], positions=[4, 1, 4, 4], preds=["a b", "c", "a", "x"])
-    assert read_rows(packed).statistics[:, 0].tolist() == [1, 2]  # matches of "c" and of the first "a b"
-    assert read_rows(packed[[2, 1, 0]]).statistics[:, 0].tolist() == [1, 1]
-
-
-def test_sentences_with_different_references_cannot_have_the_same_position() -> None:
-    packed = pack(["a b", "c", "b a"], positions=[4, 1, 4])
-    with pytest.raises(ValueError, match="different sentences have the same 'index' 4: their references differ"):
-        read_rows(packed)
-
-
-def test_rows_with_and_without_positions_cannot_be_read() -> None:
-    packed = torch.cat([pack(["a"], positions=[0]), pack(["b"])])
-    for rows in (packed, packed.flip(0)):
-        with pytest.raises(ValueError, match="some sentences have an 'index' and others have none"):
-            read_rows(rows)
 
 
 def test_no_rows_are_no_sentences() -> None:
