@@ -82,8 +82,8 @@ class AdditiveMetric(Metric):
             raise TorchMetricsUserError("The metric is synced: call unsync() before changing it.")
 
     def _state_changed(self) -> None:
-        self._computed = None
-        self._update_count += 1
+        # Without nn.Module.__setattr__, which takes as long as counting a sentence.
+        vars(self).update(_computed=None, _update_count=self._update_count + 1)
 
     def sync(self, dist_sync_fn: Callable[..., Any] | None = None, *args: Any, **kwargs: Any) -> None:
         """Sync the state across processes; see :meth:`torchmetrics.Metric.sync`."""
