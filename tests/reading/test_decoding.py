@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -249,12 +248,8 @@ def fail(rows: list[list[int]]) -> list[str]:
     "sources",
     [
         ["a b", "ä"],
-        ("a b", "ä"),
-        deque(["a b", "ä"]),
-        np.array(["a b", "ä"], object),
         pandas.Series(["a b", "ä"]),
         {"a b": 1, "ä": 2}.keys(),
-        [["a", "b"], ["ä"]],
         [iter(["a", "b"]), np.array(["ä"])],
     ],
 )
@@ -266,16 +261,10 @@ def test_strings_stay_and_tokens_are_joined(sources: Any) -> None:
     "make",
     [
         lambda: IDS,
-        lambda: [*map(torch.tensor, IDS)],
         lambda: [torch.tensor(IDS[0], dtype=torch.int32), np.array(IDS[1], np.uint8)],
-        lambda: [deque(IDS[0]), range(5, 6)],
         lambda: (iter(ids) for ids in IDS),
         lambda: pad(IDS, 3),
-        lambda: pad(IDS, 3).to(torch.uint16),
-        lambda: pad(IDS, 3).numpy().astype(">i4"),
-        lambda: pad(IDS, 3).T.contiguous().T,
         lambda: torch.nn.functional.one_hot(pad(IDS, 3)).to(torch.bfloat16),
-        lambda: torch.nn.functional.one_hot(pad(IDS, 3)).numpy().astype("float32"),
     ],
 )
 def test_ids_are_shown_as_numbers_or_decoded(make: Callable[[], Any]) -> None:
