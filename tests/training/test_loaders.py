@@ -72,7 +72,7 @@ def find_items(loaders: Iterable[Any]) -> dict[int, int]:
 @pytest.mark.parametrize("options", [{}, {"shuffle": True}, {"drop_last": True}])
 @pytest.mark.parametrize("processes", [1, 2, 3, 4])
 @pytest.mark.parametrize("size", [1, 2, 5, 12, 13, 14, 37])
-def test_every_item_has_one_position_in_all_processes(size: int, processes: int, options: dict[str, bool]) -> None:
+def test_every_item_has_one_position_in_all_processes(size: int, processes: int, options: dict[str, Any]) -> None:
     """Its index in the dataset, unless the loader shuffles."""
     for batch_size in (1, 3, 40):
         items = find_items(deal(size, processes, batch_size=batch_size, **options))
