@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, NoReturn, TypeAlias
 
@@ -20,6 +21,7 @@ from lightning_bleu.settings.settings import Decoder
 from lightning_bleu.training.dashboard import (
     Charts,
     Display,
+    choose_sentences,
     find_displays,
     lay_out_charts,
     make_view,
@@ -360,8 +362,9 @@ class BLEUCallback(pl.Callback):
 
     def _show(self, evaluation: Evaluation, validation: Validation, step: int) -> None:
         """Show the sentences of a subset in the loggers. Collective."""
-        view = make_view(evaluation, validation.tag, self.samples, self.confidence)
-        self._display(lambda display: display.show(display.logger, view, step))
+        first, worst = choose_sentences(evaluation, self.samples)
+        view = cache(lambda: make_view(evaluation, first, worst, validation.tag, self.confidence))
+        self._display(lambda display: display.show(display.logger, view(), step))
 
     def _display(self, show: Callable[[Display], None]) -> None:
         for display in self._displays:

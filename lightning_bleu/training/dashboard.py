@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -19,6 +18,7 @@ from lightning_bleu.messages import warn_user
 from lightning_bleu.training.figures import bleu_by_length_figure, length_scatter_figure
 from lightning_bleu.training.metrics import Counted, Result
 from lightning_bleu.training.samples import Sample, find_worst, make_samples, sample_table
+from lightning_bleu.training.sentences import Sentence
 from lightning_bleu.training.validation import Evaluation
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class View(NamedTuple):
         digits: the number of digits that they are shown with.
         signature: the signature of the metric that scores them.
         histograms: the scores of all sentences, by the logged name of their histogram.
-        figures: returns the figures by logged name, which are drawn when they are first needed.
+        figures: the figures by logged name.
     """
 
     panels: list[Panel]
@@ -64,64 +64,68 @@ class View(NamedTuple):
     digits: int
     signature: str
     histograms: Mapping[str, Tensor]
-    figures: Callable[[], Mapping[str, Figure]]
+    figures: Mapping[str, Figure]
+
+
+def choose_sentences(evaluation: Evaluation, count: int) -> tuple[dict[int, Sentence], dict[int, Sentence]]:
+    """The first sentences and the worst, by their numbers, for the first metric that scores sentences. Collective.
+
+    Args:
+        evaluation: the scored sentences.
+        count: how many sentences to choose, both of the first and of the worst.
+
+    Returns:
+        the texts in process 0; empty dicts in the others.
+    """
+    readable = evaluation.sentences.readable
+    first, worst = readable[:count], []
+    for corpus in [*evaluation.corpora.values()][:1]:
+        worst = [readable[number] for number in find_worst(corpus.statistics[readable], corpus.scoring, count)]
+    texts = evaluation.sentences.read([*first, *worst])
+    return dict(zip(first, texts)), dict(zip(worst, texts[len(first) :]))
 
 
 def make_view(
-    evaluation: Evaluation, tag_of: Callable[[str], str], samples: int, confidence: float | None = None
+    evaluation: Evaluation,
+    first: Mapping[int, Sentence],
+    worst: Mapping[int, Sentence],
+    tag_of: Callable[[str], str],
+    confidence: float | None = None,
 ) -> View:
-    """What loggers show of the sentences of one subset. Collective: process 0 gets the texts.
-
-    The first metric that scores sentences ranks them. The figures are those of the first BLEU, which has lengths.
+    """What loggers show of the sentences of one subset. The figures are those of the first BLEU, which has lengths.
 
     Args:
         evaluation: the scored sentences, at least one.
+        first, worst: the sentences to show; see :func:`choose_sentences`.
         tag_of: the logged name of a metric of the stage, by the name of the metric. ``"samples"`` and ``"worst"`` stand
             for the sentences.
-        samples: how many sentences to show, both of the first and of the worst.
         confidence: the confidence level of the intervals; None for no intervals.
     """
 
     def tag(name: str) -> str:
         return evaluation.tag_below(tag_of(name))
 
-    sentences, corpora = evaluation.sentences, evaluation.corpora
-    readable = sentences.readable
-    first, worst = readable[:samples], []
-    ranking = next(iter(corpora), None)
-    if ranking is not None:
-        _, statistics, scoring, _ = corpora[ranking]
-        worst = [readable[number] for number in find_worst(statistics[readable], scoring, samples)]
-    texts = sentences.read([*first, *worst])
     caption = order = signature = ""
     score_name, digits, scores, histograms = "score", 1, None, {}
-    if ranking is not None:
-        report = evaluation.scored[ranking].result.report
+    for name, (_, statistics, scoring, _) in [*evaluation.corpora.items()][:1]:
+        report = evaluation.scored[name].result.report
         signature = getattr(report, "signature", "")
         caption = f" {report}\n{signature}".rstrip()
         order = " for their length, by smoothed BLEU" if scoring.rank_sentences else f", by {scoring.name}"
         score_name, digits = scoring.name, 4 if scoring.percent is None else 1
         scores = scoring.score_sentences(statistics) * (100 if scoring.percent is False else 1)
-        histograms = {f"{tag(ranking)}/sentence_{ranking.rpartition('/')[-1]}": scores}
+        histograms = {f"{tag(name)}/sentence_{name.rpartition('/')[-1]}": scores}
+    settings, figures = BLEUSettings.from_options(), {}  # settings of a BLEU, if there is one, say how to tokenize
     counted = {name: one.metric.settings for name, one in evaluation.metrics.items() if isinstance(one, Counted)}
-    bleu = [(name, settings) for name, settings in counted.items() if isinstance(settings, BLEUSettings)][:1]
-    settings = bleu[0][1] if bleu else BLEUSettings.from_options()
-    shown = make_samples(texts, [*first, *worst], scores, settings)
-    panels = [
-        Panel(tag("samples"), "first", f"The first sentences.{caption}", shown[: len(first)]),
-        Panel(tag("worst"), "worst", f"The worst sentences{order}.{caption}", shown[len(first) :]),
-    ]
-
-    @cache
-    def figures() -> dict[str, Figure]:
-        drawn = {}
-        for name, _ in bleu:
-            rows = sentences.statistics(name)
-            drawn[f"{tag(name)}/by_length"] = bleu_by_length_figure(rows, settings, confidence)
-            drawn[f"{tag(name)}/lengths"] = length_scatter_figure(rows)
-        return drawn
-
-    return View([panel for panel in panels if panel.samples], score_name, digits, signature, histograms, figures)
+    for name, settings in [(name, one) for name, one in counted.items() if isinstance(one, BLEUSettings)][:1]:
+        rows = evaluation.sentences.statistics(name)
+        figures[f"{tag(name)}/by_length"] = bleu_by_length_figure(rows, settings, confidence)
+        figures[f"{tag(name)}/lengths"] = length_scatter_figure(rows)
+    panels = [Panel(tag("samples"), "first", f"The first sentences.{caption}", make_samples(first, scores, settings))]
+    if worst:
+        caption = f"The worst sentences{order}.{caption}"
+        panels.append(Panel(tag("worst"), "worst", caption, make_samples(worst, scores, settings)))
+    return View(panels, score_name, digits, signature, histograms, figures)
 
 
 def lay_out_charts(results: Mapping[str, Result], means: Collection[str] = ()) -> Charts:
@@ -215,7 +219,7 @@ def show_in_tensorboard(logger: Any, view: View, step: int) -> None:
         writer.add_text(panel.tag, table, step)
     for tag, scores in view.histograms.items():
         writer.add_histogram(tag, scores, step)
-    for tag, figure in view.figures().items():
+    for tag, figure in view.figures.items():
         writer.add_figure(tag, figure, step, close=False)
 
 
@@ -223,14 +227,14 @@ def show_in_wandb(logger: Any, view: View, step: int) -> None:
     """A table of the samples, and figures."""
     columns, rows = sample_rows(view, step)
     logger.log_table(view.panels[0].tag, columns=columns, data=rows, step=step)
-    for tag, figure in view.figures().items():
+    for tag, figure in view.figures.items():
         logger.log_image(tag, images=[figure], step=step)
 
 
 def show_in_mlflow(logger: Any, view: View, step: int) -> None:
     """A table of the samples of all validations, which needs pandas, and figures."""
     client, run_id = logger.experiment, logger.run_id
-    for tag, figure in view.figures().items():
+    for tag, figure in view.figures.items():
         figure.canvas.draw()
         pixels = np.asarray(figure.canvas.buffer_rgba())  # type: ignore[attr-defined]
         client.log_image(run_id, pixels, key=_for_mlflow(tag), step=step)
@@ -252,7 +256,7 @@ def show_in_comet(logger: Any, view: View, step: int) -> None:
     logger.experiment.set_step(step)  # log_table takes no step; it uses the current one
     columns, rows = sample_rows(view, step)
     logger.experiment.log_table(f"{view.panels[0].tag}.csv", rows, headers=columns)
-    for tag, figure in view.figures().items():
+    for tag, figure in view.figures.items():
         logger.experiment.log_figure(tag, figure, step=step)
 
 

@@ -70,21 +70,18 @@ def find_worst(statistics: Tensor, scoring: Scoring, count: int) -> list[int]:
     return worst
 
 
-def make_samples(
-    sentences: Sequence[Sentence], positions: Sequence[int], scores: Tensor | None, settings: BLEUSettings
-) -> list[Sample]:
+def make_samples(sentences: Mapping[int, Sentence], scores: Tensor | None, settings: BLEUSettings) -> list[Sample]:
     """Tokenize sentences so that their words can be marked.
 
     Args:
-        sentences: the texts.
-        positions: their positions in the dataset, from 0.
+        sentences: the texts by their numbers in the dataset, from 0.
         scores: the scores of all sentences of the dataset; None if no metric scores sentences.
         settings: how to tokenize.
 
     Example:
         >>> import torch
         >>> settings = BLEUSettings.from_options()
-        >>> make_samples([Sentence("Hi!", ["Hello!"])], [4], torch.zeros(5), settings)
+        >>> make_samples({4: Sentence("Hi!", ["Hello!"])}, torch.zeros(5), settings)
         [Sample(number=5, score=0.0, hypothesis=Line(text='Hi!', tokens=['Hi', '!']), \
 references=[Line(text='Hello!', tokens=['Hello', '!'])], source=None)]
     """
@@ -96,9 +93,9 @@ references=[Line(text='Hello!', tokens=['Hello', '!'])], source=None)]
         return Line(text, tokens.split() if isinstance(tokens, str) else [str(token) for token in tokens])
 
     samples = []
-    for position, (hypothesis, references, source, tokenized) in zip(positions, sentences):
+    for number, (hypothesis, references, source, tokenized) in sentences.items():
         line, *others = (split(text, tokenized) for text in (hypothesis, *references))
-        samples.append(Sample(position + 1, None if scores is None else scores[position].item(), line, others, source))
+        samples.append(Sample(number + 1, None if scores is None else scores[number].item(), line, others, source))
     return samples
 
 

@@ -20,7 +20,7 @@ from torchmetrics.text import ROUGEScore
 
 from lightning_bleu import BLEUCallback, CorpusBLEU, CorpusCHRF, corpus_bleu, corpus_chrf, sentence_bleu, sentence_chrf
 from lightning_bleu.scoring.resampling import Interval
-from lightning_bleu.training.dashboard import View, find_displays, lay_out_charts, make_view
+from lightning_bleu.training.dashboard import View, choose_sentences, find_displays, lay_out_charts, make_view
 from lightning_bleu.training.metrics import Result
 from lightning_bleu.training.samples import escape
 from tests.helpers.lightning import (
@@ -75,7 +75,7 @@ def view(samples: int, metrics: Any = None, preds: Any = HYPOTHESES, target: Any
     validation.agree()
     validation.finish()
     (evaluation,) = validation.evaluations.values()
-    return make_view(evaluation, validation.tag, samples)
+    return make_view(evaluation, *choose_sentences(evaluation, samples), validation.tag)
 
 
 def texts(events: Any, tag: str) -> list[tuple[int, str]]:
@@ -160,19 +160,19 @@ def test_the_first_metric_that_scores_sentences_ranks_them() -> None:
     assert [*shown.histograms] == ["val_a/chars/news/sentence_chars"]
     assert shown.histograms["val_a/chars/news/sentence_chars"].tolist() == pytest.approx(scores.tolist())
     # A BLEU says how to tokenize, and has lengths.
-    assert [*shown.figures()] == ["val_bleu/news/by_length", "val_bleu/news/lengths"]
+    assert [*shown.figures] == ["val_bleu/news/by_length", "val_bleu/news/lengths"]
 
 
 def test_a_single_chrf_has_no_figures() -> None:
     shown = view(1, CorpusCHRF())
-    assert (shown.score_name, [*shown.histograms], shown.figures()) == ("chrF2", ["val_chrf/news/sentence_chrf"], {})
+    assert (shown.score_name, [*shown.histograms], shown.figures) == ("chrF2", ["val_chrf/news/sentence_chrf"], {})
 
 
 def test_without_scores_of_sentences_only_the_first_are_shown() -> None:
     shown = view(2, {"ter": TER()})
     (first,) = shown.panels
     assert [(sample.number, sample.score) for sample in first.samples] == [(1, None), (2, None)]
-    assert (first.caption, shown.histograms, shown.figures()) == ("The first sentences.", {}, {})
+    assert (first.caption, shown.histograms, shown.figures) == ("The first sentences.", {}, {})
 
 
 def test_tensorboard_shows_the_sentences_of_a_metric_without_their_scores(tmp_path: Path) -> None:

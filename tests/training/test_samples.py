@@ -161,7 +161,7 @@ def test_sentences_without_references_have_a_worst_one_too(references: list[str]
 def tokenize_samples(sentences: Sequence[Sentence], **options: Any) -> list[tuple[Line, list[Line]]]:
     """The hypothesis and the references of each sample."""
     rows = range(len(sentences))
-    made = make_samples(sentences, rows, torch.zeros(len(sentences)), BLEUSettings.from_options(**options))
+    made = make_samples(dict(zip(rows, sentences)), torch.zeros(len(sentences)), BLEUSettings.from_options(**options))
     return [(sample.hypothesis, [*sample.references]) for sample in made]
 
 
@@ -175,11 +175,11 @@ def tokenize(text: str, *, tokenized: bool = False, **options: Any) -> list[str]
 def test_a_sample_has_the_number_and_the_score_of_its_row() -> None:
     sentences = [Sentence("a b", ["c", "d e"], "f"), Sentence("", [""])]
     scores = torch.tensor([0.0, 25.5, 50.0, 12.25])
-    assert make_samples(sentences, [3, 1], scores, SETTINGS) == [
+    assert make_samples(dict(zip([3, 1], sentences)), scores, SETTINGS) == [
         Sample(4, 12.25, Line("a b", ["a", "b"]), [Line("c", ["c"]), Line("d e", ["d", "e"])], "f"),
         Sample(2, 25.5, Line("", []), [Line("", [])], None),
     ]
-    assert [sample.score for sample in make_samples(sentences, [3, 1], None, SETTINGS)] == [None, None]
+    assert [sample.score for sample in make_samples(dict(zip([3, 1], sentences)), None, SETTINGS)] == [None, None]
 
 
 def test_a_sentence_longer_than_what_is_shown_is_marked_as_a_whole() -> None:
