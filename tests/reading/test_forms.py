@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from lightning_bleu.reading.forms import Form, Ids, Strings, Tokens, join, kind_of, segment_count
+from lightning_bleu.reading.forms import Ids, join
 from lightning_bleu.reading.ragged import Ragged
 
 CPU = torch.device("cpu")
@@ -18,23 +18,6 @@ CUDA = torch.device("cuda:1")
 def make_ids(*rows: list[int], device: torch.device = CPU) -> Ids:
     ids, lengths = [*chain.from_iterable(rows)], [*map(len, rows)]
     return Ids(Ragged(np.array(ids, np.int64), np.array(lengths, np.int64)), device)
-
-
-@pytest.mark.parametrize(
-    ("form", "kind"),
-    [(Strings(["a b", ""]), "strings"), (Tokens([["a", "b"], []]), "tokens"), (make_ids([5], []), "ids")],
-)
-def test_a_form_has_a_name_and_a_number_of_segments(form: Form, kind: str) -> None:
-    assert kind_of(form) == kind
-    assert segment_count(form) == 2
-
-
-def test_all_hypotheses_come_before_all_references() -> None:
-    assert join(Strings(["b", "a"]), Strings(["c"])) == Strings(["b", "a", "c"])
-    assert join(Tokens([["b"], []]), Tokens([["a"]])) == Tokens([["b"], [], ["a"]])
-    joined = join(make_ids([6, 7], []), make_ids([5]))
-    assert isinstance(joined, Ids)
-    assert joined.ragged.rows() == [[6, 7], [], [5]]
 
 
 @pytest.mark.parametrize(("first", "second", "device"), [(CPU, CPU, CPU), (CPU, CUDA, CUDA), (CUDA, CPU, CUDA)])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import warnings
 from pathlib import Path
 from typing import Any
@@ -11,11 +10,11 @@ import numpy as np
 import pytest
 import torch
 
-from lightning_bleu import CorpusBLEU, corpus_bleu, corpus_chrf, sentence_bleu
+from lightning_bleu import CorpusBLEU, corpus_bleu, corpus_chrf
 from lightning_bleu.bleu import BLEUSettings
 from lightning_bleu.reading.batch import read_batch
 from lightning_bleu.reading.mistakes import suspect_prompts
-from tests.helpers.corpora import random_corpus, read_lines
+from tests.helpers.corpora import read_lines
 from tests.helpers.counting import FIRST_REFERENCES, HYPOTHESES, REFERENCES, pad
 
 PADDED = pad(HYPOTHESES, 6)
@@ -125,30 +124,6 @@ def test_an_option_that_says_what_the_padding_is_prevents_the_warning(
 )
 def test_correct_use_gives_no_warning(preds: Any, target: Any) -> None:
     assert find_warnings(preds, target) == []
-
-
-def test_a_corpus_never_makes_any_function_warn(rng: random.Random) -> None:
-    """In any form, and batch by batch down to a single sentence."""
-    hypotheses, references = random_corpus(rng, 40)
-    words = sorted({word for group in references for line in group for word in line} | {"unlike"})
-    number = {word: i for i, word in enumerate(words, 1)}
-
-    def encode(line: list[str]) -> list[int]:
-        return [number[word] for word in line]
-
-    lines = [" ".join(line) for line in hypotheses], [[" ".join(line) for line in group] for group in references]
-    ids = [encode(line) for line in hypotheses], [[encode(line) for line in group] for group in references]
-    padded = pad(ids[0], 20), pad([group[0] for group in ids[1]], 20)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        for size in (1, 7, 40):
-            for start in range(0, 40, size):
-                batch = slice(start, start + size)
-                for preds, target in ((hypotheses, references), lines, ids, padded):
-                    sentences: tuple[Any, Any] = preds[batch], target[batch]
-                    corpus_bleu(*sentences, pad_id=0)
-                    sentence_bleu(*sentences, pad_id=0)
-                    CorpusBLEU(pad_id=0).update(*sentences)
 
 
 CHINESE, JAPANESE = ["猫坐在垫子上。", "今天我们用 Python 写了一个很好的程序。"], ["猫がマットの上に座った。", "はい"]
