@@ -75,8 +75,8 @@ def multi30k() -> Path:
 
 @pytest.fixture(scope="module")
 def pool() -> Iterator[ProcessPool]:
-    """Two processes that wait for work."""
-    pool = ProcessPool(2)
+    """Up to three processes that wait for work."""
+    pool = ProcessPool(3)
     yield pool
     pool.close()
 

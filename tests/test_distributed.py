@@ -21,13 +21,6 @@ from tests.helpers.systems import pick
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:The ``compute`` method")]
 
 
-@pytest.fixture(scope="module")
-def pool() -> Iterator[ProcessPool]:
-    pool = ProcessPool(3)
-    yield pool
-    pool.close()
-
-
 CORPUS = random_text(random.Random(3), 37)
 COLLECTIVES = ("all_gather", "all_reduce", "barrier", "all_gather_into_tensor", "all_gather_object", "broadcast")
 

@@ -29,31 +29,6 @@ def test_corpora_and_sentences_score_as_in_the_other_program(name: str) -> None:
         PEERS[name](ScoreCase(*corpus, {}, PEERS[name]))
 
 
-MAT = "the cat sat on the mat"
-
-
-@pytest.mark.parametrize(
-    ("hypotheses", "references"),
-    [
-        ([MAT], [MAT]),
-        ([MAT], ["a dog lay under that rug"]),
-        (["the cat"], [MAT]),
-        (["hello there", "a b c d e f g"], [MAT, MAT]),
-        (["", MAT], [MAT, MAT]),
-        ([MAT], [""]),
-        (["", "", ""], ["", "", ""]),
-        (["", MAT], ["", "hello"]),
-    ],
-)
-def test_toy_sentences_score_by_default_as_in_sacrebleu(hypotheses: list[str], references: list[str]) -> None:
-    """Also where nothing matches, and where there is nothing at all."""
-    theirs = SacreBLEU().corpus_score(hypotheses, [references])
-    assert str(corpus_bleu(hypotheses, references)) == theirs.format(signature="").replace("BLEU| =", "BLEU =")
-    peer = SacreBLEU(effective_order=True)
-    expected = [peer.sentence_score(hypothesis, [line]).score for hypothesis, line in zip(hypotheses, references)]
-    assert sentence_bleu(hypotheses, references, percent=True).tolist() == pytest.approx(expected, abs=1e-9)
-
-
 def test_the_effective_order_of_sentences_is_a_default_of_the_convention_of_sacrebleu_only() -> None:
     logging.getLogger("sacrebleu").setLevel(logging.ERROR)  # which advises to set effective_order
     for hypotheses, references in (join_words(*corpus) for corpus in CORPORA):

@@ -180,10 +180,3 @@ def test_positions_are_compared() -> None:
 def test_references_at_the_same_position_are_compared() -> None:
     b = make_indexed(B, [0, 2, 1, 3], [0, 1, 2, 3])
     refuse(make_indexed(A, [0, 1, 2, 3], [0, 1, 2, 3]), b, "but the references of sentence 1 differ")
-
-
-def test_masked_sentences_are_no_part_of_a_system() -> None:
-    a = make_metric([], [])
-    a.update([*A, "x"], [*TARGET, "y z"], [True] * 4 + [False])
-    for test in PAIRED_TESTS:
-        assert test(a, make_metric(B)) == test(METRIC, make_metric(B))
