@@ -58,9 +58,10 @@ def cases(data: Path | None) -> Iterator[Case]:
             label = f"{whole.name}, references: {references}, batches of {size}"
             yield Case(label, whole.in_batches_of(size, limit), {"pad_id": 0})
     text = read_systems(data, 64)[0] if data else make_text(2_048, 64)
-    first = Text(text.hypotheses, [group[:1] for group in text.references], 64)
     label = "WMT22 text" if data else "made-up text"
-    yield Case(f"{label}, 13a with cached words, references: 1, batches of 64", first, {})
+    for references in (1, 2):
+        part = Text(text.hypotheses, [group[:references] for group in text.references], 64)
+        yield Case(f"{label}, 13a with full caches, references: {references}, batches of 64", part, {})
     generator = np.random.default_rng(0)
     for length, references in ((128, 1), (128, 4), (1_000, 1), (1_000, 4)):
         for size in (16, 64):
@@ -82,7 +83,7 @@ def work(data: Path | None) -> None:
     for line in sys.stdin:
         case = all_cases[int(line)]
         batches, metric = case.batches(), CorpusBLEU(**case.options)
-        for batch in batches:  # also fills the cache of words
+        for batch in batches:  # also fills the caches of text
             metric.update(*batch)
         counts = metric.statistics.tolist()
         passes, start = 0, time.perf_counter()
