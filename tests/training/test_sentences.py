@@ -7,7 +7,7 @@ import functools
 import math
 import random
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -328,13 +328,6 @@ def test_a_group_of_one_process_is_like_none() -> None:
 
 
 # In several processes
-
-
-@pytest.fixture(scope="module")
-def pool() -> Iterator[ProcessPool]:
-    pool = ProcessPool(3)
-    yield pool
-    pool.close()
 
 
 several_processes = pytest.mark.parametrize(
