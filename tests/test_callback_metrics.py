@@ -20,7 +20,6 @@ from lightning_bleu import BLEUCallback, CorpusBLEU, CorpusCHRF, sentence_bleu, 
 from tests.helpers.callback_metrics import (
     COUNTED,
     FUNCTIONS,
-    Fails,
     checksum,
     corpus_of,
     exact,
@@ -400,11 +399,6 @@ def test_an_error_of_a_function_in_the_sanity_check_ends_the_run_before_the_trai
     with pytest.raises(RuntimeError, match="the metric 'f' failed: ZeroDivisionError"):
         trainer.fit(make_module(step=return_sentences), make_loader(), make_items())
     assert trainer.global_step == 0
-
-
-def test_an_error_of_a_metric_of_text_ends_the_validation(tmp_path: Path) -> None:
-    with pytest.raises(RuntimeError, match="the metric 'fails' failed: MemoryError: too many"):
-        validate(tmp_path, BLEUCallback({"fails": Fails()}), step=return_sentences, loaders=make_items())
 
 
 def test_a_function_may_use_a_trainer(tmp_path: Path) -> None:

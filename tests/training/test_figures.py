@@ -130,10 +130,6 @@ def test_each_bar_is_the_corpus_bleu_of_the_sentences_that_its_label_names(
         assert colors(figure)[i] == (BLUE if len(inside) >= MIN_SENTENCES else GRAY)
 
 
-def test_short_perfect_sentences_score_100() -> None:
-    assert heights(bleu_by_length_figure(from_lengths([2], [2]), SETTINGS)) == pytest.approx([100])
-
-
 def test_scores_are_in_percent_whatever_the_unit_of_the_settings() -> None:
     statistics = from_lengths([9], [10])
     one, other = (

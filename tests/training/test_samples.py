@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Sequence
 from html.parser import HTMLParser
 from itertools import groupby, pairwise
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -34,7 +33,7 @@ from lightning_bleu.training.samples import (
     sample_table,
 )
 from lightning_bleu.training.sentences import Sentence
-from tests.helpers.corpora import random_corpus, read_lines
+from tests.helpers.corpora import random_corpus
 from tests.helpers.text import WORDWISE, fuzz_line, sacrebleu_tokens
 
 with warnings.catch_warnings():
@@ -376,30 +375,6 @@ def test_the_original_text_is_marked_if_it_contains_the_tokens(text: str, tokens
     marked, _ = mark_words(Line(text, tokens), [reference])
     matches: list[Span] = [Span(span.text, "" if span.mark == "displaced" else span.mark) for span in marked]
     assert show(matches) == shown
-
-
-@pytest.mark.parametrize(
-    ("name", "tokenizer"),
-    [
-        ("en-de.hyp.Online-W.de", "13a"),
-        ("en-zh.ref.A.zh", "zh"),
-        ("en-ja.ref.A.ja", "char"),
-        ("en-cs.ref.B.cs", "intl"),
-    ],
-)
-@pytest.mark.parametrize("lowercase", [False, True])
-def test_tokens_are_found_where_they_are_in_real_text(name: str, tokenizer: str, lowercase: bool, wmt22: Path) -> None:
-    distinct = 0
-    for line in read_lines(wmt22 / f"generaltest2022.{name}"):
-        tokens = sacrebleu_tokens(tokenizer, line.lower() if lowercase else line)
-        matching, other = tokens[::2], tokens[1::2]
-        marked, _ = mark_words(Line(line, tokens), [Line("", matching)])
-        assert "".join(span.text for span in marked) == line
-        if len(set(tokens)) == len(tokens):
-            unmatched = [span.text for span in marked if span.mark == "unmatched"]
-            assert ([text.lower() for text in unmatched] if lowercase else unmatched) == other
-            distinct += 1
-    assert distinct > 100  # or little was tested
 
 
 def test_the_work_grows_linearly_with_tokens_and_references() -> None:

@@ -26,7 +26,7 @@ from lightning_bleu.training.validation import Output, Validation, read_output
 from tests.helpers.callback_metrics import checksum, exact
 from tests.helpers.process_groups import ProcessPool
 from tests.helpers.systems import TARGET as REFERENCES
-from tests.helpers.systems import A, B
+from tests.helpers.systems import A
 from tests.helpers.validations import count, gather, make_validation, read_all
 
 PREDS, TARGET, SOURCE, MASK, INDEX = object(), object(), object(), object(), object()
@@ -133,29 +133,13 @@ def count_kept(validation: Validation) -> dict[Any, int]:
     return {subset: len(one.sentences.kept.rows) for subset, one in validation.evaluations.items()}
 
 
-def test_each_batch_counts_for_its_loader() -> None:
-    validation = make_validation(names=["news", "talks"])
-    for preds, dataloader_idx in ((A[:1], 1), (B[:1], 1), (A, 0)):
-        count(validation, preds, REFERENCES[: len(preds)], dataloader_idx=dataloader_idx)
-    assert count_kept(validation) == {(0, None): 4, (1, None): 2}
-
-
-def test_a_step_may_return_positions_a_mask_and_sources() -> None:
-    validation = make_validation()
-    count(validation, A, REFERENCES, index=[9, 0, 5, 1], sample_mask=[True, True, False, True], source=[*"wxyz"])
-    table = gather(validation)
-    assert table.kept.positions.tolist() == [0, 1, 9]
-    shown = [(sentence.hypothesis, sentence.source) for sentence in read_all(table)]
-    assert shown == [(A[1], "x"), (A[3], "z"), (A[0], "w")]
-
-
 @pytest.mark.parametrize(
     ("preds", "target", "fields", "error", "message"),
     [
         (["a", "b"], ["a"], {"source": ["a", "b"]}, ValueError, "'preds' and 'target' must have the same number"),
         (["a"], ["a"], {"sample_mask": [1]}, TypeError, "'sample_mask' must hold booleans"),
         (["a"], ["a"], {"sample_mask": [True] * 3}, ValueError, "'sample_mask' must have shape"),
-        (["a"], ["a"], {"source": ["a", "b"]}, ValueError, "'source' and 'preds' must have the same number"),
+        (["a"], ["a"], {"source": ["a", "b"]}, ValueError, "'preds' and 'source' must have the same number"),
         (["a"], ["a"], {"source": "a"}, TypeError, "'source' must be a list of sentences, got a str"),
         (["a"], ["a"], {"source": [None]}, TypeError, "'source' must hold sentences of one kind"),
         (["a"], ["a"], {"index": [0, 1]}, ValueError, "'index' must have shape"),
