@@ -1,4 +1,4 @@
-"""The arithmetic of the benchmark. What it measures is not tested."""
+"""The benchmark. What it measures is not tested; that all contestants have the same score, it checks itself."""
 
 from __future__ import annotations
 
@@ -21,21 +21,6 @@ def load(name: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     monkeypatch.syspath_prepend(FOLDER)
     monkeypatch.delitem(sys.modules, name, raising=False)  # another package may have a module with this name
     return importlib.import_module(name)
-
-
-def test_all_contestants_agree_on_the_score(monkeypatch: pytest.MonkeyPatch) -> None:
-    corpora, contestants = load("corpora", monkeypatch), load("contestants", monkeypatch)
-    corpus = corpora.make_corpus("", range(4, 74), references=2, batch_size=32, vocabulary=50)
-    names = ["ours_ids", "sacrebleu_lines", "nltk_words", "counter_words", "ignite_words", "torchmetrics_lines"]
-    scores = [getattr(contestants, name)(corpus) for name in names]
-    assert scores == pytest.approx([scores[0]] * len(scores), abs=1e-6)
-    assert 0.1 < scores[0] < 0.9
-    single = corpora.make_corpus("", range(4, 74), references=1, batch_size=32, vocabulary=50)
-    sentences = [getattr(contestants, f"{name}_sentences")(single) for name in ("ours", "sacrebleu", "nltk")]
-    assert sentences == pytest.approx([sentences[0]] * 3, abs=1e-9)
-    text = corpora.make_text(40, 16)
-    scores = [getattr(contestants, f"{name}_text")(text) for name in ("ours", "sacrebleu", "torchmetrics")]
-    assert scores == pytest.approx([scores[0]] * 3, abs=1e-6)
 
 
 @pytest.mark.parametrize("references", [1, 3])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -24,17 +25,17 @@ MIXED = "some sentences have an 'index' and others have none: pass it with every
 DIFFERENT = "different sentences have the same 'index' 0: their references differ. An index is the position"
 
 
-@pytest.fixture
-def count(kind: Kind) -> Callable[..., Any]:
-    """Makes a metric that has counted sentences at some positions, batch by batch."""
-    return lambda *batches: count_positions(kind, *batches)
-
-
 def count_positions(kind: Kind, *batches: list[int]) -> Any:
+    """A metric that has counted sentences at some positions, batch by batch."""
     metric = kind.metric(keep_sentences=True)
     for positions in batches:
         metric.update(pick(PREDS, positions), pick(TARGET, positions), index=positions)
     return metric
+
+
+@pytest.fixture
+def count(kind: Kind) -> Callable[..., Any]:
+    return functools.partial(count_positions, kind)
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
@@ -102,7 +103,6 @@ ERRORS: list[tuple[Any, type[Exception], str]] = [
     (0, ValueError, r"'index' must have shape \(2,\), one position per sentence, got \(\)"),
     ([3, -1], ValueError, r"'index' must hold positions .*, from 0 and below 2\*\*63, got -1"),
     (np.array([3, 2**63], np.uint64), ValueError, r"below 2\*\*63, got 9223372036854775808"),
-    ([0, 2**63], ValueError, r"below 2\*\*63, got 9223372036854775808"),
     ([0.0, 1.0], TypeError, r"'index' must hold integers, .* got \['float'\]"),
     (torch.tensor([0.0, 1.0]), TypeError, "'index' must hold integers, .* got torch.float32"),
     ([True, False], TypeError, r"'index' must hold integers, .* got \['bool'\]"),

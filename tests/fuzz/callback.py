@@ -15,6 +15,7 @@ from torch.utils.data import DataLoader, RandomSampler, SequentialSampler, Subse
 from lightning_bleu import BLEUCallback, BLEUScore, CorpusBLEU, corpus_bleu
 from tests.fuzz.choices import Choices
 from tests.fuzz.rounds import Target, compare
+from tests.helpers.corpora import join_words
 from tests.helpers.lightning import PAD_ID, find_reports, make_module, make_trainer
 
 Item = tuple[list[int], list[list[int]]]
@@ -49,7 +50,7 @@ def as_tokens(items: list[Item]) -> tuple[Any, Any]:
 
 def as_text(items: list[Item]) -> tuple[Any, Any]:
     """Text."""
-    return [" ".join(map(str, h)) for h, _ in items], [[" ".join(map(str, r)) for r in group] for _, group in items]
+    return join_words(*as_tokens(items))
 
 
 Form = Callable[[list[Item]], tuple[Any, Any]]
