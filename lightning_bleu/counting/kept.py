@@ -104,7 +104,7 @@ def pack_rows(
 
 
 def _reference_bytes(batch: Batch) -> Iterator[bytes]:
-    """The references of each sentence as bytes, the same in all processes and batches; none if all are empty."""
+    """The references of each sentence as bytes, the same in all processes and batches."""
     segments = batch.segments
     if isinstance(segments, Ids):
         ids, ends = segments.ragged.ids.tobytes(), (8 * segments.ragged.lengths.cumsum()).tolist()
@@ -114,8 +114,7 @@ def _reference_bytes(batch: Batch) -> Iterator[bytes]:
         all_bytes = (line.encode(errors="surrogatepass") for line in lines)
     references = islice(all_bytes, batch.sentence_count, None)
     for count in batch.reference_counts.tolist():
-        own = [*islice(references, count)]
-        yield b"\n\0".join(own) if any(own) else b""
+        yield b"\n\0".join(islice(references, count))
 
 
 def append_rows(kept: Sequence[Tensor], *more: Tensor) -> list[Tensor]:
