@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import runpy
 import sys
 from collections.abc import Iterator
@@ -18,7 +17,7 @@ from sacrebleu.tokenizers.tokenizer_re import TokenizerRegexp
 from lightning_bleu import CorpusBLEU, corpus_bleu
 from lightning_bleu.counting import words
 from lightning_bleu.settings import tokenizers
-from lightning_bleu.settings.tokenizers import TOKENIZERS, load_tokenizer, tokenizer_name
+from lightning_bleu.settings.tokenizers import TOKENIZERS, tokenizer_name
 from tests.helpers.corpora import PART_OR_WHOLE, read_systems
 from tests.helpers.counting import count
 from tests.helpers.process_groups import run_in_processes
@@ -99,14 +98,6 @@ def test_a_model_that_cannot_be_downloaded_is_an_error_that_says_so(name: str) -
             corpus_bleu(["a"], ["a"], tokenizer=name)
 
 
-def test_a_tokenizer_is_loaded_once_and_a_callable_is_taken_as_it_is() -> None:
-    one, other = load_tokenizer("13a"), load_tokenizer("13a")
-    assert isinstance(one, functools.partial)
-    assert isinstance(other, functools.partial)
-    assert one.args[0] is other.args[0]
-    assert load_tokenizer(str.split) is str.split
-
-
 @pytest.mark.parametrize("tokenizer", [*WORDWISE, "ja-mecab"])
 def test_a_tokenizer_fills_no_cache_of_sacrebleu(tokenizer: str) -> None:
     """Which would keep 65,536 lines, each of them joined from many words."""
@@ -128,13 +119,6 @@ def test_a_signature_names_the_tokenizer() -> None:
     names = [SacreBLEU(tokenize=tokenizer).tokenizer.signature() for tokenizer in WORDWISE]
     assert [tokenizer_name(tokenizer) for tokenizer in WORDWISE] == names
     assert (tokenizer_name(str.split), tokenizer_name(Whitespace())) == ("split", "Whitespace")
-
-
-def test_an_unknown_tokenizer_is_an_error_that_lists_the_choices() -> None:
-    with pytest.raises(ValueError, match=r"'tokenizer' must be a callable or one of .*'13a'.*'flores200'.*got '13b'"):
-        load_tokenizer("13b")
-    with pytest.raises(TypeError, match="'tokenizer' must be a name or a callable, got 13"):
-        load_tokenizer(13)  # type: ignore[arg-type]
 
 
 def load_without_packages(names: list[str]) -> list[str]:
