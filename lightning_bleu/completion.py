@@ -58,6 +58,7 @@ class CompletionMixin:
         gather = getattr(self.model, "summon_full_params", None)
         with gather(self.model, recurse=False, writeback=False) if gather else nullcontext():
             generated = self.model.generate(input_ids=prompts, attention_mask=mask.long(), **options)
+        generated = getattr(generated, "sequences", generated)  # return_dict_in_generate=True
         return loss, generated[:, width:], inputs["labels"]
 
     def _pad_token_id(self) -> int:

@@ -17,7 +17,7 @@ from torchmetrics import Metric
 from lightning_bleu.bleu import CorpusBLEU
 from lightning_bleu.messages import WarnOnce
 from lightning_bleu.processes import process_count, process_rank
-from lightning_bleu.settings.settings import Decoder
+from lightning_bleu.settings.settings import Decoder, Settings
 from lightning_bleu.training.loaders import check_names
 from lightning_bleu.training.metrics import Result
 from lightning_bleu.training.options import check_metrics, check_shared_options, labels_of
@@ -124,15 +124,17 @@ class HuggingFaceBLEU:
 
     def on_prediction_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Learn which dataset is evaluated. The Trainer calls this after each batch, before it counts the batch."""
-        self._args, self._loader, self._model = args, kwargs["eval_dataloader"], kwargs.get("model")
+        self._args, self._loader = args, kwargs["eval_dataloader"]
+        self._input_name = getattr(kwargs.get("model"), "main_input_name", "input_ids")
         sign = self._loader, find_iteration(self._loader, args.batch_eval_metrics)
         if sign != self._sign:  # an evaluation begins
             self._validation, self._received = self._start(args, kwargs.get("processing_class")), 0
             self._sign = sign
 
     def _start(self, args: Any, processing_class: Any) -> Validation:
-        tokenizer = getattr(processing_class, "tokenizer", processing_class)  # of a processor
-        decoder = self.decoder or (tokenizer if hasattr(tokenizer, "decode") else None)
+        decoder = self.decoder or (processing_class if hasattr(processing_class, "batch_decode") else None)
+        if decoder is None and all(own[""].reading == Settings() for own in self.metrics.values()):
+            self._warn_once("The Trainer has no tokenizer (processing_class): ids are scored. Set decoder=tokenizer.")
         self._open_record(args)
         return Validation(
             self.metrics,
@@ -167,11 +169,13 @@ class HuggingFaceBLEU:
         batch = prediction.predictions, prediction.label_ids, getattr(prediction, "inputs", None)
         # Lists of batches: eval_do_concat_batches=False.
         batches = [*zip(*batch[:2], batch[2] or repeat(None))] if isinstance(batch[0], list) else [batch]
+        for preds, target, _ in batches:
+            _check_shapes(preds, target)
         if compute_result:
-            self._sign = self._validation = None
             # The repeats come last, because the Trainer gathers batches in the order of the loader.
             received = self._received + sum(len(preds) for preds, *_ in batches)
-            sentence_count = count_sentences(self._loader, received, self._args.dataloader_drop_last)
+            loader, self._sign, self._loader, self._validation = self._loader, None, None, None
+            sentence_count = count_sentences(loader, received, self._args.dataloader_drop_last)
         for preds, target, inputs in batches:
             self._count(validation, preds, target, inputs, sentence_count)
         if not compute_result:
@@ -190,8 +194,10 @@ class HuggingFaceBLEU:
 
     def _count(self, validation: Validation, preds: Any, target: Any, inputs: Any, sentence_count: float) -> None:
         """Count the share of this process in a batch, of which all processes have all sentences."""
-        _check_shapes(preds, target)
-        sources = _find_sources(inputs, target, self._model)
+        if isinstance(inputs, Mapping):
+            sources = _find_sources(inputs.get(self._input_name), inputs.get("labels"))
+        else:
+            sources = _find_sources(inputs, target)
         positions = self._received + np.arange(len(preds))
         self._received += len(preds)
         size = math.ceil(len(preds) / process_count())
@@ -234,14 +240,11 @@ def _check_shapes(preds: Any, target: Any) -> None:
         )
 
 
-def _find_sources(inputs: Any, target: Any, model: Any) -> torch.Tensor | None:
-    """The ids of the sources, if there are any. Those of a decoder-only model end where the labels begin."""
-    if isinstance(inputs, Mapping):
-        inputs, target = inputs.get(getattr(model, "main_input_name", "input_ids")), inputs.get("labels")
+def _find_sources(inputs: Any, target: Any) -> torch.Tensor | None:
+    """The ids of the sources, if there are any. The inputs of a decoder-only model also have the answers."""
     ids = torch.as_tensor([] if inputs is None else inputs)
     if ids.ndim != 2 or ids.is_floating_point():
         return None
-    has_encoder = getattr(getattr(model, "config", None), "is_encoder_decoder", False)
-    if has_encoder or target is None or target.shape != ids.shape:
-        return ids
-    return ids.masked_fill(torch.as_tensor(target, device=ids.device) != -100, -100)
+    labels = torch.as_tensor(ids[:0] if target is None else target, device=ids.device)
+    has_answers = labels.shape == ids.shape and bool(((labels == ids) | (labels == -100)).all())
+    return ids.masked_fill(labels != -100, -100) if has_answers else ids

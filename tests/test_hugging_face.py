@@ -20,7 +20,16 @@ from sacrebleu.metrics.ter import TER
 from torchmetrics.text import WordErrorRate
 
 from lightning_bleu import CorpusBLEU, CorpusCHRF, HuggingFaceBLEU, corpus_bleu, corpus_chrf
-from tests.helpers.hugging_face import DATASETS, Model, collate, decode, make_items, make_trainer, texts_of
+from tests.helpers.hugging_face import (
+    DATASETS,
+    Model,
+    SharedStream,
+    collate,
+    decode,
+    make_items,
+    make_trainer,
+    texts_of,
+)
 from tests.helpers.pages import run_page
 from tests.helpers.process_groups import run_in_processes
 
@@ -131,7 +140,7 @@ def test_every_sentence_counts_once_however_the_trainer_gathers_them(
         unknown = {name for name in found if processes == 2 and ", stream of" in name and "dispatch=False" in name}
         wrong = {name: reason for name, reason in found.items() if reason}
         assert wrong.keys() == unknown, wrong
-        assert all("give the dataset a length, or let one process read it" in reason for reason in wrong.values())
+        assert all("or let one process read it" in reason for reason in wrong.values())
 
 
 def use_trainers(folder: Path) -> dict[str, Any]:
@@ -173,7 +182,7 @@ def use_trainers(folder: Path) -> dict[str, Any]:
 
     # Sources of a decoder-only model.
     prompted = [item | {"labels": [-100, -100, *item["labels"]][:12]} for item in items]
-    aligned = [item | {"input_ids": [7] * len(item["labels"])} for item in prompted]
+    aligned = [item | {"input_ids": [7, 7, *item["labels"][2:]]} for item in prompted]
     for by_batch in (False, True):
         bleu = HuggingFaceBLEU({"length": length_of_sources}, decoder=decode)
         trainer = make_trainer(bleu, "Trainer", Model(False), **options | {"batch_eval_metrics": by_batch})
@@ -181,9 +190,15 @@ def use_trainers(folder: Path) -> dict[str, Any]:
 
     without = HuggingFaceBLEU({"source": share_of_source}, decoder=decode)
     found["no inputs"] = error_of(ValueError, lambda: make_trainer(without).evaluate(others))
-    tokenizer = SimpleNamespace(decode=None, batch_decode=lambda rows, **_: decode(rows))
-    own = make_trainer(HuggingFaceBLEU(CorpusCHRF()), processing_class=SimpleNamespace(tokenizer=tokenizer))
-    found["tokenizer of a processor"] = own.evaluate(items)
+    tokenizer = SimpleNamespace(batch_decode=lambda rows, **_: decode(rows))
+    own = make_trainer(HuggingFaceBLEU(CorpusCHRF()), processing_class=tokenizer)
+    found["tokenizer"] = own.evaluate(items)
+    dropping = make_trainer(HuggingFaceBLEU(METRICS, decoder=decode), dataloader_drop_last=True, **options)
+    found["all of a stream"] = dropping.evaluate(DATASETS["stream"](items))
+    found["without the last"] = dropping.evaluate(items)["eval_bleu_reference_length"]
+    split: Any = {"dataloader_num_workers": 2, "accelerator_config": {"dispatch_batches": False}}
+    workers_share = make_trainer(HuggingFaceBLEU(METRICS, decoder=decode), **options, **split)
+    found["workers"] = evaluate_or_say_why(workers_share, SharedStream(items), items)
     # Sentences chosen by a sampler, a loader of the user, an evaluation inside another one, another folder.
     some = make_trainer(HuggingFaceBLEU(METRICS, decoder=decode), include_for_metrics=["inputs"])
     some._get_eval_sampler = lambda dataset: torch.utils.data.SubsetRandomSampler(range(19))
@@ -311,7 +326,7 @@ def test_translations_are_written_once_for_each_dataset(found: tuple[list[Scores
 def test_sources_are_the_inputs_or_the_prompts_of_a_decoder_only_model(found: tuple[list[Scores], Path]) -> None:
     for process in found[0]:
         assert process["prompts, False"] == process["prompts, True"] == 2
-        assert "set include_for_metrics=['inputs'] in its arguments" in process["no inputs"]
+        assert "need include_for_metrics=['inputs']" in process["no inputs"]
 
 
 @pytest.mark.slow
@@ -319,7 +334,7 @@ def test_the_tokenizer_of_the_trainer_decodes(found: tuple[list[Scores], Path]) 
     hypotheses, references, _ = texts_of(make_items(21))
     expected = CHRF().corpus_score(hypotheses, [[own[0] for own in references]]).score / 100
     for process in found[0]:
-        assert process["tokenizer of a processor"]["eval_chrf"] == pytest.approx(expected, abs=1e-12)
+        assert process["tokenizer"]["eval_chrf"] == pytest.approx(expected, abs=1e-12)
 
 
 @pytest.mark.slow
@@ -331,6 +346,10 @@ def test_samplers_loaders_and_evaluations_of_users_are_respected(found: tuple[li
         scores, outer, inner = process["nested"]
         assert scores["eval_bleu"] == outer == expected_scores(items)["eval_bleu"]
         assert inner == expected_scores(others)["eval_bleu"]
+        assert contains(process["all of a stream"], expected_scores(items))
+        complete = items[: {1: 20, 2: 16}[len(found[0])]]
+        assert process["without the last"] == sum(len(line.split()) for [line] in texts_of(complete)[1])
+        assert ("at most one worker" in process["workers"]) if len(found[0]) == 2 else not process["workers"]
     for name in ("first", "second"):
         assert (found[1] / name / "translations" / "inner" / "step-0000000.txt").exists()
 
@@ -385,8 +404,13 @@ def test_a_metric_that_stands_alone_has_its_own_name() -> None:
     assert "bleu" not in scores
 
 
+def test_ids_without_a_tokenizer_warn() -> None:
+    with pytest.warns(UserWarning, match="neither 'pad_id'"), pytest.warns(UserWarning, match="no tokenizer .*ids are"):
+        evaluate(HuggingFaceBLEU(), IDS)
+
+
 def test_without_sentences_nothing_is_logged() -> None:
-    assert evaluate(HuggingFaceBLEU(), IDS[:0], IDS[:0]) == {}
+    assert evaluate(HuggingFaceBLEU(CorpusBLEU(pad_id=0)), IDS[:0], IDS[:0]) == {}
 
 
 def test_names_of_scores_must_differ() -> None:
@@ -411,7 +435,7 @@ def test_a_metric_that_is_no_callback_is_an_error() -> None:
 )
 def test_predictions_that_are_no_ids_are_an_error(predictions: Any, received: str) -> None:
     with pytest.raises(TypeError, match=rf"{received}.*predict_with_generate=True"):
-        evaluate(HuggingFaceBLEU(), predictions)
+        evaluate(HuggingFaceBLEU(decoder=decode), predictions)
 
 
 @pytest.mark.parametrize(

@@ -287,9 +287,8 @@ class OfSentences(AnyMetric):
         super().check(batch, sources, mask)
         if sources is None and self._needs_sources:
             raise ValueError(
-                f"the metric {self.name!r} takes sources: return 'source' from the step, beside 'preds' and 'target' "
-                "(for a Trainer of Transformers, set include_for_metrics=['inputs'] in its arguments), or remove the "
-                "third parameter"
+                f"the metric {self.name!r} takes sources: return 'source' from the step, beside 'preds' and 'target', "
+                "or remove its third parameter (Trainers of Transformers need include_for_metrics=['inputs'], and ids)"
             )
 
     def score(self, subsets: Sequence[Sentences]) -> list[Scored | None]:

@@ -148,31 +148,31 @@ def count_sentences(loader: Any, received: int, drop_last: bool) -> int:
     Args:
         loader: the loader of accelerate.
         received: the number of sentences that were gathered from all processes, with the repeated ones.
-        drop_last: whether the last sentences are dropped, instead of repeating some.
+        drop_last: whether the loader of a map-style dataset drops the last sentences, instead of repeating some.
 
     Raises:
         ValueError: if repeated sentences cannot be told from others.
     """
-    if process_count() == 1 or drop_last:
+    if process_count() == 1:
         return received
     sampler, dataset = loader.batch_sampler, loader.dataset
     while hasattr(sampler, "batch_sampler"):  # the share of a process
         sampler = sampler.batch_sampler
-    while type(dataset).__name__ == "IterableDatasetShard":
-        dataset = dataset.dataset
+    is_shard = type(dataset).__name__ == "IterableDatasetShard"
     length = _length_of(getattr(sampler, "sampler", None))
-    length = _length_of(dataset) if length is None else length
-    if length is None and (remainder := loader.remainder) >= 0:
+    if length is None and not (is_shard and loader.num_workers > 1):  # each worker would repeat sentences
+        length = _length_of(dataset.dataset if is_shard else dataset)
+    if length is None and not is_shard and (remainder := loader.remainder) >= 0:
         # One process reads the dataset. Seq2SeqTrainer keeps the repeats, Trainer does not.
         length = received - (-remainder % process_count() if received % process_count() == 0 else 0)
-    if length is None or received < length:
+    if length is None or (received < length and not drop_last):
         raise ValueError(
             f"the Trainer passed {received} sentences of an evaluation dataset of "
             f"{'unknown length' if length is None else f'{length} sentences'}, so repeated ones cannot be found: give "
-            "the dataset a length, or let one process read it, with accelerator_config={'dispatch_batches': True, "
-            "'split_batches': True}"
+            "the dataset a length and at most one worker, or let one process read it, with "
+            "accelerator_config={'dispatch_batches': True, 'split_batches': True}"
         )
-    return length
+    return min(received, length)
 
 
 def _length_of(items: Any) -> int | None:

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
-from torch.utils.data import IterableDataset
+from torch.utils.data import IterableDataset, get_worker_info
 
 EOS = 1
 WIDTH = 12
@@ -57,6 +57,14 @@ class SizedStream(Stream):
 
     def __len__(self) -> int:
         return len(self.items)
+
+
+class SharedStream(SizedStream):
+    """A dataset of which each worker reads a share."""
+
+    def __iter__(self) -> Iterator[Item]:
+        worker = get_worker_info()
+        return iter(self.items if worker is None else self.items[worker.id :: worker.num_workers])
 
 
 DATASETS: dict[str, Any] = {"map-style": list, "sized stream": SizedStream, "stream": Stream}
