@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections import deque
 from collections.abc import Callable, Mapping
 from itertools import repeat
 from pathlib import Path
@@ -104,7 +105,8 @@ class HuggingFaceBLEU:
         self._sign: object = None  # what tells an evaluation from the next one
         self._validation: Validation | None = None
         self._received = 0
-        self._finished: list[tuple[dict[str, Result], list[Evaluation]]] = []
+        # The last evaluation, and one around it, until the Trainer has named them.
+        self._finished: deque[tuple[dict[str, float], dict[str, Result], list[Evaluation]]] = deque(maxlen=2)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("on_"):
@@ -114,6 +116,12 @@ class HuggingFaceBLEU:
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Check that a new run does not write among the translations of another one."""
         self._is_training = True
+        for name, own in self.metrics.items():
+            right = own[""].higher_is_better
+            if f"_{args.metric_for_best_model}".endswith(f"_{name}") and right not in (None, args.greater_is_better):
+                self._warn_once(
+                    f"metric_for_best_model={args.metric_for_best_model!r} needs greater_is_better={right}."
+                )
         self._open_record(args)
         if self._record and state.global_step == 0:
             self._record.check_new("or resume that run with trainer.train(resume_from_checkpoint=...)")
@@ -182,7 +190,6 @@ class HuggingFaceBLEU:
             return {}
         validation.agree()
         results = validation.finish(confidence=self.confidence)
-        self._finished.append((results, [*validation.evaluations.values()]))
         scores = [
             (f"{name}_{part}" if part else name, value)
             for name, result in results.items()
@@ -190,12 +197,14 @@ class HuggingFaceBLEU:
         ]
         if len(dict(scores)) < len(scores):
             raise ValueError(f"two scores would be logged with one name, rename a metric: {[key for key, _ in scores]}")
+        self._finished.append((dict(scores), results, [*validation.evaluations.values()]))
         return dict(scores)
 
     def _count(self, validation: Validation, preds: Any, target: Any, inputs: Any, sentence_count: float) -> None:
         """Count the share of this process in a batch, of which all processes have all sentences."""
         if isinstance(inputs, Mapping):
-            sources = _find_sources(inputs.get(self._input_name), inputs.get("labels"))
+            label_name, *_ = self._args.label_names or ["labels"]
+            sources = _find_sources(inputs.get(self._input_name), inputs.get(label_name))
         else:
             sources = _find_sources(inputs, target)
         positions = self._received + np.arange(len(preds))
@@ -215,14 +224,21 @@ class HuggingFaceBLEU:
 
     def _finish(self, args: Any, state: Any, control: Any, metrics: Mapping[str, float], **kwargs: Any) -> None:
         """Keep the results, and write files, under the name that the Trainer gave to the evaluation. Collective."""
-        results, evaluations = self._finished.pop() if self._finished else ({}, [])
         # The Trainer adds the time itself, whatever the metrics are called.
         times = [key.removesuffix("_runtime") for key in metrics if key.endswith("_runtime")]
         prefix = min(times, key=len, default="eval")
-        # The Trainer does not repeat the prefix.
-        keys = {name: name if name.startswith(f"{prefix}_") else f"{prefix}_{name}" for name in self.metrics}
-        named = {keys[name]: result for name, result in results.items()}
-        self.results = {key: one for key, one in self.results.items() if key not in keys.values()} | named
+
+        def logged(key: str) -> str:
+            return key if key.startswith(f"{prefix}_") else f"{prefix}_{key}"  # as the Trainer does
+
+        own = [one for one in self._finished if all(metrics.get(logged(key)) == score for key, score in one[0].items())]
+        if not own:
+            return
+        self._finished.remove(own[-1])
+        _, results, evaluations = own[-1]
+        named = {logged(name): result for name, result in results.items()}
+        old = {logged(name) for name in self.metrics}
+        self.results = {key: result for key, result in self.results.items() if key not in old} | named
         if self._record:
             self._record.write([prefix], evaluations, named, Place(state.global_step, state.epoch, self._is_training))
 

@@ -145,6 +145,8 @@ def test_every_sentence_counts_once_however_the_trainer_gathers_them(
 
 def use_trainers(folder: Path) -> dict[str, Any]:
     """What users do with real Trainers."""
+    from accelerate.data_loader import prepare_data_loader  # type: ignore[import-untyped]
+
     os.chdir(folder)
     items, others = make_items(21), make_items(5, seed=1)
     found: dict[str, Any] = {}
@@ -213,6 +215,11 @@ def use_trainers(folder: Path) -> dict[str, Any]:
         outer.add_callback(evaluate_once(outer, others))
         outer.add_callback(bleu)
         found["nested"] = outer.evaluate(items), bleu.results["eval_bleu"].score, bleu.results["inner_eval_bleu"].score
+
+    undivided = make_trainer(HuggingFaceBLEU(METRICS, decoder=decode), **options)
+    loader = torch.utils.data.DataLoader(items, 4, collate_fn=collate)  # type: ignore[var-annotated, arg-type]
+    undivided.get_eval_dataloader = lambda dataset: prepare_data_loader(loader, num_processes=1, process_index=0)
+    found["undivided"] = evaluate_or_say_why(undivided, items, items)
 
     found["in lists"] = make_trainer(
         HuggingFaceBLEU(METRICS, decoder=decode), eval_do_concat_batches=False, include_for_metrics=["inputs"]
@@ -349,6 +356,9 @@ def test_samplers_loaders_and_evaluations_of_users_are_respected(found: tuple[li
         assert contains(process["all of a stream"], expected_scores(items))
         complete = items[: {1: 20, 2: 16}[len(found[0])]]
         assert process["without the last"] == sum(len(line.split()) for [line] in texts_of(complete)[1])
+        is_alone = len(found[0]) == 1
+        assert is_alone or "evaluate without tensor or context parallelism" in process["undivided"]
+        assert not is_alone or not process["undivided"]
         assert ("at most one worker" in process["workers"]) if len(found[0]) == 2 else not process["workers"]
     for name in ("first", "second"):
         assert (found[1] / name / "translations" / "inner" / "step-0000000.txt").exists()
@@ -411,6 +421,25 @@ def test_ids_without_a_tokenizer_warn() -> None:
 
 def test_without_sentences_nothing_is_logged() -> None:
     assert evaluate(HuggingFaceBLEU(CorpusBLEU(pad_id=0)), IDS[:0], IDS[:0]) == {}
+
+
+def test_results_are_those_of_the_evaluation_that_the_trainer_names() -> None:
+    bleu = HuggingFaceBLEU({"bleu": CorpusBLEU(pad_id=0)})
+    scores = evaluate(bleu, IDS)
+    state: Any = SimpleNamespace(global_step=0, epoch=0)
+    bleu.on_predict(None, state, None, metrics={"test_loss": 1.0, "test_runtime": 1.0})
+    assert not bleu.results
+    named = {f"test_{key}": score for key, score in scores.items()}
+    bleu.on_predict(None, state, None, metrics=named | {"test_runtime": 1.0})
+    assert bleu.results["test_bleu"].score == 1
+
+
+@pytest.mark.parametrize("name", ["ter", "eval_ter", "eval_news_ter"])
+def test_a_best_model_with_the_worst_score_warns(name: str) -> None:
+    bleu = HuggingFaceBLEU({"ter": TER()})
+    args: Any = SimpleNamespace(metric_for_best_model=name, greater_is_better=True)
+    with pytest.warns(UserWarning, match=f"metric_for_best_model='{name}' needs greater_is_better=False"):
+        bleu.on_train_begin(args, SimpleNamespace(global_step=0), None)
 
 
 def test_names_of_scores_must_differ() -> None:

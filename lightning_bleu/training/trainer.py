@@ -158,8 +158,14 @@ def count_sentences(loader: Any, received: int, drop_last: bool) -> int:
     sampler, dataset = loader.batch_sampler, loader.dataset
     while hasattr(sampler, "batch_sampler"):  # the share of a process
         sampler = sampler.batch_sampler
+    shares = getattr(loader.batch_sampler, "num_processes", 1)
     is_shard = type(dataset).__name__ == "IterableDatasetShard"
     length = _length_of(getattr(sampler, "sampler", None))
+    if length is not None and shares != process_count():
+        raise ValueError(
+            f"accelerate divides the evaluation dataset among {shares} of {process_count()} processes, so the Trainer "
+            "gathers each sentence several times: evaluate without tensor or context parallelism"
+        )
     if length is None and not (is_shard and loader.num_workers > 1):  # each worker would repeat sentences
         length = _length_of(dataset.dataset if is_shard else dataset)
     if length is None and not is_shard and (remainder := loader.remainder) >= 0:
