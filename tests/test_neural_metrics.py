@@ -17,7 +17,7 @@ import pytest
 import torch
 
 from lightning_bleu import BLEUCallback, CorpusBLEU
-from tests.helpers.callback_metrics import references_of, return_sentences, return_single, source_of, translate, try_to
+from tests.helpers.callback_metrics import references_of, return_sentences, return_single, source_of, translate
 from tests.helpers.examples import EXAMPLES, load_example, run_script
 from tests.helpers.lightning import ignore_lightning_warnings, make_loader, validate
 from tests.helpers.pages import blocks, run_page
@@ -200,19 +200,6 @@ def test_each_process_has_a_worker(tmp_path: Path) -> None:
     assert first == second == validate_with(tmp_path, make_worker())["val_neural"]
     assert len({*own, *other}) == 2
     assert all(map(has_ended, [*own, *other]))
-
-
-def die_in_one(folder: Path) -> str:
-    code = "import os; input(); os._exit(5)"
-    metric = make_worker(*(["-c", code] if os.environ["RANK"] == "1" else []))
-    return try_to(validate_with, folder, metric, strategy="ddp", devices=2)
-
-
-@pytest.mark.slow
-def test_the_death_of_one_worker_is_an_error_in_all_processes(tmp_path: Path) -> None:
-    for message in run_in_processes(2, die_in_one, tmp_path):
-        assert "the metric 'neural' failed: RuntimeError" in message
-        assert "ended with status 5" in message
 
 
 COMET = """
