@@ -18,7 +18,7 @@ from torch import Tensor
 from torchmetrics import MetricCollection, MetricTracker
 from torchmetrics.utilities.exceptions import TorchMetricsUserError
 
-from lightning_bleu import CorpusBLEU, CorpusCHRF, corpus_bleu, corpus_chrf
+from lightning_bleu import CorpusBLEU, CorpusCHRF
 from lightning_bleu.metric import SentencesNotKept
 from lightning_bleu.scoring.signature import InputCounts
 from tests.helpers.corpora import random_text
@@ -533,15 +533,6 @@ def test_metrics_of_a_collection_share_a_state_only_if_they_count_alike(kind: Ki
     collection.reset()
     collection.update(*B)
     assert [collection[name].report() for name in ("one", "same")] == [kind.score(*B)] * 2
-
-
-def test_bleu_and_chrf_can_share_a_collection(keep: bool, rng: random.Random) -> None:
-    collection = MetricCollection([CorpusBLEU(keep_sentences=keep), CorpusCHRF()])
-    batches = [random_text(rng, 4) for _ in range(3)]
-    for batch in batches:
-        collection.update(*batch)
-    corpus: Any = [[*chain(*(batch[side] for batch in batches))] for side in (0, 1)]
-    assert collection.compute() == {"CorpusBLEU": corpus_bleu(*corpus), "CorpusCHRF": corpus_chrf(*corpus)}
 
 
 def test_a_tracker_finds_the_best_step(kind: Kind) -> None:
