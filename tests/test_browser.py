@@ -82,19 +82,18 @@ def page() -> Iterator[Page]:
         browser.close()
 
 
-def open_tab(page: Page, board: str, tab: str) -> None:
+def open_page(page: Page, board: str, address: str) -> None:
     page.goto("about:blank")  # another hash alone would not load the page again
-    page.goto(f"{board}/#{tab}")
+    page.goto(f"{board}/{address}")
 
 
-def check_scores(page: Page, board: str, run: Path, tmp_path: Path) -> None:
-    open_tab(page, board, "timeseries")
+def check_scores(page: Page, board: str, run: Path) -> None:
+    open_page(page, board, "#timeseries")
     page.locator("input[placeholder='Filter tags (regex)']").fill("val_bleu")
     page.keyboard.press("Escape")  # closes the list of suggestions
     for name in ("brevity_penalty", "by_length", "hypothesis_length"):
         page.locator("card-view").filter(has_text=f"/{name}").first.wait_for(timeout=TIMEOUT)
     page.locator("card-view").filter(has_text=re.compile("^val_bleu ?Alt.*Value")).first.wait_for(timeout=TIMEOUT)
-    page.screenshot(path=tmp_path / "timeseries.png")
     cards = [card.inner_text() for card in page.locator("card-view").all()]
     (card,) = [text for text in cards if text.startswith("val_bleu\nAlt")]
     events = read_events(next(run.rglob("events.out.tfevents.*")).parent)
@@ -103,13 +102,12 @@ def check_scores(page: Page, board: str, run: Path, tmp_path: Path) -> None:
     assert any(number == pytest.approx(score, abs=1e-4) for number in shown)
 
 
-def check_sentences(page: Page, board: str, tmp_path: Path) -> None:
-    open_tab(page, board, "text")
+def check_sentences(page: Page, board: str) -> None:
+    open_page(page, board, "#text")
     for name in ("samples", "worst"):
         page.get_by_text(f"val_{name}", exact=False).first.wait_for(timeout=TIMEOUT)
     table = page.locator("table").first
     table.wait_for(timeout=TIMEOUT)
-    page.screenshot(path=tmp_path / "text.png")
     header = [cell.inner_text() for cell in table.locator("th").all()]
     assert header == ["no., BLEU", "source, hypothesis, references"]
     first = page.locator("td:has(code):not(:has(td))").first  # TensorBoard puts the table into another one
@@ -119,19 +117,18 @@ def check_sentences(page: Page, board: str, tmp_path: Path) -> None:
     page.get_by_text("wrong or missing word", exact=False).first.wait_for(timeout=TIMEOUT)
 
 
-def check_figures(page: Page, board: str, tmp_path: Path) -> None:
-    open_tab(page, board, "images")
+def check_figures(page: Page, board: str) -> None:
+    open_page(page, board, "#images")
     for name in ("val_bleu/lengths", "val_bleu/by_length"):
         page.get_by_text(name, exact=True).first.wait_for(timeout=TIMEOUT)
     images = page.locator("img")
     images.first.wait_for(timeout=TIMEOUT)
-    page.screenshot(path=tmp_path / "images.png")
     sizes = images.evaluate_all("images => images.map(image => [image.naturalWidth, image.width])")
     assert [700, 350] in sizes  # a whole number of pixels for each pixel of the card, so that text is crisp
 
 
-def check_charts(page: Page, board: str, tmp_path: Path) -> None:
-    open_tab(page, board, "custom_scalars")
+def check_charts(page: Page, board: str) -> None:
+    open_page(page, board, "#custom_scalars")
     for category in ("Scores", "Parts"):
         page.get_by_text(category, exact=True).first.wait_for(timeout=TIMEOUT)
     band = page.locator("tf-custom-scalar-margin-chart-card")
@@ -142,10 +139,9 @@ def check_charts(page: Page, board: str, tmp_path: Path) -> None:
         charts = page.locator("tf-custom-scalar-multi-line-chart-card").filter(has_text=f"val_bleu: {title}")
         charts.first.get_by_text(f"Matches ({lines})").first.wait_for(timeout=TIMEOUT)
         charts.first.locator("path.line").nth(lines - 1).wait_for(state="attached", timeout=TIMEOUT)
-    page.screenshot(path=tmp_path / "custom_scalars.png")
 
 
-def check_addresses(page: Page, board: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def check_addresses(page: Page, board: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The addresses that the example prints open pages with the score, its samples, and its figures, unsmoothed."""
     example = load_example("train_translation", monkeypatch)
     shown = {
@@ -157,20 +153,16 @@ def check_addresses(page: Page, board: str, monkeypatch: pytest.MonkeyPatch, tmp
     smoothing = {"Charts": "tf-smoothing-input input", "Score": ".scalars-smoothing input"}
     assert list(example.PAGES) == list(shown)
     for name, address in example.PAGES.items():
-        page.goto("about:blank")  # another hash alone would not load the page again
-        page.goto(f"{board}/{address}")
+        open_page(page, board, address)
         shown[name].first.wait_for(timeout=TIMEOUT)
-        page.screenshot(path=tmp_path / f"{name}.png")
         if name in smoothing:
             assert page.locator(smoothing[name]).first.input_value() == "0"
 
 
-def test_the_dashboard_is_on_its_pages(
-    page: Page, board: str, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_dashboard_is_on_its_pages(page: Page, board: str, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One test, so that the model is trained once."""
-    check_scores(page, board, run, tmp_path)
-    check_sentences(page, board, tmp_path)
-    check_figures(page, board, tmp_path)
-    check_charts(page, board, tmp_path)
-    check_addresses(page, board, monkeypatch, tmp_path)
+    check_scores(page, board, run)
+    check_sentences(page, board)
+    check_figures(page, board)
+    check_charts(page, board)
+    check_addresses(page, board, monkeypatch)

@@ -95,11 +95,6 @@ def test_equal_systems_do_not_differ(test: Callable[..., PairedTest]) -> None:
     assert (result.difference, result.p_value) == (0, 1)
 
 
-def test_a_difference_in_one_sentence_is_not_significant() -> None:
-    """However often it is exchanged, the difference stays as large."""
-    assert approximate_randomization(make_metric(A), make_metric([B[0], *A[1:]])).p_value == 1
-
-
 def test_the_observed_difference_counts_as_one_of_the_trials() -> None:
     """So no p-value is 0, however large the difference."""
     target = ["a b c d e"] * 50
