@@ -8,12 +8,7 @@ from typing import NoReturn
 
 import pytest
 
-from lightning_bleu.processes import (
-    gather_objects,
-    process_count,
-    process_rank,
-    run_in_process_0,
-)
+from lightning_bleu.processes import gather_objects, process_count, process_rank, run_in_process_0
 from tests.helpers.process_groups import ProcessPool
 
 # One process

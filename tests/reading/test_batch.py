@@ -14,16 +14,7 @@ from lightning_bleu import CorpusBLEU, corpus_bleu, sentence_bleu
 from lightning_bleu.bleu import BLEUSettings
 from lightning_bleu.reading.batch import read_batch, read_sources
 from lightning_bleu.scoring.signature import InputCounts
-from tests.helpers.counting import (
-    FIRST_REFERENCES,
-    HYPOTHESES,
-    REFERENCES,
-    Ids,
-    as_text,
-    as_words,
-    count,
-    pad,
-)
+from tests.helpers.counting import FIRST_REFERENCES, HYPOTHESES, REFERENCES, Ids, as_text, as_words, count, pad
 
 Convert = Callable[[Ids], Any]
 
@@ -40,28 +31,6 @@ def convert(form: Convert) -> tuple[list[Any], list[list[Any]]]:
 PADDED = pad(HYPOTHESES, 6)
 PADDED_REFERENCES = torch.stack([pad(group, 8) for group in REFERENCES])
 PADDED_FIRST = pad(FIRST_REFERENCES, 7)
-
-
-@pytest.mark.parametrize("decoder", [None, lambda rows: [as_text(row) for row in rows]])
-@pytest.mark.parametrize(
-    ("target", "references"),
-    [
-        (torch.tensor([[[5, 6], [0, 0]], [[0, 0], [5, 0]]]), "1"),
-        (torch.tensor([[[5, 6], [7, 0]], [[0, 0], [5, 0]]]), "var"),
-        (torch.tensor([[[5, 6], [7, 0]], [[8, 0], [5, 0]]]), "2"),
-        (torch.tensor([[[0, 0], [0, 0]], [[0, 0], [0, 0]]]), "1"),  # no sentence has a reference with tokens
-        (torch.tensor([[[5, 6]], [[0, 0]]]), "1"),
-        ([[[5, 6], []], [[], [5]]], "2"),
-    ],
-)
-def test_the_signature_does_not_count_the_empty_rows_of_a_tensor_as_references(
-    target: Any, references: str, decoder: Any
-) -> None:
-    metric = CorpusBLEU(pad_id=0, decoder=decoder)
-    for preds in (torch.tensor([[5, 6], [5, 0]]), [[5, 6], [5]]):
-        metric.update(preds, target)
-        assert metric.signature.startswith(f"nrefs:{references}|")
-        assert corpus_bleu(preds, target, pad_id=0, decoder=decoder).signature.startswith(f"nrefs:{references}|")
 
 
 def test_an_empty_batch_has_no_statistics() -> None:

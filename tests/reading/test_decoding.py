@@ -213,15 +213,6 @@ def test_decoded_ids_score_as_the_strings_they_stand_for(tokenizer: Any, options
     assert metric.last_batch.texts() == [(h, [r]) for h, r in zip(HYPOTHESES, TEXT)]
 
 
-def test_references_without_a_token_are_padding(tokenizer: Any) -> None:
-    preds = encode(tokenizer, HYPOTHESES, padding=0)
-    labels = encode(tokenizer, [*TEXT, *HYPOTHESES[:2], "", ""], padding=-100).reshape(2, 4, -1).transpose(0, 1)
-    labels[2:, 1] = -100
-    references = [[TEXT[0], HYPOTHESES[0]], [TEXT[1], HYPOTHESES[1]], [TEXT[2]], [TEXT[3]]]
-    result = corpus_bleu(preds, labels, decoder=tokenizer)
-    assert result == corpus_bleu(HYPOTHESES, references)
-
-
 def test_the_method_of_a_tokenizer_skips_special_tokens_as_the_tokenizer_does(tokenizer: Any) -> None:
     rows = [[1, *ids, 2] for ids in tokenizer(TEXT).input_ids]
     assert tokenizer.batch_decode(rows) != tokenizer.batch_decode(rows, skip_special_tokens=True)

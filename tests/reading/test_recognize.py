@@ -23,14 +23,7 @@ from lightning_bleu.reading.recognize import (
     recognize_hypotheses,
     recognize_sources,
 )
-from tests.helpers.counting import (
-    EXPECTED_FIRST,
-    FIRST_REFERENCES,
-    HYPOTHESES,
-    REFERENCES,
-    count,
-    pad,
-)
+from tests.helpers.counting import EXPECTED_FIRST, FIRST_REFERENCES, HYPOTHESES, REFERENCES, count, pad
 
 ids = torch.zeros(2, 5, dtype=torch.long)
 PADDED, PADDED_FIRST = pad(HYPOTHESES, 6), pad(FIRST_REFERENCES, 7)
