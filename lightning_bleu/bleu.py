@@ -152,7 +152,8 @@ class BLEUSettings(Settings, Convention):
         # These characters take three bytes, those of most other scripts one or two.
         if self.tokenizer not in ("13a", "intl") or len(text.encode(errors="replace")) < 2 * len(text):
             return
-        if 2 * len(re.findall(_UNSPACED, text)) > len(text) and not _SPACED.search(text):
+        unspaced = len(re.findall(_UNSPACED, text))
+        if 2 * unspaced > len(text) and 10 * len(_SPACED.findall(text)) < unspaced:
             yield (
                 f"The references are Chinese or Japanese, but tokenizer={self.tokenizer!r} splits at spaces, which "
                 "they do not have: whole sentences are counted as words. Set tokenizer='zh' for Chinese, or 'ja-mecab' "
