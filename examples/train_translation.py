@@ -288,7 +288,7 @@ def print_worst(folder: Path, count: int = 2) -> None:
     bleu = CorpusBLEU(keep_sentences=True, sync_on_compute=False)  # the files have the sentences of all processes
     bleu.update(hypotheses, references)
     scores = 100 * sentence_bleu(hypotheses, references)
-    print(f"\nThe worst of {len(scores)} test translations, ranked as in TensorBoard: by smoothed sentence BLEU")
+    print(f"\nThe worst of {len(scores)} test translations, ranked as in TensorBoard: worst for their length")
     print("[Brackets]: no match in the other line")
     for i in find_worst(bleu.sentence_statistics, bleu.scoring, count):
         hypothesis, wrong = mark(hypotheses[i], references[i])

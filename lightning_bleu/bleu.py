@@ -153,7 +153,7 @@ class BLEUSettings(Settings, Convention):
         if self.tokenizer not in ("13a", "intl") or len(text.encode(errors="replace")) < 2 * len(text):
             return
         unspaced = len(re.findall(_UNSPACED, text))
-        if 2 * unspaced > len(text) and 10 * len(_SPACED.findall(text)) < unspaced:
+        if 2 * unspaced > len(text) and 20 * len(_SPACED.findall(text)) < unspaced:
             yield (
                 f"The references are Chinese or Japanese, but tokenizer={self.tokenizer!r} splits at spaces, which "
                 "they do not have: whole sentences are counted as words. Set tokenizer='zh' for Chinese, or 'ja-mecab' "

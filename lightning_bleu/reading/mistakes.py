@@ -170,7 +170,7 @@ def suspect_tokens(lines: Sequence[str], counts: IntArray) -> Iterator[str]:
     # One-word answers come in any order, but words of a sentence in that of the hypothesis.
     words, remaining = [f" {' '.join(line.split())} " for line in hypotheses], iter(references)
     in_order = [
-        any([f" {one} {other} " in line for one, other in pairwise(islice(remaining, count))])  # takes all words
+        any(f" {one} {other} " in line for one, other in pairwise([*islice(remaining, count)]))
         for line, count in zip(words, counts.tolist())
     ]
     if 2 * sum(in_order) > len(hypotheses):

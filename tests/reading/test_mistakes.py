@@ -346,6 +346,18 @@ def test_real_text_makes_no_function_warn(wmt22: Path, multi30k: Path) -> None:
                 assert list(read_batch(*batch, settings).warnings) == [], (hypotheses, size)
 
 
+@pytest.mark.parametrize("size", [8, 16, 200, 4096])
+def test_mistakes_with_real_text_warn(size: int, wmt22: Path, multi30k: Path) -> None:
+    for (hypotheses, references), _ in real_pairs(wmt22, multi30k):
+        lines, targets = read_lines(hypotheses)[:size], read_lines(references)[:size]
+        if hypotheses.suffix in (".zh", ".ja"):
+            [message] = read_batch(lines, targets, BLEUSettings.from_options()).warnings
+            assert "The references are Chinese or Japanese" in message
+        elif hypotheses.suffix == ".de":
+            [message] = read_batch(lines, [line.split() for line in targets], BLEUSettings.from_options()).warnings
+            assert LOOK_TOKENIZED in message
+
+
 def real_pairs(wmt22: Path, multi30k: Path) -> Any:
     """Files of hypotheses and references, with options."""
     tokenizers = {"zh": "zh", "ja": "char"}
