@@ -1,6 +1,6 @@
 # make env    sets up .venv with the pinned versions of requirements-dev.txt
 # make demo   trains the example and logs to TensorBoard
-# make test   runs all tests
+# make test   runs all tests but the long ones
 # make quick  runs all but the slow tests (processes, browsers, examples)
 # make examples runs the long tests, which make test leaves out: examples and real text as a whole
 # make lint   checks style and types
@@ -21,7 +21,7 @@ unexport PYTHONDONTWRITEBYTECODE
 env: .venv/.done
 
 .venv/.done: requirements-dev.txt pyproject.toml .ci/install.py
-	@echo "Setting up .venv with the packages of requirements-dev.txt; this takes about a minute and 2 GB, once"
+	@echo "Setting up .venv with the packages of requirements-dev.txt; this takes about half a minute and 2 GB, once"
 	@$(PYTHON) -m venv .venv
 	@$(BIN)/python .ci/install.py --requirement requirements-dev.txt
 	@$(BIN)/python .ci/install.py --no-deps --no-build-isolation --editable .

@@ -24,7 +24,7 @@ def process_rank(group: Any = None) -> int:
 
 
 def gather_state(state: Tensor, group: Any = None) -> list[Tensor]:
-    """Gather a state of :class:`lightning_bleu.CorpusBLEU`. This is its ``dist_sync_fn`` for torchmetrics. Collective.
+    """Gather sums or packed rows. This is the ``dist_sync_fn`` of metrics for torchmetrics. Collective.
 
     Args:
         state: sums of shape ``(columns,)``, or packed rows of shape ``(sentences, columns)``. For a process without

@@ -50,7 +50,7 @@ class KeptSentences(NamedTuple):
 
     @property
     def statistics(self) -> Tensor:
-        """The statistics, int32 of shape ``(sentences, 2 * max_order + 2)``."""
+        """The statistics, int32 of shape ``(sentences, columns)``."""
         return self.rows[:, IDENTITY_COLUMNS:]
 
     @property

@@ -47,8 +47,9 @@ class Result:
         scores: the scores by the last part of their logged names: ``""`` for the score itself, ``"rouge1_fmeasure"``
             and so on for a metric with several scores.
         parts: the components of the score, such as precisions. A mean has none.
-        report: the score as an object that prints, a :class:`lightning_bleu.BLEUScore` or a
-            :class:`lightning_bleu.CHRFScore`; None for a mean, and for metrics of other packages.
+        report: the score as an object that prints: a :class:`lightning_bleu.BLEUScore`, a
+            :class:`lightning_bleu.CHRFScore`, or a :class:`MeanScore` of a function; None for a mean, and for metrics of
+            other packages.
         interval: the confidence interval, if requested.
         comparison: the paired test against the best validation so far; None if there was none to compare with.
         best: the score of the best validation so far, if requested.

@@ -40,7 +40,7 @@ class Sample(NamedTuple):
     """A sentence to show.
 
     Attributes:
-        number: the position in the dataset, starting from 1.
+        number: the number of the sentence in its loader or group, starting from 1.
         score: the score of the sentence, in percent if it has a percentage; None if no metric scores sentences.
         hypothesis: the hypothesis.
         references: its references.
@@ -63,7 +63,7 @@ def find_worst(statistics: Tensor, scoring: Scoring, count: int) -> list[int]:
         count: the number of sentences.
 
     Returns:
-        their positions, the worst first.
+        the numbers of the sentences, from 0, the worst first.
     """
     scores = (scoring.rank_sentences or scoring.score_sentences)(statistics)
     worst: list[int] = scores.argsort(stable=True, descending=not scoring.higher_is_better)[:count].tolist()
@@ -74,7 +74,7 @@ def make_samples(sentences: Mapping[int, Sentence], scores: Tensor | None, setti
     """Tokenize sentences so that their words can be marked.
 
     Args:
-        sentences: the texts by their numbers in the dataset, from 0.
+        sentences: the texts by the numbers of the sentences, from 0.
         scores: the scores of all sentences of the dataset; None if no metric scores sentences.
         settings: how to tokenize.
 

@@ -85,7 +85,7 @@ class Evaluation:
     Args:
         names: the names of the loader and of the group, without those that have none.
         metrics: the metrics by name.
-        max_texts: how many sentences to keep as text, to score, show, or write them; 0 for none.
+        max_texts: how many sentences to keep as text, to score, show, or write them. A few are kept to find mistakes.
         warn: warns about likely mistakes.
 
     Attributes:
