@@ -142,7 +142,7 @@ class BLEUSettings(Settings, Convention):
         )
 
     def suspect(self, references: Sequence[str]) -> Iterator[str]:
-        """Warn about Chinese or Japanese text that is split at spaces, which it does not have.
+        """Warn about Chinese or Japanese text, which has no spaces, if the tokenizer splits at spaces.
 
         Example:
             >>> next(BLEUSettings.from_options().suspect(["\u5979\u6b63\u5728\u8bfb\u4e00\u672c\u4e66\u3002"]))[:54]

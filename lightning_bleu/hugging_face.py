@@ -1,4 +1,4 @@
-"""BLEU for the Trainers of Hugging Face Transformers. Their objects are recognized by what they have, not imported."""
+"""BLEU and other scores in the Trainers of Hugging Face Transformers, which is not imported."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from lightning_bleu.settings.settings import Decoder, Settings
 from lightning_bleu.training.loaders import check_names
 from lightning_bleu.training.metrics import Result
 from lightning_bleu.training.options import check_metrics, check_shared_options, labels_of
-from lightning_bleu.training.trainer import count_sentences, find_iteration
+from lightning_bleu.training.trainer import find_iteration, find_sentence_count
 from lightning_bleu.training.translations import Place, Record
 from lightning_bleu.training.validation import Evaluation, Output, Validation
 
@@ -183,7 +183,7 @@ class HuggingFaceBLEU:
             # The repeats come last, because the Trainer gathers batches in the order of the loader.
             received = self._received + sum(len(preds) for preds, *_ in batches)
             loader, self._sign, self._loader, self._validation = self._loader, None, None, None
-            sentence_count = count_sentences(loader, received, self._args.dataloader_drop_last)
+            sentence_count = find_sentence_count(loader, received, self._args.dataloader_drop_last)
         for preds, target, inputs in batches:
             self._count(validation, preds, target, inputs, sentence_count)
         if not compute_result:
@@ -231,6 +231,7 @@ class HuggingFaceBLEU:
         def logged(key: str) -> str:
             return key if key.startswith(f"{prefix}_") else f"{prefix}_{key}"  # as the Trainer does
 
+        # Equal scores identify the evaluation.
         own = [one for one in self._finished if all(metrics.get(logged(key)) == score for key, score in one[0].items())]
         if not own:
             return

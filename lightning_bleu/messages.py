@@ -72,18 +72,18 @@ def check_choice(name: str, value: object, choices: Collection[str]) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{name!r} must be one of {list(choices)}, got {value!r} of type {type(value).__name__}")
     if value not in choices:
-        hint = closest(value, choices)
+        hint = closest_name(value, choices)
         raise ValueError(
             f"{name!r} must be one of {list(choices)}, got {value!r}" + (f": did you mean {hint}?" if hint else "")
         )
     return value
 
 
-def closest(name: str, choices: Collection[str]) -> str | None:
+def closest_name(name: str, choices: Collection[str]) -> str | None:
     """The choice most similar to a name, in quotation marks; None if none is similar.
 
     Example:
-        >>> closest("SacreBLEU", ["nltk", "sacrebleu"])
+        >>> closest_name("SacreBLEU", ["nltk", "sacrebleu"])
         "'sacrebleu'"
     """
     by_lowercase = {choice.lower(): choice for choice in choices}

@@ -13,14 +13,14 @@ from torch import Tensor
 Result = TypeVar("Result")
 
 
-def process_count(group: Any = None) -> int:
-    """The number of processes, of all or of a group."""
-    return dist.get_world_size(group) if dist.is_available() and dist.is_initialized() else 1
+def process_count() -> int:
+    """The number of processes."""
+    return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
 
 
-def process_rank(group: Any = None) -> int:
-    """The number of this process, among all or in a group."""
-    return dist.get_rank(group) if process_count() > 1 else 0
+def process_rank() -> int:
+    """The number of this process."""
+    return dist.get_rank() if process_count() > 1 else 0
 
 
 def gather_state(state: Tensor, group: Any = None) -> list[Tensor]:
@@ -52,13 +52,12 @@ def _gather_equal_shapes(tensor: Tensor, group: Any) -> list[Tensor]:
     return gathered
 
 
-def gather_objects(value: Any, group: Any = None) -> list[Any]:
-    """The values of all processes of a group, in its process 0; an empty list in the others. Collective."""
-    if process_count(group) == 1:
+def gather_objects(value: Any) -> list[Any]:
+    """The values of all processes, in process 0; an empty list in the others. Collective."""
+    if process_count() == 1:
         return [value]
-    is_first = process_rank(group) == 0
-    gathered = [None] * process_count(group) if is_first else None
-    dist.gather_object(value, gathered, 0 if group is None else dist.get_global_rank(group, 0), group=group)
+    gathered = [None] * process_count() if process_rank() == 0 else None
+    dist.gather_object(value, gathered)
     return gathered or []
 
 

@@ -1,4 +1,4 @@
-"""The base class of all metrics: all workarounds for torchmetrics."""
+"""The base class of all metrics: workarounds for how torchmetrics treats states."""
 
 from __future__ import annotations
 

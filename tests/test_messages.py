@@ -19,7 +19,7 @@ from torchmetrics import MetricCollection
 
 from lightning_bleu import CONVENTIONS, CorpusBLEU, corpus_bleu, sentence_bleu
 from lightning_bleu.bleu import BLEU_OPTIONS
-from lightning_bleu.messages import WarnOnce, closest, warn_user
+from lightning_bleu.messages import WarnOnce, closest_name, warn_user
 from lightning_bleu.settings.lengths import REFERENCE_LENGTHS
 from lightning_bleu.settings.smoothing import SMOOTHINGS
 from lightning_bleu.settings.tokenizers import TOKENIZERS
@@ -110,7 +110,7 @@ CHOICES = [list(CONVENTIONS), list(SMOOTHINGS), list(REFERENCE_LENGTHS), list(TO
 @pytest.mark.parametrize("change", [str, str.upper, str.title, str.swapcase])
 def test_a_name_in_another_case_is_closest_to_itself(choices: list[str], change: Any) -> None:
     for name in choices:
-        assert closest(change(name), choices) == repr(name)
+        assert closest_name(change(name), choices) == repr(name)
 
 
 @pytest.mark.parametrize(
@@ -125,9 +125,9 @@ def test_a_name_in_another_case_is_closest_to_itself(choices: list[str], change:
 def test_a_misspelt_name_is_closest_to_what_was_meant_and_others_to_nothing(
     name: str, choices: Any, expected: str | None
 ) -> None:
-    assert closest(name, choices) == expected
+    assert closest_name(name, choices) == expected
 
 
 @given(st.text(), st.lists(st.text(), unique_by=str.lower))
 def test_the_closest_name_is_one_of_the_choices(name: str, choices: list[str]) -> None:
-    assert closest(name, choices) in {None, *map(repr, choices)}
+    assert closest_name(name, choices) in {None, *map(repr, choices)}

@@ -1,4 +1,4 @@
-"""Likely mistakes that are not errors: inputs that can be scored, but hardly mean what the user thinks.
+"""Likely mistakes that are not errors: inputs that are valid, but probably not what the user meant.
 
 Each check takes a few microseconds per batch, and must not fire in correct use.
 """

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
-from lightning_bleu.messages import closest
+from lightning_bleu.messages import closest_name
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -219,7 +219,7 @@ def unknown_options(names: Iterable[str], known: Collection[str]) -> TypeError:
     for name in sorted(names):
         hint = _ELSEWHERE.get(name)
         if hint is None or hint.split("'")[1] not in known:
-            hint = closest(name, known)
+            hint = closest_name(name, known)
         nearest = difflib.get_close_matches(name, known, n=3, cutoff=0)
         messages.append(f"{name!r}: did you mean {hint}?" if hint else f"{name!r}; the nearest are {nearest}")
     return TypeError(f"unknown option {', '.join(messages)}")

@@ -9,7 +9,7 @@ from typing import TypeAlias
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.tokenizers.tokenizer_base import BaseTokenizer
 
-from lightning_bleu.messages import closest
+from lightning_bleu.messages import closest_name
 
 TokenizeFunction: TypeAlias = Callable[[str], "str | Sequence[Hashable]"]
 """Takes a line and returns its tokens, or a string to split on whitespace."""
@@ -60,7 +60,7 @@ def load_tokenizer(tokenizer: Tokenizer) -> TokenizeFunction:
     if not isinstance(tokenizer, str):
         raise TypeError(f"'tokenizer' must be a name or a callable, got {tokenizer!r} of type {type_name}")
     if tokenizer not in TOKENIZERS:
-        hint = f": did you mean {found}?" if (found := closest(tokenizer, TOKENIZERS)) else ""
+        hint = f": did you mean {found}?" if (found := closest_name(tokenizer, TOKENIZERS)) else ""
         raise ValueError(f"'tokenizer' must be a callable or one of {list(TOKENIZERS)}, got {tokenizer!r}{hint}")
     return _uncached(_load_by_name(tokenizer))
 

@@ -97,7 +97,7 @@ def name_loaders(stage: str, loaders: Any, count: int, *, given: Sequence[str] |
     """Name the loaders of a stage.
 
     Args:
-        stage: the name of the stage, for error messages.
+        stage: ``"val"`` or ``"test"``.
         loaders: the loaders as the user passed them; the keys of a dict are names.
         count: the number of loaders.
         given: names that take precedence; ignored with a warning if there is another number of test loaders.

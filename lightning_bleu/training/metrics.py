@@ -295,7 +295,7 @@ class OfSentences(AnyMetric):
     def score(self, subsets: Sequence[Sentences]) -> list[Scored | None]:
         """Score the sentences of all processes, for each subset; None if the function returned None. Collective."""
         own = [sentence for sentences in subsets for sentence in sentences.own()]
-        everyone = run_in_all(lambda: score_sentences(self.name, self.function, own) if own else torch.zeros(0))
+        everyone = run_in_all(lambda: call_function(self.name, self.function, own) if own else torch.zeros(0))
         returned = [values for values in everyone if values is not None]
         if len(returned) < len(everyone):
             if any(map(len, returned)):
@@ -453,7 +453,7 @@ def call_with_third(function: Callable[..., Any], name: str, first: Any, second:
     return function(first, second, third) if by_position else function(first, second, **{parameter.name: third})
 
 
-def score_sentences(name: str, function: Callable[..., Any], sentences: Sequence[Sentence]) -> Tensor | None:
+def call_function(name: str, function: Callable[..., Any], sentences: Sequence[Sentence]) -> Tensor | None:
     """The numbers that a function gives to sentences.
 
     Args:
@@ -497,7 +497,7 @@ def score_sentences(name: str, function: Callable[..., Any], sentences: Sequence
 
 @contextlib.contextmanager
 def untouched() -> Iterator[None]:
-    """Leave gradients, random generators, and the default type as they were; tensors are no inference tensors."""
+    """Leave gradients, random generators, and the default type as they were, outside of inference mode."""
     states, dtype = (random.getstate(), np.random.get_state()), torch.get_default_dtype()
     devices = [torch.cuda.current_device()] if torch.cuda.is_initialized() else []  # type: ignore[no-untyped-call]
     try:

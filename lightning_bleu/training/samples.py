@@ -41,7 +41,7 @@ class Sample(NamedTuple):
 
     Attributes:
         number: the number of the sentence in its loader or group, starting from 1.
-        score: the score of the sentence, in percent if it has a percentage; None if no metric scores sentences.
+        score: the score of the sentence, in percent if the metric has a scale; None if no metric scores sentences.
         hypothesis: the hypothesis.
         references: its references.
         source: the source sentence, if the step returned one.

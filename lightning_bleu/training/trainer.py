@@ -1,4 +1,4 @@
-"""Access to trainers. The private structure of Lightning and of accelerate is used only in this module."""
+"""Access to the trainers of Lightning and Transformers, and to their private structure."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def find_iteration(loader: Any, by_batch: bool) -> tuple[int, int]:
     return getattr(loader, "iteration", 0), loader.gradient_state.dataloader_references.count(loader)
 
 
-def count_sentences(loader: Any, received: int, drop_last: bool) -> int:
+def find_sentence_count(loader: Any, received: int, drop_last: bool) -> int:
     """The number of sentences in an evaluation. With several processes, accelerate repeats some to fill the last batch.
 
     Args:

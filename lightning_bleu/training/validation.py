@@ -169,7 +169,7 @@ class Evaluation:
         ends = [*accumulate((metric.columns for metric in self.metrics.values()), initial=IDENTITY_COLUMNS)]
         own = torch.cat([torch.zeros(0, ends[-1], dtype=torch.int32, device="cpu"), *self._rows])
         shares = [share.cpu() for share in gather_state(own.to(device))] if process_count() > 1 else [own]
-        columns = {name: slice(*own) for name, own in zip(self.metrics, pairwise(ends))}
+        columns = {name: slice(*span) for name, span in zip(self.metrics, pairwise(ends))}
         counts = [len(share) for share in shares]
         self.sentences = Sentences(read_rows(torch.cat(shares)), columns, counts, self._texts, self.max_texts)
 

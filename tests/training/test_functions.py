@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import nn
 
-from lightning_bleu.training.metrics import OfSentences, call_with_third, score_sentences
+from lightning_bleu.training.metrics import OfSentences, call_function, call_with_third
 from lightning_bleu.training.sentences import Sentence
 from tests.helpers.callback_metrics import exact, try_to
 
@@ -22,7 +22,7 @@ VALUES, SIMPLE = [0.1, 1 / 3, -123456789.123456789], [0.5, -2.0, 1024]
 
 def score(value: Any) -> list[float]:
     """What is read from a function that returns a value."""
-    scores = score_sentences("f", lambda hypotheses, references: value, SENTENCES)
+    scores = call_function("f", lambda hypotheses, references: value, SENTENCES)
     assert scores is not None
     assert scores.dtype == torch.float64
     assert not scores.requires_grad
@@ -66,7 +66,7 @@ def test_a_function_is_called_with_lists_of_its_own() -> None:
         sources.reverse()
         return VALUES
 
-    score_sentences("f", change, SENTENCES)
+    call_function("f", change, SENTENCES)
 
     assert SENTENCES[0] == Sentence("a b", ["a b", "c"], "A B")
 
@@ -167,7 +167,7 @@ def test_errors_name_the_metric_and_what_it_returned(value: Any, error: type[Exc
 
 
 def test_none_means_no_scores() -> None:
-    assert score_sentences("f", lambda hypotheses, references: None, SENTENCES) is None
+    assert call_function("f", lambda hypotheses, references: None, SENTENCES) is None
 
 
 @pytest.mark.parametrize("error", [None, KeyError("model")])
@@ -187,7 +187,7 @@ def test_random_states_gradients_and_the_default_type_are_as_before(error: Excep
         random.seed(7)
         np.random.seed(7)
         torch.manual_seed(7)
-        found = try_to(score_sentences, "f", function, SENTENCES)
+        found = try_to(call_function, "f", function, SENTENCES)
         assert found == (
             "RuntimeError: the metric 'f' failed: KeyError: 'model'" if function is disturb and error else ""
         )
@@ -207,7 +207,7 @@ def test_a_function_runs_without_gradients_and_without_inference_tensors(context
 
     with context():
         before = torch.is_grad_enabled(), torch.is_inference_mode_enabled()
-        scores = score_sentences("f", function, SENTENCES)
+        scores = call_function("f", function, SENTENCES)
         after = torch.is_grad_enabled(), torch.is_inference_mode_enabled()
 
     assert seen == [(False, False, False)]
