@@ -15,6 +15,9 @@ _LIBRARIES = {
     "torch",
     "pytorch_lightning",
     "lightning",
+    "transformers",
+    "accelerate",
+    "trl",
     "contextlib",
     "multiprocessing",
 }

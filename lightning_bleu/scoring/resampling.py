@@ -2,7 +2,7 @@
 
 A resample or a shuffle is a weighted sum of sentences, so a matrix product computes many of them: weights (trials ×
 sentences) times statistics (sentences × counts). Sums of integers below 2^53 are exact in float64, in any order (the
-numbers of functions are not integers). They are scored like any corpus, so every metric, convention, and smoothing works.
+numbers of functions are not integers). They are scored like any corpus, so every metric and smoothing works.
 
 Everything happens on the CPU, with a generator of its own for each call. So PyTorch's global generators are unaffected,
 and the same seed gives the same result on every device, and in every process.
