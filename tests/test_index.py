@@ -172,3 +172,5 @@ def test_the_order_of_batches_changes_neither_a_synced_metric_nor_its_interval(c
     with group_of_one(), metric.sync_context():
         assert contents(metric) == contents(expected)
         assert metric.interval(0.9, 200) == expected.interval(0.9, 200)
+    with torch.device("meta"):  # as in ``with torch.device("cuda")``, under which models are often made
+        assert contents(metric) == contents(expected)
