@@ -142,6 +142,9 @@ class Undecided:
 
     higher_is_better = "no"
 
+    def __repr__(self) -> str:
+        return "Undecided()"
+
     def __call__(self, hypotheses: list[str], references: list[list[str]]) -> list[float]:
         return [0.5] * len(hypotheses)
 
