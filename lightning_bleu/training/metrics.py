@@ -48,7 +48,7 @@ class Result:
             and so on for a metric with several scores.
         parts: the components of the score, such as precisions. A mean has none.
         report: the score as an object that prints: a :class:`lightning_bleu.BLEUScore`, a
-            :class:`lightning_bleu.CHRFScore`, or, for a function, a :class:`MeanScore`; None for a mean, and for
+            :class:`lightning_bleu.CHRFScore`, or, for a function, a ``MeanScore``; None for a mean, and for
             metrics of other packages.
         interval: the confidence interval, if requested.
         comparison: the paired test against the best validation so far; None if there was none to compare with.
