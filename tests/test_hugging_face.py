@@ -434,6 +434,18 @@ def test_results_are_those_of_the_evaluation_that_the_trainer_names() -> None:
     assert bleu.results["test_bleu"].score == 1
 
 
+def test_a_step_that_is_trained_again_replaces_its_translations(tmp_path: Path) -> None:
+    bleu = HuggingFaceBLEU(CorpusBLEU(pad_id=0), translations=tmp_path)
+    args: Any = SimpleNamespace(metric_for_best_model=None)
+    state: Any = SimpleNamespace(global_step=2, epoch=1.0)
+    for is_training, predictions in ((True, IDS), (True, IDS + 1), (False, IDS + 2)):
+        (bleu.on_train_begin if is_training else bleu.on_train_end)(args, state, None)
+        scores = {f"eval_{key}": score for key, score in evaluate(bleu, predictions).items()}
+        bleu.on_evaluate(args, state, None, metrics=scores)
+    hypotheses = {path.name: path.read_text().split("\n")[0] for path in (tmp_path / "eval").glob("step-*.txt")}
+    assert hypotheses == {"step-0000002.txt": "6 7 8 9", "step-0000002-2.txt": "7 8 9 10"}
+
+
 @pytest.mark.parametrize("name", ["ter", "eval_ter", "eval_news_ter"])
 def test_a_best_model_with_the_worst_score_warns(name: str) -> None:
     bleu = HuggingFaceBLEU({"ter": TER()})
