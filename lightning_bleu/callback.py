@@ -6,7 +6,6 @@ import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from pathlib import Path
 from typing import Any, NoReturn, TypeAlias
 
 import pytorch_lightning as pl
@@ -172,9 +171,7 @@ class BLEUCallback(pl.Callback):
         self.extract = extract
         self.dataloader_names = dataloader_names
         self.samples = samples
-        self.translations = (
-            Path(translations).expanduser() if isinstance(translations, str | os.PathLike) else (translations or None)
-        )
+        self.translations = translations or None
         self.keep_translations = keep_translations
         self.confidence = confidence
         self.compare_to_best = compare_to_best or significance_level is not None

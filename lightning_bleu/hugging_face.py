@@ -7,7 +7,6 @@ import os
 from collections import deque
 from collections.abc import Callable, Mapping
 from itertools import repeat
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -102,7 +101,8 @@ class HuggingFaceBLEU:
         self._warn_once = WarnOnce()
         self._record: Record | None = None
         self._is_training = False
-        self._sign: object = None  # what tells an evaluation from the next one
+        self._loader: Any = None  # of the evaluation that is running
+        self._iteration = (0, 0)
         self._validation: Validation | None = None
         self._received = 0
         # The last evaluation, and one around it, until the Trainer has named them.
@@ -132,19 +132,18 @@ class HuggingFaceBLEU:
 
     def on_prediction_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Learn which dataset is evaluated. The Trainer calls this after each batch, before it counts the batch."""
-        self._args, self._loader = args, kwargs["eval_dataloader"]
+        self._args = args
         self._input_name = getattr(kwargs.get("model"), "main_input_name", "input_ids")
-        sign = self._loader, find_iteration(self._loader, args.batch_eval_metrics)
-        if sign != self._sign:  # an evaluation begins
+        loader = kwargs["eval_dataloader"]
+        iteration = find_iteration(loader, args.batch_eval_metrics)
+        if loader is not self._loader or iteration != self._iteration:  # an evaluation begins
             self._validation, self._received = self._start(args, kwargs.get("processing_class")), 0
-            self._sign = sign
+            self._loader, self._iteration = loader, iteration
 
     def _start(self, args: Any, processing_class: Any) -> Validation:
         decoder = self.decoder or (processing_class if hasattr(processing_class, "batch_decode") else None)
-        if decoder is None and all(own[""].reading == Settings() for own in self.metrics.values()):
-            self._warn_once("The Trainer has no tokenizer (processing_class): ids are scored. Set decoder=tokenizer.")
         self._open_record(args)
-        return Validation(
+        validation = Validation(
             self.metrics,
             decoder=decoder,
             log_name="{metric}",
@@ -153,12 +152,16 @@ class HuggingFaceBLEU:
             device=args.device,
             warn=self._warn_once,
         )
+        if validation.loaders[0].settings == Settings():
+            self._warn_once("The Trainer has no tokenizer (processing_class): ids are scored. Set decoder=tokenizer.")
+        return validation
 
     def _open_record(self, args: Any) -> None:
         if self.translations:
             folder = os.path.join(args.output_dir, "translations") if self.translations is True else self.translations
-            if self._record is None or self._record.folder != Path(folder).expanduser():
-                self._record = Record(Path(folder).expanduser(), warn=self._warn_once)
+            record = Record(folder, warn=self._warn_once)
+            if self._record is None or self._record.folder != record.folder:
+                self._record = record
             self._record.check_folder()
 
     def __call__(self, prediction: Any, compute_result: bool = True) -> dict[str, float]:
@@ -182,7 +185,7 @@ class HuggingFaceBLEU:
         if compute_result:
             # The repeats come last, because the Trainer gathers batches in the order of the loader.
             received = self._received + sum(len(preds) for preds, *_ in batches)
-            loader, self._sign, self._loader, self._validation = self._loader, None, None, None
+            loader, self._loader, self._validation = self._loader, None, None
             sentence_count = find_sentence_count(loader, received, self._args.dataloader_drop_last)
         for preds, target, inputs in batches:
             self._count(validation, preds, target, inputs, sentence_count)
@@ -202,20 +205,20 @@ class HuggingFaceBLEU:
 
     def _count(self, validation: Validation, preds: Any, target: Any, inputs: Any, sentence_count: float) -> None:
         """Count the share of this process in a batch, of which all processes have all sentences."""
-        if isinstance(inputs, Mapping):
+        size, labels = math.ceil(len(preds) / process_count()), target
+        is_local = isinstance(inputs, Mapping)  # batch_eval_metrics=True: the inputs are those of this process alone
+        if is_local:
             label_name, *_ = self._args.label_names or ["labels"]
-            sources = _find_sources(inputs.get(self._input_name), inputs.get(label_name))
-        else:
-            sources = _find_sources(inputs, target)
-        positions = self._received + np.arange(len(preds))
-        self._received += len(preds)
-        size = math.ceil(len(preds) / process_count())
-        if sources is not None and isinstance(inputs, Mapping):
-            size = len(sources)  # batch_eval_metrics=True: the inputs are those of this process alone
+            inputs, labels = inputs.get(self._input_name), inputs.get(label_name)
+        sources = _find_sources(inputs, labels)
+        if is_local and sources is not None:
+            size = len(sources)
         own = slice(process_rank() * size, (process_rank() + 1) * size)
-        preds, target, positions = preds[own], target[own], positions[own]
+        positions = (self._received + np.arange(len(preds)))[own]
+        self._received += len(preds)
+        preds, target = preds[own], target[own]
         if sources is not None:
-            sources = sources[: len(preds)] if isinstance(inputs, Mapping) else sources[own]
+            sources = sources[: len(preds)] if is_local else sources[own]
         for start in range(0, len(preds), _MAX_SENTENCES):
             part = slice(start, start + _MAX_SENTENCES)
             source = None if sources is None else sources[part]

@@ -56,10 +56,10 @@ class Record:
         warn: warns about replaced references.
     """
 
-    def __init__(self, folder: Path, keep: int | None = None, warn: WarnOnce | None = None) -> None:
-        self.folder = folder
+    def __init__(self, folder: str | os.PathLike[str], keep: int | None = None, warn: WarnOnce | None = None) -> None:
+        self.folder = Path(folder).expanduser()
         self._keep = keep
-        self._scores = ScoreFile(folder / "scores.jsonl")
+        self._scores = ScoreFile(self.folder / "scores.jsonl")
         self._warn = warn or WarnOnce()
 
     def check_new(self, ways_out: str) -> None:
