@@ -38,7 +38,7 @@ from lightning_bleu.training.trainer import (
     run_folder,
     suspect_monitors,
 )
-from lightning_bleu.training.translations import Place, Record
+from lightning_bleu.training.translations import Record
 from lightning_bleu.training.validation import STEPS, Evaluation, Extract, Validation, read_output
 
 # LightningCLI tries the members of a union in order, and takes a dict for a callable if that comes first.
@@ -334,8 +334,8 @@ class BLEUCallback(pl.Callback):
         for evaluation in evaluations if self._shows and shows_all else ():
             self._show(evaluation, validation, logged_step(trainer))
         if self._record is not None:
-            place = Place(self._step(trainer), trainer.current_epoch, self._is_fit)
-            self._record.write(self._folder_name(validation.stage), evaluations, results, place)
+            names = self._folder_name(validation.stage)
+            self._record.write(names, evaluations, results, step=self._step(trainer), epoch=trainer.current_epoch)
 
     on_test_epoch_end = on_validation_epoch_end
 

@@ -22,7 +22,7 @@ from lightning_bleu.training.loaders import check_names
 from lightning_bleu.training.metrics import Result
 from lightning_bleu.training.options import check_metrics, check_shared_options, labels_of
 from lightning_bleu.training.trainer import find_iteration, find_sentence_count
-from lightning_bleu.training.translations import Place, Record
+from lightning_bleu.training.translations import Record
 from lightning_bleu.training.validation import Evaluation, Output, Validation
 
 _MAX_SENTENCES = 1000
@@ -100,7 +100,6 @@ class HuggingFaceBLEU:
         self.results: dict[str, Result] = {}
         self._warn_once = WarnOnce()
         self._record: Record | None = None
-        self._is_training = False
         self._loader: Any = None  # of the evaluation that is running
         self._iteration = (0, 0)
         self._validation: Validation | None = None
@@ -115,7 +114,6 @@ class HuggingFaceBLEU:
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Check that a new run does not write among the translations of another one."""
-        self._is_training = True
         for name, own in self.metrics.items():
             right = own[""].higher_is_better
             if f"_{args.metric_for_best_model}".endswith(f"_{name}") and right not in (None, args.greater_is_better):
@@ -125,10 +123,6 @@ class HuggingFaceBLEU:
         self._open_record(args)
         if self._record and state.global_step == 0:
             self._record.check_new("or resume that run with trainer.train(resume_from_checkpoint=...)")
-
-    def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """From now on, keep the translations of a step when it is evaluated again."""
-        self._is_training = False
 
     def on_prediction_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Learn which dataset is evaluated. The Trainer calls this after each batch, before it counts the batch."""
@@ -244,7 +238,7 @@ class HuggingFaceBLEU:
         old = {logged(name) for name in self.metrics}
         self.results = {key: result for key, result in self.results.items() if key not in old} | named
         if self._record:
-            self._record.write([prefix], evaluations, named, Place(state.global_step, state.epoch, self._is_training))
+            self._record.write([prefix], evaluations, named, step=state.global_step, epoch=state.epoch)
 
     on_evaluate = on_predict = _finish
 

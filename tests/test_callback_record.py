@@ -114,27 +114,13 @@ def test_a_run_may_be_fitted_further_after_a_validation_and_resumed_in_its_folde
     options: dict[str, Any] = {"step": lambda batch, epoch: return_ids(batch, 3), "max_epochs": 3}
     bleu = make_callback(translations=tmp_path / "t")
     fit(tmp_path, bleu, ckpt_path=tmp_path / "epoch-0.ckpt", **options)  # as after a crash: takes steps again
-    assert places_in(tmp_path / "t") == [*expected[:2], (2 * STEPS, SCORES[3]), (3 * STEPS, SCORES[3])]
+    assert places_in(tmp_path / "t") == [*expected, (2 * STEPS, SCORES[3]), (3 * STEPS, SCORES[3])]
     assert translations_in(tmp_path / "t" / "val") == {
         "step-0000000.txt": as_file(translate(SENTENCES)),
         "step-0000006.txt": as_file(translate(SENTENCES)),
         "step-0000012.txt": as_file(translate(SENTENCES, 3)),
         "step-0000018.txt": as_file(translate(SENTENCES, 3)),
     }
-
-
-@pytest.mark.parametrize("changes", [False, True], ids=["the same weights", "other weights"])
-def test_a_validation_after_the_training_adds_to_the_last_step_what_is_new(changes: bool, tmp_path: Path) -> None:
-    step = return_ids if changes else lambda batch, epoch: return_text(batch, 0)
-    trainer = fit_once(tmp_path, make_callback(translations=tmp_path / "t"), step=step)
-    (line,) = read_scores(tmp_path / "t/scores.jsonl")
-    for _ in range(2):  # the toy module is better after each epoch, so it is as if it had other weights
-        trainer.validate(trainer.lightning_module, make_loader(), verbose=False)
-        files = {"step-0000006.txt": 0} | ({"step-0000006-2.txt": 1} if changes else {})
-        expected = {name: as_file(translate(SENTENCES, epoch)) for name, epoch in files.items()}
-        assert translations_in(tmp_path / "t" / "val") == expected
-        assert places_in(tmp_path / "t") == [(STEPS, SCORES[epoch]) for epoch in files.values()]
-        assert read_scores(tmp_path / "t/scores.jsonl")[0] == line
 
 
 # The scores of a run

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import re
 import tempfile
 import uuid
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
-from filelock import FileLock
 from torch import Tensor
 
 from lightning_bleu.messages import WarnOnce
@@ -24,25 +22,9 @@ from lightning_bleu.training.sentences import Sentence
 from lightning_bleu.training.validation import Evaluation
 
 _SHARED_FILE = re.compile(r"src\.txt|ref(-\d+)?\.txt")
-_TRANSLATION = re.compile(r"step-\d{7,}(-\d+)?\.txt")
+_TRANSLATION = re.compile(r"step-(\d{7,})\.txt")
 _MAX_NAME = 100
 """The maximum number of bytes of the name of a folder; longer ones are cut, and get a checksum."""
-_LOCK_TIMEOUT = 30
-"""The number of seconds to wait for another process that writes scores."""
-
-
-class Place(NamedTuple):
-    """Where a validation is in the training.
-
-    Attributes:
-        step: the number of training steps before it.
-        epoch: the epoch.
-        replaces: whether it replaces what was written before for the same step.
-    """
-
-    step: int
-    epoch: float
-    replaces: bool
 
 
 class Record:
@@ -59,7 +41,6 @@ class Record:
     def __init__(self, folder: str | os.PathLike[str], keep: int | None = None, warn: WarnOnce | None = None) -> None:
         self.folder = Path(folder).expanduser()
         self._keep = keep
-        self._scores = ScoreFile(self.folder / "scores.jsonl")
         self._warn = warn or WarnOnce()
 
     def check_new(self, ways_out: str) -> None:
@@ -83,7 +64,13 @@ class Record:
         run_in_process_0(lambda: check_folder(name_folder(self.folder, *names)))
 
     def write(
-        self, names: Iterable[str], evaluations: Iterable[Evaluation], results: Mapping[str, Result], place: Place
+        self,
+        names: Iterable[str],
+        evaluations: Iterable[Evaluation],
+        results: Mapping[str, Result],
+        *,
+        step: int,
+        epoch: float,
     ) -> None:
         """Write the sentences of a validation, and a line for each result.
 
@@ -91,22 +78,23 @@ class Record:
             names: the names of the folder of the validation, to which each subset adds its own.
             evaluations: the scored sentences.
             results: the results by logged name.
-            place: where the validation is in the training.
+            step: the number of training steps before the validation.
+            epoch: the epoch.
         """
-        step = {"step": place.step, "epoch": place.epoch}
+        place = {"step": step, "epoch": epoch}
         # A metric may have a score named "step".
-        lines = [step | {"key": tag} | one.to_dict() | step | {"key": tag} for tag, one in results.items()]
+        lines = [place | {"key": tag} | one.to_dict() | place | {"key": tag} for tag, one in results.items()]
         if lines:
-            run_in_process_0(lambda: self._scores.append(lines, replace=place.replaces))
+            run_in_process_0(lambda: append_lines(self.folder / "scores.jsonl", lines))
         for evaluation in evaluations:
-            self._write(name_folder(self.folder, *names, *evaluation.names), evaluation, place)
+            self._write(name_folder(self.folder, *names, *evaluation.names), evaluation, step)
 
-    def _write(self, folder: Path, evaluation: Evaluation, place: Place) -> None:
+    def _write(self, folder: Path, evaluation: Evaluation, step: int) -> None:
         texts, corpora = evaluation.sentences.texts, evaluation.corpora.items()
 
         def write() -> bool:  # in process 0, which scores the sentences alone
             scores = {name: corpus.scoring.score_sentences(corpus.statistics) for name, corpus in corpora}
-            return write_translations(texts, folder, place.step, self._keep, scores, replace=place.replaces)
+            return write_translations(texts, folder, step, self._keep, scores)
 
         if run_in_process_0(write):
             self._warn(
@@ -146,7 +134,7 @@ def check_folder(folder: Path) -> None:
 
 def has_translations(folder: Path) -> bool:
     """Whether a folder, or a folder below it, has translations of a trained model (of a step after 0)."""
-    return any(_step_and_number(path)[0] for path in folder.rglob("step-*.txt") if _TRANSLATION.fullmatch(path.name))
+    return any(_step_of(path) for path in folder.rglob("step-*.txt"))
 
 
 def write_translations(
@@ -155,8 +143,6 @@ def write_translations(
     step: int,
     keep: int | None = None,
     scores: Mapping[str, Tensor] | None = None,
-    *,
-    replace: bool = True,
 ) -> bool:
     """Write hypotheses to ``step-0000500.txt``, and references and sources to ``ref.txt`` and ``src.txt``.
 
@@ -173,8 +159,6 @@ def write_translations(
         keep: delete all but this number of the latest translations in the folder, by their steps; None to delete none.
             The new file is never deleted.
         scores: the scores of each sentence, by the names of the metrics.
-        replace: whether to replace other translations of the same step. If not, the new file is
-            ``step-0000500-2.txt``, and so on.
 
     Returns:
         whether references or sources have changed, so that translations of other steps do not match them.
@@ -188,116 +172,45 @@ def write_translations(
         {'ref-1.txt': 'a c\\ny\\n', 'ref-2.txt': 'd\\ny\\n', 'step-0000500.txt': 'a b\\nx\\n'}
     """
     folder.mkdir(parents=True, exist_ok=True)
-    hypotheses = _to_text(sentence.hypothesis for sentence in sentences)
     translation = folder / f"step-{step:07}.txt"
-    number = 1
-    while not replace and translation.exists() and translation.read_bytes() != hypotheses:
-        number += 1
-        translation = folder / f"step-{step:07}-{number}.txt"
     shared = {folder / name: text for name, text in _shared_files(sentences).items()}
     old = {path for path in folder.iterdir() if _SHARED_FILE.fullmatch(path.name)}
-    others = {path for path in folder.iterdir() if _TRANSLATION.fullmatch(path.name)} - {translation}
+    others = {path for path in folder.iterdir() if _step_of(path) is not None} - {translation}
     changed = shared.keys() != old or any(path.read_bytes() != text for path, text in shared.items())
     table = translation.with_suffix(".tsv")
     table.unlink(missing_ok=True)
+    hypotheses = _to_text(sentence.hypothesis for sentence in sentences)
     write_files(shared | {translation: hypotheses} | ({table: _to_table(scores)} if scores else {}))
     for path in old - shared.keys():
         path.unlink(missing_ok=True)
     if keep is not None:
-        for path in sorted(others, key=_step_and_number)[: max(0, len(others) + 1 - keep)]:
+        for path in sorted(others, key=lambda path: _step_of(path) or 0)[: max(0, len(others) + 1 - keep)]:
             path.unlink(missing_ok=True)  # another run may write to the same folder
             path.with_suffix(".tsv").unlink(missing_ok=True)
     return changed and bool(others)
 
 
-class ScoreFile:
-    """A file with a line of scores for each name and validation, as JSON. Several runs may append to it.
+def append_lines(path: Path, lines: Iterable[Mapping[str, Any]]) -> None:
+    """Append a line of JSON for each object.
 
-    ``pandas.read_json(path, lines=True)`` reads it. Lines of others are kept as they are.
-
-    Args:
-        path: the file.
+    All lines are written at once, so several runs may append to a file. ``pandas.read_json(path, lines=True)`` reads
+    them.
 
     Example:
         >>> import tempfile
         >>> with tempfile.TemporaryDirectory() as name:
         ...     path = Path(name, "scores.jsonl")
-        ...     scores = ScoreFile(path)
-        ...     scores.append([{"key": "val_bleu", "step": 5, "bleu": 0.1}])
-        ...     scores.append([{"key": "val_bleu", "step": 5, "bleu": 0.2}])
+        ...     append_lines(path, [{"key": "val_bleu", "step": 5, "bleu": 0.1}])
+        ...     append_lines(path, [{"key": "val_bleu", "step": 9, "bleu": 0.2}])
         ...     print(path.read_text(), end="")
-        {"key": "val_bleu", "step": 5, "bleu": 0.2}
+        {"key": "val_bleu", "step": 5, "bleu": 0.1}
+        {"key": "val_bleu", "step": 9, "bleu": 0.2}
     """
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._keys: set[Any] | None = None  # the keys and steps that the file has; None before it was read
-
-    def append(self, lines: Iterable[Mapping[str, Any]], *, replace: bool = True) -> None:
-        """Add lines.
-
-        Args:
-            lines: the objects, with ``"key"``, ``"step"``, and ``"epoch"``.
-            replace: whether a line replaces older ones with the same key and step. If not, lines that the file has
-                already, perhaps of another epoch, are not added.
-        """
-        added = [json.dumps(line) for line in lines]
-        keys = {_key(line) for line in added}
-        path = self._path.resolve()  # a link stays a link
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with _locked(path):
-            if self._keys is None or not replace or self._keys & keys or not _ends_with_line(path):
-                text = path.read_bytes().decode(errors="surrogateescape") if path.exists() else ""
-                *old, last = text.split("\n")
-                # A run that was killed may have left half a line.
-                old += [last] * bool(last and (_parse(last) or not last.startswith("{")))
-                kept = [line for line in old if _key(line) not in keys] if replace else old
-                known = {_without_epoch(line) for line in kept}
-                added = [line for line in added if _without_epoch(line) not in known]
-                if kept != old or last:
-                    write_files({path: "".join(f"{line}\n" for line in kept).encode(errors="surrogateescape")})
-                self._keys = {*map(_key, kept)}
-            with path.open("ab") as file:
-                file.write("".join(f"{line}\n" for line in added).encode())
-        self._keys |= keys
-
-
-def _ends_with_line(path: Path) -> bool:
-    """Whether a file is empty, or its last line is complete."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("ab+") as file:
         file.seek(max(0, file.tell() - 1))
-        return file.read() in (b"", b"\n")
-
-
-def _parse(line: str) -> dict[str, Any]:
-    """The object of a line; empty if it has none."""
-    try:
-        value = json.loads(line)
-    except ValueError:
-        return {}
-    return value if isinstance(value, dict) else {}
-
-
-def _key(line: str) -> tuple[str, str]:
-    """The key and the step of a line; those of a line that has none equal no others."""
-    value = _parse(line)
-    return (repr(value["key"]), repr(value["step"])) if {"key", "step"} <= value.keys() else (line, "")
-
-
-def _without_epoch(line: str) -> str:
-    return json.dumps({**_parse(line), "epoch": None})
-
-
-@contextlib.contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Keep other processes from changing a file."""
-    lock = FileLock(path.with_name(f".{path.name}.lock"))
-    with contextlib.suppress(NotImplementedError, OSError):  # some file systems have no locks
-        lock.acquire(timeout=_LOCK_TIMEOUT)
-    try:
-        yield
-    finally:
-        lock.release()
+        start = "" if file.read() in (b"", b"\n") else "\n"  # a run that was killed may have left half a line
+        file.write((start + "".join(f"{json.dumps(line)}\n" for line in lines)).encode())
 
 
 def _shared_files(sentences: Sequence[Sentence]) -> dict[str, bytes]:
@@ -343,14 +256,15 @@ def write_files(contents: Mapping[Path, bytes]) -> None:
             part.unlink(missing_ok=True)
 
 
-def _step_and_number(path: Path) -> list[int]:
-    """The step of a translation, and its number if there are several.
+def _step_of(path: Path) -> int | None:
+    """The step of a translation; None if it is another file.
 
     Example:
-        >>> _step_and_number(Path("step-0000500.txt")), _step_and_number(Path("step-0000500-2.txt"))
-        ([500], [500, 2])
+        >>> _step_of(Path("step-0000500.txt")), _step_of(Path("ref.txt"))
+        (500, None)
     """
-    return [int(number) for number in re.findall(r"\d+", path.name)]
+    found = _TRANSLATION.fullmatch(path.name)
+    return int(found[1]) if found else None
 
 
 def _encode(name: str) -> str:

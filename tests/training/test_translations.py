@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pandas as pd  # type: ignore[import-untyped]
 import pytest
 import torch
 from hypothesis import HealthCheck, assume, given, settings
@@ -23,7 +24,7 @@ from torch.multiprocessing.spawn import start_processes
 
 from lightning_bleu import CorpusBLEU, corpus_bleu
 from lightning_bleu.training.sentences import Sentence
-from lightning_bleu.training.translations import ScoreFile, has_translations, name_folder, write_translations
+from lightning_bleu.training.translations import append_lines, has_translations, name_folder, write_translations
 from tests.helpers.corpora import random_corpus, read_lines
 from tests.helpers.files import read_files, read_scores
 from tests.helpers.text import WORDWISE, fuzz_line
@@ -203,11 +204,9 @@ def test_a_file_that_cannot_be_replaced_leaves_no_temporary_files(tmp_path: Path
 
 def write_steps(number: int, folder: Path) -> None:
     """Write what a run writes."""
-    scores = ScoreFile(folder / "scores.jsonl")
     for step in range(100):
         write_translations([Sentence(f"run {number}", ["a reference"])], folder, step, keep=2)
-        for again in (False, True):
-            scores.append([{"key": f"{number}", "step": step, "again": again}])
+        append_lines(folder / "scores.jsonl", [{"key": f"{number}", "step": step}] * 2)
 
 
 @pytest.mark.slow
@@ -215,8 +214,9 @@ def test_two_runs_may_write_to_one_folder(tmp_path: Path) -> None:
     start_processes(write_steps, (tmp_path,), nprocs=2, start_method="forkserver")  # type: ignore[no-untyped-call]
     assert (tmp_path / "step-0000099.txt").read_text() in ("run 0\n", "run 1\n")
     assert (tmp_path / "ref.txt").read_text() == "a reference\n"
-    lines = sorted((line["key"], line["step"], line["again"]) for line in read_scores(tmp_path / "scores.jsonl"))
-    assert lines == [(key, step, True) for key in "01" for step in range(100)]
+    lines = [(line["key"], line["step"]) for line in read_scores(tmp_path / "scores.jsonl")]
+    assert lines[::2] == lines[1::2]  # those of a call stay together
+    assert sorted(lines[::2]) == [(key, step) for key in "01" for step in range(100)]
     assert not [*tmp_path.glob(".*.part")]
 
 
@@ -240,34 +240,21 @@ def test_the_latest_translations_are_those_of_the_latest_steps_and_the_new_ones(
     assert {*read_files(tmp_path)} == {"ref.txt", "step-0002000.txt", "step-12345678.txt"}
 
 
-OTHERS = [[sentence._replace(hypothesis=text) for sentence in PLAIN] for text in "xyz"]
+OTHER = [sentence._replace(hypothesis="x") for sentence in PLAIN]
 """Other translations of the same sentences."""
 
 
-def test_translations_of_the_same_step_are_replaced_or_kept_beside_the_new_ones(tmp_path: Path) -> None:
-    for sentences in (OTHERS[0], PLAIN):
+def test_translations_of_the_same_step_are_replaced(tmp_path: Path) -> None:
+    for sentences in (OTHER, PLAIN):
         write_translations(sentences, tmp_path, 500)
-    expected = {"ref.txt": b"a c\ne f\n", "step-0000500.txt": b"a b\nd\n"}
-    assert read_files(tmp_path) == expected
-    for _ in range(2):  # the same ones are not written twice
-        for sentences in (PLAIN, *OTHERS):
-            assert not write_translations(sentences, tmp_path, 500, replace=False)
-    added = {f"step-0000500-{number}.txt": f"{text}\n{text}\n".encode() for number, text in enumerate("xyz", 2)}
-    assert read_files(tmp_path) == expected | added
+    assert read_files(tmp_path) == {"ref.txt": b"a c\ne f\n", "step-0000500.txt": b"a b\nd\n"}
 
 
 def test_translations_without_scores_remove_the_table_of_those_that_they_replace(tmp_path: Path) -> None:
     write_translations(PLAIN, tmp_path, 500, scores={"f": torch.tensor([0.5, -1])})
     assert read_files(tmp_path)["step-0000500.tsv"] == b"f\n0.5\n-1.0\n"
-    write_translations(OTHERS[0], tmp_path, 500)
+    write_translations(OTHER, tmp_path, 500)
     assert read_files(tmp_path) == {"ref.txt": b"a c\ne f\n", "step-0000500.txt": b"x\nx\n"}
-
-
-def test_all_translations_of_a_step_count_as_of_that_step(tmp_path: Path) -> None:
-    for sentences in OTHERS:
-        write_translations(sentences, tmp_path, 500, replace=False)
-    write_translations(PLAIN, tmp_path, 1000, keep=1)
-    assert {*read_files(tmp_path)} == {"ref.txt", "step-0001000.txt"}
 
 
 @pytest.mark.parametrize(
@@ -275,10 +262,8 @@ def test_all_translations_of_a_step_count_as_of_that_step(tmp_path: Path) -> Non
     [
         ("val/step-0000500.txt", True),
         ("val/news/step-0000500.txt", True),
-        ("step-0000500-2.txt", True),
         ("step-12345678.txt", True),
         ("val/step-0000000.txt", False),  # of a model that is not trained
-        ("step-0000000-2.txt", False),
         ("val/ref.txt", False),
         ("step-500.txt", False),
         ("step-0000500.txt.bak", False),
@@ -297,105 +282,27 @@ def test_a_folder_has_translations_if_there_is_a_file_of_a_later_step_than_0(
 # Scores of all steps
 
 
-def make_line(step: int, key: str = "val", bleu: float = 0.5, **more: Any) -> dict[str, Any]:
-    return {"step": step, "key": key, "bleu": bleu} | more
+def make_line(step: int, key: str = "val", bleu: float = 0.5) -> dict[str, Any]:
+    return {"step": step, "key": key, "bleu": bleu}
 
 
-@pytest.mark.parametrize("resumed", [False, True])
-def test_scores_are_appended_unless_they_have_the_key_and_step_of_older_ones(resumed: bool, tmp_path: Path) -> None:
+def test_scores_are_appended_and_readers_take_the_last(tmp_path: Path) -> None:
     path = tmp_path / "new" / "scores.jsonl"
-    scores = ScoreFile(path)
-    for lines in (
-        [make_line(1), make_line(1, "test_bleu")],
-        [make_line(2)],
-        [make_line(1, bleu=0.7, low=0.6)],  # a step that is taken again
-        [],
-    ):
-        scores = ScoreFile(path) if resumed else scores
-        scores.append(lines)
-    assert read_scores(path) == [make_line(1, "test_bleu"), make_line(2), make_line(1, bleu=0.7, low=0.6)]
+    added = [make_line(1), make_line(1, "test ä\u2028"), make_line(2), make_line(1, bleu=0.75)]
+    for lines in (added[:2], [], added[2:]):
+        append_lines(path, lines)
+    assert read_scores(path) == added
+    table = pd.read_json(path, lines=True).drop_duplicates(["key", "step"], keep="last")
+    assert table.to_dict("records") == added[1:]
 
 
-def test_a_validation_after_the_training_adds_only_what_is_new(tmp_path: Path) -> None:
+@pytest.mark.parametrize("before", [b'{"a": 1}\n\0\xc3\n', b'{"a": 1}', b'{"a": 1}\n{"st'])
+def test_what_the_file_has_is_left_alone(before: bytes, tmp_path: Path) -> None:
+    """A run that was killed may have left half a line."""
     path = tmp_path / "scores.jsonl"
-    ScoreFile(path).append([make_line(1, epoch=0)])
-    for line in (make_line(1, epoch=3), make_line(1, bleu=0.7, epoch=3), make_line(1, bleu=0.7, epoch=4)):
-        ScoreFile(path).append([line], replace=False)
-    assert read_scores(path) == [make_line(1, epoch=0), make_line(1, bleu=0.7, epoch=3)]
-
-
-def test_a_file_is_rewritten_only_if_a_step_is_taken_again(tmp_path: Path) -> None:
-    """Else a line is appended, without reading the others."""
-    path = tmp_path / "scores.jsonl"
-    scores = ScoreFile(path)
-    scores.append([make_line(1)])
-    file = path.stat().st_ino
-    with path.open("a") as other:
-        other.write('{"key": "of another run"}\n')
-    scores.append([make_line(2), make_line(2, "test_bleu")])
-    ScoreFile(path).append([make_line(3)])  # a resumed run
-    assert path.stat().st_ino == file
-    scores.append([make_line(2)])
-    assert path.stat().st_ino != file
-    assert [line["key"] for line in read_scores(path)] == [*("val", "of another run", "test_bleu", "val", "val")]
-
-
-OF_OTHERS = ['{"step": 3}', '{"key": "val"}', "[1]", "3", "", "# a comment", '{"step": 4, "ke', "\0\0", "ä\u2028"]
-
-
-@pytest.mark.parametrize("again", [False, True])
-def test_lines_of_others_are_kept_as_they_are(again: bool, tmp_path: Path) -> None:
-    path = tmp_path / "scores.jsonl"
-    lines = b"".join(line.encode() + b"\n" for line in OF_OTHERS) + b"\xc3 no UTF-8\n"
-    path.write_bytes(lines)
-    scores = ScoreFile(path)
-    for bleu in (0.5, 0.75)[: 1 + again]:
-        scores.append([make_line(3, bleu=bleu)])
-    assert path.read_bytes() == lines + f"{json.dumps(make_line(3, bleu=0.75 if again else 0.5))}\n".encode()
-
-
-@pytest.mark.parametrize("torn", [b'{"step": 3, "ke', b'{"step": 3, "key": "\xc3'])
-def test_half_a_line_of_a_run_that_was_killed_is_removed(torn: bytes, tmp_path: Path) -> None:
-    path = tmp_path / "scores.jsonl"
-    running = ScoreFile(path)
-    running.append([make_line(1, "val/\u2028 ä")])
-    expected = [make_line(1, "val/\u2028 ä")]
-    # A new run finds it, and so does one that has read the file before.
-    for step, scores in ((2, ScoreFile(path)), (3, running)):
-        path.write_bytes(path.read_bytes() + torn)
-        scores.append([make_line(step)])
-        expected.append(make_line(step))
-        assert read_scores(path) == expected
-
-
-def test_a_whole_line_without_a_line_feed_is_kept(tmp_path: Path) -> None:
-    path = tmp_path / "scores.jsonl"
-    path.write_text(json.dumps(make_line(1)))
-    ScoreFile(path).append([make_line(2)])
-    assert read_scores(path) == [make_line(1), make_line(2)]
-
-
-@pytest.mark.parametrize("exists", [False, True])
-def test_a_link_stays_a_link(exists: bool, tmp_path: Path) -> None:
-    path, target = tmp_path / "scores.jsonl", tmp_path / "elsewhere" / "all.jsonl"
-    path.symlink_to(target)
-    if exists:
-        ScoreFile(target).append([make_line(1, bleu=0.1)])
-    scores = ScoreFile(path)
-    for _ in range(2):  # the second time, the file is rewritten
-        scores.append([make_line(1), make_line(2)])
-    assert path.is_symlink()
-    assert read_scores(target) == [make_line(1), make_line(2)]
-
-
-def test_a_full_disk_leaves_the_older_scores(tmp_path: Path) -> None:
-    path = tmp_path / "scores.jsonl"
-    ScoreFile(path).append([make_line(1)])
-    with limit_files(1000), pytest.raises(OSError, match="File too large"):
-        ScoreFile(path).append([make_line(2, LONG)])
-    ScoreFile(path).append([make_line(3)])
-    assert read_scores(path) == [make_line(1), make_line(3)]
-    assert not [*tmp_path.glob(".*.part")]
+    path.write_bytes(before)
+    append_lines(path, [make_line(3)])
+    assert path.read_bytes() == before.removesuffix(b"\n") + f"\n{json.dumps(make_line(3))}\n".encode()
 
 
 # Whether translations of other steps still match
