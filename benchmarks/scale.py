@@ -73,7 +73,7 @@ def dealt_metric(rank: int, count: int, sentences: int) -> CorpusBLEU:
 def results(metric: CorpusBLEU) -> tuple[float, Tensor, Tensor]:
     """The score, the statistics of the corpus, and those of all sentences."""
     with metric.sync_context():
-        return float(metric.compute()), metric.statistics, metric.sentence_statistics
+        return float(metric.compute()), metric.statistics, metric.sentence_statistics()
 
 
 def time_syncs(rank: int, count: int, scale: Scale) -> Any:

@@ -290,7 +290,7 @@ def print_worst(folder: Path, count: int = 2) -> None:
     scores = 100 * sentence_bleu(hypotheses, references)
     print(f"\nThe worst of {len(scores)} test translations, ranked as in TensorBoard: worst for their length")
     print("[Brackets]: no match in the other line")
-    for i in find_worst(bleu.sentence_statistics, bleu.scoring, count):
+    for i in find_worst(bleu.sentence_statistics(), bleu.scoring, count):
         hypothesis, wrong = mark(hypotheses[i], references[i])
         reference, missing = mark(references[i], hypotheses[i])
         print(f"\nSentence {i + 1}: BLEU {scores[i]:.2f}, wrong words: {wrong}, missing words: {missing}")

@@ -599,6 +599,8 @@ class CorpusBLEU(CorpusMetric):
         tensor(0.4137, dtype=torch.float64)
     """
 
+    settings: BLEUSettings
+
     def __init__(
         self,
         max_order: int = 4,
@@ -624,7 +626,6 @@ class CorpusBLEU(CorpusMetric):
         options = {name: value for name, value in locals().items() if name in BLEUOptions.__annotations__}
         settings = BLEUSettings.from_options(**cast(BLEUOptions, options)).for_corpus()
         super().__init__(settings, 2 * settings.max_order + 2, options, keep_sentences=keep_sentences, **kwargs)
-        self.settings: BLEUSettings = settings  # declared here, because of torch.jit.script
 
     @property
     def scoring(self) -> Scoring:

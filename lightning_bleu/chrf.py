@@ -411,6 +411,8 @@ class CorpusCHRF(CorpusMetric):
         chrF2++ = 72.75
     """
 
+    settings: CHRFSettings
+
     def __init__(
         self,
         char_order: int = 6,
@@ -432,7 +434,6 @@ class CorpusCHRF(CorpusMetric):
         options = {name: value for name, value in locals().items() if name in CHRFOptions.__annotations__}
         settings = CHRFSettings.from_options(**cast(CHRFOptions, options))
         super().__init__(settings, 3 * settings.orders, options, keep_sentences=keep_sentences, **kwargs)
-        self.settings: CHRFSettings = settings  # declared here, because of torch.jit.script
 
     @property
     def scoring(self) -> Scoring:

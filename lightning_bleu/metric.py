@@ -44,6 +44,10 @@ class CorpusMetric(AdditiveMetric):
     higher_is_better: bool = True
     plot_lower_bound: float = 0.0
 
+    settings: Settings
+    rows: list[Tensor]  # packed
+    totals: Tensor  # the sums of the statistics, then the InputCounts
+
     def __init__(
         self, settings: Settings, columns: int, options: Mapping[str, Any], *, keep_sentences: bool, **kwargs: Any
     ) -> None:
@@ -61,13 +65,10 @@ class CorpusMetric(AdditiveMetric):
         self._given_options = describe_options(options, defaults_of=type(self))
         self._warn_once = WarnOnce()
         self.keep_sentences = check_bool("keep_sentences", keep_sentences)
-        # The states are declared here, because torch.jit.script cannot read declarations in the class.
         if self.keep_sentences:
-            self.rows: list[Tensor]  # packed
             self.add_state("rows", [], dist_reduce_fx="cat")
         else:
-            # The sums of the statistics, then the InputCounts. A single vector, so that a sync takes one collective.
-            self.totals: Tensor
+            # A single vector, so that a sync takes one collective.
             size = columns + len(InputCounts())
             self.add_state("totals", torch.zeros(size, dtype=torch.int64), dist_reduce_fx="sum")
 
@@ -121,7 +122,7 @@ class CorpusMetric(AdditiveMetric):
                 if the whole batch is a single dataset item (a loader with ``batch_size=None``).
             index: the position of each sentence in the dataset, integers of shape ``(sentences,)``, from 0; gaps are
                 fine. A position counts once, in however many batches and processes it appears (the first one counts, on
-                the first process), and intervals, tests, and :attr:`sentence_statistics` are in the order of the
+                the first process), and intervals, tests, and :meth:`sentence_statistics` are in the order of the
                 positions. Requires ``keep_sentences=True``. Pass it with every batch, or with none.
 
         Raises:
@@ -149,7 +150,6 @@ class CorpusMetric(AdditiveMetric):
             self.totals = self.totals + torch.from_numpy(sums).to(self.totals.device)
         self.last_batch, self.batch_statistics = batch, torch.from_numpy(rows)
 
-    @torch.jit.unused
     @eager
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Count a batch like :meth:`update`, and return the score of that batch alone."""
@@ -182,7 +182,7 @@ class CorpusMetric(AdditiveMetric):
                 position.
         """
         if not self.keep_sentences:
-            raise self._sentences_not_kept()
+            raise ValueError(f"this metric keeps sums only: make it with {type(self).__name__}(keep_sentences=True)")
         with self.sync_context(should_sync=self._to_sync):
             return self._read_rows()
 
@@ -243,7 +243,6 @@ class CorpusMetric(AdditiveMetric):
         signature: str = self.report_of(self.statistics, self.input_counts).signature
         return signature
 
-    @property
     def sentence_statistics(self) -> Tensor:
         """The statistics of every sentence that was not masked out, synced like :meth:`compute`.
 
@@ -254,16 +253,11 @@ class CorpusMetric(AdditiveMetric):
             >>> from lightning_bleu import CorpusBLEU
             >>> bleu = CorpusBLEU(max_order=2, keep_sentences=True)
             >>> bleu.update(["the cat", "a dog"], ["the cat sat", "a dog"])
-            >>> bleu.sentence_statistics
+            >>> bleu.sentence_statistics()
             tensor([[2, 1, 2, 1, 2, 3],
                     [2, 1, 2, 1, 2, 2]], dtype=torch.int32)
         """
-        if not self.keep_sentences:
-            raise AttributeError  # for __getattr__ to explain; torch.jit.script reads all attributes that there are
-        try:
-            return self.kept_sentences().statistics
-        except AttributeError as error:  # Python would look for the attribute elsewhere, and lose this error
-            raise RuntimeError(f"the sentences cannot be synced: {error}") from error
+        return self.kept_sentences().statistics
 
     @property
     def plot_upper_bound(self) -> float:  # type: ignore[override]
@@ -310,18 +304,6 @@ class CorpusMetric(AdditiveMetric):
     def __getstate__(self) -> dict[str, Any]:
         # Copies and pickles need the counts, not the last batch.
         return super().__getstate__() | {"last_batch": None, "batch_statistics": None}
-
-    def __getattr__(self, name: str) -> Any:
-        if name == "sentence_statistics" and not self.keep_sentences:
-            raise self._sentences_not_kept()
-        return super().__getattr__(name)
-
-    def _sentences_not_kept(self) -> SentencesNotKept:
-        return SentencesNotKept(f"this metric keeps sums only: make it with {type(self).__name__}(keep_sentences=True)")
-
-
-class SentencesNotKept(ValueError, AttributeError):
-    """Per-sentence statistics were requested from a metric that keeps sums only."""
 
 
 SettingsT = TypeVar("SettingsT", bound=Settings)

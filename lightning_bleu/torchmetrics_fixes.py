@@ -58,13 +58,6 @@ class AdditiveMetric(Metric):
         self._defaults = _Defaults((type(self), identity))
         self.columns = columns
 
-    def __init_subclass__(cls) -> None:
-        # torch.jit.script evaluates the properties of a submodule unless they are listed, as those of torchmetrics are:
-        # https://github.com/Lightning-AI/torchmetrics/pull/434
-        super().__init_subclass__()
-        properties = [name for name, value in vars(cls).items() if isinstance(value, property)]
-        cls.__jit_unused_properties__ = [*cls.__jit_unused_properties__, *properties]
-
     def _wrap_update(self, update: Callable[..., None]) -> Callable[..., None]:
         # torchmetrics increments the update count and drops the cached score before it knows that the update succeeds.
         # It allows updates of a synced metric, which unsync() then discards. (No issues yet.)

@@ -1,4 +1,4 @@
-"""Metrics in modules that are compiled, scripted, or traced."""
+"""Metrics in modules that are compiled, exported, or traced."""
 
 from __future__ import annotations
 
@@ -106,13 +106,17 @@ class Owner(torch.nn.Module):
 
 
 def trace(module: torch.nn.Module) -> Any:
-    return torch.jit.trace(module, torch.ones(1, 2))  # type: ignore[no-untyped-call]
+    return torch.jit.trace(module, torch.ones(3, 2))  # type: ignore[no-untyped-call]
+
+
+def export(module: torch.nn.Module) -> Any:
+    return torch.export.export(module, (torch.ones(3, 2),)).module()
 
 
 @pytest.mark.filterwarnings("ignore:This property will be removed:DeprecationWarning")  # torchmetrics' own property
 @pytest.mark.parametrize("batches", [[], [A]], ids=["empty", "with sentences"])
-@pytest.mark.parametrize("convert", [torch.jit.script, trace])
-def test_a_module_that_owns_a_metric_can_be_scripted_and_traced(
+@pytest.mark.parametrize("convert", [export, trace])
+def test_a_module_that_owns_a_metric_can_be_exported_and_traced(
     convert: Callable[[torch.nn.Module], Callable[[Tensor], Tensor]], batches: list[Any], make: Any
 ) -> None:
     module, x = Owner(make(*batches)), torch.ones(3, 2)

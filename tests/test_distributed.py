@@ -82,7 +82,7 @@ def score_shares(rank: int, world_size: int, kind: str, keep: bool, indexed: boo
         with metric.sync_context():
             found |= {"signature": metric.signature, "statistics": metric.statistics.tolist()}
             if keep:
-                found["rows"] = metric.sentence_statistics.tolist()
+                found["rows"] = metric.sentence_statistics().tolist()
                 found["interval"] = metric.interval(0.9, 50) if len(found["rows"]) > 1 else None
         (after,) = metric.metric_state.values()
         assert all(map(torch.equal, before, after)) if keep else torch.equal(before, after)
@@ -105,7 +105,7 @@ def test_all_processes_know_what_one_does(name: str, keep: bool, indexed: bool, 
             assert found["statistics"] == alone.statistics.tolist()
             assert found["collectives"] == ["all_gather"] * (1 + keep)
             if keep:
-                assert found["rows"] == alone.sentence_statistics.tolist()
+                assert found["rows"] == alone.sentence_statistics().tolist()
                 assert found["interval"] == (alone.interval(0.9, 50) if found["rows"] else None)
 
 

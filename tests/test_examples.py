@@ -262,7 +262,7 @@ def test_significant_gains_trains_twice_and_compares_the_best_checkpoints(
     printed = capsys.readouterr().out
     assert f"total: {runs[0].validations} validations if any gain counts, {runs[1].validations} if only" in printed
     assert printed.count(" interval ") == 2
-    assert all(len(run.test.sentence_statistics) == 300 for run in runs)
+    assert all(len(run.test.sentence_statistics()) == 300 for run in runs)
     assert list(tmp_path.rglob("*.ckpt"))
 
 

@@ -68,7 +68,7 @@ def results(metric: CorpusBLEU) -> list[Any]:
     return [
         metric.report(),
         metric.statistics.tolist(),
-        metric.sentence_statistics.tolist(),
+        metric.sentence_statistics().tolist(),
         metric.batch_statistics.tolist(),
         metric.last_batch.texts(),
     ]
@@ -126,7 +126,7 @@ def test_metrics_on_different_devices_can_be_merged() -> None:
         metric.merge_state(incoming)
         metric.update(PREDS, TARGET)
         assert devices(metric) == {ours}
-        assert len(metric.sentence_statistics) == 4 * len(PREDS)
+        assert len(metric.sentence_statistics()) == 4 * len(PREDS)
 
 
 def test_the_default_device_makes_no_difference() -> None:

@@ -50,7 +50,7 @@ def test_every_position_counts_once_and_the_first_time_in_order(kind: Kind, batc
     positions = sorted(known)
     corpus = pick(PREDS, positions), pick(TARGET, positions)
     assert metric.kept_sentences().positions.tolist() == positions
-    assert metric.sentence_statistics.tolist() == kind.rows(*corpus)
+    assert metric.sentence_statistics().tolist() == kind.rows(*corpus)
     assert metric.report() == kind.score(*corpus)
     assert metric.input_counts.sentence_count == len(positions)
     assert contents(metric) == contents(count_positions(kind, positions))
@@ -59,7 +59,7 @@ def test_every_position_counts_once_and_the_first_time_in_order(kind: Kind, batc
 def test_positions_may_have_gaps(count: Any, kind: Kind) -> None:
     metric = kind.metric(keep_sentences=True)
     metric.update(PREDS, TARGET, index=[2**40, 5, 90, 7, 6])
-    assert metric.sentence_statistics.tolist() == pick(kind.rows(PREDS, TARGET), [1, 4, 3, 2, 0])
+    assert metric.sentence_statistics().tolist() == pick(kind.rows(PREDS, TARGET), [1, 4, 3, 2, 0])
 
 
 def test_a_masked_sentence_does_not_take_its_position(count: Any, kind: Kind) -> None:
@@ -73,7 +73,7 @@ def test_a_masked_sentence_does_not_take_its_position(count: Any, kind: Kind) ->
 def test_the_positions_in_each_batch_or_of_two_datasets_are_an_error(count: Any, kind: Kind) -> None:
     metric = count([0, 1])
     metric.update(PREDS[2:4], TARGET[2:4], index=torch.arange(2))
-    reads: list[Any] = [metric.compute, metric.report, metric.interval, lambda: metric.sentence_statistics]
+    reads: list[Any] = [metric.compute, metric.report, metric.interval, metric.sentence_statistics]
     for read in [*reads, metric.kept_sentences, lambda: metric.statistics, lambda: metric.signature]:
         with pytest.raises(ValueError, match=f"{DIFFERENT}.* a metric takes a single dataset"):
             read()
@@ -157,7 +157,7 @@ def test_merged_metrics_count_every_position_once_and_the_first_one_counts(count
     worse.update(["wrong"] * 4, pick(TARGET, [3, 4, 2, 0]), index=[3, 4, 2, 0])
     metric.merge_state(worse)
     expected = kind.rows([*PREDS[:2], "wrong", PREDS[3], "wrong"], TARGET)
-    assert metric.sentence_statistics.tolist() == expected
+    assert metric.sentence_statistics().tolist() == expected
 
 
 def test_forward_scores_a_batch_alone_even_if_it_repeats_positions(count: Any, kind: Kind) -> None:

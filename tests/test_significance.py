@@ -53,7 +53,7 @@ def refuse(a: Any, b: Any, message: str) -> None:
         (lambda: paired_bootstrap(METRIC, METRIC, 2**24 + 1), ValueError, "'resamples' must be at most 16,777,216"),
         (lambda: randomize(METRIC, METRIC, 10**12), ValueError, "'trials' must be at most 16,777,216"),
         (lambda: randomize(METRIC, [0.1, 0.2]), TypeError, "'b' must be a metric such as CorpusBLEU.*, got list"),
-        (lambda: randomize(METRIC.sentence_statistics, METRIC), TypeError, "'a' must be a metric .*, got Tensor"),
+        (lambda: randomize(METRIC.sentence_statistics(), METRIC), TypeError, "'a' must be a metric .*, got Tensor"),
     ],
 )
 def test_an_error_says_what_is_wrong(call: Callable[[], Any], error: type[Exception], message: str) -> None:

@@ -128,8 +128,8 @@ def results(bleu: CorpusBLEU) -> dict[str, Any]:
     return {
         "score": bleu.compute().item(),
         "report": bleu.report(),
-        "sentences": bleu.sentence_statistics.tolist(),
-        "interval": bleu.interval(resamples=100) if len(bleu.sentence_statistics) > 1 else None,
+        "sentences": bleu.sentence_statistics().tolist(),
+        "interval": bleu.interval(resamples=100) if len(bleu.sentence_statistics()) > 1 else None,
     }
 
 

@@ -69,7 +69,7 @@ def bleu_by_length_figure(statistics: Tensor, settings: BLEUSettings, confidence
         >>> from lightning_bleu import CorpusBLEU
         >>> bleu = CorpusBLEU(keep_sentences=True)
         >>> bleu.update(["a b c", "a b c d e x"], ["a b c", "a b c d e f"])
-        >>> figure = bleu_by_length_figure(bleu.sentence_statistics, bleu.settings)
+        >>> figure = bleu_by_length_figure(bleu.sentence_statistics(), bleu.settings)
         >>> [round(bar.get_height()) for bar in figure.axes[0].patches]  # 3, 4, 5, and 6 tokens
         [100, 0, 0, 76]
     """
@@ -128,7 +128,7 @@ def length_scatter_figure(statistics: Tensor) -> Figure:
         >>> from lightning_bleu import CorpusBLEU
         >>> bleu = CorpusBLEU(keep_sentences=True)
         >>> bleu.update(["a b c", "a a a a a a a"], ["a b c", "a b c"])
-        >>> [text.get_text() for text in length_scatter_figure(bleu.sentence_statistics).texts]
+        >>> [text.get_text() for text in length_scatter_figure(bleu.sentence_statistics()).texts]
         ['Length in tokens', '× 1 under ½ or over 2×']
     """
     lengths = Statistics.unpack(statistics.cpu())

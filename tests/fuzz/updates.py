@@ -144,8 +144,8 @@ class MetricCase:
             indexed.merge_state(other)
         compare("kinds of sentences with positions", indexed.input_counts, sums.input_counts)
         rows = [row for row, counts in zip(chain(*expected), masks.mask(0, sentences)) if counts]
-        compare("kept sentence", kept.sentence_statistics.tolist(), rows)
-        compare("sentence with a position", indexed.sentence_statistics.tolist(), rows[::-1])
+        compare("kept sentence", kept.sentence_statistics().tolist(), rows)
+        compare("sentence with a position", indexed.sentence_statistics().tolist(), rows[::-1])
         for metric in (sums, kept):
             compare("statistics under masks", metric.statistics.tolist(), _sum(rows, metric.columns))
 
