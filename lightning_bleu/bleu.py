@@ -575,9 +575,6 @@ class CorpusBLEU(CorpusMetric):
 
     Attributes:
         settings: the validated options.
-        last_batch: the sentences of the last batch; None before the first batch.
-        batch_statistics: the statistics of each sentence of the last batch (0 for masked sentences), shape
-            ``(sentences, 2 * max_order + 2)``, on the CPU; None before the first batch.
 
     Raises:
         TypeError: for an option of the wrong type, or an unknown option.
@@ -633,7 +630,7 @@ class CorpusBLEU(CorpusMetric):
         return bleu_scoring(self.settings)
 
     def count_rows(self, batch: Batch) -> IntArray:
-        """The statistics of each sentence; see :attr:`batch_statistics`."""
+        """The statistics of each sentence, shape ``(sentences, columns)``."""
         return count_rows(batch, self.settings)
 
     def report(self) -> BLEUScore:

@@ -392,10 +392,6 @@ class CorpusCHRF(CorpusMetric):
 
     Attributes:
         settings: the validated options.
-        last_batch: the sentences of the last batch; None before the first batch.
-        batch_statistics: the statistics of each sentence of the last batch (0 for masked sentences), shape
-            ``(sentences, 3 * (char_order + word_order))``, on the CPU; None before the first batch. For each order: the
-            n-grams of the hypothesis, of the reference, and those that match.
 
     Raises:
         TypeError: for an option of the wrong type, or an unknown option.
@@ -441,7 +437,7 @@ class CorpusCHRF(CorpusMetric):
         return chrf_scoring(self.settings)
 
     def count_rows(self, batch: Batch) -> IntArray:
-        """The statistics of each sentence; see :attr:`batch_statistics`."""
+        """The statistics of each sentence, shape ``(sentences, columns)``."""
         return chrf_rows(batch, self.settings)
 
     def report(self) -> CHRFScore:

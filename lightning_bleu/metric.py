@@ -60,8 +60,6 @@ class CorpusMetric(AdditiveMetric):
                 raise
             raise unknown_options(unknown, [*options, "keep_sentences"]) from None
         self.settings = settings
-        self.last_batch: Batch | None = None
-        self.batch_statistics: Tensor | None = None
         self._given_options = describe_options(options, defaults_of=type(self))
         self._warn_once = WarnOnce()
         self.keep_sentences = check_bool("keep_sentences", keep_sentences)
@@ -148,7 +146,6 @@ class CorpusMetric(AdditiveMetric):
         else:
             sums = np.concatenate([rows.sum(0), InputCounts.of(batch, mask)])
             self.totals = self.totals + torch.from_numpy(sums).to(self.totals.device)
-        self.last_batch, self.batch_statistics = batch, torch.from_numpy(rows)
 
     @eager
     def forward(self, *args: Any, **kwargs: Any) -> Any:
@@ -159,7 +156,6 @@ class CorpusMetric(AdditiveMetric):
         batch.reset()
         batch.update(*args, **kwargs)
         self._reduce_states(batch.metric_state)
-        self.last_batch, self.batch_statistics = batch.last_batch, batch.batch_statistics
         batch._to_sync = self.dist_sync_on_step
         self._forward_cache = batch.compute()  # type: ignore[assignment]
         return self._forward_cache
@@ -276,12 +272,6 @@ class CorpusMetric(AdditiveMetric):
         """
         return self._plot(val, ax)
 
-    def reset(self) -> None:
-        """Discard all sentences."""
-        super().reset()
-        self.last_batch = None
-        self.batch_statistics = None
-
     def merge_state(self, incoming_state: dict[str, Any] | Metric) -> None:
         """Add the sentences of another metric, or of its ``metric_state``, to this one.
 
@@ -300,10 +290,6 @@ class CorpusMetric(AdditiveMetric):
     def __repr__(self) -> str:
         options = [*self._given_options, *["keep_sentences=True"] * self.keep_sentences]
         return f"{type(self).__name__}({', '.join(options)})"
-
-    def __getstate__(self) -> dict[str, Any]:
-        # Copies and pickles need the counts, not the last batch.
-        return super().__getstate__() | {"last_batch": None, "batch_statistics": None}
 
 
 SettingsT = TypeVar("SettingsT", bound=Settings)

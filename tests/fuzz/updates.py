@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
+from lightning_bleu.reading.batch import read_batch
 from tests.fuzz.choices import Choices
 from tests.fuzz.id_forms import Argument
 from tests.fuzz.rounds import compare
@@ -114,7 +115,8 @@ class MetricCase:
         metric = self.metric(**self.options)
         for (preds, target), rows in zip(self.batches, expected):
             metric.update(preds.get(), target.get())
-            compare("sentence", metric.batch_statistics.tolist(), rows)
+            batch = read_batch(preds.get(), target.get(), metric.settings)
+            compare("sentence", metric.count_rows(batch).tolist(), rows)
         compare("statistics", metric.statistics.tolist(), _sum([*chain(*expected)], metric.columns))
         if self.masks is not None:
             self._check_masks(expected, self.masks)

@@ -108,12 +108,12 @@ def test_a_metric_does_not_change_with_what_was_passed_in(
     metric = CorpusBLEU(ignore_ids=ignore_ids, pad_id=1, keep_sentences=True)
     metric.update(*inputs)
     rows = metric.sentence_statistics()
-    assert metric.last_batch is not None
-    before = metric.last_batch.texts()
+    batch = read_batch(*inputs, metric.settings)
+    before = batch.texts()
     assert before == texts(preds(), target(), ignore_ids=ignore_ids)
     overwrite(inputs[0])
     overwrite(inputs[1])
-    assert metric.last_batch.texts() == before != texts(*inputs, ignore_ids=ignore_ids)
+    assert batch.texts() == before != texts(*inputs, ignore_ids=ignore_ids)
     assert torch.equal(metric.sentence_statistics(), rows)
 
 

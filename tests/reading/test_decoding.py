@@ -18,7 +18,7 @@ from transformers import PreTrainedTokenizerFast
 
 from lightning_bleu import CorpusBLEU, corpus_bleu
 from lightning_bleu.bleu import BLEUSettings
-from lightning_bleu.reading.batch import decode, read_sources
+from lightning_bleu.reading.batch import decode, read_batch, read_sources
 from tests.helpers.counting import pad, remove_special_ids
 
 ONE_STRING_PER_LIST = "'decoder' must return one string for each list of ids"
@@ -157,8 +157,6 @@ def test_a_metric_takes_ids_and_strings_on_any_side_in_turn() -> None:
     for preds, target in ((PADDED, LINES), (LINES, PADDED), (PADDED, PADDED), (LINES, LINES)):
         metric.update(preds, target)
     assert metric.report() == corpus_bleu(LINES * 4, LINES * 4)
-    assert metric.last_batch is not None
-    assert metric.last_batch.texts()[1] == ("f g", ["f g"])
 
 
 # A real Hugging Face tokenizer, trained here
@@ -209,8 +207,7 @@ def test_decoded_ids_score_as_the_strings_they_stand_for(tokenizer: Any, options
     assert metric.compute().item() == pytest.approx(expected.score, abs=1e-9)
     assert list(metric.report().matches) == expected.counts
     assert "|tok:13a|" in metric.signature
-    assert metric.last_batch is not None
-    assert metric.last_batch.texts() == [(h, [r]) for h, r in zip(HYPOTHESES, TEXT)]
+    assert read_batch(preds, labels, metric.settings).texts() == [(h, [r]) for h, r in zip(HYPOTHESES, TEXT)]
 
 
 def test_the_method_of_a_tokenizer_skips_special_tokens_as_the_tokenizer_does(tokenizer: Any) -> None:
