@@ -32,8 +32,7 @@ from lightning_bleu.training.options import check_metrics, check_options
 from lightning_bleu.training.sentences import BestSoFar
 from lightning_bleu.training.trainer import (
     find_loaders,
-    find_logged_twice,
-    in_own_hook,
+    logged_names,
     logged_step,
     run_folder,
     suspect_monitors,
@@ -184,7 +183,6 @@ class BLEUCallback(pl.Callback):
         self._is_fit = True
         self._checkpoint: tuple[int, int | None] | None = None
         self._charts: Charts = {}
-        self._logged: dict[str, float] = {}
         self._warn_once = WarnOnce()
 
     def _tag(self, stage: str, name: str) -> str:
@@ -309,22 +307,27 @@ class BLEUCallback(pl.Callback):
         evaluations = validation.evaluations.values()
         shows_all = len(evaluations) <= _MAX_DETAILED
         detailed = {tag: one for tag, one in results.items() if shows_all or tag in totals}
-        self._logged = {
+        logged = {
             f"{tag}/{part}" if part else tag: value
             for tag, result in results.items()
             for part, value in (result.values() if tag in detailed else result.scores).items()
         }
-        for name, value in self._logged.items():
-            with in_own_hook(pl_module):
-                # All processes have the same value; a mean could round it, a maximum cannot.
-                pl_module.log(
-                    name,
-                    torch.tensor(value, dtype=float_type(pl_module.device), device=pl_module.device),
-                    prog_bar=name in detailed,
-                    add_dataloader_idx=False,
-                    sync_dist=trainer.world_size > 1,
-                    reduce_fx="max",
-                )
+        # If the module logs them in the hook that ends the epoch, Lightning raises an error.
+        if taken := sorted(logged.keys() & logged_names(trainer)):
+            raise ValueError(
+                f"{type(pl_module).__name__} or another callback logs {taken[0]!r}, like BLEUCallback, so one would "
+                "replace the other: rename one of them, as with BLEUCallback(log_name=...)"
+            )
+        for name, value in logged.items():
+            # All processes have the same value; a mean could round it, a maximum cannot.
+            pl_module.log(
+                name,
+                torch.tensor(value, dtype=float_type(pl_module.device), device=pl_module.device),
+                prog_bar=name in detailed,
+                add_dataloader_idx=False,
+                sync_dist=trainer.world_size > 1,
+                reduce_fx="max",
+            )
         if trainer.sanity_checking:
             for evaluation in evaluations:
                 evaluation.sentences.read(evaluation.sentences.readable[:1])  # finds errors before the training
@@ -338,16 +341,6 @@ class BLEUCallback(pl.Callback):
             self._record.write(names, evaluations, results, step=self._step(trainer), epoch=trainer.current_epoch)
 
     on_test_epoch_end = on_validation_epoch_end
-
-    def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Check that the module does not log the same names."""
-        if name := find_logged_twice(trainer, self._logged):
-            raise ValueError(
-                f"{type(pl_module).__name__} or another callback logs {name!r}, like BLEUCallback, so one would "
-                "replace the other: rename one of them, as with BLEUCallback(log_name=...)"
-            )
-
-    on_test_end = on_validation_end
 
     def _lay_out(self, charts: Charts, trainer: pl.Trainer) -> None:
         """Arrange the charts of all callbacks, because TensorBoard has one layout per run, the last one."""

@@ -50,35 +50,10 @@ def run_folder(trainer: Any) -> Path:
     return Path(root, str(logger.name), version)
 
 
-@contextlib.contextmanager
-def in_own_hook(module: Any) -> Iterator[None]:
-    """Within this context, Lightning takes what is logged for that of the hook that begins the epoch.
-
-    Modules log their scores in steps and in the hook that ends the epoch. Lightning knows logged values by their hooks,
-    so :func:`find_logged_twice` can tell those of the callback from those of the module.
-    """
-    hook = module._current_fx_name
-    module._current_fx_name = hook.replace("_end", "_start")
-    try:
-        yield
-    finally:
-        module._current_fx_name = hook
-
-
-def find_logged_twice(trainer: Any, names: Iterable[str]) -> str | None:
-    """A name that the callback has logged (see :func:`in_own_hook`), and that the module logs as well, if any.
-
-    Args:
-        trainer: the trainer, when a validation or test ends.
-        names: what the callback has logged.
-    """
-    logged = set(names)
-    for key, item in trainer._results.items():
-        name, _ = trainer._results._forked_name(item, on_step=False)
-        own = key in (f"on_validation_epoch_start.{name}", f"on_test_epoch_start.{name}")
-        if name in logged and (not own or item._update_count > 1):
-            return str(name)
-    return None
+def logged_names(trainer: Any) -> set[str]:
+    """The names that the module and other callbacks have logged so far in this validation or test."""
+    items = trainer._results.valid_items()
+    return {trainer._results._forked_name(item, on_step=False)[0] for _, item in items if item.meta.on_epoch}
 
 
 def logged_step(trainer: Any) -> int:
