@@ -150,7 +150,7 @@ class BLEUCallback(pl.Callback):
     def __init__(
         self,
         metrics: Metric | SacreMetric | LabeledMetrics | Callable[..., Any] | None = None,
-        *positional: NoReturn,
+        *,
         decoder: Decoder | None = None,
         log_name: str = "{stage}_{metric}",
         extract: Extract | None = None,

@@ -272,6 +272,16 @@ def test_forward_keeps_the_batch_if_only_its_score_fails(make: Any, kind: Kind) 
     assert (metric.report(), metric.update_count) == (kind.score(*BOTH), 2)
 
 
+def test_a_subclass_may_pass_on_all_options(kind: Kind) -> None:
+    class Child(kind.metric):  # type: ignore[misc, name-defined]
+        """A metric that takes whatever its parent takes."""
+
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            super().__init__(*args, **kwargs)
+
+    assert repr(Child(2, pad_id=0)) == repr(kind.metric(2, pad_id=0)).replace(kind.name, "Child")
+
+
 # Keeping sentences
 
 

@@ -34,27 +34,16 @@ Decoder: TypeAlias = "BatchDecoder | Callable[[list[list[int]]], Sequence[str]]"
 """Decodes lists of ids to strings."""
 
 _ELSEWHERE = {
-    "bos_token_id": "'bos_id'",
     "ci": "'confidence'",
-    "eos_token_id": "'eos_id'",
-    "ignore_index": "'ignore_ids'",
-    "lower": "'lowercase'",
     "max_n": "'max_order'",
-    "max_ngram_order": "'max_order'",
-    "n_char_order": "'char_order'",
     "n_gram": "'max_order'",
-    "n_word_order": "'word_order'",
     "ngram": "'max_order'",
-    "pad_token_id": "'pad_id'",
     "smooth": "'smoothing' (smooth=True of torchmetrics is smoothing='add-k', of Hugging Face evaluate 'add-one')",
     "smooth_method": "'smoothing'",
-    "smooth_value": "'smoothing_value'",
     "smoothing_function": "'smoothing' (SmoothingFunction().method1 of NLTK is smoothing='method1')",
-    "tokenize": "'tokenizer'",
     "trg_lang": "'tokenizer' (trg_lang='zh' of sacreBLEU is tokenizer='zh', 'ja' is 'ja-mecab', 'ko' is 'ko-mecab')",
-    "unk_token_id": "'unk_id'",
 }
-"""Option names in other libraries, each with its equivalent here."""
+"""Option names in other libraries that are not similar to ours, each with its equivalent here."""
 
 _OF_DECODED_IDS = ("decoder", "ignore_ids", "pad_id", "bos_id", "eos_id", "unk_id")
 """Settings that depend on the vocabulary of a model."""
@@ -233,7 +222,10 @@ def describe_options(options: Mapping[str, object], defaults_of: type) -> list[s
         >>> describe_options({"max_order": 4, "pad_id": 0, "tokenizer": str.split}, defaults_of=CorpusBLEU)
         ['pad_id=0', 'tokenizer=split']
     """
-    parameters = inspect.signature(defaults_of).parameters
+    signatures = (
+        inspect.signature(vars(kind)["__init__"]).parameters for kind in defaults_of.mro() if "__init__" in vars(kind)
+    )
+    parameters = next(one for one in signatures if options.keys() <= one.keys())  # those of subclasses may differ
     defaults = {name: describe(parameters[name].default) for name in options}
     return [f"{name}={describe(value)}" for name, value in options.items() if describe(value) != defaults[name]]
 

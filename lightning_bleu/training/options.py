@@ -177,13 +177,8 @@ def check_options(options: Mapping[str, Any]) -> None:
         TypeError: for an option of the wrong type.
         ValueError: for an option that is out of range.
     """
-    if options.get("positional"):
-        raise TypeError(
-            "BLEUCallback takes one positional argument, all metrics by name, as in "
-            "BLEUCallback({'bleu': CorpusBLEU(), 'chrf': CorpusCHRF()}); the other options are keywords"
-        )
     if unknown := options.get("unknown"):
-        ours = [parameter for parameter in options if parameter not in ("self", "positional", "unknown")]
+        ours = [parameter for parameter in options if parameter not in ("self", "unknown")]
         if of_metric := {option: value for option, value in unknown.items() if option in BLEU_OPTIONS}:
             example = ", ".join(f"{option}={describe(value)}" for option, value in of_metric.items())
             raise TypeError(f"{[*of_metric]} are options of the metric: BLEUCallback(CorpusBLEU({example}))")
