@@ -9,10 +9,8 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import math
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, cast
 
@@ -25,10 +23,9 @@ from lightning_bleu.counting.words import number_tokens, tokenize
 from lightning_bleu.messages import check_choice
 from lightning_bleu.metric import CorpusMetric, count_sentences
 from lightning_bleu.reading.batch import Batch
-from lightning_bleu.reading.forms import Hypotheses, Ids, References, Strings, Tokens
-from lightning_bleu.reading.ragged import IntArray, Ragged, row_lengths
-from lightning_bleu.scoring.scoring import Report, Scoring, float_type
-from lightning_bleu.scoring.signature import InputCounts, join_signature
+from lightning_bleu.reading.forms import Hypotheses, Ids, InputCounts, References, Strings, Tokens
+from lightning_bleu.reading.ragged import IntArray, Ragged, lengths_of
+from lightning_bleu.scoring.scoring import Report, Scoring, float_type, join_signature
 from lightning_bleu.settings.conventions import CONVENTIONS, Convention
 from lightning_bleu.settings.lengths import REFERENCE_LENGTHS, LengthRule
 from lightning_bleu.settings.settings import (
@@ -72,13 +69,6 @@ class BLEUOptions(TypedDict, total=False):
 
 
 BLEU_OPTIONS = tuple(BLEUOptions.__annotations__)
-
-_UNSPACED = "[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]"
-"""The characters of Chinese and Japanese, which do not separate words with spaces."""
-_SPACED = re.compile(f"{_UNSPACED} [^\x00-\x7f]|[^\x00-\x7f] {_UNSPACED}")
-"""Such text that was split into words, unlike a Latin word between two spaces."""
-_SAMPLE = 8
-"""How many references of a batch are examined for their script."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -141,25 +131,6 @@ class BLEUSettings(Settings, Convention):
             effective_order=check_bool("effective_order", self.effective_order),
         )
 
-    def suspect(self, references: Sequence[str]) -> Iterator[str]:
-        """Warn about Chinese or Japanese text, which has no spaces, if the tokenizer splits at spaces.
-
-        Example:
-            >>> next(BLEUSettings.from_options().suspect(["\u5979\u6b63\u5728\u8bfb\u4e00\u672c\u4e66\u3002"]))[:54]
-            'The references are Chinese or Japanese, but tokenizer='
-        """
-        text = "\n".join(references[:_SAMPLE])
-        # These characters take three bytes, those of most other scripts one or two.
-        if self.tokenizer not in ("13a", "intl") or len(text.encode(errors="replace")) < 2 * len(text):
-            return
-        unspaced = len(re.findall(_UNSPACED, text))
-        if 2 * unspaced > len(text) and 20 * len(_SPACED.findall(text)) < unspaced:
-            yield (
-                f"The references are Chinese or Japanese, but tokenizer={self.tokenizer!r} splits at spaces, which "
-                "they do not have: whole sentences are counted as words. Set tokenizer='zh' for Chinese, or 'ja-mecab' "
-                "for Japanese."
-            )
-
 
 def _smoothing_value(smoothing: str, value: Any) -> float | None:
     default = SMOOTHINGS[smoothing].default
@@ -198,16 +169,15 @@ def _weights(weights: Any, max_order: int) -> tuple[float, ...]:
 # Rows: the statistics of every sentence
 
 
-def count_rows(batch: Batch, settings: BLEUSettings, *, orders: int | None = None) -> IntArray:
+def count_rows(batch: Batch, settings: BLEUSettings) -> IntArray:
     """Count the n-grams of every sentence.
 
     Args:
         batch: the sentences; see :func:`lightning_bleu.reading.batch.read_batch`.
         settings: how to tokenize, and what to count.
-        orders: the longest n-gram; ``max_order`` when None.
 
     Returns:
-        shape ``(sentences, 2 * orders + 2)``. The columns are those of
+        shape ``(sentences, 2 * max_order + 2)``. The columns are those of
         :class:`Statistics`: matches, possible matches, hypothesis length, and reference
         length.
 
@@ -217,8 +187,7 @@ def count_rows(batch: Batch, settings: BLEUSettings, *, orders: int | None = Non
         >>> count_rows(read_batch(["the cat sat"], ["the cat sat down"], settings), settings).tolist()
         [[3, 2, 3, 2, 3, 4]]
     """
-    orders = orders or settings.max_order
-    tokens, counts = token_ids(batch, settings), batch.reference_counts
+    orders, tokens, counts = settings.max_order, token_ids(batch, settings), batch.reference_counts
     unk_id = settings.unk_id if isinstance(batch.segments, Ids) else None
     hypotheses, references = tokens.lengths[: len(counts)], tokens.lengths[len(counts) :]
     rows = np.empty((len(counts), 2 * orders + 2), np.int64)
@@ -270,7 +239,7 @@ def token_ids(batch: Batch, settings: BLEUSettings) -> Ragged:
         lines = [line.lower() for line in form.lines] if settings.lowercase else form.lines
         return tokenize(lines[:sentences], lines[sentences:], settings.tokenizer)
     if isinstance(form, Tokens):
-        return Ragged(number_tokens(chain.from_iterable(form.rows)), row_lengths(form.rows))
+        return Ragged(number_tokens(chain.from_iterable(form.lists)), lengths_of(form.lists))
     return form.ragged
 
 
@@ -308,8 +277,8 @@ class Statistics(NamedTuple):
         return cls(vector[..., :orders], vector[..., orders:-2], vector[..., -2], vector[..., -1])
 
 
-class Parts(NamedTuple):
-    """BLEU and what it is made of, in 0..1, in floating point.
+class Components(NamedTuple):
+    """BLEU and what it is computed from, in 0..1, in floating point.
 
     Attributes:
         bleu: shape ``(...)``.
@@ -322,7 +291,7 @@ class Parts(NamedTuple):
     brevity_penalty: Tensor
 
 
-def compute_bleu(statistics: Tensor, settings: BLEUSettings) -> Parts:
+def compute_bleu(statistics: Tensor, settings: BLEUSettings) -> Components:
     """Compute BLEU from the statistics of one corpus, or of many sentences at once.
 
     Args:
@@ -357,7 +326,7 @@ def compute_bleu(statistics: Tensor, settings: BLEUSettings) -> Parts:
         # What sacreBLEU prints when nothing matches, and when there are no tokens at all.
         precisions = precisions.where((counts.matches > 0).any(-1, keepdim=True), 0)
         brevity_penalty = brevity_penalty.where((hypothesis_length > 0) | (reference_length > 0), 1)
-    return Parts(bleu, precisions, brevity_penalty)
+    return Components(bleu, precisions, brevity_penalty)
 
 
 def score_sentences(statistics: Tensor, settings: BLEUSettings) -> Tensor:
@@ -444,13 +413,13 @@ class BLEUScore(Report):
     def from_statistics(cls, statistics: Tensor, settings: BLEUSettings, inputs: InputCounts) -> BLEUScore:
         """Score a corpus from its statistics, integers of shape ``(2 * max_order + 2,)``."""
         statistics = statistics.cpu()
-        parts = compute_bleu(statistics, settings)
+        components = compute_bleu(statistics, settings)
         matches, possible_matches, hypothesis_length, reference_length = Statistics.unpack(statistics)
         scale = settings.scale
         return cls(
-            bleu=scale * parts.bleu.item(),
-            precisions=tuple(scale * precision for precision in parts.precisions.tolist()),
-            brevity_penalty=parts.brevity_penalty.item(),
+            bleu=scale * components.bleu.item(),
+            precisions=tuple(scale * precision for precision in components.precisions.tolist()),
+            brevity_penalty=components.brevity_penalty.item(),
             length_ratio=hypothesis_length.item() / reference_length.item() if reference_length else 0.0,
             hypothesis_length=int(hypothesis_length),
             reference_length=int(reference_length),
@@ -502,7 +471,7 @@ def bleu_signature(settings: BLEUSettings, inputs: InputCounts) -> str:
     smoothing, value = settings.smoothing, settings.smoothing_value
     if value is not None:
         smoothing += f"[{value:.2f}]" if value >= 0.01 else f"[{value:g}]"
-    parts = {
+    fields = {
         "nrefs": inputs.reference_count,
         "case": "lc" if settings.lowercase else "mixed",
         "eff": "yes" if settings.effective_order else "no",
@@ -512,16 +481,16 @@ def bleu_signature(settings: BLEUSettings, inputs: InputCounts) -> str:
     }
     # The following appear only if they differ from the default.
     if settings.zero_rule != "no-match":
-        parts["zero"] = settings.zero_rule
+        fields["zero"] = settings.zero_rule
     if settings.min_possible_matches:
-        parts["possible"] = f"{settings.min_possible_matches}+"
+        fields["possible"] = f"{settings.min_possible_matches}+"
     if settings.unk_id is not None:
-        parts["unk"] = "unmatched"
+        fields["unk"] = "unmatched"
     if settings.max_order != 4:
-        parts["order"] = str(settings.max_order)
+        fields["order"] = str(settings.max_order)
     if settings.weights != (1 / settings.max_order,) * settings.max_order:
-        parts["weights"] = ",".join(f"{weight:g}" for weight in settings.weights)
-    return join_signature(parts)
+        fields["weights"] = ",".join(f"{weight:g}" for weight in settings.weights)
+    return join_signature(fields)
 
 
 def _tokenization(settings: BLEUSettings, inputs: InputCounts) -> str:
@@ -683,7 +652,7 @@ def corpus_bleu(preds: Hypotheses, target: References, **options: Unpack[BLEUOpt
     """
     settings = BLEUSettings.from_options(**options).for_corpus()
     rows, batch = count_sentences(preds, target, settings, count_rows)
-    return BLEUScore.from_statistics(rows.sum(0), settings, InputCounts.of(batch))
+    return BLEUScore.from_statistics(rows.sum(0), settings, batch.input_counts)
 
 
 def sentence_bleu(preds: Hypotheses, target: References, **options: Unpack[BLEUOptions]) -> Tensor:
@@ -719,6 +688,7 @@ def sentence_bleu(preds: Hypotheses, target: References, **options: Unpack[BLEUO
         options["effective_order"] = True
     settings = BLEUSettings.from_options(**options)
     orders = settings.max_order + SMOOTHINGS[settings.smoothing].needs_next_order
-    rows, batch = count_sentences(preds, target, settings, partial(count_rows, orders=orders))
+    to_count = dataclasses.replace(settings, max_order=orders, weights=(1,) * orders)  # counts have no weights
+    rows, batch = count_sentences(preds, target, to_count, count_rows)
     scores = bleu_scoring(settings).score(rows)
     return scores.to(batch.device, float_type(batch.device))

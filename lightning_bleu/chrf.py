@@ -18,10 +18,9 @@ from lightning_bleu.counting.ngrams import count_matches
 from lightning_bleu.counting.words import chrf_word_ids
 from lightning_bleu.metric import CorpusMetric, count_sentences
 from lightning_bleu.reading.batch import Batch, to_lines
-from lightning_bleu.reading.forms import Hypotheses, References, Strings, kind_of
-from lightning_bleu.reading.ragged import IntArray, Ragged, ranges, row_lengths
-from lightning_bleu.scoring.scoring import Report, Scoring, float_type
-from lightning_bleu.scoring.signature import InputCounts, join_signature
+from lightning_bleu.reading.forms import Hypotheses, InputCounts, References, Strings, kind_of
+from lightning_bleu.reading.ragged import IntArray, Ragged, lengths_of, ranges
+from lightning_bleu.scoring.scoring import Report, Scoring, float_type, join_signature
 from lightning_bleu.settings.settings import Decoder, Settings, check_bool, check_integer, check_number
 
 if TYPE_CHECKING:
@@ -190,7 +189,7 @@ def _repeat_hypotheses(tokens: Ragged, counts: IntArray) -> Ragged:
     """Repeat each hypothesis for each of its references.
 
     Example:
-        >>> _repeat_hypotheses(Ragged(np.array([5, 6, 7, 8, 9]), np.array([2, 1, 2])), np.array([2])).rows()
+        >>> _repeat_hypotheses(Ragged(np.array([5, 6, 7, 8, 9]), np.array([2, 1, 2])), np.array([2])).to_lists()
         [[5, 6], [5, 6], [7], [8, 9]]
     """
     sentences = len(counts)
@@ -204,13 +203,13 @@ def character_ids(lines: Sequence[str], settings: CHRFSettings) -> Ragged:
     """The code points of each line, without whitespace unless it counts.
 
     Example:
-        >>> character_ids(["a b", ""], CHRFSettings()).rows()
+        >>> character_ids(["a b", ""], CHRFSettings()).to_lists()
         [[97, 98], []]
     """
     if not settings.whitespace:
         lines = ["".join(line.split()) for line in lines]
     ids = np.frombuffer("".join(lines).encode("utf-32-le", "surrogatepass"), np.uint32).astype(np.int64)
-    return Ragged(ids, row_lengths(lines))
+    return Ragged(ids, lengths_of(lines))
 
 
 # Statistics → score
@@ -470,7 +469,7 @@ def corpus_chrf(preds: Hypotheses, target: References, **options: Unpack[CHRFOpt
     """
     settings = CHRFSettings.from_options(**options)
     rows, batch = count_sentences(preds, target, settings, chrf_rows)
-    return CHRFScore.from_statistics(rows.sum(0), settings, InputCounts.of(batch))
+    return CHRFScore.from_statistics(rows.sum(0), settings, batch.input_counts)
 
 
 def sentence_chrf(preds: Hypotheses, target: References, **options: Unpack[CHRFOptions]) -> Tensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import sys
 import warnings
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 
 from torch import distributed
 
@@ -46,14 +46,6 @@ class WarnOnce:
         if key not in self._said:
             warn_user(message)  # raises if the user turned warnings into errors
             self._said.add(key)
-
-    def mistakes(self, messages: Iterable[str]) -> None:
-        """Warn about likely mistakes in a batch, once each.
-
-        The first three words identify one. The others may quote a token that differs from batch to batch.
-        """
-        for message in messages:
-            self(message, key=" ".join(message.split()[:3]))
 
     def __deepcopy__(self, memo: object) -> WarnOnce:
         return self

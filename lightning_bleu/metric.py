@@ -17,12 +17,10 @@ from lightning_bleu.counting.kept import IDENTITY_COLUMNS, KeptSentences, append
 from lightning_bleu.messages import WarnOnce, warn_user
 from lightning_bleu.processes import gather_state
 from lightning_bleu.reading.batch import Batch, read_batch
-from lightning_bleu.reading.forms import Hypotheses, Index, References, SampleMask
+from lightning_bleu.reading.forms import Hypotheses, Index, InputCounts, References, SampleMask
 from lightning_bleu.reading.ragged import IntArray
-from lightning_bleu.reading.recognize import read_index, read_sample_mask
 from lightning_bleu.scoring.resampling import Interval, interval_from
 from lightning_bleu.scoring.scoring import Scoring
-from lightning_bleu.scoring.signature import InputCounts
 from lightning_bleu.settings.settings import Settings, check_bool, describe_options, unknown_options
 from lightning_bleu.torchmetrics_fixes import AdditiveMetric, eager
 
@@ -134,17 +132,15 @@ class CorpusMetric(AdditiveMetric):
             raise ValueError(
                 f"'index' requires a metric that keeps sentences: {type(self).__name__}(keep_sentences=True)"
             )
-        batch = read_batch(preds, target, self.settings)
+        batch = read_batch(preds, target, self.settings, sample_mask, index)
         rows = self.count_rows(batch)
-        mask, positions = read_sample_mask(sample_mask, len(rows)), read_index(index, len(rows))
-        if mask is not None:
-            rows *= mask[:, None]
-        self._warn_once.mistakes(batch.warnings)
+        for key, message in batch.warnings:
+            self._warn_once(message, key)
         if self.keep_sentences:
-            packed = torch.from_numpy(pack_rows(batch, rows, mask, positions))
+            packed = torch.from_numpy(pack_rows(batch, rows))
             self.rows = append_rows(self.rows, packed.to("cpu" if self.compute_on_cpu else self.device))
         else:
-            sums = np.concatenate([rows.sum(0), InputCounts.of(batch, mask)])
+            sums = np.concatenate([rows.sum(0), batch.input_counts])
             self.totals = self.totals + torch.from_numpy(sums).to(self.totals.device)
 
     @eager
@@ -213,7 +209,7 @@ class CorpusMetric(AdditiveMetric):
             return self.totals
         kept = self._read_rows()
         sums = kept.statistics.numpy().sum(0, dtype=np.int64)
-        return torch.tensor([*sums, *InputCounts.of_kept(kept)], device=self.device)
+        return torch.tensor([*sums, *kept.input_counts], device=self.device)
 
     def _read_rows(self) -> KeptSentences:
         # The state is a list, or a single tensor while it is synced.
@@ -288,8 +284,8 @@ class CorpusMetric(AdditiveMetric):
         super().merge_state(incoming_state)
 
     def __repr__(self) -> str:
-        options = [*self._given_options, *["keep_sentences=True"] * self.keep_sentences]
-        return f"{type(self).__name__}({', '.join(options)})"
+        kept = ["keep_sentences=True"] if self.keep_sentences else []
+        return f"{type(self).__name__}({', '.join([*self._given_options, *kept])})"
 
 
 SettingsT = TypeVar("SettingsT", bound=Settings)
@@ -302,6 +298,6 @@ def count_sentences(
     """Read sentences and count them, without a metric; returns their rows and the batch."""
     batch = read_batch(preds, target, settings)
     rows = count(batch, settings)
-    for message in batch.warnings:
+    for _, message in batch.warnings:
         warn_user(message)
     return torch.from_numpy(rows), batch

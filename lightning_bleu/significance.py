@@ -11,7 +11,6 @@ from torch import Tensor
 
 from lightning_bleu.metric import CorpusMetric
 from lightning_bleu.scoring.resampling import PairedTest, check_count, paired_test_of, randomize, resample_scores
-from lightning_bleu.scoring.signature import InputCounts
 
 
 def paired_bootstrap(a: CorpusMetric, b: CorpusMetric, resamples: int = 1000, seed: int = 0) -> PairedTest:
@@ -88,14 +87,15 @@ def _read_systems(a: CorpusMetric, b: CorpusMetric) -> tuple[Tensor, Tensor]:
             "both systems must have the same number of sentences, at least two, got "
             f"{len(first.rows)} and {len(second.rows)}"
         )
-    inputs = InputCounts.of_kept(first), InputCounts.of_kept(second)
     differences = a.settings.differences(b.settings)
-    differences += ["tokens"] * (inputs[0].kinds != inputs[1].kinds)
-    differences += ["number of references"] * (inputs[0].reference_count != inputs[1].reference_count)
+    if first.input_counts.kinds != second.input_counts.kinds:
+        differences.append("tokens")
+    if first.input_counts.reference_count != second.input_counts.reference_count:
+        differences.append("number of references")
     if differences:
         signatures = [
-            system.report_of(kept.statistics.sum(0), own).signature
-            for system, kept, own in ((a, first, inputs[0]), (b, second, inputs[1]))
+            system.report_of(kept.statistics.sum(0), kept.input_counts).signature
+            for system, kept in ((a, first), (b, second))
         ]
         raise ValueError(
             f"both systems must be scored in the same way, got {' and '.join(signatures)}, which differ in: "

@@ -118,12 +118,12 @@ class AdditiveMetric(Metric):
         if missing := {*self._defaults} - incoming_state.keys():
             raise ValueError(f"Expected {sorted(missing)} to be present in incoming state {incoming_state}")
         merged: dict[str, Any] = {}
-        for name, own in self.metric_state.items():
+        for name, state in self.metric_state.items():
             self._check_width(name, incoming_state[name])
-            if isinstance(own, Tensor):
-                merged[name] = own + incoming_state[name].to(own.device)
+            if isinstance(state, Tensor):
+                merged[name] = state + incoming_state[name].to(state.device)
             else:
-                merged[name] = append_rows(own, *_as_list(incoming_state[name]))
+                merged[name] = append_rows(state, *_as_list(incoming_state[name]))
         for name, state in merged.items():
             setattr(self, name, state)
         self._state_changed()

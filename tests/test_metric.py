@@ -19,7 +19,7 @@ from torchmetrics import MetricCollection, MetricTracker
 from torchmetrics.utilities.exceptions import TorchMetricsUserError
 
 from lightning_bleu import CorpusBLEU, CorpusCHRF
-from lightning_bleu.scoring.signature import InputCounts
+from lightning_bleu.reading.forms import InputCounts
 from tests.helpers.corpora import random_text
 from tests.helpers.metrics import BOTH, CHRF, A, B, Kind, gather_with
 from tests.helpers.process_groups import group_of_one

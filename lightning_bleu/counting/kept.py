@@ -21,12 +21,9 @@ import torch
 from torch import Tensor
 
 from lightning_bleu.reading.batch import Batch
-from lightning_bleu.reading.forms import Ids, Strings, kind_of
-from lightning_bleu.reading.ragged import BoolArray, IntArray
+from lightning_bleu.reading.forms import KINDS, Ids, InputCounts, Strings, kind_of
+from lightning_bleu.reading.ragged import IntArray
 
-KINDS = ("strings", "tokens", "ids", "empty")
-"""The kinds of sentences; see :func:`lightning_bleu.reading.forms.kind_of`."""
-_KIND_BITS = 2
 IDENTITY_COLUMNS = 4
 """The number of columns before the statistics."""
 _MIXED = "some sentences have an 'index' and others have none: pass it with every batch, or with none"
@@ -64,43 +61,34 @@ class KeptSentences(NamedTuple):
         return self.rows[:, 3]
 
     @property
-    def kinds(self) -> Tensor:
-        """How the sentences were passed, as indices of :data:`KINDS`, shape ``(sentences,)``."""
-        return self.rows[:, 2] & (1 << _KIND_BITS) - 1
-
-    @property
-    def reference_counts(self) -> Tensor:
-        """The number of references of each sentence, shape ``(sentences,)``."""
-        return self.rows[:, 2] >> _KIND_BITS
+    def input_counts(self) -> InputCounts:
+        """The number of sentences by kind, and of references."""
+        counts, kinds = np.divmod(self.rows[:, 2].numpy().astype(np.int64), len(KINDS))
+        sentences = dict(zip(KINDS, np.bincount(kinds, minlength=len(KINDS)).tolist()))
+        return InputCounts(**sentences, references=int(counts.sum()), squared_references=int(counts @ counts))
 
 
-def pack_rows(
-    batch: Batch, rows: IntArray, mask: BoolArray | None = None, positions: IntArray | None = None
-) -> npt.NDArray[np.int32]:
+def pack_rows(batch: Batch, rows: IntArray) -> npt.NDArray[np.int32]:
     """Pack the rows of a batch.
 
     Args:
         batch: the sentences.
         rows: their statistics, shape ``(sentences, columns)``.
-        mask: which sentences count, shape ``(sentences,)``; None for all.
-        positions: their positions in the dataset, shape ``(sentences,)``; None if they are unknown.
-
-    Returns:
-        packed rows of the sentences that count.
 
     Example:
         >>> from lightning_bleu.reading.batch import read_batch
         >>> from lightning_bleu.bleu import BLEUSettings
-        >>> batch = read_batch(["a", "b"], ["a", "c"], BLEUSettings.from_options())
-        >>> pack_rows(batch, np.array([[1, 1, 1, 1], [0, 1, 1, 1]]), np.array([False, True]), np.array([7, 8])).tolist()
-        [[8, 0, 4, 112844655, 0, 1, 1, 1]]
+        >>> batch = read_batch(["a", "b"], ["a", "c"], BLEUSettings.from_options(), index=[7, 8])
+        >>> pack_rows(batch, np.array([[1, 1, 1, 1], [0, 1, 1, 1]])).tolist()
+        [[7, 0, 4, -390611389, 1, 1, 1, 1], [8, 0, 4, 112844655, 0, 1, 1, 1]]
     """
     packed = np.empty((len(rows), IDENTITY_COLUMNS + rows.shape[1]), np.int32)
-    packed[:, :2] = (np.full(len(rows), -1) if positions is None else positions)[:, None].view(np.int32)
-    packed[:, 2] = (batch.reference_counts << _KIND_BITS) + KINDS.index(kind_of(batch.segments))
+    positions = np.full(len(rows), -1) if batch.positions is None else batch.positions
+    packed[:, :2] = positions[:, None].view(np.int32)
+    packed[:, 2] = len(KINDS) * batch.reference_counts + KINDS.index(kind_of(batch.segments))
     packed[:, 3] = np.fromiter(map(zlib.crc32, _reference_bytes(batch)), np.uint32, len(rows)).view(np.int32)
     packed[:, IDENTITY_COLUMNS:] = rows
-    return packed if mask is None else packed[mask]
+    return packed
 
 
 def _reference_bytes(batch: Batch) -> Iterator[bytes]:
@@ -110,7 +98,7 @@ def _reference_bytes(batch: Batch) -> Iterator[bytes]:
         ids, ends = segments.ragged.ids.tobytes(), (8 * segments.ragged.lengths.cumsum()).tolist()
         all_bytes = (ids[start:end] for start, end in zip([0, *ends], ends))
     else:
-        lines = segments.lines if isinstance(segments, Strings) else map("\0".join, segments.rows)
+        lines = segments.lines if isinstance(segments, Strings) else map("\0".join, segments.lists)
         all_bytes = (line.encode(errors="surrogatepass") for line in lines)
     references = islice(all_bytes, batch.sentence_count, None)
     for count in batch.reference_counts.tolist():

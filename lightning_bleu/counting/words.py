@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from lightning_bleu.reading.ragged import IntArray, Ragged, row_lengths
+from lightning_bleu.reading.ragged import IntArray, Ragged, lengths_of
 from lightning_bleu.settings.tokenizers import TokenizeFunction, Tokenizer, load_tokenizer
 
 _CHRF_WORDS = "words of chrF"
@@ -110,10 +110,8 @@ def split_to_units(lines: Sequence[str], tokenizer: str) -> list[list[str]]:
         ([['a', 'b', 'c']], [['\\na', 'b', 'c\\n']], [['\\n\\na\\nb']])
     """
     if tokenizer in _SPLITS_WORDS:
-        rows = list(map(str.split, lines))
-        if "\n" in "".join(lines):  # 13a joins and splits lines there
-            rows = [[_LINE + line] if "\n" in line else row for line, row in zip(lines, rows)]
-        return rows
+        # 13a joins and splits lines at a line break.
+        return [[_LINE + line] if "\n" in line else line.split() for line in lines]
     return [_mark_edges(line) for line in lines]
 
 
@@ -216,16 +214,16 @@ class TokenCache:
         new = [*{*by_line}.difference(self._lines)]
         encoded = self._encode([*by_word, *new], tokenize)
         self._add(self._lines, new, encoded[len(by_word) :])
-        rows = [*encoded[: len(by_word)], *map(self._lines.__getitem__, by_line)]
-        return Ragged(np.frombuffer(b"".join(rows), _ID).astype(np.int64), row_lengths(rows) // _ID.itemsize)
+        all_ids = [*encoded[: len(by_word)], *map(self._lines.__getitem__, by_line)]
+        return Ragged(np.frombuffer(b"".join(all_ids), _ID).astype(np.int64), lengths_of(all_ids) // _ID.itemsize)
 
     def _encode(self, lines: Sequence[str], tokenize: TokenizeFunction) -> list[bytes]:
         if self._name not in _WORDWISE:
             return self._number([tokenize_line(line, tokenize) for line in lines])
-        rows = split_to_units(lines, self._name)
-        new = [*set(chain.from_iterable(rows)).difference(self._words)]
+        units = split_to_units(lines, self._name)
+        new = [*set(chain.from_iterable(units)).difference(self._words)]
         self._add(self._words, new, self._number(tokenize_units(new, tokenize, self._name)))
-        return [b"".join(map(self._words.__getitem__, row)) for row in rows]
+        return [b"".join(map(self._words.__getitem__, of_line)) for of_line in units]
 
     def _number(self, tokens: Sequence[Sequence[Hashable]]) -> list[bytes]:
         try:
@@ -234,7 +232,7 @@ class TokenCache:
             raise TypeError(
                 "'tokenizer' must return a list of strings for a line, or a list of other hashable tokens"
             ) from None
-        ends = (row_lengths(tokens).cumsum() * _ID.itemsize).tolist()
+        ends = (lengths_of(tokens).cumsum() * _ID.itemsize).tolist()
         return [ids[start:end] for start, end in zip([0, *ends], ends)]
 
     def _add(self, known: dict[str, bytes], texts: Sequence[str], encoded: Sequence[bytes]) -> None:
@@ -275,8 +273,8 @@ def _find_cache(tokenizer: Tokenizer) -> TokenCache:
         clear_caches()
     if isinstance(tokenizer, str):
         return _caches.setdefault(tokenizer, TokenCache(tokenizer))
-    parts, name = _parts(tokenizer)
-    key = (*map(id, parts), name)
+    owners, name = _owners(tokenizer)
+    key = (*map(id, owners), name)
     cache = _caches.get(key)
     if cache is None:
         cache = TokenCache()
@@ -285,14 +283,14 @@ def _find_cache(tokenizer: Tokenizer) -> TokenCache:
             pop(key, None)
 
         try:
-            cache.owners = [weakref.ref(part, forget) for part in parts]
+            cache.owners = [weakref.ref(owner, forget) for owner in owners]
         except TypeError:
             return cache  # without a weak reference the cache would never be freed: use it for this call only
         _caches[key] = cache
     return cache
 
 
-def _parts(tokenizer: TokenizeFunction) -> tuple[list[Any], str]:
+def _owners(tokenizer: TokenizeFunction) -> tuple[list[Any], str]:
     """The objects, and for a builtin method the name, that identify a callable."""
     # Each attribute access creates a new bound method, so a method is identified by its object and its function.
     if isinstance(tokenizer, MethodType):

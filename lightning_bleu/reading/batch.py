@@ -14,31 +14,36 @@ from lightning_bleu.reading.forms import (
     Form,
     Hypotheses,
     Ids,
+    Index,
+    InputCounts,
     References,
+    SampleMask,
     Strings,
     join,
     kind_of,
     select,
 )
-from lightning_bleu.reading.mistakes import find_mistakes, find_mistakes_in_text
+from lightning_bleu.reading.mistakes import Mistake, find_mistakes
 from lightning_bleu.reading.ragged import BoolArray, IntArray, clean, drop_empty_references
-from lightning_bleu.reading.recognize import recognize, recognize_sources
+from lightning_bleu.reading.recognize import read_index, read_sample_mask, recognize, recognize_sources
 from lightning_bleu.settings.settings import Decoder, Settings
 
 
 class Batch(NamedTuple):
-    """The sentences of one call.
+    """The sentences of one call that count.
 
     Attributes:
         segments: all hypotheses, then all references, sentence by sentence. Ids have no padding left, and are decoded
             if there is a decoder.
         reference_counts: the number of references of each sentence, shape ``(sentences,)``.
+        positions: the position of each sentence in the dataset, shape ``(sentences,)``; None if it is unknown.
         warnings: likely mistakes that are not errors.
     """
 
     segments: Form
     reference_counts: IntArray
-    warnings: Sequence[str] = ()
+    positions: IntArray | None = None
+    warnings: Sequence[Mistake] = ()
 
     @property
     def sentence_count(self) -> int:
@@ -46,9 +51,11 @@ class Batch(NamedTuple):
         return len(self.reference_counts)
 
     @property
-    def references(self) -> list[str]:
-        """All references, if they are text; else none."""
-        return self.segments.lines[self.sentence_count :] if isinstance(self.segments, Strings) else []
+    def input_counts(self) -> InputCounts:
+        """The number of sentences by kind, and of references."""
+        counts = self.reference_counts
+        sentences = {kind_of(self.segments): len(counts)}
+        return InputCounts(**sentences, references=int(counts.sum()), squared_references=int(counts @ counts))
 
     @property
     def device(self) -> torch.device:
@@ -70,13 +77,21 @@ class Batch(NamedTuple):
         ]
 
 
-def read_batch(preds: Hypotheses, target: References, settings: Settings) -> Batch:
+def read_batch(
+    preds: Hypotheses,
+    target: References,
+    settings: Settings,
+    sample_mask: SampleMask | None = None,
+    index: Index | None = None,
+) -> Batch:
     """Check the inputs of a call, copy them to the CPU, and remove padding or decode ids.
 
     Args:
         preds: the hypotheses; see :meth:`lightning_bleu.CorpusBLEU.update`.
         target: their references.
         settings: how to read them.
+        sample_mask: which sentences count; all when None.
+        index: the position of each sentence in the dataset; None if it is unknown.
 
     Raises:
         TypeError: for an unsupported input type, or if `preds` and `target` are of different kinds.
@@ -84,25 +99,24 @@ def read_batch(preds: Hypotheses, target: References, settings: Settings) -> Bat
 
     Example:
         >>> batch = read_batch(torch.tensor([[5, 6, 0]]), torch.tensor([[5, 7, 6]]), Settings.from_options(pad_id=0))
-        >>> batch.segments.ragged.rows()
+        >>> batch.segments.ragged.to_lists()
         [[5, 6], [5, 7, 6]]
     """
     hypotheses, references, counts = recognize(preds, target, decodable=settings.decoder is not None)
-    warnings = [*find_mistakes(hypotheses, references, settings)]
+    mask, positions = read_sample_mask(sample_mask, len(counts)), read_index(index, len(counts))
     if type(hypotheses) is type(references):
         segments, counts = _read(join(hypotheses, references), counts, settings)
     else:  # ids and strings: decode the ids
-        hypotheses, _ = _read(hypotheses, counts, settings)
-        references, counts = _read(references, counts, settings)
-        segments = join(hypotheses, references)
-    if isinstance(segments, Strings):
-        warnings += find_mistakes_in_text(segments.lines, counts)
-        warnings += settings.suspect(segments.lines[len(counts) :])
-    return Batch(segments, counts, warnings)
+        decoded, _ = _read(hypotheses, counts, settings)
+        decoded_references, counts = _read(references, counts, settings)
+        segments = join(decoded, decoded_references)
+    warnings = [*find_mistakes(hypotheses, references, segments, counts, settings)]
+    batch = Batch(segments, counts, positions, warnings)
+    return batch if mask is None else select_sentences(batch, mask)
 
 
 def select_sentences(batch: Batch, members: BoolArray) -> Batch:
-    """Some sentences of a batch, such as those of a language, without its warnings.
+    """Some sentences of a batch, such as those of a language.
 
     Args:
         batch: the batch.
@@ -114,7 +128,8 @@ def select_sentences(batch: Batch, members: BoolArray) -> Batch:
         Strings(lines=['b', 'c', 'b', 'x', 'c'])
     """
     segments = select(batch.segments, np.concatenate([members, members.repeat(batch.reference_counts)]))
-    return Batch(segments, batch.reference_counts[members])
+    positions = None if batch.positions is None else batch.positions[members]
+    return Batch(segments, batch.reference_counts[members], positions, batch.warnings)
 
 
 def read_sources(sources: Hypotheses, sentences: int, settings: Settings, needed_by: Sequence[str] = ()) -> list[str]:
@@ -152,28 +167,28 @@ def _read(form: Form, counts: IntArray, settings: Settings) -> tuple[Form, IntAr
         ragged, counts = drop_empty_references(ragged, counts)
     if settings.decoder is None:
         return Ids(ragged, form.device), counts
-    return Strings(decode(ragged.rows(), settings.decoder)), counts
+    return Strings(decode(ragged.to_lists(), settings.decoder)), counts
 
 
-def decode(rows: list[list[int]], decoder: Decoder) -> list[str]:
+def decode(ids: list[list[int]], decoder: Decoder) -> list[str]:
     """Decode ids.
 
     Raises:
         TypeError: if the decoder does not return one string per list.
 
     Example:
-        >>> decode([[0, 1], [2]], lambda rows: ["".join("abc"[i] for i in row) for row in rows])
+        >>> decode([[0, 1], [2]], lambda lists: ["".join("abc"[i] for i in ids) for ids in lists])
         ['ab', 'c']
     """
     # The user can also pass the bound method, tokenizer.batch_decode.
     is_method = getattr(decoder, "__name__", "") == "batch_decode" and isinstance(decoder, MethodType)
     if is_method or hasattr(decoder, "batch_decode"):
         batch_decode: Any = getattr(decoder, "batch_decode", decoder)
-        lines: Any = batch_decode(rows, skip_special_tokens=True)
+        lines: Any = batch_decode(ids, skip_special_tokens=True)
     else:
-        lines = decoder(rows)
+        lines = decoder(ids)
     decoded = list(lines) if isinstance(lines, Iterable) else []
-    if len(decoded) != len(rows) or not all(isinstance(line, str) for line in decoded):
+    if len(decoded) != len(ids) or not all(isinstance(line, str) for line in decoded):
         raise TypeError("'decoder' must return one string for each list of ids")
     return decoded
 
@@ -188,5 +203,5 @@ def to_lines(form: Form) -> list[str]:
     """
     if isinstance(form, Strings):
         return form.lines
-    rows = form.ragged.rows() if isinstance(form, Ids) else form.rows
-    return [" ".join(map(str, row)) for row in rows]
+    lists = form.ragged.to_lists() if isinstance(form, Ids) else form.lists
+    return [" ".join(map(str, tokens)) for tokens in lists]

@@ -1,4 +1,4 @@
-"""The forms in which sentences can be passed: strings, tokens, or ids."""
+"""The forms in which sentences can be passed: strings, tokens, or ids; and how many a corpus has of each."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Strings(NamedTuple):
 class Tokens(NamedTuple):
     """Segments that are already tokenized. If all are empty, they can also be ids."""
 
-    rows: list[list[str]]
+    lists: list[list[str]]
 
 
 class Ids(NamedTuple):
@@ -43,8 +43,8 @@ class Ids(NamedTuple):
     Attributes:
         ragged: the ids, on the CPU.
         device: the device that they were passed on.
-        shape: the shape of the tensor that they were passed in, whose rows may be padded; empty for lists. For both
-            sides together, that of the references.
+        shape: the shape of the tensor that they were passed in, which may be padded; empty for lists. For hypotheses
+            and references together, that of the references.
         are_nan: whether logits, from which the ids were chosen, contain NaN; None if there were no logits.
     """
 
@@ -58,11 +58,61 @@ Form: TypeAlias = Strings | Tokens | Ids
 """How sentences were passed."""
 
 
+KINDS = ("strings", "tokens", "ids", "empty")
+"""The kinds of sentences; see :func:`kind_of`."""
+
+
 def kind_of(form: Form) -> str:
     """The name of a form: ``"strings"``, ``"tokens"``, ``"ids"``, or ``"empty"`` for lists without any token."""
     if isinstance(form, Tokens):
-        return "tokens" if any(form.rows) else "empty"
+        return "tokens" if any(form.lists) else "empty"
     return "strings" if isinstance(form, Strings) else "ids"
+
+
+class InputCounts(NamedTuple):
+    """How many sentences of each kind and how many references a corpus has. Batches and processes can be summed.
+
+    Attributes:
+        strings: sentences passed as strings.
+        tokens: sentences passed as lists of tokens.
+        ids: sentences passed as ids.
+        empty: sentences passed as lists without any token, in a batch of such lists.
+        references: references of all sentences.
+        squared_references: the sum over sentences of the squared number of references. It shows whether all sentences
+            have the same number of references.
+
+    Example:
+        >>> InputCounts(strings=2, references=4, squared_references=8).reference_count
+        '2'
+        >>> InputCounts(strings=2, references=4, squared_references=10).reference_count
+        'var'
+    """
+
+    strings: int = 0
+    tokens: int = 0
+    ids: int = 0
+    empty: int = 0
+    references: int = 0
+    squared_references: int = 0
+
+    @property
+    def sentence_count(self) -> int:
+        """The number of all sentences."""
+        return self.strings + self.tokens + self.ids + self.empty
+
+    @property
+    def reference_count(self) -> str:
+        """The number of references per sentence; ``"var"`` if it varies, ``"?"`` if there are no sentences."""
+        if not self.sentence_count:
+            return "?"
+        if self.squared_references * self.sentence_count != self.references**2:
+            return "var"
+        return str(self.references // self.sentence_count)
+
+    @property
+    def kinds(self) -> list[str]:
+        """The kinds of the sentences that there are, without lists of nothing."""
+        return [kind for kind in ("strings", "tokens", "ids") if getattr(self, kind)]
 
 
 def segment_count(form: Form) -> int:
@@ -81,12 +131,12 @@ def select(form: Form, chosen: BoolArray) -> Form:
         ids, lengths = form.ragged
         return form._replace(ragged=Ragged(ids[chosen.repeat(lengths)], lengths[chosen]))
     if isinstance(form, Tokens):
-        return Tokens([*compress(form.rows, chosen)])
+        return Tokens([*compress(form.lists, chosen)])
     return Strings([*compress(form.lines, chosen)])
 
 
 def join(hypotheses: Form, references: Form) -> Form:
-    """All segments of two sides of the same form. Ids are copied.
+    """All hypotheses, then all references, which have the same form. Ids are copied.
 
     Example:
         >>> join(Strings(["a", "b"]), Strings(["c"]))
@@ -97,7 +147,7 @@ def join(hypotheses: Form, references: Form) -> Form:
         device = references.device if hypotheses.device.type == "cpu" else hypotheses.device
         return Ids(Ragged(ids, lengths), device, references.shape)
     if isinstance(hypotheses, Tokens) and isinstance(references, Tokens):
-        return Tokens([*hypotheses.rows, *references.rows])
+        return Tokens([*hypotheses.lists, *references.lists])
     assert isinstance(hypotheses, Strings)
     assert isinstance(references, Strings)
     return Strings([*hypotheses.lines, *references.lines])

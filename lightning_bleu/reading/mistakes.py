@@ -1,6 +1,7 @@
 """Likely mistakes that are not errors: inputs that are valid, but probably not what the user meant.
 
-Each check takes a few microseconds per batch, and must not fire in correct use.
+Each check takes a few microseconds per batch, and must not fire in correct use. A mistake is a key and a message: the
+message may quote what was found, but the key is always the same, so that each mistake can be reported once.
 """
 
 from __future__ import annotations
@@ -8,10 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from itertools import islice, pairwise
+from typing import TypeAlias
 
 import numpy as np
 
-from lightning_bleu.reading.forms import Form, Ids, Tokens
+from lightning_bleu.reading.forms import Form, Ids, Strings, Tokens
 from lightning_bleu.reading.ragged import IntArray
 from lightning_bleu.settings.settings import Settings
 
@@ -28,14 +30,27 @@ _MIN_GROWTH = 1.3
 """How much longer than its source a hypothesis with a prompt is. Restored punctuation adds less."""
 _MIN_SOURCES = 4
 """How many sources there must be to conclude anything."""
+_UNSPACED = "[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]"
+"""The characters of Chinese and Japanese, which do not separate words with spaces."""
+_SPACED = re.compile(f"{_UNSPACED} [^\x00-\x7f]|[^\x00-\x7f] {_UNSPACED}")
+"""Such text that was split into words, unlike a Latin word between two spaces."""
+_EXAMINED = 8
+"""How many references of a batch are examined for their script."""
+
+Mistake: TypeAlias = tuple[str, str]
+"""The key of a mistake, and a message."""
 
 
-def find_mistakes(hypotheses: Form, references: Form, settings: Settings) -> Iterator[str]:
+def find_mistakes(
+    hypotheses: Form, references: Form, segments: Form, counts: IntArray, settings: Settings
+) -> Iterator[Mistake]:
     """Warn about inputs that are probably not what was meant.
 
     Args:
         hypotheses: the hypotheses, as they were passed.
         references: all references, sentence by sentence, as they were passed.
+        segments: all hypotheses, then all references, as they are counted.
+        counts: the number of references of each sentence.
         settings: how to read them.
     """
     if isinstance(hypotheses, Ids):
@@ -44,24 +59,17 @@ def find_mistakes(hypotheses: Form, references: Form, settings: Settings) -> Ite
         yield from suspect_start(hypotheses, settings)
         if isinstance(references, Ids):
             yield from suspect_start(references, settings, "references", "target")
-            yield from suspect_padding(hypotheses, references, settings) if not of_logits else ()
+            if not of_logits:
+                yield from suspect_padding(hypotheses, references, settings)
     if isinstance(hypotheses, Tokens):
         yield from suspect_sentences_as_tokens(hypotheses)
+    if isinstance(segments, Strings) and len(counts):
+        yield from suspect_tokens(segments.lines, counts)
+        yield from suspect_special_tokens(segments.lines, counts)
+    yield from suspect_script(segments, len(counts), settings)
 
 
-def find_mistakes_in_text(lines: Sequence[str], counts: IntArray) -> Iterator[str]:
-    """Warn about text that is probably not what was meant.
-
-    Args:
-        lines: all hypotheses, then all references.
-        counts: the number of references of each sentence.
-    """
-    if len(counts):
-        yield from suspect_tokens(lines, counts)
-        yield from suspect_special_tokens(lines, counts)
-
-
-def suspect_padding(hypotheses: Ids, references: Ids, settings: Settings) -> Iterator[str]:
+def suspect_padding(hypotheses: Ids, references: Ids, settings: Settings) -> Iterator[Mistake]:
     """Warn about a tensor of ids if no option says which ids are padding; such tensors are usually padded."""
     if settings.decoder is not None or settings.ignore_ids != (-100,):
         return
@@ -69,51 +77,55 @@ def suspect_padding(hypotheses: Ids, references: Ids, settings: Settings) -> Ite
         return
     if any(form.shape and form.shape[0] > 1 and form.shape[-1] > 0 for form in (hypotheses, references)):
         yield (
+            "padding",
             "The ids are in a tensor, but neither 'pad_id' nor 'eos_id' is set: every id counts as a token, even "
             "padding. Set them, for example CorpusBLEU(pad_id=tokenizer.pad_token_id, "
-            "eos_id=tokenizer.eos_token_id). If there is no padding, or if it is -100, set pad_id=-100."
+            "eos_id=tokenizer.eos_token_id). If there is no padding, or if it is -100, set pad_id=-100.",
         )
 
 
-def suspect_logits(hypotheses: Ids, references: Form, settings: Settings) -> Iterator[str]:
+def suspect_logits(hypotheses: Ids, references: Form, settings: Settings) -> Iterator[Mistake]:
     """Warn about logits that are NaN, and about logits beside labels that are -100 at some positions.
 
     Example:
         >>> import torch
         >>> from lightning_bleu.reading.recognize import recognize
         >>> hypotheses, references, _ = recognize(torch.rand(1, 3, 9), torch.tensor([[-100, 7, 2]]))
-        >>> next(suspect_logits(hypotheses, references, Settings.from_options()))[:45]
-        "The labels in 'target' begin with -100, which"
+        >>> next(suspect_logits(hypotheses, references, Settings.from_options()))[0]
+        'labels begin with -100'
     """
     if hypotheses.are_nan:
         yield (
+            "NaN",
             "The logits in 'preds' contain NaN, so the score may be meaningless. Look for the cause in the model, such "
-            "as a learning rate that is too high, or an overflow in half precision."
+            "as a learning rate that is too high, or an overflow in half precision.",
         )
     if hypotheses.are_nan is None or not isinstance(references, Ids) or len(references.shape) != 2:
         return
     ignored = references.ragged.ids.reshape(references.shape) == -100
     if 2 * np.count_nonzero(ignored[:, :1]) > len(ignored):
         yield (
+            "labels begin with -100",
             "The labels in 'target' begin with -100, which does not mask the logits in 'preds'. If these are logits of "
             "a causal language model, they are also one position ahead of the labels: pass preds=logits[:, :-1]"
             ".argmax(-1).masked_fill(labels[:, 1:] == -100, -100) and target=labels[:, 1:]. If they are aligned with "
-            "the labels, pass preds=logits.argmax(-1).masked_fill(labels == -100, -100)."
+            "the labels, pass preds=logits.argmax(-1).masked_fill(labels == -100, -100).",
         )
     elif settings.eos_id is None and ignored.any():
         yield (
+            "labels contain -100",
             "The labels in 'target' are -100 at some positions, which does not mask the logits in 'preds': everything "
-            "predicted there counts. Set eos_id, or pass preds=logits.argmax(-1).masked_fill(labels == -100, -100)."
+            "predicted there counts. Set eos_id, or pass preds=logits.argmax(-1).masked_fill(labels == -100, -100).",
         )
 
 
-def suspect_start(form: Ids, settings: Settings, side: str = "hypotheses", argument: str = "preds") -> Iterator[str]:
+def suspect_start(form: Ids, settings: Settings, side: str = "hypotheses", name: str = "preds") -> Iterator[Mistake]:
     """Warn about sentences that begin with the end-of-sentence id, and go on.
 
     Example:
         >>> from lightning_bleu.reading.recognize import recognize_hypotheses
         >>> hypotheses = recognize_hypotheses([[2, 0, 7, 8, 2], [2, 0, 9, 2]])
-        >>> next(suspect_start(hypotheses, Settings.from_options(eos_id=2)))[:48]
+        >>> next(suspect_start(hypotheses, Settings.from_options(eos_id=2)))[1][:48]
         'Most hypotheses begin with eos_id=2 and go on. E'
     """
     eos, (ids, lengths) = settings.eos_id, form.ragged
@@ -129,30 +141,32 @@ def suspect_start(form: Ids, settings: Settings, side: str = "hypotheses", argum
     goes_on = starts_with_end & ~np.isin(second, padding) & (second != last)
     if 2 * np.count_nonzero(goes_on) > len(lengths):
         yield (
+            f"{side} begin with eos_id",
             f"Most {side} begin with eos_id={eos} and go on. Everything after it is removed, so they are empty. If the "
-            f"model begins every output with {eos}, as generate() of BART and M2M100 does, pass {argument}[:, 1:]"
-            f"{f', or set bos_id={eos} as well' if settings.bos_id is None else ''}."
+            f"model begins every output with {eos}, as generate() of BART and M2M100 does, pass {name}[:, 1:]"
+            f"{f', or set bos_id={eos} as well' if settings.bos_id is None else ''}.",
         )
 
 
-def suspect_sentences_as_tokens(hypotheses: Tokens) -> Iterator[str]:
+def suspect_sentences_as_tokens(hypotheses: Tokens) -> Iterator[Mistake]:
     """Warn about lists of sentences, which are read as lists of tokens.
 
     Example:
-        >>> next(suspect_sentences_as_tokens(Tokens([["a cat sat"], ["two dogs ran", "both dogs ran"]])))[:56]
+        >>> next(suspect_sentences_as_tokens(Tokens([["a cat sat"], ["two dogs ran", "both dogs ran"]])))[1][:56]
         "'preds' is a list of lists of strings, which are read as"
     """
-    rows = [row for row in hypotheses.rows if row]
-    # Tokens may be words of several syllables, as in Vietnamese, or terms, but few of those have three parts.
-    if 2 * sum(all(len(token.split()) > 2 for token in row) for row in rows) > len(rows):
+    found = [all(len(token.split()) > 2 for token in tokens) for tokens in hypotheses.lists if tokens]
+    # Tokens may be words of several syllables, as in Vietnamese, or terms, but few of those have three words.
+    if 2 * sum(found) > len(found):
         yield (
+            "sentences as tokens",
             "'preds' is a list of lists of strings, which are read as tokens, but most of them contain spaces. If they "
             "are sentences, pass one string per hypothesis: ['a sentence', ...] instead of [['a sentence'], ...]. Of "
-            "an n-best list, pass the best: [candidates[0] for candidates in preds]."
+            "an n-best list, pass the best: [candidates[0] for candidates in preds].",
         )
 
 
-def suspect_tokens(lines: Sequence[str], counts: IntArray) -> Iterator[str]:
+def suspect_tokens(lines: Sequence[str], counts: IntArray) -> Iterator[Mistake]:
     """Warn about references that look tokenized: a list of words is read as a list of one-word references.
 
     Args:
@@ -160,7 +174,7 @@ def suspect_tokens(lines: Sequence[str], counts: IntArray) -> Iterator[str]:
         counts: the number of references of each sentence.
 
     Example:
-        >>> next(suspect_tokens(["the cat is here", "the", "cat", "sat"], np.array([3])))[:40]
+        >>> next(suspect_tokens(["the cat is here", "the", "cat", "sat"], np.array([3])))[1][:40]
         "Every reference in 'target' is a single "
     """
     hypotheses, references = lines[: len(counts)], lines[len(counts) :]
@@ -175,16 +189,17 @@ def suspect_tokens(lines: Sequence[str], counts: IntArray) -> Iterator[str]:
     ]
     if 2 * sum(in_order) > len(hypotheses):
         yield (
+            "words as references",
             "Every reference in 'target' is a single word, while the hypotheses in 'preds' have several words: the "
-            "references look tokenized. Pass each reference as one string, or tokenize the hypotheses as well."
+            "references look tokenized. Pass each reference as one string, or tokenize the hypotheses as well.",
         )
 
 
-def suspect_special_tokens(lines: Sequence[str], counts: IntArray) -> Iterator[str]:
+def suspect_special_tokens(lines: Sequence[str], counts: IntArray) -> Iterator[Mistake]:
     """Warn about special tokens and marks of subwords in most hypotheses, unless they are part of the text.
 
     Example:
-        >>> next(suspect_special_tokens(["a cat</s>", "no</s>", "a cat", "no"], np.array([1, 1])))[:30]
+        >>> next(suspect_special_tokens(["a cat</s>", "no</s>", "a cat", "no"], np.array([1, 1])))[1][:30]
         "Most hypotheses contain '</s>'"
     """
     hypotheses = "\n".join(lines[: len(counts)])
@@ -207,16 +222,47 @@ def suspect_special_tokens(lines: Sequence[str], counts: IntArray) -> Iterator[s
         untagged = [line for line in at_ends if token[0] == "[" or line.count("<") != 2 * line.count("</")]
         if token not in references or 2 * len(untagged) > len(lines):
             yield (
+                "special tokens",
                 f"Most hypotheses contain {token!r}: special tokens were not removed, or subwords "
                 "not joined, when the ids were decoded. Decode with skip_special_tokens=True, or pass ids and set "
-                "decoder=tokenizer, which does both."
+                "decoder=tokenizer, which does both.",
             )
             return
 
 
+def suspect_script(segments: Form, sentences: int, settings: Settings) -> Iterator[Mistake]:
+    """Warn about Chinese or Japanese references, which have no spaces, if the tokenizer of BLEU splits at spaces.
+
+    Args:
+        segments: all hypotheses, then all references.
+        sentences: the number of hypotheses.
+        settings: those of a metric.
+
+    Example:
+        >>> from lightning_bleu.bleu import BLEUSettings
+        >>> segments = Strings(["...", "\u5979\u6b63\u5728\u8bfb\u4e00\u672c\u4e66\u3002"])
+        >>> next(suspect_script(segments, 1, BLEUSettings.from_options()))[1][:54]
+        'The references are Chinese or Japanese, but tokenizer='
+    """
+    tokenizer = getattr(settings, "tokenizer", None)
+    if tokenizer not in ("13a", "intl") or not isinstance(segments, Strings):
+        return
+    text = "\n".join(segments.lines[sentences : sentences + _EXAMINED])
+    # These characters take three bytes, those of most other scripts one or two.
+    if len(text.encode(errors="replace")) < 2 * len(text):
+        return
+    unspaced = len(re.findall(_UNSPACED, text))
+    if 2 * unspaced > len(text) and 20 * len(_SPACED.findall(text)) < unspaced:
+        yield (
+            "script",
+            f"The references are Chinese or Japanese, but tokenizer={tokenizer!r} splits at spaces, which they do not "
+            "have: whole sentences are counted as words. Set tokenizer='zh' for Chinese, or 'ja-mecab' for Japanese.",
+        )
+
+
 def suspect_prompts(
     hypotheses: Sequence[str], references: Sequence[Sequence[str]], sources: Sequence[str]
-) -> Iterator[str]:
+) -> Iterator[Mistake]:
     """Warn about hypotheses that contain their source, unless references do: a prompt was not removed.
 
     Args:
@@ -227,7 +273,7 @@ def suspect_prompts(
     Example:
         >>> sources = ["a cat sat", "two dogs", "a man reads", "a woman sings"]
         >>> hypotheses = [f"{source} => ..." for source in sources]
-        >>> next(suspect_prompts(hypotheses, [["..."]] * 4, sources))[:40]
+        >>> next(suspect_prompts(hypotheses, [["..."]] * 4, sources))[1][:40]
         'Most hypotheses contain their source, as'
     """
     long = [number for number, source in enumerate(sources) if len(source) >= _MIN_SOURCE]
@@ -237,8 +283,9 @@ def suspect_prompts(
     def contain_source(lines: Sequence[str]) -> int:
         return sum(sources[n] in lines[n] and _MIN_GROWTH * len(sources[n]) < len(lines[n].strip()) for n in long)
 
-    if 2 * contain_source(hypotheses) > len(long) >= 2 * contain_source([own[0] for own in references]):
+    if 2 * contain_source(hypotheses) > len(long) >= 2 * contain_source([first for first, *_ in references]):
         yield (
+            "prompts",
             "Most hypotheses contain their source, as if the prompt of a decoder-only model was not removed. Pass the "
-            "new tokens only: generated[:, prompts.shape[1]:]."
+            "new tokens only: generated[:, prompts.shape[1]:].",
         )

@@ -32,25 +32,25 @@ class Ragged(NamedTuple):
     ids: IntArray
     lengths: IntArray
 
-    def rows(self) -> list[list[int]]:
+    def to_lists(self) -> list[list[int]]:
         """The tokens of each segment.
 
         Example:
-            >>> Ragged(np.array([5, 6, 7, 5, 8]), np.array([3, 2])).rows()
+            >>> Ragged(np.array([5, 6, 7, 5, 8]), np.array([3, 2])).to_lists()
             [[5, 6, 7], [5, 8]]
         """
         ids, ends = self.ids.tolist(), self.lengths.cumsum().tolist()
         return [ids[start:end] for start, end in zip([0, *ends], ends)]
 
 
-def row_lengths(rows: Sequence[Collection[Any]]) -> IntArray:
-    """The length of each row.
+def lengths_of(segments: Sequence[Collection[Any]]) -> IntArray:
+    """The length of each segment.
 
     Example:
-        >>> row_lengths([[5, 6], [7]]).tolist()
+        >>> lengths_of([[5, 6], [7]]).tolist()
         [2, 1]
     """
-    return np.fromiter(map(len, rows), np.int64, len(rows))
+    return np.fromiter(map(len, segments), np.int64, len(segments))
 
 
 def ranges(starts: IntArray, lengths: IntArray) -> IntArray:
@@ -73,23 +73,21 @@ def clean(ragged: Ragged, settings: Settings) -> Ragged:
 
     Example:
         >>> padded = Ragged(np.array([1, 5, 6, 2, 0, 1, 7, 2, 8, 0]), np.array([5, 5]))
-        >>> clean(padded, Settings.from_options(pad_id=0, bos_id=1, eos_id=2)).rows()
+        >>> clean(padded, Settings.from_options(pad_id=0, bos_id=1, eos_id=2)).to_lists()
         [[5, 6], [7]]
     """
     ids, lengths = ragged
-    keep: BoolArray | None = None
+    keep = np.ones(len(ids), bool)
     for removed in settings.removed_ids:
-        keep = ids != removed if keep is None else keep & (ids != removed)
+        keep &= ids != removed
     if settings.eos_id is not None:
-        if keep is None:
-            keep = np.ones(len(ids), bool)
         ends = lengths.cumsum()
         search_from = ends - lengths
         if settings.eos_id in (settings.bos_id, settings.pad_id):  # then it may also come before the first token
             search_from = next_positions(keep, search_from)
         ends = np.minimum(next_positions(ids == settings.eos_id, search_from), ends)
         keep &= np.arange(len(ids)) < ends.repeat(lengths)
-    if keep is None:
+    if keep.all():
         return ragged
     positions = keep.nonzero()[0]
     kept_lengths = positions.searchsorted(lengths.cumsum())
@@ -123,7 +121,7 @@ def drop_empty_references(ragged: Ragged, counts: IntArray) -> tuple[Ragged, Int
 
     Example:
         >>> ragged, counts = drop_empty_references(Ragged(np.array([6, 7]), np.array([2, 0, 0, 0])), np.array([2, 2]))
-        >>> ragged.rows(), counts.tolist()
+        >>> ragged.to_lists(), counts.tolist()
         ([[6, 7], []], [1, 1])
     """
     first = len(ragged.lengths) - counts.sum()

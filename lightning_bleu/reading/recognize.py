@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, MappingView, Sequence, Set
+from collections.abc import Iterable, Mapping, MappingView, Set
 from itertools import chain
 from types import NoneType
 from typing import Any, TypeGuard
@@ -28,7 +28,7 @@ from lightning_bleu.reading.forms import (
     kind_of,
     segment_count,
 )
-from lightning_bleu.reading.ragged import BoolArray, IntArray, Ragged, row_lengths
+from lightning_bleu.reading.ragged import BoolArray, IntArray, Ragged, lengths_of
 
 _CPU = torch.device("cpu")
 _SEQUENCES = (list, tuple)
@@ -170,18 +170,18 @@ def _recognize_references(target: References, hypotheses: Form, *, decodable: bo
     if _holds_numbers(target):
         return _recognize_reference_tensor(target, sentences)
     entries = _as_list("target", target)
-    _check_sentences("target", len(entries), sentences, entries[:1])
+    _check_sentences("target", len(entries), sentences, next(iter(entries), None))
     strings = isinstance(hypotheses, Strings)
     if strings and {*map(type, entries)} == {str}:
         return Strings(entries), np.ones(sentences, np.int64)
     entries = _materialize_all(entries)
-    if decodable and (not isinstance(hypotheses, Tokens) or _is_empty(hypotheses)):
+    if decodable and kind_of(hypotheses) != "tokens":
         strings = _hold_text(entries, default=strings)
     reference_lists = _list_references(entries, strings=strings)
     references = list(chain.from_iterable(reference_lists))
-    counts = row_lengths(reference_lists)
+    counts = lengths_of(reference_lists)
     if not counts.all() or type(None) in {*map(type, references)}:
-        sentence = next(i for i, own in enumerate(reference_lists) if not own or any(item is None for item in own))
+        sentence = next(i for i, one in enumerate(reference_lists) if not one or any(item is None for item in one))
         found = "a reference that is None (leave it out)" if reference_lists[sentence] else "no reference"
         raise ValueError(f"every sentence needs a reference, got {found} for sentence {sentence} of 'target'")
     return _recognize_list("target", references), counts
@@ -202,12 +202,12 @@ def _recognize_reference_tensor(target: Tensor | npt.NDArray[Any], sentences: in
     return _flatten(ids), np.full(sentences, references, np.int64)
 
 
-def _check_sentences(name: str, found: int, sentences: int, first: Sequence[Any] = ()) -> None:
+def _check_sentences(name: str, found: int, sentences: int, first: Any = None) -> None:
     """Raise an error if an argument, whose first entry may be given, has another number of sentences than `preds`."""
     if found == sentences:
         return
     hint = ""
-    if first and isinstance(first[0], _SEQUENCES) and len(first[0]) == sentences:
+    if isinstance(first, _SEQUENCES) and len(first) == sentences:
         hint = (
             f"; {name!r} looks like sacreBLEU's layout, one list per set of references, but the layout here is one "
             "list per sentence: transpose it with list(zip(*target))"
@@ -234,24 +234,19 @@ def _check_layout(preds: Tensor | npt.NDArray[Any], target: Tensor | npt.NDArray
 
 def _match_forms(hypotheses: Form, references: Form, *, decodable: bool) -> tuple[Form, Form]:
     """Raise an error for two different forms, unless ids are decoded, or lists are empty and so can be ids."""
-    forms = {type(hypotheses), type(references)}
-    if forms == {Strings, Ids} and decodable:
+    kinds = [kind_of(hypotheses), kind_of(references)]
+    if {*kinds} == {"strings", "ids"} and decodable:
         return hypotheses, references
-    if Ids in forms or decodable:
-        if _is_empty(hypotheses):
+    if "ids" in kinds or decodable:
+        if kinds[0] == "empty":
             return _empty_ids(hypotheses), references
-        if _is_empty(references):
+        if kinds[1] == "empty":
             return hypotheses, _empty_ids(references)
-    found = ["nothing" if _is_empty(form) else kind_of(form) for form in (hypotheses, references)]
+    found = [kind.replace("empty", "nothing") for kind in kinds]
     raise TypeError(
         f"'preds' and 'target' must be of one kind, got {found[0]} and {found[1]}: tokenize (or decode) both or "
         "neither, or set decoder= to score ids against strings"
     )
-
-
-def _is_empty(form: Form) -> bool:
-    """Whether these are lists without any token, which can be tokens or ids."""
-    return isinstance(form, Tokens) and not any(form.rows)
 
 
 def _empty_ids(form: Form) -> Ids:
@@ -270,15 +265,15 @@ def _recognize_list(name: str, items: list[Any]) -> Form:
 
     Example:
         >>> _recognize_list("preds", [["a", "b"], ["c"]])
-        Tokens(rows=[['a', 'b'], ['c']])
+        Tokens(lists=[['a', 'b'], ['c']])
     """
     items = _materialize_all(items)
     types = {*map(type, items)}
     if types and all(issubclass(type_, str) for type_ in types):
         return Strings(items)
     if types and all(issubclass(type_, Tensor | np.ndarray) for type_ in types):
-        rows = [_as_row(name, item) for item in items]
-        return Ids(Ragged(torch.cat(rows).numpy(force=True), row_lengths(rows)), rows[0].device)
+        segments = [_as_segment(name, item) for item in items]
+        return Ids(Ragged(torch.cat(segments).numpy(force=True), lengths_of(segments)), segments[0].device)
     if not all(issubclass(type_, _SEQUENCES) for type_ in types):
         raise TypeError(
             f"{name!r} must hold sentences of one kind (strings, lists of tokens, or tensors of ids), got "
@@ -286,17 +281,17 @@ def _recognize_list(name: str, items: list[Any]) -> Form:
         )
     types = {*map(type, chain.from_iterable(items))}
     if all(issubclass(type_, str) for type_ in types):
-        return Tokens([[*row] for row in items])
+        return Tokens([*map(list, items)])
     if not all(issubclass(type_, int | np.integer) and type_ is not bool for type_ in types):
         raise TypeError(f"tokens of {name!r} must be all strings or all integers, got {_type_names(types)}")
-    lengths = row_lengths(items)
+    lengths = lengths_of(items)
     try:
         return Ids(Ragged(np.fromiter(chain.from_iterable(items), np.int64, int(lengths.sum())), lengths), _CPU)
     except OverflowError:
         raise ValueError(f"the ids of {name!r} must fit in 64 bits") from None
 
 
-def _as_row(name: str, value: Tensor | npt.NDArray[Any]) -> Tensor:
+def _as_segment(name: str, value: Tensor | npt.NDArray[Any]) -> Tensor:
     ids = _as_tensor(name, value)
     if ids.is_floating_point():
         raise TypeError(f"{name!r} holds a {_describe(ids)}: ids must be integers")
@@ -397,7 +392,7 @@ def _choose(logits: Tensor) -> Ids:
     """The ids with the largest logits.
 
     Example:
-        >>> _choose(torch.tensor([[[0.1, 0.7, 0.2], [0.9, 0.0, 0.1]]])).ragged.rows()
+        >>> _choose(torch.tensor([[[0.1, 0.7, 0.2], [0.9, 0.0, 0.1]]])).ragged.to_lists()
         [[1, 0]]
     """
     ids = logits.argmax(-1)  # of NaN if there is one
@@ -409,7 +404,7 @@ def _flatten(ids: Tensor) -> Ids:
     """A tensor of ids without its shape, on the CPU. If it is elsewhere, this waits for the model that produces it.
 
     Example:
-        >>> _flatten(torch.tensor([[5, 6], [7, 0]])).ragged.rows()
+        >>> _flatten(torch.tensor([[5, 6], [7, 0]])).ragged.to_lists()
         [[5, 6], [7, 0]]
     """
     *segments, width = ids.shape

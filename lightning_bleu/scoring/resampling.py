@@ -124,7 +124,7 @@ def resample_scores(systems: Sequence[Tensor], scoring: Scoring, resamples: int,
         shape ``(systems, 1 + resamples)``: the score of each system, then those of its resamples.
     """
     sums = weighted_sums(torch.cat([*systems], 1), draw_with_replacement, resamples, seed)
-    resampled = [scoring.score(own) for own in sums.chunk(len(systems), 1)]
+    resampled = [scoring.score(statistics) for statistics in sums.chunk(len(systems), 1)]
     scores = [scoring.score(sentences.sum(0)).reshape(1) for sentences in systems]
     return torch.stack([torch.cat(pair) for pair in zip(scores, resampled)])
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import sacrebleu
 import torch
 from torch import Tensor
+
+from lightning_bleu.version import __version__
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -103,3 +106,15 @@ def format_score(value: float, percent: bool | None, sign: str = "") -> str:
         ('12.35', '+0.1235')
     """
     return f"{value:{sign}.4f}" if percent is None else f"{value if percent else 100 * value:{sign}.2f}"
+
+
+def join_signature(fields: Mapping[str, object]) -> str:
+    """A signature: one line that names the options a score depends on, and the versions, in sacreBLEU's format.
+
+    Example:
+        >>> join_signature({"nrefs": 1, "case": "mixed"}).split("|version")[0]
+        'nrefs:1|case:mixed'
+    """
+    # The tokenizers are sacreBLEU's.
+    versions = {"version": sacrebleu.__version__, "lightning_bleu": __version__}
+    return "|".join(f"{name}:{value}" for name, value in {**fields, **versions}.items())

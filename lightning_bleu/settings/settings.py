@@ -10,7 +10,7 @@ import inspect
 import math
 import numbers
 import operator
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MethodType
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
@@ -135,10 +135,6 @@ class Settings:
             **{name: getattr(self, name) for name in ("decoder", "ignore_ids", "pad_id", "bos_id", "eos_id")}
         )
 
-    def suspect(self, references: Sequence[str]) -> Iterator[str]:
-        """Warn about settings that hardly fit the references of a batch."""
-        return iter(())
-
     @functools.cached_property
     def removed_ids(self) -> list[int]:
         """The ids that are removed wherever they are.
@@ -178,9 +174,9 @@ class Settings:
             >>> Settings.from_options(pad_id=0).differences(Settings.from_options(lowercase=True, percent=True))
             ['lowercase', 'pad_id']
         """
-        own, others = self._identity(), other._identity()
+        mine, theirs = self._identity(), other._identity()
         ignored = _OF_DECODED_IDS if self.decoder is not None and other.decoder is not None else ()
-        return [name for name in own if own[name] != others.get(name) and name not in ignored]
+        return [name for name in mine if mine[name] != theirs.get(name) and name not in ignored]
 
     def _identity(self) -> dict[str, Any]:
         """Plain values, but callables by identity: two lambdas have the same name."""
@@ -286,9 +282,7 @@ def _identify(value: Any) -> Any:
     return (id(value.__self__), value.__name__) if isinstance(value, MethodType) else id(value)
 
 
-def _name(value: Any) -> str | None:
-    if value is None or isinstance(value, str):
-        return value
+def _name(value: Any) -> str:
     named = value if hasattr(value, "__qualname__") else type(value)
     module = getattr(named, "__module__", None) or getattr(named, "__objclass__", type(named)).__module__
     return f"{module}.{named.__qualname__}"

@@ -25,10 +25,10 @@ from lightning_bleu.metric import CorpusMetric
 from lightning_bleu.processes import run_in_all, run_in_process_0
 from lightning_bleu.reading.batch import Batch
 from lightning_bleu.reading.forms import Strings, kind_of
+from lightning_bleu.reading.mistakes import Mistake, suspect_script
 from lightning_bleu.reading.ragged import BoolArray, IntArray
 from lightning_bleu.scoring.resampling import Interval, PairedTest
 from lightning_bleu.scoring.scoring import Report, Scoring, format_score
-from lightning_bleu.scoring.signature import InputCounts
 from lightning_bleu.settings.settings import Settings, check_bool
 from lightning_bleu.training.sentences import Corpus, Sentence, Sentences
 
@@ -124,7 +124,7 @@ class AnyMetric:
         """Count the statistics of each sentence, of shape ``(sentences, columns)``."""
         return np.zeros((batch.sentence_count, 0), np.int64)
 
-    def suspect(self, batch: Batch) -> Iterator[str]:
+    def suspect(self, batch: Batch) -> Iterator[Mistake]:
         """Warn about likely mistakes in a batch."""
         return iter(())
 
@@ -156,9 +156,9 @@ class Counted(AnyMetric):
         """Count the statistics of each sentence, of shape ``(sentences, columns)``."""
         return self.metric.count_rows(batch)
 
-    def suspect(self, batch: Batch) -> Iterator[str]:
+    def suspect(self, batch: Batch) -> Iterator[Mistake]:
         """Warn about likely mistakes in a batch."""
-        return self.metric.settings.suspect(batch.references)
+        return suspect_script(batch.segments, batch.sentence_count, self.metric.settings)
 
     def score(self, subsets: Sequence[Sentences]) -> list[Scored]:
         """Score the sentences of all processes, for each subset."""
@@ -166,7 +166,7 @@ class Counted(AnyMetric):
 
     def _score(self, sentences: Sentences) -> Scored:
         statistics = sentences.statistics(self.name)
-        report = self.metric.report_of(statistics.sum(0), InputCounts.of_kept(sentences.kept))
+        report = self.metric.report_of(statistics.sum(0), sentences.kept.input_counts)
         corpus = Corpus(sentences.kept.identity, statistics, self.metric.scoring, self.metric.settings.plain())
         return Scored(Result({"": report.score}, report.parts(), report), corpus)
 

@@ -22,7 +22,7 @@ from lightning_bleu.counting.kept import (
 from lightning_bleu.messages import WarnOnce
 from lightning_bleu.processes import gather_objects, gather_state, process_count, run_in_process_0
 from lightning_bleu.reading.batch import Batch, read_batch, read_sources, select_sentences
-from lightning_bleu.reading.mistakes import suspect_prompts
+from lightning_bleu.reading.mistakes import Mistake, suspect_prompts
 from lightning_bleu.reading.ragged import BoolArray, IntArray
 from lightning_bleu.reading.recognize import materialize, read_index, read_sample_mask
 from lightning_bleu.settings.settings import Decoder, Settings
@@ -138,13 +138,15 @@ class Evaluation:
         batch, mask, positions, sources = read
         for metric in self.metrics.values():
             metric.check(batch, sources, mask)
-            self.warn.mistakes(metric.suspect(batch))
+            for key, message in metric.suspect(batch):
+                self.warn(message, key)
         rows = np.concatenate([metric.count_rows(batch) for metric in self.metrics.values()], 1)
-        self._rows = append_rows(self._rows, torch.from_numpy(pack_rows(batch, rows, mask, positions)))
+        packed = pack_rows(batch._replace(positions=positions), rows)
+        self._rows = append_rows(self._rows, torch.from_numpy(packed if mask is None else packed[mask]))
         if self.keeps_texts:
             self._texts += to_sentences(batch, sources, mask)
 
-    def suspect_prompts(self) -> Iterator[str]:
+    def suspect_prompts(self) -> Iterator[Mistake]:
         """Warn about hypotheses of this process that contain their source."""
         texts = [text for text in self._texts[:_EXAMINED] if text.source]
         yield from suspect_prompts(
@@ -247,7 +249,8 @@ class Validation:
         if source is not None and any(evaluation.keeps_texts for evaluation, _ in own):
             needed_by = [name for one, _ in own for name, metric in one.metrics.items() if metric.takes_sources]
             read = read._replace(sources=read_sources(source, batch.sentence_count, loader.settings, needed_by))
-        self.warn.mistakes(batch.warnings)
+        for key, message in batch.warnings:
+            self.warn(message, key)
         for evaluation, members in own:
             evaluation.count(read if members is None else read.select(members))
 
@@ -368,8 +371,8 @@ class Validation:
     def _warn_about_mistakes(self) -> None:
         """Warn about prompts, and about loaders whose repeated sentences are unknown to some process. Collective."""
         for evaluation in self.evaluations.values():
-            for message in evaluation.suspect_prompts():
-                self.warn(message)
+            for key, message in evaluation.suspect_prompts():
+                self.warn(message, key)
         for reasons in gather_objects({loader.name: loader.unknown for loader in self.loaders}):
             for name, reason in reasons.items():
                 if reason:

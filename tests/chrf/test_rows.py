@@ -51,7 +51,7 @@ def test_an_order_that_the_reference_lacks_has_no_ngrams_of_the_hypothesis() -> 
 @example("".join(map(chr, range(0x300))))
 def test_characters_are_code_points_without_whitespace(line: str) -> None:
     for whitespace in (False, True):
-        ids = character_ids(["x", line, ""], CHRFSettings(whitespace=whitespace)).rows()
+        ids = character_ids(["x", line, ""], CHRFSettings(whitespace=whitespace)).to_lists()
         assert ids == [[ord("x")], [ord(c) for c in line if whitespace or not c.isspace()], []]
 
 

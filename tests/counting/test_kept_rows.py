@@ -19,9 +19,8 @@ from lightning_bleu.reading.batch import read_batch
 def pack(target: Any, mask: Any = None, positions: Any = None, preds: Any = None, **options: Any) -> Tensor:
     """Packed rows of sentences; hypotheses are equal to the references unless they are given."""
     settings = BLEUSettings.from_options(max_order=1, **options)
-    batch = read_batch(target if preds is None else preds, target, settings)
-    mask, positions = (None if value is None else np.array(value) for value in (mask, positions))
-    return torch.from_numpy(pack_rows(batch, count_rows(batch, settings), mask, positions))
+    batch = read_batch(target if preds is None else preds, target, settings, mask, positions)
+    return torch.from_numpy(pack_rows(batch, count_rows(batch, settings)))
 
 
 def lines(*positions: int) -> list[str]:
@@ -135,7 +134,7 @@ def test_rows_are_read_in_the_order_of_their_positions_and_each_position_once(po
 def test_no_rows_are_no_sentences() -> None:
     kept = read_rows(pack([]))
     assert kept.statistics.shape == (0, 4)
-    for column in (kept.positions, kept.checksums, kept.kinds, kept.reference_counts, kept.order):
+    for column in (kept.positions, kept.checksums, kept.order):
         assert column.shape == (0,)
 
 

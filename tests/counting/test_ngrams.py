@@ -120,7 +120,7 @@ def test_chunks_hold_all_sentences_in_order_and_no_more_tokens_than_they_may(
 
 def split_sentences(tokens: Ragged, reference_counts: IntArray) -> list[list[Ids]]:
     """The opposite of :func:`tests.helpers.counting.make_ragged`."""
-    rows = tokens.rows()
+    rows = tokens.to_lists()
     references = iter(rows[len(reference_counts) :])
     return [[row, *(next(references) for _ in range(count))] for row, count in zip(rows, reference_counts.tolist())]
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from lightning_bleu import CorpusBLEU, corpus_bleu, sentence_bleu
 from lightning_bleu.bleu import BLEUSettings
 from lightning_bleu.reading.batch import read_batch, read_sources
-from lightning_bleu.scoring.signature import InputCounts
+from lightning_bleu.reading.forms import InputCounts
 from tests.helpers.counting import FIRST_REFERENCES, HYPOTHESES, REFERENCES, Ids, as_text, as_words, count, pad
 
 Convert = Callable[[Ids], Any]
@@ -37,7 +37,7 @@ def test_an_empty_batch_has_no_statistics() -> None:
     ids = torch.zeros(0, 5, dtype=torch.long)
     for preds, target in (([], []), (ids, ids), (ids, torch.zeros(0, 2, 5, dtype=torch.long)), (ids, []), ([], ids)):
         assert count(preds, target) == []
-        assert InputCounts.of(read_batch(preds, target, BLEUSettings.from_options())) == InputCounts()
+        assert read_batch(preds, target, BLEUSettings.from_options()).input_counts == InputCounts()
 
 
 def test_empty_sentences_count_as_zeros() -> None:

@@ -26,7 +26,7 @@ LOGITS = torch.nn.functional.one_hot(PADDED).float()
 
 
 def find_warnings(preds: Any, target: Any, **options: Any) -> list[str]:
-    return [*read_batch(preds, target, BLEUSettings.from_options(**options)).warnings]
+    return [message for _, message in read_batch(preds, target, BLEUSettings.from_options(**options)).warnings]
 
 
 def spell(rows: list[list[int]]) -> list[str]:
@@ -318,7 +318,7 @@ PROMPTS = [f"{source} = {target}" for source, target in zip(SOURCES, TARGETS)]
 
 
 def test_hypotheses_that_contain_their_source_have_a_prompt() -> None:
-    (message,) = suspect_prompts(PROMPTS, [[target] for target in TARGETS], SOURCES)
+    [(_, message)] = suspect_prompts(PROMPTS, [[target] for target in TARGETS], SOURCES)
     assert message.startswith("Most hypotheses contain their source")
     assert list(suspect_prompts(PROMPTS, [[prompt] for prompt in PROMPTS], SOURCES)) == []  # a story that goes on
 
@@ -351,10 +351,10 @@ def test_mistakes_with_real_text_warn(size: int, wmt22: Path, multi30k: Path) ->
     for (hypotheses, references), _ in real_pairs(wmt22, multi30k):
         lines, targets = read_lines(hypotheses)[:size], read_lines(references)[:size]
         if hypotheses.suffix in (".zh", ".ja"):
-            [message] = read_batch(lines, targets, BLEUSettings.from_options()).warnings
+            [message] = find_warnings(lines, targets)
             assert "The references are Chinese or Japanese" in message
         elif "en-de.hyp" in hypotheses.name:
-            [message] = read_batch(lines, [line.split() for line in targets], BLEUSettings.from_options()).warnings
+            [message] = find_warnings(lines, [line.split() for line in targets])
             assert LOOK_TOKENIZED in message
 
 

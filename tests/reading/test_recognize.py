@@ -40,7 +40,7 @@ def make_object_array(items: list[Any]) -> npt.NDArray[Any]:
 def references_of(preds: Any, target: Any) -> tuple[list[Any], list[int]]:
     """The references of all sentences, and how many each sentence has."""
     _, references, counts = recognize(preds, target)
-    return references.ragged.rows() if isinstance(references, Ids) else references[0], counts.tolist()
+    return references.ragged.to_lists() if isinstance(references, Ids) else references[0], counts.tolist()
 
 
 # What is recognized
@@ -53,7 +53,7 @@ def test_a_list_is_recognized_by_what_it_holds() -> None:
     arrays: list[Any] = [torch.tensor([1, 2]), np.zeros(0, int), np.array([3], np.int8)]
     for form in (recognize_hypotheses([[1, 2], [], [3]]), recognize_hypotheses(arrays)):
         assert isinstance(form, Ids)
-        assert form.ragged.rows() == [[1, 2], [], [3]]
+        assert form.ragged.to_lists() == [[1, 2], [], [3]]
 
 
 def test_lists_without_a_token_go_with_tokens_and_with_ids() -> None:
