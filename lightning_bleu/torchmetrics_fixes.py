@@ -42,7 +42,7 @@ class AdditiveMetric(Metric):
     issue or pull request about it, if there is one. Delete an override once upstream is fixed.
 
     Args:
-        identity: what the states depend on. Metrics in a collection share a state only if their identities, and their
+        settings: what the states depend on. Metrics in a collection share a state only if their settings, and their
             classes, are equal.
         columns: the number of statistics of a sentence.
         kwargs: passed to :class:`torchmetrics.Metric`.
@@ -53,9 +53,9 @@ class AdditiveMetric(Metric):
 
     full_state_update: bool = False
 
-    def __init__(self, identity: object, columns: int, **kwargs: Any) -> None:
+    def __init__(self, settings: object, columns: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self._defaults = _Defaults((type(self), identity))
+        self._defaults = _Defaults((type(self), settings))
         self.columns = columns
 
     def _wrap_update(self, update: Callable[..., None]) -> Callable[..., None]:
@@ -173,19 +173,19 @@ class AdditiveMetric(Metric):
 
 
 class _Defaults(dict[str, Any]):
-    """The default states, with the identity of the metric as an extra key.
+    """The default states, with the class and the settings of the metric as an extra key.
 
     :class:`torchmetrics.MetricCollection` lets metrics share one state if their keys are equal and their states are
     equal after the first batch: https://github.com/Lightning-AI/torchmetrics/issues/2596 and 2916 (closed). But two
-    tokenizers may agree on the first batch and differ on the next, so the identity must be compared as well.
+    tokenizers may agree on the first batch and differ on the next, so the settings must be compared as well.
     """
 
-    def __init__(self, identity: object) -> None:
-        self.identity = identity
+    def __init__(self, extra_key: object) -> None:
+        self.extra_key = extra_key
 
     def keys(self) -> Any:
-        """The names of the states, and the identity of the metric."""
-        return [*self, self.identity]
+        """The names of the states, and the extra key."""
+        return [*self, self.extra_key]
 
 
 def _as_list(state: Tensor | list[Tensor]) -> list[Tensor]:

@@ -53,7 +53,8 @@ class KeptSentences(NamedTuple):
     @property
     def positions(self) -> Tensor:
         """The positions in the dataset, int64 of shape ``(sentences,)``; -1 if they are unknown."""
-        return _positions(self.rows)
+        # The clone has no gaps between rows, as a view as another type requires.
+        return self.rows[:, :2].clone(memory_format=torch.contiguous_format).view(torch.int64)[:, 0]
 
     @property
     def checksums(self) -> Tensor:
@@ -157,14 +158,14 @@ def read_rows(packed: Tensor) -> KeptSentences:
         ValueError: if only some of the rows have positions.
         SamePosition: if sentences with different references have the same position.
     """
-    packed = packed.cpu()
-    positions = _positions(packed)
+    kept = KeptSentences(packed.cpu(), torch.arange(len(packed), device="cpu"))
+    positions = kept.positions
     if (positions < 0).all():
-        return KeptSentences(packed, torch.arange(len(packed), device="cpu"))
+        return kept
     if (positions < 0).any():
         raise ValueError(_MIXED)
     order = positions.argsort(stable=True)
-    ordered, checksums = positions[order], packed[order, 3]
+    ordered, checksums = positions[order], kept.checksums[order]
     is_repeat = ordered[1:] == ordered[:-1]
     if (differs := is_repeat & (checksums[1:] != checksums[:-1])).any():
         raise SamePosition(
@@ -172,9 +173,4 @@ def read_rows(packed: Tensor) -> KeptSentences:
             "is the position of a sentence in its dataset, not in its batch, and a metric takes a single dataset"
         )
     order = order[torch.cat([torch.ones(1, dtype=torch.bool, device="cpu"), ~is_repeat])]
-    return KeptSentences(packed[order], order)
-
-
-def _positions(packed: Tensor) -> Tensor:
-    # The clone has no gaps between rows, as a view as another type requires.
-    return packed[:, :2].clone(memory_format=torch.contiguous_format).view(torch.int64)[:, 0]
+    return KeptSentences(kept.rows[order], order)

@@ -130,9 +130,7 @@ def select(form: Form, chosen: BoolArray) -> Form:
     if isinstance(form, Ids):
         ids, lengths = form.ragged
         return form._replace(ragged=Ragged(ids[chosen.repeat(lengths)], lengths[chosen]))
-    if isinstance(form, Tokens):
-        return Tokens([*compress(form.lists, chosen)])
-    return Strings([*compress(form.lines, chosen)])
+    return type(form)([*compress(form[0], chosen)])  # type: ignore[list-item]
 
 
 def join(hypotheses: Form, references: Form) -> Form:
@@ -146,8 +144,4 @@ def join(hypotheses: Form, references: Form) -> Form:
         ids, lengths = map(np.concatenate, zip(hypotheses.ragged, references.ragged))
         device = references.device if hypotheses.device.type == "cpu" else hypotheses.device
         return Ids(Ragged(ids, lengths), device, references.shape)
-    if isinstance(hypotheses, Tokens) and isinstance(references, Tokens):
-        return Tokens([*hypotheses.lists, *references.lists])
-    assert isinstance(hypotheses, Strings)
-    assert isinstance(references, Strings)
-    return Strings([*hypotheses.lines, *references.lines])
+    return type(hypotheses)([*hypotheses[0], *references[0]])  # type: ignore[arg-type, call-arg]

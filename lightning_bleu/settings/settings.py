@@ -135,16 +135,6 @@ class Settings:
             **{name: getattr(self, name) for name in ("decoder", "ignore_ids", "pad_id", "bos_id", "eos_id")}
         )
 
-    @functools.cached_property
-    def removed_ids(self) -> list[int]:
-        """The ids that are removed wherever they are.
-
-        Example:
-            >>> Settings.from_options(pad_id=0, bos_id=1, eos_id=0).removed_ids
-            [-100, 0, 1]
-        """
-        return sorted({value for value in (*self.ignore_ids, self.pad_id, self.bos_id) if value is not None})
-
     def plain(self) -> dict[str, Any]:
         """Everything that a score depends on (but for its unit) as plain values that can be saved.
 
