@@ -468,6 +468,8 @@ def bleu_signature(settings: BLEUSettings, inputs: InputCounts) -> str:
         >>> bleu_signature(BLEUSettings.from_options(lowercase=True, smoothing="floor"), inputs).split("|version")[0]
         'nrefs:2|case:lc|eff:no|tok:13a|smooth:floor[0.10]|reflen:closest'
     """
+    # Of each kind of sentences, how they were tokenized: by a tokenizer, or before they were passed.
+    names = {"strings": tokenizer_name(settings.tokenizer), "tokens": "tokens", "ids": "ids"}
     smoothing, value = settings.smoothing, settings.smoothing_value
     if value is not None:
         smoothing += f"[{value:.2f}]" if value >= 0.01 else f"[{value:g}]"
@@ -475,7 +477,7 @@ def bleu_signature(settings: BLEUSettings, inputs: InputCounts) -> str:
         "nrefs": inputs.reference_count,
         "case": "lc" if settings.lowercase else "mixed",
         "eff": "yes" if settings.effective_order else "no",
-        "tok": _tokenization(settings, inputs),
+        "tok": "+".join(sorted(names[kind] for kind in inputs.kinds)) or "?",
         "smooth": smoothing,
         "reflen": settings.reference_length,
     }
@@ -491,12 +493,6 @@ def bleu_signature(settings: BLEUSettings, inputs: InputCounts) -> str:
     if settings.weights != (1 / settings.max_order,) * settings.max_order:
         fields["weights"] = ",".join(f"{weight:g}" for weight in settings.weights)
     return join_signature(fields)
-
-
-def _tokenization(settings: BLEUSettings, inputs: InputCounts) -> str:
-    """How sentences were tokenized: a tokenizer, ``"ids"``, or ``"tokens"``; ``"?"`` if there are no sentences."""
-    names = {"strings": tokenizer_name(settings.tokenizer)}
-    return "+".join(sorted(names.get(kind, kind) for kind in inputs.kinds)) or "?"
 
 
 # The metric, and functions without state
@@ -691,4 +687,5 @@ def sentence_bleu(preds: Hypotheses, target: References, **options: Unpack[BLEUO
     to_count = dataclasses.replace(settings, max_order=orders, weights=(1,) * orders)  # counts have no weights
     rows, batch = count_sentences(preds, target, to_count, count_rows)
     scores = bleu_scoring(settings).score(rows)
-    return scores.to(batch.device, float_type(batch.device))
+    device = batch.segments.device if isinstance(batch.segments, Ids) else torch.device("cpu")
+    return scores.to(device, float_type(device))

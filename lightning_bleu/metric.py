@@ -134,7 +134,7 @@ class CorpusMetric(AdditiveMetric):
             )
         batch = read_batch(preds, target, self.settings, sample_mask, index)
         rows = self.count_rows(batch)
-        for key, message in batch.warnings:
+        for key, message in batch.mistakes:
             self._warn_once(message, key)
         if self.keep_sentences:
             packed = torch.from_numpy(pack_rows(batch, rows))
@@ -298,6 +298,6 @@ def count_sentences(
     """Read sentences and count them, without a metric; returns their rows and the batch."""
     batch = read_batch(preds, target, settings)
     rows = count(batch, settings)
-    for _, message in batch.warnings:
+    for _, message in batch.mistakes:
         warn_user(message)
     return torch.from_numpy(rows), batch

@@ -122,12 +122,10 @@ def append_rows(kept: Sequence[Tensor], *more: Tensor) -> list[Tensor]:
         [4, 2, 1]
     """
     joined = list(kept)
-    for rows in more:
-        if not len(rows):
-            continue
-        if joined and (joined[-1][-1, 1] < 0) != (rows[0, 1] < 0):
-            raise ValueError(_MIXED)
+    for rows in filter(len, more):
         if joined:
+            if (joined[-1][-1, 1] < 0) != (rows[0, 1] < 0):
+                raise ValueError(_MIXED)
             rows = rows.to(joined[-1].device)
         while joined and len(joined[-1]) <= len(rows):
             rows = torch.cat([joined.pop(), rows])

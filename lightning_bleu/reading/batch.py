@@ -8,7 +8,6 @@ from types import MethodType
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 
 from lightning_bleu.reading.forms import (
     Form,
@@ -37,13 +36,13 @@ class Batch(NamedTuple):
             if there is a decoder.
         reference_counts: the number of references of each sentence, shape ``(sentences,)``.
         positions: the position of each sentence in the dataset, shape ``(sentences,)``; None if it is unknown.
-        warnings: likely mistakes that are not errors.
+        mistakes: likely mistakes that are not errors.
     """
 
     segments: Form
     reference_counts: IntArray
     positions: IntArray | None = None
-    warnings: Sequence[Mistake] = ()
+    mistakes: Sequence[Mistake] = ()
 
     @property
     def sentence_count(self) -> int:
@@ -56,11 +55,6 @@ class Batch(NamedTuple):
         counts = self.reference_counts
         sentences = {kind_of(self.segments): len(counts)}
         return InputCounts(**sentences, references=int(counts.sum()), squared_references=int(counts @ counts))
-
-    @property
-    def device(self) -> torch.device:
-        """The device that ids were passed on; the CPU for text."""
-        return self.segments.device if isinstance(self.segments, Ids) else torch.device("cpu")
 
     def texts(self) -> list[tuple[str, list[str]]]:
         """Each hypothesis and its references as readable text.
@@ -110,26 +104,26 @@ def read_batch(
         decoded, _ = _read(hypotheses, counts, settings)
         decoded_references, counts = _read(references, counts, settings)
         segments = join(decoded, decoded_references)
-    warnings = [*find_mistakes(hypotheses, references, segments, counts, settings)]
-    batch = Batch(segments, counts, positions, warnings)
+    mistakes = [*find_mistakes(hypotheses, references, segments, counts, settings)]
+    batch = Batch(segments, counts, positions, mistakes)
     return batch if mask is None else select_sentences(batch, mask)
 
 
-def select_sentences(batch: Batch, members: BoolArray) -> Batch:
+def select_sentences(batch: Batch, chosen: BoolArray) -> Batch:
     """Some sentences of a batch, such as those of a language.
 
     Args:
         batch: the batch.
-        members: which sentences to select, shape ``(sentences,)``.
+        chosen: which sentences to select, shape ``(sentences,)``.
 
     Example:
         >>> batch = read_batch(["a", "b", "c"], [["a"], ["b", "x"], ["c"]], Settings.from_options())
         >>> select_sentences(batch, np.array([False, True, True])).segments
         Strings(lines=['b', 'c', 'b', 'x', 'c'])
     """
-    segments = select(batch.segments, np.concatenate([members, members.repeat(batch.reference_counts)]))
-    positions = None if batch.positions is None else batch.positions[members]
-    return Batch(segments, batch.reference_counts[members], positions, batch.warnings)
+    segments = select(batch.segments, np.concatenate([chosen, chosen.repeat(batch.reference_counts)]))
+    positions = None if batch.positions is None else batch.positions[chosen]
+    return Batch(segments, batch.reference_counts[chosen], positions, batch.mistakes)
 
 
 def read_sources(sources: Hypotheses, sentences: int, settings: Settings, needed_by: Sequence[str] = ()) -> list[str]:

@@ -71,9 +71,7 @@ def find_mistakes(
 
 def suspect_padding(hypotheses: Ids, references: Ids, settings: Settings) -> Iterator[Mistake]:
     """Warn about a tensor of ids if no option says which ids are padding; such tensors are usually padded."""
-    if settings.decoder is not None or settings.ignore_ids != (-100,):
-        return
-    if settings.pad_id is not None or settings.eos_id is not None:
+    if (settings.decoder, settings.ignore_ids, settings.pad_id, settings.eos_id) != (None, (-100,), None, None):
         return
     if any(form.shape and form.shape[0] > 1 and form.shape[-1] > 0 for form in (hypotheses, references)):
         yield (

@@ -249,7 +249,7 @@ class Validation:
         if source is not None and any(evaluation.keeps_texts for evaluation, _ in own):
             needed_by = [name for one, _ in own for name, metric in one.metrics.items() if metric.takes_sources]
             read = read._replace(sources=read_sources(source, batch.sentence_count, loader.settings, needed_by))
-        for key, message in batch.warnings:
+        for key, message in batch.mistakes:
             self.warn(message, key)
         for evaluation, members in own:
             evaluation.count(read if members is None else read.select(members))

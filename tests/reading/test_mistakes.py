@@ -26,7 +26,7 @@ LOGITS = torch.nn.functional.one_hot(PADDED).float()
 
 
 def find_warnings(preds: Any, target: Any, **options: Any) -> list[str]:
-    return [message for _, message in read_batch(preds, target, BLEUSettings.from_options(**options)).warnings]
+    return [message for _, message in read_batch(preds, target, BLEUSettings.from_options(**options)).mistakes]
 
 
 def spell(rows: list[list[int]]) -> list[str]:
@@ -343,7 +343,7 @@ def test_real_text_makes_no_function_warn(wmt22: Path, multi30k: Path) -> None:
             settings = BLEUSettings.from_options(**options)
             for start in range(0, len(lines), size):
                 batch = lines[start : start + size], targets[start : start + size]
-                assert list(read_batch(*batch, settings).warnings) == [], (hypotheses, size)
+                assert list(read_batch(*batch, settings).mistakes) == [], (hypotheses, size)
 
 
 @pytest.mark.parametrize("size", [8, 16, 200, 4096])
@@ -378,4 +378,4 @@ def test_code_makes_no_function_warn() -> None:
     for size in (8, 64, len(lines)):
         for start in range(0, len(lines), size):
             batch = lines[start : start + size]
-            assert list(read_batch(batch, batch, BLEUSettings.from_options()).warnings) == []
+            assert list(read_batch(batch, batch, BLEUSettings.from_options()).mistakes) == []
