@@ -11,7 +11,6 @@ import dataclasses
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, cast
 
 import numpy as np
@@ -24,10 +23,10 @@ from lightning_bleu.messages import check_choice
 from lightning_bleu.metric import CorpusMetric, count_sentences
 from lightning_bleu.reading.batch import Batch
 from lightning_bleu.reading.forms import Hypotheses, Ids, InputCounts, References, Strings, Tokens
-from lightning_bleu.reading.ragged import IntArray, Ragged, lengths_of
+from lightning_bleu.reading.ragged import IntArray, Ragged
 from lightning_bleu.scoring.scoring import Report, Scoring, float_type, join_signature
 from lightning_bleu.settings.conventions import CONVENTIONS, Convention
-from lightning_bleu.settings.lengths import REFERENCE_LENGTHS, LengthRule
+from lightning_bleu.settings.lengths import REFERENCE_LENGTHS
 from lightning_bleu.settings.settings import (
     Decoder,
     Settings,
@@ -106,6 +105,11 @@ class BLEUSettings(Settings, Convention):
             defaults["smoothing_value"] = None  # the convention's value belongs to the convention's smoothing
         return cls(**defaults | given)
 
+    @property
+    def orders(self) -> int:
+        """The number of orders that are counted: `max_order`, or one more for a smoothing that needs the next order."""
+        return self.max_order + SMOOTHINGS[self.smoothing].needs_next_order
+
     def for_corpus(self) -> Self:
         """Return these settings; raise a ValueError for a smoothing that is not defined for a corpus."""
         if SMOOTHINGS[self.smoothing].sentences_only:
@@ -177,7 +181,7 @@ def count_rows(batch: Batch, settings: BLEUSettings) -> IntArray:
         settings: how to tokenize, and what to count.
 
     Returns:
-        shape ``(sentences, 2 * max_order + 2)``. The columns are those of
+        shape ``(sentences, 2 * orders + 2)``. The columns are those of
         :class:`Statistics`: matches, possible matches, hypothesis length, and reference
         length.
 
@@ -187,38 +191,37 @@ def count_rows(batch: Batch, settings: BLEUSettings) -> IntArray:
         >>> count_rows(read_batch(["the cat sat"], ["the cat sat down"], settings), settings).tolist()
         [[3, 2, 3, 2, 3, 4]]
     """
-    orders, tokens, counts = settings.max_order, token_ids(batch, settings), batch.reference_counts
+    orders, tokens, counts = settings.orders, token_ids(batch, settings), batch.reference_counts
     unk_id = settings.unk_id if isinstance(batch.segments, Ids) else None
     hypotheses, references = tokens.lengths[: len(counts)], tokens.lengths[len(counts) :]
     rows = np.empty((len(counts), 2 * orders + 2), np.int64)
     rows[:, :orders] = count_matches(tokens, counts, orders, unk_id=unk_id)
     rows[:, orders:-2] = np.maximum(hypotheses[:, None] - np.arange(orders), settings.min_possible_matches)
     rows[:, -2] = hypotheses
-    rule = REFERENCE_LENGTHS[settings.reference_length]
-    rows[:, -1] = choose_reference_lengths(rule, hypotheses, references, counts)
+    rows[:, -1] = choose_reference_lengths(settings.reference_length, hypotheses, references, counts)
     return rows
 
 
 def choose_reference_lengths(
-    rule: LengthRule, hypotheses: IntArray, references: IntArray, reference_counts: IntArray
+    rule: str, hypotheses: IntArray, references: IntArray, reference_counts: IntArray
 ) -> IntArray:
     """Choose the reference length of each sentence.
 
     Args:
-        rule: one of :data:`lightning_bleu.settings.lengths.REFERENCE_LENGTHS`.
+        rule: a name from :data:`lightning_bleu.settings.lengths.REFERENCE_LENGTHS`.
         hypotheses: the lengths of the hypotheses, shape ``(sentences,)``.
         references: the lengths of all references, sentence by sentence.
         reference_counts: the number of references of each sentence, at least 1, shape ``(sentences,)``.
 
     Example:
-        >>> from lightning_bleu.settings.lengths import closest
-        >>> choose_reference_lengths(closest, np.array([10, 4]), np.array([7, 12, 8, 9]), np.array([3, 1])).tolist()
+        >>> choose_reference_lengths("closest", np.array([10, 4]), np.array([7, 12, 8, 9]), np.array([3, 1])).tolist()
         [8, 9]
     """
     if len(references) == len(hypotheses):
         return references
     # Adding the index breaks ties in favor of the first reference.
-    costs = rule(hypotheses.repeat(reference_counts), references) * len(references) + np.arange(len(references))
+    costs = REFERENCE_LENGTHS[rule](hypotheses.repeat(reference_counts), references)
+    costs = costs * len(references) + np.arange(len(references))
     cheapest: IntArray = np.minimum.reduceat(costs, reference_counts.cumsum() - reference_counts)
     return references[cheapest % len(references)]
 
@@ -239,7 +242,7 @@ def token_ids(batch: Batch, settings: BLEUSettings) -> Ragged:
         lines = [line.lower() for line in form.lines] if settings.lowercase else form.lines
         return tokenize(lines[:sentences], lines[sentences:], settings.tokenizer)
     if isinstance(form, Tokens):
-        return Ragged(number_tokens(chain.from_iterable(form.lists)), lengths_of(form.lists))
+        return number_tokens(form.lists)
     return form.ragged
 
 
@@ -295,8 +298,7 @@ def compute_bleu(statistics: Tensor, settings: BLEUSettings) -> Components:
     """Compute BLEU from the statistics of one corpus, or of many sentences at once.
 
     Args:
-        statistics: integers of shape ``(..., 2 * orders + 2)``, see :class:`Statistics`. ``orders`` is ``max_order``,
-            or ``max_order + 1`` for a smoothing that needs the next order.
+        statistics: integers of shape ``(..., 2 * orders + 2)``, see :class:`Statistics`.
         settings: how to score.
 
     Example:
@@ -587,7 +589,7 @@ class CorpusBLEU(CorpusMetric):
     ) -> None:
         options = {name: value for name, value in locals().items() if name in BLEUOptions.__annotations__}
         settings = BLEUSettings.from_options(**cast(BLEUOptions, options)).for_corpus()
-        super().__init__(settings, 2 * settings.max_order + 2, options, keep_sentences=keep_sentences, **kwargs)
+        super().__init__(settings, 2 * settings.orders + 2, options, keep_sentences=keep_sentences, **kwargs)
 
     @property
     def scoring(self) -> Scoring:
@@ -683,9 +685,7 @@ def sentence_bleu(preds: Hypotheses, target: References, **options: Unpack[BLEUO
     if is_sacrebleu and options.get("effective_order") is None:
         options["effective_order"] = True
     settings = BLEUSettings.from_options(**options)
-    orders = settings.max_order + SMOOTHINGS[settings.smoothing].needs_next_order
-    to_count = dataclasses.replace(settings, max_order=orders, weights=(1,) * orders)  # counts have no weights
-    rows, batch = count_sentences(preds, target, to_count, count_rows)
+    rows, batch = count_sentences(preds, target, settings, count_rows)
     scores = bleu_scoring(settings).score(rows)
     device = batch.segments.device if isinstance(batch.segments, Ids) else torch.device("cpu")
     return scores.to(device, float_type(device))

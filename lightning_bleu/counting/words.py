@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from lightning_bleu.reading.ragged import IntArray, Ragged, lengths_of
+from lightning_bleu.reading.ragged import Ragged, lengths_of
 from lightning_bleu.settings.tokenizers import TokenizeFunction, Tokenizer, load_tokenizer
 
 _CHRF_WORDS = "words of chrF"
@@ -84,15 +84,16 @@ def split_chrf_words(line: str) -> list[str]:
     return words
 
 
-def number_tokens(tokens: Iterable[Hashable]) -> IntArray:
+def number_tokens(lists: Sequence[list[str]]) -> Ragged:
     """Number tokens in the order of their first appearance.
 
     Example:
-        >>> number_tokens(["a", "b", "a"]).tolist()
-        [0, 1, 0]
+        >>> number_tokens([["a", "b"], ["a"]]).to_lists()
+        [[0, 1], [0]]
     """
-    numbers = defaultdict[Hashable, int](count().__next__)
-    return np.fromiter(map(numbers.__getitem__, tokens), np.int64)
+    numbers = defaultdict[str, int](count().__next__)
+    ids = np.fromiter(map(numbers.__getitem__, chain.from_iterable(lists)), np.int64)
+    return Ragged(ids, lengths_of(lists))
 
 
 # Lines → units → tokens

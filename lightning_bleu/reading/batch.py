@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import islice
+from itertools import compress, islice
 from types import MethodType
 from typing import Any, NamedTuple
 
@@ -20,10 +20,9 @@ from lightning_bleu.reading.forms import (
     Strings,
     join,
     kind_of,
-    select,
 )
 from lightning_bleu.reading.mistakes import Mistake, find_mistakes
-from lightning_bleu.reading.ragged import BoolArray, IntArray, clean, drop_empty_references
+from lightning_bleu.reading.ragged import BoolArray, IntArray, Ragged, clean, drop_empty_references
 from lightning_bleu.reading.recognize import read_index, read_sample_mask, recognize, recognize_sources
 from lightning_bleu.settings.settings import Decoder, Settings
 
@@ -92,6 +91,7 @@ def read_batch(
         ValueError: for different numbers of sentences, an unsupported shape, or a sentence without a reference.
 
     Example:
+        >>> import torch
         >>> batch = read_batch(torch.tensor([[5, 6, 0]]), torch.tensor([[5, 7, 6]]), Settings.from_options(pad_id=0))
         >>> batch.segments.ragged.to_lists()
         [[5, 6], [5, 7, 6]]
@@ -121,7 +121,13 @@ def select_sentences(batch: Batch, chosen: BoolArray) -> Batch:
         >>> select_sentences(batch, np.array([False, True, True])).segments
         Strings(lines=['b', 'c', 'b', 'x', 'c'])
     """
-    segments = select(batch.segments, np.concatenate([chosen, chosen.repeat(batch.reference_counts)]))
+    segments, chosen_segments = batch.segments, np.concatenate([chosen, chosen.repeat(batch.reference_counts)])
+    if isinstance(segments, Ids):
+        ids, lengths = segments.ragged
+        ragged = Ragged(ids[chosen_segments.repeat(lengths)], lengths[chosen_segments])
+        segments = segments._replace(ragged=ragged)
+    else:
+        segments = type(segments)([*compress(segments[0], chosen_segments)])  # type: ignore[list-item]
     positions = None if batch.positions is None else batch.positions[chosen]
     return Batch(segments, batch.reference_counts[chosen], positions, batch.mistakes)
 

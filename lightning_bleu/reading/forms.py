@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import compress
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -11,7 +10,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from lightning_bleu.reading.ragged import BoolArray, Ragged
+from lightning_bleu.reading.ragged import Ragged
 
 Sentence: TypeAlias = "str | Sequence[str] | Sequence[int] | Tensor | npt.NDArray[Any]"
 """Text, tokens, or ids."""
@@ -118,19 +117,6 @@ class InputCounts(NamedTuple):
 def segment_count(form: Form) -> int:
     """The number of segments."""
     return len(form.ragged.lengths) if isinstance(form, Ids) else len(form[0])
-
-
-def select(form: Form, chosen: BoolArray) -> Form:
-    """Some of the segments.
-
-    Example:
-        >>> select(Strings(["a", "b", "c"]), np.array([True, False, True]))
-        Strings(lines=['a', 'c'])
-    """
-    if isinstance(form, Ids):
-        ids, lengths = form.ragged
-        return form._replace(ragged=Ragged(ids[chosen.repeat(lengths)], lengths[chosen]))
-    return type(form)([*compress(form[0], chosen)])  # type: ignore[list-item]
 
 
 def join(hypotheses: Form, references: Form) -> Form:
