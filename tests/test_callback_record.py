@@ -119,7 +119,8 @@ def test_a_run_may_be_fitted_further_after_a_validation_and_resumed_in_its_folde
     assert translations_in(tmp_path / "t" / "val") == {
         "step-0000000.txt": as_file(translate(SENTENCES)),
         "step-0000006.txt": as_file(translate(SENTENCES)),
-        "step-0000012.txt": as_file(translate(SENTENCES, 3)),
+        "step-0000012.txt": as_file(translate(SENTENCES, 1)),
+        "step-0000012-2.txt": as_file(translate(SENTENCES, 3)),
         "step-0000018.txt": as_file(translate(SENTENCES, 3)),
     }
 
