@@ -22,7 +22,7 @@ from lightning_bleu.reading.forms import (
 )
 from lightning_bleu.reading.mistakes import find_mistakes, find_mistakes_in_text
 from lightning_bleu.reading.ragged import BoolArray, IntArray, clean, drop_empty_references
-from lightning_bleu.reading.recognize import recognize, recognize_sources
+from lightning_bleu.reading.recognize import check_layout, recognize, recognize_sources
 from lightning_bleu.settings.settings import Decoder, Settings
 
 
@@ -88,6 +88,7 @@ def read_batch(preds: Hypotheses, target: References, settings: Settings) -> Bat
         [[5, 6], [5, 7, 6]]
     """
     hypotheses, references, counts = recognize(preds, target, decodable=settings.decoder is not None)
+    check_layout(hypotheses, references, settings.removed_ids)
     warnings = [*find_mistakes(hypotheses, references, settings)]
     if type(hypotheses) is type(references):
         segments, counts = _read(join(hypotheses, references), counts, settings)
