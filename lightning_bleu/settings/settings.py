@@ -12,7 +12,6 @@ import numbers
 import operator
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from types import MethodType
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
@@ -163,10 +162,10 @@ class Settings:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Settings):
             return NotImplemented
-        return self._identity() == other._identity() and self.percent == other.percent
+        return self._values() == other._values() and self.percent == other.percent
 
     def __hash__(self) -> int:
-        return hash((*self._identity().values(), self.percent))
+        return hash((*filter(_is_plain, self._values().values()), self.percent))
 
     def differences(self, other: Settings) -> list[str]:
         """The names of the settings whose difference makes scores incomparable.
@@ -178,13 +177,9 @@ class Settings:
             >>> Settings.from_options(pad_id=0).differences(Settings.from_options(lowercase=True, percent=True))
             ['lowercase', 'pad_id']
         """
-        own, others = self._identity(), other._identity()
+        own, others = self._values(), other._values()
         ignored = _OF_DECODED_IDS if self.decoder is not None and other.decoder is not None else ()
         return [name for name in own if own[name] != others.get(name) and name not in ignored]
-
-    def _identity(self) -> dict[str, Any]:
-        """Plain values, but callables by identity: two lambdas have the same name."""
-        return {name: value if _is_plain(value) else _identify(value) for name, value in self._values().items()}
 
     def _values(self) -> dict[str, Any]:
         names = [field.name for field in dataclasses.fields(self)]
@@ -279,11 +274,6 @@ def check_number(name: str, value: Any) -> float:
 
 def _is_plain(value: object) -> bool:
     return value is None or isinstance(value, bool | int | float | str | tuple)
-
-
-def _identify(value: Any) -> Any:
-    """The identity of an object. A bound method is made anew whenever it is accessed."""
-    return (id(value.__self__), value.__name__) if isinstance(value, MethodType) else id(value)
 
 
 def _name(value: Any) -> str | None:
