@@ -217,11 +217,9 @@ def describe_options(options: Mapping[str, object], defaults_of: type) -> list[s
         >>> describe_options({"max_order": 4, "pad_id": 0, "tokenizer": str.split}, defaults_of=CorpusBLEU)
         ['pad_id=0', 'tokenizer=split']
     """
-    signatures = (
-        inspect.signature(vars(kind)["__init__"]).parameters for kind in defaults_of.mro() if "__init__" in vars(kind)
-    )
-    parameters = next(one for one in signatures if options.keys() <= one.keys())  # those of subclasses may differ
-    defaults = {name: describe(parameters[name].default) for name in options}
+    # A subclass may pass on some options, and have other defaults of its own.
+    signatures = (inspect.signature(kind).parameters.items() for kind in reversed(defaults_of.mro()))
+    defaults = {name: describe(parameter.default) for items in signatures for name, parameter in items}
     return [f"{name}={describe(value)}" for name, value in options.items() if describe(value) != defaults[name]]
 
 
