@@ -1,4 +1,4 @@
-"""Metrics of all kinds in the callback, alone and side by side, with every way to label sentences, in real Trainers."""
+"""Metrics of all kinds in the callback, alone and side by side, with all kinds of subsets, in real Trainers."""
 
 from __future__ import annotations
 
@@ -91,22 +91,22 @@ WAYS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
         groups_of(item for item in ITEMS if item % 3),
     ),
 }
-"""The step, the loaders, and the sentences of each label in order."""
+"""The step, the loaders, and the sentences of each subset in order."""
 
 # Scores, intervals, and comparisons
 
 
 @pytest.mark.parametrize(("way", "namespace"), [*zip(WAYS, 3 * NAMESPACES)])
-def test_each_metric_scores_each_label_as_it_would_alone(way: str, namespace: str, tmp_path: Path) -> None:
-    step, loaders, labels = WAYS[way]
+def test_each_metric_scores_each_subset_as_it_would_alone(way: str, namespace: str, tmp_path: Path) -> None:
+    step, loaders, subsets = WAYS[way]
     bleu = BLEUCallback(make_metrics(), translations=tmp_path, confidence=0.95, compare_to_best=True)
     record = Record(bleu)
     trainer = fit(tmp_path, bleu, record, step=step, loaders=loaders, namespace=namespace)
-    comparisons = {name: expected_comparisons(name, labels) for name in (*COUNTED, *FUNCTIONS)}
+    comparisons = {name: expected_comparisons(name, subsets) for name in (*COUNTED, *FUNCTIONS)}
     assert comparisons["bleu"][1]["val_bleu/p_value"] < 1
     lines = read_scores(tmp_path / "scores.jsonl")
     for epoch, (logged, results) in enumerate(zip(record.logged, record.results, strict=True)):
-        scores = expected_scores(make_metrics(), labels, epoch=epoch)
+        scores = expected_scores(make_metrics(), subsets, epoch=epoch)
         uncertainty = {tag: value for own in comparisons.values() for tag, value in own[epoch].items()}
         assert logged == scores | {tag: pytest.approx(value, abs=1e-9) for tag, value in uncertainty.items()}
         assert logged == {
@@ -122,7 +122,7 @@ def test_each_metric_scores_each_label_as_it_would_alone(way: str, namespace: st
     found = {
         tag: value for own in tested for tag, value in own.items() if tag.rpartition("/")[2] not in ("low", "high")
     }
-    assert found == expected_scores(make_metrics(), labels, "test", 3)
+    assert found == expected_scores(make_metrics(), subsets, "test", 3)
 
 
 @pytest.mark.slow
@@ -166,7 +166,7 @@ PER_LANGUAGE: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("way", ["list of loaders", "dict of loaders", "groups"])
-def test_each_label_can_have_a_metric_of_any_kind(way: str, tmp_path: Path) -> None:
+def test_each_subset_can_have_a_metric_of_any_kind(way: str, tmp_path: Path) -> None:
     """Chinese and German need different tokenizers, and warn about no other."""
 
     def step(batch: Any, epoch: int) -> dict[str, Any]:
@@ -183,13 +183,13 @@ def test_each_label_can_have_a_metric_of_any_kind(way: str, tmp_path: Path) -> N
     logged = validate(tmp_path, bleu, step=step, loaders=loaders)
     for name, metrics in PER_LANGUAGE.items():
         scores = {}
-        for label, sentences in (("de", GERMAN), ("zh", CHINESE)):
+        for subset, sentences in (("de", GERMAN), ("zh", CHINESE)):
             hypotheses, references = [one[0] for one in sentences], [[one[1]] for one in sentences]
-            scores[label] = score_alone(copy.deepcopy(metrics[label]), hypotheses, references)[""]
-            assert logged[f"val_{name}/{label}"] == scores[label]
+            scores[subset] = score_alone(copy.deepcopy(metrics[subset]), hypotheses, references)[""]
+            assert logged[f"val_{name}/{subset}"] == scores[subset]
         assert logged[f"val_{name}"] == sum(scores.values()) / 2
-    labels = ["zh", "de"] if way == "dict of loaders" else ["de", "zh"]
-    assert [*bleu.results][:3] == [*(f"val_bleu/{label}" for label in labels), "val_bleu"]
+    subsets = ["zh", "de"] if way == "dict of loaders" else ["de", "zh"]
+    assert [*bleu.results][:3] == [*(f"val_bleu/{subset}" for subset in subsets), "val_bleu"]
 
 
 def test_a_metric_is_copied(tmp_path: Path) -> None:
@@ -316,25 +316,26 @@ def test_a_validation_without_sentences_logs_and_writes_nothing(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("way", ["loaders", "groups", "loaders x groups"])
-def test_a_label_without_sentences_has_no_score(way: str, tmp_path: Path) -> None:
-    step, loaders, labels = WAYS[way]
-    *_, empty = labels
+def test_a_subset_without_sentences_has_no_score(way: str, tmp_path: Path) -> None:
+    step, loaders, subsets = WAYS[way]
+    *_, empty = subsets
 
     def skip(batch: Tensor, epoch: int) -> Any:
-        left = torch.tensor([item for item in batch.tolist() if item not in labels[empty]], dtype=torch.int64)
+        left = torch.tensor([item for item in batch.tolist() if item not in subsets[empty]], dtype=torch.int64)
         return step(left, epoch)
 
     bleu = BLEUCallback(make_metrics(), translations=tmp_path / "t")
     logged = validate(tmp_path, bleu, step=skip, loaders=loaders)
-    rest = {label: items for label, items in labels.items() if label != empty}
+    rest = {subset: items for subset, items in subsets.items() if subset != empty}
     assert logged == expected_scores(make_metrics(), rest)
-    assert {path.rpartition("/")[0] for path in read_files(tmp_path / "t")} == {"", *(f"val/{label}" for label in rest)}
+    folders = {path.rpartition("/")[0] for path in read_files(tmp_path / "t")}
+    assert folders == {"", *(f"val/{subset}" for subset in rest)}
 
 
 # Functions and metrics of text, which score at the end
 
 
-def test_a_function_is_called_once_for_all_labels_and_never_before_the_validation(tmp_path: Path) -> None:
+def test_a_function_is_called_once_for_all_subsets_and_never_before_the_validation(tmp_path: Path) -> None:
     calls: list[int] = []
 
     def count(hypotheses: list[str], references: list[list[str]]) -> list[float]:

@@ -1,4 +1,4 @@
-"""Labels of sentences: several validation loaders, and groups of sentences; their names, and what is required."""
+"""Subsets: several validation loaders, and groups of sentences; their names, and what is required."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def test_groups_score_and_write_like_one_loader_each(tmp_path: Path) -> None:
     assert len(found[0][3]) == len(found[0][4]) == 2 * 3
 
 
-def test_without_a_label_the_best_so_far_stays(tmp_path: Path) -> None:
+def test_without_a_subset_the_best_so_far_stays(tmp_path: Path) -> None:
     def step(batch: Tensor, epoch: int) -> dict[str, Any]:
         """Better in each epoch, and without a group in two of them."""
         kept = [one for one in batch if epoch not in (1, 3) or group_of(one) != "odd"]
@@ -176,23 +176,23 @@ def test_without_a_label_the_best_so_far_stays(tmp_path: Path) -> None:
     assert first.score < third.score < last.score == last.best
 
 
-@pytest.mark.parametrize("labels", [20, 21])
-def test_more_than_20_labels_have_scores_only(labels: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("subsets", [20, 21])
+def test_more_than_20_subsets_have_scores_only(subsets: int, tmp_path: Path) -> None:
     def step(batch: Tensor, epoch: int) -> dict[str, Any]:
-        return return_sentences(batch, epoch) | {"group": [f"{int(one[0] * 9 + one[1]) % labels}" for one in batch]}
+        return return_sentences(batch, epoch) | {"group": [f"{int(one[0] * 9 + one[1]) % subsets}" for one in batch]}
 
     sentences = torch.cartesian_prod(*[torch.arange(9)] * 2).repeat(1, 4)
     metrics = {"bleu": CorpusBLEU(), "chrf": CorpusCHRF()}
     bleu = BLEUCallback(metrics, confidence=0.9, compare_to_best=True, translations=tmp_path / "t")
     logger = TensorBoardLogger(tmp_path)
     logged = validate(tmp_path, bleu, step=step, loaders=make_loader(sentences), logger=logger)
-    tags = [f"val_{name}/{label}" for name in metrics for label in range(labels)]
+    tags = [f"val_{name}/{subset}" for name in metrics for subset in range(subsets)]
     means = [f"val_{name}{part}" for name in metrics for part in ("", "/low", "/high", "/p_value", "/best")]
     events = read_events(Path(logger.log_dir))
     shown = {*events.Tags()["tensors"], *events.Tags()["images"], *events.Tags()["histograms"]}
     layout = events.Tensors("custom_scalars__config__")[0].tensor_proto.string_val[0].decode(errors="replace")
     assert {*tags, *means} <= {*logged}
-    if labels == 20:
+    if subsets == 20:
         assert {"val_bleu/7/precision_1", "val_chrf/7/low", "val_bleu/7/best"} < {*logged}
         assert {"val_worst/7/text_summary", "val_bleu/7/lengths"} < shown
         assert "val_bleu/7" in layout
@@ -200,7 +200,7 @@ def test_more_than_20_labels_have_scores_only(labels: int, tmp_path: Path) -> No
         assert {*tags, *means} == {*logged}
         assert shown == {"custom_scalars__config__"}
         assert "val_bleu/7" not in layout
-    assert len([*(tmp_path / "t").rglob("ref.txt")]) == labels
+    assert len([*(tmp_path / "t").rglob("ref.txt")]) == subsets
     assert bleu.results["val_bleu/7"].interval is not None
 
 
@@ -229,7 +229,7 @@ def test_ids_are_decoded_once_per_batch_and_sources_while_texts_are_kept(
 LONG = [*(f"{'x' * 300}{end}" for end in "ab"), "CON", "dot.", "中" * 100, "a/b"]
 
 
-def test_labels_of_any_length_have_files(tmp_path: Path) -> None:
+def test_subsets_of_any_length_have_files(tmp_path: Path) -> None:
     def step(batch: Tensor, epoch: int) -> dict[str, Any]:
         return return_sentences(batch, epoch) | {"group": [LONG[int(one[0]) % len(LONG)] for one in batch]}
 
@@ -278,6 +278,6 @@ TWO = {"fr": CorpusBLEU(), "zh": CorpusBLEU()}
         ({"news": CorpusBLEU()}, return_sentences, {"news": make_loader()}, "['news'] are names of loaders or groups"),
     ],
 )
-def test_each_label_needs_a_metric(metrics: Any, step: Any, loaders: Any, message: str, tmp_path: Path) -> None:
+def test_each_subset_needs_a_metric(metrics: Any, step: Any, loaders: Any, message: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
         validate(tmp_path, BLEUCallback(metrics), step=step, loaders=loaders)

@@ -1,4 +1,4 @@
-"""The sentences of a label: their statistics and their texts, in order, in one process and in several."""
+"""The sentences of a subset: their statistics and their texts, in order, in one process and in several."""
 
 from __future__ import annotations
 
