@@ -9,7 +9,6 @@ import pytest
 import torch
 from pytorch_lightning.callbacks import EarlyStopping, ModelCheckpoint
 from pytorch_lightning.loggers import TensorBoardLogger
-from pytorch_lightning.strategies import DDPStrategy
 from torch import Tensor
 
 from lightning_bleu import CorpusBLEU
@@ -19,15 +18,13 @@ from tests.helpers.lightning import (
     ToyModule,
     collect_warnings,
     expected_score,
-    ignore_lightning_warnings,
     make_callback,
     make_loader,
     make_trainer,
     read_events,
     translate,
 )
-
-pytestmark = ignore_lightning_warnings
+from tests.helpers.processes import Forked
 
 
 class MetricModule(ToyModule):
@@ -128,8 +125,7 @@ def test_ids_without_padding_are_warned_about_once_at_the_line_of_the_step(tmp_p
 @pytest.mark.slow
 def test_two_processes_score_as_one(tmp_path: Path) -> None:
     sentences = SENTENCES[:30]  # 15 per process, none of them twice
-    strategy = DDPStrategy(start_method="forkserver")
-    trainer = make_trainer(tmp_path, strategy=strategy, devices=2, max_epochs=1, num_sanity_val_steps=0)
+    trainer = make_trainer(tmp_path, strategy=Forked(tmp_path), devices=2, max_epochs=1, num_sanity_val_steps=0)
     trainer.fit(MetricModule(), make_loader(sentences), make_loader(sentences))
     expected = expected_score(0, sentences).bleu
     assert trainer.callback_metrics["val_bleu"].item() == pytest.approx(expected, abs=1e-7)

@@ -25,7 +25,6 @@ from tests.helpers.lightning import (
     expected_score,
     find_reports,
     fit,
-    ignore_lightning_warnings,
     make_callback,
     make_loader,
     make_module,
@@ -37,8 +36,6 @@ from tests.helpers.lightning import (
     translate,
     validate,
 )
-
-pytestmark = ignore_lightning_warnings
 
 
 @pytest.mark.parametrize("namespace", NAMESPACES)

@@ -19,14 +19,11 @@ from tests.helpers.lightning import (
     PAD_ID,
     Record,
     fit,
-    ignore_lightning_warnings,
     make_callback,
     make_loader,
     make_module,
     make_trainer,
 )
-
-pytestmark = ignore_lightning_warnings
 
 SENTENCES = torch.randint(3, 50, (60, 12), generator=torch.Generator().manual_seed(0))
 RIGHT = [0.6, 0.75, 0.755, 0.76, 0.765, 0.77, 0.775, 0.78, 0.785]

@@ -12,7 +12,6 @@ import pytest
 import torch
 from pytorch_lightning.callbacks import EarlyStopping, ModelCheckpoint
 from pytorch_lightning.loggers import TensorBoardLogger
-from pytorch_lightning.strategies import DDPStrategy
 from sacrebleu.metrics.ter import TER
 from torch import Tensor
 
@@ -42,7 +41,6 @@ from tests.helpers.lightning import (
     Record,
     expected_score,
     fit,
-    ignore_lightning_warnings,
     make_loader,
     make_module,
     make_trainer,
@@ -50,9 +48,7 @@ from tests.helpers.lightning import (
     translate,
     validate,
 )
-from tests.helpers.processes import validate_in_processes
-
-pytestmark = ignore_lightning_warnings
+from tests.helpers.processes import Forked, validate_in_processes
 
 ITEMS: Any = range(23)
 """The sentences of most tests; a range is not a Dataset for mypy."""
@@ -146,7 +142,7 @@ def test_several_processes_score_what_one_does(processes: int, step: Any, tmp_pa
 @pytest.mark.parametrize("start_method", ["forkserver", pytest.param("spawn", marks=pytest.mark.long)])
 def test_spawned_processes_compare_as_one_would(start_method: Any, tmp_path: Path) -> None:
     records = []
-    several: dict[str, Any] = {"strategy": DDPStrategy(start_method=start_method), "devices": 2}
+    several: dict[str, Any] = {"strategy": Forked(tmp_path, start_method), "devices": 2}
     for options in ({}, several):
         bleu = BLEUCallback(make_metrics(), confidence=0.9, compare_to_best=True)
         trainer = fit(tmp_path, bleu, step=return_sentences, loaders=make_items(), max_epochs=2, **options)

@@ -11,10 +11,10 @@ import torch
 import torch.distributed as dist
 from torch.utils.data import BatchSampler, DataLoader, Dataset, IterableDataset, Sampler
 
-from tests.helpers.lightning import Items, ignore_lightning_warnings, make_callback, validate
+from tests.helpers.lightning import Items, make_callback, validate
 from tests.helpers.processes import validate_in_processes
 
-pytestmark = [*ignore_lightning_warnings, pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 Item = dict[str, Any]
 

@@ -16,14 +16,13 @@ from tests.helpers.lightning import (
     Items,
     PanelLogger,
     expected_score,
-    ignore_lightning_warnings,
     make_loader,
     return_ids,
     return_text,
 )
 from tests.helpers.processes import validate_in_processes
 
-pytestmark = [*ignore_lightning_warnings, pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 
 def return_generators(batch: Tensor, epoch: int) -> tuple[Iterator[str], Iterator[str]]:

@@ -22,7 +22,6 @@ from tests.helpers.lightning import (
     as_lines,
     collect_warnings,
     fit,
-    ignore_lightning_warnings,
     make_callback,
     make_loader,
     make_module,
@@ -33,8 +32,6 @@ from tests.helpers.lightning import (
     validate,
 )
 from tests.helpers.processes import KeepsErrors, validate_in_processes
-
-pytestmark = ignore_lightning_warnings
 
 HYPOTHESES, REFERENCES = as_lines(translate(SENTENCES)), as_lines(SENTENCES)
 SOURCES = [f"source of {line}" for line in REFERENCES]

@@ -26,7 +26,6 @@ from tests.helpers.lightning import (
     expected_score,
     find_reports,
     fit,
-    ignore_lightning_warnings,
     make_callback,
     make_loader,
     make_module,
@@ -37,8 +36,6 @@ from tests.helpers.lightning import (
     translate,
     validate,
 )
-
-pytestmark = ignore_lightning_warnings
 
 FEW = SENTENCES[:3, :5]
 SCORES = [expected_score(), expected_score(0, FEW)]

@@ -13,7 +13,6 @@ from tests.helpers.lightning import (
     Items,
     ToyModule,
     expected_score,
-    ignore_lightning_warnings,
     make_callback,
     make_loader,
     make_trainer,
@@ -21,7 +20,6 @@ from tests.helpers.lightning import (
 from tests.helpers.process_groups import run_in_processes
 
 pytestmark = [
-    *ignore_lightning_warnings,
     pytest.mark.slow,
     pytest.mark.skipif(torch.__version__ < "2.4", reason="since torch 2.4"),
 ]

@@ -21,6 +21,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from lightning_bleu import BLEUCallback, BLEUScore, CorpusBLEU, corpus_bleu
 from lightning_bleu.training.metrics import Result
+from tests.helpers.warnings import IGNORED_WARNINGS
 
 NAMESPACES = ["pytorch_lightning", "lightning.pytorch"]
 """Both names under which Lightning is installed."""
@@ -29,17 +30,6 @@ PAD_ID = 0
 """Pads the tensors of all tests with Lightning. Their sentences have equal lengths, so it does not occur."""
 
 SENTENCES = torch.randint(3, 9, (37, 8), generator=torch.Generator().manual_seed(0))
-
-IGNORED_WARNINGS = [
-    "ignore:.*does not have many workers",
-    "ignore:.*isinstance\\(treespec, LeafSpec\\)",
-    "ignore:.*[Tt]ensorboard.*",
-    "ignore:.*Using `DistributedSampler` with the dataloaders",
-    "ignore:.*The number of training batches",
-    "ignore:.*[`']pin_memory[`']",
-    "ignore:Be aware that when using `ckpt_path`",
-]
-"""Warnings of Lightning and its dependencies that are not about what is tested."""
 
 ignore_lightning_warnings = [pytest.mark.filterwarnings(warning) for warning in IGNORED_WARNINGS]
 

@@ -11,12 +11,27 @@ from typing import Any
 
 import pytorch_lightning as pl
 import torch
+import torch.distributed as dist
 from pytorch_lightning.strategies import DDPStrategy
 
 from lightning_bleu import BLEUCallback, CorpusBLEU
 from tests.helpers.lightning import PAD_ID, Step, make_module, make_trainer, return_ids
 
 os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+
+
+class Forked(DDPStrategy):
+    """New processes that meet at a file: a port could be taken by another program before they use it."""
+
+    def __init__(self, folder: Path, start_method: Any = "forkserver") -> None:
+        super().__init__(start_method=start_method, timeout=timedelta(minutes=2))
+        self._file = f"file://{folder}/.store"
+
+    def setup_distributed(self) -> None:
+        self.set_world_ranks()
+        options = {"rank": self.global_rank, "world_size": self.world_size}
+        dist.init_process_group("gloo", self._file, timedelta(minutes=2), **options)
+        super().setup_distributed()
 
 
 class Write(pl.Callback):
@@ -84,7 +99,7 @@ def validate_in_processes(
     """What each process has logged, scored, and warned about of several loaders; see :class:`Write`."""
     options: dict[str, Any] = {"metrics": CorpusBLEU(pad_id=PAD_ID), "dataloader_names": [*loaders]}
     bleu = callback_type(**options | (callback_options or {}))
-    strategy = DDPStrategy(start_method="forkserver", timeout=timedelta(minutes=2))
-    trainer = make_trainer(folder, bleu, Write(folder, bleu), strategy=strategy, devices=processes, **trainer_options)
+    trainer_options |= {"strategy": Forked(folder), "devices": processes}
+    trainer = make_trainer(folder, bleu, Write(folder, bleu), **trainer_options)
     trainer.validate(make_module(step=step), list(loaders.values()), verbose=False)
     return [torch.load(folder / f"{rank}.pt", weights_only=False) for rank in range(processes)]
