@@ -1,82 +1,172 @@
-"""The callback in several real processes: the scores are those of one."""
+"""The callback in several real processes: a sentence counts once, however many of them have it."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from torch import Tensor
-from torch.utils.data import BatchSampler, DataLoader, IterableDataset, SequentialSampler
+import torch
+import torch.distributed as dist
+from pytorch_lightning.strategies import ModelParallelStrategy
+from torch.utils.data import BatchSampler, DataLoader, Dataset, IterableDataset, Sampler
 
 from tests.helpers.lightning import (
-    SENTENCES,
     Items,
     PanelLogger,
+    ToyModule,
     expected_score,
+    make_callback,
     make_loader,
-    return_ids,
-    return_text,
+    make_trainer,
+    validate,
 )
+from tests.helpers.process_groups import run_in_processes
 from tests.helpers.processes import validate_in_processes
 
 pytestmark = pytest.mark.slow
 
+# Datasets of all kinds
 
-def return_generators(batch: Tensor, epoch: int) -> tuple[Iterator[str], Iterator[str]]:
-    """Strings whose number is known only once they are read."""
-    hypotheses, references = return_text(batch, epoch)
-    return (line for line in hypotheses), (line for line in references)
+Item = dict[str, Any]
 
 
-class OtherBatches(BatchSampler):
-    """Lightning cannot tell what it would need to make another one."""
+class Mapped(Dataset[Item]):
+    """Items with their positions."""
+
+    def __init__(self, size: int) -> None:
+        self.sentences = Items(size).sentences
+
+    def __len__(self) -> int:
+        return len(self.sentences)
+
+    def __getitem__(self, index: int) -> Item:
+        return {"index": index, "sentence": self.sentences[index]}
 
 
-class Stream(IterableDataset[Tensor]):
+class Whole(IterableDataset[Item]):
     """Every process reads all of it."""
 
-    def __iter__(self) -> Iterator[Tensor]:
-        return iter(SENTENCES)
+    def __init__(self, size: int) -> None:
+        self.items = Mapped(size)
+
+    def __iter__(self) -> Iterator[Item]:
+        return (self.items[index] for index in range(len(self.items)))
+
+
+class Overlapping(Whole):
+    """Every process reads its share, and a third of all others."""
+
+    def __iter__(self) -> Iterator[Item]:
+        rank, processes = (dist.get_rank(), dist.get_world_size()) if dist.is_initialized() else (0, 1)
+        own = [index for index in range(len(self.items)) if index % processes == rank or index % 3 == 0]
+        return (self.items[index] for index in own)
+
+
+class Backwards(Sampler[int]):
+    """Every process draws all items, from the last to the first."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+    def __iter__(self) -> Iterator[int]:
+        return reversed(range(self.size))
+
+    def __len__(self) -> int:
+        return self.size
+
+
+class Grouped(BatchSampler):
+    """Batches of items that have something in common, as others group by length."""
+
+    def __iter__(self) -> Iterator[list[int]]:
+        order = sorted(self.sampler, key=lambda index: index % 5)
+        return (order[start : start + self.batch_size] for start in range(0, len(order), self.batch_size))
+
+
+def return_index(batch: Any, epoch: int) -> dict[str, Any]:
+    """Translations of different quality, and the positions in the dataset."""
+    sentences = batch["sentence"]
+    right = torch.arange(sentences.shape[1]) < sentences[:, :1]
+    return {"preds": torch.where(right, sentences, 99), "target": sentences, "index": batch["index"]}
+
+
+KINDS: dict[str, Callable[[int], Any]] = {
+    "mapped": lambda size: DataLoader(Mapped(size), batch_size=7),
+    "shuffled": lambda size: DataLoader(Mapped(size), batch_size=7, shuffle=True),
+    "whole stream": lambda size: DataLoader(Whole(size), batch_size=7),
+    "overlapping shards": lambda size: DataLoader(Overlapping(size), batch_size=7),
+    "own sampler": lambda size: DataLoader(Mapped(size), batch_size=7, sampler=Backwards(size)),
+    "own batches": lambda size: DataLoader(Mapped(size), batch_sampler=Grouped(range(size), 7, False)),
+}
 
 
 @pytest.mark.parametrize(
-    ("processes", "step"), [(2, return_ids), (2, return_text), (2, return_generators), (3, return_ids)]
+    ("processes", "sharded", "sizes"), [(2, True, (5, 37)), (2, False, (1, 5)), (4, True, (1, 37)), (4, False, (333,))]
 )
-def test_every_sentence_counts_once(processes: int, step: Any, tmp_path: Path) -> None:
-    sets = {f"{size}-{batch_size}": (Items(size), batch_size) for size in (1, 5, 37) for batch_size in (1, 4)}
-    loaders = {name: make_loader(items, batch_size=batch_size) for name, (items, batch_size) in sets.items()}
-    for content in validate_in_processes(processes, loaders, tmp_path, step=step):
-        for name, (items, _) in sets.items():
-            alone = expected_score(sentences=items.sentences)
-            assert content["results"][f"val_bleu/{name}"].report.matches == alone.matches
-            assert content["results"][f"val_bleu/{name}"].report.reference_length == alone.reference_length
-            assert content["logged"][f"val_bleu/{name}"] == alone.bleu
-
-
-def test_repeated_sentences_are_skipped_or_warned_about(tmp_path: Path) -> None:
-    loaders: dict[str, Any] = {
-        "dropping": make_loader(Items(37), drop_last=True),
-        "unbatched": make_loader(list(make_loader(Items(5), batch_size=2)), batch_size=None),
-        "own batches": DataLoader(Items(37), batch_sampler=OtherBatches(SequentialSampler(range(37)), 7, False)),
-        "stream": make_loader(Stream()),
-    }
-    sentences = {
-        "dropping": 28,  # of 19 items per process, 14 make full batches
-        "unbatched": 5,  # three items for two processes, each of them a batch
-        "own batches": 38,  # 19 per process, so one of 37 counts twice
-        "stream": 74,  # all 37 count twice
-    }
-    contents = validate_in_processes(2, loaders, tmp_path)
+def test_scores_intervals_and_files_are_those_of_one_process(
+    processes: int, sharded: bool, sizes: tuple[int, ...], tmp_path: Path
+) -> None:
+    loaders = {f"{kind}-{size}": make(size) for kind, make in KINDS.items() for size in sizes}
+    options: dict[str, Any] = {"confidence": 0.95, "translations": tmp_path / "several"}
+    contents = validate_in_processes(
+        processes,
+        loaders,
+        tmp_path,
+        step=return_index,
+        callback_options=options,
+        use_distributed_sampler=sharded,
+    )
+    alone = make_callback(translations=tmp_path / "alone", dataloader_names=[*loaders], confidence=0.95)
+    plain = [DataLoader(Mapped(size), batch_size=7) for _ in KINDS for size in sizes]
+    expected = validate(tmp_path, alone, step=return_index, loaders=plain)
     for content in contents:
-        reports = {name: content["results"][f"val_bleu/{name}"].report for name in sentences}
-        assert {name: report.hypothesis_length / 8 for name, report in reports.items()} == sentences
-    warned, none = (content["warnings"] for content in contents)
-    found = [re.findall(r"cannot tell which sentences of '(.*)' are", message) for message in warned]
-    assert sorted(found) == [["own batches"], ["stream"]]
-    assert none == []  # only process 0 warns
+        assert content["warnings"] == []
+        assert content["results"] == alone.results
+        assert {name: content["logged"][name] for name in expected} == expected
+    for name in loaders:
+        for file in ("ref.txt", "step-0000000.txt"):
+            written = tmp_path / "several" / "val" / name / file
+            assert written.read_bytes() == (tmp_path / "alone" / "val" / name / file).read_bytes()
+
+
+# Model parallelism: several processes have the same sentences
+
+
+class ShardedModule(ToyModule):
+    """A module that the strategy accepts."""
+
+    def configure_model(self) -> None:
+        """The strategy requires it."""
+
+
+def validate_in_parallel(folder: Path, data_parallel_size: int, tensor_parallel_size: int) -> Any:
+    """Validate in one of the processes, and return its report."""
+    strategy: Any = ModelParallelStrategy(
+        data_parallel_size=data_parallel_size,
+        tensor_parallel_size=tensor_parallel_size,
+        save_distributed_checkpoint=False,
+    )
+    bleu = make_callback(translations=folder)
+    trainer = make_trainer(folder, bleu, strategy=strategy, devices=data_parallel_size * tensor_parallel_size)
+    trainer.validate(ShardedModule(), make_loader(Items(37)), verbose=False)
+    report: dict[str, Any] = bleu.results["val_bleu"].report.to_dict()
+    return report
+
+
+@pytest.mark.skipif(torch.__version__ < "2.4", reason="since torch 2.4")
+@pytest.mark.parametrize(("data_parallel_size", "tensor_parallel_size"), [(1, 2), (2, 2)])
+def test_a_sentence_counts_once_with_tensor_parallelism(
+    data_parallel_size: int, tensor_parallel_size: int, tmp_path: Path
+) -> None:
+    processes = data_parallel_size * tensor_parallel_size
+    reports = run_in_processes(processes, validate_in_parallel, tmp_path, data_parallel_size, tensor_parallel_size)
+    assert reports == [expected_score(sentences=Items(37).sentences).to_dict()] * processes
+    assert len((tmp_path / "val" / "step-0000000.txt").read_text().splitlines()) == 37
+
+
+# Errors
 
 
 class FailingLogger(PanelLogger):

@@ -13,6 +13,7 @@ from pytorch_lightning.loggers import TensorBoardLogger
 from torch import Tensor
 
 from lightning_bleu import BLEUCallback, CorpusBLEU
+from tests.helpers.corpora import read_lines
 from tests.helpers.files import read_files, read_scores
 from tests.helpers.lightning import (
     NAMESPACES,
@@ -43,8 +44,9 @@ def return_sources(batch: Tensor, epoch: int) -> dict[str, Any]:
     return {"preds": hypotheses, "target": references, "source": [f"source of {line}" for line in references]}
 
 
-def read_lines(path: Path) -> list[str]:
-    return path.read_text(encoding="utf-8").split("\n")[:-1]
+def return_iterators(batch: Tensor, epoch: int) -> dict[str, Any]:
+    """The same, whose number is known only once they are read."""
+    return {name: iter(lines) for name, lines in return_sources(batch, epoch).items()}
 
 
 # Samples
@@ -208,7 +210,7 @@ def test_samples_and_files_are_those_of_one_process(tmp_path: Path) -> None:
         folder.mkdir()
         options = {"translations": folder / "t", "samples": 6}
         contents = validate_in_processes(
-            number, loaders, folder, step=return_sources, callback_options=options, logger=PanelLogger(folder)
+            number, loaders, folder, step=return_iterators, callback_options=options, logger=PanelLogger(folder)
         )
         shown[number] = contents[0]["panels"], contents[0]["worst"], read_files(folder / "t")
         assert all(content["panels"] == content["worst"] == [] for content in contents[1:])

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from pytorch_lightning.callbacks import EarlyStopping, ModelCheckpoint
 from pytorch_lightning.loggers import CSVLogger, TensorBoardLogger
 from pytorch_lightning.utilities import CombinedLoader
 from sacrebleu.metrics.ter import TER
@@ -28,8 +26,6 @@ from tests.helpers.lightning import (
     fit,
     make_callback,
     make_loader,
-    make_module,
-    make_trainer,
     read_events,
     return_ids,
     return_text,
@@ -83,40 +79,13 @@ def test_loaders_that_lightning_reads_side_by_side_are_one(tmp_path: Path) -> No
     assert logged["val_bleu/hypothesis_length"] == 2 * SENTENCES.numel()
 
 
-@pytest.mark.parametrize("name", ["val_bleu", "val_bleu/talks"])
-def test_the_mean_and_each_score_can_be_monitored(name: str, tmp_path: Path) -> None:
-    checkpoint, record = ModelCheckpoint(tmp_path, monitor=name, mode="max"), Record()
-    callbacks = [make_callback(), checkpoint, EarlyStopping(name, mode="max"), record]
-    trainer = fit(tmp_path, *callbacks, loaders=make_loaders("news", "talks"), max_epochs=2)
-    assert checkpoint.best_model_score == max(record.column(name))
-    assert trainer.progress_bar_metrics.keys() == {"val_bleu", "val_bleu/news", "val_bleu/talks"}
+def test_extract_may_take_the_index_of_the_loader(tmp_path: Path) -> None:
+    def extract(outputs: Any, batch: Tensor, dataloader_idx: int) -> tuple[Tensor, Tensor]:
+        return (outputs["preds"], batch) if dataloader_idx else (batch, batch)
 
-
-@pytest.mark.parametrize(
-    "extract",
-    [
-        lambda outputs, batch, dataloader_idx: (outputs["preds"], batch) if dataloader_idx else (batch, batch),
-        lambda outputs, batch, index: {"preds": outputs["preds"] if index else batch, "target": batch, "other": 1},
-    ],
-)
-def test_extract_may_take_the_index_of_the_loader(extract: Any, tmp_path: Path) -> None:
     logged = validate(tmp_path, make_callback(extract=extract), loaders=make_loaders())
     assert logged["val_bleu/dataloader_idx_0"] == 1  # the batch as its own translation
     assert logged["val_bleu/dataloader_idx_1"] == SCORES[1].bleu
-
-
-def test_val_and_test_may_have_different_loaders(tmp_path: Path) -> None:
-    bleu = make_callback(dataloader_names=["a", "b"])
-    trainer = make_trainer(tmp_path, bleu, max_epochs=1)
-    trainer.fit(make_module(), make_loader(), make_loaders())
-
-    def test() -> None:
-        trainer.test(trainer.lightning_module, make_loader(), verbose=False)
-
-    message = "'dataloader_names' has 2 names, but there are 1 loaders of 'test': it is ignored"
-    assert len(collect_warnings(test, message=message)) == 1
-    assert trainer.callback_metrics["test_bleu"] == expected_score(1).bleu
-    assert list(bleu.results) == ["val_bleu/a", "val_bleu/b", "val_bleu", "test_bleu"]
 
 
 # Groups
@@ -237,44 +206,3 @@ def test_subsets_of_any_length_have_files(tmp_path: Path) -> None:
     names = {part for path in (tmp_path / "t").rglob("ref.txt") for part in path.relative_to(tmp_path).parts}
     assert max(len(name.encode()) for name in names) < 255
     assert not {"CON", "dot."} & names
-
-
-# Mistakes
-
-
-def return_languages(batch: Tensor, epoch: int) -> dict[str, Any]:
-    """Three groups."""
-    return return_sentences(batch, epoch) | {"group": ["fr", "de", "zh", "fr", "zh", "de", "fr"][: len(batch)]}
-
-
-TWO = {"fr": CorpusBLEU(), "zh": CorpusBLEU()}
-
-
-@pytest.mark.parametrize(
-    ("metrics", "step", "loaders", "message"),
-    [
-        ({"bleu": TWO}, return_languages, None, "'bleu' has no metric for the group 'de', only for ['fr', 'zh']"),
-        (
-            {"bleu": TWO},
-            return_sentences,
-            None,
-            "'bleu' has metrics for ['fr', 'zh'], but the loader has no name: pass",
-        ),
-        (
-            TWO,
-            return_languages,
-            None,
-            "['fr', 'zh'] are names of loaders or groups, not of metrics: BLEUCallback({'bleu",
-        ),
-        (
-            {"bleu": TWO},
-            return_sentences,
-            {"news": make_loader()},
-            "'bleu' has metrics for ['fr', 'zh'], but the loader",
-        ),
-        ({"news": CorpusBLEU()}, return_sentences, {"news": make_loader()}, "['news'] are names of loaders or groups"),
-    ],
-)
-def test_each_subset_needs_a_metric(metrics: Any, step: Any, loaders: Any, message: str, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
-        validate(tmp_path, BLEUCallback(metrics), step=step, loaders=loaders)

@@ -65,9 +65,9 @@ def _work_in_new_process(rank: int, count: int, port: int, folder: Path, work: C
         dist.destroy_process_group()
 
 
-def make_store() -> dist.TCPStore:
+def make_store() -> Any:
     """A store at a port of its own, where processes can meet as long as it exists."""
-    return dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    return dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)  # type: ignore[attr-defined]
 
 
 class ProcessPool:

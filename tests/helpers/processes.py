@@ -29,8 +29,8 @@ class Forked(DDPStrategy):
 
     def setup_distributed(self) -> None:
         self.set_world_ranks()
-        options = {"rank": self.global_rank, "world_size": self.world_size}
-        dist.init_process_group("gloo", self._file, timedelta(minutes=2), **options)
+        ranks: dict[str, Any] = {"rank": self.global_rank, "world_size": self.world_size}
+        dist.init_process_group("gloo", self._file, timedelta(minutes=2), **ranks)
         super().setup_distributed()
 
 

@@ -30,6 +30,7 @@ from lightning_bleu.settings.lengths import REFERENCE_LENGTHS
 from lightning_bleu.settings.settings import unknown_options
 from lightning_bleu.settings.smoothing import SMOOTHINGS
 from tests.helpers.metrics import BLEU, CHRF, Kind
+from tests.helpers.text import spell
 
 LINES = (["a b c d e"], ["a b c d f"])
 IDS = (torch.tensor([[0, 1, 2, 3, 4]]), torch.tensor([[0, 1, 2, 3, 5]]))
@@ -37,10 +38,6 @@ IDS = (torch.tensor([[0, 1, 2, 3, 4]]), torch.tensor([[0, 1, 2, 3, 5]]))
 
 def split(line: str) -> list[str]:
     return line.split()
-
-
-def spell(rows: list[list[int]]) -> list[str]:
-    return [" ".join("abcdefghij"[i] for i in row) for row in rows]
 
 
 @dataclasses.dataclass

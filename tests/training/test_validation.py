@@ -236,6 +236,24 @@ def test_subsets_are_in_the_order_of_loaders_then_of_metrics_then_of_the_alphabe
     ]
 
 
+LANGUAGES: dict[str, Any] = {"fr": CorpusBLEU(), "zh": CorpusBLEU()}
+
+
+@pytest.mark.parametrize(
+    ("metrics", "name", "group", "message"),
+    [
+        ({"bleu": LANGUAGES}, "", ["fr", "de"], "'bleu' has no metric for the group 'de', only for ['fr', 'zh']"),
+        ({"bleu": LANGUAGES}, "", None, "'bleu' has metrics for ['fr', 'zh'], but the loader has no name: pass"),
+        ({"bleu": LANGUAGES}, "news", None, "'bleu' has metrics for ['fr', 'zh'], but the loader"),
+        (LANGUAGES, "", ["fr", "de"], "['fr', 'zh'] are names of loaders or groups, not of metrics: BLEUCallback({"),
+        ({"news": CorpusBLEU()}, "news", None, "['news'] are names of loaders or groups"),
+    ],
+)
+def test_each_subset_needs_a_metric(metrics: Any, name: str, group: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
+        count(make_validation(metrics, [name]), ["a", "b"], ["a", "b"], group=group).agree()
+
+
 @pytest.mark.parametrize(
     ("group", "message"),
     [
