@@ -245,7 +245,7 @@ LANGUAGES: dict[str, Any] = {"fr": CorpusBLEU(), "zh": CorpusBLEU()}
         ({"bleu": LANGUAGES}, "", ["fr", "de"], "'bleu' has no metric for the group 'de', only for ['fr', 'zh']"),
         ({"bleu": LANGUAGES}, "", None, "'bleu' has metrics for ['fr', 'zh'], but the loader has no name: pass"),
         ({"bleu": LANGUAGES}, "news", None, "'bleu' has metrics for ['fr', 'zh'], but the loader"),
-        (LANGUAGES, "", ["fr", "de"], "['fr', 'zh'] are names of loaders or groups, not of metrics: BLEUCallback({"),
+        (LANGUAGES, "", ["fr", "zh"], "['fr', 'zh'] are names of loaders or groups, not of metrics: BLEUCallback({"),
         ({"news": CorpusBLEU()}, "news", None, "['news'] are names of loaders or groups"),
     ],
 )
