@@ -24,13 +24,7 @@ from torch.utils.data import DataLoader, DistributedSampler
 
 from lightning_bleu import CorpusBLEU
 from tests.helpers.corpora import random_corpus
-from tests.helpers.lightning import (
-    Items,
-    make_callback,
-    make_loader,
-    make_module,
-    make_trainer,
-)
+from tests.helpers.lightning import Items, make_callback, make_loader, make_module, make_trainer
 from tests.helpers.process_groups import make_store
 from tests.helpers.processes import Write
 

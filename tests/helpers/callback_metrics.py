@@ -21,6 +21,7 @@ from torchmetrics.text import CHRFScore, ExtendedEditDistance, ROUGEScore, Trans
 
 from lightning_bleu import CorpusBLEU, CorpusCHRF
 from lightning_bleu.metric import CorpusMetric
+from tests.helpers.chrf import streams
 
 WORDS = ["The", "cat", "sat", "on", "a", "mat,", "while", "two", "dogs", "ran.", "It", "is", "cold!"]
 RIGHT = [0.3, 0.7, 0.5]
@@ -181,9 +182,7 @@ def values_alone(function: Callable[..., list[float]], corpus: Sequence[Any]) ->
 def score_alone(metric: Any, hypotheses: list[str], references: list[Any], sources: Any = ()) -> dict[str, float]:
     """What a metric scores that gets all sentences at once, by part; a single score has the part ``""``."""
     if isinstance(metric, SacreMetric):
-        most = max(map(len, references))
-        streams: Any = [[group[n] if n < len(group) else None for group in references] for n in range(most)]
-        return {"": metric.corpus_score(hypotheses, streams).score}
+        return {"": metric.corpus_score(hypotheses, streams(references)).score}
     if not hasattr(metric, "update"):
         return {"": math.fsum(values_alone(metric, (hypotheses, references, sources))) / len(hypotheses)}
     metric.reset()

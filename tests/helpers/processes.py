@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -53,37 +52,8 @@ class Write(pl.Callback):
             "panels": getattr(trainer.logger, "panels", []),
             "worst": getattr(trainer.logger, "worst", []),
             "warnings": [str(warning.message) for warning in self._caught or ()],
-            "errors": getattr(self.bleu, "errors", []),
         }
         torch.save(content, self.folder / f"{trainer.global_rank}.pt")
-
-
-class KeepsErrors(BLEUCallback):
-    """Keeps errors instead of raising them, so that no process ends before the others."""
-
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self.errors: list[str] = []
-
-    def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
-        self._keep(super().setup, trainer, pl_module, stage)
-
-    def on_validation_epoch_start(self, *args: Any) -> None:
-        self._keep(super().on_validation_epoch_start, *args)
-
-    def on_validation_batch_end(self, *args: Any, **options: Any) -> None:
-        if not self.errors:
-            super().on_validation_batch_end(*args, **options)
-
-    def on_validation_epoch_end(self, *args: Any) -> None:
-        if not self.errors:
-            self._keep(super().on_validation_epoch_end, *args)
-
-    def _keep(self, hook: Callable[..., None], *args: Any) -> None:
-        try:
-            hook(*args)
-        except (OSError, ValueError, RuntimeError) as error:
-            self.errors.append(f"{type(error).__name__}: {error}")
 
 
 def validate_in_processes(
@@ -92,13 +62,12 @@ def validate_in_processes(
     folder: Path,
     *,
     step: Step = return_ids,
-    callback_type: type[BLEUCallback] = BLEUCallback,
     callback_options: dict[str, Any] | None = None,
     **trainer_options: Any,
 ) -> list[dict[str, Any]]:
     """What each process has logged, scored, and warned about of several loaders; see :class:`Write`."""
     options: dict[str, Any] = {"metrics": CorpusBLEU(pad_id=PAD_ID), "dataloader_names": [*loaders]}
-    bleu = callback_type(**options | (callback_options or {}))
+    bleu = BLEUCallback(**options | (callback_options or {}))
     trainer_options |= {"strategy": Forked(folder), "devices": processes}
     trainer = make_trainer(folder, bleu, Write(folder, bleu), **trainer_options)
     trainer.validate(make_module(step=step), list(loaders.values()), verbose=False)
