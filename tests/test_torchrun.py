@@ -25,15 +25,12 @@ from torch.utils.data import DataLoader, DistributedSampler
 from lightning_bleu import CorpusBLEU
 from tests.helpers.corpora import random_corpus
 from tests.helpers.lightning import Items, make_callback, make_loader, make_module, make_trainer
-from tests.helpers.process_groups import make_store
+from tests.helpers.process_groups import TIME_LIMIT, make_store
 from tests.helpers.processes import Write
 
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[1]
-TIME_LIMIT = 120
-"""The number of seconds after which a process ends itself. It is large because the machine may be busy."""
-
 SIZES = [1, 5, 37, 42]
 """The numbers of sentences: none of them can be divided by four, and one is smaller."""
 
