@@ -28,7 +28,6 @@ from tests.helpers.lightning import (
     collect_warnings,
     expected_score,
     fit,
-    ignore_lightning_warnings,
     make_callback,
     make_loader,
     make_module,
@@ -40,8 +39,6 @@ from tests.helpers.lightning import (
     translate,
     validate,
 )
-
-pytestmark = ignore_lightning_warnings
 
 STEPS = 6
 """37 sentences in batches of 7 are 6 steps per epoch."""

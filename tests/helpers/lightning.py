@@ -21,7 +21,6 @@ from torch.utils.data import DataLoader, Dataset
 
 from lightning_bleu import BLEUCallback, BLEUScore, CorpusBLEU, corpus_bleu
 from lightning_bleu.training.metrics import Result
-from tests.helpers.warnings import IGNORED_WARNINGS
 
 NAMESPACES = ["pytorch_lightning", "lightning.pytorch"]
 """Both names under which Lightning is installed."""
@@ -30,8 +29,6 @@ PAD_ID = 0
 """Pads the tensors of all tests with Lightning. Their sentences have equal lengths, so it does not occur."""
 
 SENTENCES = torch.randint(3, 9, (37, 8), generator=torch.Generator().manual_seed(0))
-
-ignore_lightning_warnings = [pytest.mark.filterwarnings(warning) for warning in IGNORED_WARNINGS]
 
 Step: TypeAlias = Callable[[Any, int], Any]
 """A batch and the number of the epoch → what the step returns."""

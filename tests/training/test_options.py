@@ -22,9 +22,7 @@ from lightning_bleu.training.options import (
     shared_reading,
 )
 from tests.helpers.callback_metrics import errors, exact
-from tests.helpers.lightning import ignore_lightning_warnings, validate
-
-pytestmark = ignore_lightning_warnings
+from tests.helpers.lightning import validate
 
 
 def spell(rows: list[list[int]]) -> list[str]:
