@@ -138,12 +138,14 @@ def test_weights_of_a_checkpoint_are_at_its_step(tmp_path: Path) -> None:
         last = (folder / "step-0000012.txt").read_bytes()
         trainer.validate(module, make_loader(), ckpt_path="best", verbose=False)
         # The toy module translates better in its third epoch.
-        assert {path.name for path in folder.glob("*.txt")} == {"ref.txt", "step-0000006.txt", "step-0000012.txt"}
+        assert {path.name for path in folder.glob("*.txt")} == {
+            *("ref.txt", "step-0000006.txt", "step-0000006-2.txt", "step-0000012.txt")
+        }
         trainer.validate(module, make_loader(SENTENCES[:3]), verbose=False)  # the module still has these weights
-        assert len(read_lines(folder / "step-0000006.txt")) == 3
+        assert len(read_lines(folder / "step-0000006-3.txt")) == 3
         assert (folder / "step-0000012.txt").read_bytes() == last
         trainer.validate(make_module(step=return_text), make_loader(SENTENCES[:2]), verbose=False)  # another module
-        assert len(read_lines(folder / "step-0000012.txt")) == 2
+        assert len(read_lines(folder / "step-0000012-2.txt")) == 2
         other = make_trainer(tmp_path, bleu)
         other.test(module, make_loader(), ckpt_path=checkpoint.best_model_path, verbose=False)
         assert (tmp_path / "t" / "test" / "step-0000006.txt").exists()
