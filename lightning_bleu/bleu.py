@@ -134,6 +134,8 @@ class BLEUSettings(Settings, Convention):
             smoothing_value=_smoothing_value(self.smoothing, self.smoothing_value),
             effective_order=check_bool("effective_order", self.effective_order),
         )
+        if self.min_possible_matches >= 2**31:  # kept rows have 32 bits
+            raise ValueError(f"'min_possible_matches' must be below 2**31, got {self.min_possible_matches}")
 
 
 def _smoothing_value(smoothing: str, value: Any) -> float | None:

@@ -50,7 +50,7 @@ class CorpusMetric(AdditiveMetric):
         self, settings: Settings, columns: int, options: Mapping[str, Any], *, keep_sentences: bool, **kwargs: Any
     ) -> None:
         try:
-            super().__init__(settings, columns, **{"dist_sync_fn": gather_state} | kwargs)
+            super().__init__(columns, **{"dist_sync_fn": gather_state} | kwargs)
         except ValueError as error:
             # torchmetrics lists unknown arguments in backquotes.
             unknown = re.findall(r"`(\w+)`", str(error)) if "Unexpected keyword" in str(error) else []

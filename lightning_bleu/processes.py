@@ -24,17 +24,17 @@ def process_rank() -> int:
 
 
 def gather_state(state: Tensor, group: Any = None) -> list[Tensor]:
-    """Gather sums or packed rows. This is the ``dist_sync_fn`` of metrics for torchmetrics. Collective.
+    """Gather tensor states or packed rows. This is the ``dist_sync_fn`` of metrics for torchmetrics. Collective.
 
     Args:
-        state: sums of shape ``(columns,)``, or packed rows of shape ``(sentences, columns)``. For a process without
-            sentences, torchmetrics passes an empty vector instead.
+        state: a scalar, sums of shape ``(columns,)``, or packed rows of shape ``(sentences, columns)``. For a process
+            without sentences, torchmetrics passes an empty vector instead.
         group: the process group; all processes when None.
 
     Returns:
         the state of each process.
     """
-    if state.ndim == 1 and len(state):
+    if state.ndim < 2 and state.numel():
         return _gather_equal_shapes(state, group)
     shape = torch.tensor([len(state), state.shape[-1] if state.ndim == 2 else 0], device=state.device)
     shapes = [(int(sentences), int(columns)) for sentences, columns in _gather_equal_shapes(shape, group)]

@@ -97,10 +97,8 @@ def _read_systems(a: CorpusMetric, b: CorpusMetric) -> tuple[Tensor, Tensor]:
             system.report_of(kept.statistics.sum(0), kept.input_counts).signature
             for system, kept in ((a, first), (b, second))
         ]
-        raise ValueError(
-            f"both systems must be scored in the same way, got {' and '.join(signatures)}, which differ in: "
-            f"{', '.join(differences)}"
-        )
+        shown = "but they" if signatures[0] == signatures[1] else f"got {' and '.join(signatures)}, which"
+        raise ValueError(f"both systems must be scored in the same way, {shown} differ in: {', '.join(differences)}")
     if not torch.equal(first.positions, second.positions):
         raise ValueError("both systems must have the same sentences, but their 'index' differs")
     if (differs := first.checksums != second.checksums).any():

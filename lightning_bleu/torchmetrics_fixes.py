@@ -37,13 +37,12 @@ def eager(function: Callable[P, T]) -> Callable[P, T]:
 class AdditiveMetric(Metric):
     """A torchmetrics metric whose states add up.
 
-    Tensor states are sums; list states are packed rows, see :mod:`lightning_bleu.counting.kept`. States are replaced,
-    never changed, so copies may share them. Each override works around a behavior of torchmetrics 1.9.0, and names the
-    issue or pull request about it, if there is one. Delete an override once upstream is fixed.
+    Tensor states are sums (a subclass may reduce its own in another way); list states are packed rows, see
+    :mod:`lightning_bleu.counting.kept`. States are replaced, never changed, so copies may share them. Each override
+    works around a behavior of torchmetrics 1.9.0, and names the issue or pull request about it, if there is one. Delete
+    an override once upstream is fixed.
 
     Args:
-        settings: what the states depend on. Metrics in a collection share a state only if their settings, and their
-            classes, are equal.
         columns: the number of statistics of a sentence.
         kwargs: passed to :class:`torchmetrics.Metric`.
 
@@ -53,9 +52,9 @@ class AdditiveMetric(Metric):
 
     full_state_update: bool = False
 
-    def __init__(self, settings: object, columns: int, **kwargs: Any) -> None:
+    def __init__(self, columns: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self._defaults = _Defaults((type(self), settings))
+        self._defaults = _Defaults()
         self.columns = columns
 
     def _wrap_update(self, update: Callable[..., None]) -> Callable[..., None]:
@@ -121,7 +120,8 @@ class AdditiveMetric(Metric):
         for name, state in self.metric_state.items():
             self._check_width(name, incoming_state[name])
             if isinstance(state, Tensor):
-                merged[name] = state + incoming_state[name].to(state.device)
+                reduce: Any = self._reductions[name]
+                merged[name] = reduce(torch.stack([state, incoming_state[name].to(state.device)]))
             else:
                 merged[name] = append_rows(state, *_as_list(incoming_state[name]))
         for name, state in merged.items():
@@ -151,12 +151,12 @@ class AdditiveMetric(Metric):
 
     def _check_width(self, name: str, state: Tensor | list[Tensor]) -> None:
         default = self._defaults[name]
-        expected = len(default) if isinstance(default, Tensor) else IDENTITY_COLUMNS + self.columns
+        expected = [*default.shape[-1:]] if isinstance(default, Tensor) else [IDENTITY_COLUMNS + self.columns]
         for rows in _as_list(state):
-            if rows.numel() and rows.shape[-1] != expected:
+            if rows.numel() and [*rows.shape[-1:]] != expected:
                 raise ValueError(
                     f"the state {name!r} is of a metric with other orders of n-grams, or of another version: its rows "
-                    f"have {rows.shape[-1]} columns, not {expected}"
+                    f"have {[*rows.shape[-1:]]} columns, not {expected}"
                 )
 
     def __deepcopy__(self, memo: dict[int, Any]) -> AdditiveMetric:
@@ -173,19 +173,16 @@ class AdditiveMetric(Metric):
 
 
 class _Defaults(dict[str, Any]):
-    """The default states, with the class and the settings of the metric as an extra key.
+    """The default states, with their own identity as an extra key.
 
     :class:`torchmetrics.MetricCollection` lets metrics share one state if their keys are equal and their states are
     equal after the first batch: https://github.com/Lightning-AI/torchmetrics/issues/2596 and 2916 (closed). But two
-    tokenizers may agree on the first batch and differ on the next, so the settings must be compared as well.
+    tokenizers, or a subclass with two options, may agree on the first batch and differ on the next.
     """
 
-    def __init__(self, extra_key: object) -> None:
-        self.extra_key = extra_key
-
     def keys(self) -> Any:
-        """The names of the states, and the extra key."""
-        return [*self, self.extra_key]
+        """The names of the states, and a key that no other metric has."""
+        return [*self, id(self)]
 
 
 def _as_list(state: Tensor | list[Tensor]) -> list[Tensor]:

@@ -18,6 +18,7 @@ from tests.fuzz.targets import TARGETS
 from tests.helpers.corpora import DATA
 from tests.helpers.metrics import KINDS, Kind
 from tests.helpers.process_groups import ProcessPool
+from tests.helpers.warnings import IGNORED_WARNINGS
 
 os.environ.setdefault("MPLBACKEND", "Agg")
 
@@ -85,6 +86,11 @@ def _folder(name: str) -> Path:
     if not (DATA / name).is_dir():
         pytest.skip(f"needs {name} text in {DATA}, which is not part of the repository")
     return DATA / name
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    for warning in IGNORED_WARNINGS:
+        config.addinivalue_line("filterwarnings", warning)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

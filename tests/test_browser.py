@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import re
 import shutil
-import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,7 +15,6 @@ from playwright.sync_api import Page, sync_playwright
 
 from tests.helpers.examples import EXAMPLES, load_example, run_script
 from tests.helpers.lightning import read_events
-from tests.helpers.process_groups import find_port
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 FLAGS = [
@@ -42,21 +39,14 @@ pytestmark = [
 @contextmanager
 def serve(folder: Path) -> Iterator[str]:
     """The address of a TensorBoard that shows the logs in a folder."""
-    port = find_port()
-    options = ["--logdir", str(folder), "--port", str(port), "--load_fast=false"]
+    options = ["--logdir", str(folder), "--port", "0", "--load_fast=false"]
     command = [sys.executable, "-m", "tensorboard.main", *options]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        for _ in range(240):
-            try:
-                socket.create_connection(("127.0.0.1", port), 1).close()
-                break
-            except OSError:
-                time.sleep(0.25)
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        process.terminate()
-        process.wait()
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stderr is not None
+            yield next(found[0] for line in process.stderr if (found := re.search(r"http://\S+?:\d+", line)))
+        finally:
+            process.terminate()
 
 
 @pytest.fixture(scope="module")

@@ -15,11 +15,9 @@ import pytorch_lightning as pl
 import torch
 
 from lightning_bleu import corpus_bleu
-from tests.helpers.lightning import ignore_lightning_warnings
 from tests.helpers.pages import run_page
 
 pytestmark = [
-    *ignore_lightning_warnings,
     pytest.mark.slow,
     pytest.mark.skipif(not hasattr(pl.callbacks, "EMAWeightAveraging"), reason="since Lightning 2.6"),
 ]

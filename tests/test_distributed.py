@@ -124,22 +124,6 @@ def test_a_sync_in_every_step_scores_the_batches_of_all_processes(pool: ProcessP
     assert pool.run(2, sync_every_step) == [[corpus_bleu(*corpus).bleu for corpus in corpora]] * 2
 
 
-def repeat_all(rank: int, world_size: int) -> tuple[list[list[int]], list[int], float, str]:
-    """Every process has the whole set, but only the first one translates it right; each has another order."""
-    metric = CorpusBLEU(max_order=1, keep_sentences=True)
-    for position in ([0, 1, 2], [2, 1, 0], [1, 2, 0])[rank]:
-        sentence = "a " * (position + 1)
-        metric.update([sentence if rank == 0 else "x"], [sentence], index=[position])
-    kept = metric.kept_sentences()
-    return kept.statistics.tolist(), kept.positions.tolist(), metric.compute().item(), metric.signature[:8]
-
-
-def test_a_sentence_counts_once_and_that_of_the_first_process_counts(pool: ProcessPool) -> None:
-    # one column each for matches, possible matches, and lengths
-    expected = [[length] * 4 for length in (1, 2, 3)], [0, 1, 2], 1, "nrefs:1|"
-    assert pool.run(3, repeat_all) == [expected] * 3
-
-
 def contradict(rank: int, world_size: int) -> list[str]:
     """The errors of two processes, of which one has positions and the other has none, or another set."""
     errors = []

@@ -17,10 +17,7 @@ from hatchling.plugin.manager import PluginManager
 
 import lightning_bleu
 from tests.helpers.examples import EXAMPLES, run_script
-from tests.helpers.lightning import ignore_lightning_warnings
 from tests.helpers.pages import blocks, parse, run_page
-
-pytestmark = ignore_lightning_warnings
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])

@@ -56,20 +56,6 @@ def test_every_position_counts_once_and_the_first_time_in_order(kind: Kind, batc
     assert contents(metric) == contents(count_positions(kind, positions))
 
 
-def test_positions_may_have_gaps(count: Any, kind: Kind) -> None:
-    metric = kind.metric(keep_sentences=True)
-    metric.update(PREDS, TARGET, index=[2**40, 5, 90, 7, 6])
-    assert metric.sentence_statistics().tolist() == pick(kind.rows(PREDS, TARGET), [1, 4, 3, 2, 0])
-
-
-def test_a_masked_sentence_does_not_take_its_position(count: Any, kind: Kind) -> None:
-    """As the repeats with which a sampler evens out processes."""
-    metric = kind.metric(keep_sentences=True)
-    metric.update(["x", *PREDS[1:3]], TARGET[:3], [False, True, True], index=[0, 1, 2])
-    metric.update(PREDS[:1], TARGET[:1], index=[0])
-    assert contents(metric) == contents(count([0, 1, 2]))
-
-
 def test_the_positions_in_each_batch_or_of_two_datasets_are_an_error(count: Any, kind: Kind) -> None:
     metric = count([0, 1])
     metric.update(PREDS[2:4], TARGET[2:4], index=torch.arange(2))

@@ -9,7 +9,6 @@ import pytest
 import torch
 from pytorch_lightning.callbacks import EarlyStopping, ModelCheckpoint
 from pytorch_lightning.loggers import TensorBoardLogger
-from pytorch_lightning.strategies import DDPStrategy
 from torch import Tensor
 
 from lightning_bleu import CorpusBLEU
@@ -19,15 +18,13 @@ from tests.helpers.lightning import (
     ToyModule,
     collect_warnings,
     expected_score,
-    ignore_lightning_warnings,
     make_callback,
     make_loader,
     make_trainer,
     read_events,
     translate,
 )
-
-pytestmark = ignore_lightning_warnings
+from tests.helpers.processes import Forked
 
 
 class MetricModule(ToyModule):
@@ -50,28 +47,20 @@ class MetricModule(ToyModule):
         self.log("test_bleu", self.bleu)
 
 
-def make_logging_trainer(folder: Path, *callbacks: Any, **options: Any) -> Any:
-    """A trainer that logs to TensorBoard; see :func:`read_scores`."""
-    return make_trainer(folder, *callbacks, logger=TensorBoardLogger(folder, name="run", version=""), **options)
-
-
-def read_scores(folder: Path) -> list[float]:
-    """The scores of all epochs that were logged."""
-    return [event.value for event in read_events(folder / "run").Scalars("val_bleu")]
-
-
 def test_the_logged_score_is_that_of_each_epoch(tmp_path: Path) -> None:
     module = MetricModule()
     checkpoint = ModelCheckpoint(monitor="val_bleu", mode="max")
     stopping = EarlyStopping("val_bleu", mode="max", stopping_threshold=expected_score(2).bleu - 1e-6)
-    trainer = make_logging_trainer(tmp_path, checkpoint, stopping, max_epochs=4)
+    logger = TensorBoardLogger(tmp_path, name="run", version="")
+    trainer = make_trainer(tmp_path, checkpoint, stopping, logger=logger, max_epochs=4)
     trainer.fit(module, make_loader(), make_loader())
 
     assert trainer.current_epoch == 3  # stopped after epochs 0, 1, 2
     assert checkpoint.best_model_score == pytest.approx(expected_score(2).bleu)
     # The sanity check scored two batches of 7, and left nothing behind.
     assert module.lengths == [14 * 8, 37 * 8, 37 * 8, 37 * 8]
-    assert read_scores(tmp_path) == pytest.approx([expected_score(epoch).bleu for epoch in range(3)])
+    scores = [event.value for event in read_events(tmp_path / "run").Scalars("val_bleu")]
+    assert scores == pytest.approx([expected_score(epoch).bleu for epoch in range(3)])
 
     (result,) = trainer.test(module, make_loader(), verbose=False)  # the module is as good as in epoch 3
     assert result == {"test_bleu": pytest.approx(expected_score(3).bleu)}
@@ -85,15 +74,6 @@ def test_a_resumed_run_starts_its_epoch_without_sentences(tmp_path: Path) -> Non
     resumed = make_trainer(tmp_path, ModelCheckpoint(folder, save_last=True), max_epochs=3)
     resumed.fit(MetricModule(), make_loader(), make_loader(), ckpt_path=folder / "last.ckpt")
     assert resumed.callback_metrics["val_bleu"].item() == pytest.approx(expected_score(2).bleu)
-
-
-def test_every_validation_within_an_epoch_starts_without_sentences(tmp_path: Path) -> None:
-    module = MetricModule()
-    trainer = make_logging_trainer(tmp_path, max_epochs=2, val_check_interval=2, num_sanity_val_steps=-1)
-    trainer.fit(module, make_loader(), make_loader())
-    # The sanity check with all sentences, then three validations in each of two epochs of 6 steps.
-    assert module.lengths == [37 * 8] * 7
-    assert read_scores(tmp_path) == pytest.approx([expected_score(0).bleu] * 3 + [expected_score(1).bleu] * 3)
 
 
 @pytest.mark.parametrize("precision", ["32-true", "bf16-true", "64-true"])
@@ -128,8 +108,7 @@ def test_ids_without_padding_are_warned_about_once_at_the_line_of_the_step(tmp_p
 @pytest.mark.slow
 def test_two_processes_score_as_one(tmp_path: Path) -> None:
     sentences = SENTENCES[:30]  # 15 per process, none of them twice
-    strategy = DDPStrategy(start_method="forkserver")
-    trainer = make_trainer(tmp_path, strategy=strategy, devices=2, max_epochs=1, num_sanity_val_steps=0)
+    trainer = make_trainer(tmp_path, strategy=Forked(tmp_path), devices=2, max_epochs=1, num_sanity_val_steps=0)
     trainer.fit(MetricModule(), make_loader(sentences), make_loader(sentences))
     expected = expected_score(0, sentences).bleu
     assert trainer.callback_metrics["val_bleu"].item() == pytest.approx(expected, abs=1e-7)

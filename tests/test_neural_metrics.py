@@ -19,11 +19,9 @@ import torch
 from lightning_bleu import BLEUCallback, CorpusBLEU
 from tests.helpers.callback_metrics import references_of, return_sentences, return_single, source_of, translate
 from tests.helpers.examples import EXAMPLES, load_example, run_script
-from tests.helpers.lightning import ignore_lightning_warnings, make_loader, validate
+from tests.helpers.lightning import make_loader, validate
 from tests.helpers.pages import blocks, run_page
 from tests.helpers.process_groups import run_in_processes
-
-pytestmark = ignore_lightning_warnings
 
 PAGE = Path(__file__).parents[1] / "docs" / "other_metrics.md"
 SECTION = "COMET and other models"

@@ -20,12 +20,11 @@ from torch.distributed.fsdp.wrap import ModuleWrapPolicy
 from torch.utils.data import DataLoader, DistributedSampler
 
 from lightning_bleu import BLEUCallback, CorpusBLEU, distributed_index
-from tests.helpers.lightning import ignore_lightning_warnings, make_loader, make_trainer
+from tests.helpers.lightning import make_loader, make_trainer
 from tests.helpers.pages import run_page
 from tests.helpers.process_groups import run_in_processes
 
 pytestmark = [
-    *ignore_lightning_warnings,
     pytest.mark.slow,
     pytest.mark.skipif(not hasattr(torch.distributed.fsdp, "fully_shard"), reason="since torch 2.6"),
 ]

@@ -24,23 +24,13 @@ from torch.utils.data import DataLoader, DistributedSampler
 
 from lightning_bleu import CorpusBLEU
 from tests.helpers.corpora import random_corpus
-from tests.helpers.lightning import (
-    Items,
-    ignore_lightning_warnings,
-    make_callback,
-    make_loader,
-    make_module,
-    make_trainer,
-)
-from tests.helpers.process_groups import find_port
+from tests.helpers.lightning import Items, make_callback, make_loader, make_module, make_trainer
+from tests.helpers.process_groups import TIME_LIMIT, make_store
 from tests.helpers.processes import Write
 
-pytestmark = [*ignore_lightning_warnings, pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[1]
-TIME_LIMIT = 120
-"""The number of seconds after which a process ends itself. It is large because the machine may be busy."""
-
 SIZES = [1, 5, 37, 42]
 """The numbers of sentences: none of them can be divided by four, and one is smaller."""
 
@@ -50,10 +40,10 @@ SIZES = [1, 5, 37, 42]
 
 def run_on_two_nodes(folder: Path) -> None:
     """Call :func:`main` in four processes."""
-    port = find_port()
+    store = make_store()
     command = [sys.executable, "-m", "torch.distributed.run", "--nnodes", "2", "--nproc-per-node", "2"]
-    command += ["--rdzv-backend", "c10d", "--rdzv-endpoint", f"127.0.0.1:{port}", "--rdzv-id", "bleu"]
-    command += ["--local-addr", "127.0.0.1", "--master-addr", "127.0.0.1", "--master-port", str(port)]
+    command += ["--rdzv-backend", "c10d", "--rdzv-endpoint", f"127.0.0.1:{store.port}", "--rdzv-id", "bleu"]
+    command += ["--rdzv-conf", "is_host=false", "--local-addr", "127.0.0.1"]
     environment = {**os.environ, "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"}
     logs = [folder / f"node-{node}.log" for node in range(2)]
     nodes: list[subprocess.Popen[bytes]] = []

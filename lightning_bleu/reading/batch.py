@@ -23,7 +23,7 @@ from lightning_bleu.reading.forms import (
 )
 from lightning_bleu.reading.mistakes import Mistake, find_mistakes
 from lightning_bleu.reading.ragged import BoolArray, IntArray, Ragged, clean, drop_empty_references
-from lightning_bleu.reading.recognize import read_index, read_sample_mask, recognize, recognize_sources
+from lightning_bleu.reading.recognize import check_layout, read_index, read_sample_mask, recognize, recognize_sources
 from lightning_bleu.settings.settings import Decoder, Settings
 
 
@@ -97,6 +97,7 @@ def read_batch(
         [[5, 6], [5, 7, 6]]
     """
     hypotheses, references, counts = recognize(preds, target, decodable=settings.decoder is not None)
+    check_layout(hypotheses, references, settings.removed_ids)
     mask, positions = read_sample_mask(sample_mask, len(counts)), read_index(index, len(counts))
     if type(hypotheses) is type(references):
         segments, counts = _read(join(hypotheses, references), counts, settings)

@@ -44,13 +44,15 @@ class Ids(NamedTuple):
         device: the device that they were passed on.
         shape: the shape of the tensor that they were passed in, which may be padded; empty for lists. For hypotheses
             and references together, that of the references.
-        are_nan: whether logits, from which the ids were chosen, contain NaN; None if there were no logits.
+        vocabulary: the number of logits for each token, from which the ids were chosen; None if there were no logits.
+        are_nan: whether the logits contain NaN.
     """
 
     ragged: Ragged
     device: torch.device
     shape: tuple[int, ...] = ()
-    are_nan: bool | None = None
+    vocabulary: int | None = None
+    are_nan: bool = False
 
 
 Form: TypeAlias = Strings | Tokens | Ids

@@ -83,7 +83,7 @@ def suspect_padding(hypotheses: Ids, references: Ids, settings: Settings) -> Ite
 
 
 def suspect_logits(hypotheses: Ids, references: Form, settings: Settings) -> Iterator[Mistake]:
-    """Warn about logits that are NaN, and about logits beside labels that are -100 at some positions.
+    """Warn about logits that are NaN, that may have another layout, or whose labels are -100 at some positions.
 
     Example:
         >>> import torch
@@ -98,7 +98,17 @@ def suspect_logits(hypotheses: Ids, references: Form, settings: Settings) -> Ite
             "The logits in 'preds' contain NaN, so the score may be meaningless. Look for the cause in the model, such "
             "as a learning rate that is too high, or an overflow in half precision.",
         )
-    if hypotheses.are_nan is None or not isinstance(references, Ids) or len(references.shape) != 2:
+    if hypotheses.vocabulary is None or not isinstance(references, Ids) or not references.shape:
+        return
+    width, vocabulary = hypotheses.shape[1], hypotheses.vocabulary
+    if vocabulary == references.shape[-1] != width > references.ragged.ids.max(initial=-1) >= 0:
+        yield (
+            "layout",
+            f"Logits of shape {(*hypotheses.shape, vocabulary)} beside labels of shape {references.shape} look like "
+            "the layout of cross_entropy, (sentences, vocabulary, tokens). If that is what they have, pass "
+            "preds.transpose(1, 2), else ids, preds.argmax(-1).",
+        )
+    if len(references.shape) != 2:
         return
     ignored = references.ragged.ids.reshape(references.shape) == -100
     if 2 * np.count_nonzero(ignored[:, :1]) > len(ignored):
@@ -127,7 +137,7 @@ def suspect_start(form: Ids, settings: Settings, side: str = "hypotheses", name:
         'Most hypotheses begin with eos_id=2 and go on. E'
     """
     eos, (ids, lengths) = settings.eos_id, form.ragged
-    if eos is None or eos in (settings.bos_id, settings.pad_id) or form.are_nan is not None:
+    if eos is None or eos in (settings.bos_id, settings.pad_id) or form.vocabulary is not None:
         return
     starts = (lengths.cumsum() - lengths)[lengths > 2]
     starts_with_end = ids[starts] == eos

@@ -78,7 +78,7 @@ def clean(ragged: Ragged, settings: Settings) -> Ragged:
     """
     ids, lengths = ragged
     keep = np.ones(len(ids), bool)
-    for removed in {*settings.ignore_ids, settings.pad_id, settings.bos_id} - {None}:
+    for removed in settings.removed_ids:
         keep &= ids != removed
     if settings.eos_id is not None:
         ends = lengths.cumsum()

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, MappingView, Set
+from collections.abc import Iterable, Mapping, MappingView, Sequence, Set
 from itertools import chain
 from types import NoneType
 from typing import Any, TypeGuard
@@ -64,8 +64,6 @@ def recognize(preds: Hypotheses, target: References, *, decodable: bool = False)
     references, counts = _recognize_references(target, hypotheses, decodable=decodable)
     if type(hypotheses) is not type(references):
         hypotheses, references = _match_forms(hypotheses, references, decodable=decodable)
-    if isinstance(preds, np.ndarray | Tensor) and isinstance(target, np.ndarray | Tensor):
-        _check_layout(preds, target)
     return hypotheses, references, counts
 
 
@@ -98,6 +96,28 @@ def recognize_hypotheses(preds: Hypotheses, name: str = "preds") -> Form:
             f"got a {_describe(ids)}"
         )
     return _flatten(ids)
+
+
+def check_layout(hypotheses: Form, references: Form, removed_ids: Sequence[int]) -> None:
+    """Raise a ValueError for logits in the layout of ``cross_entropy``, if only there a label is in the vocabulary.
+
+    Where it is in both, :func:`lightning_bleu.reading.mistakes.suspect_logits` warns.
+
+    Args:
+        hypotheses: what was recognized.
+        references: all references.
+        removed_ids: ids that need not be in the vocabulary.
+    """
+    if isinstance(hypotheses, Ids) and isinstance(references, Ids) and hypotheses.vocabulary in references.shape[-1:]:
+        ids = references.ragged.ids
+        label = ids[~np.isin(ids, removed_ids)].max(initial=-1)
+        if references.shape[-1] <= label < hypotheses.shape[1]:
+            raise ValueError(
+                "logits must have shape (sentences, tokens, vocabulary), got 'preds' of shape "
+                f"{(*hypotheses.shape, hypotheses.vocabulary)} and 'target' of shape {references.shape} with the label "
+                f"{label}: this looks like the layout of cross_entropy, pass preds.transpose(1, 2). If it is not, pass "
+                "ids, preds.argmax(-1)"
+            )
 
 
 def recognize_sources(sources: Hypotheses, sentences: int) -> Form:
@@ -220,16 +240,6 @@ def _check_sentences(name: str, found: int, sentences: int, first: Any = None) -
             f"sentence, preds[::{count}]"
         )
     raise ValueError(f"'preds' and {name!r} must have the same number of sentences, got {sentences} and {found}{hint}")
-
-
-def _check_layout(preds: Tensor | npt.NDArray[Any], target: Tensor | npt.NDArray[Any]) -> None:
-    """Raise an error for logits in the layout of ``cross_entropy``."""
-    if preds.ndim == 3 and preds.shape[2] == target.shape[-1] != preds.shape[1] and 0 not in preds.shape:
-        raise ValueError(
-            f"logits must have shape (sentences, tokens, vocabulary), got 'preds' of shape {tuple(preds.shape)} and "
-            f"'target' of shape {tuple(target.shape)}: this looks like the layout of cross_entropy, pass "
-            "preds.transpose(1, 2). If it is not, pass ids, preds.argmax(-1)"
-        )
 
 
 def _match_forms(hypotheses: Form, references: Form, *, decodable: bool) -> tuple[Form, Form]:
@@ -397,7 +407,7 @@ def _choose(logits: Tensor) -> Ids:
     """
     ids = logits.argmax(-1)  # of NaN if there is one
     largest = logits.gather(-1, ids[..., None])
-    return _flatten(ids)._replace(are_nan=bool(largest.isnan().any()))
+    return _flatten(ids)._replace(vocabulary=logits.shape[-1], are_nan=bool(largest.isnan().any()))
 
 
 def _flatten(ids: Tensor) -> Ids:

@@ -12,7 +12,6 @@ import numbers
 import operator
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from types import MethodType
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
@@ -135,6 +134,16 @@ class Settings:
             **{name: getattr(self, name) for name in ("decoder", "ignore_ids", "pad_id", "bos_id", "eos_id")}
         )
 
+    @functools.cached_property
+    def removed_ids(self) -> list[int]:
+        """The ids that are removed wherever they are.
+
+        Example:
+            >>> Settings.from_options(pad_id=0, bos_id=1, eos_id=0).removed_ids
+            [-100, 0, 1]
+        """
+        return sorted({value for value in (*self.ignore_ids, self.pad_id, self.bos_id) if value is not None})
+
     def plain(self) -> dict[str, Any]:
         """Everything that a score depends on (but for its unit) as plain values that can be saved.
 
@@ -149,10 +158,10 @@ class Settings:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Settings):
             return NotImplemented
-        return self._identity() == other._identity() and self.percent == other.percent
+        return self._values() == other._values() and self.percent == other.percent
 
     def __hash__(self) -> int:
-        return hash((*self._identity().values(), self.percent))
+        return hash((*filter(_is_plain, self._values().values()), self.percent))
 
     def differences(self, other: Settings) -> list[str]:
         """The names of the settings whose difference makes scores incomparable.
@@ -164,13 +173,9 @@ class Settings:
             >>> Settings.from_options(pad_id=0).differences(Settings.from_options(lowercase=True, percent=True))
             ['lowercase', 'pad_id']
         """
-        mine, theirs = self._identity(), other._identity()
+        mine, theirs = self._values(), other._values()
         ignored = _OF_DECODED_IDS if self.decoder is not None and other.decoder is not None else ()
         return [name for name in mine if mine[name] != theirs.get(name) and name not in ignored]
-
-    def _identity(self) -> dict[str, Any]:
-        """Plain values, but callables by identity: two lambdas have the same name."""
-        return {name: value if _is_plain(value) else _identify(value) for name, value in self._values().items()}
 
     def _values(self) -> dict[str, Any]:
         names = [field.name for field in dataclasses.fields(self)]
@@ -208,11 +213,9 @@ def describe_options(options: Mapping[str, object], defaults_of: type) -> list[s
         >>> describe_options({"max_order": 4, "pad_id": 0, "tokenizer": str.split}, defaults_of=CorpusBLEU)
         ['pad_id=0', 'tokenizer=split']
     """
-    signatures = (
-        inspect.signature(vars(kind)["__init__"]).parameters for kind in defaults_of.mro() if "__init__" in vars(kind)
-    )
-    parameters = next(one for one in signatures if options.keys() <= one.keys())  # those of subclasses may differ
-    defaults = {name: describe(parameters[name].default) for name in options}
+    # A subclass may pass on some options, and have other defaults of its own.
+    signatures = (inspect.signature(kind).parameters.items() for kind in reversed(defaults_of.mro()))
+    defaults = {name: describe(parameter.default) for items in signatures for name, parameter in items}
     return [f"{name}={describe(value)}" for name, value in options.items() if describe(value) != defaults[name]]
 
 
@@ -265,11 +268,6 @@ def check_number(name: str, value: Any) -> float:
 
 def _is_plain(value: object) -> bool:
     return value is None or isinstance(value, bool | int | float | str | tuple)
-
-
-def _identify(value: Any) -> Any:
-    """The identity of an object. A bound method is made anew whenever it is accessed."""
-    return (id(value.__self__), value.__name__) if isinstance(value, MethodType) else id(value)
 
 
 def _name(value: Any) -> str:

@@ -79,7 +79,7 @@ def choose_sentences(evaluation: Evaluation, count: int) -> tuple[dict[int, Sent
     """
     readable = evaluation.sentences.readable
     first, worst = readable[:count], []
-    for corpus in [*evaluation.corpora.values()][:1]:
+    if corpus := next(iter(evaluation.corpora.values()), None):
         worst = [readable[number] for number in find_worst(corpus.statistics[readable], corpus.scoring, count)]
     texts = evaluation.sentences.read([*first, *worst])
     return dict(zip(first, texts)), dict(zip(worst, texts[len(first) :]))
@@ -107,7 +107,8 @@ def make_view(
 
     caption = order = signature = ""
     score_name, digits, scores, histograms = "score", 1, None, {}
-    for name, (_, statistics, scoring, _) in [*evaluation.corpora.items()][:1]:
+    if evaluation.corpora:
+        name, (_, statistics, scoring, _) = next(iter(evaluation.corpora.items()))
         report = evaluation.scored[name].result.report
         signature = getattr(report, "signature", "")
         caption = f" {report}\n{signature}".rstrip()
@@ -117,7 +118,8 @@ def make_view(
         histograms = {f"{tag(name)}/sentence_{name.rpartition('/')[-1]}": scores}
     settings, figures = BLEUSettings.from_options(), {}  # settings of a BLEU, if there is one, say how to tokenize
     counted = {name: one.metric.settings for name, one in evaluation.metrics.items() if isinstance(one, Counted)}
-    for name, settings in [(name, one) for name, one in counted.items() if isinstance(one, BLEUSettings)][:1]:
+    if bleu := {name: one for name, one in counted.items() if isinstance(one, BLEUSettings)}:
+        name, settings = next(iter(bleu.items()))
         rows = evaluation.sentences.statistics(name)
         figures[f"{tag(name)}/by_length"] = bleu_by_length_figure(rows, settings, confidence)
         figures[f"{tag(name)}/lengths"] = length_scatter_figure(rows)

@@ -82,8 +82,9 @@ def length_scatter_figure(statistics: Tensor) -> Figure:
         >>> from lightning_bleu import CorpusBLEU
         >>> bleu = CorpusBLEU(keep_sentences=True)
         >>> bleu.update(["a b c", "a a a a a a a"], ["a b c", "a b c"])
-        >>> length_scatter_figure(bleu.sentence_statistics()).axes[0].get_title(loc="right")
-        '× 1 under ½ or over 2×'
+        >>> figure = length_scatter_figure(bleu.sentence_statistics())
+        >>> [text.get_text() for text in figure.legends[0].get_texts()]
+        ['1 beyond', 'equal', 'half, double']
     """
     lengths = Statistics.unpack(statistics.cpu())
     pairs = np.stack([lengths.reference_length.numpy(), lengths.hypothesis_length.numpy()])
@@ -96,11 +97,11 @@ def length_scatter_figure(statistics: Tensor) -> Figure:
     axes = _axes("Length in tokens")
     (x, y), counts = np.unique(pairs[:, ~is_off], axis=1, return_counts=True)
     axes.scatter(x, y, 6, np.log1p(counts), cmap="Blues", vmin=-1, clip_on=False, zorder=2)
-    axes.plot(*pairs[:, is_off], "x", color=_ORANGE, markersize=4, clip_on=False)
-    for ratio, style in ((0.5, ":"), (1, "-"), (2, ":")):
-        axes.axline((0, 0), slope=ratio, color="black", linewidth=0.8, linestyle=style, zorder=1)
-    if is_off.any():
-        axes.set_title(f"× {is_off.sum():,} under ½ or over 2×", loc="right", color=_ORANGE, fontsize=9)
+    off = f"{is_off.sum():,} beyond"
+    axes.plot(*pairs[:, is_off], "x", color=_ORANGE, markersize=4, clip_on=False, label=off if is_off.any() else None)
+    for ratio, style, label in ((1, "-", "equal"), (2, ":", "half, double"), (0.5, ":", None)):
+        axes.axline((0, 0), slope=ratio, color="black", linewidth=0.8, linestyle=style, zorder=1, label=label)
+    axes.figure.legend(loc="outside right upper", fontsize=8, frameon=False)
     axes.set(xlim=(0, limit), ylim=(0, limit), xlabel="reference", ylabel="hypothesis")
     return axes.figure  # type: ignore[return-value]
 

@@ -268,14 +268,6 @@ class OfSentences(AnyMetric):
     def __deepcopy__(self, memo: object) -> OfSentences:
         return self
 
-    def __getstate__(self) -> dict[str, Any]:
-        if "<" in getattr(self.function, "__qualname__", ""):
-            raise TypeError(
-                f"the metric {self.name!r} is a lambda or a local function, which cannot be sent to other processes: "
-                "define it at the top level of a module, or set strategy='ddp' instead of 'ddp_spawn'"
-            )
-        return vars(self)
-
     @property
     def scoring(self) -> Scoring:
         """How the rows of sentences, each a number and a 1, become their mean."""
@@ -380,7 +372,7 @@ def wrap_metric(name: str, metric: Any) -> AnyMetric:
     if is_class or not (callable(metric) or has_methods or isinstance(metric, SacreMetric)):
         raise TypeError(
             f"{name!r} must be a metric of lightning_bleu, torchmetrics, or sacreBLEU, or a function, got {metric!r}"
-            + ": make an instance of it" * is_class
+            + (": make an instance of it" if is_class else "")
         )
     return OfText(name, metric) if has_methods or isinstance(metric, SacreMetric) else OfSentences(name, metric)
 
@@ -485,8 +477,8 @@ def call_function(name: str, function: Callable[..., Any], sentences: Sequence[S
     except (TypeError, ValueError, RuntimeError):
         raise TypeError(f"{needs}, got {repr(value)[:_SHOWN]}") from None
     if values.shape != (len(sentences),):
-        found = f"the shape {tuple(values.shape)} for {len(sentences)} sentences"
-        raise ValueError(f"{needs}, got {found}" + ": do not average them, the callback does" * (values.ndim == 0))
+        hint = "" if values.ndim else ": do not average them, the callback does"
+        raise ValueError(f"{needs}, got the shape {tuple(values.shape)} for {len(sentences)} sentences{hint}")
     for number in (~values.isfinite()).nonzero()[:1, 0].tolist():
         raise ValueError(
             f"the metric {name!r} returned {values[number].item()} for the hypothesis "

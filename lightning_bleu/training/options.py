@@ -200,7 +200,7 @@ def check_options(options: Mapping[str, Any]) -> None:
             f"{log_name!r}"
         )
     check_shared_options(options["decoder"], options["confidence"], options["translations"])
-    is_list = isinstance(dataloader_names, Sequence) and not isinstance(dataloader_names, str)
+    is_list = isinstance(dataloader_names, Sequence) and not isinstance(dataloader_names, str) and dataloader_names
     if dataloader_names is not None and not (is_list and all(isinstance(item, str) for item in dataloader_names)):
         raise TypeError(f"'dataloader_names' must be a list of names, got {dataloader_names!r}")
     if dataloader_names is not None:

@@ -239,8 +239,8 @@ def _fold(character: str) -> str:
 
 _MAX_SHOWN = 500
 """The maximum number of characters shown per sentence."""
-_MAX_REFERENCES = 4
-"""The maximum number of references shown per sentence."""
+_MAX_REFERENCES = 5
+"""The maximum number of references shown per sentence, or of lines that stand for them."""
 
 _TAGS: dict[Mark, str] = {"": "{}", "unmatched": "<strong>{}</strong>", "displaced": "<em>{}</em>"}
 _EXPLANATIONS = {
@@ -303,9 +303,10 @@ def _row(sample: Sample, digits: int) -> str:
     hypothesis, references = mark_words(sample.hypothesis, sample.references)
     lines = [] if sample.source is None else [_line("src", [Span(sample.source, "")])]
     lines.append(_line("hyp", hypothesis))
-    lines += [_line("ref", reference) for reference in references[:_MAX_REFERENCES]]
-    if more := len(references[_MAX_REFERENCES:]):
-        lines.append(f"<code>{more} more reference{'s' if more > 1 else ''}</code>")
+    shown = _MAX_REFERENCES if len(references) <= _MAX_REFERENCES else _MAX_REFERENCES - 1
+    lines += [_line("ref", reference) for reference in references[:shown]]
+    if more := len(references[shown:]):
+        lines.append(f"<code>{more} more references</code>")
     # <pre> keeps the padding, and numbers aren't broken. A single line keeps rows low: cards are only 350 pixels high.
     score = "" if sample.score is None else f"  {sample.score:5.{digits}f}"
     return f"| <pre>{sample.number:4}{score}</pre> | {'<br>'.join(lines)} |"

@@ -22,7 +22,7 @@ from lightning_bleu.training.sentences import Sentence
 from lightning_bleu.training.validation import Evaluation
 
 _SHARED_FILE = re.compile(r"src\.txt|ref(-\d+)?\.txt")
-_TRANSLATION = re.compile(r"step-(\d{7,})\.txt")
+_TRANSLATION = re.compile(r"step-(\d{7,})(?:-(\d+))?\.txt")
 _MAX_NAME = 100
 """The maximum number of bytes of the name of a folder; longer ones are cut, and get a checksum."""
 
@@ -30,7 +30,8 @@ _MAX_NAME = 100
 class Record:
     """The folder of a run: the translations of each subset, and a line of scores for each name and validation.
 
-    All methods are collective. Process 0 reads and writes the files.
+    It is append-only: no translation and no line is replaced. All methods are collective, and so is the constructor.
+    Process 0 reads and writes the files.
 
     Args:
         folder: the folder.
@@ -42,6 +43,9 @@ class Record:
         self.folder = Path(folder).expanduser()
         self._keep = keep
         self._warn = warn or WarnOnce()
+        self._scores = self.folder / "scores.jsonl"
+        # Asked once: later, half a line may be one that another run is writing.
+        self._line_break = run_in_process_0(lambda: b"\n" if ends_in_half_a_line(self._scores) else b"")
 
     def check_new(self, ways_out: str) -> None:
         """Check that a new run does not write among the translations of another one.
@@ -85,7 +89,8 @@ class Record:
         # A metric may have a score named "step".
         lines = [place | {"key": tag} | one.to_dict() | place | {"key": tag} for tag, one in results.items()]
         if lines:
-            run_in_process_0(lambda: append_lines(self.folder / "scores.jsonl", lines))
+            run_in_process_0(lambda: append_lines(self._scores, lines, self._line_break))
+            self._line_break = b""
         for evaluation in evaluations:
             self._write(name_folder(self.folder, *names, *evaluation.names), evaluation, step)
 
@@ -134,7 +139,7 @@ def check_folder(folder: Path) -> None:
 
 def has_translations(folder: Path) -> bool:
     """Whether a folder, or a folder below it, has translations of a trained model (of a step after 0)."""
-    return any(_step_of(path) for path in folder.rglob("step-*.txt"))
+    return any(step > 0 for step, *_ in _find_translations(folder.rglob("step-*.txt")))
 
 
 def write_translations(
@@ -146,7 +151,8 @@ def write_translations(
 ) -> bool:
     """Write hypotheses to ``step-0000500.txt``, and references and sources to ``ref.txt`` and ``src.txt``.
 
-    The scores of the sentences go to ``step-0000500.tsv``: a header, then a line per sentence.
+    The scores of the sentences go to ``step-0000500.tsv``: a header, then a line per sentence. If the step has other
+    translations or scores already, the new ones go to ``step-0000500-2``, and so on. The same ones write nothing.
 
     With several references, they go to ``ref-1.txt``, ``ref-2.txt``, and so on. A sentence with fewer references than
     others repeats its first one, which changes no score. (An empty line would be a reference of length 0.) Line breaks
@@ -156,12 +162,12 @@ def write_translations(
         sentences: the sentences, in order.
         folder: the folder, which is created.
         step: the training step.
-        keep: delete all but this number of the latest translations in the folder, by their steps; None to delete none.
-            The new file is never deleted.
+        keep: delete all but this number of the latest files of hypotheses in the folder, by their steps; None to delete
+            none. The new file is never deleted.
         scores: the scores of each sentence, by the names of the metrics.
 
     Returns:
-        whether references or sources have changed, so that translations of other steps do not match them.
+        whether references or sources have changed, so that other translations do not match them.
 
     Example:
         >>> import tempfile
@@ -172,45 +178,76 @@ def write_translations(
         {'ref-1.txt': 'a c\\ny\\n', 'ref-2.txt': 'd\\ny\\n', 'step-0000500.txt': 'a b\\nx\\n'}
     """
     folder.mkdir(parents=True, exist_ok=True)
-    translation = folder / f"step-{step:07}.txt"
     shared = {folder / name: text for name, text in _shared_files(sentences).items()}
     old = {path for path in folder.iterdir() if _SHARED_FILE.fullmatch(path.name)}
-    others = {path for path in folder.iterdir() if _step_of(path) is not None} - {translation}
     changed = shared.keys() != old or any(path.read_bytes() != text for path, text in shared.items())
-    table = translation.with_suffix(".tsv")
-    table.unlink(missing_ok=True)
-    hypotheses = _to_text(sentence.hypothesis for sentence in sentences)
-    write_files(shared | {translation: hypotheses} | ({table: _to_table(scores)} if scores else {}))
+    contents = {".txt": _to_text(sentence.hypothesis for sentence in sentences)}
+    if scores:
+        contents[".tsv"] = _to_table(scores)
+    translation = _choose_file(folder, step, contents)
+    write_files(shared | {translation.with_suffix(kind): content for kind, content in contents.items()})
     for path in old - shared.keys():
         path.unlink(missing_ok=True)
+    others = [path for *_, path in _find_translations(folder.iterdir()) if path != translation]
     if keep is not None:
-        for path in sorted(others, key=lambda path: _step_of(path) or 0)[: max(0, len(others) + 1 - keep)]:
+        for path in others[: max(0, len(others) + 1 - keep)]:
             path.unlink(missing_ok=True)  # another run may write to the same folder
             path.with_suffix(".tsv").unlink(missing_ok=True)
     return changed and bool(others)
 
 
-def append_lines(path: Path, lines: Iterable[Mapping[str, Any]]) -> None:
-    """Append a line of JSON for each object.
+def _find_translations(paths: Iterable[Path]) -> list[tuple[int, int, Path]]:
+    """The files of hypotheses, in order: their steps, their numbers among those of the step, and the files.
+
+    Example:
+        >>> _find_translations([Path("step-0000500-2.txt"), Path("step-0000500.txt"), Path("ref.txt")])
+        [(500, 1, PosixPath('step-0000500.txt')), (500, 2, PosixPath('step-0000500-2.txt'))]
+    """
+    found = ((_TRANSLATION.fullmatch(path.name), path) for path in paths)
+    return sorted((int(name[1]), int(name[2] or 1), path) for name, path in found if name)
+
+
+def _choose_file(folder: Path, step: int, contents: Mapping[str, bytes]) -> Path:
+    """The file of hypotheses of a step that has these contents by suffix, or else a new one."""
+    number = 1
+    for _, last, path in [one for one in _find_translations(folder.iterdir()) if one[0] == step]:
+        files = {path.with_suffix(kind): content for kind, content in contents.items()}
+        if all(file.exists() and file.read_bytes() == content for file, content in files.items()):
+            return path
+        number = last + 1
+    return folder / (f"step-{step:07}-{number}.txt" if number > 1 else f"step-{step:07}.txt")
+
+
+def ends_in_half_a_line(path: Path) -> bool:
+    """Whether a file has no line break at its end, because a run was killed while it wrote."""
+    return path.exists() and path.read_bytes()[-1:] not in (b"", b"\n")
+
+
+def append_lines(path: Path, lines: Iterable[Mapping[str, Any]], start: bytes = b"") -> None:
+    """Append a line of JSON for each object. Numbers that are not finite become null.
 
     All lines are written at once, so several runs may append to a file. ``pandas.read_json(path, lines=True)`` reads
     them.
+
+    Args:
+        path: the file. It and its folder are created.
+        lines: the objects.
+        start: what to write first.
 
     Example:
         >>> import tempfile
         >>> with tempfile.TemporaryDirectory() as name:
         ...     path = Path(name, "scores.jsonl")
         ...     append_lines(path, [{"key": "val_bleu", "step": 5, "bleu": 0.1}])
-        ...     append_lines(path, [{"key": "val_bleu", "step": 9, "bleu": 0.2}])
+        ...     append_lines(path, [{"key": "val_bleu", "step": 9, "bleu": float("nan")}])
         ...     print(path.read_text(), end="")
         {"key": "val_bleu", "step": 5, "bleu": 0.1}
-        {"key": "val_bleu", "step": 9, "bleu": 0.2}
+        {"key": "val_bleu", "step": 9, "bleu": null}
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("ab+") as file:
-        file.seek(max(0, file.tell() - 1))
-        start = "" if file.read() in (b"", b"\n") else "\n"  # a run that was killed may have left half a line
-        file.write((start + "".join(f"{json.dumps(line)}\n" for line in lines)).encode())
+    finite = [json.loads(json.dumps(line), parse_constant=lambda name: None) for line in lines]
+    with path.open("ab", buffering=0) as file:
+        file.write(start + "".join(f"{json.dumps(line)}\n" for line in finite).encode())
 
 
 def _shared_files(sentences: Sequence[Sentence]) -> dict[str, bytes]:
@@ -254,17 +291,6 @@ def write_files(contents: Mapping[Path, bytes]) -> None:
     finally:
         for part in temporary.values():
             part.unlink(missing_ok=True)
-
-
-def _step_of(path: Path) -> int | None:
-    """The step of a translation; None if it is another file.
-
-    Example:
-        >>> _step_of(Path("step-0000500.txt")), _step_of(Path("ref.txt"))
-        (500, None)
-    """
-    found = _TRANSLATION.fullmatch(path.name)
-    return int(found[1]) if found else None
 
 
 def _encode(name: str) -> str:

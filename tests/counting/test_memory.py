@@ -18,20 +18,12 @@ from lightning_bleu import corpus_bleu
 from lightning_bleu.counting import ngrams
 from lightning_bleu.counting.ngrams import count_matches
 from lightning_bleu.counting.words import clear_caches
-from tests.helpers.counting import make_ragged
+from tests.helpers.counting import as_text, as_words, make_ragged
 from tests.helpers.process_groups import run_in_processes
 
 pytestmark = pytest.mark.slow
 
 MEGABYTE = 10**6
-
-
-def as_text(ids: list[int]) -> str:
-    return " ".join(map(str, ids))
-
-
-def as_tokens(ids: list[int]) -> list[str]:
-    return [str(id_) for id_ in ids]
 
 
 def draw(rng: random.Random, length: int) -> list[int]:
@@ -70,7 +62,7 @@ def count_steps(call: Callable[[], Any]) -> int:
     return steps
 
 
-@pytest.mark.parametrize("form", [as_text, as_tokens, list, torch.tensor])
+@pytest.mark.parametrize("form", [as_text, as_words, list, torch.tensor])
 def test_one_long_line_among_many_short_ones_takes_the_memory_of_its_own_words(
     form: Callable[[list[int]], Any], rng: random.Random
 ) -> None:
@@ -83,7 +75,7 @@ def test_one_long_line_among_many_short_ones_takes_the_memory_of_its_own_words(
         assert peak_memory(hypotheses, references) < without + 100 * MEGABYTE
 
 
-@pytest.mark.parametrize("form", [as_text, as_tokens, list, torch.tensor])
+@pytest.mark.parametrize("form", [as_text, as_words, list, torch.tensor])
 def test_many_references_take_the_memory_of_their_own_words(
     form: Callable[[list[int]], Any], rng: random.Random
 ) -> None:
@@ -94,7 +86,7 @@ def test_many_references_take_the_memory_of_their_own_words(
     assert peak_memory(hypotheses, [many, [form(draw(rng, 20_000))]]) < without + 20 * MEGABYTE
 
 
-@pytest.mark.parametrize("form", [as_text, as_tokens, list])
+@pytest.mark.parametrize("form", [as_text, as_words, list])
 def test_the_memory_for_references_is_linear(form: Callable[[list[int]], Any], rng: random.Random) -> None:
     """From 1,000 to 8,000 references of one sentence. Comparing each with all others would take 64 times as much."""
     references = [form(draw(rng, 20)) for _ in range(8_000)]

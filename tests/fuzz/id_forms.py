@@ -105,7 +105,7 @@ def make_target(groups: list[list[Ids]], padding: Padding, choices: Choices) -> 
 
 
 def separate_layouts(preds: Argument, target: Argument) -> Argument:
-    """Hypotheses that do not look like logits in the layout of ``cross_entropy``, which is an error."""
+    """Hypotheses that do not look like logits in the layout of ``cross_entropy``, a mistake."""
     logits, ids = preds.value, target.value
     if getattr(logits, "ndim", 0) != 3 or not hasattr(ids, "shape") or logits.shape[2] != ids.shape[-1]:
         return preds

@@ -109,8 +109,7 @@ def _make_options(choices: Choices, vocabulary: Sequence[int]) -> tuple[dict[str
     ignored = [(-100,), (-100,), None, (), some[0], some[1:3], (some[3], 999)]
     options["ignore_ids"] = choices.pick(ignored)
     options["reference_length"] = choices.pick(_LENGTH_RULES)
-    settings = BLEUSettings.from_options(**options)
-    removed = [id_ for id_ in (*settings.ignore_ids, settings.pad_id, settings.bos_id) if id_ is not None]
+    removed = BLEUSettings.from_options(**options).removed_ids
     fill, left = choices.byte(), choices.pick([0, 0, 0, 1, 2])
     if removed and fill % 8 < 7:
         return options, Padding(removed[fill % len(removed)], True, left)

@@ -54,7 +54,7 @@ def prepare() -> None:
 
 def filter_warnings() -> None:
     """Turn warnings into errors, except those that random inputs cause."""
-    from tests.helpers.lightning import IGNORED_WARNINGS
+    from tests.helpers.warnings import IGNORED_WARNINGS
 
     logging.getLogger("pytorch_lightning").setLevel(logging.ERROR)
     warnings.simplefilter("error")

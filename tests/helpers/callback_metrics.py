@@ -21,6 +21,7 @@ from torchmetrics.text import CHRFScore, ExtendedEditDistance, ROUGEScore, Trans
 
 from lightning_bleu import CorpusBLEU, CorpusCHRF
 from lightning_bleu.metric import CorpusMetric
+from tests.helpers.chrf import streams
 
 WORDS = ["The", "cat", "sat", "on", "a", "mat,", "while", "two", "dogs", "ran.", "It", "is", "cold!"]
 RIGHT = [0.3, 0.7, 0.5]
@@ -181,9 +182,7 @@ def values_alone(function: Callable[..., list[float]], corpus: Sequence[Any]) ->
 def score_alone(metric: Any, hypotheses: list[str], references: list[Any], sources: Any = ()) -> dict[str, float]:
     """What a metric scores that gets all sentences at once, by part; a single score has the part ``""``."""
     if isinstance(metric, SacreMetric):
-        most = max(map(len, references))
-        streams: Any = [[group[n] if n < len(group) else None for group in references] for n in range(most)]
-        return {"": metric.corpus_score(hypotheses, streams).score}
+        return {"": metric.corpus_score(hypotheses, streams(references)).score}
     if not hasattr(metric, "update"):
         return {"": math.fsum(values_alone(metric, (hypotheses, references, sources))) / len(hypotheses)}
     metric.reset()
@@ -200,52 +199,52 @@ def join(*names: str) -> str:
 
 
 def expected_scores(
-    names: Iterable[str], labels: Mapping[str, Iterable[int]], stage: str = "val", epoch: int = 0
+    names: Iterable[str], subsets: Mapping[str, Iterable[int]], stage: str = "val", epoch: int = 0
 ) -> dict[str, float]:
     """All that is logged of metrics.
 
     Args:
         names: the names of the metrics.
-        labels: the sentences of each label; of a single one without a name, of ``""``.
+        subsets: the sentences of each subset; of a single one without a name, of ``""``.
         stage: the stage.
         epoch: the epoch.
     """
     expected: dict[str, float] = {}
     for name, metric in make_metrics(*names).items():
-        scored = {label: score_alone(metric, *corpus_of(items, epoch)) for label, items in labels.items()}
+        scored = {subset: score_alone(metric, *corpus_of(items, epoch)) for subset, items in subsets.items()}
         if "" not in scored:
             first = next(iter(scored.values()))
             parts = [""] if "" in first else [*first]  # a mean has no components
-            scored[""] = {part: math.fsum(one[part] for one in scored.values()) / len(labels) for part in parts}
-        for label, one in scored.items():
-            expected |= {join(f"{stage}_{name}", label, part): value for part, value in one.items()}
+            scored[""] = {part: math.fsum(one[part] for one in scored.values()) / len(subsets) for part in parts}
+        for subset, one in scored.items():
+            expected |= {join(f"{stage}_{name}", subset, part): value for part, value in one.items()}
     return expected
 
 
-def resample_alone(name: str, labels: Mapping[str, Iterable[int]], epoch: int) -> dict[str, Any]:
-    """The scores of 1,000 bootstrap resamples by logged name, each label with a seed of its own, and their means."""
+def resample_alone(name: str, subsets: Mapping[str, Iterable[int]], epoch: int) -> dict[str, Any]:
+    """The scores of 1,000 bootstrap resamples by logged name, each subset with a seed of its own, and their means."""
     scores: dict[str, Any] = {}
-    for seed, (label, items) in enumerate(labels.items()):
+    for seed, (subset, items) in enumerate(subsets.items()):
         corpus = corpus_of(items, epoch)
         if name in COUNTED:
             metric = COUNTED[name](keep_sentences=True)
             metric.update(*corpus[:2])
-            scores[join(f"val_{name}", label)] = np.array(metric.interval(seed=seed).scores)
+            scores[join(f"val_{name}", subset)] = np.array(metric.interval(seed=seed).scores)
         else:
             values = np.array(values_alone(FUNCTIONS[name], corpus))
             generator = torch.Generator().manual_seed(seed)
             drawn = torch.randint(len(values), (1000, len(values)), generator=generator, dtype=torch.int32).numpy()
-            scores[join(f"val_{name}", label)] = np.array([math.fsum(values[row]) / len(row) for row in drawn])
+            scores[join(f"val_{name}", subset)] = np.array([math.fsum(values[row]) / len(row) for row in drawn])
     return scores | {f"val_{name}": np.mean([*scores.values()], 0)}
 
 
-def expected_comparisons(name: str, labels: Mapping[str, Iterable[int]], epochs: int = 3) -> list[dict[str, float]]:
+def expected_comparisons(name: str, subsets: Mapping[str, Iterable[int]], epochs: int = 3) -> list[dict[str, float]]:
     """The 95% intervals and the comparisons with the best that are logged of a metric in each epoch, in plain code."""
     logged: list[dict[str, float]] = []
     best, sign = 0, -1 if name == "errors" else 1
     for epoch in range(epochs):
-        resampled, scores = resample_alone(name, labels, epoch), expected_scores([name], labels, epoch=epoch)
-        older, old_scores = resample_alone(name, labels, best), expected_scores([name], labels, epoch=best)
+        resampled, scores = resample_alone(name, subsets, epoch), expected_scores([name], subsets, epoch=epoch)
+        older, old_scores = resample_alone(name, subsets, best), expected_scores([name], subsets, epoch=best)
         expected: dict[str, float] = {}
         for tag, one in resampled.items():
             expected[f"{tag}/low"], expected[f"{tag}/high"] = np.quantile(one, [0.025, 0.975])

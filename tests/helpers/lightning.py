@@ -30,19 +30,6 @@ PAD_ID = 0
 
 SENTENCES = torch.randint(3, 9, (37, 8), generator=torch.Generator().manual_seed(0))
 
-IGNORED_WARNINGS = [
-    "ignore:.*does not have many workers",
-    "ignore:.*isinstance\\(treespec, LeafSpec\\)",
-    "ignore:.*[Tt]ensorboard.*",
-    "ignore:.*Using `DistributedSampler` with the dataloaders",
-    "ignore:.*The number of training batches",
-    "ignore:.*[`']pin_memory[`']",
-    "ignore:Be aware that when using `ckpt_path`",
-]
-"""Warnings of Lightning and its dependencies that are not about what is tested."""
-
-ignore_lightning_warnings = [pytest.mark.filterwarnings(warning) for warning in IGNORED_WARNINGS]
-
 Step: TypeAlias = Callable[[Any, int], Any]
 """A batch and the number of the epoch → what the step returns."""
 

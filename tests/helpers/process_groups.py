@@ -11,7 +11,6 @@ import faulthandler
 import multiprocessing
 import os
 import pickle
-import socket
 import tempfile
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -43,10 +42,12 @@ def group_of_one() -> Iterator[None]:
 def run_in_processes(count: int, work: Callable[..., Any], *args: Any) -> list[Any]:
     """Call ``work(*args)`` in new processes, and collect what they return. An error in one of them ends the others.
 
-    Several processes have the environment variables that torchrun sets on a single node.
+    Several processes have the environment variables that torchrun sets on a single node. As there, they meet at a
+    store of the process that starts them, so that no other program can take its port.
     """
+    store = make_store()
     with tempfile.TemporaryDirectory() as folder:
-        options = count, find_port(), Path(folder), work, args
+        options = count, store.port, Path(folder), work, args
         start_processes(_work_in_new_process, options, nprocs=count, start_method="forkserver")  # type: ignore[no-untyped-call]
         return [pickle.loads((Path(folder) / str(rank)).read_bytes()) for rank in range(count)]
 
@@ -58,17 +59,15 @@ def _work_in_new_process(rank: int, count: int, port: int, folder: Path, work: C
         numbers = {"RANK": rank, "LOCAL_RANK": rank, "GROUP_RANK": 0, "WORLD_SIZE": count, "LOCAL_WORLD_SIZE": count}
         os.environ |= {name: str(number) for name, number in numbers.items()}
         os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "TORCHELASTIC_RUN_ID": "tests"}
+        os.environ |= {"TORCHELASTIC_USE_AGENT_STORE": "True", "TORCHELASTIC_RESTART_COUNT": "0"}
     (folder / str(rank)).write_bytes(pickle.dumps(work(*args)))
     if dist.is_initialized():
         dist.destroy_process_group()
 
 
-def find_port() -> int:
-    """A port that is free."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port: int = free.getsockname()[1]
-        return port
+def make_store() -> Any:
+    """A store at a port of its own, where processes can meet as long as it exists."""
+    return dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)  # type: ignore[attr-defined]
 
 
 class ProcessPool:

@@ -4,19 +4,33 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytorch_lightning as pl
 import torch
+import torch.distributed as dist
 from pytorch_lightning.strategies import DDPStrategy
 
 from lightning_bleu import BLEUCallback, CorpusBLEU
 from tests.helpers.lightning import PAD_ID, Step, make_module, make_trainer, return_ids
 
 os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+
+
+class Forked(DDPStrategy):
+    """New processes that meet at a file: a port could be taken by another program before they use it."""
+
+    def __init__(self, folder: Path, start_method: Any = "forkserver") -> None:
+        super().__init__(start_method=start_method, timeout=timedelta(minutes=2))
+        self._file = f"file://{folder}/.store"
+
+    def setup_distributed(self) -> None:
+        self.set_world_ranks()
+        ranks: dict[str, Any] = {"rank": self.global_rank, "world_size": self.world_size}
+        dist.init_process_group("gloo", self._file, timedelta(minutes=2), **ranks)
+        super().setup_distributed()
 
 
 class Write(pl.Callback):
@@ -38,37 +52,8 @@ class Write(pl.Callback):
             "panels": getattr(trainer.logger, "panels", []),
             "worst": getattr(trainer.logger, "worst", []),
             "warnings": [str(warning.message) for warning in self._caught or ()],
-            "errors": getattr(self.bleu, "errors", []),
         }
         torch.save(content, self.folder / f"{trainer.global_rank}.pt")
-
-
-class KeepsErrors(BLEUCallback):
-    """Keeps errors instead of raising them, so that no process ends before the others."""
-
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self.errors: list[str] = []
-
-    def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
-        self._keep(super().setup, trainer, pl_module, stage)
-
-    def on_validation_epoch_start(self, *args: Any) -> None:
-        self._keep(super().on_validation_epoch_start, *args)
-
-    def on_validation_batch_end(self, *args: Any, **options: Any) -> None:
-        if not self.errors:
-            super().on_validation_batch_end(*args, **options)
-
-    def on_validation_epoch_end(self, *args: Any) -> None:
-        if not self.errors:
-            self._keep(super().on_validation_epoch_end, *args)
-
-    def _keep(self, hook: Callable[..., None], *args: Any) -> None:
-        try:
-            hook(*args)
-        except (OSError, ValueError, RuntimeError) as error:
-            self.errors.append(f"{type(error).__name__}: {error}")
 
 
 def validate_in_processes(
@@ -77,14 +62,13 @@ def validate_in_processes(
     folder: Path,
     *,
     step: Step = return_ids,
-    callback_type: type[BLEUCallback] = BLEUCallback,
     callback_options: dict[str, Any] | None = None,
     **trainer_options: Any,
 ) -> list[dict[str, Any]]:
     """What each process has logged, scored, and warned about of several loaders; see :class:`Write`."""
     options: dict[str, Any] = {"metrics": CorpusBLEU(pad_id=PAD_ID), "dataloader_names": [*loaders]}
-    bleu = callback_type(**options | (callback_options or {}))
-    strategy = DDPStrategy(start_method="forkserver", timeout=timedelta(minutes=2))
-    trainer = make_trainer(folder, bleu, Write(folder, bleu), strategy=strategy, devices=processes, **trainer_options)
+    bleu = BLEUCallback(**options | (callback_options or {}))
+    trainer_options |= {"strategy": Forked(folder), "devices": processes}
+    trainer = make_trainer(folder, bleu, Write(folder, bleu), **trainer_options)
     trainer.validate(make_module(step=step), list(loaders.values()), verbose=False)
     return [torch.load(folder / f"{rank}.pt", weights_only=False) for rank in range(processes)]

@@ -55,13 +55,15 @@ def _peer(tokenizer: str) -> SacreBLEU:
 
 
 def spell(rows: list[list[int]]) -> list[str]:
-    """A decoder: 1 → "a", 2 → "b"; 9 is a space, and 0 a special token."""
-    return ["".join(" " if id_ == 9 else chr(96 + id_) for id_ in row if id_) for row in rows]
+    """A decoder: 1 → "b"; the last letter, "j", also stands for -1."""
+    return [" ".join("abcdefghij"[id_] for id_ in row) for row in rows]
 
 
 class Speller:
-    """The same as a tokenizer of Hugging Face."""
+    """The same as a tokenizer of Hugging Face, which is callable too, but encodes then."""
 
-    def batch_decode(self, sequences: list[list[int]], *, skip_special_tokens: bool) -> list[str]:
-        assert skip_special_tokens
-        return spell(sequences)
+    def __call__(self, text: str) -> list[int]:
+        raise AssertionError("called")
+
+    def batch_decode(self, sequences: list[list[int]], *, skip_special_tokens: bool = False) -> list[str]:
+        return [f"{line}{'' if skip_special_tokens else '</s>'}" for line in spell(sequences)]

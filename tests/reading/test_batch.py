@@ -59,6 +59,8 @@ def test_texts_are_what_a_person_reads() -> None:
     assert texts([["a", "b"], ["c"]], [[["d"]], [["e", "f"], ["g"]]])[1] == ("c", ["e f", "g"])
     ids, references = pad([[5, 6], [7]], 3), torch.tensor([[[5, 0], [0, 0]], [[8, 9], [7, 0]]])
     assert texts(ids, references, pad_id=0) == [("5 6", ["5"]), ("7", ["8 9", "7"])]
+    ended = torch.tensor([[7, 0, 5, 2, 8]]), torch.tensor([[7, 2, 9]])
+    assert texts(*ended, pad_id=0, eos_id=2) == [("7 5", ["7"])]
     decoded = texts(ids, references, pad_id=0, decoder=lambda rows: [f"<{row}>" for row in rows])
     assert decoded == [("<[5, 6]>", ["<[5]>"]), ("<[7]>", ["<[8, 9]>", "<[7]>"])]
 

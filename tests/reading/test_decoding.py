@@ -20,26 +20,12 @@ from lightning_bleu import CorpusBLEU, corpus_bleu
 from lightning_bleu.bleu import BLEUSettings
 from lightning_bleu.reading.batch import decode, read_batch, read_sources
 from tests.helpers.counting import pad, remove_special_ids
+from tests.helpers.text import Speller, spell
 
 ONE_STRING_PER_LIST = "'decoder' must return one string for each list of ids"
 
 
-def spell(rows: list[list[int]]) -> list[str]:
-    """1 → "b"; the last letter, "j", also stands for -1."""
-    return [" ".join("abcdefghij"[id_] for id_ in row) for row in rows]
-
-
 # Decoders
-
-
-class HuggingFace:
-    """Like a Hugging Face tokenizer, it is callable too, but encodes then."""
-
-    def __call__(self, text: str) -> list[int]:
-        raise AssertionError("called")
-
-    def batch_decode(self, sequences: list[list[int]], *, skip_special_tokens: bool = False) -> list[str]:
-        return [f"{line}{'' if skip_special_tokens else '</s>'}" for line in spell(sequences)]
 
 
 def batch_decode(rows: list[list[int]]) -> list[str]:
@@ -51,8 +37,8 @@ def batch_decode(rows: list[list[int]]) -> list[str]:
     "decoder",
     [
         spell,
-        HuggingFace(),
-        HuggingFace().batch_decode,
+        Speller(),
+        Speller().batch_decode,
         batch_decode,
         lambda rows: tuple(spell(rows)),
         lambda rows: iter(spell(rows)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -257,6 +258,19 @@ def test_labels_of_an_encoder_decoder_are_no_mistake_if_the_end_is_known() -> No
     preds = logits.argmax(-1).masked_fill(labels == -100, -100)  # what the message says to do
     assert corpus_bleu(preds, labels, pad_id=-100).matches[0] == 7
     assert find_warnings(logits, torch.zeros(2, 0).long(), pad_id=0) == []
+
+
+def test_logits_that_may_have_two_layouts_do_not_end_a_validation() -> None:
+    metric, labels = CorpusBLEU(pad_id=-1), torch.arange(12).repeat(2, 1)
+    for target in (labels, labels % 9, labels):  # only in the second batch can 9 be the size of the vocabulary
+        messages = find_warnings(torch.zeros(2, 9, 12), target, pad_id=-1)
+        with pytest.warns(match=r"Logits of shape \(2, 9, 12\) .* cross_entropy") if messages else nullcontext():
+            metric.update(torch.zeros(2, 9, 12), target)
+        assert len(messages) == (target.max() < 9)
+    assert metric.update_count == 3
+    assert "cross_entropy" in find_warnings(torch.zeros(2, 14, 12), labels + 1, pad_id=12)[0]  # no error: 12 is padding
+    for logits, target in (((2, 9, 12), labels * 0 - 100), ((2, 12, 12), labels), ((2, 9, 13), labels % 9)):
+        assert not any("cross_entropy" in one for one in find_warnings(torch.zeros(logits), target, pad_id=-1))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])

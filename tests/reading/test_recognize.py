@@ -203,9 +203,9 @@ ERRORS: list[tuple[Any, Any, type[Exception], str]] = [
     (["a", "b"], np.array(["a", None], object), ValueError, r"a reference that is None .* for sentence 1"),
     (["a", "b"], pandas.Series(["a", None], dtype=object), ValueError, r"a reference that is None .* for sentence 1"),
     # logits as for cross_entropy
-    (torch.zeros(2, 9, 5), ids, ValueError, r"of shape \(2, 9, 5\) .*cross_entropy, pass preds.transpose\(1, 2\)"),
-    (torch.zeros(2, 3, 5), ids[:, None], ValueError, r"'target' of shape \(2, 1, 5\): .*preds.transpose\(1, 2\)"),
-    (np.zeros((2, 9, 5)), ids.numpy(), ValueError, r"pass preds.transpose\(1, 2\). If it is not, pass ids"),
+    (torch.zeros(2, 9, 5), ids + 5, ValueError, r"of shape \(2, 9, 5\) .*cross_entropy, pass preds.transpose\(1, 2\)"),
+    (torch.zeros(2, 7, 5), ids[:, None] + 6, ValueError, r"'target' of shape \(2, 1, 5\) with the label 6: "),
+    (np.zeros((2, 9, 5)), (ids + 8).numpy(), ValueError, r"pass preds.transpose\(1, 2\). If it is not, pass ids"),
     # types of tensors
     (torch.zeros(2, 5), ids, TypeError, r"torch.float32 and shape \(2, 5\): ids must be integers .* logits"),
     (ids.bool(), ids, TypeError, "'preds' is a tensor of torch.bool .*: ids must be integers"),
@@ -294,6 +294,7 @@ def test_jagged_tensors_are_refused() -> None:
 def test_logits_in_their_own_layout_are_not_taken_for_the_other_one() -> None:
     for shape in ((2, 5, 9), (2, 5, 5), (2, 4, 9), (2, 6, 9)):
         corpus_bleu(torch.zeros(shape), ids, pad_id=-1)
+    corpus_bleu(torch.zeros(2, 9, 12), torch.arange(12).repeat(2, 1), pad_id=-1)  # a vocabulary as wide as the labels
     corpus_bleu(torch.zeros(2, 9, 5), [[0] * 5] * 2, pad_id=-1)  # lists are as long as they are by chance
     swapped = torch.nn.functional.one_hot(torch.tensor([[1, 2, 3, 4, 5]]), 9).float().transpose(1, 2)
     target = torch.tensor([[1, 2, 3, 4, 6]])

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from lightning_bleu import CorpusBLEU, corpus_bleu
-from lightning_bleu.settings.smoothing import SMOOTHINGS, ZERO_RULES, divide
+from lightning_bleu.settings.smoothing import ZERO_RULES, divide
 from tests.helpers.systems import TINY, TWO_ORDERS_MISSING
 
 
@@ -44,10 +44,6 @@ def test_smoothings_for_single_sentences_are_refused_for_a_corpus(smoothing: str
         CorpusBLEU(smoothing=smoothing)
     with pytest.raises(ValueError, match="single sentences only"):
         corpus_bleu(["a"], ["a"], smoothing=smoothing)
-
-
-def test_smoothings_for_single_sentences_are_methods_5_to_7() -> None:
-    assert [name for name, method in SMOOTHINGS.items() if method.sentences_only] == ["method5", "method6", "method7"]
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ def make_metric(
 def compare_all(
     best: BestSoFar, metrics: Mapping[str, CorpusBLEU], mean: str = "mean", *, keep: bool = True
 ) -> dict[str, tuple[PairedTest | None, float]]:
-    """Compare a validation with a metric for each label."""
+    """Compare a validation with a metric for each subset."""
     corpora = {}
     for name, metric in metrics.items():
         kept = metric.kept_sentences()
@@ -42,7 +42,7 @@ def compare_all(
 
 
 def compare(best: BestSoFar, metric: CorpusBLEU, *, keep: bool = True) -> tuple[PairedTest | None, float]:
-    """Compare a validation with a single label."""
+    """Compare a validation with a single subset."""
     return compare_all(best, {"bleu": metric}, "bleu", keep=keep)["bleu"]
 
 
@@ -54,7 +54,7 @@ def statistics(metric: CorpusBLEU) -> Tensor:
     return metric.kept_sentences().statistics
 
 
-# One label
+# One subset
 
 
 def test_the_first_validation_is_the_best() -> None:
@@ -105,11 +105,11 @@ def test_a_validation_that_must_not_become_the_best_is_compared_all_the_same() -
     assert torch.equal(best.state_dict()["bleu"]["statistics"], statistics(metrics[0]))
 
 
-# Several labels
+# Several subsets
 
 
 def test_the_best_validation_is_that_with_the_best_mean() -> None:
-    """Not the best score of each label."""
+    """Not the best score of each subset."""
     best = BestSoFar()
     validations = [
         {"a": make_metric(first), "b": make_metric(second, 30)}
@@ -127,9 +127,9 @@ def test_the_best_validation_is_that_with_the_best_mean() -> None:
             assert torch.equal(saved[name]["statistics"], statistics(metric))
 
 
-def test_the_gain_of_the_mean_can_be_significant_if_that_of_no_label_is() -> None:
+def test_the_gain_of_the_mean_can_be_significant_if_that_of_no_subset_is() -> None:
     level = 0.003
-    best, names = BestSoFar(level), [f"label {number}" for number in range(4)]
+    best, names = BestSoFar(level), [f"subset {number}" for number in range(4)]
     for right, seed in ((0.6, 0), (0.62, 100)):
         metrics = {name: make_metric(right, seed=seed + number) for number, name in enumerate(names)}
         found = compare_all(best, metrics, "mean")
@@ -138,7 +138,7 @@ def test_the_gain_of_the_mean_can_be_significant_if_that_of_no_label_is() -> Non
     assert [found[name][1] for name in names] == [*map(score, metrics.values())]
 
 
-def test_a_label_with_a_single_sentence_has_no_test_but_counts_in_the_mean() -> None:
+def test_a_subset_with_a_single_sentence_has_no_test_but_counts_in_the_mean() -> None:
     best = BestSoFar()
     compare_all(best, {"a": make_metric(0.6), "b": make_metric(0.6, 1)}, "mean")
     now = {"a": make_metric(0.9), "b": make_metric(0.9, 1)}
@@ -150,16 +150,16 @@ def test_a_label_with_a_single_sentence_has_no_test_but_counts_in_the_mean() -> 
     assert tests["mean"].score_a == pytest.approx(sum(map(score, now.values())) / 2)
 
 
-@pytest.mark.parametrize("labels", ["a", "ab"])
+@pytest.mark.parametrize("subsets", ["a", "ab"])
 @pytest.mark.parametrize("level", [None, 0.05])
-def test_single_sentences_are_compared_without_a_test(level: float | None, labels: str) -> None:
+def test_single_sentences_are_compared_without_a_test(level: float | None, subsets: str) -> None:
     """No chance is known, so p = 1: the best is the highest, unless the gain must be significant."""
     best, rights = BestSoFar(level), (0.6, 0.8, 0.3, 1)
-    mean = "mean" if len(labels) > 1 else ""
+    mean = "mean" if len(subsets) > 1 else ""
     means, found = [], []
     for right in rights:
-        metrics = {name: make_metric(right, 1, seed=seed) for seed, name in enumerate(labels)}
-        means.append(sum(map(score, metrics.values())) / len(labels))
+        metrics = {name: make_metric(right, 1, seed=seed) for seed, name in enumerate(subsets)}
+        means.append(sum(map(score, metrics.values())) / len(subsets))
         compared = compare_all(best, metrics, mean)
         assert all(test is None for test, _ in compared.values())
         found.append(compared[mean or "a"][1])
@@ -205,22 +205,22 @@ def test_another_validation_counts_as_the_first(before: dict[str, Any], now: dic
     assert compare(second, metric)[0] is not None  # with a single warning
 
 
-@pytest.mark.parametrize("labels", ["a", "ac"])
-def test_a_label_that_is_missing_once_does_not_make_the_best_forgotten(labels: str) -> None:
+@pytest.mark.parametrize("subsets", ["a", "ac"])
+def test_a_subset_that_is_missing_once_does_not_make_the_best_forgotten(subsets: str) -> None:
     best, metric, other = BestSoFar(), make_metric(0.6), make_metric(0.9)
     compare_all(best, {"a": metric, "b": metric}, "mean")
     message = (
         "This validation has no sentences of ['b'], unlike the best so far: they are not compared, and the best stays."
     )
     with pytest.warns(UserWarning, match=f"^{re.escape(message)}$"):
-        assert compare_all(best, dict.fromkeys(labels, other), "mean") == {}
-    assert compare_all(best, dict.fromkeys(labels, other), "mean") == {}  # without a second warning
+        assert compare_all(best, dict.fromkeys(subsets, other), "mean") == {}
+    assert compare_all(best, dict.fromkeys(subsets, other), "mean") == {}  # without a second warning
     found = compare_all(best, {"a": metric, "b": metric}, "mean")
     assert {name: shown for name, (_, shown) in found.items()} == dict.fromkeys(["a", "b", "mean"], score(metric))
     assert all(test is not None for test, _ in found.values())
 
 
-def test_a_new_label_starts_over() -> None:
+def test_a_new_subset_starts_over() -> None:
     best, metric = BestSoFar(), make_metric(0.3)
     compare(best, make_metric(0.6))
     with pytest.warns(
@@ -230,7 +230,7 @@ def test_a_new_label_starts_over() -> None:
     assert found == dict.fromkeys(["bleu", "other", "mean"], (None, score(metric)))
 
 
-def test_the_order_of_labels_and_of_batches_does_not_matter() -> None:
+def test_the_order_of_subsets_and_of_batches_does_not_matter() -> None:
     best, backwards = BestSoFar(), list(range(59, -1, -1))
     compare_all(best, {"a": make_metric(0.6, index=range(60)), "b": make_metric(0.6)}, "mean")
     reordered = make_metric(0.7, target=SENTENCES.flip(0), index=backwards)

@@ -139,7 +139,7 @@ def test_sentences_under_half_or_over_twice_the_reference_length_are_crosses() -
     figure: Any = length_scatter_figure(from_lengths(hypotheses, references))
     assert points(figure) == {(10, 5), (10, 10), (10, 20), (0, 0), (20, 20)}
     assert {*crosses(figure)} == {(10, 4), (10, 20), (10, 0), (0, 1), (1, 0)}
-    assert figure.axes[0].get_title(loc="right") == "× 5 under ½ or over 2×"
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["5 beyond", "equal", "half, double"]
 
 
 def test_lengths_beyond_an_axis_are_drawn_at_its_end() -> None:

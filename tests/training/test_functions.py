@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import random
 from functools import partial, wraps
 from typing import Any
@@ -12,9 +11,9 @@ import pytest
 import torch
 from torch import nn
 
-from lightning_bleu.training.metrics import OfSentences, call_function, call_with_third
+from lightning_bleu.training.metrics import call_function, call_with_third
 from lightning_bleu.training.sentences import Sentence
-from tests.helpers.callback_metrics import exact, try_to
+from tests.helpers.callback_metrics import try_to
 
 SENTENCES = [Sentence("a b", ["a b", "c"], "A B"), Sentence("x", ["y"], "X"), Sentence("", ["z z"], "Z Z")]
 VALUES, SIMPLE = [0.1, 1 / 3, -123456789.123456789], [0.5, -2.0, 1024]
@@ -221,9 +220,3 @@ def test_a_tensor_that_was_made_in_inference_mode_is_read() -> None:
         values = torch.tensor(SIMPLE)
 
     assert score(values) == SIMPLE
-
-
-def test_only_a_function_that_other_processes_can_import_can_be_sent_to_them() -> None:
-    assert pickle.loads(pickle.dumps(OfSentences("f", exact))).function is exact
-    with pytest.raises(TypeError, match=r"'f' is a lambda or a local function.*strategy='ddp' instead of 'ddp_spawn'"):
-        pickle.dumps(OfSentences("f", lambda hypotheses, references: VALUES))

@@ -22,9 +22,7 @@ from lightning_bleu.training.options import (
     shared_reading,
 )
 from tests.helpers.callback_metrics import errors, exact
-from tests.helpers.lightning import ignore_lightning_warnings, validate
-
-pytestmark = ignore_lightning_warnings
+from tests.helpers.lightning import validate
 
 
 def spell(rows: list[list[int]]) -> list[str]:
@@ -44,7 +42,7 @@ DECODER = (
         ("log_name", ["{stage}_{metric}", "{stage}/{metric}", "新/{metric} of {stage}", "{metric}{stage}"]),
         ("decoder", [None, str.split, CorpusBLEU]),
         ("extract", [None, lambda outputs, batch: ..., print, Path]),
-        ("dataloader_names", [None, [], ["news"], ("news", "talks")]),
+        ("dataloader_names", [None, ["news"], ("news", "talks")]),
         ("samples", [0, 1, 10**9]),
         ("translations", [None, "folder", Path("folder"), True, False]),
         ("keep_translations", [None]),
@@ -73,7 +71,7 @@ BAD_NAMES = [
     *("", "bleu", "{stage}_bleu", "val_{metric}", "{stage}/{metric}/{language}", "{stage}/{metrics}", "{0}/{stage}"),
     *("{stage!r}/{metric:>9}", "{stage}{metric}{", "/{stage}/{metric}", "{stage}//{metric}"),
 ]
-NO_NAMES = ["news", {"news"}, {"a": 1}, 2, b"ab", ["a", 1], [None], [["a"], ["b"]]]
+NO_NAMES: list[Any] = [[], "news", {"news"}, {"a": 1}, 2, b"ab", ["a", 1], [None], [["a"], ["b"]]]
 
 
 @pytest.mark.parametrize(

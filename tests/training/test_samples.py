@@ -601,12 +601,13 @@ def test_long_sentences_are_cut_after_500_characters_and_keep_their_marks() -> N
     assert body("a", "a", source="s" * 501).startswith(f"<code>src</code> {'s' * 500} ...<br>")
 
 
-def test_at_most_four_references_are_shown() -> None:
-    references = ["a a", "a b", "a c", "a d", "a e", "a f"]
-    for count, more in ((4, []), (5, ["<code>1 more reference</code>"]), (6, ["<code>2 more references</code>"])):
-        lines = body("a f", *references[:count]).split("<br>")
-        assert [line.startswith("<code>ref</code> a") for line in lines] == [False] + [True] * 4 + [False] * len(more)
-        assert lines[5:] == more
+def test_references_take_at_most_five_lines() -> None:
+    references = ["a a", "a b", "a c", "a d", "a e", "a f", "a f"]
+    more = "<code>2 more references</code>", "<code>3 more references</code>"
+    for count, last in ((5, "<code>ref</code> a <strong>e</strong>"), (6, more[0]), (7, more[1])):
+        lines = body("a f", *references[:count]).replace("\u2068", "").replace("\u2069", "").split("<br>")
+        assert [line.startswith("<code>ref</code> a") for line in lines[:5]] == [False] + [True] * 4
+        assert lines[5:] == [last]
     assert lines[0] == "<code>hyp</code> a f"  # which matches the last reference, although it isn't shown
 
 

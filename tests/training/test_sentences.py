@@ -1,17 +1,14 @@
-"""The sentences of a label: their statistics and their texts, in order, in one process and in several."""
+"""The sentences of a subset: their statistics and their texts, in order, in one process and in several."""
 
 from __future__ import annotations
 
 import copy
-import functools
 import math
 import random
-from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import pandas  # type: ignore[import-untyped]
 import pytest
 import torch
 from hypothesis import given
@@ -22,7 +19,8 @@ from lightning_bleu import CorpusBLEU
 from lightning_bleu.training.sentences import Sentence
 from lightning_bleu.training.validation import Validation
 from tests.helpers.counting import pad
-from tests.helpers.process_groups import ProcessPool, group_of_one
+from tests.helpers.process_groups import ProcessPool
+from tests.helpers.text import spell
 from tests.helpers.validations import count, gather, make_validation, read_all
 
 
@@ -45,16 +43,11 @@ def make_items(count: int, *, seed: int = 0, references: int = 3) -> list[Item]:
 
 
 def as_text(ids: Sequence[int]) -> str:
-    return " ".join(f"w{id_}" for id_ in ids)
+    return spell([[*ids]])[0]
 
 
 def as_digits(ids: Sequence[int]) -> str:
     return " ".join(map(str, ids))
-
-
-def spell(rows: list[list[int]]) -> list[str]:
-    """A decoder."""
-    return [as_text(row) for row in rows]
 
 
 def expect(items: Sequence[Item], write: Callable[[Sequence[int]], str], *, tokenized: bool) -> list[Sentence]:
@@ -149,73 +142,6 @@ def test_sources_may_have_another_form_than_hypotheses(
     assert summarize(validation).read == expected
 
 
-@pytest.mark.parametrize(
-    ("options", "preds", "target", "expected"),
-    [
-        ({}, ["a b."], [["a  b", "<b>"]], ("a b.", ["a  b", "<b>"])),
-        ({"lowercase": True}, ["A B"], ["a B"], ("A B", ["a B"])),
-        ({}, [["a", "b c"]], [[["a"], []]], ("a b c", ["a", ""])),
-        ({}, [[7, 5]], [[[7], []]], ("7 5", ["7", ""])),
-        ({"pad_id": 0, "eos_id": 2}, torch.tensor([[7, 0, 5, 2, 8]]), torch.tensor([[7, 2, 9]]), ("7 5", ["7"])),
-        ({"pad_id": 0}, torch.tensor([[7, 0]]), torch.tensor([[[7, 8], [0, 0], [9, 0]]]), ("7", ["7 8", "9"])),
-        ({"decoder": lambda rows: ["+".join(map(str, row)) for row in rows]}, [[7, 5]], [[7]], ("7+5", ["7"])),
-    ],
-    ids=["strings", "lowercase", "tokens", "ids", "special ids", "padding references", "decoder"],
-)
-def test_texts_show_what_was_given_without_padding_and_markers(
-    options: dict[str, Any], preds: Any, target: Any, expected: tuple[str, list[str]]
-) -> None:
-    validation = count(make_validation(CorpusBLEU(**options)), preds, target)
-    count(validation, preds, target, source=preds)  # sources are shown in the same way
-    shown = [sentence[:3] for sentence in read_all(gather(validation))]
-    assert shown == [(*expected, None), (*expected, expected[0])]
-
-
-def in_containers(container: Callable[..., Any], *, ids: bool = False) -> Callable[..., Any]:
-    """Forms whose lists are replaced by other containers."""
-
-    def form(items: Sequence[Item]) -> tuple[Any, ...]:
-        preds, target, source = as_id_lists(items) if ids else as_strings(items)
-        rows = container if ids else str
-        groups = [container([rows(one) for one in group]) for group in target]
-        return container([*map(rows, preds)]), container(groups), container([*map(rows, source)])
-
-    return form
-
-
-def in_arrays(make: Callable[..., Any], *, grouped: bool) -> Callable[..., Any]:
-    """Forms with strings in arrays, and one reference or a list of them for each sentence."""
-
-    def form(items: Sequence[Item]) -> tuple[Any, ...]:
-        preds, target, source = as_strings(items)
-        return make(preds), make(target if grouped else [line for (line,) in target]), make(source)
-
-    return form
-
-
-CONTAINERS: dict[str, Callable[..., Any]] = {
-    "tuple": tuple,
-    "deque": deque,
-    "iterator": iter,
-    "generator": lambda items: (item for item in items),
-    "dict view": lambda items: dict(enumerate(items)).values(),
-}
-ARRAYS: dict[str, Callable[..., Any]] = {
-    "array": np.array,
-    "array of objects": functools.partial(np.array, dtype=object),
-    "series": pandas.Series,
-}
-ALL_FORMS: dict[str, Callable[..., Any]] = {
-    **{form.__name__: form for form in FORMS},
-    "arrays of ids": lambda items: tuple(np.asarray(side) for side in as_padded_tensors(items)),
-    "tensors": lambda items: tuple([*map(torch.tensor, side)] for side in as_id_lists(items)),
-    **{f"{name} of strings": in_containers(container) for name, container in CONTAINERS.items()},
-    **{f"{name} of ids": in_containers(container, ids=True) for name, container in CONTAINERS.items()},
-    **{f"{name} of strings": in_arrays(make, grouped=False) for name, make in ARRAYS.items()},
-    **{f"{name} of groups": in_arrays(make, grouped=True) for name, make in ARRAYS.items()},
-}
-
-
 def reuse(value: Any) -> None:
     """Write something else into the buffers of a step."""
     if isinstance(value, torch.Tensor | np.ndarray):
@@ -227,7 +153,7 @@ def reuse(value: Any) -> None:
 
 
 @pytest.mark.parametrize("ignore_ids", [None, -100])  # without an id to remove, ids need no copy
-@pytest.mark.parametrize("form", ALL_FORMS.values(), ids=ALL_FORMS)
+@pytest.mark.parametrize("form", FORMS)
 def test_sentences_in_any_form_are_counted_and_read_although_buffers_are_reused(form: Any, ignore_ids: Any) -> None:
     items = make_items(6, references=1)
     validation = make_validation(CorpusBLEU(pad_id=0, tokenizer="none", max_order=2, ignore_ids=ignore_ids))
@@ -237,8 +163,14 @@ def test_sentences_in_any_form_are_counted_and_read_although_buffers_are_reused(
         reuse([preds, target, source])
     found = summarize(validation)
     assert found.statistics == summarize(evaluate([as_id_lists(items)])).statistics
-    write = as_text if found.read[0].hypothesis.startswith("w") else as_digits
-    assert found.read == expect(items, write, tokenized=found.read[0].tokenized)
+    write = as_digits if form in IDS else as_text
+    assert found.read == expect(items, write, tokenized=form is not as_strings)
+
+
+def test_an_index_of_two_sentences_is_an_error() -> None:
+    validation = count(make_validation(), ["a"], ["b"], index=[20])
+    with pytest.raises(ValueError, match="different sentences have the same 'index' 20: their references differ"):
+        gather(count(validation, ["a"], ["c"], index=[20]))
 
 
 # The sentences that count
@@ -265,27 +197,16 @@ def corpora(draw: st.DrawFn) -> tuple[list[tuple[Any, ...]], list[Any], list[Sen
     return batches, masks, expected
 
 
-@given(corpora(), st.randoms(use_true_random=False))
-def test_the_sentences_that_count_are_read_in_order_whatever_the_batches(
-    corpus: tuple[list[tuple[Any, ...]], list[Any], list[Sentence]], rng: random.Random
+@given(corpora(), st.integers(1, 12), st.randoms(use_true_random=False))
+def test_the_sentences_that_count_are_read_in_order_whatever_the_batches_and_the_first_have_text(
+    corpus: tuple[list[tuple[Any, ...]], list[Any], list[Sentence]], max_texts: int, rng: random.Random
 ) -> None:
     batches, masks, expected = corpus
-    rows = rng.choices(range(len(expected)), k=5) if expected else None
-    found = summarize(evaluate(batches, masks), rows)
-    assert found.read == ([expected[row] for row in rows] if rows else [])
-    assert found.readable == list(range(len(expected)))
-    assert [row[-2] for row in found.statistics] == [len(sentence.hypothesis.split()) for sentence in expected]
-
-
-@given(corpora(), st.integers(1, 12))
-def test_the_first_sentences_that_count_are_those_with_text(
-    corpus: tuple[list[tuple[Any, ...]], list[Any], list[Sentence]], max_texts: int
-) -> None:
-    batches, masks, expected = corpus
-    found = summarize(evaluate(batches, masks, max_texts=max_texts))
+    rows = rng.choices(range(min(max_texts, len(expected))), k=5) if expected else []
+    found = summarize(evaluate(batches, masks, max_texts=max_texts), rows)
+    assert found.read == [expected[row] for row in rows]
     assert found.readable == list(range(min(max_texts, len(expected))))
-    assert found.read == expected[:max_texts]
-    assert len(found.statistics) == len(expected)
+    assert [row[-2] for row in found.statistics] == [len(sentence.hypothesis.split()) for sentence in expected]
 
 
 positions = st.lists(st.integers(0, 9), max_size=20)
@@ -307,26 +228,6 @@ def test_the_sentences_that_are_read_come_in_the_order_of_their_positions_withou
     assert found.read == expect([items[position] for position in sorted(first)], as_text, tokenized=False)
 
 
-def test_an_index_that_repeats_counts_once() -> None:
-    """Its first sentence counts, and a masked sentence does not take a position."""
-    validation = make_validation()
-    count(validation, ["a b", "c", "x"], ["a", "c d", "a"], index=[10, 20, 10], source=[*"stu"])
-    count(validation, ["y", "e"], ["z", "e"], index=[0, 20], sample_mask=[False, True])
-    with pytest.raises(ValueError, match="different sentences have the same 'index' 20: their references differ"):
-        gather(validation)
-    validation = count(make_validation(), ["a b", "c", "x"], ["a", "c d", "a"], index=[10, 20, 10], source=[*"stu"])
-    table = gather(count(validation, ["y", "e"], ["z", "e"], index=[20, 0], sample_mask=[False, True]))
-    assert table.kept.positions.tolist() == [0, 10, 20]
-    assert read_all(table) == [Sentence("e", ["e"]), Sentence("a b", ["a"], "s"), Sentence("c", ["c d"], "t")]
-
-
-def test_a_group_of_one_process_is_like_none() -> None:
-    items = make_items(5)
-    with group_of_one():
-        found = summarize(evaluate([as_strings(items)], [[True, False, True, True, False]]))
-    assert found.read == expect([items[0], *items[2:4]], as_text, tokenized=False)
-
-
 # In several processes
 
 
@@ -345,7 +246,6 @@ class Case(NamedTuple):
         decoder: the decoder of the metric.
         max_texts: as in an evaluation.
         rows: the rows that are read; all when None.
-        sources: the numbers of the batches that have sources; all when None.
     """
 
     data: list[Any]
@@ -354,7 +254,6 @@ class Case(NamedTuple):
     decoder: Any = None
     max_texts: float = math.inf
     rows: list[int] | None = None
-    sources: list[int] | None = None
 
 
 def run_cases(rank: int, world_size: int, cases: list[Case]) -> list[Outcome]:
@@ -368,8 +267,6 @@ def run_case(rank: int, world_size: int, case: Case) -> Outcome:
     validation = make_validation(METRIC, dataloaders=[loader], max_texts=case.max_texts, decoder=case.decoder)
     for batch_idx, batch in enumerate(loader):
         preds, target, source = case.form(batch)
-        if case.sources is not None and batch_idx not in case.sources:
-            source = None
         count(validation, preds, target, source=source, batch_idx=batch_idx)
     return summarize(validation, case.rows)
 
@@ -451,17 +348,6 @@ def test_a_process_without_sentences_reads_those_of_the_others(pool: ProcessPool
         assert outcome.readable == list(range(len(expected)))
         assert len(outcome.statistics) == len(expected)
         assert rest == [outcome._replace(read=[])] * 2
-
-
-@several_processes
-def test_sources_may_be_missing_from_some_batches_of_each_process(processes: int, pool: ProcessPool) -> None:
-    items = make_items(12)
-    case = Case(items, batch_size=2, sources=[0])
-    first, *_ = pool.run(processes, run_cases, [case])
-    # The first batch of each process has the first items.
-    expected = expect(items, as_text, tokenized=False)
-    without = [sentence._replace(source=None) for sentence in expected]
-    assert first[0].read == [*expected[: 2 * processes], *without[2 * processes :]]
 
 
 def overlap(rank: int, world_size: int, max_texts: float) -> Outcome:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import random
 import resource
@@ -23,8 +24,9 @@ from sacrebleu.metrics.bleu import BLEU as SacreBLEU
 from torch.multiprocessing.spawn import start_processes
 
 from lightning_bleu import CorpusBLEU, corpus_bleu
+from lightning_bleu.training.metrics import Result
 from lightning_bleu.training.sentences import Sentence
-from lightning_bleu.training.translations import append_lines, has_translations, name_folder, write_translations
+from lightning_bleu.training.translations import Record, append_lines, has_translations, name_folder, write_translations
 from tests.helpers.corpora import random_corpus, read_lines
 from tests.helpers.files import read_files, read_scores
 from tests.helpers.text import WORDWISE, fuzz_line
@@ -93,6 +95,7 @@ def test_files_have_a_line_per_sentence(sentences: list[Sentence], files: dict[s
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_each_line_has_the_words_of_its_sentence(texts: list[tuple[str, list[str], str]], tmp_path: Path) -> None:
     sentences = [Sentence(*text) for text in texts]
+    (tmp_path / "step-0000500.txt").unlink(missing_ok=True)
     write_translations(sentences, tmp_path, 500)
     most = max((len(sentence.references) for sentence in sentences), default=1)
     padded = [[*s.references, *[s.references[0]] * (most - len(s.references))] for s in sentences]
@@ -196,7 +199,7 @@ def test_a_full_disk_leaves_the_folder_as_it_was(sentences: list[Sentence], step
 
 
 def test_a_file_that_cannot_be_replaced_leaves_no_temporary_files(tmp_path: Path) -> None:
-    (tmp_path / "step-0000500.txt").mkdir()
+    (tmp_path / "ref.txt").mkdir()
     with pytest.raises(IsADirectoryError):
         write_translations(PLAIN, tmp_path, 500)
     assert [path for path in tmp_path.iterdir() if path.name.startswith(".")] == []
@@ -212,7 +215,7 @@ def write_steps(number: int, folder: Path) -> None:
 @pytest.mark.slow
 def test_two_runs_may_write_to_one_folder(tmp_path: Path) -> None:
     start_processes(write_steps, (tmp_path,), nprocs=2, start_method="forkserver")  # type: ignore[no-untyped-call]
-    assert (tmp_path / "step-0000099.txt").read_text() in ("run 0\n", "run 1\n")
+    assert {*(path.read_text() for path in tmp_path.glob("step-*99*.txt"))} <= {"run 0\n", "run 1\n"}
     assert (tmp_path / "ref.txt").read_text() == "a reference\n"
     lines = [(line["key"], line["step"]) for line in read_scores(tmp_path / "scores.jsonl")]
     assert lines[::2] == lines[1::2]  # those of a call stay together
@@ -244,17 +247,24 @@ OTHER = [sentence._replace(hypothesis="x") for sentence in PLAIN]
 """Other translations of the same sentences."""
 
 
-def test_translations_of_the_same_step_are_replaced(tmp_path: Path) -> None:
-    for sentences in (OTHER, PLAIN):
+def test_other_translations_of_the_same_step_get_the_next_number(tmp_path: Path) -> None:
+    for sentences in (OTHER, PLAIN, OTHER, PLAIN):  # each is written once
         write_translations(sentences, tmp_path, 500)
-    assert read_files(tmp_path) == {"ref.txt": b"a c\ne f\n", "step-0000500.txt": b"a b\nd\n"}
+    written = {"step-0000500.txt": b"x\nx\n", "step-0000500-2.txt": b"a b\nd\n"}
+    assert read_files(tmp_path) == {"ref.txt": b"a c\ne f\n"} | written
+    write_translations([one._replace(hypothesis="y") for one in PLAIN], tmp_path, 500, keep=2)
+    assert {*read_files(tmp_path)} == {"ref.txt", "step-0000500-2.txt", "step-0000500-3.txt"}
+    write_translations(OTHER, tmp_path, 500, keep=2)  # a number is given once
+    assert {*read_files(tmp_path)} == {"ref.txt", "step-0000500-3.txt", "step-0000500-4.txt"}
 
 
-def test_translations_without_scores_remove_the_table_of_those_that_they_replace(tmp_path: Path) -> None:
-    write_translations(PLAIN, tmp_path, 500, scores={"f": torch.tensor([0.5, -1])})
-    assert read_files(tmp_path)["step-0000500.tsv"] == b"f\n0.5\n-1.0\n"
-    write_translations(OTHER, tmp_path, 500)
-    assert read_files(tmp_path) == {"ref.txt": b"a c\ne f\n", "step-0000500.txt": b"x\nx\n"}
+def test_other_scores_of_the_same_translations_get_the_next_number(tmp_path: Path) -> None:
+    for scores in ([0.5, -1], [0.5, 1], [0.5, 1]):
+        write_translations(PLAIN, tmp_path, 500, scores={"f": torch.tensor(scores)})
+    files = read_files(tmp_path)
+    assert (files["step-0000500.tsv"], files["step-0000500-2.tsv"]) == (b"f\n0.5\n-1.0\n", b"f\n0.5\n1.0\n")
+    write_translations(PLAIN, tmp_path, 500)  # without scores, nothing new
+    assert read_files(tmp_path) == files
 
 
 @pytest.mark.parametrize(
@@ -296,13 +306,23 @@ def test_scores_are_appended_and_readers_take_the_last(tmp_path: Path) -> None:
     assert table.to_dict("records") == added[1:]
 
 
-@pytest.mark.parametrize("before", [b'{"a": 1}\n\0\xc3\n', b'{"a": 1}', b'{"a": 1}\n{"st'])
+def test_numbers_that_are_not_finite_are_null(tmp_path: Path) -> None:
+    append_lines(tmp_path / "scores.jsonl", [make_line(1) | {"parts": [0.5, math.nan, -math.inf], "name": "NaN"}])
+    line = json.loads((tmp_path / "scores.jsonl").read_text(), parse_constant=pytest.fail)
+    assert line == make_line(1) | {"parts": [0.5, None, None], "name": "NaN"}
+
+
+@pytest.mark.parametrize("before", [b"", b'{"a": 1}\n\0\xc3\n', b'{"a": 1}', b'{"a": 1}\n{"st'])
 def test_what_the_file_has_is_left_alone(before: bytes, tmp_path: Path) -> None:
-    """A run that was killed may have left half a line."""
+    """A run that was killed may have left half a line, which is ended once."""
     path = tmp_path / "scores.jsonl"
     path.write_bytes(before)
-    append_lines(path, [make_line(3)])
-    assert path.read_bytes() == before.removesuffix(b"\n") + f"\n{json.dumps(make_line(3))}\n".encode()
+    record = Record(tmp_path)
+    lines = [make_line(step) for step in (3, 4)]
+    for line in lines:
+        record.write([], [], {"val": Result({"bleu": line["bleu"]})}, step=line["step"], epoch=0)
+    added = path.read_bytes().removeprefix(before.removesuffix(b"\n") + b"\n").decode()
+    assert [json.loads(line) for line in added.splitlines()] == [line | {"epoch": 0} for line in lines]
 
 
 # Whether translations of other steps still match

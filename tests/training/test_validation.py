@@ -1,4 +1,4 @@
-"""A validation without a trainer: what a step may return, labels, and results."""
+"""A validation without a trainer: what a step may return, subsets, and results."""
 
 from __future__ import annotations
 
@@ -220,10 +220,10 @@ def test_without_sentences_there_is_no_result(nothing: dict[str, Any], grouped: 
     assert results["val_x"].scores == results[f"val_x/{name}"].scores
 
 
-# Labels
+# Subsets
 
 
-def test_labels_are_in_the_order_of_loaders_then_of_metrics_then_of_the_alphabet() -> None:
+def test_subsets_are_in_the_order_of_loaders_then_of_metrics_then_of_the_alphabet() -> None:
     own = {"zh": CorpusBLEU(), "fr": CorpusBLEU(), "en": CorpusBLEU()}
     validation = make_validation({"bleu": {**own, "talks": CorpusBLEU()}, "chrf": CorpusCHRF()}, ["talks", "news"])
     count(validation, ["a"] * 3, ["a"] * 3, group=["fr", "de", "zh"])
@@ -234,6 +234,24 @@ def test_labels_are_in_the_order_of_loaders_then_of_metrics_then_of_the_alphabet
         *(f"val_bleu/talks/{group}" for group in ("zh", "fr", "de")),
         "val_bleu",
     ]
+
+
+LANGUAGES: dict[str, Any] = {"fr": CorpusBLEU(), "zh": CorpusBLEU()}
+
+
+@pytest.mark.parametrize(
+    ("metrics", "name", "group", "message"),
+    [
+        ({"bleu": LANGUAGES}, "", ["fr", "de"], "'bleu' has no metric for the group 'de', only for ['fr', 'zh']"),
+        ({"bleu": LANGUAGES}, "", None, "'bleu' has metrics for ['fr', 'zh'], but the loader has no name: pass"),
+        ({"bleu": LANGUAGES}, "news", None, "'bleu' has metrics for ['fr', 'zh'], but the loader"),
+        (LANGUAGES, "", ["fr", "zh"], "['fr', 'zh'] are names of loaders or groups, not of metrics: BLEUCallback({"),
+        ({"news": CorpusBLEU()}, "news", None, "['news'] are names of loaders or groups"),
+    ],
+)
+def test_each_subset_needs_a_metric(metrics: Any, name: str, group: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
+        count(make_validation(metrics, [name]), ["a", "b"], ["a", "b"], group=group).agree()
 
 
 @pytest.mark.parametrize(
@@ -371,7 +389,7 @@ def test_a_sentence_counts_once_or_a_warning_says_why_it_may_not(pool: ProcessPo
     assert other == [(counted, []) for counted, _ in first]
 
 
-def see_labels(rank: int, world_size: int, shares: list[dict[str, Any]]) -> Any:
+def see_subsets(rank: int, world_size: int, shares: list[dict[str, Any]]) -> Any:
     """The numbers of sentences by logged name, or the error, if each process has one of these batches."""
     validation = make_validation(METRIC, ["news"])
     try:
@@ -403,7 +421,7 @@ TWO: dict[str, Any] = {"preds": A[:2], "target": REFERENCES[:2]}
     ],
     ids=str,
 )
-def test_processes_agree_on_labels_or_all_raise_an_error(shares: Any, expected: Any, pool: ProcessPool) -> None:
-    first, other = pool.run(2, see_labels, shares)
+def test_processes_agree_on_subsets_or_all_raise_an_error(shares: Any, expected: Any, pool: ProcessPool) -> None:
+    first, other = pool.run(2, see_subsets, shares)
     assert first == other
     assert first == expected if isinstance(expected, dict) else first.startswith(expected)

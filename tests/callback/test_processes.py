@@ -1,4 +1,4 @@
-"""A sentence counts once, however many processes have it: datasets of all kinds, in several real processes."""
+"""The callback in several real processes: a sentence counts once, however many of them have it."""
 
 from __future__ import annotations
 
@@ -9,12 +9,25 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed as dist
+from pytorch_lightning.strategies import ModelParallelStrategy
 from torch.utils.data import BatchSampler, DataLoader, Dataset, IterableDataset, Sampler
 
-from tests.helpers.lightning import Items, ignore_lightning_warnings, make_callback, validate
+from tests.helpers.lightning import (
+    Items,
+    PanelLogger,
+    ToyModule,
+    expected_score,
+    make_callback,
+    make_loader,
+    make_trainer,
+    validate,
+)
+from tests.helpers.process_groups import run_in_processes
 from tests.helpers.processes import validate_in_processes
 
-pytestmark = [*ignore_lightning_warnings, pytest.mark.slow]
+pytestmark = pytest.mark.slow
+
+# Datasets of all kinds
 
 Item = dict[str, Any]
 
@@ -116,3 +129,61 @@ def test_scores_intervals_and_files_are_those_of_one_process(
         for file in ("ref.txt", "step-0000000.txt"):
             written = tmp_path / "several" / "val" / name / file
             assert written.read_bytes() == (tmp_path / "alone" / "val" / name / file).read_bytes()
+
+
+# Model parallelism: several processes have the same sentences
+
+
+class ShardedModule(ToyModule):
+    """A module that the strategy accepts."""
+
+    def configure_model(self) -> None:
+        """The strategy requires it."""
+
+
+def validate_in_parallel(folder: Path, data_parallel_size: int, tensor_parallel_size: int) -> Any:
+    """Validate in one of the processes, and return its report."""
+    strategy: Any = ModelParallelStrategy(
+        data_parallel_size=data_parallel_size,
+        tensor_parallel_size=tensor_parallel_size,
+        save_distributed_checkpoint=False,
+    )
+    bleu = make_callback(translations=folder)
+    trainer = make_trainer(folder, bleu, strategy=strategy, devices=data_parallel_size * tensor_parallel_size)
+    trainer.validate(ShardedModule(), make_loader(Items(37)), verbose=False)
+    report: dict[str, Any] = bleu.results["val_bleu"].report.to_dict()
+    return report
+
+
+@pytest.mark.skipif(torch.__version__ < "2.4", reason="since torch 2.4")
+@pytest.mark.parametrize(("data_parallel_size", "tensor_parallel_size"), [(1, 2), (2, 2)])
+def test_a_sentence_counts_once_with_tensor_parallelism(
+    data_parallel_size: int, tensor_parallel_size: int, tmp_path: Path
+) -> None:
+    processes = data_parallel_size * tensor_parallel_size
+    reports = run_in_processes(processes, validate_in_parallel, tmp_path, data_parallel_size, tensor_parallel_size)
+    assert reports == [expected_score(sentences=Items(37).sentences).to_dict()] * processes
+    assert len((tmp_path / "val" / "step-0000000.txt").read_text().splitlines()) == 37
+
+
+# Errors
+
+
+class FailingLogger(PanelLogger):
+    """As a logger whose server does not answer; only process 0 shows anything."""
+
+    def add_text(self, tag: str, text: str, step: int) -> None:
+        raise ConnectionError("no answer")
+
+    def add_custom_scalars(self, layout: Any) -> None:
+        raise ConnectionError("no layout")
+
+
+def test_no_process_waits_for_one_whose_logger_fails(tmp_path: Path) -> None:
+    loaders = {"one": make_loader(), "two": make_loader()}
+    contents = validate_in_processes(2, loaders, tmp_path, logger=FailingLogger(tmp_path))
+    warned, none = ([text for text in content["warnings"] if "shown" in text] for content in contents)
+    assert warned == ["The samples cannot be shown in TensorBoard: ConnectionError: no layout"]
+    assert none == []
+    assert contents[0]["logged"] == contents[1]["logged"]
+    assert contents[0]["logged"]["val_bleu"] == pytest.approx(expected_score().bleu)

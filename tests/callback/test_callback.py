@@ -9,14 +9,11 @@ from typing import Any
 
 import pytest
 from torch import Tensor
-from torch.utils.data import BatchSampler, DataLoader, RandomSampler
 
 from lightning_bleu import BLEUCallback, CorpusBLEU, CorpusCHRF
 from tests.helpers.lightning import (
     NAMESPACES,
-    PAD_ID,
     SENTENCES,
-    Items,
     PanelLogger,
     Record,
     as_lines,
@@ -25,7 +22,6 @@ from tests.helpers.lightning import (
     expected_score,
     find_reports,
     fit,
-    ignore_lightning_warnings,
     make_callback,
     make_loader,
     make_module,
@@ -37,8 +33,6 @@ from tests.helpers.lightning import (
     translate,
     validate,
 )
-
-pytestmark = ignore_lightning_warnings
 
 
 @pytest.mark.parametrize("namespace", NAMESPACES)
@@ -68,14 +62,6 @@ def test_the_score_is_logged_shown_and_monitored(namespace: str, tmp_path: Path)
     assert tested["test_bleu"] == expected_score(2).bleu
     (validated,) = trainer.validate(make_module(namespace), make_loader(SENTENCES[:5]), verbose=False)
     assert validated["val_bleu/hypothesis_length"] == 5 * 8
-
-
-def test_every_validation_within_an_epoch_is_scored_afresh(tmp_path: Path) -> None:
-    bleu = make_callback()
-    record = Record(bleu)
-    fit(tmp_path, bleu, record, max_epochs=2, val_check_interval=2)  # 6 steps, so 3 validations
-    reports = [results["val_bleu"].report for results in record.results]
-    assert reports == [expected_score(0)] * 3 + [expected_score(1)] * 3
 
 
 @pytest.mark.parametrize("returned", [return_ids, return_text])
@@ -132,15 +118,6 @@ def test_a_validation_can_be_skipped(namespace: str, tmp_path: Path) -> None:
 # Several callbacks
 
 
-def test_callbacks_with_different_names_work_side_by_side(tmp_path: Path) -> None:
-    metric = CorpusBLEU(max_order=2, percent=True, pad_id=PAD_ID)
-    callbacks = [make_callback(), BLEUCallback(metric, log_name="{stage}/bigrams/{metric}")]
-    logged = validate(tmp_path, *callbacks)
-    assert logged["val_bleu"] == expected_score().bleu
-    assert logged["val/bigrams/bleu"] == expected_score(max_order=2, percent=True).bleu
-    assert len(logged) == 1 + 8 + 1 + 6
-
-
 @pytest.mark.parametrize(
     ("first", "second"), [("{stage}_{metric}", "{stage}/{metric}"), ("{metric}_{stage}", "{stage}.{metric}")]
 )
@@ -195,17 +172,9 @@ def test_hypotheses_with_their_prompt_are_warned_about_before_the_training(tmp_p
     assert len(collect_warnings(fit, tmp_path, BLEUCallback(), step=step, loaders=loaders, message=message)) == 1
 
 
-@pytest.mark.parametrize(
-    "loader",
-    [
-        make_loader(shuffle=True),
-        DataLoader(Items(37), batch_sampler=BatchSampler(RandomSampler(range(37)), 7, False)),
-        make_loader(list(make_loader()), batch_size=None, shuffle=True),
-    ],
-    ids=["shuffle", "batch sampler", "no batches"],
-)
 @pytest.mark.filterwarnings("ignore:Your `val_dataloader`'s sampler has shuffling enabled")
-def test_a_validation_that_is_compared_must_not_be_shuffled(loader: Any, tmp_path: Path) -> None:
+def test_a_validation_that_is_compared_must_not_be_shuffled(tmp_path: Path) -> None:
+    loader = make_loader(shuffle=True)
     for options, message in (
         ({"compare_to_best": True}, "compare_to_best=True"),
         ({"significance_level": 0.05}, "compare_to_best=True"),
@@ -221,8 +190,11 @@ def test_a_validation_that_is_compared_must_not_be_shuffled(loader: Any, tmp_pat
 
 @pytest.mark.filterwarnings("ignore:Your `test_dataloader`'s sampler has shuffling enabled")
 def test_a_training_or_a_test_may_be_shuffled_beside_a_comparison(tmp_path: Path) -> None:
-    bleu = make_callback(compare_to_best=True)
+    """And a test may have other loaders."""
+    bleu = make_callback(compare_to_best=True, dataloader_names=["a", "b"])
     trainer, module = make_trainer(tmp_path, bleu, max_epochs=1), make_module()
-    trainer.fit(module, make_loader(shuffle=True), make_loader())
-    trainer.test(module, make_loader(shuffle=True), verbose=False)
-    assert find_reports(bleu) == {"val_bleu": expected_score(0), "test_bleu": expected_score(1)}
+    trainer.fit(module, make_loader(shuffle=True), [make_loader(), make_loader()])
+    with pytest.warns(UserWarning, match="'dataloader_names' has 2 names, but there are 1 loaders of 'test'"):
+        trainer.test(module, make_loader(shuffle=True), verbose=False)
+    assert [*bleu.results] == ["val_bleu/a", "val_bleu/b", "val_bleu", "test_bleu"]
+    assert find_reports(bleu)["test_bleu"] == expected_score(1)

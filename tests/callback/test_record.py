@@ -28,7 +28,6 @@ from tests.helpers.lightning import (
     collect_warnings,
     expected_score,
     fit,
-    ignore_lightning_warnings,
     make_callback,
     make_loader,
     make_module,
@@ -40,8 +39,6 @@ from tests.helpers.lightning import (
     translate,
     validate,
 )
-
-pytestmark = ignore_lightning_warnings
 
 STEPS = 6
 """37 sentences in batches of 7 are 6 steps per epoch."""
@@ -119,7 +116,8 @@ def test_a_run_may_be_fitted_further_after_a_validation_and_resumed_in_its_folde
     assert translations_in(tmp_path / "t" / "val") == {
         "step-0000000.txt": as_file(translate(SENTENCES)),
         "step-0000006.txt": as_file(translate(SENTENCES)),
-        "step-0000012.txt": as_file(translate(SENTENCES, 3)),
+        "step-0000012.txt": as_file(translate(SENTENCES, 1)),
+        "step-0000012-2.txt": as_file(translate(SENTENCES, 3)),
         "step-0000018.txt": as_file(translate(SENTENCES, 3)),
     }
 

@@ -19,14 +19,11 @@ from tests.helpers.lightning import (
     PAD_ID,
     Record,
     fit,
-    ignore_lightning_warnings,
     make_callback,
     make_loader,
     make_module,
     make_trainer,
 )
-
-pytestmark = ignore_lightning_warnings
 
 SENTENCES = torch.randint(3, 50, (60, 12), generator=torch.Generator().manual_seed(0))
 RIGHT = [0.6, 0.75, 0.755, 0.76, 0.765, 0.77, 0.775, 0.78, 0.785]
@@ -148,25 +145,3 @@ def test_a_checkpoint_that_is_validated_or_tested_does_not_change_the_best(tmp_p
         trainer.test(make_module(step=step), make_loader(SENTENCES), ckpt_path=tmp_path / "epoch=0.ckpt", verbose=False)
     trainer.validate(make_module(step=step), make_loader(SENTENCES), verbose=False)
     assert trainer.callback_metrics["val_bleu/best"] == best
-
-
-def test_the_sanity_check_is_not_compared_with_the_best_of_an_earlier_fit(tmp_path: Path) -> None:
-    """It sees two batches, so a comparison would warn that the number of sentences has changed."""
-    bleu = make_callback(compare_to_best=True)
-    fit_and_record(tmp_path, bleu, epochs=1)
-    best = kept_score(bleu)
-    record = fit_and_record(tmp_path, bleu, epochs=1)
-    assert record.column("val_bleu/best") == [best]
-    assert kept_score(bleu) == best
-
-
-def test_a_run_resumes_although_its_best_cannot_be_compared(tmp_path: Path) -> None:
-    second = BLEUCallback(CorpusBLEU(pad_id=PAD_ID, eos_id=2), compare_to_best=True)  # there is no id 2
-    first = [make_callback(compare_to_best=True), ModelCheckpoint(tmp_path, filename="first")]
-    fit_and_record(tmp_path, *first, epochs=1)
-    with pytest.warns(UserWarning, match=r"scored 'val_bleu' with different settings \(eos_id\): .* as the first$"):
-        record = fit_and_record(tmp_path, second, epochs=3, ckpt_path=tmp_path / "first.ckpt")
-    assert record.column("val_bleu/p_value")[0] == 1
-    assert record.column("val_bleu/best")[0] == record.column("val_bleu")[0]
-    metrics = [score_epoch(epoch) for epoch in (1, 2)]
-    assert record.column("val_bleu/p_value")[1] == paired_bootstrap(metrics[1], metrics[0]).p_value

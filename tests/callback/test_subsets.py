@@ -1,15 +1,13 @@
-"""Labels of sentences: several validation loaders, and groups of sentences; their names, and what is required."""
+"""Subsets: several validation loaders, and groups of sentences; their names, and what is required."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from pytorch_lightning.callbacks import EarlyStopping, ModelCheckpoint
 from pytorch_lightning.loggers import CSVLogger, TensorBoardLogger
 from pytorch_lightning.utilities import CombinedLoader
 from sacrebleu.metrics.ter import TER
@@ -26,19 +24,14 @@ from tests.helpers.lightning import (
     expected_score,
     find_reports,
     fit,
-    ignore_lightning_warnings,
     make_callback,
     make_loader,
-    make_module,
-    make_trainer,
     read_events,
     return_ids,
     return_text,
     translate,
     validate,
 )
-
-pytestmark = ignore_lightning_warnings
 
 FEW = SENTENCES[:3, :5]
 SCORES = [expected_score(), expected_score(0, FEW)]
@@ -86,40 +79,13 @@ def test_loaders_that_lightning_reads_side_by_side_are_one(tmp_path: Path) -> No
     assert logged["val_bleu/hypothesis_length"] == 2 * SENTENCES.numel()
 
 
-@pytest.mark.parametrize("name", ["val_bleu", "val_bleu/talks"])
-def test_the_mean_and_each_score_can_be_monitored(name: str, tmp_path: Path) -> None:
-    checkpoint, record = ModelCheckpoint(tmp_path, monitor=name, mode="max"), Record()
-    callbacks = [make_callback(), checkpoint, EarlyStopping(name, mode="max"), record]
-    trainer = fit(tmp_path, *callbacks, loaders=make_loaders("news", "talks"), max_epochs=2)
-    assert checkpoint.best_model_score == max(record.column(name))
-    assert trainer.progress_bar_metrics.keys() == {"val_bleu", "val_bleu/news", "val_bleu/talks"}
+def test_extract_may_take_the_index_of_the_loader(tmp_path: Path) -> None:
+    def extract(outputs: Any, batch: Tensor, dataloader_idx: int) -> tuple[Tensor, Tensor]:
+        return (outputs["preds"], batch) if dataloader_idx else (batch, batch)
 
-
-@pytest.mark.parametrize(
-    "extract",
-    [
-        lambda outputs, batch, dataloader_idx: (outputs["preds"], batch) if dataloader_idx else (batch, batch),
-        lambda outputs, batch, index: {"preds": outputs["preds"] if index else batch, "target": batch, "other": 1},
-    ],
-)
-def test_extract_may_take_the_index_of_the_loader(extract: Any, tmp_path: Path) -> None:
     logged = validate(tmp_path, make_callback(extract=extract), loaders=make_loaders())
     assert logged["val_bleu/dataloader_idx_0"] == 1  # the batch as its own translation
     assert logged["val_bleu/dataloader_idx_1"] == SCORES[1].bleu
-
-
-def test_val_and_test_may_have_different_loaders(tmp_path: Path) -> None:
-    bleu = make_callback(dataloader_names=["a", "b"])
-    trainer = make_trainer(tmp_path, bleu, max_epochs=1)
-    trainer.fit(make_module(), make_loader(), make_loaders())
-
-    def test() -> None:
-        trainer.test(trainer.lightning_module, make_loader(), verbose=False)
-
-    message = "'dataloader_names' has 2 names, but there are 1 loaders of 'test': it is ignored"
-    assert len(collect_warnings(test, message=message)) == 1
-    assert trainer.callback_metrics["test_bleu"] == expected_score(1).bleu
-    assert list(bleu.results) == ["val_bleu/a", "val_bleu/b", "val_bleu", "test_bleu"]
 
 
 # Groups
@@ -156,7 +122,7 @@ def test_groups_score_and_write_like_one_loader_each(tmp_path: Path) -> None:
     assert len(found[0][3]) == len(found[0][4]) == 2 * 3
 
 
-def test_without_a_label_the_best_so_far_stays(tmp_path: Path) -> None:
+def test_without_a_subset_the_best_so_far_stays(tmp_path: Path) -> None:
     def step(batch: Tensor, epoch: int) -> dict[str, Any]:
         """Better in each epoch, and without a group in two of them."""
         kept = [one for one in batch if epoch not in (1, 3) or group_of(one) != "odd"]
@@ -176,23 +142,23 @@ def test_without_a_label_the_best_so_far_stays(tmp_path: Path) -> None:
     assert first.score < third.score < last.score == last.best
 
 
-@pytest.mark.parametrize("labels", [20, 21])
-def test_more_than_20_labels_have_scores_only(labels: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("subsets", [20, 21])
+def test_more_than_20_subsets_have_scores_only(subsets: int, tmp_path: Path) -> None:
     def step(batch: Tensor, epoch: int) -> dict[str, Any]:
-        return return_sentences(batch, epoch) | {"group": [f"{int(one[0] * 9 + one[1]) % labels}" for one in batch]}
+        return return_sentences(batch, epoch) | {"group": [f"{int(one[0] * 9 + one[1]) % subsets}" for one in batch]}
 
     sentences = torch.cartesian_prod(*[torch.arange(9)] * 2).repeat(1, 4)
     metrics = {"bleu": CorpusBLEU(), "chrf": CorpusCHRF()}
     bleu = BLEUCallback(metrics, confidence=0.9, compare_to_best=True, translations=tmp_path / "t")
     logger = TensorBoardLogger(tmp_path)
     logged = validate(tmp_path, bleu, step=step, loaders=make_loader(sentences), logger=logger)
-    tags = [f"val_{name}/{label}" for name in metrics for label in range(labels)]
+    tags = [f"val_{name}/{subset}" for name in metrics for subset in range(subsets)]
     means = [f"val_{name}{part}" for name in metrics for part in ("", "/low", "/high", "/p_value", "/best")]
     events = read_events(Path(logger.log_dir))
     shown = {*events.Tags()["tensors"], *events.Tags()["images"], *events.Tags()["histograms"]}
     layout = events.Tensors("custom_scalars__config__")[0].tensor_proto.string_val[0].decode(errors="replace")
     assert {*tags, *means} <= {*logged}
-    if labels == 20:
+    if subsets == 20:
         assert {"val_bleu/7/precision_1", "val_chrf/7/low", "val_bleu/7/best"} < {*logged}
         assert {"val_worst/7/text_summary", "val_bleu/7/lengths"} < shown
         assert "val_bleu/7" in layout
@@ -200,7 +166,7 @@ def test_more_than_20_labels_have_scores_only(labels: int, tmp_path: Path) -> No
         assert {*tags, *means} == {*logged}
         assert shown == {"custom_scalars__config__"}
         assert "val_bleu/7" not in layout
-    assert len([*(tmp_path / "t").rglob("ref.txt")]) == labels
+    assert len([*(tmp_path / "t").rglob("ref.txt")]) == subsets
     assert bleu.results["val_bleu/7"].interval is not None
 
 
@@ -229,7 +195,7 @@ def test_ids_are_decoded_once_per_batch_and_sources_while_texts_are_kept(
 LONG = [*(f"{'x' * 300}{end}" for end in "ab"), "CON", "dot.", "中" * 100, "a/b"]
 
 
-def test_labels_of_any_length_have_files(tmp_path: Path) -> None:
+def test_subsets_of_any_length_have_files(tmp_path: Path) -> None:
     def step(batch: Tensor, epoch: int) -> dict[str, Any]:
         return return_sentences(batch, epoch) | {"group": [LONG[int(one[0]) % len(LONG)] for one in batch]}
 
@@ -240,44 +206,3 @@ def test_labels_of_any_length_have_files(tmp_path: Path) -> None:
     names = {part for path in (tmp_path / "t").rglob("ref.txt") for part in path.relative_to(tmp_path).parts}
     assert max(len(name.encode()) for name in names) < 255
     assert not {"CON", "dot."} & names
-
-
-# Mistakes
-
-
-def return_languages(batch: Tensor, epoch: int) -> dict[str, Any]:
-    """Three groups."""
-    return return_sentences(batch, epoch) | {"group": ["fr", "de", "zh", "fr", "zh", "de", "fr"][: len(batch)]}
-
-
-TWO = {"fr": CorpusBLEU(), "zh": CorpusBLEU()}
-
-
-@pytest.mark.parametrize(
-    ("metrics", "step", "loaders", "message"),
-    [
-        ({"bleu": TWO}, return_languages, None, "'bleu' has no metric for the group 'de', only for ['fr', 'zh']"),
-        (
-            {"bleu": TWO},
-            return_sentences,
-            None,
-            "'bleu' has metrics for ['fr', 'zh'], but the loader has no name: pass",
-        ),
-        (
-            TWO,
-            return_languages,
-            None,
-            "['fr', 'zh'] are names of loaders or groups, not of metrics: BLEUCallback({'bleu",
-        ),
-        (
-            {"bleu": TWO},
-            return_sentences,
-            {"news": make_loader()},
-            "'bleu' has metrics for ['fr', 'zh'], but the loader",
-        ),
-        ({"news": CorpusBLEU()}, return_sentences, {"news": make_loader()}, "['news'] are names of loaders or groups"),
-    ],
-)
-def test_each_label_needs_a_metric(metrics: Any, step: Any, loaders: Any, message: str, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
-        validate(tmp_path, BLEUCallback(metrics), step=step, loaders=loaders)

@@ -26,7 +26,6 @@ from lightning_bleu.training.samples import escape
 from tests.helpers.lightning import (
     collect_warnings,
     fit,
-    ignore_lightning_warnings,
     make_callback,
     make_loader,
     read_events,
@@ -34,8 +33,6 @@ from tests.helpers.lightning import (
     return_ids,
 )
 from tests.helpers.validations import count, make_validation
-
-pytestmark = ignore_lightning_warnings
 
 LINES = [
     ("the cat sat on the mat", ["the cat is on the mat", "a cat is on the mat"]),

@@ -1,0 +1,11 @@
+"""Warnings of Lightning and its dependencies that are not about what is tested."""
+
+IGNORED_WARNINGS = [
+    "ignore:.*does not have many workers",
+    "ignore:.*isinstance\\(treespec, LeafSpec\\)",
+    "ignore:.*[Tt]ensorboard.*",
+    "ignore:.*Using `DistributedSampler` with the dataloaders",
+    "ignore:.*The number of training batches",
+    "ignore:.*[`']pin_memory[`']",
+    "ignore:Be aware that when using `ckpt_path`",
+]
