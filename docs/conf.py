@@ -92,4 +92,6 @@ logging.getLogger("sphinx.sphinx.ext.intersphinx").addFilter(
 )
 OTHER_PACKAGES = ["lightning", "numpy", "pytorch_lightning", "sacrebleu", "torch", "torchmetrics"]
 OTHER_PACKAGES += sys.stdlib_module_names
+# The checked options of a metric, which have no page.
+nitpick_ignore = [("py:class", "lightning_bleu.bleu.BLEUSettings"), ("py:class", "lightning_bleu.chrf.CHRFSettings")]
 nitpick_ignore_regex = [("py:.*", rf"({'|'.join(OTHER_PACKAGES)})(\..*)?")]
