@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from lightning_bleu.bleu import BLEUScore, CorpusBLEU, corpus_bleu, sentence_bleu
 from lightning_bleu.chrf import CHRFScore, CorpusCHRF, corpus_chrf, sentence_chrf
-from lightning_bleu.completion import CompletionMixin
-from lightning_bleu.hugging_face import HuggingFaceBLEU
+from lightning_bleu.evaluator import Evaluator
+from lightning_bleu.hugging_face import EvaluatorMixin
 from lightning_bleu.settings.conventions import CONVENTIONS, Convention
 from lightning_bleu.significance import approximate_randomization, paired_bootstrap
 from lightning_bleu.training.loaders import distributed_index
@@ -22,11 +22,11 @@ __all__ = [
     "BLEUCallback",
     "BLEUScore",
     "CHRFScore",
-    "CompletionMixin",
     "Convention",
     "CorpusBLEU",
     "CorpusCHRF",
-    "HuggingFaceBLEU",
+    "Evaluator",
+    "EvaluatorMixin",
     "__version__",
     "approximate_randomization",
     "corpus_bleu",

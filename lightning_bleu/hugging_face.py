@@ -2,245 +2,281 @@
 
 from __future__ import annotations
 
-import math
-import os
-from collections import deque
-from collections.abc import Callable, Mapping
-from itertools import repeat
+import inspect
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
-import numpy as np
 import torch
-from sacrebleu.metrics.base import Metric as SacreMetric
-from torchmetrics import Metric
+from torch import Tensor
+from torch.nn.functional import pad
 
-from lightning_bleu.bleu import CorpusBLEU
-from lightning_bleu.messages import WarnOnce
-from lightning_bleu.processes import process_count, process_rank
-from lightning_bleu.settings.settings import Decoder, Settings
-from lightning_bleu.training.loaders import check_names
-from lightning_bleu.training.metrics import Result
-from lightning_bleu.training.options import check_metrics, check_shared_options, labels_of
-from lightning_bleu.training.trainer import find_iteration, find_sentence_count
-from lightning_bleu.training.translations import Record
-from lightning_bleu.training.validation import Evaluation, Output, Validation
+from lightning_bleu.evaluator import Evaluator
+from lightning_bleu.processes import process_count, run_in_process_0
+from lightning_bleu.training.loaders import Origin, check_names, distributed_index
+from lightning_bleu.training.metrics import AnyMetric
+from lightning_bleu.training.validation import Naming, Output
 
-_MAX_SENTENCES = 1000
-"""How many sentences are counted at once. To decode ids takes many times their memory."""
-
-
-_RESERVED = ("eval", "test", "loss", "runtime", "samples_per_second", "steps_per_second")
+_RESERVED = ("", "loss", "runtime", "samples_per_second", "steps_per_second", "model_preparation_time")
 """Names that no metric can have, because the Trainer uses them."""
+_STATE = "lightning_bleu.pt"
+"""The file of the best validations in a checkpoint."""
+_Trainer: Any = object
+"""The base of the mixin. For mypy, it has all attributes of a Trainer."""
 
 
-class HuggingFaceBLEU:
-    """Computes BLEU, and other scores, of generated ids in ``Trainer`` and ``Seq2SeqTrainer``.
+class EvaluatorMixin(_Trainer):  # type: ignore[misc]
+    """Makes a ``Trainer`` score what its model generates, with all that an :class:`Evaluator` does.
 
-    Pass it to the Trainer twice: ``Trainer(..., compute_metrics=bleu, callbacks=[bleu])``. As a callback, it learns
-    which dataset is evaluated. It works with and without ``batch_eval_metrics=True``, and in ``evaluate``, ``predict``,
-    and ``train``.
+    Put it before the Trainer, and pass an evaluator::
 
-    The score is logged as ``eval_bleu``, and its components as ``eval_bleu_precision_1`` and so on,
-    ``eval_bleu_brevity_penalty``, ``eval_bleu_length_ratio``, ``eval_bleu_hypothesis_length``, and
-    ``eval_bleu_reference_length``. ``metric_for_best_model`` can name any of them. With a dict of evaluation datasets,
-    they are ``eval_NAME_bleu`` and so on. Without sentences, nothing is logged.
+        class Translator(EvaluatorMixin, Seq2SeqTrainer):
+            pass
 
-    With several processes, the Trainer gathers the sentences of all of them. Each process scores its share, and every
-    sentence counts exactly once: sentences that accelerate repeats to fill the last batch are skipped.
+        trainer = Translator(model, args, ..., evaluator=Evaluator(CorpusBLEU(percent=True)))
+
+    ``evaluate``, ``predict``, and ``train`` then have the scores among their metrics: ``eval_bleu``, its components as
+    ``eval_bleu_precision_1`` and so on, ``test_bleu`` in ``predict``, and ``eval_NAME_bleu`` with a dict of evaluation
+    datasets. ``metric_for_best_model`` can name any of them. Metrics by dataset work as metrics by loader:
+    ``{"bleu": {"de": CorpusBLEU(), "zh": CorpusBLEU(tokenizer="zh")}}``.
+
+    Each process counts its own sentences as soon as they are generated. They are not gathered, the memory is constant,
+    and every sentence counts once. ``compute_metrics`` stays free for metrics of your own. Batches without labels are
+    not scored.
+
+    An encoder-decoder needs a Trainer that generates: ``Seq2SeqTrainer`` with ``predict_with_generate=True``. With a
+    decoder-only model (``model.config.is_encoder_decoder`` is False), the mixin generates from the prompts; see
+    :meth:`complete`.
+
+    Samples, figures, and charts are shown in the TensorBoard and W&B of the Trainer. ``translations=True`` writes to
+    the folder ``translations`` in ``output_dir``; each trial of a hyperparameter search has a folder of its own.
+    Checkpoints have the best validations in ``lightning_bleu.pt``.
 
     Args:
-        metrics: a metric, or the metrics by name, as in :class:`BLEUCallback`: those of this package, functions, and
-            those of torchmetrics and sacreBLEU. ``CorpusBLEU()`` when None. Functions that take sources need
-            ``include_for_metrics=["inputs"]`` in the arguments of the Trainer. The source of a decoder-only model is
-            the part of the input whose labels are -100.
-        decoder: decodes ids for all metrics that set no decoder; see :class:`CorpusBLEU`. When None: the
-            ``processing_class`` of the Trainer, if it has one.
-        confidence: log a confidence interval as ``eval_bleu_low`` and ``eval_bleu_high``; 0.95 for a 95% interval.
-        translations: a folder, or True for the folder ``translations`` in the ``output_dir`` of the Trainer. The files
-            are those of :class:`BLEUCallback`, in ``FOLDER/eval``, or in ``FOLDER/eval_NAME`` for each of several
-            datasets. Each training run needs a folder of its own.
+        evaluator: the evaluator. It may also be an attribute of the subclass. None for no scores. If it has no decoder,
+            the ``processing_class`` of the Trainer decodes.
 
     Attributes:
-        results: the last result of each score by its logged name, such as ``results["eval_bleu"]``; see
-            :class:`BLEUCallback`. It is set when the Trainer has finished an evaluation or a prediction.
+        gen_kwargs: arguments of ``model.generate`` for a decoder-only model, for example ``{"max_new_tokens": 256}``.
+            Set it in the subclass, or in the trainer at any time.
 
     Raises:
-        TypeError: for options of the wrong type, and during an evaluation if the predictions are not ids.
-        ValueError: for options that are out of range, and during an evaluation if a function needs sources, or if
-            repeated sentences cannot be told from others.
-        RuntimeError: during an evaluation if this object is not a callback of the Trainer.
-
-    Example (the calls of a Trainer):
-        >>> from types import SimpleNamespace
-        >>> bleu = HuggingFaceBLEU(CorpusBLEU(max_order=2, pad_id=0))
-        >>> args = SimpleNamespace(device="cpu", batch_eval_metrics=False, dataloader_drop_last=False)
-        >>> bleu.on_prediction_step(args, None, None, eval_dataloader=SimpleNamespace(dataset=range(2)))
-        >>> predictions, labels = np.array([[5, 6, 7, 0], [8, 9, 0, -100]]), np.array([[5, 6, 8], [8, 9, -100]])
-        >>> scores = bleu(SimpleNamespace(predictions=predictions, label_ids=labels))
-        >>> scores["bleu_precision_1"], scores["bleu_precision_2"], scores["bleu_brevity_penalty"]
-        (0.8, 0.6666666666666666, 1.0)
+        TypeError: if there is no :class:`Evaluator`; during an evaluation, if predictions are not ids.
+        ValueError: for names that the Trainer uses; during an evaluation, if a dataset has no metric, or if repeated
+            sentences cannot be told from others.
     """
 
-    def __init__(
+    evaluator: Evaluator | None = None
+    gen_kwargs: Mapping[str, Any] = MappingProxyType({})
+    _is_training = False
+    _loaded: tuple[int, float | None] | None = None  # step and epoch of the weights loaded at the end of a training
+
+    def __init__(self, *args: Any, evaluator: Evaluator | None = None, **kwargs: Any) -> None:
+        if "evaluator" in inspect.signature(super().__init__).parameters:
+            raise TypeError(f"{super().__init__.__qualname__} has an 'evaluator' of its own: use another Trainer")
+        super().__init__(*args, **kwargs)
+        self.evaluator = evaluator = self.evaluator if evaluator is None else evaluator
+        if evaluator is None:
+            return
+        if not isinstance(evaluator, Evaluator):
+            raise TypeError(f"'evaluator' must be an Evaluator, such as Evaluator(CorpusBLEU()), got {evaluator!r}")
+        if getattr(self.args, "use_legacy_prediction_loop", False):
+            raise ValueError("EvaluatorMixin needs evaluation_loop: set use_legacy_prediction_loop=False")
+        if not evaluator.log_name.startswith("{stage}_"):
+            raise ValueError(f"in a Trainer, 'log_name' must begin with '{{stage}}_', got {evaluator.log_name!r}")
+        check_names("metrics", [*evaluator.metrics], reserved=_RESERVED)
+        for name, own in evaluator.metrics.items():
+            right, best = next(iter(own.values())).higher_is_better, self.args.metric_for_best_model
+            if f"_{best}".endswith(f"_{name}") and right not in (None, self.args.greater_is_better):
+                hint = f"(Or, for a function whose direction is wrong, its attribute higher_is_better={not right}.)"
+                evaluator.warn_once(f"metric_for_best_model={best!r} needs greater_is_better={right}. {hint}")
+
+    def evaluation_loop(
         self,
-        metrics: Metric | SacreMetric | Mapping[str, Metric | SacreMetric | Callable[..., Any]] | None = None,
-        *,
-        decoder: Decoder | None = None,
-        confidence: float | None = None,
-        translations: str | os.PathLike[str] | bool | None = None,
-    ) -> None:
-        self.metrics = check_metrics(CorpusBLEU() if metrics is None else metrics)
-        check_names("metrics", [*self.metrics], reserved=_RESERVED)
-        if labels := labels_of(self.metrics):
-            raise ValueError(f"HuggingFaceBLEU takes one metric per name, which scores all datasets, got {labels}")
-        check_shared_options(decoder, confidence, translations)
-        self.decoder = decoder
-        self.confidence = confidence
-        self.translations = translations
-        self.results: dict[str, Result] = {}
-        self._warn_once = WarnOnce()
-        self._record: Record | None = None
-        self._loader: Any = None  # of the evaluation that is running
-        self._iteration = (0, 0)
-        self._validation: Validation | None = None
-        self._received = 0
-        # The last evaluation, and one around it, until the Trainer has named them.
-        self._finished: deque[tuple[dict[str, float], dict[str, Result], list[Evaluation]]] = deque(maxlen=2)
+        dataloader: Any,
+        description: str,
+        prediction_loss_only: bool | None = None,
+        ignore_keys: list[str] | None = None,
+        metric_key_prefix: str = "eval",
+    ) -> Any:
+        """Evaluate a dataset, and add the scores to its metrics. The Trainer calls this. Collective."""
+        evaluator, arguments = self.evaluator, (description, prediction_loss_only, ignore_keys, metric_key_prefix)
+        if evaluator is None or self.args.prediction_loss_only:
+            return super().evaluation_loop(dataloader, *arguments)
+        self._open_record(getattr(self, "_trial", None))
+        outer, stage = evaluator.validation, "test" if description == "Prediction" else "val"
+        try:
+            evaluator.begin(
+                [dataloader],
+                [""],
+                stage,
+                Origin("prediction_step"),
+                metrics=_find_metrics(evaluator.metrics, metric_key_prefix),
+                naming=Naming(metric_key_prefix, evaluator.log_name, "_", _shown_as),
+                decoder=self.processing_class if hasattr(self.processing_class, "batch_decode") else None,
+                loggers=self._find_loggers(stage) if self.state.is_world_process_zero else (),
+                device=self.args.device,
+            )
+            _check_loader(dataloader)
+            output = super().evaluation_loop(dataloader, *arguments)
+            validation = evaluator.score(keep_best=self._is_training)
+        finally:
+            evaluator.validation = outer
+        numbers = validation.numbers()
+        if taken := sorted(numbers.keys() & output.metrics.keys()):
+            raise ValueError(f"compute_metrics returns {taken[0]!r}, like the evaluator: rename one of them")
+        output.metrics.update(numbers)
+        step, epoch = self._loaded or (self.state.global_step, self.state.epoch)
+        evaluator.publish(validation, step, epoch, shown_step=self.state.global_step)
+        return output
 
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("on_"):
-            return lambda *args, **kwargs: None  # the other events of a callback
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+    def prediction_step(
+        self, model: Any, inputs: Any, prediction_loss_only: bool, ignore_keys: list[str] | None = None, **kwargs: Any
+    ) -> tuple[Any, Any, Any]:
+        """Generate from a batch, and count its sentences. The Trainer calls this."""
+        validation = None if self.evaluator is None else self.evaluator.validation
+        label_name = (self.label_names or ["labels"])[0]
+        labels = inputs.get(label_name)  # the loss may remove them, and Seq2SeqTrainer pads those that it returns
+        if validation is None or labels is None:
+            return super().prediction_step(model, inputs, prediction_loss_only, ignore_keys, **kwargs)  # type: ignore[no-any-return]
+        if getattr(getattr(self.model, "config", None), "is_encoder_decoder", True):
+            loss, preds, returned = super().prediction_step(model, inputs, False, ignore_keys, **kwargs)
+            sources = inputs.get(getattr(self.model, "main_input_name", "input_ids"))
+            if getattr(sources, "ndim", 0) != 2 or sources.is_floating_point():
+                sources = None  # images or audio
+        else:
+            loss, _, _ = super().prediction_step(model, inputs, True, ignore_keys, **kwargs)
+            inputs = self._prepare_inputs(inputs)
+            preds, sources = self.complete(inputs)
+            returned = inputs[label_name]
+        _check_shapes(preds, labels)
+        validation.update(Output(preds, labels, sources))
+        return (loss, None, None) if prediction_loss_only else (loss, preds, returned)
 
-    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Check that a new run does not write among the translations of another one."""
-        for name, own in self.metrics.items():
-            right = own[""].higher_is_better
-            if f"_{args.metric_for_best_model}".endswith(f"_{name}") and right not in (None, args.greater_is_better):
-                self._warn_once(
-                    f"metric_for_best_model={args.metric_for_best_model!r} needs greater_is_better={right}."
-                )
-        self._open_record(args)
-        if self._record and state.global_step == 0:
-            self._record.check_new("or resume that run with trainer.train(resume_from_checkpoint=...)")
+    def complete(self, inputs: Mapping[str, Any]) -> tuple[Tensor, Tensor]:
+        """Generate from the prompts of a batch of a decoder-only model. Override it to generate in another way.
 
-    def on_prediction_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Learn which dataset is evaluated. The Trainer calls this after each batch, before it counts the batch."""
-        self._args = args
-        self._input_name = getattr(kwargs.get("model"), "main_input_name", "input_ids")
-        loader = kwargs["eval_dataloader"]
-        iteration = find_iteration(loader, args.batch_eval_metrics)
-        if loader is not self._loader or iteration != self._iteration:  # an evaluation begins
-            self._validation, self._received = self._start(args, kwargs.get("processing_class")), 0
-            self._loader, self._iteration = loader, iteration
-
-    def _start(self, args: Any, processing_class: Any) -> Validation:
-        decoder = self.decoder or (processing_class if hasattr(processing_class, "batch_decode") else None)
-        self._open_record(args)
-        validation = Validation(
-            self.metrics,
-            decoder=decoder,
-            log_name="{metric}",
-            origin="compute_metrics",
-            max_texts=math.inf if self._record else 0,
-            device=args.device,
-            warn=self._warn_once,
-        )
-        if validation.loaders[0].settings == Settings():
-            self._warn_once("The Trainer has no tokenizer (processing_class): ids are scored. Set decoder=tokenizer.")
-        return validation
-
-    def _open_record(self, args: Any) -> None:
-        if self.translations:
-            folder = os.path.join(args.output_dir, "translations") if self.translations is True else self.translations
-            record = Record(folder, warn=self._warn_once)
-            if self._record is None or self._record.folder != record.folder:
-                self._record = record
-            self._record.check_folder()
-
-    def __call__(self, prediction: Any, compute_result: bool = True) -> dict[str, float]:
-        """Count the sentences of an ``EvalPrediction``. Collective if it has the last ones.
+        Each row must be a prompt and one answer, with padding on either side. ``labels`` are -100 in the prompt, so the
+        prompt is what ``attention_mask`` shows before the first label. The prompts are padded on the left, whichever
+        side the tokenizer pads. `gen_kwargs` overrides ``model.generation_config``. By default, Transformers generates
+        at most 20 tokens: set ``max_new_tokens`` to more than the longest answer needs.
 
         Args:
-            prediction: all sentences, or a batch of them.
-            compute_result: whether it has the last sentences of the evaluation.
+            inputs: the batch, on the device of the model.
 
         Returns:
-            the scores if it has, or else an empty dict.
+            the ids that the model generates after each prompt, and the prompts, padded with -100.
+
+        Raises:
+            ValueError: if a batch has no ``labels`` or ``attention_mask``; if a row has no prompt, no answer, or
+                several answers; or if neither the model nor ``processing_class`` has a padding token.
         """
-        validation, sentence_count = self._validation, math.inf
-        if validation is None:
-            raise RuntimeError("the metric must also be a callback: Trainer(compute_metrics=bleu, callbacks=[bleu])")
-        batch = prediction.predictions, prediction.label_ids, getattr(prediction, "inputs", None)
-        # Lists of batches: eval_do_concat_batches=False.
-        batches = [*zip(*batch[:2], batch[2] or repeat(None))] if isinstance(batch[0], list) else [batch]
-        for preds, target, _ in batches:
-            _check_shapes(preds, target)
-        if compute_result:
-            # The repeats come last, because the Trainer gathers batches in the order of the loader.
-            received = self._received + sum(len(preds) for preds, *_ in batches)
-            loader, self._loader, self._validation = self._loader, None, None
-            sentence_count = find_sentence_count(loader, received, self._args.dataloader_drop_last)
-        for preds, target, inputs in batches:
-            self._count(validation, preds, target, inputs, sentence_count)
-        if not compute_result:
-            return {}
-        validation.agree()
-        results = validation.finish(confidence=self.confidence)
-        scores = [
-            (f"{name}_{part}" if part else name, value)
-            for name, result in results.items()
-            for part, value in result.values().items()
-        ]
-        if len(dict(scores)) < len(scores):
-            raise ValueError(f"two scores would be logged with one name, rename a metric: {[key for key, _ in scores]}")
-        self._finished.append((dict(scores), results, [*validation.evaluations.values()]))
-        return dict(scores)
+        in_prompt = _find_prompts(inputs)
+        width = int(in_prompt.sum(1).max())
+        order = in_prompt.int().argsort(dim=1, stable=True)[:, -width:]  # moves each prompt to the end of its row
+        mask = in_prompt.gather(1, order)
+        options = {"pad_token_id": self._pad_token_id(), **self.gen_kwargs}
+        prompts = inputs["input_ids"].gather(1, order)
+        padded = prompts.masked_fill(~mask, options["pad_token_id"])
+        # If the model is sharded, `generate` syncs the processes. FSDP 1 must also gather the outermost parameters.
+        gather = getattr(self.model, "summon_full_params", None)
+        with gather(self.model, recurse=False, writeback=False) if gather else nullcontext():
+            generated = self.model.generate(input_ids=padded, attention_mask=mask.long(), **options)
+        generated = getattr(generated, "sequences", generated)  # return_dict_in_generate=True
+        return generated[:, width:], prompts.masked_fill(~mask, -100)
 
-    def _count(self, validation: Validation, preds: Any, target: Any, inputs: Any, sentence_count: float) -> None:
-        """Count the share of this process in a batch, of which all processes have all sentences."""
-        size, labels = math.ceil(len(preds) / process_count()), target
-        is_local = isinstance(inputs, Mapping)  # batch_eval_metrics=True: the inputs are those of this process alone
-        if is_local:
-            label_name, *_ = self._args.label_names or ["labels"]
-            inputs, labels = inputs.get(self._input_name), inputs.get(label_name)
-        sources = _find_sources(inputs, labels)
-        if is_local and sources is not None:
-            size = len(sources)
-        own = slice(process_rank() * size, (process_rank() + 1) * size)
-        positions = (self._received + np.arange(len(preds)))[own]
-        self._received += len(preds)
-        preds, target = preds[own], target[own]
-        if sources is not None:
-            sources = sources[: len(preds)] if is_local else sources[own]
-        for start in range(0, len(preds), _MAX_SENTENCES):
-            part = slice(start, start + _MAX_SENTENCES)
-            source = None if sources is None else sources[part]
-            mask = positions[part] < sentence_count
-            validation.update(Output(preds[part], target[part], source, mask, positions[part]))
+    def train(self, resume_from_checkpoint: Any = None, trial: Any = None, *args: Any, **kwargs: Any) -> Any:
+        """Train. A new run is compared with its own validations only. Collective."""
+        evaluator = self.evaluator
+        if evaluator is not None:
+            self._open_record(trial)
+            if not resume_from_checkpoint:
+                evaluator.load_state_dict({})
+                if evaluator.record is not None:
+                    evaluator.record.check_new("or resume that run with trainer.train(resume_from_checkpoint=...)")
+        self._is_training, self._loaded = True, None
+        try:
+            return super().train(resume_from_checkpoint, trial, *args, **kwargs)
+        finally:
+            self._is_training = False
 
-    def _finish(self, args: Any, state: Any, control: Any, metrics: Mapping[str, float], **kwargs: Any) -> None:
-        """Keep the results, and write files, under the name that the Trainer gave to the evaluation. Collective."""
-        # The Trainer adds the time itself, whatever the metrics are called.
-        times = [key.removesuffix("_runtime") for key in metrics if key.endswith("_runtime")]
-        prefix = min(times, key=len, default="eval")
+    def _load_best_model(self) -> None:
+        super()._load_best_model()
+        step = int(self.state.best_model_checkpoint.rpartition("-")[2])
+        epochs = (line.get("epoch") for line in self.state.log_history if line.get("step") == step)
+        self._loaded = step, next(epochs, None)
 
-        def logged(key: str) -> str:
-            return key if key.startswith(f"{prefix}_") else f"{prefix}_{key}"  # as the Trainer does
+    def _save_optimizer_and_scheduler(self, output_dir: str) -> None:
+        super()._save_optimizer_and_scheduler(output_dir)
+        if self.evaluator is not None and self.evaluator.compare_to and self.args.should_save:
+            torch.save(self.evaluator.state_dict(), Path(output_dir, _STATE))
 
-        # Equal scores identify the evaluation.
-        own = [one for one in self._finished if all(metrics.get(logged(key)) == score for key, score in one[0].items())]
-        if not own:
+    def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
+        super()._load_optimizer_and_scheduler(checkpoint)
+        if checkpoint is not None and self.evaluator is not None and self.evaluator.compare_to:
+            path = Path(checkpoint, _STATE)
+            state = run_in_process_0(lambda: torch.load(path, weights_only=True) if path.exists() else None)
+            if state is None:
+                self.evaluator.warn_once(f"There is no {str(path)!r}, so the next evaluation counts as the first.")
+            self.evaluator.load_state_dict(state or {})
+
+    def _find_loggers(self, stage: str) -> Sequence[Any]:
+        """The writer of TensorBoard, and the run of W&B, if the Trainer reports to them."""
+        loggers = []
+        for callback in self.callback_handler.callbacks:
+            if getattr(callback, "tb_writer", True) is None and stage == "val":
+                callback._init_summary_writer(self.args)  # as the Trainer does when it logs this evaluation
+            loggers += [getattr(callback, "tb_writer", None), getattr(getattr(callback, "_wandb", None), "run", None)]
+        return [logger for logger in loggers if logger is not None]
+
+    def _open_record(self, trial: Any) -> None:
+        """Open the folder of the translations of this run. Each trial of a hyperparameter search has its own."""
+        evaluator = self.evaluator
+        if evaluator is None or (root := evaluator.translations) is None:
             return
-        self._finished.remove(own[-1])
-        _, results, evaluations = own[-1]
-        named = {logged(name): result for name, result in results.items()}
-        old = {logged(name) for name in self.metrics}
-        self.results = {key: result for key, result in self.results.items() if key not in old} | named
-        if self._record:
-            self._record.write([prefix], evaluations, named, step=state.global_step, epoch=state.epoch)
+        run = Path(self._get_output_dir(trial))
+        evaluator.open_record(
+            run / "translations" if root is True else Path(root, run.relative_to(self.args.output_dir))
+        )
 
-    on_evaluate = on_predict = _finish
+    def _pad_token_id(self) -> int:
+        for source in (self.model.generation_config, self.processing_class):
+            if (pad_token_id := getattr(source, "pad_token_id", None)) is not None:
+                return int(pad_token_id)
+        raise ValueError(
+            "there is no padding token: pass processing_class=tokenizer to the Trainer, or set "
+            "model.generation_config.pad_token_id"
+        )
+
+
+def _find_metrics(metrics: Mapping[str, Mapping[str, AnyMetric]], prefix: str) -> dict[str, dict[str, AnyMetric]]:
+    """The metrics of a dataset, whose name follows the first underscore of a prefix like ``eval_de``."""
+    _, _, dataset = prefix.partition("_")
+    for name, own in metrics.items():
+        if not {dataset, ""} & own.keys():
+            raise ValueError(
+                f"{name!r} has metrics for {[*own]}, but none for the dataset {dataset!r} of {prefix}_{name}: write "
+                "{'bleu': {'DATASET': CorpusBLEU()}}; to predict, set metric_key_prefix='test_DATASET'"
+            )
+    return {name: {"": own.get(dataset) or own[""]} for name, own in metrics.items()}
+
+
+def _shown_as(name: str) -> str:
+    """The name in TensorBoard and W&B: ``"eval_bleu"`` -> ``"eval/bleu"``."""
+    stage, _, rest = name.partition("_")
+    return f"{stage}/{rest}" if stage in ("eval", "test") else f"train/{name}"
+
+
+def _check_loader(dataloader: Any) -> None:
+    """Raise an error if several processes may score the same sentences, and nothing tells which."""
+    if process_count() > 1 and distributed_index(dataloader, 0) is None:
+        raise ValueError(
+            "repeated sentences of the evaluation dataset cannot be found: give it a length and at most one worker, or "
+            "let one process read it, with accelerator_config={'dispatch_batches': True, 'split_batches': True}; a "
+            "get_eval_dataloader of your own must return self.accelerator.prepare(loader)"
+        )
 
 
 def _check_shapes(preds: Any, target: Any) -> None:
@@ -249,16 +285,26 @@ def _check_shapes(preds: Any, target: Any) -> None:
     if len(shape) != 2 or len(preds) != len(target):
         raise TypeError(
             f"predictions must be generated ids of shape (sentences, tokens), a row for each of {len(target)} labels, "
-            f"got a {type(preds).__name__} {f'of shape {shape} ' * bool(shape)}(logits? several per label?): set "
-            "predict_with_generate=True in Seq2SeqTrainingArguments, or use CompletionMixin with a decoder-only model"
+            f"got a {type(preds).__name__} of shape {shape} (logits? several per label?): use Seq2SeqTrainer with "
+            "predict_with_generate=True in its Seq2SeqTrainingArguments"
         )
 
 
-def _find_sources(inputs: Any, target: Any) -> torch.Tensor | None:
-    """The ids of the sources, if there are any. The inputs of a decoder-only model also have the answers."""
-    ids = torch.as_tensor([] if inputs is None else inputs)
-    if ids.ndim != 2 or ids.is_floating_point():
-        return None
-    labels = torch.as_tensor(ids[:0] if target is None else target, device=ids.device)
-    has_answers = labels.shape == ids.shape and bool(((labels == ids) | (labels == -100)).all())
-    return ids.masked_fill(labels != -100, -100) if has_answers else ids
+def _find_prompts(inputs: Mapping[str, Tensor]) -> Tensor:
+    """Mark the prompts: labels [-100, -100, 5, -100] and attention_mask [0, 1, 1, 1] -> [False, True, False, False]."""
+    names = [name for name, value in inputs.items() if value is not None]
+    if not {"labels", "attention_mask"} <= {*names}:
+        raise ValueError(
+            f"to find prompts and answers, a batch must have labels and attention_mask, got {', '.join(names)}: use a "
+            "data collator that pads (not padding_free)"
+        )
+    in_answer = inputs["labels"] != -100
+    in_prompt = inputs["attention_mask"].bool() & (in_answer.cumsum(1) == 0)
+    answers = (pad(in_answer.int(), (1, 0)).diff(dim=1) == 1).sum(1)
+    for row, (length, count) in enumerate(zip(in_prompt.sum(1).tolist(), answers.tolist())):
+        if not length or count != 1:
+            found = f"{count} answers (truncated, several turns, or packed?)" if length else "no prompt"
+            raise ValueError(
+                f"each row of a batch must be a prompt, where labels are -100, and one answer, got {found} in row {row}"
+            )
+    return in_prompt

@@ -23,6 +23,11 @@ def process_rank() -> int:
     return dist.get_rank() if process_count() > 1 else 0
 
 
+def communication_device() -> str:
+    """The device of tensors that processes exchange."""
+    return "cuda" if process_count() > 1 and dist.get_backend() == "nccl" else "cpu"
+
+
 def gather_state(state: Tensor, group: Any = None) -> list[Tensor]:
     """Gather tensor states or packed rows. This is the ``dist_sync_fn`` of metrics for torchmetrics. Collective.
 

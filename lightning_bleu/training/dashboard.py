@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from torch import Tensor
@@ -19,13 +21,15 @@ from lightning_bleu.training.figures import bleu_by_length_figure, length_scatte
 from lightning_bleu.training.metrics import Counted, Result
 from lightning_bleu.training.samples import Sample, find_worst, make_samples, sample_table
 from lightning_bleu.training.sentences import Sentence
-from lightning_bleu.training.validation import Evaluation
+from lightning_bleu.training.validation import Naming, Subset
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _CATEGORIES = _SCORES, _COMPARISONS, _PARTS = "Scores", "Comparison with the best", "Parts"
 """The categories of charts, in order."""
+_STEP_IN_WANDB = "train/global_step"
+"""The name of the step in a run of W&B, as in Trainers of Transformers. The step of W&B itself cannot go back."""
 Charts: TypeAlias = dict[tuple[str, str], list[Any]]
 """Charts by category and title, each as ``SummaryWriter.add_custom_scalars`` takes it."""
 
@@ -67,49 +71,48 @@ class View(NamedTuple):
     figures: Mapping[str, Figure]
 
 
-def choose_sentences(evaluation: Evaluation, count: int) -> tuple[dict[int, Sentence], dict[int, Sentence]]:
+def choose_sentences(subset: Subset, count: int) -> tuple[dict[int, Sentence], dict[int, Sentence]]:
     """The first sentences and the worst, by their numbers, for the first metric that scores sentences. Collective.
 
     Args:
-        evaluation: the scored sentences.
+        subset: the scored sentences.
         count: how many sentences to choose, both of the first and of the worst.
 
     Returns:
         the texts in process 0; empty dicts in the others.
     """
-    readable = evaluation.sentences.readable
+    readable = subset.sentences.readable
     first, worst = readable[:count], []
-    if corpus := next(iter(evaluation.corpora.values()), None):
+    if corpus := next(iter(subset.corpora.values()), None):
         worst = [readable[number] for number in find_worst(corpus.statistics[readable], corpus.scoring, count)]
-    texts = evaluation.sentences.read([*first, *worst])
+    texts = subset.sentences.read([*first, *worst])
     return dict(zip(first, texts)), dict(zip(worst, texts[len(first) :]))
 
 
 def make_view(
-    evaluation: Evaluation,
+    subset: Subset,
     first: Mapping[int, Sentence],
     worst: Mapping[int, Sentence],
-    tag_of: Callable[[str], str],
+    naming: Naming,
     confidence: float | None = None,
 ) -> View:
     """What loggers show of the sentences of one subset. The figures are those of the first BLEU, which has lengths.
 
     Args:
-        evaluation: the scored sentences, at least one.
+        subset: the scored sentences, at least one.
         first, worst: the sentences to show; see :func:`choose_sentences`.
-        tag_of: the logged name of a metric of the stage, by the name of the metric. ``"samples"`` and ``"worst"`` stand
-            for the sentences.
+        naming: the logged names.
         confidence: the confidence level of the intervals; None for no intervals.
     """
 
     def tag(name: str) -> str:
-        return evaluation.tag_below(tag_of(name))
+        return naming.shown_as(subset.tag_below(naming.tag(name)))
 
     caption = order = signature = ""
     score_name, digits, scores, histograms = "score", 1, None, {}
-    if evaluation.corpora:
-        name, (_, statistics, scoring, _) = next(iter(evaluation.corpora.items()))
-        report = evaluation.scored[name].result.report
+    if subset.corpora:
+        name, (_, statistics, scoring, _) = next(iter(subset.corpora.items()))
+        report = subset.scored[name].result.report
         signature = getattr(report, "signature", "")
         caption = f" {report}\n{signature}".rstrip()
         order = " for their length, by smoothed BLEU" if scoring.rank_sentences else f", by {scoring.name}"
@@ -117,10 +120,10 @@ def make_view(
         scores = scoring.score_sentences(statistics) * (100 if scoring.percent is False else 1)
         histograms = {f"{tag(name)}/sentence_{name.rpartition('/')[-1]}": scores}
     settings, figures = BLEUSettings.from_options(), {}  # settings of a BLEU, if there is one, say how to tokenize
-    counted = {name: one.metric.settings for name, one in evaluation.metrics.items() if isinstance(one, Counted)}
+    counted = {name: one.metric.settings for name, one in subset.metrics.items() if isinstance(one, Counted)}
     if bleu := {name: one for name, one in counted.items() if isinstance(one, BLEUSettings)}:
         name, settings = next(iter(bleu.items()))
-        rows = evaluation.sentences.statistics(name)
+        rows = subset.sentences.statistics(name)
         figures[f"{tag(name)}/by_length"] = bleu_by_length_figure(rows, settings, confidence)
         figures[f"{tag(name)}/lengths"] = length_scatter_figure(rows)
     panels = [Panel(tag("samples"), "first", f"The first sentences.{caption}", make_samples(first, scores, settings))]
@@ -130,12 +133,13 @@ def make_view(
     return View(panels, score_name, digits, signature, histograms, figures)
 
 
-def lay_out_charts(results: Mapping[str, Result], means: Collection[str] = ()) -> Charts:
+def lay_out_charts(results: Mapping[str, Result], means: Collection[str] = (), naming: Naming | None = None) -> Charts:
     """Lay out the charts of TensorBoard's page of custom scalars.
 
     Args:
         results: the results of a validation, by logged name.
         means: the logged names of those that are means of others.
+        naming: the logged names.
 
     Example:
         >>> from lightning_bleu.scoring.resampling import Interval
@@ -148,19 +152,22 @@ def lay_out_charts(results: Mapping[str, Result], means: Collection[str] = ()) -
         >>> [title for category, title in charts if category == "Comparison with the best"]
         ['val_bleu, and the best so far', 'val_bleu: p-value of the difference']
     """
+    naming = naming or Naming()
     charts: Charts = {}
     bands: Charts = {}
-    for tag, result in sorted(results.items(), key=lambda item: item[0] not in means):  # means first
-        title = f"{tag}: mean of all" if tag in means else tag
+    for logged, result in sorted(results.items(), key=lambda item: item[0] not in means):  # means first
+        tag = naming.shown_as(logged)
+        join = partial(naming.join, tag)
+        title = f"{tag}: mean of all" if logged in means else tag
         if result.interval is None:
-            charts[_SCORES, title] = _lines(f"{tag}/{part}" if part else tag for part in result.scores)
+            charts[_SCORES, title] = _lines(map(join, result.scores))
         else:
-            bands[_SCORES, title] = ["Margin", [tag, f"{tag}/low", f"{tag}/high"]]
+            bands[_SCORES, title] = ["Margin", [tag, join("low"), join("high")]]
         if result.best is not None:
-            charts[_COMPARISONS, f"{title}, and the best so far"] = _lines([tag, f"{tag}/best"])
-            charts[_COMPARISONS, f"{title}: p-value of the difference"] = _lines([f"{tag}/p_value"])
+            charts[_COMPARISONS, f"{title}, and the best so far"] = _lines([tag, join("best")])
+            charts[_COMPARISONS, f"{title}: p-value of the difference"] = _lines([join("p_value")])
         for chart, names in {} if result.report is None else result.report.charts().items():
-            charts[_PARTS, f"{tag}: {chart}"] = _lines(f"{tag}/{name}" for name in names)
+            charts[_PARTS, f"{tag}: {chart}"] = _lines(map(join, names))
     return charts | dict(reversed(bands.items()))  # TensorBoard shows lines, and then bands in reverse order
 
 
@@ -174,7 +181,7 @@ class Display(NamedTuple):
 
     Attributes:
         name: its name, for warnings.
-        logger: the logger of a Lightning trainer.
+        logger: a logger of Lightning, a ``SummaryWriter``, or a run of W&B.
         show: shows a view in the logger, at a training step.
     """
 
@@ -183,17 +190,22 @@ class Display(NamedTuple):
     show: Callable[[Any, View, int], None]
 
 
-def find_displays(loggers: Iterable[Any]) -> list[Display]:
-    """The loggers that can show more than numbers."""
+def find_displays(loggers: Iterable[Any], warn: Callable[[str], None] = warn_user) -> list[Display]:
+    """The loggers that can show more than numbers.
+
+    Args:
+        loggers: the loggers.
+        warn: warns about one that fails.
+    """
     displays = []
     for logger in loggers:
         # Look at the class: an instance of Lightning's placeholder logger has every method.
         try:
-            experiment = getattr(logger, "experiment", None)
+            experiment = _writer_of(logger)
         except Exception as error:  # a failing logger must not stop training
-            warn_user(f"{type(logger).__name__} cannot show samples: {type(error).__name__}: {error}")
+            warn(f"{type(logger).__name__} cannot show samples: {type(error).__name__}: {error}")
             continue
-        if hasattr(type(logger), "log_table"):
+        if hasattr(type(logger), "log_table") or hasattr(type(logger), "define_metric"):
             displays.append(Display("Wandb", logger, show_in_wandb))
         elif hasattr(type(experiment), "add_text"):
             displays.append(Display("TensorBoard", logger, show_in_tensorboard))
@@ -204,18 +216,43 @@ def find_displays(loggers: Iterable[Any]) -> list[Display]:
     return displays
 
 
+def _writer_of(logger: Any) -> Any:
+    """What a logger of Lightning writes to, or else the logger itself."""
+    return getattr(logger, "experiment", logger)
+
+
+_LAYOUTS: WeakKeyDictionary[Any, Charts] = WeakKeyDictionary()
+"""The charts of each writer. They may be those of several evaluators."""
+
+
 def show_charts(logger: Any, charts: Charts) -> None:
     """Arrange the charts of scores in TensorBoard, which uses the last layout of a run. Other loggers need none."""
-    if hasattr(logger.experiment, "add_custom_scalars"):
+    writer = _writer_of(logger)
+    old = _LAYOUTS.get(writer, {})
+    if hasattr(writer, "add_custom_scalars") and (charts := old | charts) != old:
+        _LAYOUTS[writer] = charts
         layout: dict[str, dict[str, list[Any]]] = {}
         for category, title in sorted(charts, key=lambda key: _CATEGORIES.index(key[0])):
             layout.setdefault(category, {})[title] = charts[category, title]
-        logger.experiment.add_custom_scalars(layout)
+        writer.add_custom_scalars(layout)
+
+
+def log_numbers(logger: Any, numbers: Mapping[str, float], step: int) -> None:
+    """Log numbers in a logger of Lightning, a ``SummaryWriter``, or a run of W&B."""
+    if hasattr(logger, "log_metrics"):
+        logger.log_metrics(dict(numbers), step)
+        logger.save()
+    elif hasattr(logger, "add_scalar"):
+        for tag, value in numbers.items():
+            logger.add_scalar(tag, value, step)
+        logger.flush()
+    else:
+        logger.log({**numbers, _STEP_IN_WANDB: step})
 
 
 def show_in_tensorboard(logger: Any, view: View, step: int) -> None:
     """Tables of the samples with marked words, a histogram of their scores, and figures."""
-    writer = logger.experiment
+    writer = _writer_of(logger)
     for panel in view.panels:
         table = sample_table(panel.samples, panel.caption, view.score_name, view.digits)
         writer.add_text(panel.tag, table, step)
@@ -223,14 +260,21 @@ def show_in_tensorboard(logger: Any, view: View, step: int) -> None:
         writer.add_histogram(tag, scores, step)
     for tag, figure in view.figures.items():
         writer.add_figure(tag, figure, step, close=False)
+    writer.flush()  # a SummaryWriter does not do that when Python ends
 
 
 def show_in_wandb(logger: Any, view: View, step: int) -> None:
     """A table of the samples, and figures."""
     columns, rows = sample_rows(view, step)
-    logger.log_table(view.panels[0].tag, columns=columns, data=rows, step=step)
-    for tag, figure in view.figures.items():
-        logger.log_image(tag, images=[figure], step=step)
+    if hasattr(logger, "log_table"):
+        logger.log_table(view.panels[0].tag, columns=columns, data=rows, step=step)
+        for tag, figure in view.figures.items():
+            logger.log_image(tag, images=[figure], step=step)
+    else:
+        import wandb
+
+        shown = {tag: wandb.Image(figure) for tag, figure in view.figures.items()}
+        logger.log({view.panels[0].tag: wandb.Table([*columns], rows), **shown, _STEP_IN_WANDB: step})
 
 
 def show_in_mlflow(logger: Any, view: View, step: int) -> None:

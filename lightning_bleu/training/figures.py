@@ -96,7 +96,8 @@ def length_scatter_figure(statistics: Tensor) -> Figure:
 
     axes = _axes("Length in tokens")
     (x, y), counts = np.unique(pairs[:, ~is_off], axis=1, return_counts=True)
-    axes.scatter(x, y, 6, np.log1p(counts), cmap="Blues", vmin=-1, clip_on=False, zorder=2)
+    shades = np.log1p(counts)
+    axes.scatter(x, y, 6, shades, cmap="Blues", vmin=-1, vmax=shades.max(initial=0), clip_on=False, zorder=2)
     off = f"{is_off.sum():,} beyond"
     axes.plot(*pairs[:, is_off], "x", color=_ORANGE, markersize=4, clip_on=False, label=off if is_off.any() else None)
     for ratio, style, label in ((1, "-", "equal"), (2, ":", "half, double"), (0.5, ":", None)):

@@ -2,23 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import contextlib
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.utils.data import BatchSampler, DistributedSampler, RandomSampler, SubsetRandomSampler, WeightedRandomSampler
+from torch.utils.data import (
+    BatchSampler,
+    DistributedSampler,
+    IterableDataset,
+    RandomSampler,
+    SubsetRandomSampler,
+    WeightedRandomSampler,
+)
 
 from lightning_bleu.messages import warn_user
-from lightning_bleu.processes import process_count
+from lightning_bleu.processes import process_count, process_rank
 from lightning_bleu.settings.settings import Settings
 
 _RESERVED = ("", "best", "low", "high", "p_value")
 """Names that no loader or group can have, because they are logged below the mean of all."""
 _SENTENCE_BITS = 31
 """How many bits of a derived position number the sentences of an item."""
+
+
+class Origin(NamedTuple):
+    """Where sentences come from, and the words for it in error messages."""
+
+    name: str
+    got: str = "returned"
+    give: str = "return"
+    to: str = "from"
+
+
+CALL = Origin("update", "got", "pass", "to")
+"""Sentences that a training loop passes to :meth:`lightning_bleu.Evaluator.update`."""
 
 
 @dataclass(eq=False)
@@ -32,8 +53,8 @@ class Loader:
         name: its name; empty if it has none.
         settings: how to read its sentences.
         dataloader: the loader itself; None if Lightning combines the batches of several.
-        origin: what returns the sentences, for error messages.
-        needed_by: the option of the callback that needs the order of the sentences, for error messages; empty if none
+        origin: where the sentences come from, for error messages.
+        needed_by: the option that needs the order of the sentences, for error messages; empty if none
             does.
 
     Attributes:
@@ -44,7 +65,7 @@ class Loader:
     name: str
     settings: Settings
     dataloader: Any = None
-    origin: str = ""
+    origin: Origin = CALL
     needed_by: str = ""
     has_index: bool | None = field(default=None, init=False)
     unknown: str = field(default="", init=False)
@@ -61,30 +82,32 @@ class Loader:
             ValueError: if only some batches have an index, or if the order of the sentences is needed and the loader
                 shuffles.
         """
+        name, got, give, to = self.origin
         if self.has_index not in (None, index is not None):
-            raise ValueError(
-                f"{self.origin!r} returned an 'index' for some batches only: return it for all, or for none"
-            )
+            raise ValueError(f"{name!r} {got} an 'index' for some batches only: {give} it for all, or for none")
         self.has_index = index is not None
         if index is not None:
             return index
         if self.needed_by and shuffles(self.dataloader):
             raise ValueError(
                 f"{self.needed_by} needs to know which sentence is which, but a loader shuffles them: "
-                f"return the position of each sentence in the dataset as 'index' from {self.origin!r}, or make "
-                "the loader with shuffle=False"
+                f"{give} the position of each sentence in the dataset as 'index' {to} {name!r}, or make the loader "
+                "with shuffle=False"
             )
         return self._derive_positions(batch_idx, sentences) if process_count() > 1 else None
 
     def _derive_positions(self, batch_idx: int, sentences: int) -> Tensor | None:
         """Positions derived from those of the items of the loader. The sentences of an item are numbered below it."""
         items = None if self.dataloader is None else distributed_index(self.dataloader, batch_idx)
-        if items is None:
+        if items is None or not len(items):
+            without = "start() got no loader" if self.origin is CALL else "its batches combine several loaders"
             self.unknown = (
-                "its batches combine several loaders"
+                without
                 if self.dataloader is None
                 else "its loader has no DistributedSampler, or a sampler or a batch sampler other than PyTorch's, or "
                 "in_order=False"
+                if items is None
+                else "there were more batches than its loader has"
             )
             return None
         if len(items) not in (1, sentences):
@@ -177,7 +200,7 @@ def shuffles(dataloader: Any) -> bool:
     """
     if not getattr(dataloader, "in_order", True) and dataloader.num_workers > 0:
         return True
-    batches = getattr(dataloader, "batch_sampler", None)
+    batches = _without_share(getattr(dataloader, "batch_sampler", None))
     sampler = getattr(dataloader if batches is None else batches, "sampler", None)
     if isinstance(sampler, BatchSampler):  # with batch_size=None
         sampler = sampler.sampler
@@ -220,7 +243,11 @@ def distributed_index(dataloader: Any, batch_idx: int) -> Tensor | None:
         (tensor([1, 3]), tensor([0]))
     """
     batches = getattr(dataloader, "batch_sampler", None)
-    if type(batches) not in (BatchSampler, type(None)) or not getattr(dataloader, "in_order", True):
+    if not getattr(dataloader, "in_order", True):
+        return None
+    if hasattr(dataloader, "gradient_state"):
+        return _index_of_accelerate(dataloader, batch_idx)
+    if type(batches) not in (BatchSampler, type(None)):
         return None
     sampler = getattr(dataloader if batches is None else batches, "sampler", None)
     if not isinstance(sampler, DistributedSampler):
@@ -228,7 +255,7 @@ def distributed_index(dataloader: Any, batch_idx: int) -> Tensor | None:
     if not _is_lightnings_wrapper(sampler) and type(sampler).__iter__ is not DistributedSampler.__iter__:
         return None
     size = 1 if batches is None else batches.batch_size
-    local = torch.arange(batch_idx * size, min((batch_idx + 1) * size, len(sampler)), device="cpu")
+    local = torch.arange(len(sampler), device="cpu")[batch_idx * size : (batch_idx + 1) * size]
     items: int = len(sampler.dataset)  # type: ignore[arg-type]
     return (local * sampler.num_replicas + sampler.rank) % items
 
@@ -237,3 +264,74 @@ def _is_lightnings_wrapper(sampler: Any) -> bool:
     """Whether this is Lightning's wrapper, which shards another sampler."""
     kind = type(sampler)
     return kind.__name__ == "DistributedSamplerWrapper" and kind.__module__.startswith("lightning")
+
+
+def _without_share(batches: Any) -> Any:
+    """The batch sampler itself, if accelerate gives each process a share of its batches."""
+    return batches.batch_sampler if hasattr(batches, "process_index") else batches
+
+
+def _index_of_accelerate(loader: Any, batch_idx: int) -> Tensor | None:
+    """The positions of the items of a batch, in the order in which a loader of accelerate deals them.
+
+    In each round, every process gets the same number of items, in the order of the processes. The last round is filled
+    up with items from the beginning.
+    """
+    dispatches = hasattr(loader, "slice_fn")  # process 0 reads the dataset
+    is_stream = hasattr(loader.dataset, "process_index")  # every process reads the whole dataset
+    dealer = loader if dispatches else loader.dataset if is_stream else loader.batch_sampler
+    sampler = _without_share(loader.batch_sampler)
+    if type(sampler) is not BatchSampler:
+        return None
+    if dispatches:
+        shares, rank = (1, 0) if loader.submesh_tp else (process_count(), process_rank())
+    else:
+        shares, rank = getattr(dealer, "num_processes", 1), getattr(dealer, "process_index", 0)
+    is_split = getattr(dealer, "split_batches", False) and not is_stream
+    size = sampler.batch_size // (shares if is_split else 1)
+    first, items = batch_idx * shares * size, length_of(sampler.sampler)
+    if dispatches and loader.end_of_dataloader:
+        size, items = -(-loader.remainder // shares), first + loader.remainder
+    elif dispatches:
+        items = first + shares * size
+    elif is_stream and loader.num_workers <= 1:  # several would repeat more
+        stream = loader.dataset.dataset
+        items = stream.count if isinstance(stream, CountedStream) else length_of(stream)
+    if items is None:
+        return None
+    index = first + rank * size + torch.arange(size, device="cpu")
+    if dispatches or getattr(dealer, "even_batches", is_stream):
+        return index % max(items, 1)  # a stream without a length has no items before it is read
+    return index[index < items]  # the loader does not fill up the last round
+
+
+class CountedStream(IterableDataset[Any]):
+    """A dataset without a length that counts the items that were read."""
+
+    def __init__(self, dataset: Any) -> None:
+        self.dataset, self.count = dataset, 0
+
+    def __iter__(self) -> Iterator[Any]:
+        self.count = 0
+        for item in self.dataset:
+            self.count += 1
+            yield item
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(vars(self).get("dataset"), name)  # there is none while a copy is made
+
+
+def count_stream(loader: Any) -> None:
+    """Let a dataset without a length count its items, if accelerate lets every process read all of them."""
+    shard: Any = getattr(loader, "dataset", None)
+    if not (hasattr(loader, "gradient_state") and hasattr(shard, "process_index")) or loader.num_workers > 0:
+        return
+    if length_of(shard.dataset) is None and not isinstance(shard.dataset, CountedStream):
+        shard.dataset = CountedStream(shard.dataset)
+
+
+def length_of(items: Any) -> int | None:
+    """The length of a dataset or a sampler; None if it has none."""
+    with contextlib.suppress(TypeError, NotImplementedError):
+        return len(items)
+    return None

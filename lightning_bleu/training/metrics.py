@@ -26,7 +26,7 @@ from lightning_bleu.processes import run_in_all, run_in_process_0
 from lightning_bleu.reading.batch import Batch
 from lightning_bleu.reading.forms import Strings, kind_of
 from lightning_bleu.reading.mistakes import Mistake, suspect_script
-from lightning_bleu.reading.ragged import BoolArray, IntArray
+from lightning_bleu.reading.ragged import IntArray
 from lightning_bleu.scoring.resampling import Interval, PairedTest
 from lightning_bleu.scoring.scoring import Report, Scoring, format_score
 from lightning_bleu.settings.settings import Settings, check_bool
@@ -112,7 +112,7 @@ class AnyMetric:
     higher_is_better: bool | None = True
     scale: float | None = None
 
-    def check(self, batch: Batch, sources: Any, mask: BoolArray | None) -> None:
+    def check(self, batch: Batch, sources: Any) -> None:
         """Raise an error for a batch that the metric cannot score."""
         if not isinstance(batch.segments, Strings):
             raise TypeError(
@@ -149,7 +149,7 @@ class Counted(AnyMetric):
         self.reading = metric.settings.for_reading
         self.columns, self.scale = metric.columns, metric.settings.scale
 
-    def check(self, batch: Batch, sources: Any, mask: BoolArray | None) -> None:
+    def check(self, batch: Batch, sources: Any) -> None:
         """Do nothing: :meth:`count_rows` raises errors."""
 
     def count_rows(self, batch: Batch) -> IntArray:
@@ -206,10 +206,10 @@ class OfText(AnyMetric):
         directions = {right[part] > wrong[part] for part in right if right[part] != wrong.get(part, right[part])}
         self.higher_is_better = directions.pop() if len(directions) == 1 else None
 
-    def check(self, batch: Batch, sources: Any, mask: BoolArray | None) -> None:
+    def check(self, batch: Batch, sources: Any) -> None:
         """Raise an error for a batch that the metric cannot score."""
-        super().check(batch, sources, mask)
-        counts = batch.reference_counts if mask is None else batch.reference_counts[mask]
+        super().check(batch, sources)
+        counts = batch.reference_counts
         if self._takes_one and (counts > 1).any():
             raise ValueError(
                 f"the metric {self.name!r} takes a single reference, but a sentence has {counts.max()}: pass a "
@@ -275,13 +275,13 @@ class OfSentences(AnyMetric):
             self.name, lambda rows: rows[..., 0] / rows[..., 1], None, lambda rows: rows[:, 0], self.higher_is_better
         )
 
-    def check(self, batch: Batch, sources: Any, mask: BoolArray | None) -> None:
+    def check(self, batch: Batch, sources: Any) -> None:
         """Raise an error for a batch that the metric cannot score."""
-        super().check(batch, sources, mask)
+        super().check(batch, sources)
         if sources is None and self._needs_sources:
             raise ValueError(
-                f"the metric {self.name!r} takes sources: return 'source' from the step, beside 'preds' and 'target', "
-                "or remove its third parameter (Trainers of Transformers need include_for_metrics=['inputs'], and ids)"
+                f"the metric {self.name!r} takes sources: give 'source' beside 'preds' and 'target', or remove its "
+                "third parameter"
             )
 
     def score(self, subsets: Sequence[Sentences]) -> list[Scored | None]:
@@ -477,7 +477,7 @@ def call_function(name: str, function: Callable[..., Any], sentences: Sequence[S
     except (TypeError, ValueError, RuntimeError):
         raise TypeError(f"{needs}, got {repr(value)[:_SHOWN]}") from None
     if values.shape != (len(sentences),):
-        hint = "" if values.ndim else ": do not average them, the callback does"
+        hint = "" if values.ndim else ": do not average them"
         raise ValueError(f"{needs}, got the shape {tuple(values.shape)} for {len(sentences)} sentences{hint}")
     for number in (~values.isfinite()).nonzero()[:1, 0].tolist():
         raise ValueError(

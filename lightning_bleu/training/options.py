@@ -1,7 +1,8 @@
-"""Checks of the options of the callback."""
+"""Checks of the options of an evaluator."""
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -10,9 +11,9 @@ from typing import Any
 
 from lightning_bleu.bleu import BLEU_OPTIONS, CorpusBLEU
 from lightning_bleu.chrf import CorpusCHRF
-from lightning_bleu.messages import warn_user
+from lightning_bleu.messages import check_choice, warn_user
 from lightning_bleu.scoring.resampling import check_share
-from lightning_bleu.settings.settings import Decoder, Settings, check_bool, check_integer, describe, unknown_options
+from lightning_bleu.settings.settings import Decoder, Settings, check_integer, describe, unknown_options
 from lightning_bleu.training.loaders import check_names
 from lightning_bleu.training.metrics import AnyMetric, wrap_metric
 from lightning_bleu.training.sentences import MIN_LEVEL
@@ -85,9 +86,7 @@ def check_labels(metrics: Mapping[str, Mapping[str, AnyMetric]], labels: Collect
     """
     if metrics.keys() <= {*labels}:
         example = ", ".join(f"{name!r}: ..." for name in metrics)
-        raise ValueError(
-            f"{[*metrics]} are names of loaders or groups, not of metrics: BLEUCallback({{'bleu': {{{example}}}}})"
-        )
+        raise ValueError(f"{[*metrics]} are names of loaders or groups, not of metrics: pass {{'bleu': {{{example}}}}}")
 
 
 def find_metric(name: str, metrics: Mapping[str, AnyMetric], loader: str, group: str | None) -> AnyMetric:
@@ -113,7 +112,7 @@ def find_metric(name: str, metrics: Mapping[str, AnyMetric], loader: str, group:
     raise ValueError(
         f"{name!r} has metrics for {[*metrics]}, but the loader "
         f"{f'is {loader!r}' if loader else 'has no name'}: pass a dict of loaders with these names, or "
-        "'dataloader_names'; or, for several languages in one loader, return 'group' from the step, a label per "
+        "'dataloader_names' of BLEUCallback; or, for several languages in one loader, give 'group', a label per "
         "sentence"
     )
 
@@ -152,70 +151,77 @@ def shared_reading(
     return next(iter(found), Settings(decoder=decoder))
 
 
-def check_shared_options(decoder: Any, confidence: Any, translations: Any) -> None:
-    """Check the options that the callbacks for all Trainers have.
+def check_loader_options(extract: Any, dataloader_names: Any) -> None:
+    """Check the options that only :class:`lightning_bleu.BLEUCallback` has.
+
+    Raises:
+        TypeError: for an option of the wrong type.
+        ValueError: for names that clash.
+    """
+    if extract is not None and not callable(extract):
+        raise TypeError(f"'extract' must take outputs and batch and return (preds, target), got {extract!r}")
+    if dataloader_names is not None:
+        is_list = isinstance(dataloader_names, Sequence) and not isinstance(dataloader_names, str)
+        if not (is_list and dataloader_names and all(isinstance(item, str) for item in dataloader_names)):
+            raise TypeError(f"'dataloader_names' must be a list of names, got {dataloader_names!r}")
+        check_names("loaders", dataloader_names)
+
+
+def check_options(options: Mapping[str, Any]) -> None:
+    """Check the options of an evaluator by name; see :class:`lightning_bleu.Evaluator`.
 
     Raises:
         TypeError: for an option of the wrong type.
         ValueError: for an option that is out of range.
     """
-    Settings(decoder=decoder)
-    if confidence is not None:
-        check_share("confidence", confidence)
+    kind = type(options["self"])
+    if unknown := options["unknown"]:
+        if "compare_to_best" in unknown:
+            raise TypeError(f"'compare_to_best' is an option with a value now: {kind.__name__}(compare_to='best')")
+        signatures = (inspect.signature(vars(one)["__init__"]) for one in kind.mro() if "__init__" in vars(one))
+        ours = [name for one in signatures for name in one.parameters if name not in ("self", "options", "unknown")]
+        if of_metric := {option: value for option, value in unknown.items() if option in BLEU_OPTIONS}:
+            example = ", ".join(f"{option}={describe(value)}" for option, value in of_metric.items())
+            raise TypeError(f"{[*of_metric]} are options of the metric: {kind.__name__}(CorpusBLEU({example}))")
+        raise unknown_options(unknown, [*ours, *BLEU_OPTIONS])
+    log_name, translations, keep = (options[name] for name in ("log_name", "translations", "keep_translations"))
+    if not isinstance(log_name, str):
+        raise TypeError(f"'log_name' must be a string, got {log_name!r} of type {type(log_name).__name__}")
+    has_both = "{stage}" in log_name and "{metric}" in log_name
+    rest = log_name.replace("{stage}", "").replace("{metric}", "")
+    if not has_both or "{" in rest or "}" in rest or "" in log_name.split("/"):
+        raise ValueError(
+            "'log_name' must be a name with the placeholders '{stage}' and '{metric}', such as '{stage}/{metric}', got "
+            f"{log_name!r}"
+        )
+    Settings(decoder=options["decoder"])
+    if options["confidence"] is not None:
+        check_share("confidence", options["confidence"])
     if not isinstance(translations, str | os.PathLike | bool | None) or translations == "":
         raise TypeError(
             f"'translations' must be a folder or True, got {translations!r} of type {type(translations).__name__}"
         )
     if re.match(r"\w\w+:/", str(translations)):  # a Path has a single slash left
         raise ValueError(f"'translations' must be a local folder, got {translations!r}")
-
-
-def check_options(options: Mapping[str, Any]) -> None:
-    """Check the other options by name; see :class:`lightning_bleu.BLEUCallback`.
-
-    Raises:
-        TypeError: for an option of the wrong type.
-        ValueError: for an option that is out of range.
-    """
-    if unknown := options.get("unknown"):
-        ours = [parameter for parameter in options if parameter not in ("self", "unknown")]
-        if of_metric := {option: value for option, value in unknown.items() if option in BLEU_OPTIONS}:
-            example = ", ".join(f"{option}={describe(value)}" for option, value in of_metric.items())
-            raise TypeError(f"{[*of_metric]} are options of the metric: BLEUCallback(CorpusBLEU({example}))")
-        raise unknown_options(unknown, [*ours, *BLEU_OPTIONS])
-    extract, log_name, dataloader_names = options["extract"], options["log_name"], options["dataloader_names"]
-    translations, keep_translations = options["translations"], options["keep_translations"]
-    if extract is not None and not callable(extract):
-        raise TypeError(f"'extract' must take outputs and batch and return (preds, target), got {extract!r}")
-    if not isinstance(log_name, str):
-        raise TypeError(f"'log_name' must be a string, got {log_name!r} of type {type(log_name).__name__}")
-    placeholders = {"stage": "{stage}", "metric": "{metric}"}
-    try:
-        has_others = log_name.format(**placeholders) != log_name
-    except (ValueError, LookupError, AttributeError):
-        has_others = True
-    if has_others or not all(one in log_name for one in placeholders.values()) or "" in log_name.split("/"):
-        raise ValueError(
-            "'log_name' must be a name with the placeholders '{stage}' and '{metric}', such as '{stage}/{metric}', got "
-            f"{log_name!r}"
-        )
-    check_shared_options(options["decoder"], options["confidence"], options["translations"])
-    is_list = isinstance(dataloader_names, Sequence) and not isinstance(dataloader_names, str) and dataloader_names
-    if dataloader_names is not None and not (is_list and all(isinstance(item, str) for item in dataloader_names)):
-        raise TypeError(f"'dataloader_names' must be a list of names, got {dataloader_names!r}")
-    if dataloader_names is not None:
-        check_names("loaders", dataloader_names)
     check_integer("samples", options["samples"], at_least=0)
-    if keep_translations is not None:
-        check_integer("keep_translations", keep_translations, at_least=1)
+    if keep is not None:
+        check_integer("keep_translations", keep, at_least=1)
         if not translations:
             raise ValueError("'keep_translations' needs a folder: set 'translations' as well")
-    check_bool("compare_to_best", options["compare_to_best"])
-    level = options["significance_level"]
-    if level is not None:
+    if options["compare_to"] is not None:
+        check_choice("compare_to", options["compare_to"], ["best"])
+    loggers = options["loggers"]
+    for logger in loggers if isinstance(loggers, list | tuple) else [loggers]:
+        methods = ("log_metrics", "add_scalar", "define_metric")
+        if logger is loggers or not any(hasattr(type(logger), method) for method in methods):
+            raise TypeError(
+                "'loggers' must be a list of SummaryWriters, runs of W&B, or loggers of Lightning, got "
+                f"{logger!r} of type {type(logger).__name__}"
+            )
+    if (level := options["significance_level"]) is not None:
         check_share("significance_level", level)
-    if level is not None and level < MIN_LEVEL:
-        raise ValueError(
-            f"'significance_level' must be at least {MIN_LEVEL}, got {level}: a smaller one needs more than 10,000 "
-            "resamples in each validation"
-        )
+        if level < MIN_LEVEL:
+            raise ValueError(
+                f"'significance_level' must be at least {MIN_LEVEL}, got {level}: a smaller one needs more than 10,000 "
+                "resamples in each validation"
+            )

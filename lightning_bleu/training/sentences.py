@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from itertools import compress
 from typing import Any, NamedTuple
 
 import torch
@@ -16,7 +15,6 @@ from lightning_bleu.messages import WarnOnce, warn_user
 from lightning_bleu.processes import gather_objects, process_rank, run_in_process_0
 from lightning_bleu.reading.batch import Batch
 from lightning_bleu.reading.forms import Strings
-from lightning_bleu.reading.ragged import BoolArray
 from lightning_bleu.scoring.resampling import Interval, PairedTest, interval_of, paired_test_of, resample_scores
 from lightning_bleu.scoring.scoring import Scoring
 
@@ -40,12 +38,11 @@ class Sentence(NamedTuple):
     tokenized: bool = False
 
 
-def to_sentences(batch: Batch, sources: Iterable[str] | None, mask: BoolArray | None = None) -> list[Sentence]:
-    """The sentences of a batch that count, as text."""
+def to_sentences(batch: Batch, sources: Iterable[str] | None) -> list[Sentence]:
+    """The sentences of a batch as text."""
     lines = [None] * batch.sentence_count if sources is None else sources
     tokenized = not isinstance(batch.segments, Strings)
-    sentences = [Sentence(*text, source, tokenized) for text, source in zip(batch.texts(), lines)]
-    return sentences if mask is None else list(compress(sentences, mask.tolist()))
+    return [Sentence(*text, source, tokenized) for text, source in zip(batch.texts(), lines)]
 
 
 class Sentences:
@@ -280,7 +277,7 @@ class BestSoFar:
                 return f"had other sentences of {name!r}"
             if not torch.equal(best.checksums, kept.checksums):
                 return (
-                    f"had other references for {name!r}, or the same in another order (then return the position of "
+                    f"had other references for {name!r}, or the same in another order (then give the position of "
                     "each sentence as 'index')"
                 )
         return ""

@@ -1,13 +1,11 @@
-"""Access to the trainers of Lightning and Transformers, and to their private structure."""
+"""Access to the Trainer of Lightning, and to its private structure."""
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from lightning_bleu.processes import process_count
 from lightning_bleu.training.metrics import AnyMetric
 
 _LOWER_MAY_BE_WANTED = ("/p_value", "/hypothesis_length", "/reference_length")
@@ -91,72 +89,3 @@ def suspect_monitors(callbacks: Iterable[Any], metrics: Mapping[str, AnyMetric])
                 f"0..{scale:g}, because percent={scale > 1}. Set stopping_threshold="
                 f"{threshold * 100 if scale > 1 else threshold / 100:g}, or percent={scale == 1}."
             )
-
-
-def find_iteration(loader: Any, by_batch: bool) -> tuple[int, int]:
-    """Two numbers that differ from one iteration over a loader of accelerate to the next.
-
-    They are how many iterations have come to their end, and how many have begun since: accelerate lists a loader when
-    an iteration begins, and removes it when one ends, but not when one is interrupted.
-
-    Args:
-        loader: the loader.
-        by_batch: whether the batches are counted one by one.
-
-    Raises:
-        ValueError: if the loader is not one of accelerate, which shares its batches among the processes, and knows the
-            last one.
-    """
-    if not hasattr(loader, "gradient_state"):
-        if by_batch or process_count() > 1:
-            raise ValueError(
-                "with several processes or batch_eval_metrics=True, accelerate must prepare the loader: return "
-                "self.accelerator.prepare(loader) from get_eval_dataloader of the Trainer"
-            )
-        return 0, 0
-    return getattr(loader, "iteration", 0), loader.gradient_state.dataloader_references.count(loader)
-
-
-def find_sentence_count(loader: Any, received: int, drop_last: bool) -> int:
-    """The number of sentences in an evaluation. With several processes, accelerate repeats some to fill the last batch.
-
-    Args:
-        loader: the loader of accelerate.
-        received: the number of sentences that were gathered from all processes, with the repeated ones.
-        drop_last: whether the loader of a map-style dataset drops the last sentences, instead of repeating some.
-
-    Raises:
-        ValueError: if repeated sentences cannot be told from others.
-    """
-    if process_count() == 1:
-        return received
-    sampler, dataset = loader.batch_sampler, loader.dataset
-    while hasattr(sampler, "batch_sampler"):  # the share of a process
-        sampler = sampler.batch_sampler
-    shares = getattr(loader.batch_sampler, "num_processes", 1)
-    is_shard = type(dataset).__name__ == "IterableDatasetShard"
-    length = _length_of(getattr(sampler, "sampler", None))
-    if length is not None and shares != process_count():
-        raise ValueError(
-            f"accelerate divides the evaluation dataset among {shares} of {process_count()} processes, so the Trainer "
-            "gathers each sentence several times: evaluate without tensor or context parallelism"
-        )
-    if length is None and not (is_shard and loader.num_workers > 1):  # each worker would repeat sentences
-        length = _length_of(dataset.dataset if is_shard else dataset)
-    if length is None and not is_shard and (remainder := loader.remainder) >= 0:
-        # One process reads the dataset. Seq2SeqTrainer keeps the repeats, Trainer does not.
-        length = received - (-remainder % process_count() if received % process_count() == 0 else 0)
-    if length is None or (received < length and not drop_last):
-        raise ValueError(
-            f"the Trainer passed {received} sentences of an evaluation dataset of "
-            f"{'unknown length' if length is None else f'{length} sentences'}, so repeated ones cannot be found: give "
-            "the dataset a length and at most one worker, or let one process read it, with "
-            "accelerator_config={'dispatch_batches': True, 'split_batches': True}"
-        )
-    return min(received, length)
-
-
-def _length_of(items: Any) -> int | None:
-    with contextlib.suppress(TypeError, NotImplementedError):
-        return len(items)
-    return None

@@ -19,7 +19,7 @@ from lightning_bleu.messages import WarnOnce
 from lightning_bleu.processes import run_in_process_0
 from lightning_bleu.training.metrics import Result
 from lightning_bleu.training.sentences import Sentence
-from lightning_bleu.training.validation import Evaluation
+from lightning_bleu.training.validation import Subset
 
 _SHARED_FILE = re.compile(r"src\.txt|ref(-\d+)?\.txt")
 _TRANSLATION = re.compile(r"step-(\d{7,})(?:-(\d+))?\.txt")
@@ -43,17 +43,18 @@ class Record:
         self.folder = Path(folder).expanduser()
         self._keep = keep
         self._warn = warn or WarnOnce()
+        self._has_written = False
         self._scores = self.folder / "scores.jsonl"
         # Asked once: later, half a line may be one that another run is writing.
         self._line_break = run_in_process_0(lambda: b"\n" if ends_in_half_a_line(self._scores) else b"")
 
     def check_new(self, ways_out: str) -> None:
-        """Check that a new run does not write among the translations of another one.
+        """Check that a new run does not write among the translations of another one, unless this object wrote them.
 
         Raises:
             ValueError: if it does, with the ways out.
         """
-        if run_in_process_0(lambda: has_translations(self.folder)):
+        if not self._has_written and run_in_process_0(lambda: has_translations(self.folder)):
             raise ValueError(
                 f"{str(self.folder)!r} has the translations of another training run: use another folder for each run, "
                 f"{ways_out}"
@@ -70,32 +71,33 @@ class Record:
     def write(
         self,
         names: Iterable[str],
-        evaluations: Iterable[Evaluation],
+        subsets: Iterable[Subset],
         results: Mapping[str, Result],
         *,
         step: int,
-        epoch: float,
+        epoch: float | None,
     ) -> None:
         """Write the sentences of a validation, and a line for each result.
 
         Args:
             names: the names of the folder of the validation, to which each subset adds its own.
-            evaluations: the scored sentences.
+            subsets: the scored sentences.
             results: the results by logged name.
             step: the number of training steps before the validation.
-            epoch: the epoch.
+            epoch: the epoch; None if it is unknown.
         """
+        self._has_written = True
         place = {"step": step, "epoch": epoch}
         # A metric may have a score named "step".
         lines = [place | {"key": tag} | one.to_dict() | place | {"key": tag} for tag, one in results.items()]
         if lines:
             run_in_process_0(lambda: append_lines(self._scores, lines, self._line_break))
             self._line_break = b""
-        for evaluation in evaluations:
-            self._write(name_folder(self.folder, *names, *evaluation.names), evaluation, step)
+        for subset in subsets:
+            self._write(name_folder(self.folder, *names, *subset.names), subset, step)
 
-    def _write(self, folder: Path, evaluation: Evaluation, step: int) -> None:
-        texts, corpora = evaluation.sentences.texts, evaluation.corpora.items()
+    def _write(self, folder: Path, subset: Subset, step: int) -> None:
+        texts, corpora = subset.sentences.texts, subset.corpora.items()
 
         def write() -> bool:  # in process 0, which scores the sentences alone
             scores = {name: corpus.scoring.score_sentences(corpus.statistics) for name, corpus in corpora}
@@ -105,7 +107,7 @@ class Record:
             self._warn(
                 f"The references or sources in {str(folder)!r} were replaced, because this validation has "
                 "different ones, or the same in another order. Translations of other steps there no longer match "
-                "them: use another folder for each dataset and each training run, or return the position of each "
+                "them: use another folder for each dataset and each training run, or give the position of each "
                 "sentence as 'index'."
             )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, compress, pairwise, zip_longest
@@ -23,23 +24,58 @@ from lightning_bleu.messages import WarnOnce
 from lightning_bleu.processes import gather_objects, gather_state, process_count, run_in_process_0
 from lightning_bleu.reading.batch import Batch, read_batch, read_sources, select_sentences
 from lightning_bleu.reading.mistakes import Mistake, suspect_prompts
-from lightning_bleu.reading.ragged import BoolArray, IntArray
-from lightning_bleu.reading.recognize import materialize, read_index, read_sample_mask
+from lightning_bleu.reading.recognize import materialize, read_sample_mask
 from lightning_bleu.settings.settings import Decoder, Settings
-from lightning_bleu.training.loaders import Loader, check_names
+from lightning_bleu.training.loaders import CALL, Loader, Origin, check_names, length_of
 from lightning_bleu.training.metrics import AnyMetric, Result, Scored, mean_of
 from lightning_bleu.training.options import check_labels, find_metric, labels_of, shared_reading
 from lightning_bleu.training.sentences import BestSoFar, Corpus, Sentence, Sentences, find_intervals, to_sentences
 
 Extract: TypeAlias = Callable[..., Any]
 """``(outputs, batch)`` or ``(outputs, batch, dataloader_idx)`` → ``(preds, target)`` or a mapping with these keys."""
-Subset: TypeAlias = tuple[int, str | None]
-"""Sentences with a score of their own: the number of their loader, and their group, if the step returns groups."""
+Key: TypeAlias = tuple[int, str | None]
+"""What identifies a subset: the number of its loader, and its group, if the sentences have groups."""
 
 STEPS = {"val": "validation_step", "test": "test_step"}
 """The step of each stage."""
 _EXAMINED = 64
 """How many sentences are examined for likely mistakes."""
+_MAX_DETAILED = 20
+"""The number of loaders or groups up to which more than their scores is logged and shown."""
+
+
+class Naming(NamedTuple):
+    """The logged names of a validation.
+
+    Attributes:
+        stage: how the names begin: ``"val"``, or, in Transformers, ``"eval_news"``.
+        log_name: the names of the scores, with placeholders for the stage and for the name of the metric.
+        separator: what separates the name of a score from that of a part of it.
+        shown_as: the name that the loggers of a trainer give to a logged name.
+
+    Example:
+        >>> naming = Naming("val", "{stage}/{metric}")
+        >>> naming.tag("bleu"), naming.join("val/bleu", "low"), naming.folder
+        ('val/bleu', 'val/bleu/low', ['val'])
+    """
+
+    stage: str = "val"
+    log_name: str = "{stage}_{metric}"
+    separator: str = "/"
+    shown_as: Callable[[str], str] = str
+
+    def tag(self, name: str) -> str:
+        """The logged name of a metric; of the sentences, for ``"samples"`` and ``"worst"``."""
+        return self.log_name.format(stage=self.stage, metric=name)
+
+    def join(self, tag: str, part: str) -> str:
+        """The logged name of a part of a score; ``""`` for the score itself."""
+        return f"{tag}{self.separator}{part}" if part else tag
+
+    @property
+    def folder(self) -> list[str]:
+        """The folder of the translations, which do not depend on a metric, below that of the run."""
+        return [part for part in (part.strip("_-. ") for part in self.tag("").split("/")) if part]
 
 
 class Output(NamedTuple):
@@ -53,34 +89,9 @@ class Output(NamedTuple):
     group: Any = None
 
 
-class ReadBatch(NamedTuple):
-    """What a step returned, when it was read; see :meth:`lightning_bleu.CorpusBLEU.update`.
-
-    Attributes:
-        batch: the sentences.
-        mask: which sentences count; all when None.
-        positions: the position of each sentence in the dataset; None if it is unknown.
-        sources: their sources as text, if they are needed.
-    """
-
-    batch: Batch
-    mask: BoolArray | None = None
-    positions: IntArray | None = None
-    sources: list[str] | None = None
-
-    def select(self, members: BoolArray) -> ReadBatch:
-        """Some of the sentences, such as those of a group."""
-        return ReadBatch(
-            select_sentences(self.batch, members),
-            None if self.mask is None else self.mask[members],
-            None if self.positions is None else self.positions[members],
-            None if self.sources is None else [*compress(self.sources, members)],
-        )
-
-
 @dataclass(eq=False)
-class Evaluation:
-    """The sentences of a subset, and what the metrics say about them.
+class Subset:
+    """Sentences with a score of their own: those of a loader, or of one of its groups.
 
     Args:
         names: the names of the loader and of the group, without those that have none.
@@ -98,11 +109,11 @@ class Evaluation:
         >>> from lightning_bleu.training.metrics import Counted
         >>> metrics = {"bleu": CorpusBLEU(max_order=1), "chrf": CorpusCHRF()}
         >>> counted = {name: Counted(name, metric) for name, metric in metrics.items()}
-        >>> evaluation = Evaluation([], counted, max_texts=10)
+        >>> subset = Subset([], counted, max_texts=10)
         >>> batch = read_batch(["a b", "x y"], ["a c", "x z"], metrics["bleu"].settings)
-        >>> evaluation.count(ReadBatch(batch, sources=["A B", "X Y"]))
-        >>> evaluation.gather()
-        >>> evaluation.sentences.statistics("bleu").tolist(), evaluation.sentences.read([1])
+        >>> subset.keep(*subset.count(batch, sources=["A B", "X Y"]))
+        >>> subset.gather()
+        >>> subset.sentences.statistics("bleu").tolist(), subset.sentences.read([1])
         ([[1, 2, 2, 2], [1, 2, 2, 2]], [Sentence(hypothesis='x y', references=['x z'], source='X Y', tokenized=False)])
     """
 
@@ -129,22 +140,30 @@ class Evaluation:
         """Whether the texts of the next sentences will be kept."""
         return len(self._texts) < max(self.max_texts, _EXAMINED)
 
-    def count(self, read: ReadBatch) -> None:
+    def count(self, batch: Batch, sources: Sequence[str] | None = None) -> tuple[torch.Tensor, list[Sentence]]:
         """Count the sentences of a batch.
+
+        Args:
+            batch: the sentences.
+            sources: their sources as text, if they are needed.
+
+        Returns:
+            their packed rows, and their texts, if they are kept.
 
         Raises:
             TypeError: if a metric needs text, and they are not text.
         """
-        batch, mask, positions, sources = read
         for metric in self.metrics.values():
-            metric.check(batch, sources, mask)
+            metric.check(batch, sources)
             for key, message in metric.suspect(batch):
                 self.warn(message, key)
         rows = np.concatenate([metric.count_rows(batch) for metric in self.metrics.values()], 1)
-        packed = pack_rows(batch._replace(positions=positions), rows)
-        self._rows = append_rows(self._rows, torch.from_numpy(packed if mask is None else packed[mask]))
-        if self.keeps_texts:
-            self._texts += to_sentences(batch, sources, mask)
+        return torch.from_numpy(pack_rows(batch, rows)), to_sentences(batch, sources) if self.keeps_texts else []
+
+    def keep(self, rows: torch.Tensor, texts: Sequence[Sentence]) -> None:
+        """Keep what was counted."""
+        self._rows = append_rows(self._rows, rows)
+        self._texts += texts
 
     def suspect_prompts(self) -> Iterator[Mistake]:
         """Warn about hypotheses of this process that contain their source."""
@@ -186,18 +205,23 @@ class Validation:
         dataloaders: the loaders themselves, where they are known.
         decoder: the decoder of metrics that set none.
         stage: ``"val"`` or ``"test"``.
-        log_name: the logged names of the scores, with placeholders for the stage and for the name of the metric.
-        origin: what returns the sentences, for error messages.
-        needed_by: the option of the callback that needs the order of the sentences, for error messages; empty if none
+        naming: the logged names.
+        origin: where the sentences come from, for error messages.
+        needed_by: the option that needs the order of the sentences, for error messages; empty if none
             does.
         max_texts: how many sentences of each subset to keep as text; all if a metric scores text.
         device: the device for communication.
+        loggers: loggers that get the numbers, in process 0.
+        displays: loggers that show more than numbers, in process 0.
+        shows_samples: whether process 0 shows samples.
         warn: warns about likely mistakes.
 
     Attributes:
         loaders: the loaders.
-        evaluations: the sentences by subset. Subsets without sentences are missing. After :meth:`agree`, all processes
-            have the same subsets, in the order of the loaders, then of the metrics or the alphabet.
+        subsets: the subsets that have sentences. After :meth:`agree`, they are the same in all processes, in the order
+            of the loaders, then of the metrics or the alphabet.
+        results: the results by logged name, for each metric those of the subsets, then that of their mean; see
+            :meth:`finish`.
     """
 
     metrics: Mapping[str, Mapping[str, AnyMetric]]
@@ -205,14 +229,19 @@ class Validation:
     dataloaders: Sequence[Any] = ()
     decoder: Decoder | None = None
     stage: str = "val"
-    log_name: str = "{stage}_{metric}"
-    origin: str = "validation_step"
+    naming: Naming = field(default_factory=Naming)
+    origin: Origin = CALL
     needed_by: str = ""
     max_texts: float = 0
     device: Any = "cpu"
+    loggers: Sequence[Any] = ()
+    displays: Sequence[Any] = ()
+    shows_samples: bool = False
     warn: WarnOnce = field(default_factory=WarnOnce)
     loaders: list[Loader] = field(default_factory=list, init=False)
-    evaluations: dict[Subset, Evaluation] = field(default_factory=dict, init=False)
+    subsets: dict[Key, Subset] = field(default_factory=dict, init=False)
+    results: dict[str, Result] = field(default_factory=dict, init=False)
+    _batches: Counter[int] = field(default_factory=Counter, init=False)
 
     def __post_init__(self) -> None:
         check_labels(self.metrics, self.names)
@@ -222,54 +251,83 @@ class Validation:
         if any(metric.needs_texts for own in self.metrics.values() for metric in own.values()):
             self.max_texts = math.inf
 
-    def tag(self, name: str) -> str:
-        """The logged name of a metric; of the sentences, for ``"samples"`` and ``"worst"``."""
-        return self.log_name.format(stage=self.stage, metric=name)
+    @property
+    def totals(self) -> list[str]:
+        """The logged names of the scores of the whole validation."""
+        return [self.naming.tag(name) for name in self.metrics]
 
-    def update(self, output: Output, batch_idx: int = 0, dataloader_idx: int = 0) -> None:
+    @property
+    def detailed(self) -> dict[str, Result]:
+        """The results of which more than the scores is logged and shown."""
+        if len(self.subsets) <= _MAX_DETAILED:
+            return self.results
+        return {tag: result for tag, result in self.results.items() if tag in self.totals}
+
+    def numbers(self) -> dict[str, float]:
+        """All that is logged, by logged name.
+
+        Raises:
+            ValueError: if two numbers have the same name.
+        """
+        numbers: dict[str, float] = {}
+        for tag, result in self.results.items():
+            for part, value in (result.values() if tag in self.detailed else result.scores).items():
+                if (name := self.naming.join(tag, part)) in numbers:
+                    raise ValueError(f"two scores would be logged as {name!r}: rename a metric")
+                numbers[name] = value
+        return numbers
+
+    def update(self, output: Output, batch_idx: int | None = None, dataloader_idx: int = 0) -> None:
         """Count the sentences of a batch.
 
         Args:
             output: the sentences.
-            batch_idx: the index of the batch in this process.
+            batch_idx: the index of the batch in this process; counted when None.
             dataloader_idx: the number of the loader.
         """
         preds, target, source, sample_mask, index, group = output
         loader, preds = self.loaders[dataloader_idx], materialize(preds)
+        if batch_idx is None:
+            batch_idx = self._batches[dataloader_idx]
+            if len(self.loaders) > 1 and batch_idx == length_of(loader.dataloader):
+                raise ValueError(
+                    f"the loader {loader.name!r} has {batch_idx} batches, but {self.origin.name!r} got more: pass the "
+                    "number of the loader of each batch as 'dataloader_idx'"
+                )
         if count := len(preds) if has_sentences(preds) else 0:  # without any, read_batch finds the error
             index = loader.find_positions(index, batch_idx, count)
-        batch = read_batch(preds, target, loader.settings)
-        read = ReadBatch(
-            batch,
-            read_sample_mask(sample_mask, batch.sentence_count),
-            read_index(index, batch.sentence_count),
-        )
+        batch = read_batch(preds, target, loader.settings, index=index)
+        mask = read_sample_mask(sample_mask, batch.sentence_count)
         groups = [None] * batch.sentence_count if group is None else read_groups(group, batch.sentence_count)
-        own = self._find_evaluations(dataloader_idx, groups, read.mask)
-        if source is not None and any(evaluation.keeps_texts for evaluation, _ in own):
-            needed_by = [name for one, _ in own for name, metric in one.metrics.items() if metric.takes_sources]
-            read = read._replace(sources=read_sources(source, batch.sentence_count, loader.settings, needed_by))
+        present = dict.fromkeys(groups if mask is None else compress(groups, mask))
+        subsets = {one: self._find(dataloader_idx, one) for one in present}
+        sources = None
+        if source is not None and any(subset.keeps_texts for subset in subsets.values()):
+            metrics = [metric for subset in subsets.values() for metric in subset.metrics.values()]
+            needed_by = [metric.name for metric in metrics if metric.takes_sources]
+            sources = read_sources(source, batch.sentence_count, loader.settings, needed_by)
         for key, message in batch.mistakes:
             self.warn(message, key)
-        for evaluation, members in own:
-            evaluation.count(read if members is None else read.select(members))
+        counted = []  # nothing is kept before all subsets are counted, because there may be an error
+        for one, subset in subsets.items():
+            members = np.array([other == one for other in groups]) & (True if mask is None else mask)
+            if members.all():
+                counted.append((subset, *subset.count(batch, sources)))
+            else:
+                own_sources = sources and [*compress(sources, members)]
+                counted.append((subset, *subset.count(select_sentences(batch, members), own_sources)))
+        for subset, rows, texts in counted:
+            subset.keep(rows, texts)
+        self._batches[dataloader_idx] += 1
 
-    def _find_evaluations(
-        self, loader: int, groups: Sequence[str | None], mask: BoolArray | None
-    ) -> list[tuple[Evaluation, BoolArray | None]]:
-        """The evaluations of the subsets of a batch, and which sentences each has; None for all."""
-        present = dict.fromkeys(groups if mask is None else compress(groups, mask))
-        if len(present) == 1:
-            return [(self._find(loader, one), None) for one in present]
-        return [(self._find(loader, one), np.array([other == one for other in groups])) for one in present]
-
-    def _find(self, number: int, group: str | None) -> Evaluation:
-        """The evaluation of a subset, which is made when it is first seen."""
-        if (number, group) in self.evaluations:
-            return self.evaluations[number, group]
-        if any((group is None) != (other is None) for _, other in self.evaluations):
+    def _find(self, number: int, group: str | None) -> Subset:
+        """The subset of a loader and a group, which is made when it is first seen."""
+        if (number, group) in self.subsets:
+            return self.subsets[number, group]
+        if any((group is None) != (other is None) for _, other in self.subsets):
             raise ValueError(
-                f"{self.origin!r} returned a 'group' for some sentences only: return it for all, or for none"
+                f"{self.origin.name!r} {self.origin.got} a 'group' for some sentences only: {self.origin.give} it for "
+                "all, or for none"
             )
         if group is not None:
             check_names("groups", [group])
@@ -281,44 +339,45 @@ class Validation:
             raise ValueError(
                 f"the metrics of {group!r} must read ids in the same way as those of its loader {loader.name!r}"
             )
-        evaluation = Evaluation([*filter(None, (loader.name, group))], metrics, self.max_texts, self.warn)
-        self.evaluations[number, group] = evaluation
-        return evaluation
+        subset = Subset([*filter(None, (loader.name, group))], metrics, self.max_texts, self.warn)
+        self.subsets[number, group] = subset
+        return subset
 
     def agree(self) -> None:
         """Agree on the subsets of all processes. Collective."""
-        everyone = gather_objects(([*self.evaluations], [loader.has_index for loader in self.loaders]))
-        subsets, given = run_in_process_0(lambda: self._merge(everyone))
+        everyone = gather_objects(([*self.subsets], [loader.has_index for loader in self.loaders]))
+        keys, given = run_in_process_0(lambda: self._merge(everyone))
         for loader, is_given in zip(self.loaders, given):
             loader.has_index = is_given
-        self.evaluations = {subset: self._find(*subset) for subset in subsets}
+        self.subsets = {key: self._find(*key) for key in keys}
 
-    def _merge(self, everyone: Sequence[tuple[list[Subset], list[bool | None]]]) -> tuple[list[Subset], list[Any]]:
-        found = {subset for subsets, _ in everyone for subset in subsets}
+    def _merge(self, everyone: Sequence[tuple[list[Key], list[bool | None]]]) -> tuple[list[Key], list[Any]]:
+        found = {key for keys, _ in everyone for key in keys}
         given = [{own[number] for _, own in everyone} - {None} for number in range(len(self.loaders))]
         is_grouped = {group is not None for _, group in found}
-        for key, disagree in ("group", len(is_grouped) > 1), ("index", any(len(own) > 1 for own in given)):
+        for name, disagree in ("group", len(is_grouped) > 1), ("index", any(len(own) > 1 for own in given)):
             if disagree:
                 raise ValueError(
-                    f"{self.origin!r} returned {key!r} in some processes only: return it in all, or in none"
+                    f"{self.origin.name!r} {self.origin.got} {name!r} in some processes only: {self.origin.give} it in "
+                    "all, or in none"
                 )
         groups = {group for _, group in found if group is not None}
         check_labels(self.metrics, groups)
         order = {label: place for place, label in enumerate(labels_of(self.metrics))}
-        subsets = sorted(found, key=lambda one: (one[0], order.get(one[1] or "", len(order)), one[1] or ""))
+        keys = sorted(found, key=lambda one: (one[0], order.get(one[1] or "", len(order)), one[1] or ""))
         if groups:
-            check_names("groups", ["/".join(filter(None, (self.loaders[n].name, group))) for n, group in subsets])
-        return subsets, [next(iter(values), None) for values in given]
+            check_names("groups", ["/".join(filter(None, (self.loaders[n].name, group))) for n, group in keys])
+        return keys, [next(iter(values), None) for values in given]
 
     @property
     def has_mean(self) -> bool:
         """Whether subsets have names, so that the score of the validation is the mean of theirs."""
-        return any(evaluation.names for evaluation in self.evaluations.values())
+        return any(subset.names for subset in self.subsets.values())
 
     def finish(
         self, *, confidence: float | None = None, best: Mapping[str, BestSoFar] | None = None, keep_best: bool = True
     ) -> dict[str, Result]:
-        """Score the sentences of all processes, and keep them in the evaluations. Collective.
+        """Score the sentences of all processes, and keep them in the subsets. Collective.
 
         Args:
             confidence: the confidence level of the intervals; None for no intervals.
@@ -328,13 +387,13 @@ class Validation:
         Returns:
             the results by logged name, for each metric those of the subsets, then that of their mean.
         """
-        for (number, _), evaluation in self.evaluations.items():
-            self._gather(self.loaders[number], evaluation)
+        for (number, _), subset in self.subsets.items():
+            self._gather(self.loaders[number], subset)
         results: dict[str, Result] = {}
         for name in self.metrics:
             self._score(name)
-            tag = self.tag(name)
-            scored = {one.tag_below(tag): one.scored[name] for one in self.evaluations.values() if name in one.scored}
+            tag = self.naming.tag(name)
+            scored = {one.tag_below(tag): one.scored[name] for one in self.subsets.values() if name in one.scored}
             own = {logged: one.result for logged, one in scored.items()}
             corpora = {logged: one.corpus for logged, one in scored.items() if one.corpus is not None}
             if self.has_mean and own and (mean := mean_of([*own.values()])).scores:
@@ -347,40 +406,42 @@ class Validation:
                     own[logged] = replace(own[logged], comparison=test, best=score)
             results |= own
         self._warn_about_mistakes()
+        self.results = results
         return results
 
     def _score(self, name: str) -> None:
         """Score all subsets with the metrics of a name. Collective."""
-        evaluations = self.evaluations.values()
-        for metric in dict.fromkeys(one.metrics[name] for one in evaluations):
-            own = [one for one in evaluations if one.metrics[name] is metric]
-            for evaluation, scored in zip(own, metric.score([one.sentences for one in own])):
+        subsets = self.subsets.values()
+        for metric in dict.fromkeys(one.metrics[name] for one in subsets):
+            own = [one for one in subsets if one.metrics[name] is metric]
+            for subset, scored in zip(own, metric.score([one.sentences for one in own])):
                 if scored is not None:
-                    evaluation.scored[name] = scored
+                    subset.scored[name] = scored
 
-    def _gather(self, loader: Loader, evaluation: Evaluation) -> None:
+    def _gather(self, loader: Loader, subset: Subset) -> None:
         try:
-            evaluation.gather(self.device)
+            subset.gather(self.device)
         except SamePosition:  # in all processes
             if loader.has_index:
                 raise
             loader.unknown = loader.unknown or ("its collate_fn or its step reorders or drops the items of a batch")
-            evaluation.forget_positions()
-            evaluation.gather(self.device)
+            subset.forget_positions()
+            subset.gather(self.device)
 
     def _warn_about_mistakes(self) -> None:
         """Warn about prompts, and about loaders whose repeated sentences are unknown to some process. Collective."""
-        for evaluation in self.evaluations.values():
-            for key, message in evaluation.suspect_prompts():
+        for subset in self.subsets.values():
+            for key, message in subset.suspect_prompts():
                 self.warn(message, key)
+        origin, _, give, to = self.origin
         for reasons in gather_objects({loader.name: loader.unknown for loader in self.loaders}):
             for name, reason in reasons.items():
                 if reason:
                     self.warn(
-                        f"BLEUCallback cannot tell which sentences of {name or self.origin!r} are scored by more than "
-                        f"one process: {reason}. If there are any, they are counted more than once; samples and files "
-                        "may not be in the order of the dataset. Return the position of each sentence in the dataset "
-                        f"as 'index' from {self.origin!r}."
+                        f"It is unknown which sentences of {name or origin!r} are scored by more than one process: "
+                        f"{reason}. If there are any, they are counted more than once; samples and files may not be in "
+                        f"the order of the dataset. {give.title()} the position of each sentence in the dataset as "
+                        f"'index' {to} {origin!r}."
                     )
 
 
