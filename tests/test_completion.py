@@ -16,13 +16,12 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FullyShardedDataParallel
 from torch.distributed.fsdp.wrap import ModuleWrapPolicy
 
-from lightning_bleu import CompletionMixin, CorpusBLEU, HuggingFaceBLEU, corpus_bleu
+from lightning_bleu import CorpusBLEU, Evaluator, EvaluatorMixin, corpus_bleu
 from tests.helpers.process_groups import run_in_processes
 
 PAD, EOS, UNK, FIRST_WORD, SIZE = 0, 1, 2, 3, 40
 SENTENCES = 13
 """With batches of 4, the last batch is smaller, and two processes repeat sentences."""
-
 
 ERRORS = {
     "no padding": "a batch must have labels and attention_mask, got input_ids, labels, position_ids: use a",
@@ -141,13 +140,9 @@ def make_trainer_class(kind: str) -> Any:
             with torch.no_grad():
                 return self.compute_loss(model, self._prepare_inputs(inputs), not prediction_loss_only), None, None
 
-    class CompletionTrainer(CompletionMixin, Trainer):
-        pass
-
-    class CompletionMaskTrainer(CompletionMixin, MaskTrainer):
-        gen_kwargs = {"pad_token_id": EOS}  # noqa: RUF012
-
-    return CompletionTrainer if kind == "completion" else CompletionMaskTrainer
+    if kind == "completion":
+        return type("CompletionTrainer", (EvaluatorMixin, Trainer), {})
+    return type("CompletionMaskTrainer", (EvaluatorMixin, MaskTrainer), {"gen_kwargs": {"pad_token_id": EOS}})
 
 
 def prompt_length(hypotheses: list[str], references: list[list[str]], sources: list[str]) -> list[float]:
@@ -155,7 +150,7 @@ def prompt_length(hypotheses: list[str], references: list[list[str]], sources: l
     return [len(source.split()) for source in sources]
 
 
-def make_trainer(kind: str, model: Any, *, padding_side: str = "right", only_loss: bool = False, **options: Any) -> Any:
+def make_trainer(kind: str, model: Any, *, padding_side: str = "right", **options: Any) -> Any:
     """A trainer whose datasets are the sentences."""
     from transformers import DataCollatorForSeq2Seq, TrainingArguments
 
@@ -163,17 +158,15 @@ def make_trainer(kind: str, model: Any, *, padding_side: str = "right", only_los
     items = [encode(*pair) for pair in make_pairs()]
     if kind == "like TRL":
         items = [{**item, "completion_mask": [label != -100 for label in item.pop("labels")]} for item in items]
-    bleu = HuggingFaceBLEU({"bleu": CorpusBLEU(), "prompt": prompt_length}, decoder=tokenizer)
-    defaults: Any = {"save_strategy": "no", "per_device_eval_batch_size": 4, "include_for_metrics": ["inputs"]}
-    options = defaults | {"use_cpu": True, "report_to": "none"} | options
+    evaluator = Evaluator({"bleu": CorpusBLEU(), "prompt": prompt_length}, decoder=tokenizer)
+    defaults: Any = {"save_strategy": "no", "per_device_eval_batch_size": 4, "use_cpu": True, "report_to": "none"}
     return make_trainer_class(kind)(
         model,
-        TrainingArguments("runs", **options),
+        TrainingArguments("runs", **defaults | options),
         data_collator=CompletionMaskCollator() if kind == "like TRL" else DataCollatorForSeq2Seq(tokenizer),
         train_dataset=items,
         eval_dataset=items,
-        compute_metrics=None if only_loss else bleu,
-        callbacks=[bleu],
+        **{} if kind == "plain" else {"evaluator": evaluator},
     )
 
 
@@ -181,11 +174,9 @@ def evaluate_all(folder: Path) -> dict[str, Any]:
     """Evaluate with trainers of all kinds."""
     os.chdir(folder)
     scores: dict[str, tuple[float, float]] = {}
-    for by_batch in (False, True):
-        for kind, side in (("completion", "left"), ("completion", "right"), ("like TRL", "right")):
-            trainer = make_trainer(kind, make_model(), padding_side=side, batch_eval_metrics=by_batch)
-            found = trainer.evaluate()
-            scores[f"{kind}, padding {side}, by batch: {by_batch}"] = found["eval_bleu"], found["eval_prompt"]
+    for kind, side in (("completion", "left"), ("completion", "right"), ("like TRL", "right")):
+        found = make_trainer(kind, make_model(), padding_side=side).evaluate()
+        scores[f"{kind}, padding {side}"] = found["eval_bleu"], found["eval_prompt"]
     found = {"scores": scores, "trained": list(train_and_evaluate())}
     trainer = make_trainer("completion", make_model())
     found["predict"] = trainer.predict(trainer.eval_dataset)
@@ -193,7 +184,7 @@ def evaluate_all(folder: Path) -> dict[str, Any]:
     found["beams"] = trainer.evaluate()["eval_bleu"]
     found["losses"] = {
         found["predict"].metrics["test_loss"],
-        *(make_trainer(kind, make_model(), only_loss=True).evaluate()["eval_loss"] for kind in ("plain", "completion")),
+        *(make_trainer(kind, make_model()).evaluate()["eval_loss"] for kind in ("plain", "completion")),
     }
     found["errors"] = find_errors()
     return found
@@ -220,9 +211,8 @@ def find_errors() -> dict[str, str]:
     for name, batch in batches.items():
         trainer.model.generation_config.pad_token_id = None if name == "no padding token" else PAD
         with pytest.raises(ValueError) as error:  # noqa: PT011
-            trainer.prediction_step(trainer.model, batch, prediction_loss_only=False)
+            trainer.complete(batch)
         found[name] = str(error.value)
-        assert trainer.prediction_step(trainer.model, batch, prediction_loss_only=True)[1:] == (None, None)
     trainer.processing_class = make_tokenizer("left")
     assert trainer.evaluate()["eval_bleu"] > 0
     return found

@@ -111,6 +111,17 @@ def test_train_translation_in_two_processes_counts_each_sentence_once(tmp_path: 
 
 
 @pytest.mark.slow
+def test_fabric_in_two_processes_counts_each_sentence_once(tmp_path: Path) -> None:
+    options = ["--epochs", "2", "--logdir", str(tmp_path)]
+    first, second = run_in_processes(2, run_and_read, EXAMPLES / "fabric.py", *options)
+    assert re.match(r"BLEU = .* ref_len = 1032\)\nchrF2 = \S+\n$", first)  # 129 sentences of 8 words
+    assert second == ""
+    assert {"val_bleu", "val_bleu/low", "val_chrf"} <= logged_names(tmp_path)
+    assert len((tmp_path / "translations" / "val" / "ref.txt").read_text().splitlines()) == 129
+    assert torch.load(tmp_path / "last.ckpt")["evaluator"].keys() == {"val_bleu", "val_chrf"}
+
+
+@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.parametrize("devices", [1, 2])
 def test_train_translation_shows_nothing_but_its_own_output(devices: int, tmp_path: Path) -> None:

@@ -32,9 +32,9 @@ LAYERS = [
     "chrf",
     "significance",
     "training",
+    "evaluator",
     "callback",
     "hugging_face",
-    "completion",
     "__init__",
 ]
 """Data flows down this list, and imports point up."""

@@ -105,7 +105,7 @@ def test_a_validation_can_be_skipped(namespace: str, tmp_path: Path) -> None:
     callbacks = importlib.import_module(f"{namespace}.callbacks")
     checkpoint = callbacks.ModelCheckpoint(tmp_path / "c", monitor="val_bleu", mode="max", filename="{epoch}")
     stopping = callbacks.EarlyStopping("val_bleu", mode="max", patience=2)
-    bleu = make_callback(compare_to_best=True, translations=tmp_path / "t")
+    bleu = make_callback(compare_to="best", translations=tmp_path / "t")
     record = Record(bleu)
     fit(tmp_path, bleu, record, checkpoint, stopping, step=step, namespace=namespace, max_epochs=4)
     assert [[*results] for results in record.results] == [["val_bleu"], [], ["val_bleu"], []]
@@ -176,8 +176,8 @@ def test_hypotheses_with_their_prompt_are_warned_about_before_the_training(tmp_p
 def test_a_validation_that_is_compared_must_not_be_shuffled(tmp_path: Path) -> None:
     loader = make_loader(shuffle=True)
     for options, message in (
-        ({"compare_to_best": True}, "compare_to_best=True"),
-        ({"significance_level": 0.05}, "compare_to_best=True"),
+        ({"compare_to": "best"}, "compare_to='best'"),
+        ({"significance_level": 0.05}, "compare_to='best'"),
         ({"translations": tmp_path}, "translations=..."),
     ):
         needs = re.escape(f"BLEUCallback({message}) needs to know which sentence is which")
@@ -191,7 +191,7 @@ def test_a_validation_that_is_compared_must_not_be_shuffled(tmp_path: Path) -> N
 @pytest.mark.filterwarnings("ignore:Your `test_dataloader`'s sampler has shuffling enabled")
 def test_a_training_or_a_test_may_be_shuffled_beside_a_comparison(tmp_path: Path) -> None:
     """And a test may have other loaders."""
-    bleu = make_callback(compare_to_best=True, dataloader_names=["a", "b"])
+    bleu = make_callback(compare_to="best", dataloader_names=["a", "b"])
     trainer, module = make_trainer(tmp_path, bleu, max_epochs=1), make_module()
     trainer.fit(module, make_loader(shuffle=True), [make_loader(), make_loader()])
     with pytest.warns(UserWarning, match="'dataloader_names' has 2 names, but there are 1 loaders of 'test'"):

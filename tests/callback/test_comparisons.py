@@ -53,7 +53,7 @@ def score_epoch(epoch: int) -> CorpusBLEU:
 
 def kept_score(bleu: BLEUCallback) -> float:
     """The score of the best validation that a callback keeps."""
-    ((tag, best),) = bleu.state_dict()["bleu"].items()
+    ((tag, best),) = bleu.state_dict()["val_bleu"].items()
     assert tag == "val_bleu"
     return BLEUScore.from_statistics(best["statistics"].sum(0), CorpusBLEU(pad_id=PAD_ID).settings, InputCounts()).bleu
 
@@ -92,10 +92,10 @@ def test_only_a_significant_gain_makes_a_new_best(tmp_path: Path) -> None:
 @pytest.mark.filterwarnings("ignore:The dirpath has changed")
 def test_a_resumed_run_is_compared_with_the_best_before_it(namespace: str, tmp_path: Path) -> None:
     callbacks = importlib.import_module(f"{namespace}.callbacks")
-    options: dict[str, Any] = {"log_name": "{stage}/own/{metric}", "compare_to_best": True}
+    options: dict[str, Any] = {"log_name": "{stage}/own/{metric}", "compare_to": "best"}
     whole = fit_and_record(tmp_path, make_callback(**options), epochs=6, namespace=namespace)
     for number, (epochs, path) in enumerate([(4, None), (6, tmp_path / "0" / "last.ckpt")]):
-        other = BLEUCallback(CorpusBLEU(max_order=2, pad_id=PAD_ID), compare_to_best=True)  # keeps a best of its own
+        other = BLEUCallback(CorpusBLEU(max_order=2, pad_id=PAD_ID), compare_to="best")  # keeps a best of its own
         checkpoint = callbacks.ModelCheckpoint(tmp_path / str(number), filename="last")
         run = [make_callback(**options), other, checkpoint]
         record = fit_and_record(tmp_path, *run, epochs=epochs, ckpt_path=path, namespace=namespace)
@@ -103,7 +103,7 @@ def test_a_resumed_run_is_compared_with_the_best_before_it(namespace: str, tmp_p
         for name in ("val/own/bleu/p_value", "val/own/bleu/best"):
             assert record.column(name) == whole.column(name)[start:epochs]
     state = torch.load(tmp_path / "1" / "last.ckpt", weights_only=True)["callbacks"]
-    kept = [value["bleu"] for key, value in state.items() if key.startswith("BLEUCallback")]
+    kept = [best for key, value in state.items() if key.startswith("BLEUCallback") for best in value.values()]
     # 60 sentences with 2 * max_order + 2 statistics each
     assert {tag: best["statistics"].shape for part in kept for tag, best in part.items()} == {
         "val/own/bleu": (60, 10),
@@ -113,7 +113,7 @@ def test_a_resumed_run_is_compared_with_the_best_before_it(namespace: str, tmp_p
 
 
 def test_the_sanity_check_and_validate_and_test_do_not_change_the_best(tmp_path: Path) -> None:
-    bleu, record = make_callback(confidence=0.95, compare_to_best=True), Record()
+    bleu, record = make_callback(confidence=0.95, compare_to="best"), Record()
     trainer = make_trainer(tmp_path, bleu, record, max_epochs=1, num_sanity_val_steps=-1)
     loader = make_loader(SENTENCES)
     trainer.fit(make_module(step=step), loader, loader)
@@ -135,7 +135,7 @@ def test_the_sanity_check_and_validate_and_test_do_not_change_the_best(tmp_path:
 
 
 def test_a_checkpoint_that_is_validated_or_tested_does_not_change_the_best(tmp_path: Path) -> None:
-    bleu = make_callback(compare_to_best=True)
+    bleu = make_callback(compare_to="best")
     checkpoint = ModelCheckpoint(tmp_path, filename="{epoch}", save_top_k=-1)
     record = fit_and_record(tmp_path, bleu, checkpoint, epochs=3)
     best = max(record.column("val_bleu"))

@@ -71,8 +71,8 @@ def view(samples: int, metrics: Any = None, preds: Any = HYPOTHESES, target: Any
     validation = count(make_validation(metrics, ["news"]), preds, target, **fields)
     validation.agree()
     validation.finish()
-    (evaluation,) = validation.evaluations.values()
-    return make_view(evaluation, *choose_sentences(evaluation, samples), validation.tag)
+    (subset,) = validation.subsets.values()
+    return make_view(subset, *choose_sentences(subset, samples), validation.naming)
 
 
 def texts(events: Any, tag: str) -> list[tuple[int, str]]:
@@ -207,7 +207,7 @@ def test_charts_of_all_metrics_are_side_by_side_and_show_what_is_logged(tmp_path
         "rouge": ROUGEScore(rouge_keys=("rouge1",)),
     }
     callbacks = [
-        BLEUCallback(metrics, confidence=0.95, compare_to_best=True),
+        BLEUCallback(metrics, confidence=0.95, compare_to="best"),
         BLEUCallback(CorpusCHRF(), log_name="{stage}/other {metric}"),
     ]
 

@@ -95,7 +95,7 @@ WAYS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
 @pytest.mark.parametrize(("way", "namespace"), [*zip(WAYS, 3 * NAMESPACES)])
 def test_each_metric_scores_each_subset_as_it_would_alone(way: str, namespace: str, tmp_path: Path) -> None:
     step, loaders, subsets = WAYS[way]
-    bleu = BLEUCallback(make_metrics(), translations=tmp_path, confidence=0.95, compare_to_best=True)
+    bleu = BLEUCallback(make_metrics(), translations=tmp_path, confidence=0.95, compare_to="best")
     record = Record(bleu)
     trainer = fit(tmp_path, bleu, record, step=step, loaders=loaders, namespace=namespace)
     comparisons = {name: expected_comparisons(name, subsets) for name in (*COUNTED, *FUNCTIONS)}
@@ -127,7 +127,7 @@ def test_several_processes_score_what_one_does(processes: int, step: Any, tmp_pa
     """Also if one of them has no sentence of a loader or group, or a repeat of the sampler."""
     names = ["bigrams", "chrf", "checksum", "errors", "ter", "both", "order"]  # Lightning sends at most 64 KiB back
     loaders = make_items({"many": ITEMS, "one": [4]})
-    options: dict[str, Any] = {"confidence": 0.9, "compare_to_best": True}
+    options: dict[str, Any] = {"confidence": 0.9, "compare_to": "best"}
     alone = BLEUCallback(make_metrics(*names), translations=tmp_path / "alone", **options)
     logged = validate(tmp_path, alone, step=step, loaders=loaders)
     options |= {"metrics": make_metrics(*names), "translations": tmp_path / "several"}
@@ -144,7 +144,7 @@ def test_spawned_processes_compare_as_one_would(start_method: Any, tmp_path: Pat
     records = []
     several: dict[str, Any] = {"strategy": Forked(tmp_path, start_method), "devices": 2}
     for options in ({}, several):
-        bleu = BLEUCallback(make_metrics(), confidence=0.9, compare_to_best=True)
+        bleu = BLEUCallback(make_metrics(), confidence=0.9, compare_to="best")
         trainer = fit(tmp_path, bleu, step=return_sentences, loaders=make_items(), max_epochs=2, **options)
         records.append({key: value.item() for key, value in trainer.callback_metrics.items()})
     assert records[0] == records[1]
@@ -231,7 +231,7 @@ def test_a_resumed_run_keeps_the_best_of_each_metric(tmp_path: Path) -> None:
     before, after = ["chrf", "bleu", "checksum"], ["errors", "checksum", "bleu"]
 
     def run(names: list[str], epochs: int, *callbacks: Any, ckpt_path: Path | None = None) -> Any:
-        bleu, loaders = BLEUCallback(make_metrics(*names), compare_to_best=True), make_items()
+        bleu, loaders = BLEUCallback(make_metrics(*names), compare_to="best"), make_items()
         options: dict[str, Any] = {"step": return_sentences, "loaders": loaders, "max_epochs": epochs}
         return fit(tmp_path, bleu, *callbacks, ckpt_path=ckpt_path, **options).callback_metrics
 
@@ -289,7 +289,7 @@ def test_a_validation_without_sentences_logs_and_writes_nothing(tmp_path: Path) 
     def step(batch: Tensor, epoch: int) -> dict[str, Any]:
         return return_groups(batch, epoch) | {"sample_mask": [False] * len(batch)}
 
-    bleu = BLEUCallback(make_metrics(), confidence=0.9, compare_to_best=True, translations=tmp_path / "t")
+    bleu = BLEUCallback(make_metrics(), confidence=0.9, compare_to="best", translations=tmp_path / "t")
     logger = PanelLogger(tmp_path)
     for loaders in (make_items(), make_items(SETS)):
         assert validate(tmp_path, bleu, step=step, loaders=loaders, logger=logger) == {}
@@ -346,7 +346,7 @@ def test_a_function_may_skip_a_validation(tmp_path: Path) -> None:
     def odd_epochs(hypotheses: list[str], references: list[list[str]], sources: list[str]) -> list[float] | None:
         return checksum(hypotheses, references, sources) if module.current_epoch % 2 else None
 
-    bleu = BLEUCallback({"f": odd_epochs, "bleu": CorpusBLEU()}, compare_to_best=True, translations=tmp_path)
+    bleu = BLEUCallback({"f": odd_epochs, "bleu": CorpusBLEU()}, compare_to="best", translations=tmp_path)
     record = Record(bleu)
     fit(tmp_path, bleu, record, module=module, loaders=make_items(), max_epochs=4)
     assert [[*results] for results in record.results] == [["val_bleu"], ["val_f", "val_bleu"]] * 2
@@ -371,7 +371,7 @@ def test_scores_of_sentences_are_a_table_beside_the_translations(percent: bool, 
     metrics: dict[str, Any] = {"checksum": checksum, **own, "ter": TER(), "exact": exact}
     fit(tmp_path, BLEUCallback(metrics, translations=tmp_path / "t"), step=return_sentences, loaders=make_items())
     for epoch in range(3):
-        table = pandas.read_csv(tmp_path / f"t/val/step-{6 * epoch + 6:07}.tsv", sep="\t")
+        table = pandas.read_csv(tmp_path / f"t/val/step-{6 * epoch + 6:07}.tsv", sep="\t", float_precision="round_trip")
         assert [*table] == ["checksum", "bleu", "chrf", "exact"]  # TER scores no sentences
         corpus = corpus_of(ITEMS, epoch)
         for function in (checksum, exact):

@@ -286,7 +286,7 @@ def record_run(folder: Path, step: Callable[..., Any], **options: Any) -> Any:
     folder.mkdir()
     torch.manual_seed(1)
     logger = PanelLogger(folder)
-    bleu = make_callback(translations=folder / "t", samples=5, confidence=0.9, compare_to_best=True)
+    bleu = make_callback(translations=folder / "t", samples=5, confidence=0.9, compare_to="best")
     record = Record(bleu)
     loader = make_loader(NUMBERED, **options)
     fit(folder, bleu, record, step=step, loaders=loader, logger=logger, max_epochs=2)

@@ -151,6 +151,28 @@ def test_weights_of_a_checkpoint_are_at_its_step(tmp_path: Path) -> None:
         assert (tmp_path / "t" / "test" / "step-0000006.txt").exists()
 
 
+def test_weights_that_were_trained_further_are_at_their_step(tmp_path: Path) -> None:
+    first = fit(tmp_path, step=return_text, max_epochs=1)
+    first.save_checkpoint(tmp_path / "6.ckpt")
+    bleu, module = make_callback(translations=tmp_path / "t"), make_module(step=return_text)
+    trainer = make_trainer(tmp_path, bleu, max_epochs=2)
+    trainer.validate(module, make_loader(), ckpt_path=tmp_path / "6.ckpt", verbose=False)  # is no obstacle
+    trainer.fit(module, make_loader(), make_loader(), ckpt_path=tmp_path / "6.ckpt")
+    trainer.test(module, make_loader(), verbose=False)
+    files = {path.relative_to(tmp_path / "t").as_posix() for path in (tmp_path / "t").rglob("step-*.txt")}
+    assert files == {"val/step-0000006.txt", "val/step-0000012.txt", "test/step-0000012.txt"}
+
+
+def test_a_new_fit_after_a_validation_of_a_checkpoint_is_no_other_run(tmp_path: Path) -> None:
+    first = fit(tmp_path, step=return_text, max_epochs=1)
+    first.save_checkpoint(tmp_path / "6.ckpt")
+    bleu, module = make_callback(translations=tmp_path / "t"), make_module(step=return_text)
+    trainer = make_trainer(tmp_path, bleu, max_epochs=1)
+    trainer.validate(module, make_loader(), ckpt_path=tmp_path / "6.ckpt", verbose=False)
+    trainer.fit(module, make_loader(), make_loader())
+    assert (tmp_path / "t" / "val" / "step-0000006.txt").exists()
+
+
 @pytest.mark.parametrize("make", [Path.touch, lambda path: path.symlink_to("nowhere/at/all")])
 def test_a_folder_that_cannot_be_written_is_an_error_before_the_training(make: Any, tmp_path: Path) -> None:
     make(tmp_path / "t")

@@ -113,7 +113,7 @@ def test_groups_score_and_write_like_one_loader_each(tmp_path: Path) -> None:
     loaders = {name: make_loader(sentences, batch_size=4) for name, sentences in GROUPS.items()}
     for kind, step, data in (("groups", return_groups, make_loader()), ("loaders", return_sentences, loaders)):
         metrics: dict[str, Any] = {"bleu": CorpusBLEU(), "chrf": CorpusCHRF(), "ter": TER()}
-        bleu = BLEUCallback(metrics, translations=tmp_path / kind, confidence=0.9, compare_to_best=True)
+        bleu = BLEUCallback(metrics, translations=tmp_path / kind, confidence=0.9, compare_to="best")
         trainer = fit(tmp_path, bleu, step=step, loaders=data, logger=PanelLogger(tmp_path), max_epochs=2)
         files = read_files(tmp_path / kind)
         found.append((bleu.results, trainer.callback_metrics, files, trainer.logger.panels, trainer.logger.worst))
@@ -149,7 +149,7 @@ def test_more_than_20_subsets_have_scores_only(subsets: int, tmp_path: Path) -> 
 
     sentences = torch.cartesian_prod(*[torch.arange(9)] * 2).repeat(1, 4)
     metrics = {"bleu": CorpusBLEU(), "chrf": CorpusCHRF()}
-    bleu = BLEUCallback(metrics, confidence=0.9, compare_to_best=True, translations=tmp_path / "t")
+    bleu = BLEUCallback(metrics, confidence=0.9, compare_to="best", translations=tmp_path / "t")
     logger = TensorBoardLogger(tmp_path)
     logged = validate(tmp_path, bleu, step=step, loaders=make_loader(sentences), logger=logger)
     tags = [f"val_{name}/{subset}" for name in metrics for subset in range(subsets)]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
-from types import SimpleNamespace
 from typing import Any
 
 import torch
 from torch.utils.data import IterableDataset, get_worker_info
+
+from lightning_bleu import EvaluatorMixin
 
 EOS = 1
 WIDTH = 12
@@ -43,13 +44,14 @@ def texts_of(items: Sequence[Item]) -> tuple[list[str], list[list[str]], list[st
 
 
 class Stream(IterableDataset[Item]):
-    """A dataset without a length."""
+    """A dataset without a length, of which each worker reads a share."""
 
     def __init__(self, items: list[Item]) -> None:
         self.items = items
 
     def __iter__(self) -> Iterator[Item]:
-        return iter(self.items)
+        worker = get_worker_info()
+        return iter(self.items if worker is None else self.items[worker.id :: worker.num_workers])
 
 
 class SizedStream(Stream):
@@ -57,14 +59,6 @@ class SizedStream(Stream):
 
     def __len__(self) -> int:
         return len(self.items)
-
-
-class SharedStream(SizedStream):
-    """A dataset of which each worker reads a share."""
-
-    def __iter__(self) -> Iterator[Item]:
-        worker = get_worker_info()
-        return iter(self.items if worker is None else self.items[worker.id :: worker.num_workers])
 
 
 DATASETS: dict[str, Any] = {"map-style": list, "sized stream": SizedStream, "stream": Stream}
@@ -85,53 +79,53 @@ class Model(torch.nn.Module):
 
     main_input_name = "input_ids"
 
-    def __init__(self, is_encoder_decoder: bool = True) -> None:
+    def __init__(self) -> None:
+        from transformers import PretrainedConfig  # slow to import
+
         super().__init__()
         self.weight = torch.nn.Parameter(torch.zeros(1))
-        self.config = SimpleNamespace(is_encoder_decoder=is_encoder_decoder)
+        self.config: Any = PretrainedConfig(is_encoder_decoder=True)
 
     def forward(self, **inputs: Any) -> dict[str, torch.Tensor]:
         """A loss to train with."""
         return {"loss": self.weight.sum()}
 
 
-def make_trainer(bleu: Any, kind: str = "Seq2SeqTrainer", model: Any = None, **options: Any) -> Any:
-    """A Trainer with a metric.
+def make_trainer(evaluator: Any, kind: str = "Seq2SeqTrainer", **options: Any) -> Any:
+    """A Trainer with an evaluator.
 
     Args:
-        bleu: the metric.
+        evaluator: the evaluator.
         kind: ``"Trainer"`` or ``"Seq2SeqTrainer"``.
-        model: a :class:`Model`.
         options: arguments of the Trainer, and of its ``TrainingArguments``.
 
     Returns:
         the Trainer. If its attribute ``stop_at`` is set, that batch of an evaluation, counted from 1, is interrupted.
+        From the training step ``worse_from`` on, each hypothesis lacks its first word.
     """
-    import transformers  # slow to import
+    import transformers
 
     class StoredTrainer(getattr(transformers, kind)):  # type: ignore[misc]
         """Generates what is stored in the dataset."""
 
-        stop_at = 0
+        stop_at, worse_from = 0, 1000
 
         def prediction_step(self, model: Any, inputs: Any, prediction_loss_only: bool, ignore_keys: Any = None) -> Any:
             self.stop_at -= 1
             if self.stop_at == 0:
                 raise KeyboardInterrupt
             inputs = self._prepare_inputs(inputs)
-            return torch.zeros(1), inputs["generated"], inputs["labels"]
+            preds = inputs["generated"][:, self.state.global_step >= self.worse_from :]
+            return torch.zeros(1), preds, inputs["labels"]
 
-    own = {name: options.pop(name) for name in ("eval_dataset", "train_dataset", "processing_class") if name in options}
+    names = ("eval_dataset", "train_dataset", "processing_class", "compute_metrics", "callbacks")
+    own = {name: options.pop(name) for name in names if name in options}
     defaults: Any = {"output_dir": "run", "per_device_eval_batch_size": 4, "save_strategy": "no"}
     defaults |= {"use_cpu": True, "report_to": "none", "disable_tqdm": True, "remove_unused_columns": False}
     if kind == "Seq2SeqTrainer":
         defaults["predict_with_generate"] = True
-    make_args = getattr(transformers, kind.replace("Trainer", "TrainingArguments"))
-    args = make_args(
-        **{"output_dir": "run"} | defaults | {"per_device_eval_batch_size": 4, "save_strategy": "no"} | options
-    )
-    trainer = StoredTrainer(
-        model or Model(), args, data_collator=collate, compute_metrics=bleu, callbacks=[bleu], **own
-    )
+    args = getattr(transformers, kind.replace("Trainer", "TrainingArguments"))(**defaults | options)
+    make: Any = type("StoredEvaluator", (EvaluatorMixin, StoredTrainer), {})
+    trainer = make(Model(), args, data_collator=collate, evaluator=evaluator, **own)
     trainer.remove_callback(transformers.PrinterCallback)
     return trainer

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from lightning_bleu import CorpusBLEU
+from lightning_bleu.training.loaders import Origin
 from lightning_bleu.training.options import check_metrics
 from lightning_bleu.training.sentences import Sentence, Sentences
 from lightning_bleu.training.validation import Output, Validation
@@ -15,7 +16,8 @@ from lightning_bleu.training.validation import Output, Validation
 def make_validation(metrics: Any = None, names: Sequence[str] = ("",), **options: Any) -> Validation:
     """A validation of loaders with these names, which keeps all texts."""
     checked = check_metrics(CorpusBLEU() if metrics is None else metrics)
-    return Validation(checked, names, **{"max_texts": math.inf} | options)
+    defaults: dict[str, Any] = {"max_texts": math.inf, "origin": Origin("validation_step")}
+    return Validation(checked, names, **defaults | options)
 
 
 def count(
@@ -30,8 +32,8 @@ def gather(validation: Validation) -> Sentences:
     """The sentences of the only subset."""
     validation.agree()
     validation.finish()
-    (evaluation,) = validation.evaluations.values()
-    return evaluation.sentences
+    (subset,) = validation.subsets.values()
+    return subset.sentences
 
 
 def read_all(sentences: Sentences) -> list[Sentence]:

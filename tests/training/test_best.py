@@ -173,8 +173,7 @@ def test_single_sentences_are_compared_without_a_test(level: float | None, subse
 OTHER_TARGET = SENTENCES + (torch.arange(SENTENCES.numel()).view_as(SENTENCES) == SENTENCES.numel() - 1)
 """Another last word."""
 OTHER_REFERENCES = (
-    "had other references for 'bleu', or the same in another order (then return the position of each sentence as "
-    "'index')"
+    "had other references for 'bleu', or the same in another order (then give the position of each sentence as 'index')"
 )
 SETTINGS = "scored 'bleu' with different settings ({})"
 

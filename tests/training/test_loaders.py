@@ -5,7 +5,9 @@ Without processes: the loader of each rank is read in turn.
 
 from __future__ import annotations
 
+import copy
 import importlib
+import itertools
 import re
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
@@ -27,7 +29,7 @@ from torch.utils.data import (
 )
 
 from lightning_bleu import distributed_index
-from lightning_bleu.training.loaders import name_loaders, shuffles
+from lightning_bleu.training.loaders import CountedStream, count_stream, name_loaders, shuffles
 from tests.helpers.lightning import make_loader
 
 FIVE: Any = range(5)
@@ -195,6 +197,77 @@ def test_positions_are_on_the_cpu_whatever_the_default_device() -> None:
         index = distributed_index(loader, 1)
     assert index is not None
     assert (index.device, index.tolist()) == (torch.device("cpu"), [3, 4])
+
+
+# Loaders of accelerate
+
+
+class Numbers(IterableDataset[int]):
+    """A dataset without a length."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(self.size))
+
+
+class SizedNumbers(Numbers):
+    """An iterable dataset with a length."""
+
+    def __len__(self) -> int:
+        return self.size
+
+
+def share(loader: Any, processes: int, rank: int, **options: Any) -> Any:
+    """A loader that accelerate prepares for a process that reads the dataset itself."""
+    accelerate = pytest.importorskip("accelerate")
+    accelerate.PartialState(cpu=True)
+    options |= {"num_processes": processes, "process_index": rank, "dispatch_batches": False, "put_on_device": False}
+    loader = accelerate.data_loader.prepare_data_loader(loader, **options)
+    count_stream(loader)
+    return loader
+
+
+@pytest.mark.parametrize("make", [range, SizedNumbers, Numbers])
+@pytest.mark.parametrize("split", [False, True])
+def test_items_of_accelerates_loaders_have_the_positions_of_the_dataset(make: Any, split: bool) -> None:
+    options = itertools.product((1, 3, 7, 12, 21), (2, 3, 4), (1, 2, 4, 6), (False, True), (False, True))
+    for size, processes, batch_size, even, drop_last in options:
+        if (split and batch_size % processes) or not (even or make is range):
+            continue
+        found: dict[int, int] = {}
+        for rank in range(processes):
+            loader = DataLoader(make(size), batch_size=batch_size, drop_last=drop_last, collate_fn=list)
+            found |= find_items([share(loader, processes, rank, split_batches=split, even_batches=even)])
+        assert [*found] == [*found.values()]
+        assert drop_last or sorted(found) == [*range(size)]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"dataset": FIVE, "batch_sampler": OtherBatches(SequentialSampler(FIVE), 2, False)},
+        {"dataset": FIVE, "batch_size": None},
+        {"dataset": Numbers(5), "num_workers": 1},
+        {"dataset": SizedNumbers(5), "num_workers": 2},
+    ],
+)
+def test_there_is_no_index_where_accelerates_order_cannot_be_known(options: dict[str, Any]) -> None:
+    assert distributed_index(share(DataLoader(**options), 2, 1), 0) is None
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_accelerates_loaders_shuffle_as_they_were_told_to(shuffle: bool) -> None:
+    for processes, seedable in itertools.product((1, 2), (False, True)):
+        loader = share(DataLoader(FIVE, shuffle=shuffle), processes, 0, use_seedable_sampler=seedable)
+        assert shuffles(loader) == shuffle
+
+
+def test_a_stream_that_is_counted_can_be_copied() -> None:
+    stream: Any = CountedStream(Numbers(3))
+    other = copy.deepcopy(stream)
+    assert (list(other), other.count, other.size, stream.count) == ([0, 1, 2], 3, 3, 0)
 
 
 # Shuffling

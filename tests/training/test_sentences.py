@@ -115,8 +115,8 @@ class Outcome(NamedTuple):
 def summarize(validation: Validation, rows: list[int] | None = None) -> Outcome:
     validation.agree()
     validation.finish()
-    for evaluation in validation.evaluations.values():
-        sentences = evaluation.sentences
+    for subset in validation.subsets.values():
+        sentences = subset.sentences
         read = read_all(sentences) if rows is None else sentences.read(rows)
         return Outcome(read, sentences.statistics("bleu").tolist(), sentences.readable)
     return Outcome([], [], [])
@@ -244,7 +244,7 @@ class Case(NamedTuple):
         batch_size: as in a loader.
         form: the form in which a step returns the sentences of a batch.
         decoder: the decoder of the metric.
-        max_texts: as in an evaluation.
+        max_texts: as in an subset.
         rows: the rows that are read; all when None.
     """
 

@@ -130,7 +130,7 @@ def finish(validation: Validation, **options: Any) -> dict[str, Result]:
 def count_kept(validation: Validation) -> dict[Any, int]:
     """The numbers of sentences by loader and group."""
     finish(validation)
-    return {subset: len(one.sentences.kept.rows) for subset, one in validation.evaluations.items()}
+    return {subset: len(one.sentences.kept.rows) for subset, one in validation.subsets.items()}
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def count_kept(validation: Validation) -> dict[Any, int]:
         (["a"], ["a"], {"group": ["a"]}, ValueError, "returned a 'group' for some sentences only"),
         (5, ["a"], {"source": ["a"]}, TypeError, "'preds' must be a list of strings"),
         (None, ["a"], {"source": ["a"]}, TypeError, "'preds' must be a list of strings"),
-        (["a"], ["a"], {}, ValueError, "'f' takes sources: return 'source' from the step"),
+        (["a"], ["a"], {}, ValueError, "'f' takes sources: give 'source' beside 'preds'"),
         (["a"], ["a"], {"source": [[3, 4]]}, TypeError, "'f' takes sources as text, got ids: .*decoder=tokenizer"),
         (
             ["a"],
@@ -245,7 +245,7 @@ LANGUAGES: dict[str, Any] = {"fr": CorpusBLEU(), "zh": CorpusBLEU()}
         ({"bleu": LANGUAGES}, "", ["fr", "de"], "'bleu' has no metric for the group 'de', only for ['fr', 'zh']"),
         ({"bleu": LANGUAGES}, "", None, "'bleu' has metrics for ['fr', 'zh'], but the loader has no name: pass"),
         ({"bleu": LANGUAGES}, "news", None, "'bleu' has metrics for ['fr', 'zh'], but the loader"),
-        (LANGUAGES, "", ["fr", "zh"], "['fr', 'zh'] are names of loaders or groups, not of metrics: BLEUCallback({"),
+        (LANGUAGES, "", ["fr", "zh"], "['fr', 'zh'] are names of loaders or groups, not of metrics: pass {'bleu': {"),
         ({"news": CorpusBLEU()}, "news", None, "['news'] are names of loaders or groups"),
     ],
 )
@@ -372,7 +372,7 @@ def run_cases(rank: int, world_size: int) -> list[tuple[int, list[str]]]:
         with warnings.catch_warnings(record=True) as warned:
             warnings.simplefilter("always")
             counted = sum(count_kept(validation).values())
-        messages = [str(one.message) for one in warned if "BLEUCallback" in str(one.message)]
+        messages = [str(one.message) for one in warned if "more than one process" in str(one.message)]
         found.append((counted, messages))
     return found
 
@@ -381,7 +381,7 @@ def run_cases(rank: int, world_size: int) -> list[tuple[int, list[str]]]:
 def test_a_sentence_counts_once_or_a_warning_says_why_it_may_not(pool: ProcessPool) -> None:
     first, other = pool.run(2, run_cases)
     for name, (counted, messages) in zip(CASES, first, strict=True):
-        reason, message = CASES[name].reason, "BLEUCallback cannot tell which sentences of 'news' are scored by more"
+        reason, message = CASES[name].reason, "It is unknown which sentences of 'news' are scored by more"
         assert counted == CASES[name].counted, name
         assert [text.startswith(message) and f": {reason}. " in text for text in messages] == [True] * bool(reason), (
             name

@@ -1,0 +1,561 @@
+"""What a validation yields depends neither on the training loop nor on the number of processes."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import csv
+import itertools
+import pickle
+import re
+import warnings
+from collections.abc import Callable, Iterator
+from inspect import signature
+from pathlib import Path
+from typing import Any
+
+import jsonargparse
+import pytest
+import torch
+from lightning_fabric import Fabric
+from lightning_fabric.loggers.tensorboard import TensorBoardLogger as FabricLogger
+from pytorch_lightning.loggers import CSVLogger, MLFlowLogger, TensorBoardLogger, WandbLogger
+from torch import Tensor
+from torch.utils.data import DataLoader, DistributedSampler, IterableDataset, Sampler
+from torch.utils.tensorboard import SummaryWriter
+
+from lightning_bleu import BLEUCallback, CorpusBLEU, CorpusCHRF, Evaluator
+from lightning_bleu.evaluator import EvaluatorOptions
+from tests.helpers.callback_metrics import (
+    OF_TEXT,
+    checksum,
+    corpus_of,
+    expected_scores,
+    group_of,
+    return_sentences,
+    try_to,
+)
+from tests.helpers.files import read_files, read_scores
+from tests.helpers.hugging_face import collate, decode, make_items, make_trainer
+from tests.helpers.lightning import (
+    as_logged,
+    collect_warnings,
+    fit,
+    make_loader,
+    read_events,
+)
+from tests.helpers.process_groups import ProcessPool, run_in_processes
+
+SIZE = 13
+"""The number of sentences: two and three processes cannot share them evenly."""
+OPTIONS: Any = {"confidence": 0.95, "compare_to": "best", "samples": 3}
+
+
+def read_run(folder: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """What TensorBoard has of a run, with its steps, and the files of its translations."""
+    events = read_events(folder)
+    stored: dict[str, Any] = {}
+    for tag in events.Tags()["scalars"]:
+        stored[tag] = [(event.step, event.value) for event in events.Scalars(tag)]
+    for tag in events.Tags()["tensors"]:  # tables, and the layout of the charts
+        stored[tag] = [(event.step, event.tensor_proto.string_val[0]) for event in events.Tensors(tag)]
+    for tag in events.Tags()["images"]:
+        stored[tag] = [(event.step, event.encoded_image_string) for event in events.Images(tag)]
+    for tag in events.Tags()["histograms"]:
+        stored[tag] = [(event.step, event.histogram_value) for event in events.Histograms(tag)]
+    return stored, read_files(folder / "translations")
+
+
+def to_plain(value: Any) -> Any:
+    """A state that can be compared. Without an index, positions are known in several processes only."""
+    if isinstance(value, dict):
+        return {key: to_plain(one[:, 2:] if key == "identity" else one) for key, one in value.items()}
+    return value.tolist() if isinstance(value, Tensor) else value
+
+
+# One process, two, and three
+
+
+class Own(Sampler[int]):
+    """Every process draws its share, and some items of all others, in another order."""
+
+    def __init__(self, rank: int, processes: int) -> None:
+        self.items = [item for item in reversed(range(SIZE)) if item % processes == rank or item % 4 == 0]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.items)
+
+
+def deal(rank: int, processes: int, items: Any = range(SIZE)) -> Any:
+    """A loader with PyTorch's sampler, which repeats items."""
+    sampler: Any = DistributedSampler(items, processes, rank, shuffle=False)
+    return DataLoader(items, batch_size=2, sampler=sampler)
+
+
+def deal_some(rank: int, processes: int) -> list[Tensor]:
+    """All batches for the last process."""
+    return [*DataLoader(range(SIZE), batch_size=4)] if rank == processes - 1 else []  # type: ignore[arg-type]
+
+
+def to_index(batch: Tensor) -> dict[str, Any]:
+    return {"index": batch}
+
+
+CASES: dict[str, tuple[Callable[[int, int], Any], Callable[[Tensor], dict[str, Any]]]] = {
+    "sampler": (deal, lambda batch: {}),
+    "mask": (deal, lambda batch: {"sample_mask": batch % 5 != 0}),
+    "groups": (deal, lambda batch: {"group": [*map(group_of, batch.tolist())]}),
+    "list": (lambda rank, count: [deal(rank, count), deal(rank, count, range(5, 12))], lambda batch: {}),
+    "dict": (lambda rank, count: {"news": deal(rank, count), "talks": deal_some(rank, count)}, to_index),
+    "index": (lambda rank, count: DataLoader(range(SIZE), batch_size=2, sampler=Own(rank, count)), to_index),  # type: ignore[arg-type]
+    "no batch": (deal_some, to_index),
+}
+"""Loaders for a rank, and what `update` gets beside the sentences."""
+
+
+def make_metrics() -> dict[str, Any]:
+    own = {"bleu": CorpusBLEU(percent=True), "chrf": CorpusCHRF(percent=True)}
+    return own | {"checksum": checksum, "order": OF_TEXT["order"](), "ter": OF_TEXT["ter"]()}
+
+
+def run_loop(rank: int, processes: int, folder: Path, case: str) -> Any:
+    """Three validations and a test in a plain loop: their results, and the state."""
+    make, give = CASES[case]
+    writers = [SummaryWriter(folder)] if rank == 0 else [SummaryWriter(folder / "not used")]
+    evaluator = Evaluator(make_metrics(), translations=folder / "translations", loggers=writers, **OPTIONS)
+    found = []
+    for epoch in range(4):
+        loaders = make(rank, processes)
+        # A list of batches would be a list of loaders.
+        evaluator.start([loaders] if case == "no batch" else loaders, stage="test" if epoch == 3 else "val")
+        all_loaders = loaders.values() if case == "dict" else loaders if case == "list" else [loaders]
+        for number, loader in enumerate(all_loaders):
+            for batch in loader:
+                evaluator.update(**return_sentences(batch, epoch), **give(batch), dataloader_idx=number)
+        found.append(evaluator.finish(100 * epoch, epoch))
+    writers[0].close()
+    return found, to_plain(evaluator.state_dict())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", CASES)
+def test_several_processes_yield_what_one_does(case: str, pool: ProcessPool, tmp_path: Path) -> None:
+    expected = run_loop(0, 1, tmp_path / "1", case)
+    stored, files = read_run(tmp_path / "1")
+    assert len(files) > 10
+    assert {"val_bleu", "val_bleu/low", "test_bleu"} <= {*stored}
+    if case == "sampler":
+        scores = expected_scores(["bleu"], {"": range(SIZE)}, epoch=1)
+        assert expected[0][1]["val_bleu"].score == pytest.approx(100 * scores["val_bleu"], abs=1e-12)
+    for processes in (2, 3):
+        folder = tmp_path / str(processes)
+        assert pool.run(processes, run_loop, folder, case) == [expected] * processes
+        assert read_run(folder) == (stored, files)
+        assert not [*read_events(folder / "not used").Tags()["scalars"]]
+
+
+class Stream(IterableDataset[int]):
+    """A dataset without a length."""
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(SIZE))
+
+
+def run_accelerate(folder: Path) -> list[Any]:
+    """The results of a loop with accelerate for each way to deal batches, if every sentence counts once."""
+    from accelerate import Accelerator, DataLoaderConfiguration  # type: ignore[import-untyped]
+
+    found: list[Any] = []
+    for split, dispatch, dataset in itertools.product((False, True), (False, True), (range(SIZE), Stream())):
+        config = DataLoaderConfiguration(split_batches=split, dispatch_batches=dispatch)
+        accelerator = Accelerator(cpu=True, dataloader_config=config)
+        loader = accelerator.prepare(DataLoader(dataset, batch_size=4))  # type: ignore[arg-type]
+        name = f"{split} {dispatch} {len(found) % 2}"
+        evaluator = Evaluator(make_metrics(), translations=folder / name, **OPTIONS)
+        for epoch in range(2):
+            evaluator.start(loader)
+            for batch in loader:
+                evaluator.update(**return_sentences(batch, epoch))
+            evaluator.finish(epoch)
+        found.append(evaluator.results)
+    return found
+
+
+@pytest.mark.slow
+def test_a_loop_with_accelerate_yields_the_same_in_two_processes(tmp_path: Path) -> None:
+    (expected,) = run_in_processes(1, run_accelerate, tmp_path / "1")
+    assert expected == expected[:1] * 8
+    assert run_in_processes(2, run_accelerate, tmp_path / "2") == [expected] * 2
+    one, two = (read_files(tmp_path / name) for name in "12")
+    assert len(one) == 8 * 9
+    assert one == two
+
+
+# All training loops
+
+ITEMS: Any = make_items(SIZE)
+
+
+def give_ids(batch: Any, epoch: int) -> dict[str, Any]:
+    """The second translations lack their first words."""
+    return {"preds": batch["generated"][:, epoch:], "target": batch["labels"], "source": batch["input_ids"]}
+
+
+def make_evaluator(kind: Any, folder: Path, **options: Any) -> Any:
+    metrics = {"bleu": CorpusBLEU(percent=True), "chrf": CorpusCHRF(percent=True), "checksum": checksum}
+    return kind(metrics, decoder=decode, translations=folder / "translations", **OPTIONS, **options)
+
+
+def run_epochs(evaluator: Evaluator, loader: Any) -> Any:
+    for epoch in range(2):
+        evaluator.start(loader)
+        for batch in loader:
+            evaluator.update(**give_ids(batch, epoch))
+        evaluator.finish(6 * (epoch + 1), epoch)
+    return evaluator
+
+
+def train_plain(folder: Path) -> Any:
+    evaluator = make_evaluator(Evaluator, folder, loggers=[SummaryWriter(folder)])
+    return run_epochs(evaluator, DataLoader(ITEMS, batch_size=4, collate_fn=collate))
+
+
+def train_fabric(folder: Path) -> Any:
+    logger = FabricLogger(folder.parent, name=folder.name, version="")
+    fabric = Fabric(accelerator="cpu", devices=1, loggers=[logger])
+    loader = fabric.setup_dataloaders(DataLoader(ITEMS, batch_size=4, collate_fn=collate))
+    return run_epochs(make_evaluator(Evaluator, folder, loggers=fabric.loggers), loader)
+
+
+def train_lightning(folder: Path) -> Any:
+    callback = make_evaluator(BLEUCallback, folder)
+    logger = TensorBoardLogger(folder.parent, name=folder.name, version="")
+    loader = make_loader(ITEMS, batch_size=4, collate_fn=collate)
+    fit(folder, callback, step=give_ids, loaders=loader, logger=logger, max_epochs=2)
+    return callback
+
+
+def train_transformers(folder: Path) -> Any:
+    evaluator = make_evaluator(Evaluator, folder)
+    data: Any = {"train_dataset": ITEMS[:6], "eval_dataset": ITEMS}
+    epochs: Any = {"num_train_epochs": 2, "per_device_train_batch_size": 1, "eval_strategy": "epoch"}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TENSORBOARD_LOGGING_DIR", str(folder))
+        trainer = make_trainer(evaluator, output_dir=str(folder), report_to=["tensorboard"], **data, **epochs)
+        trainer.worse_from = 12
+        trainer.train()
+    return evaluator
+
+
+def describe(folder: Path, evaluator: Any) -> list[Any]:
+    """Results, tables, figures, files, and lines of scores of a run, with the names of a plain loop."""
+    stored, files = read_run(folder)
+    lines = read_scores(folder / "translations" / "scores.jsonl")
+    for line in lines:
+        del line["epoch"]  # loops number them from 0 or from 1
+    del files["scores.jsonl"]
+    shown = {tag: [value for _, value in events] for tag, events in stored.items() if not_scalar(events)}
+    return [
+        rename(evaluator.results),
+        rename({tag: values for tag, values in shown.items() if re.match("(val|eval)[_/]", tag)}),
+        rename(files),
+        [line | {"key": line["key"].replace("eval", "val", 1)} for line in lines],
+        {tag: rename(state) for tag, state in rename(to_plain(evaluator.state_dict())).items()},
+    ]
+
+
+def rename(named: dict[str, Any]) -> dict[str, Any]:
+    """As in a plain loop: Transformers begins with eval_, and shows eval/."""
+    new = {name: re.sub("^eval_|^eval/(?=bleu|samples|worst)", "val_", name) for name in named}
+    return {new[name].replace("eval/", "val/"): one for name, one in named.items()}
+
+
+def not_scalar(events: list[tuple[int, Any]]) -> bool:
+    return not isinstance(events[0][1], float)
+
+
+@pytest.mark.slow
+def test_the_same_sentences_yield_the_same_in_all_training_loops(tmp_path: Path) -> None:
+    """Results, tables, figures, files, and the state, to the last bit."""
+    expected = describe(tmp_path / "plain", train_plain(tmp_path / "plain"))
+    assert [len(one) > 1 for one in expected] == [True] * 5
+    assert expected[0]["val_bleu"].comparison.p_value < 1
+    for name, train in {"fabric": train_fabric, "lightning": train_lightning, "hf": train_transformers}.items():
+        found = describe(tmp_path / name, train(tmp_path / name))
+        for one, other in zip(found, expected, strict=True):
+            assert one == other, name
+
+
+# Start, update, finish
+
+
+def run(evaluator: Evaluator, epoch: int = 0, **options: Any) -> Any:
+    """A validation after 100 steps for each epoch, or a test."""
+    evaluator.start(**options)
+    evaluator.update(*corpus_of(range(SIZE), epoch)[:2])
+    return evaluator.finish(100 * (epoch + 1))
+
+
+def test_update_and_finish_need_a_start() -> None:
+    evaluator = Evaluator()
+    message = r"^no validation was started: call start\(loader\) before update and finish, in all processes$"
+    for call in (lambda: evaluator.update(["a"], ["a"]), lambda: evaluator.finish(1)):
+        with pytest.raises(RuntimeError, match=message):
+            call()
+        run(evaluator)  # and again after each validation
+
+
+def test_an_interrupted_validation_does_not_leak_into_the_next() -> None:
+    evaluator = Evaluator()
+    evaluator.start({"news": None})
+    evaluator.update(["a b c d"], ["a b c d"], index=[0])
+    assert run(evaluator) == run(Evaluator())
+    evaluator.start()
+    with pytest.raises(TypeError, match="'preds'"):
+        evaluator.update(5, ["a"])
+    assert run(evaluator) == run(Evaluator())
+
+
+def test_a_batch_with_an_error_may_be_passed_again() -> None:
+    def needs_words(hypotheses: list[str], references: list[list[str]]) -> list[float]:
+        return [1.0] * len(hypotheses)
+
+    evaluator = Evaluator({"m": CorpusBLEU(max_order=1), "f": needs_words})
+    evaluator.start()
+    for preds, target, is_wrong in ((["a", "b"], ["a", "c"], False), ([["a"], ["b"]], [["a"], ["b"]], True)):
+        for _ in range(2 if is_wrong else 1):
+            with pytest.raises(TypeError, match="needs text") if is_wrong else contextlib.nullcontext():
+                evaluator.update(preds, target, group=["x", "y"])
+    results = evaluator.finish(1)
+    assert [results[f"val_m/{group}"].report.reference_length for group in "xy"] == [1, 1]
+
+
+def test_a_loader_with_too_many_batches_is_an_error() -> None:
+    """Otherwise all sentences would count for the first of several loaders."""
+    evaluator = Evaluator()
+    evaluator.start({"news": DataLoader(range(2)), "talks": DataLoader(range(2))})  # type: ignore[arg-type]
+    for _ in range(2):
+        evaluator.update(["a"], ["a"])
+    with pytest.raises(ValueError, match=r"'news' has 2 batches, but 'update' got more: .* as 'dataloader_idx'"):
+        evaluator.update(["a"], ["a"])
+
+
+@pytest.mark.parametrize(("step", "kind"), [(500.0, TypeError), (-1, ValueError), ("5", TypeError)])
+def test_a_step_is_an_integer(step: Any, kind: type[Exception]) -> None:
+    evaluator = Evaluator()
+    evaluator.start()
+    evaluator.update(["a"], ["a"])
+    with pytest.raises(kind, match=r"^'step' must be"):
+        evaluator.finish(step)
+    assert "val_bleu" in evaluator.finish(torch.tensor(5), torch.tensor(0.5))  # type: ignore[arg-type]
+
+
+def test_results_are_those_of_the_last_validation_and_of_the_last_test() -> None:
+    evaluator = Evaluator()
+    evaluator.start([None, None])
+    evaluator.update(["a"], ["a"], dataloader_idx=1)
+    assert [*evaluator.finish(1)] == ["val_bleu/dataloader_idx_1", "val_bleu"]
+    run(evaluator, stage="test")
+    assert [*run(evaluator)] == ["val_bleu"]
+    assert [*evaluator.results] == ["test_bleu", "val_bleu"]
+
+
+ONE: Any = (["a"], ["a"])
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda one: one.start(stage="tset"), "ValueError: 'stage' must be one of .*: did you mean 'test'?"),
+        (lambda one: one.update(*ONE, dataloader_idx=1), r"IndexError: start\(\) got 1 loaders, .*dataloader_idx=1$"),
+        (lambda one: one.update(*ONE), "ValueError: 'update' got an 'index' for some batches only: pass it for all"),
+        (
+            lambda one: one.update(*ONE, group=["a"], index=[1]),
+            "ValueError: 'update' got a 'group' for some ",
+        ),
+        (
+            lambda one: (one.start(make_loader(shuffle=True)), one.update(*ONE)),
+            r"ValueError: Evaluator\(compare_to='best'\) needs .*: pass the position .* as 'index' to 'update', or",
+        ),
+        (lambda one: Evaluator(translations=True).start(), ".* folder of a Trainer's run: pass translations='FOLDER'$"),
+        (lambda one: Evaluator(percent=True), r"TypeError: .* the metric: Evaluator\(CorpusBLEU\(percent=True\)\)$"),
+        (lambda one: Evaluator(confidense=0.9), "TypeError: unknown option 'confidense': did you mean 'confidence'?"),
+        (lambda one: Evaluator(extract=print), "TypeError: unknown option 'extract'"),
+        (lambda one: Evaluator(compare_to_best=True), r"TypeError: .* value now: Evaluator\(compare_to='best'\)$"),
+        (lambda one: BLEUCallback(compare_to_best=True), r"TypeError: .* BLEUCallback\(compare_to='best'\)$"),  # type: ignore[call-arg]
+        (lambda one: BLEUCallback(samples="8"), "TypeError: 'samples' must be an integer"),  # type: ignore[arg-type]
+        (lambda one: Evaluator(loggers=CSVLogger("folder")), "TypeError: 'loggers' must be a list of .*, got <.*CSVL"),  # type: ignore[arg-type]
+        (
+            lambda one: Evaluator(loggers=["folder"]),
+            "TypeError: 'loggers' .*, got 'folder' of type str",
+        ),
+    ],
+)
+def test_an_error_speaks_of_what_was_called(call: Callable[[Evaluator], Any], message: str) -> None:
+    evaluator = Evaluator(compare_to="best")
+    evaluator.start()
+    evaluator.update(*ONE, index=[0])
+    assert re.match(message, try_to(call, evaluator))
+
+
+def test_all_options_are_listed_everywhere() -> None:
+    """A type checker reads the list, LightningCLI the signature of Evaluator, and people the documentation."""
+    (_, _, *options, _) = signature(Evaluator.__init__).parameters.values()
+    assert [option.name for option in options] == [*EvaluatorOptions.__annotations__]
+    for option in options:
+        assert option.annotation == EvaluatorOptions.__annotations__[option.name].__forward_arg__
+        assert f"``{option.name}``" in str(BLEUCallback.__doc__)
+        assert f"        {option.name}: " in str(Evaluator.__doc__)
+    parser = jsonargparse.ArgumentParser(exit_on_error=False)
+    parser.add_class_arguments(BLEUCallback, "bleu")
+    read = parser.parse_args(["--bleu.translations=true", "--bleu.confidence=0.9"]).bleu
+    defaults = {option.name: option.default for option in options}
+    defaults |= {"metrics": None, "extract": None, "dataloader_names": None}
+    # Old versions of jsonargparse leave the decoder out, because they do not know its type.
+    assert {"decoder": None} | vars(read) == defaults | {"translations": True, "confidence": 0.9}
+    for wrong in ("samples=many", "confidence=high", "compare_to=worst"):
+        with pytest.raises(jsonargparse.ArgumentError):
+            parser.parse_args([f"--bleu.{wrong}"])
+
+
+def fail_in_one_process(rank: int, processes: int, folder: Path) -> list[str]:
+    """The errors of each process. Something is wrong in the last one, or in the first."""
+    own: Any = {"index": [0]} if rank else {}
+    (folder / "file").touch()
+
+    def validate(evaluator: Evaluator, **fields: Any) -> None:
+        evaluator.start(deal(rank, processes))
+        evaluator.update(["a"], [f"{rank}"], **fields)
+        evaluator.finish(1)
+
+    def score(hypotheses: list[str], references: list[list[str]]) -> list[float]:
+        return [1.0] * (len(hypotheses) - rank)
+
+    return [
+        try_to(validate, Evaluator({"f": score})),
+        try_to(validate, Evaluator(), index=[0]),
+        try_to(validate, Evaluator(), **own),
+        try_to(validate, Evaluator(translations=folder / "file")),
+        try_to(validate, Evaluator(loggers=[Fails()] if rank == 0 else [])),
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:Fails cannot")
+def test_an_error_in_one_process_ends_all_but_that_of_a_logger(pool: ProcessPool, tmp_path: Path) -> None:
+    first, other = pool.run(2, fail_in_one_process, tmp_path)
+    assert first == other
+    messages = ["one number per sentence", "SamePosition: ", "in some processes only", "a folder for files", ""]
+    assert [message in error for error, message in zip(first, messages, strict=True)] == [True] * 5, first
+    assert first[4] == ""
+
+
+def validate_without_a_loader(rank: int, processes: int) -> list[str]:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        run(Evaluator())
+    return [str(one.message) for one in caught]
+
+
+@pytest.mark.slow
+def test_several_processes_need_the_loader(pool: ProcessPool) -> None:
+    (message,), others = pool.run(2, validate_without_a_loader)
+    assert "scored by more than one process: start() got no loader. " in message
+    assert others == []
+
+
+# Loggers
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy is deprecated:DeprecationWarning")
+def test_every_logger_gets_the_numbers_and_shows_samples_if_it_can(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wandb, _ = pytest.importorskip("wandb"), pytest.importorskip("mlflow")
+    for name in ("WANDB_SILENT", "MLFLOW_DISABLE_TELEMETRY"):
+        monkeypatch.setenv(name, "true")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "")  # the logger sets it; this takes it back
+    place: Any = {"artifact_location": (tmp_path / "artifacts").as_uri()}
+    mlflow: Any = MLFlowLogger(tracking_uri=f"sqlite:///{tmp_path}/mlflow.db", **place)
+    boards = [TensorBoardLogger(tmp_path, name="lightning", version=""), SummaryWriter(tmp_path / "plain")]
+    offline, logged = wandb.init(dir=tmp_path, mode="offline"), []
+    log = offline.log
+
+    def keep(values: Any, *args: Any) -> None:
+        logged.append(values)
+        log(values, *args)
+
+    monkeypatch.setattr(offline, "log", keep)
+    others = [offline, WandbLogger(experiment=offline), CSVLogger(tmp_path, name="csv", version=""), mlflow]
+    evaluator = Evaluator(samples=1, loggers=[*boards, *others])
+    expected = [(100 * (epoch + 1), run(evaluator, epoch)["val_bleu"].score) for epoch in range(2)]
+    wandb.finish()
+
+    for name in ("plain", "lightning"):
+        stored, _ = read_run(tmp_path / name)
+        assert stored["val_bleu"] == [(step, as_logged(score)) for step, score in expected]
+        assert [step for step, _ in stored["val_samples/text_summary"]] == [100, 200]
+    for key in ("train/global_step", "trainer/global_step"):  # of a run, and of Lightning's logger
+        values = [values for values in logged if key in values]
+        assert [(one[key], one["val_bleu"]) for one in values if "val_bleu" in one] == expected
+        assert [one[key] for one in values if "val_samples" in one] == [100, 200]
+    rows = csv_rows(tmp_path / "csv" / "metrics.csv")
+    assert [(int(row["step"]), float(row["val_bleu"])) for row in rows] == expected
+    history = mlflow.experiment.get_metric_history(mlflow.run_id, "val_bleu")
+    assert [(one.step, one.value) for one in history] == expected
+    assert [*(tmp_path / "artifacts").rglob("val_samples.json")]
+
+
+def csv_rows(path: Path) -> list[dict[str, str]]:
+    with path.open() as file:
+        return [*csv.DictReader(file)]
+
+
+class Fails:
+    """A logger that cannot log anything."""
+
+    def add_text(self, *args: Any) -> None:
+        raise OSError("disk full")
+
+    log_metrics = add_text
+
+
+def test_a_logger_that_fails_is_warned_about_once() -> None:
+    evaluator = Evaluator(loggers=[Fails()])
+    for message in ("Fails cannot log scores: OSError: disk full", "shown in TensorBoard: OSError: disk full"):
+        (warned,) = collect_warnings(run, Evaluator(loggers=[Fails()]), message=message)
+        assert warned[0] == __file__
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert [run(evaluator) for _ in range(2)] == [run(Evaluator())] * 2
+    assert len(caught) == 2
+
+
+# State
+
+
+def test_a_loop_that_is_resumed_goes_on_with_its_comparisons(tmp_path: Path) -> None:
+    whole, first, second = (Evaluator(**OPTIONS) for _ in range(3))
+    expected = [run(whole, epoch) for epoch in range(3)]
+    assert [run(first, epoch) for epoch in range(2)] == expected[:2]
+    torch.save(first.state_dict(), tmp_path / "state.pt")
+    second.load_state_dict(torch.load(tmp_path / "state.pt", weights_only=True))
+    assert run(second, 2) == expected[2]
+    assert expected[2]["val_bleu"].best == expected[1]["val_bleu"].score
+    second.load_state_dict({})
+    (first_result,) = run(second, 2).values()
+    assert first_result.best == first_result.score
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one))])
+def test_a_copy_goes_on_where_the_evaluator_was(copied: Callable[[Any], Evaluator], tmp_path: Path) -> None:
+    evaluator = Evaluator(translations=tmp_path / "one", **OPTIONS)
+    run(evaluator, 1)
+    evaluator.start()
+    evaluator.update(*corpus_of(range(SIZE - 1))[:2])
+    other = copied(evaluator)
+    for one in (evaluator, other):
+        one.update(*corpus_of([SIZE - 1])[:2])
+    assert evaluator.finish(1) == other.finish(1)
+    assert to_plain(evaluator.state_dict()) == to_plain(other.state_dict())
