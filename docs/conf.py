@@ -60,7 +60,7 @@ TYPE_ALIASES = {
     "Extract": "lightning_bleu.training.validation",
     "Hypotheses": "lightning_bleu.reading.forms",
     "Index": "lightning_bleu.reading.forms",
-    "LabeledMetrics": "lightning_bleu.callback",
+    "MetricsByName": "lightning_bleu.evaluator",
     "References": "lightning_bleu.reading.forms",
     "SampleMask": "lightning_bleu.reading.forms",
     "Tokenizer": "lightning_bleu.settings.tokenizers",
