@@ -138,8 +138,11 @@ def run_loop(rank: int, processes: int, folder: Path, case: str) -> Any:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", CASES)
-def test_several_processes_yield_what_one_does(case: str, pool: ProcessPool, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("case", "processes"),
+    [*((case, 2) for case in CASES), *(pytest.param(case, 3, marks=pytest.mark.long) for case in CASES)],
+)
+def test_several_processes_yield_what_one_does(case: str, processes: int, pool: ProcessPool, tmp_path: Path) -> None:
     expected = run_loop(0, 1, tmp_path / "1", case)
     stored, files = read_run(tmp_path / "1")
     assert len(files) > 10
@@ -147,11 +150,10 @@ def test_several_processes_yield_what_one_does(case: str, pool: ProcessPool, tmp
     if case == "sampler":
         scores = expected_scores(["bleu"], {"": range(SIZE)}, epoch=1)
         assert expected[0][1]["val_bleu"].score == pytest.approx(100 * scores["val_bleu"], abs=1e-12)
-    for processes in (2, 3):
-        folder = tmp_path / str(processes)
-        assert pool.run(processes, run_loop, folder, case) == [expected] * processes
-        assert read_run(folder) == (stored, files)
-        assert not [*read_events(folder / "not used").Tags()["scalars"]]
+    folder = tmp_path / str(processes)
+    assert pool.run(processes, run_loop, folder, case) == [expected] * processes
+    assert read_run(folder) == (stored, files)
+    assert not [*read_events(folder / "not used").Tags()["scalars"]]
 
 
 class Stream(IterableDataset[int]):

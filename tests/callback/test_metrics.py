@@ -7,7 +7,6 @@ import pickle
 from pathlib import Path
 from typing import Any
 
-import pandas  # type: ignore[import-untyped]
 import pytest
 import torch
 from pytorch_lightning.callbacks import EarlyStopping, ModelCheckpoint
@@ -32,6 +31,7 @@ from tests.helpers.callback_metrics import (
     score_alone,
     values_alone,
 )
+from tests.helpers.corpora import read_lines
 from tests.helpers.files import read_files, read_scores
 from tests.helpers.lightning import (
     NAMESPACES,
@@ -371,8 +371,9 @@ def test_scores_of_sentences_are_a_table_beside_the_translations(percent: bool, 
     metrics: dict[str, Any] = {"checksum": checksum, **own, "ter": TER(), "exact": exact}
     fit(tmp_path, BLEUCallback(metrics, translations=tmp_path / "t"), step=return_sentences, loaders=make_items())
     for epoch in range(3):
-        table = pandas.read_csv(tmp_path / f"t/val/step-{6 * epoch + 6:07}.tsv", sep="\t", float_precision="round_trip")
-        assert [*table] == ["checksum", "bleu", "chrf", "exact"]  # TER scores no sentences
+        header, *rows = read_lines(tmp_path / f"t/val/step-{6 * epoch + 6:07}.tsv")  # old pandas rounds
+        assert header.split("\t") == ["checksum", "bleu", "chrf", "exact"]  # TER scores no sentences
+        table = dict(zip(header.split("\t"), zip(*(map(float, row.split("\t")) for row in rows))))
         corpus = corpus_of(ITEMS, epoch)
         for function in (checksum, exact):
             assert [*table[function.__name__]] == values_alone(function, corpus)
