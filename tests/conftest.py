@@ -21,6 +21,7 @@ from tests.helpers.process_groups import ProcessPool
 from tests.helpers.warnings import IGNORED_WARNINGS
 
 os.environ.setdefault("MPLBACKEND", "Agg")
+os.environ["WANDB_MODE"] = "offline"  # whatever an earlier test has told W&B
 
 # One thread per process, here and in the processes of tests: with one worker per core, threads wait for each other.
 torch.set_num_threads(1)
