@@ -140,7 +140,10 @@ def run_loop(rank: int, processes: int, folder: Path, case: str) -> Any:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("case", "processes"),
-    [*((case, 2) for case in CASES), *(pytest.param(case, 3, marks=pytest.mark.long) for case in CASES)],
+    [
+        *((case, 2) for case in ("sampler", "groups", "dict", "no batch")),
+        *(pytest.param(case, count, marks=pytest.mark.long) for case in CASES for count in (2, 3)),
+    ],
 )
 def test_several_processes_yield_what_one_does(case: str, processes: int, pool: ProcessPool, tmp_path: Path) -> None:
     expected = run_loop(0, 1, tmp_path / "1", case)
