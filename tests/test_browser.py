@@ -46,7 +46,7 @@ def serve(folder: Path) -> Iterator[str]:
             assert process.stderr is not None
             yield next(found[0] for line in process.stderr if (found := re.search(r"http://\S+?:\d+", line)))
         finally:
-            process.terminate()
+            process.kill()
 
 
 @pytest.fixture(scope="module")
