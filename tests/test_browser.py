@@ -6,6 +6,8 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -41,12 +43,15 @@ def serve(folder: Path) -> Iterator[str]:
     """The address of a TensorBoard that shows the logs in a folder."""
     options = ["--logdir", str(folder), "--port", "0", "--load_fast=false"]
     command = [sys.executable, "-m", "tensorboard.main", *options]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+    # Not a pipe: TensorBoard would wait for a reader, also to stop.
+    with tempfile.NamedTemporaryFile() as log, subprocess.Popen(command, stdout=log, stderr=log) as process:
         try:
-            assert process.stderr is not None
-            yield next(found[0] for line in process.stderr if (found := re.search(r"http://\S+?:\d+", line)))
+            while not (found := re.search(r"http://\S+?:\d+", Path(log.name).read_text())):
+                assert process.poll() is None, Path(log.name).read_text()
+                time.sleep(0.25)
+            yield found[0]
         finally:
-            process.kill()
+            process.terminate()
 
 
 @pytest.fixture(scope="module")
