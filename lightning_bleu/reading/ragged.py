@@ -92,7 +92,8 @@ def clean(ragged: Ragged, settings: Settings) -> Ragged:
     positions = keep.nonzero()[0]
     kept_lengths = positions.searchsorted(lengths.cumsum())
     kept_lengths[1:] -= kept_lengths[:-1].copy()
-    return Ragged(ids[positions], kept_lengths)
+    # Each id overwrites its own position: with another array, long batches return memory to the system after each call.
+    return Ragged(ids.take(positions, out=positions, mode="clip"), kept_lengths)
 
 
 def next_positions(flags: BoolArray, positions: IntArray) -> IntArray:
