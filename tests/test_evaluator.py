@@ -241,9 +241,13 @@ def train_lightning(folder: Path) -> Any:
 
 
 def train_transformers(folder: Path) -> Any:
+    from transformers import TrainingArguments
+
     evaluator = make_evaluator(Evaluator, folder)
     data: Any = {"train_dataset": ITEMS[:6], "eval_dataset": ITEMS}
     epochs: Any = {"num_train_epochs": 2, "per_device_train_batch_size": 1, "eval_strategy": "epoch"}
+    if hasattr(TrainingArguments, "logging_dir"):  # Transformers 4
+        data["logging_dir"] = str(folder)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TENSORBOARD_LOGGING_DIR", str(folder))
         trainer = make_trainer(evaluator, output_dir=str(folder), report_to=["tensorboard"], **data, **epochs)
