@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -93,7 +94,7 @@ class BLEUCallback(Evaluator, pl.Callback):
         return self._generate_state_key(log_name=self.log_name)
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Restore the best validations from a checkpoint, unless it is loaded to validate or to test."""
+        """Restore the best or first validations from a checkpoint, unless it is loaded to validate or to test."""
         if self._is_fit:
             super().load_state_dict(state_dict)
 
@@ -167,8 +168,10 @@ class BLEUCallback(Evaluator, pl.Callback):
 
     def on_validation_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Log the scores, and show and write the sentences."""
-        # The sanity check sees only part of the dataset.
-        validation = self.score(compares=not trainer.sanity_checking, keep_best=self._is_fit)
+        # A sanity check of the whole dataset may be the first validation, but not the best, which has a checkpoint.
+        is_whole = self.compare_to == "first" and trainer.num_sanity_val_steps == math.inf
+        is_partial = trainer.fast_dev_run or (trainer.sanity_checking and not is_whole)  # type: ignore[attr-defined]
+        validation = self.score(counts=not is_partial, keep=self._is_fit)
         numbers = validation.numbers()
         # If the module logs them in the hook that ends the epoch, Lightning raises an error.
         if taken := sorted(numbers.keys() & logged_names(trainer)):

@@ -19,7 +19,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, TypedDict
+from typing import Any, TypeAlias, TypedDict
 
 from sacrebleu.metrics.base import Metric as SacreMetric
 from torchmetrics import Metric
@@ -40,7 +40,7 @@ from lightning_bleu.training.dashboard import (
 from lightning_bleu.training.loaders import CALL, Origin, count_stream, name_loaders
 from lightning_bleu.training.metrics import AnyMetric, Result
 from lightning_bleu.training.options import check_metrics, check_options
-from lightning_bleu.training.sentences import BestSoFar
+from lightning_bleu.training.sentences import Opponent, OpponentKind
 from lightning_bleu.training.translations import Record
 from lightning_bleu.training.validation import STEPS, Naming, Output, Subset, Validation
 
@@ -63,7 +63,7 @@ class EvaluatorOptions(TypedDict, total=False):
     translations: bool | str | os.PathLike[str] | None
     keep_translations: int | None
     confidence: float | None
-    compare_to: Literal["best"] | None
+    compare_to: OpponentKind | None
     significance_level: float | None
     loggers: Sequence[Any]
 
@@ -169,7 +169,7 @@ class Evaluator:
         translations: bool | str | os.PathLike[str] | None = None,
         keep_translations: int | None = None,
         confidence: float | None = None,
-        compare_to: Literal["best"] | None = None,
+        compare_to: OpponentKind | None = None,
         significance_level: float | None = None,
         loggers: Sequence[Any] = (),
         **unknown: Any,
@@ -189,7 +189,7 @@ class Evaluator:
         self.record: Record | None = None
         self.validation: Validation | None = None
         self.warn_once = WarnOnce()
-        self._best: dict[str, BestSoFar] = {}
+        self._opponents: dict[str, Opponent] = {}
 
     def start(self, loaders: Any = None, *, stage: str = "val") -> None:
         """Start a validation or a test. One that was not finished is discarded. Collective.
@@ -261,14 +261,16 @@ class Evaluator:
         return validation.results
 
     def state_dict(self) -> dict[str, Any]:
-        """The best validations by logged name, to save in a checkpoint."""
-        return {tag: best.state_dict() for tag, best in self._best.items()}
+        """The best or the first validations, to save in a checkpoint: ``{"best": {logged name: ...}}``."""
+        states = {tag: state for tag, one in self._opponents.items() if (state := one.state_dict())}
+        return {str(self.compare_to): states} if states else {}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Restore the best validations from a checkpoint."""
-        self._best = {}
-        for tag, state in state_dict.items():
-            self._find_best(tag).load_state_dict(state)
+        """Restore these validations from a checkpoint. First ones that it does not have stay."""
+        if self.compare_to == "best":
+            self._opponents = {}
+        for tag, state in state_dict.get(str(self.compare_to), {}).items():
+            self._find_opponent(tag).load_state_dict(state)
 
     # For the adapters of trainers, which know more than a loop says
 
@@ -335,20 +337,19 @@ class Evaluator:
             for name in names:
                 self.record.check_folder(*naming.folder, name)
 
-    def score(self, *, compares: bool = True, keep_best: bool = True) -> Validation:
+    def score(self, *, counts: bool = True, keep: bool = True) -> Validation:
         """Score the sentences of all processes; nothing is logged, shown, or written. Collective.
 
         Args:
-            compares: whether to compare the validation, if the options say so.
-            keep_best: whether it becomes the new best if it is better.
+            counts: whether it may be compared with others; otherwise, it is compared with itself.
+            keep: whether it becomes the new best if it is better.
         """
         validation = self._started()
         self.validation = None  # frees the memory
         validation.agree()
-        best = None
-        if compares and self.compare_to is not None and validation.stage == "val":
-            best = {name: self._find_best(validation.naming.tag(name)) for name in self.metrics}
-        validation.finish(confidence=self.confidence, best=best, keep_best=keep_best)
+        compares = self.compare_to is not None and validation.stage == "val"
+        find = self._find_opponent if counts else self._make_opponent
+        validation.finish(confidence=self.confidence, find_opponent=find if compares else None, keep=keep)
         return validation
 
     def publish(
@@ -385,9 +386,12 @@ class Evaluator:
             )
         return self.validation
 
-    def _find_best(self, tag: str) -> BestSoFar:
-        """The best validation so far of a metric by its logged name, which is that of a dataset in Transformers."""
-        return self._best.setdefault(tag, BestSoFar(self.significance_level))
+    def _find_opponent(self, tag: str) -> Opponent:
+        """What to compare a metric with, by its logged name, which is that of a dataset in Transformers."""
+        return self._opponents.setdefault(tag, self._make_opponent(tag))
+
+    def _make_opponent(self, tag: str) -> Opponent:
+        return Opponent(self.compare_to or "best", self.significance_level, self.confidence)
 
     def _show(self, validation: Validation, subset: Subset, step: int) -> None:
         """Show the sentences of a subset. Collective."""

@@ -121,7 +121,7 @@ class EvaluatorMixin(_Trainer):  # type: ignore[misc]
             )
             _check_loader(dataloader)
             output = super().evaluation_loop(dataloader, *arguments)
-            validation = evaluator.score(keep_best=self._is_training)
+            validation = evaluator.score(keep=self._is_training)
         finally:
             evaluator.validation = outer
         numbers = validation.numbers()
@@ -218,9 +218,9 @@ class EvaluatorMixin(_Trainer):  # type: ignore[misc]
         if checkpoint is not None and self.evaluator is not None and self.evaluator.compare_to:
             path = Path(checkpoint, _STATE)
             state = run_in_process_0(lambda: torch.load(path, weights_only=True) if path.exists() else None)
-            if state is None:
-                self.evaluator.warn_once(f"There is no {str(path)!r}, so the next evaluation counts as the first.")
             self.evaluator.load_state_dict(state or {})
+            if state is None and not self.evaluator.state_dict():
+                self.evaluator.warn_once(f"There is no {str(path)!r}, so the next evaluation counts as the first.")
 
     def _find_loggers(self, stage: str) -> Sequence[Any]:
         """The writer of TensorBoard, and the run of W&B, if the Trainer reports to them."""

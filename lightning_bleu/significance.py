@@ -10,20 +10,25 @@ import torch
 from torch import Tensor
 
 from lightning_bleu.metric import CorpusMetric
-from lightning_bleu.scoring.resampling import PairedTest, check_count, paired_test_of, randomize, resample_scores
+from lightning_bleu.scoring.resampling import PairedTest, bootstrap, randomize
 
 
-def paired_bootstrap(a: CorpusMetric, b: CorpusMetric, resamples: int = 1000, seed: int = 0) -> PairedTest:
+def paired_bootstrap(
+    a: CorpusMetric, b: CorpusMetric, resamples: int = 1000, seed: int = 0, *, confidence: float = 0.95
+) -> PairedTest:
     """Test whether one system is better than another by drawing the same bootstrap resamples for both.
 
     Follows Koehn (2004), https://aclanthology.org/W04-3250, with the p-value of sacreBLEU's ``--paired-bs``: how often
-    the absolute differences of the resamples, minus their mean, reach the observed difference.
+    the absolute differences of the resamples, minus their mean, reach the observed difference. The interval of the
+    difference is the central part of the differences of the resamples. It is two-sided and the p-value one-sided, so
+    p = 0.025 can stand beside an interval that contains 0.
 
     Args:
         a: a :class:`lightning_bleu.CorpusBLEU` or :class:`lightning_bleu.CorpusCHRF` with ``keep_sentences=True``.
         b: the same for another system, with the same sentences in the same order.
         resamples: the number of bootstrap resamples.
         seed: the random seed.
+        confidence: the confidence level of the interval of the difference.
 
     Raises:
         TypeError: if a system is not a metric.
@@ -36,10 +41,9 @@ def paired_bootstrap(a: CorpusMetric, b: CorpusMetric, resamples: int = 1000, se
         >>> a.update(["a b c d e", "a b c d", "e d c b a"], ["a b c d e", "a b c d e f", "e d c b c"])
         >>> b.update(["a b c e d", "a b c d e", "e d c c c"], ["a b c d e", "a b c d e f", "e d c b c"])
         >>> print(paired_bootstrap(a, b))
-        BLEU = 76.00 against 54.50: +21.50, p = 0.1538 (paired bootstrap, 1000 trials)
+        BLEU = 76.00 against 54.50: +21.50 (95% interval -21.22 to +65.67), p = 0.1538 (paired bootstrap, 1000 trials)
     """
-    resamples = check_count("resamples", resamples)
-    return paired_test_of(resample_scores(_read_systems(a, b), a.scoring, resamples, seed), a.scoring)
+    return bootstrap(*_read_systems(a, b), a.scoring, confidence, resamples, seed)
 
 
 def approximate_randomization(a: CorpusMetric, b: CorpusMetric, trials: int = 10_000, seed: int = 0) -> PairedTest:
@@ -68,7 +72,6 @@ def approximate_randomization(a: CorpusMetric, b: CorpusMetric, trials: int = 10
         >>> print(approximate_randomization(a, b))
         BLEU = 76.00 against 54.50: +21.50, p = 0.4931 (approximate randomization, 10000 trials)
     """
-    trials = check_count("trials", trials)
     return randomize(*_read_systems(a, b), a.scoring, trials, seed)
 
 

@@ -130,7 +130,7 @@ def test_without_a_subset_the_best_so_far_stays(tmp_path: Path) -> None:
 
     bleu = BLEUCallback(significance_level=0.05, confidence=0.9)
     record = Record(bleu)
-    message = "This validation has no sentences of ['val_bleu/odd'], unlike the best so far: they are not compared"
+    message = "This validation has no sentences of ['val_bleu/odd'], unlike the best validation so far: they"
     assert len(collect_warnings(fit, tmp_path, bleu, record, step=step, max_epochs=5, message=message)) == 1
     for epoch in (1, 3):
         assert [*record.results[epoch]] == ["val_bleu/even", "val_bleu/rare", "val_bleu"]
