@@ -43,7 +43,7 @@ class BLEUCallback(Evaluator, pl.Callback):
     What is logged, shown, and written is that of an :class:`Evaluator`: ``val_bleu`` and ``test_bleu``, also on the
     progress bar, their components as ``val_bleu/precision_1`` and so on, sample translations, figures, and charts.
     ``EarlyStopping`` and ``ModelCheckpoint`` can monitor any of these numbers. Return ``{"preds": [], "target": []}``
-    to skip a validation. The sanity check is not compared, shown, or written, and not in `results`.
+    to skip a validation. The sanity check is not shown or written, and not in `results`.
 
     In processes started by ``strategy="ddp_spawn"`` or ``"ddp_fork"``, `results` is set in these processes only; read
     ``trainer.callback_metrics`` after the run.
@@ -55,9 +55,11 @@ class BLEUCallback(Evaluator, pl.Callback):
         dataloader_names: one name per loader. When None: the keys of a dict of loaders, or ``dataloader_idx_0`` and so
             on, as in Lightning.
         options: ``decoder``, ``log_name``, ``samples``, ``translations``, ``keep_translations``, ``confidence``,
-            ``compare_to``, ``significance_level``, and ``loggers`` of :class:`Evaluator`. The best validation that
-            ``compare_to`` needs is saved in checkpoints. The step of files is that of the checkpoint (0 for one with
-            ``save_weights_only=True``). Callbacks of one Trainer need different ``log_name``.
+            ``compare_to``, ``significance_level``, and ``loggers`` of :class:`Evaluator`. The validation that
+            ``compare_to`` needs is saved in checkpoints. The first one may be one of ``trainer.validate`` before
+            ``trainer.fit``, or the sanity check with ``num_sanity_val_steps=-1``. The step of files is that of the
+            checkpoint (0 for one with ``save_weights_only=True``). Callbacks of one Trainer need different
+            ``log_name``.
 
     Attributes:
         results: the last result of each score by its logged name; see :class:`Evaluator`.

@@ -69,7 +69,7 @@ class EvaluatorOptions(TypedDict, total=False):
 
 
 class Evaluator:
-    """Scores validations, compares them with the best one so far, shows them in loggers, and writes them to files.
+    """Scores validations, compares them with an earlier one, shows them in loggers, and writes them to files.
 
     Call :meth:`start` before a validation, :meth:`update` with each batch, and :meth:`finish` after the last one, in a
     training loop of your own, in Lightning Fabric, or with accelerate. For the Trainer of Lightning, use
@@ -103,7 +103,7 @@ class Evaluator:
               ``higher_is_better = False`` if lower numbers are better;
             - one of torchmetrics that takes a list of strings, and a reference or a list of references for each; or one
               of sacreBLEU, such as ``sacrebleu.metrics.TER()``. It scores the text of all sentences at the end, in
-              process 0, and has no interval and no comparison with the best.
+              process 0, and has no interval and no comparison.
 
             Instead of a metric, a dict of a metric for each loader or group:
             ``{"bleu": {"de": CorpusBLEU(), "zh": CorpusBLEU(tokenizer="zh")}}``. :class:`CorpusBLEU` and
@@ -124,13 +124,17 @@ class Evaluator:
             the loader must not shuffle.
         keep_translations: how many of the latest files of hypotheses to keep in each folder; None for all.
         confidence: log a confidence interval as ``val_bleu/low`` and ``val_bleu/high``; 0.95 for a 95% interval.
-        compare_to: ``"best"`` compares each validation with the best one so far, on the same sentences.
-            ``val_bleu/p_value`` is the p-value of :func:`lightning_bleu.paired_bootstrap`; it is 1 for the first
-            validation, and also small when the validation is clearly worse. ``val_bleu/best`` is the best score so far,
-            including this validation. With several loaders or groups, the best validation is that with the best mean,
-            the test compares the means, and ``val_bleu/NAME/best`` is the score of NAME in the best validation; a
-            validation without one of them is not compared. Tests are not compared. :meth:`state_dict` has the best
-            validation, so a resumed run is compared with it. Use a new evaluator for each training run.
+        compare_to: ``"best"`` compares each validation with the best one so far, on the same sentences; ``"first"``,
+            with the first one that this object sees, such as one before the training. ``val_bleu/difference`` is the
+            score minus that of the other validation, so for an error rate, negative is better.
+            ``val_bleu/difference_low`` and ``val_bleu/difference_high`` are the ends of its interval, at the level
+            `confidence` or else 95%. ``val_bleu/p_value`` is the p-value of :func:`lightning_bleu.paired_bootstrap`,
+            which is also small when the validation is clearly worse. ``val_bleu/best`` is the best score so far,
+            including this validation; ``val_bleu/first``, the first one. The first validation is compared with itself.
+            With several loaders or groups, the best validation is that with the best mean, the means are compared, and
+            ``val_bleu/NAME/best`` is the score of NAME in the best validation; a validation without one of them is not
+            compared. Tests are not compared. :meth:`state_dict` has the best or the first validation, so a resumed run
+            is compared with it. Use a new evaluator for each training run.
         significance_level: only an improvement with a smaller p-value becomes the new best. Monitor ``val_bleu/best``
             to stop early or to keep checkpoints, so that noise rarely prolongs training or replaces a checkpoint.
             Implies ``compare_to="best"``.
@@ -140,7 +144,7 @@ class Evaluator:
     Attributes:
         results: the last result of each score by its logged name, such as ``results["val_bleu"]``: a
             :class:`~lightning_bleu.training.metrics.Result` with ``score``, ``scores``, ``parts``, ``report``,
-            ``interval``, ``comparison``, and ``best``.
+            ``interval``, ``comparison``, ``best``, and ``first``.
 
     Raises:
         TypeError: for options of the wrong type.

@@ -28,7 +28,7 @@ from lightning_bleu.reading.forms import Strings, kind_of
 from lightning_bleu.reading.mistakes import Mistake, suspect_script
 from lightning_bleu.reading.ragged import IntArray
 from lightning_bleu.scoring.resampling import Interval, PairedTest
-from lightning_bleu.scoring.scoring import Report, Scoring, format_score
+from lightning_bleu.scoring.scoring import Report, Scoring, format_score, mean_scoring
 from lightning_bleu.settings.settings import Settings, check_bool
 from lightning_bleu.training.sentences import Corpus, Sentence, Sentences
 
@@ -277,9 +277,7 @@ class OfSentences(AnyMetric):
     @property
     def scoring(self) -> Scoring:
         """How the rows of sentences, each a number and a 1, become their mean."""
-        return Scoring(
-            self.name, lambda rows: rows[..., 0] / rows[..., 1], None, lambda rows: rows[:, 0], self.higher_is_better
-        )
+        return mean_scoring(self.name, self.higher_is_better)
 
     def check(self, batch: Batch, sources: Any) -> None:
         """Raise an error for a batch that the metric cannot score."""
