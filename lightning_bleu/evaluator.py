@@ -381,7 +381,7 @@ class Evaluator:
         for subset in subsets if validation.shows_samples and validation.detailed == validation.results else ():
             self._show(validation, subset, shown_step)
         if self.record is not None:
-            self.record.write(naming.folder, subsets, validation.results, step=step, epoch=epoch)
+            self.record.write(naming, subsets, validation.results, step=step, epoch=epoch)
 
     def _started(self) -> Validation:
         if self.validation is None:

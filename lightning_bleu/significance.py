@@ -6,7 +6,7 @@ They measure how much the difference depends on which sentences happen to be in 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
 import torch
@@ -91,14 +91,8 @@ def _read_systems(a: Any, b: Any) -> tuple[Tensor, Tensor, Scoring]:
 
     An error unless the systems can be compared.
     """
-    if isinstance(a, CorpusMetric) != isinstance(b, CorpusMetric):
-        raise TypeError(
-            "both systems must be metrics, or both must have a number per sentence, got "
-            f"{type(a).__name__} and {type(b).__name__}"
-        )
-    if not isinstance(a, CorpusMetric):
-        first, second = _read_numbers("a", a), _read_numbers("b", b)
-        _check_sizes(first, second)
+    if not isinstance(a, CorpusMetric) or not isinstance(b, CorpusMetric):
+        first, second = _read_numbers(a, b)
         return first, second, mean_scoring("score")
     if a.scoring.name != b.scoring.name:
         raise ValueError(f"both systems must be scored by the same metric, got {a.scoring.name} and {b.scoring.name}")
@@ -126,20 +120,21 @@ def _read_systems(a: Any, b: Any) -> tuple[Tensor, Tensor, Scoring]:
     return one.statistics.double(), other.statistics.double(), a.scoring
 
 
-def _read_numbers(name: str, numbers: Any) -> Tensor:
+def _read_numbers(*systems: Any) -> Iterator[Tensor]:
     """The rows of sentences that have a number each: the number, and a 1."""
     try:
-        values = torch.as_tensor(numbers, dtype=torch.float64, device="cpu").detach()
+        both = [torch.as_tensor(numbers, dtype=torch.float64, device="cpu").detach() for numbers in systems]
     except (TypeError, ValueError, RuntimeError):
-        values = torch.zeros(())
-    if values.ndim != 1:
+        both = []
+    if [numbers.ndim for numbers in both] != [1, 1]:
         raise TypeError(
-            f"{name!r} must be a metric such as CorpusBLEU(keep_sentences=True), or have a number per sentence, "
-            f"got {type(numbers).__name__}"
+            "both systems must be metrics such as CorpusBLEU(keep_sentences=True), or have a number per sentence, got "
+            f"{' and '.join(type(system).__name__ for system in systems)}"
         )
-    if not values.isfinite().all():
-        raise ValueError(f"{name!r} must have finite numbers, got {values[~values.isfinite()][0].item()}")
-    return torch.stack([values, torch.ones_like(values)], 1)
+    _check_sizes(*both)
+    if not torch.cat(both).isfinite().all():
+        raise ValueError("the numbers of sentences must be finite")
+    return (torch.stack([numbers, torch.ones_like(numbers)], 1) for numbers in both)
 
 
 def _check_sizes(a: Tensor, b: Tensor) -> None:

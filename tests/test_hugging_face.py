@@ -403,7 +403,7 @@ def check_events(folder: Path, found: Scores) -> None:
     steps = [event.step for event in events.Tensors("eval/one_samples/text_summary")]
     assert steps == [1, 2, 3, 3], "the Trainer opens its writer again after the training"
     [layout] = events.Tensors("custom_scalars__config__")[:1]
-    assert b"eval/one_bleu_best" in layout.tensor_proto.string_val[0]
+    assert b"eval/one_bleu_difference" in layout.tensor_proto.string_val[0]
     for scalars in (events.Tags()["scalars"], read_events(folder.parent / "own").Tags()["scalars"]):
         assert "eval/one_bleu_best" in scalars
 

@@ -163,7 +163,7 @@ def _find_ends(resampled: Tensor, confidence: float) -> list[float]:
 def bootstrap(a: Tensor, b: Tensor, scoring: Scoring, confidence: float, resamples: int, seed: int) -> PairedTest:
     """The paired bootstrap test of two systems; see :func:`lightning_bleu.paired_bootstrap`."""
     check_share("confidence", confidence)
-    scores = resample_scores([a, b], scoring, check_count("resamples", resamples), seed)
+    scores = resample_scores([a.double(), b.double()], scoring, check_count("resamples", resamples), seed)
     return paired_test_of(scores, scoring, confidence)
 
 
