@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from lightning_bleu.bleu import BLEUScore, CorpusBLEU, corpus_bleu, sentence_bleu
 from lightning_bleu.chrf import CHRFScore, CorpusCHRF, corpus_chrf, sentence_chrf
+from lightning_bleu.comparison import Comparison, compare_systems
 from lightning_bleu.evaluator import Evaluator
 from lightning_bleu.hugging_face import EvaluatorMixin
 from lightning_bleu.settings.conventions import CONVENTIONS, Convention
@@ -22,6 +23,7 @@ __all__ = [
     "BLEUCallback",
     "BLEUScore",
     "CHRFScore",
+    "Comparison",
     "Convention",
     "CorpusBLEU",
     "CorpusCHRF",
@@ -29,6 +31,7 @@ __all__ = [
     "EvaluatorMixin",
     "__version__",
     "approximate_randomization",
+    "compare_systems",
     "corpus_bleu",
     "corpus_chrf",
     "distributed_index",

@@ -35,6 +35,7 @@ LAYERS = [
     "evaluator",
     "callback",
     "hugging_face",
+    "comparison",
     "__init__",
 ]
 """Data flows down this list, and imports point up."""

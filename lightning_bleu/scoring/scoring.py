@@ -38,6 +38,16 @@ class Scoring(NamedTuple):
     rank_sentences: Callable[[Tensor], Tensor] | None = None
 
 
+def mean_scoring(name: str, higher_is_better: bool = True) -> Scoring:
+    """How numbers of sentences become their mean. The row of a sentence is its number, and a 1.
+
+    Example:
+        >>> mean_scoring("comet").score(torch.tensor([[0.5, 1], [1.0, 1]]).sum(0)).item()
+        0.75
+    """
+    return Scoring(name, lambda rows: rows[..., 0] / rows[..., 1], None, lambda rows: rows[:, 0], higher_is_better)
+
+
 class Report(float):
     """A score that is also a number: it can be compared, rounded, formatted, and logged like a float. Immutable.
 

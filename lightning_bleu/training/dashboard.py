@@ -26,7 +26,8 @@ from lightning_bleu.training.validation import Naming, Subset
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_CATEGORIES = _SCORES, _COMPARISONS, _PARTS = "Scores", "Comparison with the best", "Parts"
+_COMPARISONS = {"best": "Comparison with the best", "first": "Comparison with the first"}
+_CATEGORIES = _SCORES, *_, _PARTS = "Scores", *_COMPARISONS.values(), "Parts"
 """The categories of charts, in order."""
 _STEP_IN_WANDB = "train/global_step"
 """The name of the step in a run of W&B, as in Trainers of Transformers. The step of W&B itself cannot go back."""
@@ -142,15 +143,16 @@ def lay_out_charts(results: Mapping[str, Result], means: Collection[str] = (), n
         naming: the logged names.
 
     Example:
-        >>> from lightning_bleu.scoring.resampling import Interval
-        >>> bleu = Result({"": 0.5}, interval=Interval(0.5, 0.4, 0.6, 0.95, ()), best=0.5)
+        >>> from lightning_bleu.scoring.resampling import Interval, PairedTest
+        >>> interval, test = Interval(0.5, 0.4, 0.6, 0.95, ()), PairedTest("paired bootstrap", 0.5, 0.4, 0.01, 1000)
+        >>> bleu = Result({"": 0.5}, interval=interval, comparison=test, best=0.5)
         >>> charts = lay_out_charts({"val_bleu": bleu, "val_rouge": Result({"rouge1": 0.1, "rouge2": 0.2})})
         >>> charts["Scores", "val_bleu"]
         ['Margin', ['val_bleu', 'val_bleu/low', 'val_bleu/high']]
         >>> charts["Scores", "val_rouge"]
         ['Multiline', ['^val_rouge/rouge1$', '^val_rouge/rouge2$']]
-        >>> [title for category, title in charts if category == "Comparison with the best"]
-        ['val_bleu, and the best so far', 'val_bleu: p-value of the difference']
+        >>> charts["Comparison with the best", "val_bleu"]
+        ['Margin', ['val_bleu/difference', 'val_bleu/difference_low', 'val_bleu/difference_high']]
     """
     naming = naming or Naming()
     charts: Charts = {}
@@ -163,9 +165,10 @@ def lay_out_charts(results: Mapping[str, Result], means: Collection[str] = (), n
             charts[_SCORES, title] = _lines(map(join, result.scores))
         else:
             bands[_SCORES, title] = ["Margin", [tag, join("low"), join("high")]]
-        if result.best is not None:
-            charts[_COMPARISONS, f"{title}, and the best so far"] = _lines([tag, join("best")])
-            charts[_COMPARISONS, f"{title}: p-value of the difference"] = _lines([join("p_value")])
+        if result.comparison is not None:
+            ends = [join("difference_low"), join("difference_high")]
+            category = _COMPARISONS["best" if result.first is None else "first"]
+            bands[category, title] = ["Margin", [join("difference"), *ends]]
         for chart, names in {} if result.report is None else result.report.charts().items():
             charts[_PARTS, f"{tag}: {chart}"] = _lines(map(join, names))
     return charts | dict(reversed(bands.items()))  # TensorBoard shows lines, and then bands in reverse order

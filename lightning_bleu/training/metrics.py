@@ -28,7 +28,7 @@ from lightning_bleu.reading.forms import Strings, kind_of
 from lightning_bleu.reading.mistakes import Mistake, suspect_script
 from lightning_bleu.reading.ragged import IntArray
 from lightning_bleu.scoring.resampling import Interval, PairedTest
-from lightning_bleu.scoring.scoring import Report, Scoring, format_score
+from lightning_bleu.scoring.scoring import Report, Scoring, format_score, mean_scoring
 from lightning_bleu.settings.settings import Settings, check_bool
 from lightning_bleu.training.sentences import Corpus, Sentence, Sentences
 
@@ -51,8 +51,10 @@ class Result:
             :class:`lightning_bleu.CHRFScore`, or, for a function, a ``MeanScore``; None for a mean, and for
             metrics of other packages.
         interval: the confidence interval, if requested.
-        comparison: the paired test against the best validation so far; None if there was none to compare with.
-        best: the score of the best validation so far, if requested.
+        comparison: the paired test against the best validation before this one, or against the first, if requested.
+            The first validation is compared with itself. None if a loader or a group is missing.
+        best: the score of the best validation so far, including this one, with ``compare_to="best"``.
+        first: the score of the first validation, with ``compare_to="first"``.
     """
 
     scores: dict[str, float]
@@ -61,6 +63,7 @@ class Result:
     interval: Interval | None = None
     comparison: PairedTest | None = None
     best: float | None = None
+    first: float | None = None
 
     @property
     def score(self) -> float:
@@ -84,8 +87,11 @@ class Result:
 
     def _uncertainty(self) -> dict[str, float]:
         values = {} if self.interval is None else {"low": self.interval.low, "high": self.interval.high}
-        if self.best is not None:
-            values |= {"p_value": self.comparison.p_value if self.comparison else 1.0, "best": self.best}
+        if (test := self.comparison) is not None:
+            ends = {"difference_low": test.low, "difference_high": test.high}
+            opponent = {"best": self.best, "first": self.first}
+            found = {"difference": test.difference, **ends, "p_value": test.p_value, **opponent}
+            values |= {name: value for name, value in found.items() if value is not None}
         return values
 
 
@@ -271,9 +277,7 @@ class OfSentences(AnyMetric):
     @property
     def scoring(self) -> Scoring:
         """How the rows of sentences, each a number and a 1, become their mean."""
-        return Scoring(
-            self.name, lambda rows: rows[..., 0] / rows[..., 1], None, lambda rows: rows[:, 0], self.higher_is_better
-        )
+        return mean_scoring(self.name, self.higher_is_better)
 
     def check(self, batch: Batch, sources: Any) -> None:
         """Raise an error for a batch that the metric cannot score."""
@@ -401,7 +405,7 @@ def mean_of(results: Sequence[Result]) -> Result:
 
     Example:
         >>> mean_of([Result({"": 0.25}, parts={"precision": 0.5}), Result({"": 0.75})])
-        Result(scores={'': 0.5}, parts={}, report=None, interval=None, comparison=None, best=None)
+        Result(scores={'': 0.5}, parts={}, report=None, interval=None, comparison=None, best=None, first=None)
     """
     shared = [part for part in results[0].scores if all(part in one.scores for one in results)]
     return Result({part: math.fsum(one.scores[part] for one in results) / len(results) for part in shared})

@@ -19,7 +19,7 @@ from lightning_bleu.messages import WarnOnce
 from lightning_bleu.processes import run_in_process_0
 from lightning_bleu.training.metrics import Result
 from lightning_bleu.training.sentences import Sentence
-from lightning_bleu.training.validation import Subset
+from lightning_bleu.training.validation import Naming, Subset
 
 _SHARED_FILE = re.compile(r"src\.txt|ref(-\d+)?\.txt")
 _TRANSLATION = re.compile(r"step-(\d{7,})(?:-(\d+))?\.txt")
@@ -70,7 +70,7 @@ class Record:
 
     def write(
         self,
-        names: Iterable[str],
+        naming: Naming,
         subsets: Iterable[Subset],
         results: Mapping[str, Result],
         *,
@@ -80,36 +80,45 @@ class Record:
         """Write the sentences of a validation, and a line for each result.
 
         Args:
-            names: the names of the folder of the validation, to which each subset adds its own.
+            naming: the names of the scores, and of the folder of the validation, to which each subset adds its own.
             subsets: the scored sentences.
             results: the results by logged name.
             step: the number of training steps before the validation.
             epoch: the epoch; None if it is unknown.
         """
         self._has_written = True
-        place = {"step": step, "epoch": epoch}
-        # A metric may have a score named "step".
-        lines = [place | {"key": tag} | one.to_dict() | place | {"key": tag} for tag, one in results.items()]
+        origins = {}
+        for subset in subsets:
+            file = self._write(name_folder(self.folder, *naming.folder, *subset.names), subset, step)
+            for name in subset.metrics:
+                settings = subset.corpora[name].settings if name in subset.corpora else None
+                origin = {"file": file, "metric": name, "settings": settings}
+                origins[subset.tag_below(naming.tag(name))] = origin
+        lines = []
+        for tag, result in results.items():
+            place = {"step": step, "epoch": epoch, "key": tag} | origins.get(tag, {"file": None})
+            lines.append(place | result.to_dict() | place)  # a metric may have a score named "step"
         if lines:
             run_in_process_0(lambda: append_lines(self._scores, lines, self._line_break))
             self._line_break = b""
-        for subset in subsets:
-            self._write(name_folder(self.folder, *names, *subset.names), subset, step)
 
-    def _write(self, folder: Path, subset: Subset, step: int) -> None:
+    def _write(self, folder: Path, subset: Subset, step: int) -> str:
+        """Write the sentences of a subset, and return the name of their file in the folder of the run."""
         texts, corpora = subset.sentences.texts, subset.corpora.items()
 
-        def write() -> bool:  # in process 0, which scores the sentences alone
+        def write() -> tuple[Path, bool]:  # in process 0, which scores the sentences alone
             scores = {name: corpus.scoring.score_sentences(corpus.statistics) for name, corpus in corpora}
             return write_translations(texts, folder, step, self._keep, scores)
 
-        if run_in_process_0(write):
+        file, changed = run_in_process_0(write)
+        if changed:
             self._warn(
                 f"The references or sources in {str(folder)!r} were replaced, because this validation has "
                 "different ones, or the same in another order. Translations of other steps there no longer match "
                 "them: use another folder for each dataset and each training run, or give the position of each "
                 "sentence as 'index'."
             )
+        return file.relative_to(self.folder).as_posix()
 
 
 def name_folder(folder: Path, *names: str) -> Path:
@@ -150,7 +159,7 @@ def write_translations(
     step: int,
     keep: int | None = None,
     scores: Mapping[str, Tensor] | None = None,
-) -> bool:
+) -> tuple[Path, bool]:
     """Write hypotheses to ``step-0000500.txt``, and references and sources to ``ref.txt`` and ``src.txt``.
 
     The scores of the sentences go to ``step-0000500.tsv``: a header, then a line per sentence. If the step has other
@@ -169,13 +178,14 @@ def write_translations(
         scores: the scores of each sentence, by the names of the metrics.
 
     Returns:
-        whether references or sources have changed, so that other translations do not match them.
+        the file of the hypotheses, and whether references or sources have changed, so that other translations do not
+        match them.
 
     Example:
         >>> import tempfile
         >>> with tempfile.TemporaryDirectory() as name:
         ...     folder = Path(name)
-        ...     changed = write_translations([Sentence("a b", ["a c", "d"]), Sentence("x", ["y"])], folder, 500)
+        ...     _ = write_translations([Sentence("a b", ["a c", "d"]), Sentence("x", ["y"])], folder, 500)
         ...     {path.name: path.read_text() for path in sorted(folder.iterdir())}
         {'ref-1.txt': 'a c\\ny\\n', 'ref-2.txt': 'd\\ny\\n', 'step-0000500.txt': 'a b\\nx\\n'}
     """
@@ -195,7 +205,7 @@ def write_translations(
         for path in others[: max(0, len(others) + 1 - keep)]:
             path.unlink(missing_ok=True)  # another run may write to the same folder
             path.with_suffix(".tsv").unlink(missing_ok=True)
-    return changed and bool(others)
+    return translation, changed and bool(others)
 
 
 def _find_translations(paths: Iterable[Path]) -> list[tuple[int, int, Path]]:

@@ -29,7 +29,7 @@ from lightning_bleu.settings.settings import Decoder, Settings
 from lightning_bleu.training.loaders import CALL, Loader, Origin, check_names, length_of
 from lightning_bleu.training.metrics import AnyMetric, Result, Scored, mean_of
 from lightning_bleu.training.options import check_labels, find_metric, labels_of, shared_reading
-from lightning_bleu.training.sentences import BestSoFar, Corpus, Sentence, Sentences, find_intervals, to_sentences
+from lightning_bleu.training.sentences import Corpus, Opponent, Sentence, Sentences, find_uncertainty, to_sentences
 
 Extract: TypeAlias = Callable[..., Any]
 """``(outputs, batch)`` or ``(outputs, batch, dataloader_idx)`` → ``(preds, target)`` or a mapping with these keys."""
@@ -375,14 +375,18 @@ class Validation:
         return any(subset.names for subset in self.subsets.values())
 
     def finish(
-        self, *, confidence: float | None = None, best: Mapping[str, BestSoFar] | None = None, keep_best: bool = True
+        self,
+        confidence: float | None = None,
+        find_opponent: Callable[[str], Opponent] | None = None,
+        *,
+        keep: bool = True,
     ) -> dict[str, Result]:
         """Score the sentences of all processes, and keep them in the subsets. Collective.
 
         Args:
             confidence: the confidence level of the intervals; None for no intervals.
-            best: the best validation so far of each metric, by name, to compare with; None for no comparison.
-            keep_best: whether this one becomes the new best if it is better.
+            find_opponent: what to compare each score with, by its logged name; None for no comparison.
+            keep: whether this validation may replace it.
 
         Returns:
             the results by logged name, for each metric those of the subsets, then that of their mean.
@@ -398,12 +402,10 @@ class Validation:
             corpora = {logged: one.corpus for logged, one in scored.items() if one.corpus is not None}
             if self.has_mean and own and (mean := mean_of([*own.values()])).scores:
                 own[tag] = mean
-            if corpora and confidence is not None:
-                for logged, interval in find_intervals(corpora, tag, confidence).items():
-                    own[logged] = replace(own[logged], interval=interval)
-            if corpora and best is not None:
-                for logged, (test, score) in best[name].compare(corpora, tag, keep=keep_best).items():
-                    own[logged] = replace(own[logged], comparison=test, best=score)
+            if corpora:
+                opponent = find_opponent and find_opponent(tag)
+                for logged, found in find_uncertainty(corpora, tag, confidence, opponent, keep=keep).items():
+                    own[logged] = replace(own[logged], **found)
             results |= own
         self._warn_about_mistakes()
         self.results = results

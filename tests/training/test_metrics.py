@@ -62,13 +62,15 @@ def test_a_result_has_a_score_unless_it_has_several() -> None:
 
 def test_a_result_tells_what_is_logged_and_what_is_written() -> None:
     report = corpus_bleu(["a b c d e"], ["a b c d f"])
-    interval, test = Interval(0.5, 0.4, 0.6, 0.95, ()), PairedTest("paired bootstrap", 0.5, 0.4, 0.01, 1000)
-    bleu = Result({"": report.bleu}, report.parts(), report, interval, test, best=0.4)
-    extras = {"low": 0.4, "high": 0.6, "p_value": 0.01, "best": 0.4}
+    interval, test = Interval(0.5, 0.4, 0.6, 0.95, ()), PairedTest("", 0.5, 0.4, 0.01, 1000, low=0.05, high=0.15)
+    bleu = Result({"": report.bleu}, report.parts(), report, interval, test, best=0.5)
+    ends = {"difference_low": 0.05, "difference_high": 0.15}
+    extras = {"low": 0.4, "high": 0.6, "difference": 0.5 - 0.4, **ends, "p_value": 0.01, "best": 0.5}
     assert bleu.values() == {"": report.bleu} | report.parts() | extras
     assert bleu.to_dict() == {"score": report.bleu} | report.to_dict() | extras
-    first = Result({"a": 0.5, "b": 0.25}, best=0.5)  # nothing to compare with
-    assert first.values() == first.to_dict() == {"a": 0.5, "b": 0.25, "p_value": 1.0, "best": 0.5}
+    several = Result({"a": 0.5, "b": 0.25}, comparison=test, first=0.5)
+    keys = ["a", "b", "difference", "difference_low", "difference_high", "p_value", "first"]
+    assert [*several.values()] == [*several.to_dict()] == keys
 
 
 def test_a_mean_has_scores_and_nothing_else() -> None:

@@ -27,6 +27,7 @@ from lightning_bleu import CorpusBLEU, corpus_bleu
 from lightning_bleu.training.metrics import Result
 from lightning_bleu.training.sentences import Sentence
 from lightning_bleu.training.translations import Record, append_lines, has_translations, name_folder, write_translations
+from lightning_bleu.training.validation import Naming
 from tests.helpers.corpora import random_corpus, read_lines
 from tests.helpers.files import read_files, read_scores
 from tests.helpers.text import WORDWISE, fuzz_line
@@ -320,7 +321,7 @@ def test_what_the_file_has_is_left_alone(before: bytes, tmp_path: Path) -> None:
     record = Record(tmp_path)
     lines = [make_line(step) for step in (3, 4)]
     for line in lines:
-        record.write([], [], {"val": Result({"bleu": line["bleu"]})}, step=line["step"], epoch=0)
+        record.write(Naming(), [], {"val": Result({"bleu": line["bleu"]})}, step=line["step"], epoch=0)
     added = path.read_bytes().removeprefix(before.removesuffix(b"\n") + b"\n").decode()
     assert [json.loads(line) for line in added.splitlines()] == [line | {"epoch": 0} for line in lines]
 

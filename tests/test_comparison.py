@@ -1,0 +1,168 @@
+"""Two systems compared: from the files of runs, from other files, and from lists, against the tests of their metrics."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from sacrebleu.metrics.ter import TER
+
+from lightning_bleu import CorpusBLEU, CorpusCHRF, Evaluator, compare_systems, paired_bootstrap
+from tests.helpers.files import read_scores
+
+RNG = random.Random(1)
+REFERENCES = [" ".join(RNG.choices(["a b", "cd", "e,f", "g\u2028h", "ij."], k=RNG.randint(1, 9))) for _ in range(40)]
+SOURCES = [line.upper() for line in REFERENCES]
+
+
+def spoil(share: float, seed: int) -> list[str]:
+    rng = random.Random(seed)
+    return ["".join("x" if rng.random() < share else one for one in line) for line in REFERENCES]
+
+
+A, B = spoil(0.1, 2), spoil(0.2, 3)
+
+
+def errors(hypotheses: list[str], references: list[list[str]], sources: list[str]) -> list[float]:
+    """The share of wrong characters."""
+    assert len(sources) == len(hypotheses)
+    return [
+        sum(x != y for x, y in zip(line, ours)) / len(line)
+        for line, (ours,) in zip(hypotheses, references, strict=True)
+    ]
+
+
+errors.higher_is_better = False  # type: ignore[attr-defined]
+
+
+def make_metrics(**options: Any) -> dict[str, Any]:
+    settings: Any = {"tokenizer": "char", "smoothing": "floor", "smoothing_value": 0.101, "max_order": 3}
+    return {
+        "signs": CorpusBLEU(percent=True, **settings, **options),
+        "chrf": CorpusCHRF(word_order=1, beta=3, percent=True, **options),
+        "errors": errors,
+    }
+
+
+def record(folder: Path, system: list[str], **options: Any) -> Path:
+    """Write the record of a run; the file of its translations has the line breaks of sentences as spaces."""
+    evaluator = Evaluator(translations=folder, **{"metrics": make_metrics()} | options)
+    evaluator.start()
+    evaluator.update(system, REFERENCES, source=SOURCES, group=["odd/even"] * len(system))
+    evaluator.finish(500)
+    return folder / "val/odd%2Feven/step-0000500.txt"
+
+
+def one_line(lines: list[str]) -> list[str]:
+    return [" ".join(line.splitlines()) for line in lines]
+
+
+def score(name: str, system: list[str]) -> Any:
+    """A metric that keeps its sentences, or their numbers."""
+    metric = make_metrics(keep_sentences=True)["signs" if name == "signs" else "chrf"]
+    metric.update(one_line(system), one_line(REFERENCES))
+    return errors(system, [[line] for line in REFERENCES], SOURCES) if name == "errors" else metric
+
+
+def test_files_of_runs_have_the_metrics_and_the_scores_of_their_records(tmp_path: Path) -> None:
+    files = record(tmp_path / "a", A), record(tmp_path / "b", B)
+    comparison = compare_systems(str(files[0]), files[1], confidence=0.8, resamples=300, seed=5)
+    assert [*comparison.tests] == ["signs", "chrf", "errors"]
+    for line in read_scores(tmp_path / "a" / "scores.jsonl"):
+        assert line["file"] == (None if line["key"].count("/") == 0 else "val/odd%2Feven/step-0000500.txt")
+    for name, test in comparison.tests.items():
+        expected = paired_bootstrap(score(name, A), score(name, B), 300, 5, confidence=0.8)
+        assert (test.score_a, test.score_b) == pytest.approx((expected.score_a, expected.score_b))
+        assert (test.low, test.high, test.p_value) == pytest.approx((expected.low, expected.high, expected.p_value))
+    table = [re.split("  +", line) for line in str(comparison).splitlines()]
+    assert table[0] == ["metric", "a", "b", "a - b (80% interval)", "p"]
+    assert table[3][:3] == ["errors", *(f"{sum(one) / 40:.4f}" for one in (score("errors", A), score("errors", B)))]
+    one, other = comparison.sentences[7]
+    assert (one.hypothesis, other.hypothesis, one.references) == (*one_line([A[7], B[7]]), one_line([REFERENCES[7]]))
+    assert one.source == other.source == one_line(SOURCES)[7]
+    # A list, and other metrics, are compared with a file in the same way.
+    own = compare_systems(one_line(A), files[1], metrics=make_metrics(), confidence=0.8, resamples=300, seed=5)
+    for name in ("signs", "chrf"):
+        assert own.tests[name] == comparison.tests[name]
+
+
+def test_changed_sentences_are_those_that_a_metric_ranks_differently() -> None:
+    comparison = compare_systems(A, B, references=REFERENCES, sources=SOURCES, metrics=make_metrics())
+    numbers = [x - y for x, y in zip(score("errors", A), score("errors", B))]
+    worse, better = comparison.changed("errors", 5)
+    assert [one.score_a - one.score_b for one in worse] == sorted(numbers)[:-6:-1]
+    assert [one.score_a - one.score_b for one in better] == sorted(numbers)[:5]
+    for one in (*worse, *better):
+        assert (one.a.hypothesis, one.b.hypothesis) == (A[one.number - 1], B[one.number - 1])
+    a, b = score("signs", A), score("signs", B)
+    scoring, rows = a.scoring, [one.kept_sentences().statistics for one in (a, b)]
+    ranks = scoring.rank_sentences(torch.cat(rows))
+    gains = ranks[:40] - ranks[40:]
+    everything = comparison.changed("signs", 40)
+    for changes, sign in zip(everything, (-1, 1)):
+        assert {one.number - 1 for one in changes} == {*(gains * sign > 0).nonzero()[:, 0].tolist()}
+        assert [sign * gains[one.number - 1] for one in changes] == sorted(sign * gains[gains * sign > 0], reverse=True)
+        scores = scoring.score_sentences(rows[0])
+        assert all(one.score_a == scores[one.number - 1] for one in changes)
+    with pytest.raises(ValueError, match=r"'metric' must be one of \['signs', 'chrf', 'errors'\], got 'bleu'"):
+        comparison.changed("bleu")
+
+
+def test_other_files_need_references_and_are_scored_in_percent(tmp_path: Path) -> None:
+    for name, lines in {"a": A, "b": B, "ref-1": REFERENCES, "ref-2": A, "ref-10": B}.items():
+        (tmp_path / f"{name}.txt").write_bytes("\r\n".join(one_line(lines)).encode("utf-8-sig"))
+    files, references = [tmp_path / "a.txt", tmp_path / "b.txt"], [*zip(*map(one_line, (REFERENCES, A, B)))]
+    found = compare_systems(*files)
+    given = compare_systems(*files, references=[tmp_path / f"ref-{number}.txt" for number in (1, 2, 10)])
+    lists = compare_systems(one_line(A), tuple(one_line(B)), references=references)
+    assert found.tests == given.tests == lists.tests
+    assert {name: test.score_a for name, test in found.tests.items()} == {"bleu": 100, "chrf": 100}
+    assert found.sentences == given.sentences == lists.sentences
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda one: compare_systems(one / "missing.txt", A), FileNotFoundError, "missing.txt"),
+        (
+            lambda one: compare_systems(A, B),
+            ValueError,
+            "there are no references: pass references=..., or put 'ref.txt'",
+        ),
+        (
+            lambda one: compare_systems(A, B[:5], references=A),
+            ValueError,
+            "of at least two sentences, but 'a' has 40, 'b' has 5, 'references' has 40$",
+        ),
+        (lambda one: compare_systems(A[:1], B[:1], references=A[:1]), ValueError, "of at least two sentences"),
+        (lambda one: compare_systems(A, [["a", "b"]] * 40, references=A), TypeError, "'b' must be a file .* a list of"),  # type: ignore[list-item]
+        (
+            lambda one: compare_systems(A, B, references=A, metrics={"ter": TER()}),
+            ValueError,
+            r"\['ter'\] must score sentences: pass metrics of this package",
+        ),
+        (lambda one: compare_systems(A, B, references=A, confidence=95), ValueError, "'confidence' must lie between"),
+        (
+            lambda one: compare_systems(record(one, A, metrics=CorpusBLEU(tokenizer=str.split)), B),
+            ValueError,
+            "^pass metrics={'bleu': ...}, because its settings cannot be read: 'tokenizer' must be .* got 'builtins.str",
+        ),
+        (
+            lambda one: compare_systems(
+                record(one / "a", A), record(one / "b", B, metrics={"signs": CorpusBLEU(percent=True)})
+            ),
+            ValueError,
+            "^pass metrics={'signs': ...}: the record of '.*b/val.*step-0000500.txt' has .*, not ",
+        ),
+    ],
+)
+def test_an_error_says_what_is_missing(
+    call: Callable[[Path], Any], error: type[Exception], message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(error, match=message):
+        call(tmp_path)
