@@ -12,6 +12,7 @@ import math
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
@@ -20,6 +21,7 @@ import torch
 from sacrebleu.metrics.base import Metric as SacreMetric
 from torch import Tensor, nn
 from torchmetrics import Metric, MetricCollection
+from torchmetrics.text import WordInfoPreserved
 
 from lightning_bleu.metric import CorpusMetric
 from lightning_bleu.processes import run_in_all, run_in_process_0
@@ -185,25 +187,26 @@ class OfText(AnyMetric):
 
     def __init__(self, name: str, metric: Any) -> None:
         self.name = name
-        self.metric = _copy(metric)
-        takes = (
-            f"the metric {name!r} must take a list of strings, and a reference or a list of references for each, but "
-        )
-        refusals = []
-        for takes_one in (False, True):
-            self._takes_one = takes_one
+        self.metric = _copy(metric)  # a copy is tried, because a wrapper such as MinMaxMetric keeps what it has seen
+        tried, refusals = [], []
+        for self._takes_one in (False, True):
             try:
-                right, wrong = self._score_texts(_RIGHT), self._score_texts(_WRONG)
+                tried.append((self._takes_one, self._score_texts(_RIGHT), self._score_texts(_WRONG)))
             except Exception as error:
-                refusals.append(f"it cannot score two sentences: {type(error).__name__}: {error}")
-                continue
-            if right != wrong:
-                break
-            refusals.append(f"it gives right and wrong hypotheses the same score, {right.get('', right)}")
-        else:
-            raise TypeError(takes + refusals[0])
+                refusals.append(f"{type(error).__name__}: {error}")
+        if not tried:
+            raise TypeError(
+                f"the metric {name!r} must take a list of strings, and a reference or a list of references for each, "
+                f"but it cannot score two sentences: {refusals[0]}"
+            )
+        self.metric = _copy(metric)
+        # Some accept lists of references, and give all hypotheses the same score.
+        self._takes_one, right, wrong = next((one for one in tried if one[1] != one[2]), tried[0])
         self.score_names = tuple(sorted(right))
         directions = {right[part] > wrong[part] for part in right if right[part] != wrong.get(part, right[part])}
+        own = getattr(metric, "higher_is_better", None)
+        if isinstance(own, bool) and not isinstance(metric, WordInfoPreserved):  # whose attribute is wrong
+            directions = {own}
         self.higher_is_better = directions.pop() if len(directions) == 1 else None
 
     def check(self, batch: Batch, sources: Any) -> None:
@@ -262,8 +265,7 @@ class OfSentences(AnyMetric):
         third, _ = find_third(function, "sources")
         self.takes_sources = third is not None
         self._needs_sources = third is not None and third.default is third.empty
-        inner = getattr(function, "func", function)  # of functools.partial
-        self.higher_is_better = check_bool("higher_is_better", getattr(inner, "higher_is_better", True))
+        self.higher_is_better = check_bool("higher_is_better", attribute_of(function, "higher_is_better", True))
 
     def __deepcopy__(self, memo: object) -> OfSentences:
         return self
@@ -407,27 +409,46 @@ def mean_of(results: Sequence[Result]) -> Result:
     return Result({part: math.fsum(one.scores[part] for one in results) / len(results) for part in shared})
 
 
+def attribute_of(function: Callable[..., Any], name: str, default: Any) -> Any:
+    """An attribute of a callable, or else of the function in a :class:`functools.partial`."""
+    while isinstance(function, partial) and not hasattr(function, name):
+        function = function.func
+    return getattr(function, name, default)
+
+
 def find_third(function: Callable[..., Any], name: str) -> tuple[inspect.Parameter | None, bool]:
     """The parameter that takes a third argument, if a function has one, and whether it takes it by position.
 
-    That is a third parameter without a default, or a parameter of this name.
+    That is a third parameter without a default, or a parameter of this name that no :class:`functools.partial` has set.
 
     Example:
         >>> find_third(lambda outputs, batch, index: 0, "dataloader_idx")
         (<Parameter "index">, True)
         >>> find_third(lambda outputs, batch, tokenizer=None: 0, "dataloader_idx")
         (None, False)
+        >>> find_third(partial(lambda outputs, batch, *, index=0: 0, index=1), "index")
+        (None, False)
     """
+    inspected = _find_signed(function)
     try:
-        parameters = inspect.signature(function.forward if isinstance(function, nn.Module) else function).parameters
+        parameters = inspect.signature(inspected).parameters
     except (TypeError, ValueError):  # some builtins have no signature
         return None, False
-    named, empty = parameters.get(name), inspect.Parameter.empty
+    is_set = isinstance(inspected, partial) and name in inspected.keywords
+    named = None if is_set else parameters.get(name)
     positional = [parameter for parameter in parameters.values() if parameter.kind <= parameter.POSITIONAL_OR_KEYWORD]
-    if len(positional) > 2 and (positional[2].default is empty or positional[2] is named):
+    if len(positional) > 2 and (positional[2].default is inspect.Parameter.empty or positional[2] is named):
         return positional[2], True
-    # A keyword with a default may be the work of functools.partial.
-    return (named if named is not None and (named in positional or named.default is empty) else None), False
+    return named, False
+
+
+def _find_signed(function: Callable[..., Any]) -> Callable[..., Any]:
+    """What has the parameters of a callable: of a module ``forward``, also if it is compiled or in a partial."""
+    if isinstance(function, partial):
+        return partial(_find_signed(function.func), *function.args, **function.keywords)
+    if isinstance(function, nn.Module):
+        return _find_signed(getattr(function, "_orig_mod", function.forward))  # of torch.compile
+    return function
 
 
 def call_with_third(function: Callable[..., Any], name: str, first: Any, second: Any, third: Any) -> Any:
@@ -472,6 +493,8 @@ def call_function(name: str, function: Callable[..., Any], sentences: Sequence[S
         return None
     needs = f"the metric {name!r} must return one number per sentence"
     try:
+        if isinstance(value, np.ma.MaskedArray) or getattr(value, "layout", torch.strided) != torch.strided:
+            raise TypeError  # torch would ignore the mask
         array = value.copy() if isinstance(value, np.ndarray) else value  # a reversed one cannot become a tensor
         values = torch.as_tensor(array, dtype=torch.float64, device="cpu").detach()
     except (TypeError, ValueError, RuntimeError):

@@ -316,6 +316,8 @@ class Validation:
             else:
                 own_sources = sources and [*compress(sources, members)]
                 counted.append((subset, *subset.count(select_sentences(batch, members), own_sources)))
+        if counted:
+            loader.check_given("source", source)
         for subset, rows, texts in counted:
             subset.keep(rows, texts)
         self._batches[dataloader_idx] += 1
@@ -345,18 +347,19 @@ class Validation:
 
     def agree(self) -> None:
         """Agree on the subsets of all processes. Collective."""
-        everyone = gather_objects(([*self.subsets], [loader.has_index for loader in self.loaders]))
+        everyone = gather_objects(([*self.subsets], [loader.given for loader in self.loaders]))
         keys, given = run_in_process_0(lambda: self._merge(everyone))
-        for loader, is_given in zip(self.loaders, given):
-            loader.has_index = is_given
+        for loader, merged in zip(self.loaders, given):
+            loader.given = merged
         self.subsets = {key: self._find(*key) for key in keys}
 
-    def _merge(self, everyone: Sequence[tuple[list[Key], list[bool | None]]]) -> tuple[list[Key], list[Any]]:
+    def _merge(self, everyone: Sequence[tuple[list[Key], list[dict[str, bool]]]]) -> tuple[list[Key], list[Any]]:
         found = {key for keys, _ in everyone for key in keys}
-        given = [{own[number] for _, own in everyone} - {None} for number in range(len(self.loaders))]
+        given = [{what for own in one for what in own.items()} for one in zip(*(own for _, own in everyone))]
         is_grouped = {group is not None for _, group in found}
-        for name, disagree in ("group", len(is_grouped) > 1), ("index", any(len(own) > 1 for own in given)):
-            if disagree:
+        mixed = {name for own in given for name, is_given in own if (name, not is_given) in own}
+        for name in "group", "index", "source":
+            if name in mixed or (name == "group" and len(is_grouped) > 1):
                 raise ValueError(
                     f"{self.origin.name!r} {self.origin.got} {name!r} in some processes only: {self.origin.give} it in "
                     "all, or in none"
@@ -367,7 +370,7 @@ class Validation:
         keys = sorted(found, key=lambda one: (one[0], order.get(one[1] or "", len(order)), one[1] or ""))
         if groups:
             check_names("groups", ["/".join(filter(None, (self.loaders[n].name, group))) for n, group in keys])
-        return keys, [next(iter(values), None) for values in given]
+        return keys, [*map(dict, given)]
 
     @property
     def has_mean(self) -> bool:
@@ -422,7 +425,7 @@ class Validation:
         try:
             subset.gather(self.device)
         except SamePosition:  # in all processes
-            if loader.has_index:
+            if loader.given.get("index"):
                 raise
             loader.unknown = loader.unknown or ("its collate_fn or its step reorders or drops the items of a batch")
             subset.forget_positions()

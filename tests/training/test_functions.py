@@ -117,6 +117,7 @@ def wrapped(*args: Any) -> int:
         (lambda outputs, batch, index: index, 7),
         (lambda outputs, batch, dataloader_idx=0: dataloader_idx, 7),
         (lambda outputs, batch, tokenizer=None: tokenizer, None),
+        (lambda outputs, batch, *, dataloader_idx=None: dataloader_idx, 7),
         (lambda outputs, batch, tokenizer=None, dataloader_idx=0: (tokenizer, dataloader_idx), (None, 7)),
         (lambda outputs, batch, index, tokenizer=None: (tokenizer, index), (None, 7)),
         (lambda outputs, batch, index, /: index, 7),
@@ -128,11 +129,16 @@ def wrapped(*args: Any) -> int:
         (partial(of_four, "tokenizer"), 7),
         (partial(of_keyword_index, dataloader_idx=1), 1),
         (partial(of_keyword, tokenizer="tokenizer"), None),
+        (partial(lambda outputs, batch, tokenizer, dataloader_idx=None: dataloader_idx, tokenizer=1), 7),
         (Extractor(), 7),
         (Extractor().of_two, None),
         (Extractor.class_of_three, 7),
         (Extractor.static_of_three, 7),
         (Module(), 7),
+        (partial(Module()), 7),
+        (torch.compile(Module(), backend="eager"), 7),
+        (partial(torch.compile(Module(), backend="eager")), 7),
+        (torch.compile(of_keyword_index, backend="eager"), 7),
         (max, 2),  # has no signature
     ],
 )
@@ -157,6 +163,8 @@ def test_a_function_gets_a_third_argument_if_a_parameter_asks_for_it(function: A
         ([[1], [1, 2], [3]], TypeError, "one number per sentence, got"),
         (np.array(["1", "2", "3"]), TypeError, "one number per sentence, got"),
         ([1j, 2, 3], TypeError, "one number per sentence, got"),
+        (np.ma.masked_equal([1, 2, 3], 2), TypeError, r"one number per sentence, got masked_array\("),
+        (torch.eye(3)[1].to_sparse(), TypeError, r"one number per sentence, got tensor\(indices="),
         (object(), TypeError, "one number per sentence, got <object"),
     ],
 )

@@ -24,6 +24,7 @@ from torchmetrics.text import (
     TranslationEditRate,
     WordErrorRate,
     WordInfoLost,
+    WordInfoPreserved,
 )
 from torchmetrics.wrappers import MinMaxMetric
 
@@ -80,6 +81,28 @@ def test_a_mean_has_scores_and_nothing_else() -> None:
 # Metrics
 
 
+REVERSED = partial(FUNCTIONS["errors"])
+REVERSED.higher_is_better = True  # type: ignore[attr-defined]
+
+
+class Reversed:
+    """A metric with an attribute named like that of a partial."""
+
+    func, higher_is_better = REVERSED.func, True
+
+    def __call__(self, hypotheses: list[str], references: list[list[str]]) -> list[float]:
+        return REVERSED(hypotheses, references)
+
+
+class Copies(Returns):
+    """The number of hypotheses that are one of the references, where less is better."""
+
+    higher_is_better = False
+
+    def update(self, preds: list[str], target: list[list[str]]) -> None:
+        self.result = sum(one in own for one, own in zip(preds, target))
+
+
 @pytest.mark.parametrize(
     ("metric", "higher_is_better"),
     [
@@ -87,6 +110,8 @@ def test_a_mean_has_scores_and_nothing_else() -> None:
         (CorpusCHRF(), True),
         (FUNCTIONS["errors"], False),
         (partial(FUNCTIONS["errors"]), False),
+        (REVERSED, True),
+        (Reversed(), True),
         (TER(), False),
         (OF_TEXT["sacre_chrf"](), True),
         (OF_TEXT["sacre_bleu"](), True),
@@ -102,6 +127,8 @@ def test_a_mean_has_scores_and_nothing_else() -> None:
         (CharErrorRate(), False),
         (MatchErrorRate(), False),
         (WordInfoLost(), False),
+        (WordInfoPreserved(), True),  # whose attribute says False
+        (Copies(0), False),
         (EditDistance(), False),
         (EditDistance(reduction="none"), False),
         (EditDistance(reduction="sum"), False),
@@ -137,6 +164,23 @@ def test_the_metrics_of_a_collection_are_not_merged(others: int, kind: Any) -> N
     assert score(metric, *corpus) == expected
 
 
+@pytest.mark.parametrize(
+    ("result", "expected"),
+    [(0.5, {"": 0.5}), (torch.tensor([0.25, 0.75]), {"": 0.5}), ({"a": 1, "b": [2]}, {"a": 1, "b": 2})],
+)
+def test_a_metric_may_give_right_and_wrong_hypotheses_the_same_score(result: Any, expected: dict[str, float]) -> None:
+    metric = wrap_metric("x", Returns(result))
+    assert score(metric, HYPOTHESES, REFERENCES) == expected
+    assert metric.higher_is_better is None
+
+
+def test_a_wrapper_that_keeps_what_it_has_seen_has_not_seen_a_probe() -> None:
+    rate = score_alone(WordErrorRate(), HYPOTHESES, LINES)[""]
+    assert score(wrap_metric("x", MinMaxMetric(WordErrorRate())), HYPOTHESES, LINES) == dict.fromkeys(
+        ("raw", "min", "max"), rate
+    )
+
+
 class Undecided:
     """A function whose direction is not a boolean."""
 
@@ -168,9 +212,6 @@ KINDS = "'x' must be a metric of lightning_bleu, torchmetrics, or sacreBLEU, or 
         (CHRFScore(return_sentence_level_score=True), f"{NEEDS}it cannot score two sentences: {NUMBERS}(tensor(1.)"),
         (Returns(None), f"{NEEDS}it cannot score two sentences: {NUMBERS}None"),
         (Returns({"a": 0.5, "b": ["1"]}), f"{NEEDS}it cannot score two sentences: {NUMBERS}{{'a': 0.5, 'b': ['1']}}"),
-        (Returns(0.5), f"{NEEDS}it gives right and wrong hypotheses the same score, 0.5"),
-        (Returns(torch.tensor([0.25, 0.75])), f"{NEEDS}it gives right and wrong hypotheses the same score, 0.5"),
-        (Returns({"a": 0.5, "b": [1]}), f"{NEEDS}it gives right and wrong hypotheses the same score, {{'a': 0.5, "),
     ],
     ids=str,
 )
