@@ -27,7 +27,7 @@ from lightning_bleu.reading.mistakes import Mistake, suspect_prompts
 from lightning_bleu.reading.recognize import materialize, read_sample_mask
 from lightning_bleu.settings.settings import Decoder, Settings
 from lightning_bleu.training.loaders import CALL, Loader, Origin, check_names, length_of
-from lightning_bleu.training.metrics import AnyMetric, Result, Scored, mean_of
+from lightning_bleu.training.metrics import AnyMetric, Result, Scored, mean_of, merge_results, name_score
 from lightning_bleu.training.options import check_labels, find_metric, labels_of, shared_reading
 from lightning_bleu.training.sentences import BestSoFar, Corpus, Sentence, Sentences, find_intervals, to_sentences
 
@@ -69,8 +69,8 @@ class Naming(NamedTuple):
         return self.log_name.format(stage=self.stage, metric=name)
 
     def join(self, tag: str, part: str) -> str:
-        """The logged name of a part of a score; ``""`` for the score itself."""
-        return f"{tag}{self.separator}{part}" if part else tag
+        """The logged name of a part of a score, or of a part of that; ``""`` for the score itself."""
+        return self.separator.join([tag, *part.split("/")]) if part else tag
 
     @property
     def folder(self) -> list[str]:
@@ -101,7 +101,7 @@ class Subset:
 
     Attributes:
         sentences: the sentences of all processes; see :meth:`gather`.
-        scored: the results by the names of the metrics; see :meth:`Validation.finish`.
+        scored: the results by the names of the scores; see :meth:`Validation.finish`.
 
     Example:
         >>> from lightning_bleu import CorpusBLEU, CorpusCHRF
@@ -132,7 +132,7 @@ class Subset:
 
     @property
     def corpora(self) -> dict[str, Corpus]:
-        """The statistics of the sentences, by the names of the metrics that score sentences."""
+        """The statistics of the sentences, by the names of the scores that sentences have."""
         return {name: one.corpus for name, one in self.scored.items() if one.corpus is not None}
 
     @property
@@ -394,32 +394,39 @@ class Validation:
             self._gather(self.loaders[number], subset)
         results: dict[str, Result] = {}
         for name in self.metrics:
-            self._score(name)
             tag = self.naming.tag(name)
-            scored = {one.tag_below(tag): one.scored[name] for one in self.subsets.values() if name in one.scored}
-            own = {logged: one.result for logged, one in scored.items()}
-            corpora = {logged: one.corpus for logged, one in scored.items() if one.corpus is not None}
-            if self.has_mean and own and (mean := mean_of([*own.values()])).scores:
-                own[tag] = mean
-            if corpora and confidence is not None:
-                for logged, interval in find_intervals(corpora, tag, confidence).items():
-                    own[logged] = replace(own[logged], interval=interval)
-            if corpora and best is not None:
-                for logged, (test, score) in best[name].compare(corpora, tag, keep=keep_best).items():
-                    own[logged] = replace(own[logged], comparison=test, best=score)
-            results |= own
+            named: dict[str, dict[str, Result]] = {}
+            for part in self._score(name):
+                key = name_score(name, part)
+                scored = {one.tag_below(tag): one.scored[key] for one in self.subsets.values() if key in one.scored}
+                own = {logged: one.result for logged, one in scored.items()}
+                corpora = {logged: one.corpus for logged, one in scored.items() if one.corpus is not None}
+                if self.has_mean:
+                    own[tag] = mean_of([*own.values()])
+                has_rows = len(corpora) == len(scored)
+                if has_rows and confidence is not None:
+                    for logged, interval in find_intervals(corpora, tag, confidence).items():
+                        own[logged] = replace(own[logged], interval=interval)
+                if has_rows and best is not None:
+                    for logged, (test, score) in best[name].compare(corpora, tag, keep=keep_best).items():
+                        own[logged] = replace(own[logged], comparison=test, best=score)
+                for logged, result in own.items():
+                    named.setdefault(logged, {})[part] = result
+            results |= {logged: merge_results(one) for logged, one in named.items()}
         self._warn_about_mistakes()
         self.results = results
         return results
 
-    def _score(self, name: str) -> None:
-        """Score all subsets with the metrics of a name. Collective."""
+    def _score(self, name: str) -> list[str]:
+        """Score all subsets with the metrics of a name; the last parts of the names of the scores. Collective."""
         subsets = self.subsets.values()
+        parts: dict[str, Any] = {}
         for metric in dict.fromkeys(one.metrics[name] for one in subsets):
             own = [one for one in subsets if one.metrics[name] is metric]
             for subset, scored in zip(own, metric.score([one.sentences for one in own])):
-                if scored is not None:
-                    subset.scored[name] = scored
+                subset.scored |= {name_score(name, part): one for part, one in scored.items()}
+                parts |= scored
+        return [*parts]
 
     def _gather(self, loader: Loader, subset: Subset) -> None:
         try:

@@ -120,7 +120,7 @@ def test_the_worst_for_a_function_depend_on_its_direction(higher_is_better: bool
 
     function.higher_is_better = higher_is_better  # type: ignore[attr-defined]
     rows = torch.tensor([[0.5, 1], [2, 1], [-1, 1], [0.5, 1]])
-    worst = find_worst(rows, OfSentences("f", function).scoring, 3)
+    worst = find_worst(rows, OfSentences("f", function).scoring(), 3)
     assert worst == ([2, 0, 3] if higher_is_better else [1, 0, 3])
 
 
