@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -42,7 +43,7 @@ class BLEUCallback(Evaluator, pl.Callback):
     What is logged, shown, and written is that of an :class:`Evaluator`: ``val_bleu`` and ``test_bleu``, also on the
     progress bar, their components as ``val_bleu/precision_1`` and so on, sample translations, figures, and charts.
     ``EarlyStopping`` and ``ModelCheckpoint`` can monitor any of these numbers. Return ``{"preds": [], "target": []}``
-    to skip a validation. The sanity check is not compared, shown, or written, and not in `results`.
+    to skip a validation. The sanity check is not shown or written, and not in `results`.
 
     In processes started by ``strategy="ddp_spawn"`` or ``"ddp_fork"``, `results` is set in these processes only; read
     ``trainer.callback_metrics`` after the run.
@@ -54,9 +55,11 @@ class BLEUCallback(Evaluator, pl.Callback):
         dataloader_names: one name per loader. When None: the keys of a dict of loaders, or ``dataloader_idx_0`` and so
             on, as in Lightning.
         options: ``decoder``, ``log_name``, ``samples``, ``translations``, ``keep_translations``, ``confidence``,
-            ``compare_to``, ``significance_level``, and ``loggers`` of :class:`Evaluator`. The best validation that
-            ``compare_to`` needs is saved in checkpoints. The step of files is that of the checkpoint (0 for one with
-            ``save_weights_only=True``). Callbacks of one Trainer need different ``log_name``.
+            ``compare_to``, ``significance_level``, and ``loggers`` of :class:`Evaluator`. The validation that
+            ``compare_to`` needs is saved in checkpoints. The first one may be one of ``trainer.validate`` before
+            ``trainer.fit``, or the sanity check with ``num_sanity_val_steps=-1``. The step of files is that of the
+            checkpoint (0 for one with ``save_weights_only=True``). Callbacks of one Trainer need different
+            ``log_name``.
 
     Attributes:
         results: the last result of each score by its logged name; see :class:`Evaluator`.
@@ -93,7 +96,7 @@ class BLEUCallback(Evaluator, pl.Callback):
         return self._generate_state_key(log_name=self.log_name)
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Restore the best validations from a checkpoint, unless it is loaded to validate or to test."""
+        """Restore the best or first validations from a checkpoint, unless it is loaded to validate or to test."""
         if self._is_fit:
             super().load_state_dict(state_dict)
 
@@ -167,8 +170,10 @@ class BLEUCallback(Evaluator, pl.Callback):
 
     def on_validation_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Log the scores, and show and write the sentences."""
-        # The sanity check sees only part of the dataset.
-        validation = self.score(compares=not trainer.sanity_checking, keep_best=self._is_fit)
+        # A sanity check of the whole dataset may be the first validation, but not the best, which has a checkpoint.
+        is_whole = self.compare_to == "first" and trainer.num_sanity_val_steps == math.inf
+        is_partial = trainer.fast_dev_run or (trainer.sanity_checking and not is_whole)  # type: ignore[attr-defined]
+        validation = self.score(counts=not is_partial, keep=self._is_fit)
         numbers = validation.numbers()
         # If the module logs them in the hook that ends the epoch, Lightning raises an error.
         if taken := sorted(numbers.keys() & logged_names(trainer)):

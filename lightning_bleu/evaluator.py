@@ -19,7 +19,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, TypedDict
+from typing import Any, TypeAlias, TypedDict
 
 from sacrebleu.metrics.base import Metric as SacreMetric
 from torchmetrics import Metric
@@ -40,7 +40,7 @@ from lightning_bleu.training.dashboard import (
 from lightning_bleu.training.loaders import CALL, Origin, count_stream, name_loaders
 from lightning_bleu.training.metrics import AnyMetric, Result
 from lightning_bleu.training.options import check_metrics, check_options
-from lightning_bleu.training.sentences import BestSoFar
+from lightning_bleu.training.sentences import Opponent, OpponentKind
 from lightning_bleu.training.translations import Record
 from lightning_bleu.training.validation import STEPS, Naming, Output, Subset, Validation
 
@@ -63,13 +63,13 @@ class EvaluatorOptions(TypedDict, total=False):
     translations: bool | str | os.PathLike[str] | None
     keep_translations: int | None
     confidence: float | None
-    compare_to: Literal["best"] | None
+    compare_to: OpponentKind | None
     significance_level: float | None
     loggers: Sequence[Any]
 
 
 class Evaluator:
-    """Scores validations, compares them with the best one so far, shows them in loggers, and writes them to files.
+    """Scores validations, compares them with an earlier one, shows them in loggers, and writes them to files.
 
     Call :meth:`start` before a validation, :meth:`update` with each batch, and :meth:`finish` after the last one, in a
     training loop of your own, in Lightning Fabric, or with accelerate. For the Trainer of Lightning, use
@@ -103,7 +103,7 @@ class Evaluator:
               ``higher_is_better = False`` if lower numbers are better;
             - one of torchmetrics that takes a list of strings, and a reference or a list of references for each; or one
               of sacreBLEU, such as ``sacrebleu.metrics.TER()``. It scores the text of all sentences at the end, in
-              process 0, and has no interval and no comparison with the best.
+              process 0, and has no interval and no comparison.
 
             Instead of a metric, a dict of a metric for each loader or group:
             ``{"bleu": {"de": CorpusBLEU(), "zh": CorpusBLEU(tokenizer="zh")}}``. :class:`CorpusBLEU` and
@@ -124,13 +124,17 @@ class Evaluator:
             the loader must not shuffle.
         keep_translations: how many of the latest files of hypotheses to keep in each folder; None for all.
         confidence: log a confidence interval as ``val_bleu/low`` and ``val_bleu/high``; 0.95 for a 95% interval.
-        compare_to: ``"best"`` compares each validation with the best one so far, on the same sentences.
-            ``val_bleu/p_value`` is the p-value of :func:`lightning_bleu.paired_bootstrap`; it is 1 for the first
-            validation, and also small when the validation is clearly worse. ``val_bleu/best`` is the best score so far,
-            including this validation. With several loaders or groups, the best validation is that with the best mean,
-            the test compares the means, and ``val_bleu/NAME/best`` is the score of NAME in the best validation; a
-            validation without one of them is not compared. Tests are not compared. :meth:`state_dict` has the best
-            validation, so a resumed run is compared with it. Use a new evaluator for each training run.
+        compare_to: ``"best"`` compares each validation with the best one so far, on the same sentences; ``"first"``,
+            with the first one that this object sees, such as one before the training. ``val_bleu/difference`` is the
+            score minus that of the other validation, so for an error rate, negative is better.
+            ``val_bleu/difference_low`` and ``val_bleu/difference_high`` are the ends of its interval, at the level
+            `confidence` or else 95%. ``val_bleu/p_value`` is the p-value of :func:`lightning_bleu.paired_bootstrap`,
+            which is also small when the validation is clearly worse. ``val_bleu/best`` is the best score so far,
+            including this validation; ``val_bleu/first``, the first one. The first validation is compared with itself.
+            With several loaders or groups, the best validation is that with the best mean, the means are compared, and
+            ``val_bleu/NAME/best`` is the score of NAME in the best validation; a validation without one of them is not
+            compared. Tests are not compared. :meth:`state_dict` has the best or the first validation, so a resumed run
+            is compared with it. Use a new evaluator for each training run.
         significance_level: only an improvement with a smaller p-value becomes the new best. Monitor ``val_bleu/best``
             to stop early or to keep checkpoints, so that noise rarely prolongs training or replaces a checkpoint.
             Implies ``compare_to="best"``.
@@ -140,7 +144,7 @@ class Evaluator:
     Attributes:
         results: the last result of each score by its logged name, such as ``results["val_bleu"]``: a
             :class:`~lightning_bleu.training.metrics.Result` with ``score``, ``scores``, ``parts``, ``report``,
-            ``interval``, ``comparison``, and ``best``.
+            ``interval``, ``comparison``, ``best``, and ``first``.
 
     Raises:
         TypeError: for options of the wrong type.
@@ -169,7 +173,7 @@ class Evaluator:
         translations: bool | str | os.PathLike[str] | None = None,
         keep_translations: int | None = None,
         confidence: float | None = None,
-        compare_to: Literal["best"] | None = None,
+        compare_to: OpponentKind | None = None,
         significance_level: float | None = None,
         loggers: Sequence[Any] = (),
         **unknown: Any,
@@ -189,7 +193,7 @@ class Evaluator:
         self.record: Record | None = None
         self.validation: Validation | None = None
         self.warn_once = WarnOnce()
-        self._best: dict[str, BestSoFar] = {}
+        self._opponents: dict[str, Opponent] = {}
 
     def start(self, loaders: Any = None, *, stage: str = "val") -> None:
         """Start a validation or a test. One that was not finished is discarded. Collective.
@@ -261,14 +265,16 @@ class Evaluator:
         return validation.results
 
     def state_dict(self) -> dict[str, Any]:
-        """The best validations by logged name, to save in a checkpoint."""
-        return {tag: best.state_dict() for tag, best in self._best.items()}
+        """The best or the first validations, to save in a checkpoint: ``{"best": {logged name: ...}}``."""
+        states = {tag: state for tag, one in self._opponents.items() if (state := one.state_dict())}
+        return {str(self.compare_to): states} if states else {}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Restore the best validations from a checkpoint."""
-        self._best = {}
-        for tag, state in state_dict.items():
-            self._find_best(tag).load_state_dict(state)
+        """Restore these validations from a checkpoint. First ones that it does not have stay."""
+        if self.compare_to == "best":
+            self._opponents = {}
+        for tag, state in state_dict.get(str(self.compare_to), {}).items():
+            self._find_opponent(tag).load_state_dict(state)
 
     # For the adapters of trainers, which know more than a loop says
 
@@ -335,20 +341,19 @@ class Evaluator:
             for name in names:
                 self.record.check_folder(*naming.folder, name)
 
-    def score(self, *, compares: bool = True, keep_best: bool = True) -> Validation:
+    def score(self, *, counts: bool = True, keep: bool = True) -> Validation:
         """Score the sentences of all processes; nothing is logged, shown, or written. Collective.
 
         Args:
-            compares: whether to compare the validation, if the options say so.
-            keep_best: whether it becomes the new best if it is better.
+            counts: whether it may be compared with others; otherwise, it is compared with itself.
+            keep: whether it becomes the new best if it is better.
         """
         validation = self._started()
         self.validation = None  # frees the memory
         validation.agree()
-        best = None
-        if compares and self.compare_to is not None and validation.stage == "val":
-            best = {name: self._find_best(validation.naming.tag(name)) for name in self.metrics}
-        validation.finish(confidence=self.confidence, best=best, keep_best=keep_best)
+        compares = self.compare_to is not None and validation.stage == "val"
+        find = self._find_opponent if counts else self._make_opponent
+        validation.finish(confidence=self.confidence, find_opponent=find if compares else None, keep=keep)
         return validation
 
     def publish(
@@ -385,9 +390,12 @@ class Evaluator:
             )
         return self.validation
 
-    def _find_best(self, tag: str) -> BestSoFar:
-        """The best validation so far of a metric by its logged name, which is that of a dataset in Transformers."""
-        return self._best.setdefault(tag, BestSoFar(self.significance_level))
+    def _find_opponent(self, tag: str) -> Opponent:
+        """What to compare a metric with, by its logged name, which is that of a dataset in Transformers."""
+        return self._opponents.setdefault(tag, self._make_opponent(tag))
+
+    def _make_opponent(self, tag: str) -> Opponent:
+        return Opponent(self.compare_to or "best", self.significance_level, self.confidence)
 
     def _show(self, validation: Validation, subset: Subset, step: int) -> None:
         """Show the sentences of a subset. Collective."""

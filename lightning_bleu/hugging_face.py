@@ -22,7 +22,7 @@ from lightning_bleu.training.validation import Naming, Output
 _RESERVED = ("", "loss", "runtime", "samples_per_second", "steps_per_second", "model_preparation_time")
 """Names that no metric can have, because the Trainer uses them."""
 _STATE = "lightning_bleu.pt"
-"""The file of the best validations in a checkpoint."""
+"""The file of the best or first validations in a checkpoint."""
 _Trainer: Any = object
 """The base of the mixin. For mypy, it has all attributes of a Trainer."""
 
@@ -52,7 +52,8 @@ class EvaluatorMixin(_Trainer):  # type: ignore[misc]
 
     Samples, figures, and charts are shown in the TensorBoard and W&B of the Trainer. ``translations=True`` writes to
     the folder ``translations`` in ``output_dir``; each trial of a hyperparameter search has a folder of its own.
-    Checkpoints have the best validations in ``lightning_bleu.pt``.
+    Checkpoints have the validations that ``compare_to`` needs in ``lightning_bleu.pt``. For ``compare_to="first"``,
+    call ``evaluate`` before ``train``.
 
     Args:
         evaluator: the evaluator. It may also be an attribute of the subclass. None for no scores. If it has no decoder,
@@ -122,7 +123,7 @@ class EvaluatorMixin(_Trainer):  # type: ignore[misc]
             )
             _check_loader(dataloader)
             output = super().evaluation_loop(dataloader, *arguments)
-            validation = evaluator.score(keep_best=self._is_training)
+            validation = evaluator.score(keep=self._is_training)
         finally:
             evaluator.validation = outer
         numbers = validation.numbers()
@@ -189,7 +190,7 @@ class EvaluatorMixin(_Trainer):  # type: ignore[misc]
         return generated[:, width:], prompts.masked_fill(~mask, -100)
 
     def train(self, resume_from_checkpoint: Any = None, trial: Any = None, *args: Any, **kwargs: Any) -> Any:
-        """Train. A new run is compared with its own validations only. Collective."""
+        """Train. A new run forgets the best validation of another one. Collective."""
         evaluator = self.evaluator
         if evaluator is not None:
             self._open_record(trial)
@@ -219,9 +220,9 @@ class EvaluatorMixin(_Trainer):  # type: ignore[misc]
         if checkpoint is not None and self.evaluator is not None and self.evaluator.compare_to:
             path = Path(checkpoint, _STATE)
             state = run_in_process_0(lambda: torch.load(path, weights_only=True) if path.exists() else None)
-            if state is None:
-                self.evaluator.warn_once(f"There is no {str(path)!r}, so the next evaluation counts as the first.")
             self.evaluator.load_state_dict(state or {})
+            if state is None and not self.evaluator.state_dict():
+                self.evaluator.warn_once(f"There is no {str(path)!r}, so the next evaluation counts as the first.")
 
     def _find_loggers(self, stage: str) -> Sequence[Any]:
         """The writer of TensorBoard, and the run of W&B, if the Trainer reports to them."""

@@ -6,29 +6,42 @@ They measure how much the difference depends on which sentences happen to be in 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
 import torch
 from torch import Tensor
 
 from lightning_bleu.metric import CorpusMetric
-from lightning_bleu.scoring.resampling import PairedTest, check_count, paired_test_of, randomize, resample_scores
+from lightning_bleu.scoring.resampling import PairedTest, bootstrap, randomize
+from lightning_bleu.scoring.scoring import Scoring, ratio_scoring
+
+System: TypeAlias = CorpusMetric | Sequence[float] | Tensor
+"""A metric that has kept its sentences, or a number per sentence."""
 
 
-def paired_bootstrap(a: CorpusMetric, b: CorpusMetric, resamples: int = 1000, seed: int = 0) -> PairedTest:
+def paired_bootstrap(
+    a: System, b: System, resamples: int = 1000, seed: int = 0, *, confidence: float = 0.95
+) -> PairedTest:
     """Test whether one system is better than another by drawing the same bootstrap resamples for both.
 
     Follows Koehn (2004), https://aclanthology.org/W04-3250, with the p-value of sacreBLEU's ``--paired-bs``: how often
-    the absolute differences of the resamples, minus their mean, reach the observed difference.
+    the absolute differences of the resamples, minus their mean, reach the observed difference. The interval of the
+    difference is the central part of the differences of the resamples. It is two-sided and the p-value one-sided, so
+    p = 0.025 can stand beside an interval that contains 0.
 
     Args:
-        a: a :class:`lightning_bleu.CorpusBLEU` or :class:`lightning_bleu.CorpusCHRF` with ``keep_sentences=True``.
+        a: a :class:`lightning_bleu.CorpusBLEU` or :class:`lightning_bleu.CorpusCHRF` with ``keep_sentences=True``; or
+            a number per sentence, such as a COMET score, whose mean is the score of the system.
         b: the same for another system, with the same sentences in the same order.
         resamples: the number of bootstrap resamples.
         seed: the random seed.
+        confidence: the confidence level of the interval of the difference.
 
     Raises:
-        TypeError: if a system is not a metric.
-        ValueError: for different numbers of sentences, fewer than two, metrics with different settings, or fewer than
-            one resample.
+        TypeError: if a system is neither a metric nor a number per sentence.
+        ValueError: for different numbers of sentences, fewer than two, numbers that are not finite, metrics with
+            different settings, or fewer than one resample.
 
     Example:
         >>> from lightning_bleu import CorpusBLEU
@@ -36,13 +49,14 @@ def paired_bootstrap(a: CorpusMetric, b: CorpusMetric, resamples: int = 1000, se
         >>> a.update(["a b c d e", "a b c d", "e d c b a"], ["a b c d e", "a b c d e f", "e d c b c"])
         >>> b.update(["a b c e d", "a b c d e", "e d c c c"], ["a b c d e", "a b c d e f", "e d c b c"])
         >>> print(paired_bootstrap(a, b))
-        BLEU = 76.00 against 54.50: +21.50, p = 0.1538 (paired bootstrap, 1000 trials)
+        BLEU = 76.00 against 54.50: +21.50 (95% interval -21.22 to +65.67), p = 0.1538 (paired bootstrap, 1000 trials)
+        >>> paired_bootstrap([0.5, 0.7, 0.6], [0.4, 0.5, 0.6]).difference.__round__(4)
+        0.1
     """
-    resamples = check_count("resamples", resamples)
-    return paired_test_of(resample_scores(_read_systems(a, b), a.scoring, resamples, seed), a.scoring)
+    return bootstrap(*_read_systems(a, b), confidence, resamples, seed)
 
 
-def approximate_randomization(a: CorpusMetric, b: CorpusMetric, trials: int = 10_000, seed: int = 0) -> PairedTest:
+def approximate_randomization(a: System, b: System, trials: int = 10_000, seed: int = 0) -> PairedTest:
     """Test whether one system is better than another by randomly exchanging translations between them.
 
     Follows Riezler and Maxwell (2005), https://aclanthology.org/W05-0908, two-sided like sacreBLEU's ``--paired-ar``.
@@ -50,15 +64,16 @@ def approximate_randomization(a: CorpusMetric, b: CorpusMetric, trials: int = 10
     how often the difference is at least as large as observed.
 
     Args:
-        a: a :class:`lightning_bleu.CorpusBLEU` or :class:`lightning_bleu.CorpusCHRF` with ``keep_sentences=True``.
+        a: a :class:`lightning_bleu.CorpusBLEU` or :class:`lightning_bleu.CorpusCHRF` with ``keep_sentences=True``; or
+            a number per sentence, such as a COMET score, whose mean is the score of the system.
         b: the same for another system, with the same sentences in the same order.
         trials: the number of random exchanges.
         seed: the random seed.
 
     Raises:
-        TypeError: if a system is not a metric.
-        ValueError: for different numbers of sentences, fewer than two, metrics with different settings, or fewer than
-            one trial.
+        TypeError: if a system is neither a metric nor a number per sentence.
+        ValueError: for different numbers of sentences, fewer than two, numbers that are not finite, metrics with
+            different settings, or fewer than one trial.
 
     Example:
         >>> from lightning_bleu import CorpusBLEU
@@ -68,42 +83,67 @@ def approximate_randomization(a: CorpusMetric, b: CorpusMetric, trials: int = 10
         >>> print(approximate_randomization(a, b))
         BLEU = 76.00 against 54.50: +21.50, p = 0.4931 (approximate randomization, 10000 trials)
     """
-    trials = check_count("trials", trials)
-    return randomize(*_read_systems(a, b), a.scoring, trials, seed)
+    return randomize(*_read_systems(a, b), trials, seed)
 
 
-def _read_systems(a: CorpusMetric, b: CorpusMetric) -> tuple[Tensor, Tensor]:
-    """The statistics of the sentences of two systems in float64; an error unless the systems can be compared."""
-    for name, system in {"a": a, "b": b}.items():
-        if not isinstance(system, CorpusMetric):
-            raise TypeError(
-                f"{name!r} must be a metric such as CorpusBLEU(keep_sentences=True), got {type(system).__name__}"
-            )
+def _read_systems(a: Any, b: Any) -> tuple[Tensor, Tensor, Scoring]:
+    """The statistics of the sentences of two systems in float64, and how they are scored.
+
+    An error unless the systems can be compared.
+    """
+    if isinstance(a, CorpusMetric) != isinstance(b, CorpusMetric):
+        raise TypeError(
+            "both systems must be metrics, or both must have a number per sentence, got "
+            f"{type(a).__name__} and {type(b).__name__}"
+        )
+    if not isinstance(a, CorpusMetric):
+        first, second = _read_numbers("a", a), _read_numbers("b", b)
+        _check_sizes(first, second)
+        return first, second, ratio_scoring("score")
     if a.scoring.name != b.scoring.name:
         raise ValueError(f"both systems must be scored by the same metric, got {a.scoring.name} and {b.scoring.name}")
-    first, second = a.kept_sentences(), b.kept_sentences()
-    if len(first.rows) != len(second.rows) or len(first.rows) < 2:
-        raise ValueError(
-            "both systems must have the same number of sentences, at least two, got "
-            f"{len(first.rows)} and {len(second.rows)}"
-        )
+    one, other = a.kept_sentences(), b.kept_sentences()
+    _check_sizes(one.rows, other.rows)
     differences = a.settings.differences(b.settings)
-    if first.input_counts.kinds != second.input_counts.kinds:
+    if one.input_counts.kinds != other.input_counts.kinds:
         differences.append("tokens")
-    if first.input_counts.reference_count != second.input_counts.reference_count:
+    if one.input_counts.reference_count != other.input_counts.reference_count:
         differences.append("number of references")
     if differences:
         signatures = [
             system.report_of(kept.statistics.sum(0), kept.input_counts).signature
-            for system, kept in ((a, first), (b, second))
+            for system, kept in ((a, one), (b, other))
         ]
         shown = "but they" if signatures[0] == signatures[1] else f"got {' and '.join(signatures)}, which"
         raise ValueError(f"both systems must be scored in the same way, {shown} differ in: {', '.join(differences)}")
-    if not torch.equal(first.positions, second.positions):
+    if not torch.equal(one.positions, other.positions):
         raise ValueError("both systems must have the same sentences, but their 'index' differs")
-    if (differs := first.checksums != second.checksums).any():
+    if (differs := one.checksums != other.checksums).any():
         raise ValueError(
             "both systems must have the same sentences in the same order, but the references of sentence "
             f"{differs.nonzero()[0].item()} differ"
         )
-    return first.statistics.double(), second.statistics.double()
+    return one.statistics.double(), other.statistics.double(), a.scoring
+
+
+def _read_numbers(name: str, numbers: Any) -> Tensor:
+    """The rows of sentences that have a number each: the number, and a 1."""
+    try:
+        values = torch.as_tensor(numbers, dtype=torch.float64, device="cpu").detach()
+    except (TypeError, ValueError, RuntimeError):
+        values = torch.zeros(())
+    if values.ndim != 1:
+        raise TypeError(
+            f"{name!r} must be a metric such as CorpusBLEU(keep_sentences=True), or have a number per sentence, "
+            f"got {type(numbers).__name__}"
+        )
+    if not values.isfinite().all():
+        raise ValueError(f"{name!r} must have finite numbers, got {values[~values.isfinite()][0].item()}")
+    return torch.stack([values, torch.ones_like(values)], 1)
+
+
+def _check_sizes(a: Tensor, b: Tensor) -> None:
+    if len(a) != len(b) or len(a) < 2:
+        raise ValueError(
+            f"both systems must have the same number of sentences, at least two, got {len(a)} and {len(b)}"
+        )

@@ -541,16 +541,19 @@ def test_a_logger_that_fails_is_warned_about_once() -> None:
 
 
 def test_a_loop_that_is_resumed_goes_on_with_its_comparisons(tmp_path: Path) -> None:
-    whole, first, second = (Evaluator(**OPTIONS) for _ in range(3))
-    expected = [run(whole, epoch) for epoch in range(3)]
-    assert [run(first, epoch) for epoch in range(2)] == expected[:2]
-    torch.save(first.state_dict(), tmp_path / "state.pt")
-    second.load_state_dict(torch.load(tmp_path / "state.pt", weights_only=True))
-    assert run(second, 2) == expected[2]
-    assert expected[2]["val_bleu"].best == expected[1]["val_bleu"].score
-    second.load_state_dict({})
-    (first_result,) = run(second, 2).values()
-    assert first_result.best == first_result.score
+    for kind, opponent in (("best", 1), ("first", 0)):
+        whole, before, after = (Evaluator(**OPTIONS | {"compare_to": kind}) for _ in range(3))
+        expected = [run(whole, epoch) for epoch in range(3)]
+        assert [run(before, epoch) for epoch in range(2)] == expected[:2]
+        torch.save(before.state_dict(), tmp_path / f"{kind}.pt")
+        after.load_state_dict(torch.load(tmp_path / f"{kind}.pt", weights_only=True))
+        assert run(after, 2) == expected[2]
+        assert getattr(expected[2]["val_bleu"], kind) == expected[opponent]["val_bleu"].score
+        # A state without a comparison, or with one of another kind, erases the best, but not the first.
+        for state in {}, {"best" if kind == "first" else "first": before.state_dict()[kind]}:
+            after.load_state_dict(state)
+            (result,) = run(after, 2).values()
+            assert getattr(result, kind) == (result if kind == "best" else expected[0]["val_bleu"]).score
 
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one))])

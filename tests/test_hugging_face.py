@@ -329,6 +329,16 @@ def train(folder: Path) -> Scores:
         without.train(resume_from_checkpoint="run/checkpoint-2")
     found["warned"] = [str(warning.message) for warning in caught]
 
+    start = make(make_evaluator(compare_to="first"), output_dir="first")
+    start.worse_from = 0
+    found["start"] = start.evaluate()
+    start.worse_from = 2
+    start.train()
+    later = make(make_evaluator(compare_to="first"), output_dir="first", max_steps=4)
+    later.worse_from = 1000
+    later.train(resume_from_checkpoint="first/checkpoint-3")
+    found["first"] = [line for line in later.state.log_history if "eval_one_bleu" in line or "eval_two_bleu" in line]
+
     evaluator = make_evaluator(translations=True, compare_to="best")
     stopped = make(evaluator, output_dir="stopped")
     stopped.stop_at = 16 // int(os.environ.get("WORLD_SIZE", 1))  # after the second step
@@ -365,6 +375,12 @@ def test_the_best_weights_have_their_step_and_a_resumed_run_is_compared(processe
         assert found["files"] == ["ref.txt", "src.txt", *names]
         assert "or resume that run with trainer.train(resume_from_checkpoint=...)" in found["same run again"]
         assert found["resumed"]["eval_one_bleu"] == best != found["resumed"]["eval_two_bleu"]
+        assert found["start"]["eval_one_bleu"] != found["start"]["eval_two_bleu"]
+        for name in ("one", "two"):  # each dataset with its own, although their references are the same
+            lines = [line for line in found["first"] if f"eval_{name}_bleu" in line]
+            assert [line[f"eval_{name}_bleu_first"] for line in lines[1:]] == [found["start"][f"eval_{name}_bleu"]] * 4
+            signs = [np.sign(line[f"eval_{name}_bleu_difference"]) for line in lines]
+            assert signs == [0, 1, 0, 0, 1]
         assert contains(found["after an interruption"], expected_scores(ITEMS, "eval_one"))
         assert not found["overwritten"]
         assert found["new"] == ["eval_one/step-0000002-2.txt", "eval_one/step-0000002.txt"]

@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from lightning_bleu import CorpusBLEU, CorpusCHRF, approximate_randomization, paired_bootstrap
 from lightning_bleu.metric import CorpusMetric
@@ -53,8 +57,13 @@ def refuse(a: Any, b: Any, message: str) -> None:
         (lambda: METRIC.interval(resamples=2**24 + 1), ValueError, "'resamples' must be at most 16,777,216"),
         (lambda: paired_bootstrap(METRIC, METRIC, 2**24 + 1), ValueError, "'resamples' must be at most 16,777,216"),
         (lambda: randomize(METRIC, METRIC, 10**12), ValueError, "'trials' must be at most 16,777,216"),
-        (lambda: randomize(METRIC, [0.1, 0.2]), TypeError, "'b' must be a metric such as CorpusBLEU.*, got list"),
-        (lambda: randomize(METRIC.sentence_statistics(), METRIC), TypeError, "'a' must be a metric .*, got Tensor"),
+        (lambda: paired_bootstrap(METRIC, METRIC, confidence=95), ValueError, "'confidence' must lie between 0 and 1"),
+        (lambda: randomize(METRIC, [0.1, 0.2]), TypeError, "or both must have a number .*, got CorpusBLEU and list"),
+        (lambda: randomize([0.1], METRIC), TypeError, "both systems must be metrics, .*, got list and CorpusBLEU"),
+        (lambda: randomize([0.1, 0.2], ["a", "b"]), TypeError, "'b' must be a metric .* or have a number .*, got list"),
+        (lambda: randomize([[0.1]], [[0.1]]), TypeError, "'a' must be a metric .* or have a number"),
+        (lambda: paired_bootstrap([0.1, math.nan], [0.1, 1]), ValueError, "'a' must have finite numbers, got nan"),
+        (lambda: paired_bootstrap([0.1, 1], [0.1]), ValueError, "same number of sentences, .*, got 2 and 1"),
     ],
 )
 def test_an_error_says_what_is_wrong(call: Callable[[], Any], error: type[Exception], message: str) -> None:
@@ -66,6 +75,22 @@ def test_numbers_may_be_those_of_numpy() -> None:
     assert interval_of(METRIC, np.float32(0.5), np.int64(50), np.int64(3)) == METRIC.interval(0.5, 50, 3)
     for test in PAIRED_TESTS:
         assert test(METRIC, make_metric(B), np.int64(50), np.int64(3)) == test(METRIC, make_metric(B), 50, 3)
+
+
+@given(st.lists(st.tuples(st.integers(-99, 99), st.integers(-99, 99)), min_size=2), st.integers(0, 9))
+@settings(max_examples=20, deadline=None)
+def test_numbers_of_sentences_are_compared_as_numpy_would(pairs: list[tuple[int, int]], seed: int) -> None:
+    a, b = np.array(pairs).T
+    test, other = paired_bootstrap(a.tolist(), torch.tensor(b), 99, seed, confidence=0.8), randomize(a, b, 99, seed)
+    generator = torch.Generator().manual_seed(seed)
+    drawn = torch.randint(len(a), (99, len(a)), generator=generator, dtype=torch.int32).numpy()
+    differences = (a - b)[drawn].mean(1)
+    assert (test.score_a, test.score_b) == (other.score_a, other.score_b) == pytest.approx((a.mean(), b.mean()))
+    assert (test.low, test.high) == pytest.approx(tuple(np.quantile(differences, [0.1, 0.9])))
+    reached = abs(differences) - abs(differences).mean() >= abs((a - b).mean()) - 1e-9
+    assert test.p_value == (reached.sum() + 1) / 100
+    assert str(test).startswith(f"score = {a.mean():.4f} against {b.mean():.4f}: {a.mean() - b.mean():+.4f} (80% ")
+    assert (other.low, other.high, other.confidence) == (None, None, None)
 
 
 # Which systems are scored alike

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import torch
@@ -70,6 +70,9 @@ class PairedTest:
         trials: the number of resamples or shuffles.
         percent: whether scores are in 0..100 rather than in 0..1; None if they have a scale of their own.
         name: the name of the score.
+        low: the lower end of the confidence interval of the difference; None for a test without resamples.
+        high: the upper end.
+        confidence: the confidence level of this interval, 0..1.
     """
 
     test: str
@@ -79,6 +82,9 @@ class PairedTest:
     trials: int
     percent: bool | None = False
     name: str = "BLEU"
+    low: float | None = None
+    high: float | None = None
+    confidence: float | None = None
 
     @property
     def difference(self) -> float:
@@ -88,6 +94,9 @@ class PairedTest:
     def __str__(self) -> str:
         a, b = (format_score(score, self.percent) for score in (self.score_a, self.score_b))
         difference = format_score(self.difference, self.percent, "+")
+        if self.low is not None and self.high is not None and self.confidence is not None:
+            low, high = (format_score(end, self.percent, "+") for end in (self.low, self.high))
+            difference += f" ({100 * self.confidence:g}% interval {low} to {high})"
         return (
             f"{self.name} = {a} against {b}: {difference}, p = {self.p_value:.4f} ({self.test}, {self.trials} trials)"
         )
@@ -123,30 +132,44 @@ def resample_scores(systems: Sequence[Tensor], scoring: Scoring, resamples: int,
     Returns:
         shape ``(systems, 1 + resamples)``: the score of each system, then those of its resamples.
     """
-    sums = weighted_sums(torch.cat([*systems], 1), draw_with_replacement, resamples, seed)
-    resampled = [scoring.score(statistics) for statistics in sums.chunk(len(systems), 1)]
+    sums = weighted_sums(systems, draw_with_replacement, resamples, seed)
     scores = [scoring.score(sentences.sum(0)).reshape(1) for sentences in systems]
-    return torch.stack([torch.cat(pair) for pair in zip(scores, resampled)])
+    return torch.stack([torch.cat([score, scoring.score(own)]) for score, own in zip(scores, sums)])
 
 
 def interval_of(scores: Tensor, scoring: Scoring, confidence: float) -> Interval:
     """The interval of a score; see :func:`resample_scores`."""
     observed, resampled = scores[0].item(), scores[1:]
-    ends = torch.tensor([(1 - confidence) / 2, (1 + confidence) / 2], dtype=scores.dtype, device="cpu")
-    low, high = resampled.quantile(ends).tolist()
+    low, high = _find_ends(resampled, confidence)
     return Interval(observed, low, high, confidence, tuple(resampled.tolist()), scoring.percent, scoring.name)
 
 
-def paired_test_of(scores: Tensor, scoring: Scoring) -> PairedTest:
-    """The paired bootstrap test of two systems; see :func:`resample_scores`."""
-    differences = (scores[0] - scores[1]).abs()
-    by_chance = differences[1:] - differences[1:].mean()
-    return _paired_test("paired bootstrap", scores[:, 0].tolist(), by_chance, scoring)
+def paired_test_of(scores: Tensor, scoring: Scoring, confidence: float) -> PairedTest:
+    """The paired bootstrap test of two systems, with the interval of their difference; see :func:`resample_scores`."""
+    a, b = scores[0], scores[-1]  # of a single system, which is compared with itself
+    differences = (a - b)[1:]
+    by_chance = differences.abs() - differences.abs().mean()
+    test = _paired_test("paired bootstrap", [a[0].item(), b[0].item()], by_chance, scoring)
+    low, high = _find_ends(differences, confidence)
+    return replace(test, low=low, high=high, confidence=confidence)
+
+
+def _find_ends(resampled: Tensor, confidence: float) -> list[float]:
+    """The ends of the central part of resampled numbers."""
+    ends = torch.tensor([(1 - confidence) / 2, (1 + confidence) / 2], dtype=resampled.dtype, device="cpu")
+    return resampled.quantile(ends).tolist()
+
+
+def bootstrap(a: Tensor, b: Tensor, scoring: Scoring, confidence: float, resamples: int, seed: int) -> PairedTest:
+    """The paired bootstrap test of two systems; see :func:`lightning_bleu.paired_bootstrap`."""
+    check_share("confidence", confidence)
+    scores = resample_scores([a, b], scoring, check_count("resamples", resamples), seed)
+    return paired_test_of(scores, scoring, confidence)
 
 
 def randomize(a: Tensor, b: Tensor, scoring: Scoring, trials: int, seed: int) -> PairedTest:
     """Approximate randomization; see :func:`lightning_bleu.approximate_randomization`."""
-    exchanged = weighted_sums(b - a, toss_coins, trials, seed)
+    (exchanged,) = weighted_sums([b - a], toss_coins, check_count("trials", trials), seed)
     differences = (scoring.score(a.sum(0) + exchanged) - scoring.score(b.sum(0) - exchanged)).abs()
     scores = [scoring.score(sentences.sum(0)).item() for sentences in (a, b)]
     return _paired_test("approximate randomization", scores, differences, scoring)
@@ -159,9 +182,9 @@ def _paired_test(test: str, scores: Sequence[float], by_chance: Tensor, scoring:
     differ in only a few sentences. Then most trials are ties, and if they did not count, a difference in a single
     sentence would look significant.
     """
-    # Scores of equal counts may differ in the last bits, from rounding.
+    # Scores of equal counts may differ in the last bits, from rounding. Those of no words may be NaN, which is no gain.
     tolerance = 1e-12 * max(100 if scoring.percent else 1, *map(abs, scores))
-    as_large = (by_chance >= abs(scores[0] - scores[1]) - tolerance).sum().item()
+    as_large = (~(by_chance < abs(scores[0] - scores[1]) - tolerance)).sum().item()
     p_value = (as_large + 1) / (len(by_chance) + 1)
     return PairedTest(test, scores[0], scores[1], p_value, len(by_chance), scoring.percent, scoring.name)
 
@@ -170,25 +193,27 @@ Draw: TypeAlias = Callable[[Tensor, torch.Generator], None]
 """Fills weights, bytes of shape ``(trials, sentences)``, in place from a generator."""
 
 
-def weighted_sums(sentences: Tensor, draw: Draw, trials: int, seed: int) -> Tensor:
-    """Draw weights and compute weighted sums of the sentences.
+def weighted_sums(systems: Sequence[Tensor], draw: Draw, trials: int, seed: int) -> list[Tensor]:
+    """Draw weights and compute weighted sums of the sentences of each system, with the same weights.
 
     Args:
-        sentences: float64 of shape ``(sentences, columns)``.
+        systems: for each system, float64 of shape ``(sentences, columns)``.
         draw: draws the weights of a chunk of trials. The result does not depend on the size of the chunks.
         trials: the number of sums.
         seed: the random seed.
 
     Returns:
-        sums of shape ``(trials, columns)``.
+        for each system, sums of shape ``(trials, columns)``.
     """
     generator = torch.Generator("cpu").manual_seed(operator.index(seed))
-    drawn_at_once = min(trials, max(1, _MAX_WEIGHTS // len(sentences)))
-    weights = torch.empty(drawn_at_once, len(sentences), dtype=torch.uint8, device="cpu")
-    sums = sentences.new_zeros(trials, sentences.shape[1])
-    for chunk in torch.split(sums, drawn_at_once):
-        draw(weights[: len(chunk)], generator)
-        torch.mm(weights[: len(chunk)].double(), sentences, out=chunk)
+    drawn_at_once = min(trials, max(1, _MAX_WEIGHTS // len(systems[0])))
+    weights = torch.empty(drawn_at_once, len(systems[0]), dtype=torch.uint8, device="cpu")
+    sums = [sentences.new_zeros(trials, sentences.shape[1]) for sentences in systems]
+    for chunks in zip(*(torch.split(own, drawn_at_once) for own in sums)):
+        draw(drawn := weights[: len(chunks[0])], generator)
+        factors = drawn.double()
+        for sentences, chunk in zip(systems, chunks):
+            torch.mm(factors, sentences, out=chunk)
     return sums
 
 

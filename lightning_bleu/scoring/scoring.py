@@ -38,6 +38,24 @@ class Scoring(NamedTuple):
     rank_sentences: Callable[[Tensor], Tensor] | None = None
 
 
+def ratio_scoring(name: str, higher_is_better: bool = True) -> Scoring:
+    """How pairs of numbers, one per sentence, become the ratio of their sums. With 1 in each pair, that is the mean.
+
+    0/0 is 0 if lower is better, else 1.
+
+    Example:
+        >>> error_rate = ratio_scoring("wer", higher_is_better=False)
+        >>> rows = torch.tensor([[1.0, 4.0], [3.0, 4.0], [2.0, 0.0], [0.0, 0.0]])
+        >>> error_rate.score(rows.sum(0)).item(), error_rate.score_sentences(rows).tolist()
+        (0.75, [0.25, 0.75, inf, 0.0])
+    """
+
+    def divide(pairs: Tensor) -> Tensor:
+        return torch.where((pairs == 0).all(-1), float(higher_is_better), pairs[..., 0] / pairs[..., 1])
+
+    return Scoring(name, divide, None, divide, higher_is_better)
+
+
 class Report(float):
     """A score that is also a number: it can be compared, rounded, formatted, and logged like a float. Immutable.
 

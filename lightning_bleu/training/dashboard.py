@@ -26,7 +26,8 @@ from lightning_bleu.training.validation import Naming, Subset
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_CATEGORIES = _SCORES, _COMPARISONS, _PARTS = "Scores", "Comparison with the best", "Parts"
+_COMPARISONS = {"best": "Comparison with the best", "first": "Comparison with the first"}
+_CATEGORIES = _SCORES, *_, _PARTS = "Scores", *_COMPARISONS.values(), "Parts"
 """The categories of charts, in order."""
 _STEP_IN_WANDB = "train/global_step"
 """The name of the step in a run of W&B, as in Trainers of Transformers. The step of W&B itself cannot go back."""
@@ -142,32 +143,35 @@ def lay_out_charts(results: Mapping[str, Result], means: Collection[str] = (), n
         naming: the logged names.
 
     Example:
-        >>> from lightning_bleu.scoring.resampling import Interval
-        >>> bleu = Result({"": 0.5}, interval=Interval(0.5, 0.4, 0.6, 0.95, ()), best=0.5)
+        >>> from lightning_bleu.scoring.resampling import Interval, PairedTest
+        >>> interval, test = Interval(0.5, 0.4, 0.6, 0.95, ()), PairedTest("paired bootstrap", 0.5, 0.4, 0.01, 1000)
+        >>> bleu = Result({"": 0.5}, interval=interval, comparison=test, best=0.5)
         >>> charts = lay_out_charts({"val_bleu": bleu, "val_rouge": Result({"rouge1": 0.1, "rouge2": 0.2})})
         >>> charts["Scores", "val_bleu"]
         ['Margin', ['val_bleu', 'val_bleu/low', 'val_bleu/high']]
         >>> charts["Scores", "val_rouge"]
         ['Multiline', ['^val_rouge/rouge1$', '^val_rouge/rouge2$']]
-        >>> [title for category, title in charts if category == "Comparison with the best"]
-        ['val_bleu, and the best so far', 'val_bleu: p-value of the difference']
+        >>> charts["Comparison with the best", "val_bleu"]
+        ['Margin', ['val_bleu/difference', 'val_bleu/difference_low', 'val_bleu/difference_high']]
     """
     naming = naming or Naming()
     charts: Charts = {}
     bands: Charts = {}
     for logged, result in sorted(results.items(), key=lambda item: item[0] not in means):  # means first
         tag = naming.shown_as(logged)
-        join = partial(naming.join, tag)
-        title = f"{tag}: mean of all" if logged in means else tag
+        title = "{}: mean of all" if logged in means else "{}"
         if result.interval is None:
-            charts[_SCORES, title] = _lines(map(join, result.scores))
-        else:
-            bands[_SCORES, title] = ["Margin", [tag, join("low"), join("high")]]
-        if result.best is not None:
-            charts[_COMPARISONS, f"{title}, and the best so far"] = _lines([tag, join("best")])
-            charts[_COMPARISONS, f"{title}: p-value of the difference"] = _lines([join("p_value")])
+            charts[_SCORES, title.format(tag)] = _lines(naming.join(tag, part) for part in result.scores)
+        for part, one in result.split().items():
+            join = partial(naming.join, score := naming.join(tag, part))
+            if one.interval is not None:
+                bands[_SCORES, title.format(score)] = ["Margin", [score, join("low"), join("high")]]
+            if one.comparison is not None:
+                ends = [join("difference_low"), join("difference_high")]
+                category = _COMPARISONS["best" if one.first is None else "first"]
+                bands[category, title.format(score)] = ["Margin", [join("difference"), *ends]]
         for chart, names in {} if result.report is None else result.report.charts().items():
-            charts[_PARTS, f"{tag}: {chart}"] = _lines(map(join, names))
+            charts[_PARTS, f"{tag}: {chart}"] = _lines(naming.join(tag, name) for name in names)
     return charts | dict(reversed(bands.items()))  # TensorBoard shows lines, and then bands in reverse order
 
 
@@ -257,7 +261,7 @@ def show_in_tensorboard(logger: Any, view: View, step: int) -> None:
         table = sample_table(panel.samples, panel.caption, view.score_name, view.digits)
         writer.add_text(panel.tag, table, step)
     for tag, scores in view.histograms.items():
-        writer.add_histogram(tag, scores, step)
+        writer.add_histogram(tag, scores[scores.isfinite()], step)  # x/0 is infinite
     for tag, figure in view.figures.items():
         writer.add_figure(tag, figure, step, close=False)
     writer.flush()  # a SummaryWriter does not do that when Python ends

@@ -23,7 +23,7 @@ from lightning_bleu.messages import warn_user
 from lightning_bleu.processes import process_count, process_rank
 from lightning_bleu.settings.settings import Settings
 
-_RESERVED = ("", "best", "low", "high", "p_value")
+_RESERVED = ("", "best", "first", "low", "high", "difference", "difference_low", "difference_high", "p_value")
 """Names that no loader or group can have, because they are logged below the mean of all."""
 _SENTENCE_BITS = 31
 """How many bits of a derived position number the sentences of an item."""

@@ -30,14 +30,14 @@ from lightning_bleu.reading.batch import Batch
 from lightning_bleu.reading.forms import Strings, kind_of
 from lightning_bleu.reading.mistakes import Mistake, suspect_script
 from lightning_bleu.reading.ragged import IntArray
-from lightning_bleu.scoring.scoring import Report, Scoring, format_score
+from lightning_bleu.scoring.scoring import Report, format_score, ratio_scoring
 from lightning_bleu.settings.settings import Settings, check_bool
 from lightning_bleu.training.sentences import Corpus, Sentence, Sentences
 
 _SHOWN = 200
 """The number of characters of a value that error messages show."""
 
-_NAMED = ("interval", "comparison", "best")
+_NAMED = ("interval", "comparison", "best", "first")
 """What each score of a metric has of its own."""
 
 _RIGHT = [Sentence("the cat sat here", ["a dog", "the cat sat here"]), Sentence("it is cold", ["it is cold"])]
@@ -56,9 +56,11 @@ class Result:
             :class:`lightning_bleu.CHRFScore`, or, for a function, a ``MeanScore``; None for a mean, and for
             metrics of other packages.
         interval: the confidence interval, if requested.
-        comparison: the paired test against the best validation so far; None if there was none to compare with.
-        best: the score of the best validation so far, if requested. For a function with several scores, these three
-            are dicts by the names of the scores.
+        comparison: the paired test against the best validation before this one, or against the first, if requested.
+            The first validation is compared with itself. None if a loader or a group is missing.
+        best: the score of the best validation so far, including this one, with ``compare_to="best"``.
+        first: the score of the first validation, with ``compare_to="first"``. If a function has several scores, these
+            four are dicts by the names of the scores.
     """
 
     scores: dict[str, float]
@@ -67,6 +69,7 @@ class Result:
     interval: Any = None
     comparison: Any = None
     best: Any = None
+    first: Any = None
 
     @property
     def score(self) -> float:
@@ -92,19 +95,19 @@ class Result:
         """The result of each score, by the last part of its name."""
         if "" in self.scores:
             return {"": self}
-        named = [getattr(self, name) or {} for name in _NAMED]
-        return {
-            part: Result({"": score}, {}, None, *(one.get(part) for one in named))
-            for part, score in self.scores.items()
-        }
+        own = [getattr(self, name) or {} for name in _NAMED]
+        return {part: Result({"": one}, {}, None, *(by.get(part) for by in own)) for part, one in self.scores.items()}
 
     def _uncertainty(self) -> dict[str, float]:
         if "" not in self.scores:
             own = self.split().items()
             return {f"{part}/{name}": value for part, one in own for name, value in one._uncertainty().items()}
         values = {} if self.interval is None else {"low": self.interval.low, "high": self.interval.high}
-        if self.best is not None:
-            values |= {"p_value": self.comparison.p_value if self.comparison else 1.0, "best": self.best}
+        if (test := self.comparison) is not None:
+            ends = {"difference_low": test.low, "difference_high": test.high}
+            opponent = {"best": self.best, "first": self.first}
+            found = {"difference": test.difference, **ends, "p_value": test.p_value, **opponent}
+            values |= {name: value for name, value in found.items() if value is not None}
         return values
 
 
@@ -293,12 +296,6 @@ class OfSentences(AnyMetric):
     def __deepcopy__(self, memo: object) -> OfSentences:
         return self
 
-    def scoring(self, part: str = "") -> Scoring:
-        """How the rows of sentences, each a pair of numbers, become one of the scores."""
-        right = self.directions.get(part, self.directions.get("", True))
-        ratio = partial(divide, default=float(right))
-        return Scoring(name_score(self.name, part), ratio, None, ratio, right)
-
     def check(self, batch: Batch, sources: Any) -> None:
         """Raise an error for a batch that the metric cannot score."""
         super().check(batch, sources)
@@ -322,10 +319,11 @@ class OfSentences(AnyMetric):
     def _score(self, sentences: Sentences, answer: Mapping[str, Tensor]) -> dict[str, Scored]:
         scored = {}
         for part, rows in answer.items():
-            scoring, sums = self.scoring(part), rows.reshape(-1, 2).sum(0)
+            right, sums = self.directions.get(part, self.directions.get("", True)), rows.reshape(-1, 2).sum(0)
             if sums.any():  # not 0/0
+                scoring = ratio_scoring(name_score(self.name, part), right)
                 score = scoring.score(sums).item()
-                corpus = Corpus(sentences.kept.identity, rows, scoring, {"higher_is_better": scoring.higher_is_better})
+                corpus = Corpus(sentences.kept.identity, rows, scoring, {"higher_is_better": right})
                 result = Result({"": score}, report=FunctionScore(score=score, name=scoring.name))
                 scored[part] = Scored(result, corpus if rows.ndim == 2 and math.isfinite(score) else None)
         return scored
@@ -342,19 +340,9 @@ class OfSentences(AnyMetric):
         starts = [*accumulate(sizes, initial=0)]
         owned = [start + one.owned_by(number) for number in range(len(everyone)) for start, one in zip(starts, subsets)]
         places = torch.cat(owned).argsort()
-        names = [*returned[0]] if returned else []
+        names = returned[0] if returned else ()
         rows = {part: torch.cat([one[part] for one in returned])[places].split_with_sizes(sizes) for part in names}
         return [{part: own[number] for part, own in rows.items()} for number in range(len(subsets))]
-
-
-def divide(pairs: Tensor, default: float) -> Tensor:
-    """The ratios of pairs of numbers, and a default for 0/0.
-
-    Example:
-        >>> divide(torch.tensor([[1.0, 4.0], [3.0, 0.0], [0.0, 0.0]]), default=1.0)
-        tensor([0.2500,    inf, 1.0000])
-    """
-    return torch.where((pairs == 0).all(-1), default, pairs[..., 0] / pairs[..., 1])
 
 
 def name_score(name: str, part: str) -> str:
@@ -448,16 +436,6 @@ def read_scores(value: Any) -> dict[str, float]:
         raise TypeError(
             f"the result must be a number, a number per sentence, or a dict of these, got {value!r}"
         ) from None
-
-
-def mean_of(results: Sequence[Result]) -> Result:
-    """The mean of the scores of subsets.
-
-    Example:
-        >>> mean_of([Result({"": 0.25}, parts={"precision": 0.5}), Result({"": 0.75})])
-        Result(scores={'': 0.5}, parts={}, report=None, interval=None, comparison=None, best=None)
-    """
-    return Result({"": math.fsum(one.score for one in results) / len(results)})
 
 
 def merge_results(named: Mapping[str, Result]) -> Result:
@@ -559,10 +537,10 @@ def call_function(
     named = value if isinstance(value, Mapping) else {"": value}
     if not named or (named is value and not all(isinstance(part, str) and part for part in named)):
         raise TypeError(f"the metric {name!r} must return scores by name, got {repr(value)[:_SHOWN]}")
-    return {part: _read_rows(name_score(name, part), one, hypotheses, of_corpus) for part, one in named.items()}
+    return {part: _read_rows(name_score(name, part), one, sentences, of_corpus) for part, one in named.items()}
 
 
-def _read_rows(name: str, value: Any, hypotheses: Sequence[str], of_corpus: bool) -> Tensor:
+def _read_rows(name: str, value: Any, sentences: Sequence[Sentence], of_corpus: bool) -> Tensor:
     needs = f"the metric {name!r} must return one number or pair per sentence"
     try:
         if isinstance(value, np.ma.MaskedArray) or getattr(value, "layout", torch.strided) != torch.strided:
@@ -571,16 +549,15 @@ def _read_rows(name: str, value: Any, hypotheses: Sequence[str], of_corpus: bool
         values = torch.as_tensor(array, dtype=torch.float64, device="cpu").detach()
     except (TypeError, ValueError, RuntimeError):
         raise TypeError(f"{needs}, got {repr(value)[:_SHOWN]}") from None
-    count = len(hypotheses)
+    count = len(sentences)
     if values.shape not in ((count,), (count, 2), *([()] if of_corpus else [])):
         ways = (
-            ": if it is a ratio of sums, return a pair such as (errors, words) per sentence; if it depends on all "
-            "sentences, set the attribute corpus_level = True of the function"
+            ": return pairs such as (errors, words), whose sums are divided, or set its attribute corpus_level = True"
         )
         shape = tuple(values.shape)
         raise ValueError(f"{needs}, got the shape {shape} for {count} sentences{'' if shape else ways}")
     for number, *_ in (~values.isfinite()).nonzero().tolist():
-        place = f" for the hypothesis {hypotheses[number][:_SHOWN]!r}" if values.ndim else ""
+        place = f" for the hypothesis {sentences[number].hypothesis[:_SHOWN]!r}" if values.ndim else ""
         raise ValueError(
             f"the metric {name!r} returned {values[number].tolist()}{place}: return a finite number for each sentence, "
             "or None to log nothing"

@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields, replace
-from typing import Any
+from typing import Any, get_args
 
 from lightning_bleu.bleu import BLEU_OPTIONS, CorpusBLEU
 from lightning_bleu.chrf import CorpusCHRF
@@ -16,7 +16,7 @@ from lightning_bleu.scoring.resampling import check_share
 from lightning_bleu.settings.settings import Decoder, Settings, check_integer, describe, unknown_options
 from lightning_bleu.training.loaders import check_names
 from lightning_bleu.training.metrics import AnyMetric, wrap_metric
-from lightning_bleu.training.sentences import MIN_LEVEL
+from lightning_bleu.training.sentences import MIN_LEVEL, OpponentKind
 
 _STAND_ALONE = {CorpusBLEU: "bleu", CorpusCHRF: "chrf"}
 """The names of metrics that need none."""
@@ -209,7 +209,7 @@ def check_options(options: Mapping[str, Any]) -> None:
         if not translations:
             raise ValueError("'keep_translations' needs a folder: set 'translations' as well")
     if options["compare_to"] is not None:
-        check_choice("compare_to", options["compare_to"], ["best"])
+        check_choice("compare_to", options["compare_to"], get_args(OpponentKind))
     loggers = options["loggers"]
     for logger in loggers if isinstance(loggers, list | tuple) else [loggers]:
         methods = ("log_metrics", "add_scalar", "define_metric")
@@ -220,6 +220,8 @@ def check_options(options: Mapping[str, Any]) -> None:
             )
     if (level := options["significance_level"]) is not None:
         check_share("significance_level", level)
+        if options["compare_to"] == "first":
+            raise ValueError("'significance_level' decides what becomes the best: use compare_to='best', got 'first'")
         if level < MIN_LEVEL:
             raise ValueError(
                 f"'significance_level' must be at least {MIN_LEVEL}, got {level}: a smaller one needs more than 10,000 "

@@ -1,11 +1,12 @@
-"""The sentences of all processes in order: their texts, their statistics, and the comparison with the best so far."""
+"""The sentences of all processes in order: their texts, their statistics, and what is compared with them."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
@@ -15,11 +16,13 @@ from lightning_bleu.messages import WarnOnce, warn_user
 from lightning_bleu.processes import gather_objects, process_rank, run_in_process_0
 from lightning_bleu.reading.batch import Batch
 from lightning_bleu.reading.forms import Strings
-from lightning_bleu.scoring.resampling import Interval, PairedTest, interval_of, paired_test_of, resample_scores
+from lightning_bleu.scoring.resampling import interval_of, paired_test_of, resample_scores
 from lightning_bleu.scoring.scoring import Scoring
 
 MIN_LEVEL = 0.001
 """The smallest significance level: a smaller one would need too many resamples in each validation."""
+_RESAMPLES = 1000
+OpponentKind: TypeAlias = Literal["best", "first"]
 
 
 class Sentence(NamedTuple):
@@ -153,7 +156,7 @@ class Corpus(NamedTuple):
         }
 
 
-def resample_subsets(mean: str, *validations: Mapping[str, Corpus], resamples: int = 1000) -> dict[str, Tensor]:
+def resample_subsets(mean: str, *validations: Mapping[str, Corpus], resamples: int) -> dict[str, Tensor]:
     """Score validations and their bootstrap resamples for each subset, and the means over the subsets.
 
     Args:
@@ -172,110 +175,98 @@ def resample_subsets(mean: str, *validations: Mapping[str, Corpus], resamples: i
     return scores | {mean: torch.stack([*scores.values()]).mean(0)}
 
 
-def find_intervals(corpora: Mapping[str, Corpus], mean: str, confidence: float) -> dict[str, Interval]:
-    """The confidence intervals of scores.
+class Opponent:
+    """The validation with which others are compared: the best so far, or the first.
+
+    The best is that with the best score, or with the best mean score of its subsets.
 
     Args:
-        corpora: the sentences of each subset, by the logged name of its score.
-        mean: the logged name of the mean of the scores, which may be that of a single subset.
-        confidence: the confidence level.
-    """
-    scoring = next(iter(corpora.values())).scoring  # all subsets have one scale
-    scores = resample_subsets(mean, corpora)
-    return {name: interval_of(one[0], scoring, confidence) for name, one in scores.items()}
-
-
-class BestSoFar:
-    """The best validation so far: that with the best score, or with the best mean score of its subsets.
-
-    Args:
+        kind: which one.
         significance_level: a validation becomes the new best only if its p-value is below this level. If None, any
             higher score does.
+        confidence: the confidence level of the interval of the difference; 0.95 when None.
     """
 
-    def __init__(self, significance_level: float | None = None) -> None:
+    def __init__(
+        self, kind: OpponentKind = "best", significance_level: float | None = None, confidence: float | None = None
+    ) -> None:
+        self.kind = kind
         self.significance_level = significance_level
-        self._best: dict[str, dict[str, Any]] = {}
+        self.confidence = confidence or 0.95
+        self._kept: dict[str, dict[str, Any]] = {}
         self._warn_once = WarnOnce()
 
-    def compare(
-        self, corpora: Mapping[str, Corpus], mean: str, *, keep: bool = True
-    ) -> dict[str, tuple[PairedTest | None, float]]:
-        """Compare a validation with the best so far. Collective: process 0 decides whether it is the new best.
+    def find(self, corpora: Mapping[str, Corpus], *, keep: bool = True) -> list[Mapping[str, Corpus]]:
+        """The validation, and the one to compare it with; none if a subset of that is missing.
 
-        All subsets are resampled (each with its own seed), and their scores are averaged. So the comparison is that of
-        the mean. Single sentences are compared without a test.
-
-        Args:
-            corpora: the sentences of each subset, by the logged name of its score.
-            mean: the logged name of the mean of the scores, which may be that of a single subset.
-            keep: whether the validation becomes the new best if it is better.
-
-        Returns:
-            for each score, and for the mean, the paired test against the best validation so far (None without one), and
-            the score of the best validation so far, which may be this one. Nothing if a subset of the best is missing.
+        The validation alone, if it is the first one, or if they cannot be compared.
         """
-        missing = [name for name in self._best if name not in corpora]
-        if 0 < len(missing) < len(self._best):
+        label = "best validation so far" if self.kind == "best" else "first validation"
+        missing = [name for name in self._kept if name not in corpora]
+        if 0 < len(missing) < len(self._kept):
             self._warn_once(
-                f"This validation has no sentences of {missing}, unlike the best so far: they are not compared, and "
-                "the best stays.",
+                f"This validation has no sentences of {missing}, unlike the {label}: they are not compared, and that "
+                "one stays.",
                 key="missing",
             )
-            return {}
-        reason = self._find_difference(corpora) if self._best else ""
+            return []
+        reason = self._find_difference(corpora) if self._kept else ""
         if reason:
-            warn_user(
-                f"The best validation so far {reason}: they cannot be compared, so this validation counts as the first"
-            )
-        tests: dict[str, PairedTest] = {}
-        is_new, best = True, corpora
-        if self._best and not reason:
-            best = {name: corpus._replace(**self._best[name]) for name, corpus in corpora.items()}
-            tests, is_better = self._test(corpora, best, mean)
-            # Scores may differ in the last bit between processors.
-            is_new = run_in_process_0(lambda: is_better)
-        if is_new and keep:
-            self._best = {name: corpus.saved() for name, corpus in corpora.items()}
-        shown = {name: corpus.score() for name, corpus in (corpora if is_new else best).items()}
-        shown[mean] = math.fsum(shown.values()) / len(shown)
-        return {name: (tests.get(name), score) for name, score in shown.items()}
+            counts = ", so this validation counts as the first" if keep else ""
+            warn_user(f"The {label} {reason}: they cannot be compared{counts}")
+        if reason or not self._kept:
+            return [corpora]
+        return [corpora, {name: corpus._replace(**self._kept[name]) for name, corpus in corpora.items()}]
 
-    def _test(
-        self, corpora: Mapping[str, Corpus], best: Mapping[str, Corpus], mean: str
-    ) -> tuple[dict[str, PairedTest], bool]:
-        """The paired tests, and whether the validation is better than the best."""
-        # The smallest possible p-value is 1 / (resamples + 1), so the level needs enough resamples.
-        resamples = max(1000, math.ceil(10 / (self.significance_level or 1)))
-        scores = resample_subsets(mean, corpora, best, resamples=resamples)
+    def compare(
+        self, validations: Sequence[Mapping[str, Corpus]], scores: Mapping[str, Tensor], mean: str, *, keep: bool = True
+    ) -> dict[str, dict[str, Any]]:
+        """Compare what :meth:`find` returned. Collective: process 0 decides whether the validation is the best.
+
+        The scores of the subsets are averaged in each resample. So the comparison is that of the mean. With a single
+        sentence, nothing is known about chance, so the p-value is 1.
+
+        Args:
+            validations: the validation, and the one to compare it with, unless it is the same.
+            scores: their scores; see :func:`resample_subsets`.
+            mean, keep: see :func:`find_uncertainty`.
+        """
+        corpora, others = validations[0], validations[-1]
         scoring = next(iter(corpora.values())).scoring  # all subsets have one scale
-        names = [name for name, corpus in corpora.items() if len(corpus.identity) > 1]
-        tests = {name: paired_test_of(scores[name], scoring) for name in [*names, mean] if names}
-        p_value = tests[mean].p_value if tests else 1.0
-        now, then = scores[mean][:, 0].tolist()
-        is_higher = now > then if scoring.higher_is_better else now < then
-        return tests, is_higher and p_value < (self.significance_level or math.inf)
+        tests = {name: paired_test_of(one, scoring, self.confidence) for name, one in scores.items()}
+        single = [name for name, corpus in corpora.items() if len(corpus.identity) == 1]
+        for name in [*single, mean] if len(single) == len(corpora) else single:
+            tests[name] = replace(tests[name], p_value=1.0)
+        gain = tests[mean].difference * (1 if scoring.higher_is_better else -1)
+        is_better = gain > 0 and tests[mean].p_value < (self.significance_level or math.inf)
+        # Scores may differ in the last bit between processors.
+        is_new = others is corpora or (self.kind == "best" and run_in_process_0(lambda: is_better))
+        if is_new and (keep or (self.kind == "first" and not self._kept)):
+            self._kept = {name: corpus.saved() for name, corpus in corpora.items()}
+        shown = {name: corpus.score() for name, corpus in (corpora if is_new else others).items()}
+        shown[mean] = math.fsum(shown.values()) / len(shown)
+        return {name: {"comparison": tests[name], self.kind: score} for name, score in shown.items()}
 
     def _find_difference(self, corpora: Mapping[str, Corpus]) -> str:
-        """Why a validation and the best so far cannot be compared; empty if they can be."""
-        if added := [name for name in corpora if name not in self._best]:
+        """Why a validation and the opponent cannot be compared; empty if they can be."""
+        if added := [name for name in corpora if name not in self._kept]:
             return f"had no sentences of {added}"
         for name, corpus in corpora.items():
-            other = corpus._replace(**self._best[name])
+            other = corpus._replace(**self._kept[name])
             if changed := [
                 option for option in corpus.settings if corpus.settings[option] != other.settings.get(option)
             ]:
                 return f"scored {name!r} with different settings ({', '.join(changed)})"
             if other.statistics.shape[1] != corpus.statistics.shape[1]:
                 return f"has statistics of {name!r} from another version"
-            best, kept = (_in_order(identity) for identity in (other.identity, corpus.identity))
-            if len(best.rows) != len(kept.rows):
-                return f"had {len(best.rows)} sentences of {name!r}, and this one has {len(kept.rows)}"
+            then, now = (_in_order(identity) for identity in (other.identity, corpus.identity))
+            if len(then.rows) != len(now.rows):
+                return f"had {len(then.rows)} sentences of {name!r}, and this one has {len(now.rows)}"
             # Positions are unknown in one process without an index, and derived in several.
-            known = (best.positions >= 0).all() and (kept.positions >= 0).all()
-            if known and not torch.equal(best.positions, kept.positions):
+            known = (then.positions >= 0).all() and (now.positions >= 0).all()
+            if known and not torch.equal(then.positions, now.positions):
                 return f"had other sentences of {name!r}"
-            if not torch.equal(best.checksums, kept.checksums):
+            if not torch.equal(then.checksums, now.checksums):
                 return (
                     f"had other references for {name!r}, or the same in another order (then give the position of "
                     "each sentence as 'index')"
@@ -283,12 +274,49 @@ class BestSoFar:
         return ""
 
     def state_dict(self) -> dict[str, Any]:
-        """The best validation, to save in a checkpoint; empty if there is none."""
-        return dict(self._best)
+        """The validation that is kept, to save in a checkpoint; empty if there is none."""
+        return dict(self._kept)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Restore the best validation from a checkpoint."""
-        self._best = dict(state_dict)
+        """Restore the validation from a checkpoint."""
+        self._kept = dict(state_dict)
+
+
+def find_uncertainty(
+    corpora: Mapping[str, Corpus],
+    mean: str,
+    confidence: float | None = None,
+    opponent: Opponent | None = None,
+    *,
+    keep: bool = True,
+) -> dict[str, dict[str, Any]]:
+    """The confidence intervals and comparisons of scores, from one set of resamples. Collective with an opponent.
+
+    Args:
+        corpora: the sentences of each subset, by the logged name of its score.
+        mean: the logged name of the mean of the scores, which may be that of a single subset.
+        confidence: the confidence level of the intervals; None for no intervals.
+        opponent: what to compare with; None for no comparison.
+        keep: whether the validation may replace the opponent.
+
+    Returns:
+        for each score, and for the mean: ``interval``, ``comparison``, and ``best`` or ``first``, as far as there are
+        any; see :class:`lightning_bleu.training.metrics.Result`.
+    """
+    validations = [] if opponent is None else opponent.find(corpora, keep=keep)
+    if confidence is None and not validations:
+        return {}
+    # The smallest possible p-value is 1 / (resamples + 1), so a significance level needs enough resamples.
+    level = (opponent and opponent.significance_level) or 1
+    resamples = max(_RESAMPLES, math.ceil(10 / level))
+    scores = resample_subsets(mean, *validations or [corpora], resamples=resamples)
+    compared = opponent.compare(validations, scores, mean, keep=keep) if opponent and validations else {}
+    found = {name: compared.get(name, {}) for name in scores}
+    if confidence is not None:
+        scoring = next(iter(corpora.values())).scoring  # all subsets have one scale
+        for name, (own, *_) in scores.items():
+            found[name]["interval"] = interval_of(own[: _RESAMPLES + 1], scoring, confidence)
+    return found
 
 
 def _in_order(identity: Tensor) -> KeptSentences:

@@ -11,8 +11,8 @@ from lightning_bleu.training.metrics import AnyMetric
 _LOWER_MAY_BE_WANTED = ("/p_value", "/hypothesis_length", "/reference_length")
 """Suffixes of logged names that a callback may legitimately minimize."""
 
-_OTHER_UNITS = ("/length_ratio", "/brevity_penalty")
-"""Suffixes of logged names whose values are not in the unit of the score."""
+_OTHER_UNITS = ("/length_ratio", "/brevity_penalty", "/difference", "/difference_low", "/difference_high")
+"""Suffixes of logged names whose values are not on the scale of the score."""
 
 
 def find_loaders(trainer: Any, stage: str) -> tuple[list[Any], Any]:

@@ -27,9 +27,9 @@ from lightning_bleu.reading.mistakes import Mistake, suspect_prompts
 from lightning_bleu.reading.recognize import materialize, read_sample_mask
 from lightning_bleu.settings.settings import Decoder, Settings
 from lightning_bleu.training.loaders import CALL, Loader, Origin, check_names, length_of
-from lightning_bleu.training.metrics import AnyMetric, Result, Scored, mean_of, merge_results, name_score
+from lightning_bleu.training.metrics import AnyMetric, Result, Scored, merge_results, name_score
 from lightning_bleu.training.options import check_labels, find_metric, labels_of, shared_reading
-from lightning_bleu.training.sentences import BestSoFar, Corpus, Sentence, Sentences, find_intervals, to_sentences
+from lightning_bleu.training.sentences import Corpus, Opponent, Sentence, Sentences, find_uncertainty, to_sentences
 
 Extract: TypeAlias = Callable[..., Any]
 """``(outputs, batch)`` or ``(outputs, batch, dataloader_idx)`` → ``(preds, target)`` or a mapping with these keys."""
@@ -358,12 +358,11 @@ class Validation:
         given = [{what for own in one for what in own.items()} for one in zip(*(own for _, own in everyone))]
         is_grouped = {group is not None for _, group in found}
         mixed = {name for own in given for name, is_given in own if (name, not is_given) in own}
-        for name in "group", "index", "source":
-            if name in mixed or (name == "group" and len(is_grouped) > 1):
-                raise ValueError(
-                    f"{self.origin.name!r} {self.origin.got} {name!r} in some processes only: {self.origin.give} it in "
-                    "all, or in none"
-                )
+        for name in sorted(mixed | ({"group"} if len(is_grouped) > 1 else set())):
+            raise ValueError(
+                f"{self.origin.name!r} {self.origin.got} {name!r} in some processes only: {self.origin.give} it in "
+                "all, or in none"
+            )
         groups = {group for _, group in found if group is not None}
         check_labels(self.metrics, groups)
         order = {label: place for place, label in enumerate(labels_of(self.metrics))}
@@ -378,14 +377,18 @@ class Validation:
         return any(subset.names for subset in self.subsets.values())
 
     def finish(
-        self, *, confidence: float | None = None, best: Mapping[str, BestSoFar] | None = None, keep_best: bool = True
+        self,
+        confidence: float | None = None,
+        find_opponent: Callable[[str], Opponent] | None = None,
+        *,
+        keep: bool = True,
     ) -> dict[str, Result]:
         """Score the sentences of all processes, and keep them in the subsets. Collective.
 
         Args:
             confidence: the confidence level of the intervals; None for no intervals.
-            best: the best validation so far of each metric, by name, to compare with; None for no comparison.
-            keep_best: whether this one becomes the new best if it is better.
+            find_opponent: what to compare each score with, by its logged name; None for no comparison.
+            keep: whether this validation may replace it.
 
         Returns:
             the results by logged name, for each metric those of the subsets, then that of their mean.
@@ -402,14 +405,11 @@ class Validation:
                 own = {logged: one.result for logged, one in scored.items()}
                 corpora = {logged: one.corpus for logged, one in scored.items() if one.corpus is not None}
                 if self.has_mean:
-                    own[tag] = mean_of([*own.values()])
-                has_rows = len(corpora) == len(scored)
-                if has_rows and confidence is not None:
-                    for logged, interval in find_intervals(corpora, tag, confidence).items():
-                        own[logged] = replace(own[logged], interval=interval)
-                if has_rows and best is not None:
-                    for logged, (test, score) in best[name].compare(corpora, tag, keep=keep_best).items():
-                        own[logged] = replace(own[logged], comparison=test, best=score)
+                    own[tag] = Result({"": math.fsum(one.score for one in own.values()) / len(own)})
+                if len(corpora) == len(scored):
+                    opponent = find_opponent and find_opponent(self.naming.join(tag, part))
+                    for logged, found in find_uncertainty(corpora, tag, confidence, opponent, keep=keep).items():
+                        own[logged] = replace(own[logged], **found)
                 for logged, result in own.items():
                     named.setdefault(logged, {})[part] = result
             results |= {logged: merge_results(one) for logged, one in named.items()}

@@ -1,4 +1,4 @@
-"""The callback's confidence intervals and comparisons with the best validation, in real trainers."""
+"""The callback's confidence intervals and comparisons with the best and the first validation, in real trainers."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def score_epoch(epoch: int) -> CorpusBLEU:
 
 def kept_score(bleu: BLEUCallback) -> float:
     """The score of the best validation that a callback keeps."""
-    ((tag, best),) = bleu.state_dict()["val_bleu"].items()
+    ((tag, best),) = bleu.state_dict()["best"]["val_bleu"].items()
     assert tag == "val_bleu"
     return BLEUScore.from_statistics(best["statistics"].sum(0), CorpusBLEU(pad_id=PAD_ID).settings, InputCounts()).bleu
 
@@ -103,7 +103,7 @@ def test_a_resumed_run_is_compared_with_the_best_before_it(namespace: str, tmp_p
         for name in ("val/own/bleu/p_value", "val/own/bleu/best"):
             assert record.column(name) == whole.column(name)[start:epochs]
     state = torch.load(tmp_path / "1" / "last.ckpt", weights_only=True)["callbacks"]
-    kept = [best for key, value in state.items() if key.startswith("BLEUCallback") for best in value.values()]
+    kept = [best for key, one in state.items() if key.startswith("BLEUCallback") for best in one["best"].values()]
     # 60 sentences with 2 * max_order + 2 statistics each
     assert {tag: best["statistics"].shape for part in kept for tag, best in part.items()} == {
         "val/own/bleu": (60, 10),
@@ -145,3 +145,37 @@ def test_a_checkpoint_that_is_validated_or_tested_does_not_change_the_best(tmp_p
         trainer.test(make_module(step=step), make_loader(SENTENCES), ckpt_path=tmp_path / "epoch=0.ckpt", verbose=False)
     trainer.validate(make_module(step=step), make_loader(SENTENCES), verbose=False)
     assert trainer.callback_metrics["val_bleu/best"] == best
+
+
+def test_the_first_validation_may_be_one_before_the_fit_and_stays(tmp_path: Path) -> None:
+    bleu, loader, perfect = make_callback(compare_to="first"), make_loader(SENTENCES), make_module(step=copy_target)
+    make_trainer(tmp_path, bleu, fast_dev_run=1).validate(perfect, loader, verbose=False)  # is not complete
+    (validated,) = make_trainer(tmp_path, bleu).validate(perfect, loader, verbose=False)
+    assert validated["val_bleu/first"] == validated["val_bleu/p_value"] == 1
+    assert {validated[f"val_bleu/difference{end}"] for end in ("", "_low", "_high")} == {0}
+    record = fit_and_record(tmp_path, bleu, ModelCheckpoint(tmp_path / "own", filename="last"), epochs=2)
+    scores = [score_epoch(epoch).compute().item() for epoch in range(3)]
+    assert record.column("val_bleu/difference") == [score - 1 for score in scores[:2]]
+    assert all(high < 0 for high in record.column("val_bleu/difference_high"))
+    with pytest.warns(UserWarning, match="^The first validation had 60 sentences of 'val_bleu', and this one has 30: "):
+        make_trainer(tmp_path, bleu).validate(perfect, make_loader(SENTENCES[:30]), verbose=False)
+    fit_and_record(tmp_path, BLEUCallback(CorpusBLEU(pad_id=PAD_ID), compare_to="best"), epochs=1)
+    # A checkpoint with a best has no first.
+    other = BLEUCallback(CorpusBLEU(pad_id=PAD_ID), compare_to="best")
+    fit_and_record(tmp_path, other, ModelCheckpoint(tmp_path / "other", filename="last"), epochs=2)
+    for name, resumed in {"own": make_callback(compare_to="first"), "other": bleu}.items():
+        record = fit_and_record(tmp_path, resumed, epochs=3, ckpt_path=tmp_path / name / "last.ckpt")
+        assert record.column("val_bleu/first") == [1]
+        assert record.column("val_bleu/difference") == [scores[2] - 1]
+
+
+@pytest.mark.parametrize(("steps", "kind"), [(-1, "first"), (1, "first"), (-1, "best")])
+def test_a_whole_sanity_check_is_the_first_validation_but_not_the_best(steps: int, kind: str, tmp_path: Path) -> None:
+    def copy_at_first(batch: Tensor, epoch: int) -> tuple[Tensor, Tensor]:
+        return copy_target(batch, epoch) if trainer.sanity_checking else step(batch, epoch)
+
+    record, loader = Record(), make_loader(SENTENCES)
+    trainer = make_trainer(tmp_path, make_callback(compare_to=kind), record, max_epochs=1, num_sanity_val_steps=steps)
+    trainer.fit(make_module(step=copy_at_first), loader, loader)
+    score = score_epoch(0).compute().item()
+    assert record.column(f"val_bleu/{kind}") == [1 if (steps, kind) == (-1, "first") else score]

@@ -130,7 +130,7 @@ def test_without_a_subset_the_best_so_far_stays(tmp_path: Path) -> None:
 
     bleu = BLEUCallback(significance_level=0.05, confidence=0.9)
     record = Record(bleu)
-    message = "This validation has no sentences of ['val_bleu/odd'], unlike the best so far: they are not compared"
+    message = "This validation has no sentences of ['val_bleu/odd'], unlike the best validation so far: they"
     assert len(collect_warnings(fit, tmp_path, bleu, record, step=step, max_epochs=5, message=message)) == 1
     for epoch in (1, 3):
         assert [*record.results[epoch]] == ["val_bleu/even", "val_bleu/rare", "val_bleu"]
@@ -153,7 +153,8 @@ def test_more_than_20_subsets_have_scores_only(subsets: int, tmp_path: Path) -> 
     logger = TensorBoardLogger(tmp_path)
     logged = validate(tmp_path, bleu, step=step, loaders=make_loader(sentences), logger=logger)
     tags = [f"val_{name}/{subset}" for name in metrics for subset in range(subsets)]
-    means = [f"val_{name}{part}" for name in metrics for part in ("", "/low", "/high", "/p_value", "/best")]
+    compared = [f"/{part}" for part in ("best", "difference", "difference_low", "difference_high", "p_value")]
+    means = [f"val_{name}{part}" for name in metrics for part in ("", "/low", "/high", *compared)]
     events = read_events(Path(logger.log_dir))
     shown = {*events.Tags()["tensors"], *events.Tags()["images"], *events.Tags()["histograms"]}
     layout = events.Tensors("custom_scalars__config__")[0].tensor_proto.string_val[0].decode(errors="replace")

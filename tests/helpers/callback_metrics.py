@@ -248,8 +248,10 @@ def expected_comparisons(name: str, subsets: Mapping[str, Iterable[int]], epochs
         expected: dict[str, float] = {}
         for tag, one in resampled.items():
             expected[f"{tag}/low"], expected[f"{tag}/high"] = np.quantile(one, [0.025, 0.975])
-            differences = np.abs(one - older[tag])
-            reached = differences - differences.mean() >= abs(scores[tag] - old_scores[tag]) - 1e-12
+            difference, differences = scores[tag] - old_scores[tag], one - older[tag]
+            ends = np.quantile(differences, [0.025, 0.975])
+            expected |= zip([f"{tag}/difference{end}" for end in ("", "_low", "_high")], [difference, *ends])
+            reached = np.abs(differences) - np.abs(differences).mean() >= abs(difference) - 1e-12
             expected[f"{tag}/p_value"] = (reached.sum() + 1) / 1001 if epoch else 1
         if sign * scores[f"val_{name}"] > sign * old_scores[f"val_{name}"]:
             best, old_scores = epoch, scores

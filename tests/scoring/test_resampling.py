@@ -59,15 +59,17 @@ def test_the_interval_is_that_of_all_resamples(kind: Kind) -> None:
     assert str(interval).startswith(f"{metric.scoring.name} = {interval.score:.2f} (80% interval ")
 
 
-def test_the_p_value_of_the_bootstrap_is_that_of_all_resamples(kind: Kind) -> None:
-    differences = np.array(
+def test_the_bootstrap_is_that_of_all_resamples(kind: Kind) -> None:
+    signed = np.array(
         [
-            abs(np.subtract(*(kind.score(pick(system, drawn), pick(TARGET, drawn)).score for system in (A, OTHER))))
+            np.subtract(*(kind.score(pick(system, drawn), pick(TARGET, drawn)).score for system in (A, OTHER)))
             for drawn in RESAMPLES
         ]
     )
+    differences = abs(signed)
     a, b = keep(kind, A), keep(kind, OTHER)
-    result = paired_bootstrap(a, b, 20_000)
+    result = paired_bootstrap(a, b, 20_000, confidence=0.8)
+    assert (result.low, result.high) == pytest.approx(tuple(np.quantile(signed, [0.1, 0.9])), abs=0.01)
     assert (result.score_a, result.score_b) == (a.compute().item(), b.compute().item())
     assert result.difference == result.score_a - result.score_b
     expected = np.mean(differences - differences.mean() >= abs(result.difference) - 1e-12)
@@ -144,6 +146,8 @@ def test_the_printed_lines_show_scores_and_p_values() -> None:
     assert len(repr(interval)) < 200  # without the scores of the resamples
     test = PairedTest("paired bootstrap", score_a=0.25, score_b=0.375, p_value=0.0123, trials=100)
     assert str(test) == "BLEU = 25.00 against 37.50: -12.50, p = 0.0123 (paired bootstrap, 100 trials)"
+    shown = str(dataclasses.replace(test, low=-0.2, high=0.01, confidence=0.9))
+    assert shown.startswith("BLEU = 25.00 against 37.50: -12.50 (90% interval -20.00 to +1.00), p = 0.0123 (")
 
 
 # Draws
@@ -164,7 +168,7 @@ def test_a_seed_determines_the_draws_and_leaves_the_generators_of_pytorch_alone(
 @pytest.mark.parametrize("draw", [draw_with_replacement, toss_coins])
 def test_memory_does_not_grow_with_the_number_of_trials(draw: Draw, monkeypatch: pytest.MonkeyPatch) -> None:
     sentences = torch.arange(74.0, dtype=torch.float64).reshape(37, 2)
-    whole = weighted_sums(sentences, draw, 100, 3)
+    (whole,) = weighted_sums([sentences], draw, 100, 3)
     sizes: list[int] = []
 
     def record_size(weights: torch.Tensor, generator: torch.Generator) -> None:
@@ -173,15 +177,15 @@ def test_memory_does_not_grow_with_the_number_of_trials(draw: Draw, monkeypatch:
 
     for most in (1, 100, 1000):
         monkeypatch.setattr(resampling, "_MAX_WEIGHTS", most)
-        assert torch.equal(weighted_sums(sentences, record_size, 100, 3), whole)
+        assert all(torch.equal(sums, whole) for sums in weighted_sums([sentences] * 2, record_size, 100, 3))
         assert max(sizes) <= max(most, 37)  # at least one trial at a time
         sizes.clear()
 
 
 @pytest.mark.parametrize("draw", [draw_with_replacement, toss_coins])
 def test_the_sums_of_one_sentence_are_multiples_of_it(draw: Draw) -> None:
-    sums = weighted_sums(torch.tensor([[1.0, 4.0]], dtype=torch.float64), draw, 20, 0).tolist()
-    assert {*map(tuple, sums)} == ({(1, 4)} if draw is draw_with_replacement else {(0, 0), (1, 4)})
+    (sums,) = weighted_sums([torch.tensor([[1.0, 4.0]], dtype=torch.float64)], draw, 20, 0)
+    assert {*map(tuple, sums.tolist())} == ({(1, 4)} if draw is draw_with_replacement else {(0, 0), (1, 4)})
 
 
 def draw_many(draw: Draw, trials: int, sentences: int, seed: int = 0) -> torch.Tensor:
@@ -213,7 +217,7 @@ def test_intervals_and_tests_are_the_same_under_any_default_device() -> None:
 def test_sums_are_exact(rng: random.Random) -> None:
     """Of integers below 2 ** 53, in any order."""
     sentences = torch.tensor([[rng.randrange(2**40) for _ in range(3)] for _ in range(50)])
-    sums = weighted_sums(sentences.double(), toss_coins, 20, seed=4)
+    (sums,) = weighted_sums([sentences.double()], toss_coins, 20, seed=4)
     assert sums.long().tolist() == (draw_many(toss_coins, 20, 50, seed=4).long() @ sentences).tolist()
 
 

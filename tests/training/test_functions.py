@@ -153,8 +153,8 @@ def test_a_function_gets_a_third_argument_if_a_parameter_asks_for_it(function: A
         (
             0.5,
             ValueError,
-            r"one number or pair per sentence, got the shape \(\) for 3 sentences: if it is a ratio of sums, return a "
-            r"pair such as \(errors, words\) per sentence; .* corpus_level = True",
+            r"one number or pair per sentence, got the shape \(\) for 3 sentences: return pairs such as \(errors, "
+            r"words\), whose sums are divided, or set its attribute corpus_level = True",
         ),
         ([0.5], ValueError, r"one number or pair per sentence, got the shape \(1,\) for 3 sentences$"),
         ([], ValueError, r"got the shape \(0,\) for 3 sentences"),

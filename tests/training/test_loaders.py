@@ -358,7 +358,7 @@ def test_names_of_another_number_of_test_loaders_are_ignored(count: int, given: 
     [
         ([1, "1"], "the loaders of 'val' must have different names, got ['1', '1']"),
         (["best", "talks"], "the loaders of 'val' cannot have the name 'best', which is reserved"),
-        (["a", "p_value"], "the loaders of 'val' cannot have the name 'p_value', which is reserved"),
+        (["a", "difference"], "the loaders of 'val' cannot have the name 'difference', which is reserved"),
         (["a", "a/b"], "the names 'a' and 'a/b' of the loaders of 'val' clash, because a/... is logged"),
     ],
 )

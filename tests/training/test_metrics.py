@@ -30,7 +30,7 @@ from torchmetrics.wrappers import MinMaxMetric
 
 from lightning_bleu import CorpusBLEU, CorpusCHRF, corpus_bleu
 from lightning_bleu.scoring.resampling import Interval, PairedTest
-from lightning_bleu.training.metrics import AnyMetric, Result, mean_of, merge_results, wrap_metric
+from lightning_bleu.training.metrics import AnyMetric, Result, merge_results, wrap_metric
 from lightning_bleu.training.validation import Validation
 from tests.helpers.callback_metrics import FUNCTIONS, OF_TEXT, Fails, Returns, corpus_of, score_alone, try_to
 from tests.helpers.process_groups import ProcessPool, group_of_one
@@ -63,25 +63,19 @@ def test_a_result_has_a_score_unless_it_has_several() -> None:
 
 def test_a_result_tells_what_is_logged_and_what_is_written() -> None:
     report = corpus_bleu(["a b c d e"], ["a b c d f"])
-    interval, test = Interval(0.5, 0.4, 0.6, 0.95, ()), PairedTest("paired bootstrap", 0.5, 0.4, 0.01, 1000)
-    bleu = Result({"": report.bleu}, report.parts(), report, interval, test, best=0.4)
-    extras = {"low": 0.4, "high": 0.6, "p_value": 0.01, "best": 0.4}
+    interval, test = Interval(0.5, 0.4, 0.6, 0.95, ()), PairedTest("", 0.5, 0.4, 0.01, 1000, low=0.05, high=0.15)
+    bleu = Result({"": report.bleu}, report.parts(), report, interval, test, best=0.5)
+    ends = {"difference_low": 0.05, "difference_high": 0.15}
+    extras = {"low": 0.4, "high": 0.6, "difference": 0.5 - 0.4, **ends, "p_value": 0.01, "best": 0.5}
     assert bleu.values() == {"": report.bleu} | report.parts() | extras
     assert bleu.to_dict() == {"score": report.bleu} | report.to_dict() | extras
-    first = Result({"": 0.5}, best=0.5)  # nothing to compare with
-    assert first.values() == {"": 0.5, "p_value": 1.0, "best": 0.5}
-    named = {"a": Result({"": 0.5}, {"part": 1}, "report", interval, test, best=0.4), "b": first}
-    both = merge_results(named)
-    assert (both.interval, both.best, both.report) == ({"a": interval}, {"a": 0.4, "b": 0.5}, None)
-    own = {name: {part or "score": value for part, value in one.values().items()} for name, one in both.split().items()}
-    assert own == {"a": {"score": 0.5} | extras, "b": {"score": 0.5, "p_value": 1.0, "best": 0.5}}
-    joined = {f"{name}/{part}": value for name, one in own.items() for part, value in one.items()}
-    assert both.values() == both.to_dict() == {name.removesuffix("/score"): value for name, value in joined.items()}
-
-
-def test_a_mean_has_scores_and_nothing_else() -> None:
-    assert mean_of([Result({"": 0.5}, {"part": 0.5}, "report", best=0.5), Result({"": 0.0})]) == Result({"": 0.25})
-    assert mean_of([Result({"": 0.1})] * 10).score == 0.1  # without an error of rounding
+    first = Result({"": 0.5}, comparison=test, first=0.5)
+    assert [*first.values()] == ["", "difference", "difference_low", "difference_high", "p_value", "first"]
+    named = {"a": Result({"": 0.5}, {"part": 1}, "report", interval, test, best=0.5), "b": Result({"": 0.25}, best=0.5)}
+    several = merge_results(named)
+    assert (several.interval, several.best, several.report) == ({"a": interval}, {"a": 0.5, "b": 0.5}, None)
+    own = {f"a/{name}": value for name, value in extras.items()}
+    assert several.values() == several.to_dict() == {"a": 0.5, "b": 0.25} | own
 
 
 # Metrics

@@ -47,7 +47,7 @@ DECODER = (
         ("translations", [None, "folder", Path("folder"), True, False]),
         ("keep_translations", [None]),
         ("confidence", [None, 0.95, 1e-9, np.float32(0.5), np.float64(0.5), torch.tensor(0.5)]),
-        ("compare_to", [None, "best"]),
+        ("compare_to", [None, "best", "first"]),
         ("significance_level", [None, 0.05, np.float32(0.05), 0.001]),
     ],
 )
@@ -94,8 +94,8 @@ NO_NAMES: list[Any] = [[], "news", {"news"}, {"a": 1}, 2, b"ab", ["a", 1], [None
         ("translations", ["s3://a/b"], ValueError, "must be a local folder, got 's3://a/b'"),
         ("keep_translations", [0, -1], ValueError, "must be 1 or more, got {value!r}"),
         ("keep_translations", [True, 2.0], TypeError, INTEGER),
-        ("compare_to", [True], TypeError, "must be one of ['best'], got True of type bool"),
-        ("compare_to", ["Best"], ValueError, "must be one of ['best'], got 'Best': did you mean 'best'?"),
+        ("compare_to", [True], TypeError, "must be one of ['best', 'first'], got True of type bool"),
+        ("compare_to", ["Best"], ValueError, "must be one of ['best', 'first'], got 'Best': did you mean 'best'?"),
         ("confidence", ["0.95"], TypeError, "must be a number between 0 and 1, got '0.95'"),
         ("confidence", [True, 95, 0, 1.0, float("nan")], ValueError, SHARE),
         ("significance_level", [[0.05]], TypeError, "must be a number between 0 and 1, got [0.05]"),
@@ -115,6 +115,11 @@ def test_an_error_names_the_option_and_what_was_received(
         with pytest.raises(error) as raised:
             BLEUCallback(**{option: value})
         assert str(raised.value) == f"{option!r} {message.format(value=value, kind=type(value).__name__)}"
+
+
+def test_a_significance_level_needs_the_best() -> None:
+    with pytest.raises(ValueError, match=r"^'significance_level' decides what becomes the best: use compare_to='best'"):
+        BLEUCallback(compare_to="first", significance_level=0.05)
 
 
 def test_loaders_must_have_different_names() -> None:

@@ -28,6 +28,7 @@ METRICS: dict[str, AnyMetric] = {
         ("val_bleu/news", "max"),
         ("val_bleu/precision_1", "max"),
         ("val_bleu/best", "max"),
+        ("val_bleu/difference_low", "max"),
         ("val_bleu/news/low", "max"),
         ("val_rouge/rouge1_recall", "max"),
         ("val_ter", "min"),
@@ -79,6 +80,7 @@ def test_a_callback_may_prefer_a_low_value_of_anything_else(monitor: str) -> Non
         ("val_chrf", 0.5, ""),
         ("val_chrf", 1.0, ""),
         ("val_bleu/length_ratio", 0.9, ""),
+        ("val_bleu/difference", 0.9, ""),
         ("val_bleu/hypothesis_length", 0.5, ""),
         ("val_loss", 0.5, ""),
         ("val_rouge", 50.0, ""),  # its scale is unknown

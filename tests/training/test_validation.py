@@ -21,7 +21,7 @@ from transformers.utils.generic import ModelOutput
 from lightning_bleu import CorpusBLEU, CorpusCHRF
 from lightning_bleu.scoring.resampling import Interval
 from lightning_bleu.training.metrics import Result
-from lightning_bleu.training.sentences import BestSoFar
+from lightning_bleu.training.sentences import Opponent
 from lightning_bleu.training.validation import Output, Validation, read_output
 from tests.helpers.callback_metrics import checksum, exact
 from tests.helpers.process_groups import ProcessPool
@@ -212,12 +212,12 @@ NOTHING: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("grouped", [False, True])
 @pytest.mark.parametrize("nothing", NOTHING.values(), ids=NOTHING)
 def test_without_sentences_there_is_no_result(nothing: dict[str, Any], grouped: bool, metric: Any) -> None:
-    best = {"x": BestSoFar(), "y": BestSoFar()}
+    best = {"x": Opponent(), "y": Opponent()}
     validation = make_validation({"x": metric, "y": metric}, ["news", "talks"])
     if nothing:
         count(validation, **nothing, group=["a"] * len(nothing["preds"]) if grouped else None)
     validation.agree()
-    assert validation.finish(confidence=0.9, best=best) == {}
+    assert validation.finish(0.9, best.__getitem__) == {}
     assert best["x"].state_dict() == {}
     # Another loader has some.
     count(validation, ["a"], ["a"], dataloader_idx=1, group=["b"] if grouped else None)

@@ -1,4 +1,4 @@
-"""The best validation so far, and the comparison of others with it."""
+"""The best validation so far and the first one, and the comparison of others with them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from lightning_bleu import CorpusBLEU, paired_bootstrap
 from lightning_bleu.scoring.resampling import PairedTest
-from lightning_bleu.training.sentences import MIN_LEVEL, BestSoFar, Corpus
+from lightning_bleu.training.sentences import MIN_LEVEL, Corpus, Opponent, find_uncertainty
 from tests.helpers.process_groups import ProcessPool
 
 SENTENCES = torch.randint(3, 50, (60, 12), generator=torch.Generator().manual_seed(0))
@@ -31,19 +31,27 @@ def make_metric(
 
 
 def compare_all(
-    best: BestSoFar, metrics: Mapping[str, CorpusBLEU], mean: str = "mean", *, keep: bool = True
-) -> dict[str, tuple[PairedTest | None, float]]:
+    opponent: Opponent, metrics: Mapping[str, CorpusBLEU], mean: str = "mean", *, keep: bool = True
+) -> dict[str, tuple[PairedTest, float]]:
     """Compare a validation with a metric for each subset."""
     corpora = {}
     for name, metric in metrics.items():
         kept = metric.kept_sentences()
         corpora[name] = Corpus(kept.identity, kept.statistics, metric.scoring, metric.settings.plain())
-    return best.compare(corpora, mean, keep=keep)
+    found = find_uncertainty(corpora, mean, opponent=opponent, keep=keep)
+    return {name: (one["comparison"], one[opponent.kind]) for name, one in found.items()}
 
 
-def compare(best: BestSoFar, metric: CorpusBLEU, *, keep: bool = True) -> tuple[PairedTest | None, float]:
+def compare(opponent: Opponent, metric: CorpusBLEU, *, keep: bool = True) -> tuple[PairedTest, float]:
     """Compare a validation with a single subset."""
-    return compare_all(best, {"bleu": metric}, "bleu", keep=keep)["bleu"]
+    return compare_all(opponent, {"bleu": metric}, "bleu", keep=keep)["bleu"]
+
+
+def compare_with_itself(metric: CorpusBLEU) -> tuple[PairedTest, float]:
+    """What the first validation gets."""
+    test = paired_bootstrap(metric, metric)
+    assert (test.difference, test.low, test.high, test.p_value) == (0, 0, 0, 1)
+    return test, score(metric)
 
 
 def score(metric: CorpusBLEU) -> float:
@@ -58,9 +66,9 @@ def statistics(metric: CorpusBLEU) -> Tensor:
 
 
 def test_the_first_validation_is_the_best() -> None:
-    best, metric = BestSoFar(0.05), make_metric(0.6)
+    best, metric = Opponent("best", 0.05), make_metric(0.6)
     assert best.state_dict() == {}
-    assert compare(best, metric) == (None, score(metric))
+    assert compare(best, metric) == compare_with_itself(metric)
     saved = best.state_dict()["bleu"]
     assert torch.equal(saved["statistics"], statistics(metric))
     assert torch.equal(saved["identity"], metric.kept_sentences().identity)
@@ -68,16 +76,16 @@ def test_the_first_validation_is_the_best() -> None:
 
 
 def test_a_better_validation_becomes_the_best() -> None:
-    best, metrics = BestSoFar(), [make_metric(right) for right in (0.6, 0.5, 0.7, 0.65)]
+    best, metrics = Opponent(), [make_metric(right) for right in (0.6, 0.5, 0.7, 0.65)]
     scores = [*map(score, metrics)]
     assert scores[1] < scores[0] < scores[3] < scores[2]
-    tests = [paired_bootstrap(metrics[a], metrics[b]) for a, b in ((1, 0), (2, 0), (3, 2))]
-    expected = [*zip([None, *tests], [scores[0], scores[0], scores[2], scores[2]])]
+    tests = [paired_bootstrap(metrics[a], metrics[b]) for a, b in ((0, 0), (1, 0), (2, 0), (3, 2))]
+    expected = [*zip(tests, [scores[0], scores[0], scores[2], scores[2]])]
     assert [compare(best, metric) for metric in metrics] == expected
 
 
 def test_an_equal_validation_does_not_become_the_best() -> None:
-    best, metric = BestSoFar(), make_metric(0.6)
+    best, metric = Opponent(), make_metric(0.6)
     compare(best, metric)
     kept = best.state_dict()["bleu"]
     assert compare(best, make_metric(0.6))[1] == score(metric)
@@ -87,18 +95,17 @@ def test_an_equal_validation_does_not_become_the_best() -> None:
 @pytest.mark.parametrize("level", [0.05, MIN_LEVEL])
 def test_a_gain_must_be_significant_if_a_level_is_given(level: float) -> None:
     metrics = [make_metric(0.6), make_metric(0.6, seed=2), make_metric(0.9)]
-    best, scores = BestSoFar(level), [*map(score, metrics)]
+    best, scores = Opponent("best", level), [*map(score, metrics)]
     assert scores[0] < scores[1] < scores[2]
-    (first, *tests), found = zip(*(compare(best, metric) for metric in metrics))
-    assert first is None
-    assert tests[0].p_value >= level > tests[1].p_value  # enough resamples for a p-value below the level
-    assert [test.trials for test in tests] == [max(1000, round(10 / level))] * 2
+    tests, found = zip(*(compare(best, metric) for metric in metrics))
+    assert tests[1].p_value >= level > tests[2].p_value  # enough resamples for a p-value below the level
+    assert [test.trials for test in tests] == [max(1000, round(10 / level))] * 3
     assert found == (scores[0], scores[0], scores[2])
 
 
 def test_a_validation_that_must_not_become_the_best_is_compared_all_the_same() -> None:
-    best, metrics = BestSoFar(), [make_metric(0.6), make_metric(0.8)]
-    assert compare(best, metrics[0], keep=False) == (None, score(metrics[0]))
+    best, metrics = Opponent(), [make_metric(0.6), make_metric(0.8)]
+    assert compare(best, metrics[0], keep=False) == compare_with_itself(metrics[0])
     assert best.state_dict() == {}
     compare(best, metrics[0])
     assert compare(best, metrics[1], keep=False) == (paired_bootstrap(metrics[1], metrics[0]), score(metrics[1]))
@@ -110,7 +117,7 @@ def test_a_validation_that_must_not_become_the_best_is_compared_all_the_same() -
 
 def test_the_best_validation_is_that_with_the_best_mean() -> None:
     """Not the best score of each subset."""
-    best = BestSoFar()
+    best = Opponent()
     validations = [
         {"a": make_metric(first), "b": make_metric(second, 30)}
         for first, second in ((0.6, 0.6), (0.7, 0.1), (0.5, 0.9))
@@ -129,39 +136,37 @@ def test_the_best_validation_is_that_with_the_best_mean() -> None:
 
 def test_the_gain_of_the_mean_can_be_significant_if_that_of_no_subset_is() -> None:
     level = 0.003
-    best, names = BestSoFar(level), [f"subset {number}" for number in range(4)]
+    best, names = Opponent("best", level), [f"subset {number}" for number in range(4)]
     for right, seed in ((0.6, 0), (0.62, 100)):
         metrics = {name: make_metric(right, seed=seed + number) for number, name in enumerate(names)}
         found = compare_all(best, metrics, "mean")
-    p_values = {name: test.p_value for name, (test, _) in found.items() if test}
+    p_values = {name: test.p_value for name, (test, _) in found.items()}
     assert p_values.pop("mean") < level < min(p_values.values())
     assert [found[name][1] for name in names] == [*map(score, metrics.values())]
 
 
-def test_a_subset_with_a_single_sentence_has_no_test_but_counts_in_the_mean() -> None:
-    best = BestSoFar()
+def test_a_single_sentence_says_nothing_about_chance_but_counts_in_the_mean() -> None:
+    best = Opponent()
     compare_all(best, {"a": make_metric(0.6), "b": make_metric(0.6, 1)}, "mean")
     now = {"a": make_metric(0.9), "b": make_metric(0.9, 1)}
     tests = {name: test for name, (test, _) in compare_all(best, now, "mean").items()}
-    assert "b" not in {name for name, test in tests.items() if test}
-    assert tests["a"] is not None
-    assert tests["mean"] is not None
+    assert (tests["b"].p_value, tests["b"].low) == (1, tests["b"].difference)
     assert tests["a"].p_value < 0.05
     assert tests["mean"].score_a == pytest.approx(sum(map(score, now.values())) / 2)
 
 
 @pytest.mark.parametrize("subsets", ["a", "ab"])
 @pytest.mark.parametrize("level", [None, 0.05])
-def test_single_sentences_are_compared_without_a_test(level: float | None, subsets: str) -> None:
-    """No chance is known, so p = 1: the best is the highest, unless the gain must be significant."""
-    best, rights = BestSoFar(level), (0.6, 0.8, 0.3, 1)
+def test_the_best_of_single_sentences_is_the_highest(level: float | None, subsets: str) -> None:
+    """Unless the gain must be significant: nothing is known about chance, so p = 1."""
+    best, rights = Opponent("best", level), (0.6, 0.8, 0.3, 1)
     mean = "mean" if len(subsets) > 1 else ""
     means, found = [], []
     for right in rights:
         metrics = {name: make_metric(right, 1, seed=seed) for seed, name in enumerate(subsets)}
         means.append(sum(map(score, metrics.values())) / len(subsets))
         compared = compare_all(best, metrics, mean)
-        assert all(test is None for test, _ in compared.values())
+        assert all(test.p_value == 1 for test, _ in compared.values())
         found.append(compared[mean or "a"][1])
     assert found == ([means[0]] * 4 if level else [max(means[: number + 1]) for number in range(4)])
     assert means[0] < means[3]
@@ -195,62 +200,86 @@ SETTINGS = "scored 'bleu' with different settings ({})"
     ],
 )
 def test_another_validation_counts_as_the_first(before: dict[str, Any], now: dict[str, Any], reason: str) -> None:
-    first, second, metric = BestSoFar(), BestSoFar(), make_metric(0.3, **now)
+    first, second, metric = Opponent(), Opponent(), make_metric(0.3, **now)
     compare(first, make_metric(0.6, **before))
     second.load_state_dict(first.state_dict())
     message = f"The best validation so far {reason}: they cannot be compared, so this validation counts as the first"
     with pytest.warns(UserWarning, match=f"^{re.escape(message)}$"):
-        assert compare(second, metric) == (None, score(metric))
-    assert compare(second, metric)[0] is not None  # with a single warning
+        assert compare(second, metric) == compare_with_itself(metric)
+    compare(second, metric)  # with a single warning
 
 
 @pytest.mark.parametrize("subsets", ["a", "ac"])
 def test_a_subset_that_is_missing_once_does_not_make_the_best_forgotten(subsets: str) -> None:
-    best, metric, other = BestSoFar(), make_metric(0.6), make_metric(0.9)
+    best, metric, other = Opponent(), make_metric(0.6), make_metric(0.9)
     compare_all(best, {"a": metric, "b": metric}, "mean")
     message = (
-        "This validation has no sentences of ['b'], unlike the best so far: they are not compared, and the best stays."
+        "This validation has no sentences of ['b'], unlike the best validation so far: they are not compared, and that "
+        "one stays."
     )
     with pytest.warns(UserWarning, match=f"^{re.escape(message)}$"):
         assert compare_all(best, dict.fromkeys(subsets, other), "mean") == {}
     assert compare_all(best, dict.fromkeys(subsets, other), "mean") == {}  # without a second warning
     found = compare_all(best, {"a": metric, "b": metric}, "mean")
     assert {name: shown for name, (_, shown) in found.items()} == dict.fromkeys(["a", "b", "mean"], score(metric))
-    assert all(test is not None for test, _ in found.values())
 
 
 def test_a_new_subset_starts_over() -> None:
-    best, metric = BestSoFar(), make_metric(0.3)
+    best, metric = Opponent(), make_metric(0.3)
     compare(best, make_metric(0.6))
     with pytest.warns(
         UserWarning, match=r"^The best validation so far had no sentences of \['other'\]: they cannot be"
     ):
         found = compare_all(best, {"bleu": metric, "other": metric}, "mean")
-    assert found == dict.fromkeys(["bleu", "other", "mean"], (None, score(metric)))
+    assert {name: (test.p_value, shown) for name, (test, shown) in found.items()} == dict.fromkeys(
+        ["bleu", "other", "mean"], (1, score(metric))
+    )
 
 
 def test_the_order_of_subsets_and_of_batches_does_not_matter() -> None:
-    best, backwards = BestSoFar(), list(range(59, -1, -1))
+    best, backwards = Opponent(), list(range(59, -1, -1))
     compare_all(best, {"a": make_metric(0.6, index=range(60)), "b": make_metric(0.6)}, "mean")
     reordered = make_metric(0.7, target=SENTENCES.flip(0), index=backwards)
-    assert compare_all(best, {"b": make_metric(0.7), "a": reordered}, "mean")["mean"][0] is not None
+    assert compare_all(best, {"b": make_metric(0.7), "a": reordered}, "mean")["mean"][0].p_value < 1
 
 
 @pytest.mark.parametrize("options", [{"tokenizer": str.split}, {"eos_id": 2}, {"smoothing": "floor"}])
 def test_a_best_with_equal_settings_or_another_unit_is_compared(options: dict[str, Any]) -> None:
-    best, first, second = BestSoFar(), make_metric(0.6, **options), make_metric(0.5, percent=True, **options)
+    best, first, second = Opponent(), make_metric(0.6, **options), make_metric(0.5, percent=True, **options)
     compare(best, first)
     test, shown = compare(best, second)
     assert shown == pytest.approx(100 * score(first))
-    assert test is not None
     assert test.p_value == paired_bootstrap(make_metric(0.5), make_metric(0.6)).p_value
+
+
+# The first
+
+
+def test_the_first_validation_stays_the_first() -> None:
+    """Also one that must not replace another one; and a better one does not become the first."""
+    first, metrics = Opponent("first", confidence=0.8), [make_metric(right) for right in (0.6, 0.9, 0.5)]
+    for metric in metrics:
+        test = paired_bootstrap(metric, metrics[0], confidence=0.8)
+        assert compare(first, metric, keep=metric is not metrics[0]) == (test, score(metrics[0]))
+
+
+def test_only_what_may_replace_the_first_does_so_and_only_if_they_cannot_be_compared() -> None:
+    first, metric, other = Opponent("first"), make_metric(0.6), make_metric(0.9, 30)
+    compare(first, metric)
+    message = "The first validation had 60 sentences of 'bleu', and this one has 30: they cannot be compared"
+    with pytest.warns(UserWarning, match=f"^{message}$"):
+        assert compare(first, other, keep=False) == compare_with_itself(other)
+    assert compare(first, make_metric(0.3))[1] == score(metric)
+    with pytest.warns(UserWarning, match=f"^{message}, so this validation counts as the first$"):
+        compare(first, other)
+    assert compare(first, make_metric(0.3, 30))[1] == score(other)
 
 
 # The state
 
 
 def test_a_saved_best_is_plain_data_and_can_be_loaded(tmp_path: Path) -> None:
-    saved, loaded = BestSoFar(), BestSoFar()
+    saved, loaded = Opponent(), Opponent()
     options: dict[str, Any] = {"convention": "sacrebleu", "eos_id": 2, "tokenizer": str.split}
     compare(saved, make_metric(0.6, **options))
     torch.save(saved.state_dict(), tmp_path / "best.pt")
@@ -262,7 +291,7 @@ def test_a_saved_best_is_plain_data_and_can_be_loaded(tmp_path: Path) -> None:
 
 
 def test_a_state_does_not_change_with_a_new_best() -> None:
-    saved, loaded = BestSoFar(), BestSoFar()
+    saved, loaded = Opponent(), Opponent()
     compare(saved, make_metric(0.6))
     state = saved.state_dict()
     loaded.load_state_dict(state)
@@ -274,17 +303,18 @@ def test_a_state_does_not_change_with_a_new_best() -> None:
 
 def test_a_checkpoint_does_not_hold_what_is_around_the_statistics(tmp_path: Path) -> None:
     """They are columns of a table, of which a view would be saved as a whole."""
-    best, kept = BestSoFar(), make_metric(0.6).kept_sentences()
+    best, kept = Opponent(), make_metric(0.6).kept_sentences()
     wide = torch.cat([kept.rows, torch.zeros(60, 1000, dtype=torch.int32)], 1)
     first = make_metric(0.6)
-    best.compare({"bleu": Corpus(wide[:, :4], wide[:, 4:14], first.scoring, first.settings.plain())}, "bleu")
+    corpus = Corpus(wide[:, :4], wide[:, 4:14], first.scoring, first.settings.plain())
+    find_uncertainty({"bleu": corpus}, "bleu", opponent=best)
     torch.save(best.state_dict(), tmp_path / "best.pt")
     assert (tmp_path / "best.pt").stat().st_size < 20_000
 
 
 def compare_alone(rank: int, world_size: int, shares: list[tuple[float, ...]]) -> tuple[list[float], Tensor]:
     """The best scores after each validation, and what is kept, in a process that knows only its own sentences."""
-    best = BestSoFar()
+    best = Opponent()
     metrics = [make_metric(right[rank], sync_on_compute=False) for right in shares]
     return [compare(best, metric)[1] for metric in metrics], best.state_dict()["bleu"]["statistics"]
 
