@@ -91,7 +91,7 @@ class Reversed:
     func, higher_is_better = REVERSED.func, True
 
     def __call__(self, hypotheses: list[str], references: list[list[str]]) -> list[float]:
-        return REVERSED(hypotheses, references)
+        return FUNCTIONS["errors"](hypotheses, references)
 
 
 class Copies(Returns):
