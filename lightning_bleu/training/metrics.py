@@ -53,8 +53,8 @@ class Result:
             and so on for a metric with several scores.
         parts: the components of the score, such as precisions. A mean has none.
         report: the score as an object that prints: a :class:`lightning_bleu.BLEUScore`, a
-            :class:`lightning_bleu.CHRFScore`, or, for a function, a ``MeanScore``; None for a mean, and for
-            metrics of other packages.
+            :class:`lightning_bleu.CHRFScore`, or, for a function, a ``FunctionScore``; None for a mean, for several
+            scores, and for metrics of other packages.
         interval: the confidence interval, if requested.
         comparison: the paired test against the best validation before this one, or against the first, if requested.
             The first validation is compared with itself. None if a loader or a group is missing.
