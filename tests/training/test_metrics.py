@@ -90,7 +90,7 @@ class Reversed:
 
     func, higher_is_better = REVERSED.func, True
 
-    def __call__(self, hypotheses: list[str], references: list[list[str]]) -> list[float]:
+    def __call__(self, hypotheses: list[str], references: list[list[str]]) -> Any:
         return FUNCTIONS["errors"](hypotheses, references)
 
 
