@@ -97,10 +97,16 @@ class Evaluator:
 
             - one of this package;
             - a function ``comet(hypotheses, references, sources)`` that takes a list of strings, a list of references
-              for each, and a list of strings, and returns one number per sentence: a list, an array, or a tensor of
-              shape ``(sentences,)``. The score is their mean. The third parameter may be missing. Each process calls it
-              once per validation, with its own sentences. Nothing is logged if it returns None. Set its attribute
-              ``higher_is_better = False`` if lower numbers are better;
+              for each, and, with a parameter ``sources`` or a third one without a default, a list of strings. It
+              returns one number per sentence: a list, an array, or a tensor of shape ``(sentences,)``, whose mean is
+              the score; or one pair, of shape ``(sentences, 2)``, such as errors and words: the score is the sum of
+              the first numbers over the sum of the second. (That of a sentence is 0 or 1 for 0/0, whichever is better,
+              and infinite for x/0. For 0/0 in all, nothing is logged.) A dict of these has several scores, which are
+              logged as ``val_comet/NAME``, each with its own interval and comparison. Nothing is logged if it returns
+              None. Set its attribute ``higher_is_better = False`` if lower numbers are better; it may be a dict by
+              NAME. Each process calls it once per validation, with its own sentences. With the attribute
+              ``corpus_level = True``, process 0 calls it once per loader or group, with all sentences in order. Then
+              it may also return a single number, or a dict of them, without intervals and comparisons;
             - one of torchmetrics that takes a list of strings, and a reference or a list of references for each; or one
               of sacreBLEU, such as ``sacrebleu.metrics.TER()``. It scores the text of all sentences at the end, in
               process 0, and has no interval and no comparison.

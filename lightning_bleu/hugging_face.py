@@ -88,11 +88,12 @@ class EvaluatorMixin(_Trainer):  # type: ignore[misc]
         if not evaluator.log_name.startswith("{stage}_"):
             raise ValueError(f"in a Trainer, 'log_name' must begin with '{{stage}}_', got {evaluator.log_name!r}")
         check_names("metrics", [*evaluator.metrics], reserved=_RESERVED)
+        best, better = self.args.metric_for_best_model, self.args.greater_is_better
         for name, own in evaluator.metrics.items():
-            right, best = next(iter(own.values())).higher_is_better, self.args.metric_for_best_model
-            if f"_{best}".endswith(f"_{name}") and right not in (None, self.args.greater_is_better):
-                hint = f"(Or, for a function whose direction is wrong, its attribute higher_is_better={not right}.)"
-                evaluator.warn_once(f"metric_for_best_model={best!r} needs greater_is_better={right}. {hint}")
+            for part, right in next(iter(own.values())).directions.items():
+                if f"_{best}".endswith("_".join(["", name, part]).rstrip("_")) and right not in (None, better):
+                    hint = f"(Or, for a function whose direction is wrong, its attribute higher_is_better={not right}.)"
+                    evaluator.warn_once(f"metric_for_best_model={best!r} needs greater_is_better={right}. {hint}")
 
     def evaluation_loop(
         self,

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from lightning_bleu.metric import CorpusMetric
 from lightning_bleu.scoring.resampling import PairedTest, bootstrap, randomize
-from lightning_bleu.scoring.scoring import Scoring, mean_scoring
+from lightning_bleu.scoring.scoring import Scoring, ratio_scoring
 
 System: TypeAlias = CorpusMetric | Sequence[float] | Tensor
 """A metric that has kept its sentences, or a number per sentence."""
@@ -93,7 +93,7 @@ def _read_systems(a: Any, b: Any) -> tuple[Tensor, Tensor, Scoring]:
     """
     if not isinstance(a, CorpusMetric) or not isinstance(b, CorpusMetric):
         first, second = _read_numbers(a, b)
-        return first, second, mean_scoring("score")
+        return first, second, ratio_scoring("score")
     if a.scoring.name != b.scoring.name:
         raise ValueError(f"both systems must be scored by the same metric, got {a.scoring.name} and {b.scoring.name}")
     one, other = a.kept_sentences(), b.kept_sentences()

@@ -377,7 +377,7 @@ ONE: Any = (["a"], ["a"])
     [
         (lambda one: one.start(stage="tset"), "ValueError: 'stage' must be one of .*: did you mean 'test'?"),
         (lambda one: one.update(*ONE, dataloader_idx=1), r"IndexError: start\(\) got 1 loaders, .*dataloader_idx=1$"),
-        (lambda one: one.update(*ONE), "ValueError: 'update' got an 'index' for some batches only: pass it for all"),
+        (lambda one: one.update(*ONE), "ValueError: 'update' got 'index' for some batches only: pass it for all"),
         (
             lambda one: one.update(*ONE, group=["a"], index=[1]),
             "ValueError: 'update' got a 'group' for some ",

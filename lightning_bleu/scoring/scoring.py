@@ -38,14 +38,22 @@ class Scoring(NamedTuple):
     rank_sentences: Callable[[Tensor], Tensor] | None = None
 
 
-def mean_scoring(name: str, higher_is_better: bool = True) -> Scoring:
-    """How numbers of sentences become their mean. The row of a sentence is its number, and a 1.
+def ratio_scoring(name: str, higher_is_better: bool = True) -> Scoring:
+    """How pairs of numbers, one per sentence, become the ratio of their sums. With 1 in each pair, that is the mean.
+
+    0/0 is 0 if lower is better, else 1.
 
     Example:
-        >>> mean_scoring("comet").score(torch.tensor([[0.5, 1], [1.0, 1]]).sum(0)).item()
-        0.75
+        >>> error_rate = ratio_scoring("wer", higher_is_better=False)
+        >>> rows = torch.tensor([[1.0, 4.0], [3.0, 4.0], [2.0, 0.0], [0.0, 0.0]])
+        >>> error_rate.score(rows.sum(0)).item(), error_rate.score_sentences(rows).tolist()
+        (0.75, [0.25, 0.75, inf, 0.0])
     """
-    return Scoring(name, lambda rows: rows[..., 0] / rows[..., 1], None, lambda rows: rows[:, 0], higher_is_better)
+
+    def divide(pairs: Tensor) -> Tensor:
+        return torch.where((pairs == 0).all(-1), float(higher_is_better), pairs[..., 0] / pairs[..., 1])
+
+    return Scoring(name, divide, None, divide, higher_is_better)
 
 
 class Report(float):

@@ -159,18 +159,19 @@ def lay_out_charts(results: Mapping[str, Result], means: Collection[str] = (), n
     bands: Charts = {}
     for logged, result in sorted(results.items(), key=lambda item: item[0] not in means):  # means first
         tag = naming.shown_as(logged)
-        join = partial(naming.join, tag)
-        title = f"{tag}: mean of all" if logged in means else tag
+        title = "{}: mean of all" if logged in means else "{}"
         if result.interval is None:
-            charts[_SCORES, title] = _lines(map(join, result.scores))
-        else:
-            bands[_SCORES, title] = ["Margin", [tag, join("low"), join("high")]]
-        if result.comparison is not None:
-            ends = [join("difference_low"), join("difference_high")]
-            category = _COMPARISONS["best" if result.first is None else "first"]
-            bands[category, title] = ["Margin", [join("difference"), *ends]]
+            charts[_SCORES, title.format(tag)] = _lines(naming.join(tag, part) for part in result.scores)
+        for part, one in result.split().items():
+            join = partial(naming.join, score := naming.join(tag, part))
+            if one.interval is not None:
+                bands[_SCORES, title.format(score)] = ["Margin", [score, join("low"), join("high")]]
+            if one.comparison is not None:
+                ends = [join("difference_low"), join("difference_high")]
+                category = _COMPARISONS["best" if one.first is None else "first"]
+                bands[category, title.format(score)] = ["Margin", [join("difference"), *ends]]
         for chart, names in {} if result.report is None else result.report.charts().items():
-            charts[_PARTS, f"{tag}: {chart}"] = _lines(map(join, names))
+            charts[_PARTS, f"{tag}: {chart}"] = _lines(naming.join(tag, name) for name in names)
     return charts | dict(reversed(bands.items()))  # TensorBoard shows lines, and then bands in reverse order
 
 
@@ -260,7 +261,7 @@ def show_in_tensorboard(logger: Any, view: View, step: int) -> None:
         table = sample_table(panel.samples, panel.caption, view.score_name, view.digits)
         writer.add_text(panel.tag, table, step)
     for tag, scores in view.histograms.items():
-        writer.add_histogram(tag, scores, step)
+        writer.add_histogram(tag, scores[scores.isfinite()], step)  # x/0 is infinite
     for tag, figure in view.figures.items():
         writer.add_figure(tag, figure, step, close=False)
     writer.flush()  # a SummaryWriter does not do that when Python ends

@@ -58,7 +58,7 @@ class Loader:
             does.
 
     Attributes:
-        has_index: whether the step returns an index; None before the first sentences.
+        given: whether the step returns an ``"index"`` and a ``"source"``, as far as known.
         unknown: why repeated sentences cannot be found; empty if they can be.
     """
 
@@ -67,8 +67,14 @@ class Loader:
     dataloader: Any = None
     origin: Origin = CALL
     needed_by: str = ""
-    has_index: bool | None = field(default=None, init=False)
+    given: dict[str, bool] = field(default_factory=dict, init=False)
     unknown: str = field(default="", init=False)
+
+    def check_given(self, what: str, value: Any) -> None:
+        """Raise a ValueError if only some batches have an ``"index"``, or a ``"source"``."""
+        if self.given.setdefault(what, value is not None) != (value is not None):
+            name, got, give, _ = self.origin
+            raise ValueError(f"{name!r} {got} {what!r} for some batches only: {give} it for all, or for none")
 
     def find_positions(self, index: Any, batch_idx: int, sentences: int) -> Any:
         """The positions of the sentences of a batch; None if they are unknown.
@@ -82,10 +88,8 @@ class Loader:
             ValueError: if only some batches have an index, or if the order of the sentences is needed and the loader
                 shuffles.
         """
-        name, got, give, to = self.origin
-        if self.has_index not in (None, index is not None):
-            raise ValueError(f"{name!r} {got} an 'index' for some batches only: {give} it for all, or for none")
-        self.has_index = index is not None
+        name, _, give, to = self.origin
+        self.check_given("index", index)
         if index is not None:
             return index
         if self.needed_by and shuffles(self.dataloader):

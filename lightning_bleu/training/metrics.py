@@ -12,7 +12,9 @@ import math
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import zip_longest
+from functools import partial
+from itertools import accumulate, zip_longest
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +22,7 @@ import torch
 from sacrebleu.metrics.base import Metric as SacreMetric
 from torch import Tensor, nn
 from torchmetrics import Metric, MetricCollection
+from torchmetrics.text import WordInfoPreserved
 
 from lightning_bleu.metric import CorpusMetric
 from lightning_bleu.processes import run_in_all, run_in_process_0
@@ -27,13 +30,15 @@ from lightning_bleu.reading.batch import Batch
 from lightning_bleu.reading.forms import Strings, kind_of
 from lightning_bleu.reading.mistakes import Mistake, suspect_script
 from lightning_bleu.reading.ragged import IntArray
-from lightning_bleu.scoring.resampling import Interval, PairedTest
-from lightning_bleu.scoring.scoring import Report, Scoring, format_score, mean_scoring
+from lightning_bleu.scoring.scoring import Report, format_score, ratio_scoring
 from lightning_bleu.settings.settings import Settings, check_bool
 from lightning_bleu.training.sentences import Corpus, Sentence, Sentences
 
 _SHOWN = 200
 """The number of characters of a value that error messages show."""
+
+_NAMED = ("interval", "comparison", "best", "first")
+"""What each score of a metric has of its own."""
 
 _RIGHT = [Sentence("the cat sat here", ["a dog", "the cat sat here"]), Sentence("it is cold", ["it is cold"])]
 _WRONG = [Sentence("xyz yzx zyx yxzx", ["a dog", "the cat sat here"]), Sentence("zy xz zyxx", ["it is cold"])]
@@ -48,22 +53,23 @@ class Result:
             and so on for a metric with several scores.
         parts: the components of the score, such as precisions. A mean has none.
         report: the score as an object that prints: a :class:`lightning_bleu.BLEUScore`, a
-            :class:`lightning_bleu.CHRFScore`, or, for a function, a ``MeanScore``; None for a mean, and for
-            metrics of other packages.
+            :class:`lightning_bleu.CHRFScore`, or, for a function, a ``FunctionScore``; None for a mean, for several
+            scores, and for metrics of other packages.
         interval: the confidence interval, if requested.
         comparison: the paired test against the best validation before this one, or against the first, if requested.
             The first validation is compared with itself. None if a loader or a group is missing.
         best: the score of the best validation so far, including this one, with ``compare_to="best"``.
-        first: the score of the first validation, with ``compare_to="first"``.
+        first: the score of the first validation, with ``compare_to="first"``. If a function has several scores, these
+            four are dicts by the names of the scores.
     """
 
     scores: dict[str, float]
     parts: dict[str, float] = field(default_factory=dict)
     report: Any = None
-    interval: Interval | None = None
-    comparison: PairedTest | None = None
-    best: float | None = None
-    first: float | None = None
+    interval: Any = None
+    comparison: Any = None
+    best: Any = None
+    first: Any = None
 
     @property
     def score(self) -> float:
@@ -85,7 +91,17 @@ class Result:
         scores = {part or "score": value for part, value in self.scores.items()}
         return scores | ({} if self.report is None else self.report.to_dict()) | self._uncertainty()
 
+    def split(self) -> dict[str, Result]:
+        """The result of each score, by the last part of its name."""
+        if "" in self.scores:
+            return {"": self}
+        own = [getattr(self, name) or {} for name in _NAMED]
+        return {part: Result({"": one}, {}, None, *(by.get(part) for by in own)) for part, one in self.scores.items()}
+
     def _uncertainty(self) -> dict[str, float]:
+        if "" not in self.scores:
+            own = self.split().items()
+            return {f"{part}/{name}": value for part, one in own for name, value in one._uncertainty().items()}
         values = {} if self.interval is None else {"low": self.interval.low, "high": self.interval.high}
         if (test := self.comparison) is not None:
             ends = {"difference_low": test.low, "difference_high": test.high}
@@ -104,8 +120,8 @@ class AnyMetric:
         reading: how the metric reads ids.
         needs_texts: whether the texts of all sentences must be kept.
         takes_sources: whether the metric takes sources.
-        score_names: the last parts of the logged names of its scores; ``""`` for a single score.
-        higher_is_better: whether a higher score is better; None if that is unknown.
+        directions: whether a higher score is better, by the last part of its logged name; None if that is unknown. A
+            single score has the name ``""``, whose direction holds for all scores of a function.
         scale: the score of a perfect translation; None if that is unknown.
     """
 
@@ -114,8 +130,7 @@ class AnyMetric:
     reading = Settings()
     needs_texts = True
     takes_sources = False
-    score_names: tuple[str, ...] = ("",)
-    higher_is_better: bool | None = True
+    directions: Mapping[str, bool | None] = MappingProxyType({"": True})
     scale: float | None = None
 
     def check(self, batch: Batch, sources: Any) -> None:
@@ -134,8 +149,12 @@ class AnyMetric:
         """Warn about likely mistakes in a batch."""
         return iter(())
 
-    def score(self, subsets: Sequence[Sentences]) -> Sequence[Scored | None]:
-        """Score the sentences of all processes, for each subset; None for nothing to log. Collective."""
+    def score(self, subsets: Sequence[Sentences]) -> list[dict[str, Scored]]:
+        """Score the sentences of all processes. Collective.
+
+        Returns:
+            for each subset, its scores by the last parts of their names; nothing for nothing to log.
+        """
         raise NotImplementedError
 
 
@@ -166,9 +185,9 @@ class Counted(AnyMetric):
         """Warn about likely mistakes in a batch."""
         return suspect_script(batch.segments, batch.sentence_count, self.metric.settings)
 
-    def score(self, subsets: Sequence[Sentences]) -> list[Scored]:
+    def score(self, subsets: Sequence[Sentences]) -> list[dict[str, Scored]]:
         """Score the sentences of all processes, for each subset."""
-        return [self._score(sentences) for sentences in subsets]
+        return [{"": self._score(sentences)} for sentences in subsets]
 
     def _score(self, sentences: Sentences) -> Scored:
         statistics = sentences.statistics(self.name)
@@ -191,26 +210,26 @@ class OfText(AnyMetric):
 
     def __init__(self, name: str, metric: Any) -> None:
         self.name = name
-        self.metric = _copy(metric)
-        takes = (
-            f"the metric {name!r} must take a list of strings, and a reference or a list of references for each, but "
-        )
-        refusals = []
-        for takes_one in (False, True):
-            self._takes_one = takes_one
+        self.metric = _copy(metric)  # a copy is tried, because a wrapper such as MinMaxMetric keeps what it has seen
+        tried, refusals = [], []
+        for self._takes_one in (False, True):
             try:
-                right, wrong = self._score_texts(_RIGHT), self._score_texts(_WRONG)
+                tried.append((self._takes_one, self._score_texts(_RIGHT), self._score_texts(_WRONG)))
             except Exception as error:
-                refusals.append(f"it cannot score two sentences: {type(error).__name__}: {error}")
-                continue
-            if right != wrong:
-                break
-            refusals.append(f"it gives right and wrong hypotheses the same score, {right.get('', right)}")
-        else:
-            raise TypeError(takes + refusals[0])
-        self.score_names = tuple(sorted(right))
-        directions = {right[part] > wrong[part] for part in right if right[part] != wrong.get(part, right[part])}
-        self.higher_is_better = directions.pop() if len(directions) == 1 else None
+                refusals.append(f"{type(error).__name__}: {error}")
+        if not tried:
+            raise TypeError(
+                f"the metric {name!r} must take a list of strings, and a reference or a list of references for each, "
+                f"but it cannot score two sentences: {refusals[0]}"
+            )
+        self.metric = _copy(metric)
+        # Some accept lists of references, and give all hypotheses the same score.
+        self._takes_one, right, wrong = next((one for one in tried if one[1] != one[2]), tried[0])
+        pairs = {part: (score, wrong.get(part, score)) for part, score in right.items()}
+        self.directions = {part: one > other if one != other else None for part, (one, other) in pairs.items()}
+        own = getattr(metric, "higher_is_better", None)
+        if isinstance(own, bool) and not isinstance(metric, WordInfoPreserved):  # whose attribute is wrong
+            self.directions = dict.fromkeys(right, own)
 
     def check(self, batch: Batch, sources: Any) -> None:
         """Raise an error for a batch that the metric cannot score."""
@@ -222,11 +241,11 @@ class OfText(AnyMetric):
                 "function that chooses one, such as lambda hypotheses, references: [...]"
             )
 
-    def score(self, subsets: Sequence[Sentences]) -> list[Scored]:
+    def score(self, subsets: Sequence[Sentences]) -> list[dict[str, Scored]]:
         """Score the sentences of all processes, for each subset. Collective."""
         texts = [sentences.texts for sentences in subsets]
         scores = run_in_process_0(lambda: [self._score(sentences) for sentences in texts])
-        return [Scored(Result(one)) for one in scores]
+        return [{part: Scored(Result({"": score})) for part, score in one.items()} for one in scores]
 
     def _score(self, sentences: Sequence[Sentence]) -> dict[str, float]:
         try:
@@ -248,19 +267,20 @@ class OfText(AnyMetric):
 
 
 class OfSentences(AnyMetric):
-    """A function that gives each sentence a number. The score is the mean.
+    """A function that gives each sentence a number, or a pair of numbers. The score is a ratio of sums.
 
-    Each process calls it once, with its own sentences of all subsets.
+    A number ``x`` is the pair ``(x, 1)``, so the score is the mean. Each process calls the function once, with its own
+    sentences of all subsets; or, if it has the attribute ``corpus_level``, process 0 calls it for each subset.
 
     Args:
         name: its name, for error messages.
         function: takes hypotheses, references, and perhaps sources.
 
     Raises:
-        TypeError: if its attribute ``higher_is_better`` is not a boolean.
+        TypeError: if its attributes ``higher_is_better`` and ``corpus_level`` are not booleans.
     """
 
-    higher_is_better: bool
+    directions: Mapping[str, bool]
 
     def __init__(self, name: str, function: Callable[..., Any]) -> None:
         self.name = name
@@ -268,16 +288,13 @@ class OfSentences(AnyMetric):
         third, _ = find_third(function, "sources")
         self.takes_sources = third is not None
         self._needs_sources = third is not None and third.default is third.empty
-        inner = getattr(function, "func", function)  # of functools.partial
-        self.higher_is_better = check_bool("higher_is_better", getattr(inner, "higher_is_better", True))
+        directions = attribute_of(function, "higher_is_better", True)
+        directions = directions if isinstance(directions, Mapping) else {"": directions}
+        self.directions = {part: check_bool("higher_is_better", one) for part, one in directions.items()}
+        self._is_of_corpus = check_bool("corpus_level", attribute_of(function, "corpus_level", False))
 
     def __deepcopy__(self, memo: object) -> OfSentences:
         return self
-
-    @property
-    def scoring(self) -> Scoring:
-        """How the rows of sentences, each a number and a 1, become their mean."""
-        return mean_scoring(self.name, self.higher_is_better)
 
     def check(self, batch: Batch, sources: Any) -> None:
         """Raise an error for a batch that the metric cannot score."""
@@ -288,36 +305,57 @@ class OfSentences(AnyMetric):
                 "third parameter"
             )
 
-    def score(self, subsets: Sequence[Sentences]) -> list[Scored | None]:
-        """Score the sentences of all processes, for each subset; None if the function returned None. Collective."""
-        own = [sentence for sentences in subsets for sentence in sentences.own()]
-        everyone = run_in_all(lambda: call_function(self.name, self.function, own) if own else torch.zeros(0))
-        returned = [values for values in everyone if values is not None]
-        if len(returned) < len(everyone):
-            if any(map(len, returned)):
-                raise ValueError(
-                    f"the metric {self.name!r} returned None in some processes only: return numbers in all, or in none"
-                )
-            return [None for _ in subsets]
-        rows = [torch.ones(len(one.kept.rows), 2, dtype=torch.float64, device="cpu") for one in subsets]
-        for process, values in enumerate(returned):
-            places = [sentences.owned_by(process) for sentences in subsets]
-            for one, numbers, part in zip(rows, places, torch.split(values.double(), [*map(len, places)])):
-                one[numbers, 0] = part
-        return [self._score(sentences, one) for sentences, one in zip(subsets, rows)]
+    def score(self, subsets: Sequence[Sentences]) -> list[dict[str, Scored]]:
+        """Score the sentences of all processes, for each subset. Collective."""
+        call = partial(call_function, self.name, self.function, of_corpus=self._is_of_corpus)
+        if self._is_of_corpus:
+            texts = [one.texts for one in subsets]
+            answers = run_in_process_0(lambda: [call(one) or {} for one in texts])
+        else:
+            own = [sentence for sentences in subsets for sentence in sentences.own()]
+            answers = self._assemble(subsets, run_in_all(lambda: call(own) if own else {}))
+        return [self._score(one, answer) for one, answer in zip(subsets, answers)]
 
-    def _score(self, sentences: Sentences, rows: Tensor) -> Scored:
-        corpus = Corpus(sentences.kept.identity, rows, self.scoring, {"higher_is_better": self.higher_is_better})
-        score = corpus.score()
-        return Scored(Result({"": score}, report=MeanScore(score=score, name=self.name)), corpus)
+    def _score(self, sentences: Sentences, answer: Mapping[str, Tensor]) -> dict[str, Scored]:
+        scored = {}
+        for part, rows in answer.items():
+            right, sums = self.directions.get(part, self.directions.get("", True)), rows.reshape(-1, 2).sum(0)
+            if sums.any():  # not 0/0
+                scoring = ratio_scoring(name_score(self.name, part), right)
+                score = scoring.score(sums).item()
+                corpus = Corpus(sentences.kept.identity, rows, scoring, {"higher_is_better": right})
+                result = Result({"": score}, report=FunctionScore(score=score, name=scoring.name))
+                scored[part] = Scored(result, corpus if rows.ndim == 2 and math.isfinite(score) else None)
+        return scored
+
+    def _assemble(self, subsets: Sequence[Sentences], everyone: Sequence[Any]) -> list[dict[str, Tensor]]:
+        """The rows of each subset, from what each process returned for its own sentences of all subsets."""
+        returned = [one for one in everyone if one]
+        if any(one is None or (one and one.keys() != returned[0].keys()) for one in everyone if returned):
+            raise ValueError(
+                f"the metric {self.name!r} returned None in some processes only, or scores with different names: "
+                "return the same scores in all, or None in all"
+            )
+        sizes = [len(one.kept.rows) for one in subsets]
+        starts = [*accumulate(sizes, initial=0)]
+        owned = [start + one.owned_by(number) for number in range(len(everyone)) for start, one in zip(starts, subsets)]
+        places = torch.cat(owned).argsort()
+        names = returned[0] if returned else ()
+        rows = {part: torch.cat([one[part] for one in returned])[places].split_with_sizes(sizes) for part in names}
+        return [{part: own[number] for part, own in rows.items()} for number in range(len(subsets))]
 
 
-class MeanScore(Report):
-    """The mean of the numbers that a function gives to sentences. ``str(...)`` is one line.
+def name_score(name: str, part: str) -> str:
+    """The name of a score of a metric: that of the metric if it has only one."""
+    return f"{name}/{part}" if part else name
+
+
+class FunctionScore(Report):
+    """The score of a function. ``str(...)`` is one line.
 
     Attributes:
-        score: the mean.
-        name: the name of the metric.
+        score: the mean of the numbers that the function gives to sentences, or the ratio of their sums.
+        name: the name of the score.
     """
 
     score: float
@@ -400,38 +438,55 @@ def read_scores(value: Any) -> dict[str, float]:
         ) from None
 
 
-def mean_of(results: Sequence[Result]) -> Result:
-    """The means of the scores that all subsets have.
+def merge_results(named: Mapping[str, Result]) -> Result:
+    """The results of the scores of a metric as one, by the last parts of their names; see :meth:`Result.split`."""
+    if "" in named:
+        return named[""]
+    columns = [{part: getattr(one, name) for part, one in named.items()} for name in ("score", *_NAMED)]
+    known = [{part: value for part, value in one.items() if value is not None} for one in columns]
+    return Result(known[0], {}, None, *(one or None for one in known[1:]))
 
-    Example:
-        >>> mean_of([Result({"": 0.25}, parts={"precision": 0.5}), Result({"": 0.75})])
-        Result(scores={'': 0.5}, parts={}, report=None, interval=None, comparison=None, best=None, first=None)
-    """
-    shared = [part for part in results[0].scores if all(part in one.scores for one in results)]
-    return Result({part: math.fsum(one.scores[part] for one in results) / len(results) for part in shared})
+
+def attribute_of(function: Callable[..., Any], name: str, default: Any) -> Any:
+    """An attribute of a callable, or else of the function in a :class:`functools.partial`."""
+    while isinstance(function, partial) and not hasattr(function, name):
+        function = function.func
+    return getattr(function, name, default)
 
 
 def find_third(function: Callable[..., Any], name: str) -> tuple[inspect.Parameter | None, bool]:
     """The parameter that takes a third argument, if a function has one, and whether it takes it by position.
 
-    That is a third parameter without a default, or a parameter of this name.
+    That is a third parameter without a default, or a parameter of this name that no :class:`functools.partial` has set.
 
     Example:
         >>> find_third(lambda outputs, batch, index: 0, "dataloader_idx")
         (<Parameter "index">, True)
         >>> find_third(lambda outputs, batch, tokenizer=None: 0, "dataloader_idx")
         (None, False)
+        >>> find_third(partial(lambda outputs, batch, *, index=0: 0, index=1), "index")
+        (None, False)
     """
+    inspected = _find_signed(function)
     try:
-        parameters = inspect.signature(function.forward if isinstance(function, nn.Module) else function).parameters
+        parameters = inspect.signature(inspected).parameters
     except (TypeError, ValueError):  # some builtins have no signature
         return None, False
-    named, empty = parameters.get(name), inspect.Parameter.empty
+    is_set = isinstance(inspected, partial) and name in inspected.keywords
+    named = None if is_set else parameters.get(name)
     positional = [parameter for parameter in parameters.values() if parameter.kind <= parameter.POSITIONAL_OR_KEYWORD]
-    if len(positional) > 2 and (positional[2].default is empty or positional[2] is named):
+    if len(positional) > 2 and (positional[2].default is inspect.Parameter.empty or positional[2] is named):
         return positional[2], True
-    # A keyword with a default may be the work of functools.partial.
-    return (named if named is not None and (named in positional or named.default is empty) else None), False
+    return named, False
+
+
+def _find_signed(function: Callable[..., Any]) -> Callable[..., Any]:
+    """What has the parameters of a callable: of a module ``forward``, also if it is compiled or in a partial."""
+    if isinstance(function, partial):
+        return partial(_find_signed(function.func), *function.args, **function.keywords)
+    if isinstance(function, nn.Module):
+        return _find_signed(getattr(function, "_orig_mod", function.forward))  # of torch.compile
+    return function
 
 
 def call_with_third(function: Callable[..., Any], name: str, first: Any, second: Any, third: Any) -> Any:
@@ -449,46 +504,65 @@ def call_with_third(function: Callable[..., Any], name: str, first: Any, second:
     return function(first, second, third) if by_position else function(first, second, **{parameter.name: third})
 
 
-def call_function(name: str, function: Callable[..., Any], sentences: Sequence[Sentence]) -> Tensor | None:
-    """The numbers that a function gives to sentences.
+def call_function(
+    name: str, function: Callable[..., Any], sentences: Sequence[Sentence], *, of_corpus: bool = False
+) -> dict[str, Tensor] | None:
+    """The pairs of numbers that a function gives to sentences, whose sums are divided.
 
     Args:
         name: the name of the metric, for error messages.
         function: takes hypotheses, references, and perhaps sources.
         sentences: the sentences.
+        of_corpus: whether it may return a single number for all sentences.
 
     Returns:
-        float64 of shape ``(sentences,)`` on the CPU; None if the function returned None.
+        float64 of shape ``(sentences, 2)`` on the CPU, or ``(2,)`` for a single number, by the last part of the name of
+        the score, ``""`` unless the function returned a dict; None if it returned None.
 
     Raises:
         TypeError: if the function does not return numbers.
-        ValueError: if it does not return one finite number per sentence.
+        ValueError: if it does not return one finite number or pair per sentence.
         RuntimeError: if it fails.
     """
     hypotheses, references = [one.hypothesis for one in sentences], [[*one.references] for one in sentences]
     sources = [one.source for one in sentences]
+    given = sources if any(source is not None for source in sources) else None
     try:
         with untouched():
-            value = call_with_third(function, "sources", hypotheses, references, None if None in sources else sources)
+            value = call_with_third(function, "sources", hypotheses, references, given)
     except Exception as error:
         raise RuntimeError(f"the metric {name!r} failed: {type(error).__name__}: {error}") from error
     if value is None:
         return None
-    needs = f"the metric {name!r} must return one number per sentence"
+    named = value if isinstance(value, Mapping) else {"": value}
+    if not named or (named is value and not all(isinstance(part, str) and part for part in named)):
+        raise TypeError(f"the metric {name!r} must return scores by name, got {repr(value)[:_SHOWN]}")
+    return {part: _read_rows(name_score(name, part), one, sentences, of_corpus) for part, one in named.items()}
+
+
+def _read_rows(name: str, value: Any, sentences: Sequence[Sentence], of_corpus: bool) -> Tensor:
+    needs = f"the metric {name!r} must return one number or pair per sentence"
     try:
+        if isinstance(value, np.ma.MaskedArray) or getattr(value, "layout", torch.strided) != torch.strided:
+            raise TypeError  # torch would ignore the mask
         array = value.copy() if isinstance(value, np.ndarray) else value  # a reversed one cannot become a tensor
         values = torch.as_tensor(array, dtype=torch.float64, device="cpu").detach()
     except (TypeError, ValueError, RuntimeError):
         raise TypeError(f"{needs}, got {repr(value)[:_SHOWN]}") from None
-    if values.shape != (len(sentences),):
-        hint = "" if values.ndim else ": do not average them"
-        raise ValueError(f"{needs}, got the shape {tuple(values.shape)} for {len(sentences)} sentences{hint}")
-    for number in (~values.isfinite()).nonzero()[:1, 0].tolist():
-        raise ValueError(
-            f"the metric {name!r} returned {values[number].item()} for the hypothesis "
-            f"{hypotheses[number][:_SHOWN]!r}: return a finite number for each sentence, or None to log nothing"
+    count = len(sentences)
+    if values.shape not in ((count,), (count, 2), *([()] if of_corpus else [])):
+        ways = (
+            ": return pairs such as (errors, words), whose sums are divided, or set its attribute corpus_level = True"
         )
-    return values
+        shape = tuple(values.shape)
+        raise ValueError(f"{needs}, got the shape {shape} for {count} sentences{'' if shape else ways}")
+    for number, *_ in (~values.isfinite()).nonzero().tolist():
+        place = f" for the hypothesis {sentences[number].hypothesis[:_SHOWN]!r}" if values.ndim else ""
+        raise ValueError(
+            f"the metric {name!r} returned {values[number].tolist()}{place}: return a finite number for each sentence, "
+            "or None to log nothing"
+        )
+    return values if values.ndim == 2 else torch.stack([values, torch.ones_like(values)], -1)
 
 
 @contextlib.contextmanager

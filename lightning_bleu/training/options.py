@@ -55,7 +55,7 @@ def check_metrics(metrics: Any) -> dict[str, dict[str, AnyMetric]]:
         if by_label is own:
             check_names(f"loaders or groups of {name!r}", [*own])
         checked[name] = {label: wrap_metric(name, metric) for label, metric in by_label.items()}
-        if len({(type(metric), metric.score_names, metric.higher_is_better) for metric in checked[name].values()}) > 1:
+        if len({(type(metric), frozenset(metric.directions.items())) for metric in checked[name].values()}) > 1:
             raise ValueError(
                 f"the metrics of {name!r} must be all of this package or all of others, with the same names of scores "
                 "and one direction, because the means over the labels are logged: give other metrics another name"

@@ -75,9 +75,10 @@ def suspect_monitors(callbacks: Iterable[Any], metrics: Mapping[str, AnyMetric])
         if not found or monitor.endswith(_LOWER_MAY_BE_WANTED):
             continue
         metric = found[0]
-        right = {True: "max", False: "min", None: mode}[metric.higher_is_better]
+        is_higher = next((one for part, one in metric.directions.items() if part in ("", *monitor.split("/"))), None)
+        right = {True: "max", False: "min", None: mode}[is_higher]
         if mode in ("min", "max") and mode != right:
-            worse, better = ("low", "higher") if metric.higher_is_better else ("high", "lower")
+            worse, better = ("low", "higher") if is_higher else ("high", "lower")
             yield (
                 f"{type(callback).__name__}(monitor={monitor!r}, mode={mode!r}) prefers a {worse} score, but "
                 f"{better} is better: set mode={right!r}."

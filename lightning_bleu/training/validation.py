@@ -27,7 +27,7 @@ from lightning_bleu.reading.mistakes import Mistake, suspect_prompts
 from lightning_bleu.reading.recognize import materialize, read_sample_mask
 from lightning_bleu.settings.settings import Decoder, Settings
 from lightning_bleu.training.loaders import CALL, Loader, Origin, check_names, length_of
-from lightning_bleu.training.metrics import AnyMetric, Result, Scored, mean_of
+from lightning_bleu.training.metrics import AnyMetric, Result, Scored, merge_results, name_score
 from lightning_bleu.training.options import check_labels, find_metric, labels_of, shared_reading
 from lightning_bleu.training.sentences import Corpus, Opponent, Sentence, Sentences, find_uncertainty, to_sentences
 
@@ -69,8 +69,8 @@ class Naming(NamedTuple):
         return self.log_name.format(stage=self.stage, metric=name)
 
     def join(self, tag: str, part: str) -> str:
-        """The logged name of a part of a score; ``""`` for the score itself."""
-        return f"{tag}{self.separator}{part}" if part else tag
+        """The logged name of a part of a score, or of a part of that; ``""`` for the score itself."""
+        return self.separator.join([tag, *part.split("/")]) if part else tag
 
     @property
     def folder(self) -> list[str]:
@@ -101,7 +101,7 @@ class Subset:
 
     Attributes:
         sentences: the sentences of all processes; see :meth:`gather`.
-        scored: the results by the names of the metrics; see :meth:`Validation.finish`.
+        scored: the results by the names of the scores; see :meth:`Validation.finish`.
 
     Example:
         >>> from lightning_bleu import CorpusBLEU, CorpusCHRF
@@ -132,7 +132,7 @@ class Subset:
 
     @property
     def corpora(self) -> dict[str, Corpus]:
-        """The statistics of the sentences, by the names of the metrics that score sentences."""
+        """The statistics of the sentences, by the names of the scores that sentences have."""
         return {name: one.corpus for name, one in self.scored.items() if one.corpus is not None}
 
     @property
@@ -316,6 +316,8 @@ class Validation:
             else:
                 own_sources = sources and [*compress(sources, members)]
                 counted.append((subset, *subset.count(select_sentences(batch, members), own_sources)))
+        if counted:
+            loader.check_given("source", source)
         for subset, rows, texts in counted:
             subset.keep(rows, texts)
         self._batches[dataloader_idx] += 1
@@ -345,29 +347,29 @@ class Validation:
 
     def agree(self) -> None:
         """Agree on the subsets of all processes. Collective."""
-        everyone = gather_objects(([*self.subsets], [loader.has_index for loader in self.loaders]))
+        everyone = gather_objects(([*self.subsets], [loader.given for loader in self.loaders]))
         keys, given = run_in_process_0(lambda: self._merge(everyone))
-        for loader, is_given in zip(self.loaders, given):
-            loader.has_index = is_given
+        for loader, merged in zip(self.loaders, given):
+            loader.given = merged
         self.subsets = {key: self._find(*key) for key in keys}
 
-    def _merge(self, everyone: Sequence[tuple[list[Key], list[bool | None]]]) -> tuple[list[Key], list[Any]]:
+    def _merge(self, everyone: Sequence[tuple[list[Key], list[dict[str, bool]]]]) -> tuple[list[Key], list[Any]]:
         found = {key for keys, _ in everyone for key in keys}
-        given = [{own[number] for _, own in everyone} - {None} for number in range(len(self.loaders))]
+        given = [{what for own in one for what in own.items()} for one in zip(*(own for _, own in everyone))]
         is_grouped = {group is not None for _, group in found}
-        for name, disagree in ("group", len(is_grouped) > 1), ("index", any(len(own) > 1 for own in given)):
-            if disagree:
-                raise ValueError(
-                    f"{self.origin.name!r} {self.origin.got} {name!r} in some processes only: {self.origin.give} it in "
-                    "all, or in none"
-                )
+        mixed = {name for own in given for name, is_given in own if (name, not is_given) in own}
+        for name in sorted(mixed | ({"group"} if len(is_grouped) > 1 else set())):
+            raise ValueError(
+                f"{self.origin.name!r} {self.origin.got} {name!r} in some processes only: {self.origin.give} it in "
+                "all, or in none"
+            )
         groups = {group for _, group in found if group is not None}
         check_labels(self.metrics, groups)
         order = {label: place for place, label in enumerate(labels_of(self.metrics))}
         keys = sorted(found, key=lambda one: (one[0], order.get(one[1] or "", len(order)), one[1] or ""))
         if groups:
             check_names("groups", ["/".join(filter(None, (self.loaders[n].name, group))) for n, group in keys])
-        return keys, [next(iter(values), None) for values in given]
+        return keys, [*map(dict, given)]
 
     @property
     def has_mean(self) -> bool:
@@ -395,36 +397,42 @@ class Validation:
             self._gather(self.loaders[number], subset)
         results: dict[str, Result] = {}
         for name in self.metrics:
-            self._score(name)
             tag = self.naming.tag(name)
-            scored = {one.tag_below(tag): one.scored[name] for one in self.subsets.values() if name in one.scored}
-            own = {logged: one.result for logged, one in scored.items()}
-            corpora = {logged: one.corpus for logged, one in scored.items() if one.corpus is not None}
-            if self.has_mean and own and (mean := mean_of([*own.values()])).scores:
-                own[tag] = mean
-            if corpora:
-                opponent = find_opponent and find_opponent(tag)
-                for logged, found in find_uncertainty(corpora, tag, confidence, opponent, keep=keep).items():
-                    own[logged] = replace(own[logged], **found)
-            results |= own
+            named: dict[str, dict[str, Result]] = {}
+            for part in self._score(name):
+                key = name_score(name, part)
+                scored = {one.tag_below(tag): one.scored[key] for one in self.subsets.values() if key in one.scored}
+                own = {logged: one.result for logged, one in scored.items()}
+                corpora = {logged: one.corpus for logged, one in scored.items() if one.corpus is not None}
+                if self.has_mean:
+                    own[tag] = Result({"": math.fsum(one.score for one in own.values()) / len(own)})
+                if len(corpora) == len(scored):
+                    opponent = find_opponent and find_opponent(self.naming.join(tag, part))
+                    for logged, found in find_uncertainty(corpora, tag, confidence, opponent, keep=keep).items():
+                        own[logged] = replace(own[logged], **found)
+                for logged, result in own.items():
+                    named.setdefault(logged, {})[part] = result
+            results |= {logged: merge_results(one) for logged, one in named.items()}
         self._warn_about_mistakes()
         self.results = results
         return results
 
-    def _score(self, name: str) -> None:
-        """Score all subsets with the metrics of a name. Collective."""
+    def _score(self, name: str) -> list[str]:
+        """Score all subsets with the metrics of a name; the last parts of the names of the scores. Collective."""
         subsets = self.subsets.values()
+        parts: dict[str, Any] = {}
         for metric in dict.fromkeys(one.metrics[name] for one in subsets):
             own = [one for one in subsets if one.metrics[name] is metric]
             for subset, scored in zip(own, metric.score([one.sentences for one in own])):
-                if scored is not None:
-                    subset.scored[name] = scored
+                subset.scored |= {name_score(name, part): one for part, one in scored.items()}
+                parts |= scored
+        return [*parts]
 
     def _gather(self, loader: Loader, subset: Subset) -> None:
         try:
             subset.gather(self.device)
         except SamePosition:  # in all processes
-            if loader.has_index:
+            if loader.given.get("index"):
                 raise
             loader.unknown = loader.unknown or ("its collate_fn or its step reorders or drops the items of a batch")
             subset.forget_positions()

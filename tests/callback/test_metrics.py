@@ -17,7 +17,7 @@ from torch import Tensor
 from lightning_bleu import BLEUCallback, CorpusBLEU, CorpusCHRF, sentence_bleu, sentence_chrf
 from tests.helpers.callback_metrics import (
     COUNTED,
-    FUNCTIONS,
+    SIGNS,
     checksum,
     corpus_of,
     exact,
@@ -98,7 +98,7 @@ def test_each_metric_scores_each_subset_as_it_would_alone(way: str, namespace: s
     bleu = BLEUCallback(make_metrics(), translations=tmp_path, confidence=0.95, compare_to="best")
     record = Record(bleu)
     trainer = fit(tmp_path, bleu, record, step=step, loaders=loaders, namespace=namespace)
-    comparisons = {name: expected_comparisons(name, subsets) for name in (*COUNTED, *FUNCTIONS)}
+    comparisons = {name: expected_comparisons(name, subsets) for name in (*COUNTED, *SIGNS)}
     assert comparisons["bleu"][1]["val_bleu/p_value"] < 1
     lines = read_scores(tmp_path / "scores.jsonl")
     for epoch, (logged, results) in enumerate(zip(record.logged, record.results, strict=True)):
@@ -125,7 +125,7 @@ def test_each_metric_scores_each_subset_as_it_would_alone(way: str, namespace: s
 @pytest.mark.parametrize(("processes", "step"), [(2, return_some_numbered), (2, return_some), (3, return_some)])
 def test_several_processes_score_what_one_does(processes: int, step: Any, tmp_path: Path) -> None:
     """Also if one of them has no sentence of a loader or group, or a repeat of the sampler."""
-    names = ["bigrams", "chrf", "checksum", "errors", "ter", "both", "order"]  # Lightning sends at most 64 KiB back
+    names = ["chrf", "checksum", "page", "ranked", "ter", "both", "order"]  # Lightning sends at most 64 KiB back
     loaders = make_items({"many": ITEMS, "one": [4]})
     options: dict[str, Any] = {"confidence": 0.9, "compare_to": "best"}
     alone = BLEUCallback(make_metrics(*names), translations=tmp_path / "alone", **options)
@@ -338,6 +338,40 @@ def test_all_sentences_of_a_large_loader_are_scored(tmp_path: Path) -> None:
     """Without a logger, texts are kept for metrics alone."""
     logged = validate(tmp_path, BLEUCallback({"f": checksum}), step=return_sentences, loaders=make_items([*range(300)]))
     assert logged["val_f"] == score_alone(checksum, *corpus_of(range(300)))[""]
+
+
+def test_a_function_of_the_corpus_is_called_for_each_subset_with_its_sentences_in_order(tmp_path: Path) -> None:
+    calls: list[Any] = []
+
+    def record(hypotheses: list[str], references: list[list[str]], *, sources: Any = None) -> float | None:
+        calls.append((hypotheses, references, sources))
+        return 0.5 if "Satz 2." in sources else None
+
+    record.corpus_level = True  # type: ignore[attr-defined]
+    step, loaders, subsets = WAYS["masked groups in any order with repeats"]
+    bleu = BLEUCallback({"f": record}, confidence=0.9, compare_to="best", translations=tmp_path)
+    assert validate(tmp_path, bleu, step=step, loaders=loaders) == {"val_f/even": 0.5, "val_f": 0.5}
+    assert calls == [corpus_of(items) for items in subsets.values()]
+    assert not [*tmp_path.rglob("*.tsv")]
+
+
+def test_a_corpus_without_words_has_no_error_rate(tmp_path: Path) -> None:
+    """Sentences without words have the rate 0, or an infinite one."""
+
+    def rate(hypotheses: list[str], references: list[list[str]]) -> list[tuple[int, int]]:
+        return [(abs(len(one) - len(own[0])), len(own[0])) for one, own in zip(hypotheses, references)]
+
+    rate.higher_is_better = False  # type: ignore[attr-defined]
+    lines = [("", ""), ("a", ""), ("ab", "cd"), ("a", "cd")]
+
+    def step(batch: Tensor, epoch: int) -> Any:
+        return tuple(zip(*(lines[item] for item in batch.tolist())))
+
+    bleu, loaders = BLEUCallback({"wer": rate}, translations=True), make_items({"x": [0], "y": [0, 1, 2, 3]})
+    trainer = fit(tmp_path, bleu, step=step, loaders=loaders, max_epochs=1, logger=TensorBoardLogger(tmp_path))
+    assert {key: value.item() for key, value in trainer.callback_metrics.items()} == {"val_wer/y": 0.5, "val_wer": 0.5}
+    (table,) = tmp_path.rglob("*.tsv")
+    assert read_lines(table) == ["wer", "0.0", "inf", "0.0", "0.5"]
 
 
 def test_a_function_may_skip_a_validation(tmp_path: Path) -> None:

@@ -143,6 +143,24 @@ def errors(hypotheses: list[str], references: list[list[str]]) -> list[float]:
 
 errors.higher_is_better = False  # type: ignore[attr-defined]
 
+
+def page(hypotheses: list[str], references: list[list[str]]) -> dict[str, Any]:
+    """The rate of wrong words, as pairs, and the share of right sentences."""
+    pairs = [(one.split().count("else"), len(one.split())) for one in hypotheses]
+    return {"rate": pairs, "exact": exact(hypotheses, references)}
+
+
+page.higher_is_better = {"rate": False, "exact": True}  # type: ignore[attr-defined]
+
+
+def ranked(hypotheses: list[str], references: list[list[str]]) -> dict[str, Any]:
+    """Numbers that depend on all sentences, and on their order."""
+    place = sum(map(len, hypotheses)) % 10
+    return {"rank": [len(one) % 10 + place for one in hypotheses], "order": zlib.crc32(repr(hypotheses).encode())}
+
+
+ranked.corpus_level = True  # type: ignore[attr-defined]
+
 # All metrics
 
 COUNTED: dict[str, Callable[..., Any]] = {
@@ -165,7 +183,9 @@ OF_TEXT: dict[str, Callable[..., Any]] = {
 }
 """Metrics of other packages."""
 
-FUNCTIONS: dict[str, Callable[..., list[float]]] = {"checksum": checksum, "errors": errors}
+FUNCTIONS: dict[str, Callable[..., Any]] = {"checksum": checksum, "errors": errors, "page": page, "ranked": ranked}
+SIGNS = {"checksum": 1, "errors": -1, "page/rate": -1, "page/exact": 1, "ranked/rank": 1}
+"""1 if a higher score is better, else -1, for each score of a function that sentences have."""
 
 
 def make_metrics(*names: str) -> dict[str, Any]:
@@ -179,12 +199,20 @@ def values_alone(function: Callable[..., list[float]], corpus: Sequence[Any]) ->
     return function(*corpus[: 3 if function is checksum else 2])
 
 
+def rows_alone(function: Callable[..., Any], corpus: Sequence[Any]) -> dict[str, Any]:
+    """The pairs of numbers whose sums are divided, of each sentence or of the corpus, by part."""
+    values: Any = values_alone(function, corpus)
+    named = {part: np.array(one, float) for part, one in (values if isinstance(values, dict) else {"": values}).items()}
+    return {part: one if one.ndim == 2 else np.stack([one, np.ones_like(one)], -1) for part, one in named.items()}
+
+
 def score_alone(metric: Any, hypotheses: list[str], references: list[Any], sources: Any = ()) -> dict[str, float]:
     """What a metric scores that gets all sentences at once, by part; a single score has the part ``""``."""
     if isinstance(metric, SacreMetric):
         return {"": metric.corpus_score(hypotheses, streams(references)).score}
     if not hasattr(metric, "update"):
-        return {"": math.fsum(values_alone(metric, (hypotheses, references, sources))) / len(hypotheses)}
+        rows = rows_alone(metric, (hypotheses, references, sources))
+        return {part: math.fsum(one[..., 0].flat) / math.fsum(one[..., 1].flat) for part, one in rows.items()}
     metric.reset()
     metric.update(hypotheses, references)
     result = metric.compute()
@@ -221,8 +249,9 @@ def expected_scores(
     return expected
 
 
-def resample_alone(name: str, subsets: Mapping[str, Iterable[int]], epoch: int) -> dict[str, Any]:
+def resample_alone(score: str, subsets: Mapping[str, Iterable[int]], epoch: int) -> dict[str, Any]:
     """The scores of 1,000 bootstrap resamples by logged name, each subset with a seed of its own, and their means."""
+    name, _, part = score.partition("/")
     scores: dict[str, Any] = {}
     for seed, (subset, items) in enumerate(subsets.items()):
         corpus = corpus_of(items, epoch)
@@ -231,20 +260,22 @@ def resample_alone(name: str, subsets: Mapping[str, Iterable[int]], epoch: int) 
             metric.update(*corpus[:2])
             scores[join(f"val_{name}", subset)] = np.array(metric.interval(seed=seed).scores)
         else:
-            values = np.array(values_alone(FUNCTIONS[name], corpus))
+            rows = rows_alone(FUNCTIONS[name], corpus)[part]
             generator = torch.Generator().manual_seed(seed)
-            drawn = torch.randint(len(values), (1000, len(values)), generator=generator, dtype=torch.int32).numpy()
-            scores[join(f"val_{name}", subset)] = np.array([math.fsum(values[row]) / len(row) for row in drawn])
-    return scores | {f"val_{name}": np.mean([*scores.values()], 0)}
+            drawn = torch.randint(len(rows), (1000, len(rows)), generator=generator, dtype=torch.int32).numpy()
+            sums = [[math.fsum(column) for column in rows[row].T] for row in drawn]
+            scores[join(f"val_{name}", subset, part)] = np.array([one / other for one, other in sums])
+    return scores | {join(f"val_{name}", part): np.mean([*scores.values()], 0)}
 
 
-def expected_comparisons(name: str, subsets: Mapping[str, Iterable[int]], epochs: int = 3) -> list[dict[str, float]]:
-    """The 95% intervals and the comparisons with the best that are logged of a metric in each epoch, in plain code."""
+def expected_comparisons(score: str, subsets: Mapping[str, Iterable[int]], epochs: int = 3) -> list[dict[str, float]]:
+    """The 95% intervals and the comparisons with the best that are logged of a score in each epoch, in plain code."""
+    name, _, part = score.partition("/")
     logged: list[dict[str, float]] = []
-    best, sign = 0, -1 if name == "errors" else 1
+    best, sign, mean = 0, SIGNS.get(score, 1), join(f"val_{name}", part)
     for epoch in range(epochs):
-        resampled, scores = resample_alone(name, subsets, epoch), expected_scores([name], subsets, epoch=epoch)
-        older, old_scores = resample_alone(name, subsets, best), expected_scores([name], subsets, epoch=best)
+        resampled, scores = resample_alone(score, subsets, epoch), expected_scores([name], subsets, epoch=epoch)
+        older, old_scores = resample_alone(score, subsets, best), expected_scores([name], subsets, epoch=best)
         expected: dict[str, float] = {}
         for tag, one in resampled.items():
             expected[f"{tag}/low"], expected[f"{tag}/high"] = np.quantile(one, [0.025, 0.975])
@@ -253,7 +284,7 @@ def expected_comparisons(name: str, subsets: Mapping[str, Iterable[int]], epochs
             expected |= zip([f"{tag}/difference{end}" for end in ("", "_low", "_high")], [difference, *ends])
             reached = np.abs(differences) - np.abs(differences).mean() >= abs(difference) - 1e-12
             expected[f"{tag}/p_value"] = (reached.sum() + 1) / 1001 if epoch else 1
-        if sign * scores[f"val_{name}"] > sign * old_scores[f"val_{name}"]:
+        if sign * scores[mean] > sign * old_scores[mean]:
             best, old_scores = epoch, scores
         logged.append(expected | {f"{tag}/best": old_scores[tag] for tag in resampled})
     return logged

@@ -21,11 +21,12 @@ VALUES, SIMPLE = [0.1, 1 / 3, -123456789.123456789], [0.5, -2.0, 1024]
 
 def score(value: Any) -> list[float]:
     """What is read from a function that returns a value."""
-    scores = call_function("f", lambda hypotheses, references: value, SENTENCES)
-    assert scores is not None
-    assert scores.dtype == torch.float64
-    assert not scores.requires_grad
-    return scores.tolist()
+    rows = call_function("f", lambda hypotheses, references: value, SENTENCES)
+    assert rows is not None
+    assert rows[""].dtype == torch.float64
+    assert not rows[""].requires_grad
+    assert rows[""][:, 1].tolist() == [1, 1, 1]
+    return rows[""][:, 0].tolist()
 
 
 @pytest.mark.parametrize(
@@ -117,6 +118,7 @@ def wrapped(*args: Any) -> int:
         (lambda outputs, batch, index: index, 7),
         (lambda outputs, batch, dataloader_idx=0: dataloader_idx, 7),
         (lambda outputs, batch, tokenizer=None: tokenizer, None),
+        (lambda outputs, batch, *, dataloader_idx=None: dataloader_idx, 7),
         (lambda outputs, batch, tokenizer=None, dataloader_idx=0: (tokenizer, dataloader_idx), (None, 7)),
         (lambda outputs, batch, index, tokenizer=None: (tokenizer, index), (None, 7)),
         (lambda outputs, batch, index, /: index, 7),
@@ -128,11 +130,16 @@ def wrapped(*args: Any) -> int:
         (partial(of_four, "tokenizer"), 7),
         (partial(of_keyword_index, dataloader_idx=1), 1),
         (partial(of_keyword, tokenizer="tokenizer"), None),
+        (partial(lambda outputs, batch, tokenizer, dataloader_idx=None: dataloader_idx, tokenizer=1), 7),
         (Extractor(), 7),
         (Extractor().of_two, None),
         (Extractor.class_of_three, 7),
         (Extractor.static_of_three, 7),
         (Module(), 7),
+        (partial(Module()), 7),
+        (torch.compile(Module(), backend="eager"), 7),
+        (partial(torch.compile(Module(), backend="eager")), 7),
+        (torch.compile(of_keyword_index, backend="eager"), 7),
         (max, 2),  # has no signature
     ],
 )
@@ -143,26 +150,57 @@ def test_a_function_gets_a_third_argument_if_a_parameter_asks_for_it(function: A
 @pytest.mark.parametrize(
     ("value", "error", "message"),
     [
-        (0.5, ValueError, r"one number per sentence, got the shape \(\) for 3 sentences: do not average them"),
-        ([0.5], ValueError, r"one number per sentence, got the shape \(1,\) for 3 sentences$"),
+        (
+            0.5,
+            ValueError,
+            r"one number or pair per sentence, got the shape \(\) for 3 sentences: return pairs such as \(errors, "
+            r"words\), whose sums are divided, or set its attribute corpus_level = True",
+        ),
+        ([0.5], ValueError, r"one number or pair per sentence, got the shape \(1,\) for 3 sentences$"),
         ([], ValueError, r"got the shape \(0,\) for 3 sentences"),
         (torch.zeros(3, 1), ValueError, r"got the shape \(3, 1\) for 3 sentences"),
         ([[0.5], [1], [2]], ValueError, r"got the shape \(3, 1\) for 3 sentences"),
         ([1, float("nan"), 2], ValueError, r"'f' returned nan for the hypothesis 'x': return a finite number .* None"),
         ([1, 2, float("-inf")], ValueError, r"returned -inf for the hypothesis ''"),
-        ({"score": 1}, TypeError, r"one number per sentence, got \{'score': 1\}"),
-        (["1", "2", "3"], TypeError, r"one number per sentence, got \['1', '2', '3'\]"),
-        ("abc", TypeError, "one number per sentence, got 'abc'"),
-        ([1, None, 2], TypeError, r"one number per sentence, got \[1, None, 2\]"),
-        ([[1], [1, 2], [3]], TypeError, "one number per sentence, got"),
-        (np.array(["1", "2", "3"]), TypeError, "one number per sentence, got"),
-        ([1j, 2, 3], TypeError, "one number per sentence, got"),
-        (object(), TypeError, "one number per sentence, got <object"),
+        ({"a": VALUES, "b": 1}, ValueError, r"'f/b' must return one number or pair per sentence, got the"),
+        ({"a": [1, 2, float("nan")]}, ValueError, "'f/a' returned nan for the hypothesis ''"),
+        ({}, TypeError, r"must return scores by name, got \{\}"),
+        ({1: VALUES}, TypeError, r"must return scores by name, got \{1: "),
+        ({"": VALUES, "a": VALUES}, TypeError, r"must return scores by name, got \{'': "),
+        ([(1, 2), (3, 4)], ValueError, r"got the shape \(2, 2\) for 3 sentences$"),
+        ([(1, 2), (3, float("inf")), (5, 6)], ValueError, "returned .*inf.* for the hypothesis 'x'"),
+        (["1", "2", "3"], TypeError, r"one number or pair per sentence, got \['1', '2', '3'\]"),
+        ("abc", TypeError, "one number or pair per sentence, got 'abc'"),
+        ([1, None, 2], TypeError, r"one number or pair per sentence, got \[1, None, 2\]"),
+        ([[1], [1, 2], [3]], TypeError, "one number or pair per sentence, got"),
+        (np.array(["1", "2", "3"]), TypeError, "one number or pair per sentence, got"),
+        ([1j, 2, 3], TypeError, "one number or pair per sentence, got"),
+        (np.ma.masked_equal([1, 2, 3], 2), TypeError, r"one number or pair per sentence, got masked_array\("),
+        (torch.eye(3)[1].to_sparse(), TypeError, r"one number or pair per sentence, got tensor\(indices="),
+        (object(), TypeError, "one number or pair per sentence, got <object"),
     ],
 )
 def test_errors_name_the_metric_and_what_it_returned(value: Any, error: type[Exception], message: str) -> None:
-    with pytest.raises(error, match=f"the metric 'f' .*{message}" if "'f'" not in message else message):
+    with pytest.raises(error, match=f"the metric 'f' .*{message}" if "'f" not in message else message):
         score(value)
+
+
+@pytest.mark.parametrize("kind", [list, np.array, torch.tensor, tuple])
+def test_pairs_and_numbers_may_have_names(kind: Any) -> None:
+    pairs = [(1, 4), (0, 0), (2.5, 3)]
+    rows = call_function("f", lambda hypotheses, references: {"a": kind(pairs), "b": VALUES}, SENTENCES)
+    assert rows is not None
+    assert {name: one.tolist() for name, one in rows.items()} == {
+        "a": [[*pair] for pair in pairs],
+        "b": [[value, 1] for value in VALUES],
+    }
+
+
+def test_only_a_function_of_the_corpus_may_return_a_single_number() -> None:
+    rows = call_function("f", lambda hypotheses, references: {"a": 0.5, "b": VALUES}, SENTENCES, of_corpus=True)
+    assert rows is not None
+    assert rows["a"].tolist() == [0.5, 1]
+    assert rows["b"][:, 0].tolist() == VALUES
 
 
 def test_none_means_no_scores() -> None:
@@ -212,7 +250,7 @@ def test_a_function_runs_without_gradients_and_without_inference_tensors(context
     assert seen == [(False, False, False)]
     assert after == before
     assert scores is not None
-    assert scores.tolist() == [1, 1, 1]
+    assert scores[""].tolist() == [[1, 1]] * 3
 
 
 def test_a_tensor_that_was_made_in_inference_mode_is_read() -> None:

@@ -24,12 +24,13 @@ from torchmetrics.text import (
     TranslationEditRate,
     WordErrorRate,
     WordInfoLost,
+    WordInfoPreserved,
 )
 from torchmetrics.wrappers import MinMaxMetric
 
 from lightning_bleu import CorpusBLEU, CorpusCHRF, corpus_bleu
 from lightning_bleu.scoring.resampling import Interval, PairedTest
-from lightning_bleu.training.metrics import AnyMetric, Result, mean_of, wrap_metric
+from lightning_bleu.training.metrics import AnyMetric, Result, merge_results, wrap_metric
 from lightning_bleu.training.validation import Validation
 from tests.helpers.callback_metrics import FUNCTIONS, OF_TEXT, Fails, Returns, corpus_of, score_alone, try_to
 from tests.helpers.process_groups import ProcessPool, group_of_one
@@ -68,56 +69,80 @@ def test_a_result_tells_what_is_logged_and_what_is_written() -> None:
     extras = {"low": 0.4, "high": 0.6, "difference": 0.5 - 0.4, **ends, "p_value": 0.01, "best": 0.5}
     assert bleu.values() == {"": report.bleu} | report.parts() | extras
     assert bleu.to_dict() == {"score": report.bleu} | report.to_dict() | extras
-    several = Result({"a": 0.5, "b": 0.25}, comparison=test, first=0.5)
-    keys = ["a", "b", "difference", "difference_low", "difference_high", "p_value", "first"]
-    assert [*several.values()] == [*several.to_dict()] == keys
-
-
-def test_a_mean_has_scores_and_nothing_else() -> None:
-    first = Result({"a": 0.5, "b": 0.1}, {"part": 0.5}, "report", best=0.5)
-    assert mean_of([first, Result({"b": 0.4, "a": 0.0})]) == Result({"a": 0.25, "b": 0.25})
-    assert mean_of([Result({"": 0.1})] * 10).score == 0.1  # without an error of rounding
+    first = Result({"": 0.5}, comparison=test, first=0.5)
+    assert [*first.values()] == ["", "difference", "difference_low", "difference_high", "p_value", "first"]
+    named = {"a": Result({"": 0.5}, {"part": 1}, "report", interval, test, best=0.5), "b": Result({"": 0.25}, best=0.5)}
+    several = merge_results(named)
+    assert (several.interval, several.best, several.report) == ({"a": interval}, {"a": 0.5, "b": 0.5}, None)
+    own = {f"a/{name}": value for name, value in extras.items()}
+    assert several.values() == several.to_dict() == {"a": 0.5, "b": 0.25} | own
 
 
 # Metrics
 
 
+REVERSED = partial(FUNCTIONS["errors"])
+REVERSED.higher_is_better = True  # type: ignore[attr-defined]
+
+
+class Reversed:
+    """A metric with an attribute named like that of a partial."""
+
+    func, higher_is_better = REVERSED.func, True
+
+    def __call__(self, hypotheses: list[str], references: list[list[str]]) -> Any:
+        return FUNCTIONS["errors"](hypotheses, references)
+
+
+class Copies(Returns):
+    """The number of hypotheses that are one of the references, where less is better."""
+
+    higher_is_better = False
+
+    def update(self, preds: list[str], target: list[list[str]]) -> None:
+        self.result = sum(one in own for one, own in zip(preds, target))
+
+
 @pytest.mark.parametrize(
-    ("metric", "higher_is_better"),
+    ("metric", "directions"),
     [
-        (CorpusBLEU(max_order=2), True),
-        (CorpusCHRF(), True),
-        (FUNCTIONS["errors"], False),
-        (partial(FUNCTIONS["errors"]), False),
-        (TER(), False),
-        (OF_TEXT["sacre_chrf"](), True),
-        (OF_TEXT["sacre_bleu"](), True),
-        (BLEU(tokenize="ja-mecab"), True),  # cannot be copied deeply
-        (TranslationEditRate(), False),
-        (TranslationEditRate(return_sentence_level_score=False), False),
-        (OF_TEXT["eed"](), False),
-        (CHRFScore(), True),
-        (ROUGEScore(rouge_keys=("rouge1", "rougeL")), True),
-        (OF_TEXT["both"](), None),  # one of them is better if it is higher
+        (CorpusBLEU(max_order=2), {True}),
+        (CorpusCHRF(), {True}),
+        (FUNCTIONS["errors"], {False}),
+        (partial(FUNCTIONS["errors"]), {False}),
+        (REVERSED, {True}),
+        (Reversed(), {True}),
+        (TER(), {False}),
+        (OF_TEXT["sacre_chrf"](), {True}),
+        (OF_TEXT["sacre_bleu"](), {True}),
+        (BLEU(tokenize="ja-mecab"), {True}),  # cannot be copied deeply
+        (TranslationEditRate(), {False}),
+        (TranslationEditRate(return_sentence_level_score=False), {False}),
+        (OF_TEXT["eed"](), {False}),
+        (CHRFScore(), {True}),
+        (ROUGEScore(rouge_keys=("rouge1", "rougeL")), {True}),
+        (OF_TEXT["both"](), {True, False}),  # one of them is better if it is higher
         # with a single reference
-        (WordErrorRate(), False),
-        (CharErrorRate(), False),
-        (MatchErrorRate(), False),
-        (WordInfoLost(), False),
-        (EditDistance(), False),
-        (EditDistance(reduction="none"), False),
-        (EditDistance(reduction="sum"), False),
-        (MetricCollection([WordErrorRate(), CharErrorRate()]), False),
-        (MetricCollection({"a": WordErrorRate(), "b": WordErrorRate()}, prefix="my_"), False),
+        (WordErrorRate(), {False}),
+        (CharErrorRate(), {False}),
+        (MatchErrorRate(), {False}),
+        (WordInfoLost(), {False}),
+        (WordInfoPreserved(), {True}),  # whose attribute says False
+        (Copies(0), {False}),
+        (EditDistance(), {False}),
+        (EditDistance(reduction="none"), {False}),
+        (EditDistance(reduction="sum"), {False}),
+        (MetricCollection([WordErrorRate(), CharErrorRate()]), {False}),
+        (MetricCollection({"a": WordErrorRate(), "b": WordErrorRate()}, prefix="my_"), {False}),
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_a_metric_scores_sentences_and_knows_whether_higher_is_better(metric: Any, higher_is_better: Any) -> None:
+def test_a_metric_scores_sentences_and_knows_whether_higher_is_better(metric: Any, directions: set[bool]) -> None:
     wrapped = wrap_metric("x", metric)
     scores = score(wrapped, HYPOTHESES, LINES)
     expected = score_alone(metric, HYPOTHESES, [[line] for line in LINES] if isinstance(metric, SacreMetric) else LINES)
     assert scores == pytest.approx({part: expected[part] for part in scores}, abs=1e-12)
-    assert wrapped.higher_is_better is higher_is_better
+    assert {*wrapped.directions.values()} == directions
 
 
 def make_both(kind: Any) -> Any:
@@ -137,6 +162,23 @@ def test_the_metrics_of_a_collection_are_not_merged(others: int, kind: Any) -> N
     expected = score_alone(make_both(kind), *corpus)
     assert expected["cased"] != expected["lowered"]
     assert score(metric, *corpus) == expected
+
+
+@pytest.mark.parametrize(
+    ("result", "expected"),
+    [(0.5, {"": 0.5}), (torch.tensor([0.25, 0.75]), {"": 0.5}), ({"a": 1, "b": [2]}, {"a": 1, "b": 2})],
+)
+def test_a_metric_may_give_right_and_wrong_hypotheses_the_same_score(result: Any, expected: dict[str, float]) -> None:
+    metric = wrap_metric("x", Returns(result))
+    assert score(metric, HYPOTHESES, REFERENCES) == expected
+    assert {*metric.directions.values()} == {None}
+
+
+def test_a_wrapper_that_keeps_what_it_has_seen_has_not_seen_a_probe() -> None:
+    rate = score_alone(WordErrorRate(), HYPOTHESES, LINES)[""]
+    assert score(wrap_metric("x", MinMaxMetric(WordErrorRate())), HYPOTHESES, LINES) == dict.fromkeys(
+        ("raw", "min", "max"), rate
+    )
 
 
 class Undecided:
@@ -170,9 +212,6 @@ KINDS = "'x' must be a metric of lightning_bleu, torchmetrics, or sacreBLEU, or 
         (CHRFScore(return_sentence_level_score=True), f"{NEEDS}it cannot score two sentences: {NUMBERS}(tensor(1.)"),
         (Returns(None), f"{NEEDS}it cannot score two sentences: {NUMBERS}None"),
         (Returns({"a": 0.5, "b": ["1"]}), f"{NEEDS}it cannot score two sentences: {NUMBERS}{{'a': 0.5, 'b': ['1']}}"),
-        (Returns(0.5), f"{NEEDS}it gives right and wrong hypotheses the same score, 0.5"),
-        (Returns(torch.tensor([0.25, 0.75])), f"{NEEDS}it gives right and wrong hypotheses the same score, 0.5"),
-        (Returns({"a": 0.5, "b": [1]}), f"{NEEDS}it gives right and wrong hypotheses the same score, {{'a': 0.5, "),
     ],
     ids=str,
 )
@@ -229,7 +268,7 @@ def test_all_processes_raise_the_error_of_one(pool: ProcessPool) -> None:
         partial(break_down, "raise"): "RuntimeError: the metric 'x' failed: OSError: no model",
         partial(
             break_down, "count"
-        ): "ValueError: the metric 'x' must return one number per sentence, got the shape (1,)",
+        ): "ValueError: the metric 'x' must return one number or pair per sentence, got the shape (1,)",
         partial(break_down, "nan"): "ValueError: the metric 'x' returned nan for the hypothesis",
         partial(break_down, "none"): "ValueError: the metric 'x' returned None in some processes only",
     }

@@ -20,7 +20,7 @@ from torch import Tensor
 from lightning_bleu import CorpusBLEU, CorpusCHRF, corpus_bleu, sentence_chrf
 from lightning_bleu.bleu import BLEUSettings
 from lightning_bleu.reading.batch import read_batch
-from lightning_bleu.training.metrics import OfSentences
+from lightning_bleu.scoring.scoring import ratio_scoring
 from lightning_bleu.training.samples import (
     Line,
     Mark,
@@ -115,13 +115,9 @@ def test_equally_bad_sentences_come_in_the_order_of_the_dataset() -> None:
 
 @pytest.mark.parametrize("higher_is_better", [True, False])
 def test_the_worst_for_a_function_depend_on_its_direction(higher_is_better: bool) -> None:
-    def function(hypotheses: list[str], references: list[list[str]]) -> list[float]:
-        raise AssertionError
-
-    function.higher_is_better = higher_is_better  # type: ignore[attr-defined]
-    rows = torch.tensor([[0.5, 1], [2, 1], [-1, 1], [0.5, 1]])
-    worst = find_worst(rows, OfSentences("f", function).scoring, 3)
-    assert worst == ([2, 0, 3] if higher_is_better else [1, 0, 3])
+    rows = torch.tensor([[0.5, 1], [4, 2], [-1, 1], [2, 4], [0, 0]])
+    worst = find_worst(rows, ratio_scoring("f", higher_is_better), 4)
+    assert worst == ([2, 0, 3, 4] if higher_is_better else [1, 0, 3, 4])
 
 
 def test_the_worst_of_chrf_are_those_with_the_lowest_scores(rng: random.Random) -> None:

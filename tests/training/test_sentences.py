@@ -178,14 +178,15 @@ def test_an_index_of_two_sentences_is_an_error() -> None:
 
 @st.composite
 def corpora(draw: st.DrawFn) -> tuple[list[tuple[Any, ...]], list[Any], list[Sentence]]:
-    """Batches of any size and form, some with sources; their masks; and the sentences that count."""
+    """Batches of any size and form, perhaps with sources; their masks; and the sentences that count."""
     batches, masks, expected = [], [], []
+    has_sources = draw(st.booleans())
     for number in range(draw(st.integers(0, 4))):
         items = make_items(draw(st.integers(0, 3)), seed=number)
         form = draw(st.sampled_from(FORMS)) if items else as_strings
         batch = form(items)
         sentences = expect(items, as_digits if form in IDS else as_text, tokenized=form is not as_strings)
-        if draw(st.booleans()):
+        if not has_sources:
             batch = batch[:2]
             sentences = [sentence._replace(source=None) for sentence in sentences]
         one_each = st.lists(st.booleans(), min_size=len(items), max_size=len(items))
@@ -325,9 +326,8 @@ def leave_some_out(rank: int, world_size: int, cases: list[list[int]]) -> list[O
     for left_out in cases:
         validation = make_validation(METRIC)
         if rank not in left_out:
-            source = [f"s{rank}", f"t{rank}"] if rank else None  # rank 0 has none
             lines = [f"a{rank}", f"b{rank}"], [f"c{rank}", f"d{rank}"]
-            count(validation, *lines, sample_mask=[True, rank != 1], source=source)
+            count(validation, *lines, sample_mask=[True, rank != 1], source=[f"s{rank}", f"t{rank}"])
         outcomes.append(summarize(validation))
     return outcomes
 
@@ -344,7 +344,7 @@ def test_a_process_without_sentences_reads_those_of_the_others(pool: ProcessPool
         for sentence in outcome.read:
             rank = sentence.hypothesis[1]
             letter = {"a": "s", "b": "t"}[sentence.hypothesis[0]]
-            assert sentence.source == (None if rank == "0" else letter + rank)
+            assert sentence.source == letter + rank
         assert outcome.readable == list(range(len(expected)))
         assert len(outcome.statistics) == len(expected)
         assert rest == [outcome._replace(read=[])] * 2

@@ -145,7 +145,7 @@ def count_kept(validation: Validation) -> dict[Any, int]:
         (["a"], ["a"], {"index": [0, 1]}, ValueError, "'index' must have shape"),
         (["a"], ["a"], {"index": [0.5]}, TypeError, "'index' must hold integers"),
         (["a"], ["a"], {"index": [-1]}, ValueError, "'index' must hold positions in the dataset, from 0 .*, got -1"),
-        (["a"], ["a"], {"index": None}, ValueError, "returned an 'index' for some batches only"),
+        (["a"], ["a"], {"index": None}, ValueError, "returned 'index' for some batches only"),
         (["a"], ["a"], {"group": "a"}, TypeError, "'group' must hold a string per sentence"),
         (["a"], ["a"], {"group": [1]}, TypeError, "'group' must hold a string per sentence"),
         (["a"], ["a"], {"group": ["a", "b"]}, ValueError, "'group' must hold one label per sentence, got 2 for 1"),
@@ -182,6 +182,13 @@ def test_ids_and_tokens_are_errors_for_metrics_of_text(sentence: Any, kind: str,
     message = rf"(the metric 'x' needs text, got|chrF counts .* text, but .* are) {kind}: .* strings \(join .*decoder="
     with pytest.raises(TypeError, match=message):
         count(make_validation({"bleu": CorpusBLEU(), "x": metric}), [sentence], [[sentence]])
+
+
+def test_a_batch_without_sources_among_others_is_an_error() -> None:
+    validation = count(make_validation(), A, REFERENCES, source=A)
+    count(validation, [], [])
+    with pytest.raises(ValueError, match="'validation_step' returned 'source' for some batches only: return it for"):
+        count(validation, A, REFERENCES)
 
 
 def test_a_warning_about_a_batch_is_said_once_for_all_metrics() -> None:
@@ -413,6 +420,7 @@ TWO: dict[str, Any] = {"preds": A[:2], "target": REFERENCES[:2]}
         ([ONE | {"group": ["zh"]}, TWO | {"group": ["zh", "de"]}], {(0, "de"): 1, (0, "zh"): 2}),
         ([ONE, ONE | {"group": ["zh"]}], "'validation_step' returned 'group' in some processes only"),
         ([ONE | {"index": [5]}, ONE], "'validation_step' returned 'index' in some processes only"),
+        ([ONE, ONE | {"source": ["A"]}], "'validation_step' returned 'source' in some processes only"),
         ([ONE | {"index": [5]}, {}], {(0, None): 1}),
         (
             [ONE | {"group": ["de"]}, ONE | {"group": ["de/x"]}],
