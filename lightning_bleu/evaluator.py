@@ -89,8 +89,8 @@ class Evaluator:
     :func:`lightning_bleu.distributed_index` for what this requires.)
 
     TensorBoard also gets sample translations with marked differences as ``val_samples`` and ``val_worst``, two figures,
-    a histogram of sentence scores, and charts on the page of custom scalars. W&B, MLflow, and Comet get a table of the
-    samples and the figures.
+    a histogram of sentence scores, and charts on the page of custom scalars. W&B, MLflow, Comet, and loggers with a
+    method ``log_table`` or ``log_text`` and ``log_image`` like those of W&B get a table of the samples and the figures.
 
     Args:
         metrics: the metrics by name. ``{"bleu": CorpusBLEU(), "chrf": CorpusCHRF()}`` logs ``val_bleu`` and
