@@ -35,7 +35,6 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, cast
-from urllib.parse import quote
 
 import pytorch_lightning as pl
 import torch
@@ -55,11 +54,14 @@ PAD, BOS, EOS, UNK = range(4)
 
 PAGES = {
     "Charts": "#custom_scalars&_smoothingWeight=0",
-    "Score": "?pinnedCards=" + quote('[{"plugin":"scalars","tag":"val_bleu"}]') + "&smoothing=0#timeseries",
-    "Samples": "#text",
-    "Figures": "#images",
+    "Scores": "?tagFilter=val&smoothing=0#timeseries",
+    "Samples": "#text&tagFilter=val",
+    "Figures": "#images&tagFilter=val",
 }
-"""The pages of TensorBoard to look at. Smoothing is off: it would bend the curves, but not the intervals."""
+"""The pages of TensorBoard to look at: what is logged of validations, because tests have single points only.
+
+Smoothing is off: it would bend the curves, but not the intervals.
+"""
 
 Pairs = list[tuple[str, str]]
 

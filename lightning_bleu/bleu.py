@@ -445,7 +445,8 @@ class BLEUScore(Report):
         title = f"precisions (1 at the top to {orders[-1]})" if len(orders) > 1 else "precision"
         # TensorBoard draws all lines of a chart in one color, and these two nearly coincide.
         lengths = {"length ratio": ["length_ratio"], "brevity penalty": ["brevity_penalty"]}
-        return {title: [f"precision_{n}" for n in orders], **lengths}
+        lower = {f"BLEU of orders 1 (at the top) to {n}": [f"bleu_{n}" for n in orders[:-1]] for n in orders[-2:-1]}
+        return {title: [f"precision_{n}" for n in orders], **lengths, **lower}
 
     @property
     def score(self) -> float:
@@ -609,6 +610,14 @@ class CorpusBLEU(CorpusMetric):
     def report_of(self, statistics: Tensor, inputs: InputCounts) -> BLEUScore:
         """The score of these statistics, of sentences of these kinds."""
         return BLEUScore.from_statistics(statistics, self.settings, inputs)
+
+    def more_parts(self, statistics: Tensor) -> dict[str, float]:
+        """The BLEU of each lower order n, with uniform weights, as ``bleu_n``: that of ``CorpusBLEU(max_order=n)``."""
+        parts = {}
+        for n in range(1, self.settings.max_order):
+            settings = dataclasses.replace(self.settings, max_order=n, weights=_weights(None, n))
+            parts[f"bleu_{n}"] = bleu_scoring(settings).score(statistics).item()
+        return parts
 
     @property
     def matches(self) -> Tensor:

@@ -23,7 +23,7 @@ from lightning_bleu.training.trainer import (
     run_folder,
     suspect_monitors,
 )
-from lightning_bleu.training.validation import STEPS, Extract, Naming, read_output
+from lightning_bleu.training.validation import STEPS, Extract, read_output
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -54,11 +54,12 @@ class BLEUCallback(Evaluator, pl.Callback):
             third parameter, ``dataloader_idx``, it also gets the index of the loader.
         dataloader_names: one name per loader. When None: the keys of a dict of loaders, or ``dataloader_idx_0`` and so
             on, as in Lightning.
-        options: ``decoder``, ``log_name``, ``samples``, ``translations``, ``keep_translations``, ``confidence``,
-            ``compare_to``, ``significance_level``, and ``loggers`` of :class:`Evaluator`. The validation that
-            ``compare_to`` needs is saved in checkpoints. The first one may be one of ``trainer.validate`` before
-            ``trainer.fit``, or the sanity check with ``num_sanity_val_steps=-1``. The step of files is that of the
-            checkpoint (0 for one with ``save_weights_only=True``). Callbacks of one Trainer need different
+        options: ``decoder``, ``log_name``, ``parts``, ``samples``, ``translations``, ``keep_translations``,
+            ``confidence``, ``compare_to``, ``significance_level``, and ``loggers`` of :class:`Evaluator`. The
+            validation that ``compare_to`` needs is saved in checkpoints. The first one may be one of
+            ``trainer.validate`` before ``trainer.fit``, or the sanity check with ``num_sanity_val_steps=-1``. The step
+            and the epoch of files are those of the checkpoint (0 and null for one with ``save_weights_only=True``).
+            Callbacks of one Trainer need different
             ``log_name``.
 
     Attributes:
@@ -88,12 +89,12 @@ class BLEUCallback(Evaluator, pl.Callback):
         self.extract = extract
         self.dataloader_names = dataloader_names
         self._is_fit = True
-        self._checkpoint: tuple[int, int | None] | None = None
+        self._checkpoint: tuple[int, tuple[int, int | None]] | None = None
 
     @property
     def state_key(self) -> str:
         """Keeps the states of callbacks with different names apart."""
-        return self._generate_state_key(log_name=self.log_name)
+        return self._generate_state_key(log_name=self.namings["val"].log_name)
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Restore the best or first validations from a checkpoint, unless it is loaded to validate or to test."""
@@ -103,15 +104,15 @@ class BLEUCallback(Evaluator, pl.Callback):
     def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
         """Open the folder of the translations, and warn about likely mistakes."""
         callbacks = trainer.callbacks  # type: ignore[attr-defined]
-        folder = Naming("val", self.log_name).folder
-        for other in callbacks:
-            if isinstance(other, BLEUCallback) and other is not self and Naming("val", other.log_name).folder == folder:
+        namings = [*self.namings.values()]
+        others = [other for other in callbacks if isinstance(other, BLEUCallback) and other is not self]
+        for naming, other in ((naming, other.namings[naming.stage]) for naming in namings for other in others):
+            if naming.folder == other.folder:
                 raise ValueError(
-                    f"two BLEUCallbacks have the names {self.log_name!r} and {other.log_name!r}: give all metrics to "
+                    f"two BLEUCallbacks have the names {naming.log_name!r} and {other.log_name!r}: give all metrics to "
                     "one of them, or set a name that differs in more than punctuation, such as "
                     "log_name='{stage}_other_{metric}'"
                 )
-        namings = [Naming(one, self.log_name) for one in STEPS]
         tags = {naming.tag(name): next(iter(own.values())) for name, own in self.metrics.items() for naming in namings}
         for message in suspect_monitors(callbacks, tags):
             self.warn_once(message)
@@ -121,13 +122,13 @@ class BLEUCallback(Evaluator, pl.Callback):
         root = run_folder(trainer) / "translations" if self.translations is True else self.translations
         self.open_record(None if trainer.fast_dev_run else trainer.strategy.broadcast(root))  # type: ignore[attr-defined]
         if self.record is not None and stage != "predict":
-            self.record.check_folder(*Naming("test" if stage == "test" else "val", self.log_name).folder)
+            self.record.check_folder(*self.namings["test" if stage == "test" else "val"].folder)
 
     def on_load_checkpoint(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, checkpoint: dict[str, Any]
     ) -> None:
-        """Remember which step the weights of a module are from."""
-        self._checkpoint = id(pl_module), checkpoint.get("global_step")
+        """Remember which step and which epoch the weights of a module are from."""
+        self._checkpoint = id(pl_module), (checkpoint["global_step"], checkpoint.get("epoch"))
 
     def on_fit_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Check that a new run does not write among the translations of another one."""
@@ -195,17 +196,18 @@ class BLEUCallback(Evaluator, pl.Callback):
             for subset in validation.subsets.values():
                 subset.sentences.read(subset.sentences.readable[:1])  # finds errors before the training
             return
-        step = self._step(trainer)
-        self.publish(validation, step, trainer.current_epoch, shown_step=logged_step(trainer))
+        step, epoch = self._find_place(trainer)
+        self.publish(validation, step, epoch, shown_step=logged_step(trainer))
 
     on_test_epoch_end = on_validation_epoch_end
 
-    def _step(self, trainer: pl.Trainer) -> int:
-        """The training step of the weights. Lightning restores it from a checkpoint only to resume training."""
-        module, step = self._checkpoint or (None, None)
-        if self._is_fit or step is None or module != id(trainer.lightning_module):
-            return trainer.global_step
-        return step
+    def _find_place(self, trainer: pl.Trainer) -> tuple[int, int | None]:
+        """Step and epoch of the weights. Lightning restores them from a checkpoint only to resume training."""
+        module, place = self._checkpoint or (None, None)
+        if place is not None and not self._is_fit and module == id(trainer.lightning_module):
+            return place
+        # Callbacks hear nothing of a checkpoint with weights only.
+        return trainer.global_step, trainer.current_epoch if self._is_fit or trainer.ckpt_path is None else None
 
 
 # LightningCLI then finds the types, the defaults, and the documentation of the options in Evaluator.

@@ -20,7 +20,7 @@ from lightning_bleu.chrf import CorpusCHRF
 from lightning_bleu.evaluator import Evaluator, MetricsByName
 from lightning_bleu.metric import CorpusMetric
 from lightning_bleu.scoring.resampling import PairedTest, bootstrap
-from lightning_bleu.scoring.scoring import format_score, mean_scoring
+from lightning_bleu.scoring.scoring import format_score, ratio_scoring
 from lightning_bleu.settings.conventions import Convention
 from lightning_bleu.training.sentences import Corpus, Sentence
 
@@ -235,7 +235,7 @@ def _add_record(corpora: dict[str, Corpus], path: Path, record: Mapping[str, Any
         if name not in corpora:
             numbers = torch.tensor([[float(number), 1] for number in column], dtype=torch.float64)
             settings = record.get(name, {}).get("settings", {})
-            scoring = mean_scoring(name, settings.get("higher_is_better", True))
+            scoring = ratio_scoring(name, settings.get("higher_is_better", True))
             corpora[name] = Corpus(numbers, numbers, scoring, settings)
     for name in corpora.keys() & record.keys() if same_references else ():
         score, recorded, unit = corpora[name].score(), record[name]["score"], record[name].get("percent")

@@ -58,7 +58,8 @@ class EvaluatorOptions(TypedDict, total=False):
     """The options of :class:`Evaluator`, for classes that pass them on."""
 
     decoder: Decoder | None
-    log_name: str
+    log_name: str | Mapping[str, str]
+    parts: bool | Sequence[str]
     samples: int
     translations: bool | str | os.PathLike[str] | None
     keep_translations: int | None
@@ -88,8 +89,8 @@ class Evaluator:
     :func:`lightning_bleu.distributed_index` for what this requires.)
 
     TensorBoard also gets sample translations with marked differences as ``val_samples`` and ``val_worst``, two figures,
-    a histogram of sentence scores, and charts on the page of custom scalars. W&B, MLflow, and Comet get a table of the
-    samples and the figures.
+    a histogram of sentence scores, and charts on the page of custom scalars. W&B, MLflow, Comet, and loggers with a
+    method ``log_table`` or ``log_text`` and ``log_image`` like those of W&B get a table of the samples and the figures.
 
     Args:
         metrics: the metrics by name. ``{"bleu": CorpusBLEU(), "chrf": CorpusCHRF()}`` logs ``val_bleu`` and
@@ -117,7 +118,10 @@ class Evaluator:
         decoder: decodes ids for all metrics that set no decoder; see :class:`CorpusBLEU`. All metrics of a loader read
             ids in the same way: those that set nothing take the settings of the others.
         log_name: the logged names, with placeholders for the stage and for the name of the metric:
-            ``"{stage}/{metric}"`` logs ``val/bleu`` and ``test/bleu``.
+            ``"{stage}/{metric}"`` logs ``val/bleu`` and ``test/bleu``. Or a dict of the names of each stage:
+            ``{"val": "valid/{metric}", "test": "test/{metric}"}``.
+        parts: whether to log the components of the scores, or a list of the names of those to log. With BLEU-N, these
+            can also be ``"bleu_1"`` to ``"bleu_{N-1}"``, the scores of ``CorpusBLEU(max_order=n)``.
         samples: show the first N and the worst N sentences of each validation. 0 for no samples, no histogram, and no
             figures. The first metric that scores sentences ranks them, one of this package or a function.
         translations: a folder, or, with a Trainer, True for the folder ``translations`` of its run. Each validation and
@@ -154,8 +158,8 @@ class Evaluator:
 
     Raises:
         TypeError: for options of the wrong type.
-        ValueError: for options that are out of range; when a validation begins, if metrics read ids differently; and
-            during a validation, if a loader or a group has no metric.
+        ValueError: for options that are out of range, and for parts that no metric has; when a validation begins, if
+            metrics read ids differently; and during a validation, if a loader or a group has no metric.
 
     Example:
         >>> from lightning_bleu import CorpusBLEU, CorpusCHRF, Evaluator
@@ -174,7 +178,8 @@ class Evaluator:
         metrics: Metric | SacreMetric | MetricsByName | Callable[..., Any] | None = None,
         *,
         decoder: Decoder | None = None,
-        log_name: str = "{stage}_{metric}",
+        log_name: str | Mapping[str, str] = "{stage}_{metric}",
+        parts: bool | Sequence[str] = True,
         samples: int = 8,
         translations: bool | str | os.PathLike[str] | None = None,
         keep_translations: int | None = None,
@@ -185,9 +190,11 @@ class Evaluator:
         **unknown: Any,
     ) -> None:
         check_options(locals())
-        self.metrics = check_metrics(CorpusBLEU() if metrics is None else metrics)
+        self.metrics = check_metrics(CorpusBLEU() if metrics is None else metrics, parts)
         self.decoder = decoder
         self.log_name = log_name
+        names = dict.fromkeys(STEPS, log_name) if isinstance(log_name, str) else log_name
+        self.namings = {stage: Naming(stage, names[stage]) for stage in STEPS}
         self.samples = samples
         self.translations = translations or None
         self.keep_translations = keep_translations
@@ -322,7 +329,7 @@ class Evaluator:
         displays = find_displays([*loggers, *own_loggers], self.warn_once) if process_rank() == 0 else []
         # All processes keep texts if process 0 shows them.
         shows = run_in_process_0(lambda: bool(displays and self.samples))
-        naming = naming or Naming(stage, self.log_name)
+        naming = naming or self.namings[stage]
         compares = self.compare_to is not None and stage == "val"
         option = f"compare_to={self.compare_to!r}" if compares else "translations=..."
         self.validation = Validation(
@@ -411,7 +418,7 @@ class Evaluator:
 
     def _display(self, validation: Validation, show: Callable[[Display], None]) -> None:
         for display in validation.displays:
-            self._attempt(f"The samples cannot be shown in {display.name}", show, display)
+            self._attempt(f"The samples cannot be shown in {type(display.logger).__name__}", show, display)
 
     def _attempt(self, refusal: str, log: Callable[..., None], *args: Any) -> None:
         """Call a logger. If it fails, the training goes on."""

@@ -85,7 +85,7 @@ class EvaluatorMixin(_Trainer):  # type: ignore[misc]
             raise TypeError(f"'evaluator' must be an Evaluator, such as Evaluator(CorpusBLEU()), got {evaluator!r}")
         if getattr(self.args, "use_legacy_prediction_loop", False):
             raise ValueError("EvaluatorMixin needs evaluation_loop: set use_legacy_prediction_loop=False")
-        if not evaluator.log_name.startswith("{stage}_"):
+        if not all(naming.log_name.startswith("{stage}_") for naming in evaluator.namings.values()):
             raise ValueError(f"in a Trainer, 'log_name' must begin with '{{stage}}_', got {evaluator.log_name!r}")
         check_names("metrics", [*evaluator.metrics], reserved=_RESERVED)
         best, better = self.args.metric_for_best_model, self.args.greater_is_better
@@ -116,7 +116,7 @@ class EvaluatorMixin(_Trainer):  # type: ignore[misc]
                 stage,
                 Origin("prediction_step"),
                 metrics=_find_metrics(evaluator.metrics, metric_key_prefix),
-                naming=Naming(metric_key_prefix, evaluator.log_name, "_", _shown_as),
+                naming=Naming(metric_key_prefix, evaluator.namings[stage].log_name, "_", _shown_as),
                 decoder=self.processing_class if hasattr(self.processing_class, "batch_decode") else None,
                 loggers=self._find_loggers(stage) if self.state.is_world_process_zero else (),
                 device=self.args.device,

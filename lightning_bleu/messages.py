@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import sys
 import warnings
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 from torch import distributed
 
@@ -40,11 +40,11 @@ class WarnOnce:
     def __init__(self) -> None:
         self._said: set[str] = set()
 
-    def __call__(self, message: str, key: str = "") -> None:
+    def __call__(self, message: str, key: str = "", warn: Callable[[str], None] = warn_user) -> None:
         """Warn, unless this message, or another one with the same key, was said before."""
         key = key or message
         if key not in self._said:
-            warn_user(message)  # raises if the user turned warnings into errors
+            warn(message)  # raises if the user turned warnings into errors
             self._said.add(key)
 
     def __deepcopy__(self, memo: object) -> WarnOnce:

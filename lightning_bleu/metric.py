@@ -81,6 +81,10 @@ class CorpusMetric(AdditiveMetric):
     def report(self) -> Any:
         """The score and its components as plain numbers, synced like :meth:`compute`."""
 
+    def more_parts(self, statistics: Tensor) -> dict[str, float]:
+        """Components of the score that a callback logs only if they are named, by the last part of their names."""
+        return {}
+
     @abstractmethod
     def report_of(self, statistics: Tensor, inputs: InputCounts) -> Any:
         """The score of these statistics, of sentences of these kinds."""

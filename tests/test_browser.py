@@ -104,7 +104,7 @@ def check_sentences(page: Page, board: str) -> None:
     table = page.locator("table").first
     table.wait_for(timeout=TIMEOUT)
     header = [cell.inner_text() for cell in table.locator("th").all()]
-    assert header == ["no., BLEU", "source, hypothesis, references"]
+    assert header == ["no.", "bleu", "chrf", "source, hypothesis, references"]
     first = page.locator("td:has(code):not(:has(td))").first  # TensorBoard puts the table into another one
     assert [label.inner_text() for label in first.locator("code").all()] == ["src", "hyp", "ref"]
     weights = first.locator("strong").evaluate_all("words => words.map(word => getComputedStyle(word).fontWeight)")
@@ -141,11 +141,11 @@ def check_addresses(page: Page, board: str, monkeypatch: pytest.MonkeyPatch) -> 
     example = load_example("train_translation", monkeypatch)
     shown = {
         "Charts": page.locator("tf-custom-scalar-margin-chart-card").get_by_text("val_bleu", exact=True),
-        "Score": page.locator("metrics-pinned-view card-view").filter(has_text=re.compile("^val_bleu")),
+        "Scores": page.locator("card-view").filter(has_text=re.compile("^val_bleu")),
         "Samples": page.locator("tf-text-dashboard").get_by_text("val_samples", exact=False),
         "Figures": page.locator("tf-image-loader").get_by_text("val_bleu/by_length", exact=True),
     }
-    smoothing = {"Charts": "tf-smoothing-input input", "Score": ".scalars-smoothing input"}
+    smoothing = {"Charts": "tf-smoothing-input input", "Scores": ".scalars-smoothing input"}
     assert list(example.PAGES) == list(shown)
     for name, address in example.PAGES.items():
         open_page(page, board, address)

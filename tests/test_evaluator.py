@@ -6,6 +6,7 @@ import contextlib
 import copy
 import csv
 import itertools
+import json
 import pickle
 import re
 import warnings
@@ -422,6 +423,10 @@ def test_all_options_are_listed_everywhere() -> None:
     defaults |= {"metrics": None, "extract": None, "dataloader_names": None}
     # Old versions of jsonargparse leave the decoder out, because they do not know its type.
     assert {"decoder": None} | vars(read) == defaults | {"translations": True, "confidence": 0.9}
+    names = {"val": "valid/{metric}", "test": "test/{metric}"}
+    for name, value in [("parts", ["bleu_1"]), ("parts", False), ("log_name", "{stage}/{metric}"), ("log_name", names)]:
+        assert parser.parse_args([f"--bleu.{name}={value}"]).bleu[name] == value
+        assert parser.parse_string(json.dumps({"bleu": {name: value}})).bleu[name] == value
     for wrong in ("samples=many", "confidence=high", "compare_to=worst"):
         with pytest.raises(jsonargparse.ArgumentError):
             parser.parse_args([f"--bleu.{wrong}"])

@@ -1,11 +1,14 @@
 """What a validation looks like, and how each logger shows it: charts of the scores, sample sentences, and figures.
 
 Loggers are recognized by their methods, so that none of their packages is imported. To add one, write a function like
-:func:`show_in_comet`, and add it to :func:`find_displays`.
+:func:`show_in_comet`, and add it to :func:`find_displays`. A logger with methods like those of Lightning's
+``WandbLogger`` needs none.
 """
 
 from __future__ import annotations
 
+import contextlib
+import inspect
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
@@ -13,10 +16,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from weakref import WeakKeyDictionary
 
 import numpy as np
+from lightning_utilities.core.rank_zero import rank_zero_info
 from torch import Tensor
 
 from lightning_bleu.bleu import BLEUSettings
-from lightning_bleu.messages import warn_user
+from lightning_bleu.messages import WarnOnce
 from lightning_bleu.training.figures import bleu_by_length_figure, length_scatter_figure
 from lightning_bleu.training.metrics import Counted, Result
 from lightning_bleu.training.samples import Sample, find_worst, make_samples, sample_table
@@ -57,16 +61,14 @@ class View(NamedTuple):
     Attributes:
         panels: the first sentences of the dataset, which are the same in each validation; and the sentences with the
             worst translations, the worst first, if a metric scores sentences.
-        score_name: the name of the scores of the sentences.
-        digits: the number of digits that they are shown with.
-        signature: the signature of the metric that scores them.
+        digits: the number of digits of each score of a sentence, by the name of the metric.
+        signature: the signature of the metric that ranks them.
         histograms: the scores of all sentences, by the logged name of their histogram.
         figures: the figures by logged name.
     """
 
     panels: list[Panel]
-    score_name: str
-    digits: int
+    digits: Mapping[str, int]
     signature: str
     histograms: Mapping[str, Tensor]
     figures: Mapping[str, Figure]
@@ -110,16 +112,18 @@ def make_view(
         return naming.shown_as(subset.tag_below(naming.tag(name)))
 
     caption = order = signature = ""
-    score_name, digits, scores, histograms = "score", 1, None, {}
-    if subset.corpora:
-        name, (_, statistics, scoring, _) = next(iter(subset.corpora.items()))
-        report = subset.scored[name].result.report
+    corpora, histograms = subset.corpora, {}
+    digits = {name: 4 if corpus.scoring.percent is None else 1 for name, corpus in corpora.items()}
+    scores = {
+        name: scoring.score_sentences(statistics) * (100 if scoring.percent is False else 1)
+        for name, (_, statistics, scoring, _) in corpora.items()
+    }
+    for name in [*corpora][:1]:  # the first metric ranks the sentences
+        scoring, report = corpora[name].scoring, subset.scored[name].result.report
         signature = getattr(report, "signature", "")
         caption = f" {report}\n{signature}".rstrip()
         order = " for their length, by smoothed BLEU" if scoring.rank_sentences else f", by {scoring.name}"
-        score_name, digits = scoring.name, 4 if scoring.percent is None else 1
-        scores = scoring.score_sentences(statistics) * (100 if scoring.percent is False else 1)
-        histograms = {f"{tag(name)}/sentence_{name.rpartition('/')[-1]}": scores}
+        histograms = {f"{tag(name)}/sentence_{name.rpartition('/')[-1]}": scores[name]}
     settings, figures = BLEUSettings.from_options(), {}  # settings of a BLEU, if there is one, say how to tokenize
     counted = {name: one.metric.settings for name, one in subset.metrics.items() if isinstance(one, Counted)}
     if bleu := {name: one for name, one in counted.items() if isinstance(one, BLEUSettings)}:
@@ -127,11 +131,11 @@ def make_view(
         rows = subset.sentences.statistics(name)
         figures[f"{tag(name)}/by_length"] = bleu_by_length_figure(rows, settings, confidence)
         figures[f"{tag(name)}/lengths"] = length_scatter_figure(rows)
-    panels = [Panel(tag("samples"), "first", f"The first sentences.{caption}", make_samples(first, scores, settings))]
+    make = partial(make_samples, scores=scores.values(), settings=settings)
+    panels = [Panel(tag("samples"), "first", f"The first sentences.{caption}", make(first))]
     if worst:
-        caption = f"The worst sentences{order}.{caption}"
-        panels.append(Panel(tag("worst"), "worst", caption, make_samples(worst, scores, settings)))
-    return View(panels, score_name, digits, signature, histograms, figures)
+        panels.append(Panel(tag("worst"), "worst", f"The worst sentences{order}.{caption}", make(worst)))
+    return View(panels, digits, signature, histograms, figures)
 
 
 def lay_out_charts(results: Mapping[str, Result], means: Collection[str] = (), naming: Naming | None = None) -> Charts:
@@ -171,7 +175,8 @@ def lay_out_charts(results: Mapping[str, Result], means: Collection[str] = (), n
                 category = _COMPARISONS["best" if one.first is None else "first"]
                 bands[category, title.format(score)] = ["Margin", [join("difference"), *ends]]
         for chart, names in {} if result.report is None else result.report.charts().items():
-            charts[_PARTS, f"{tag}: {chart}"] = _lines(naming.join(tag, name) for name in names)
+            if parts := [naming.join(tag, name) for name in names if name in result.parts]:
+                charts[_PARTS, f"{tag}: {chart}"] = _lines(parts)
     return charts | dict(reversed(bands.items()))  # TensorBoard shows lines, and then bands in reverse order
 
 
@@ -184,39 +189,41 @@ class Display(NamedTuple):
     """A logger that can show more than numbers.
 
     Attributes:
-        name: its name, for warnings.
         logger: a logger of Lightning, a ``SummaryWriter``, or a run of W&B.
         show: shows a view in the logger, at a training step.
     """
 
-    name: str
     logger: Any
     show: Callable[[Any, View, int], None]
 
 
-def find_displays(loggers: Iterable[Any], warn: Callable[[str], None] = warn_user) -> list[Display]:
+def find_displays(loggers: Iterable[Any], say: WarnOnce | None = None) -> list[Display]:
     """The loggers that can show more than numbers.
 
     Args:
         loggers: the loggers.
-        warn: warns about one that fails.
+        say: warns about one that fails, and tells which ones get numbers only.
     """
-    displays = []
+    displays, say = [], say or WarnOnce()
     for logger in loggers:
-        # Look at the class: an instance of Lightning's placeholder logger has every method.
+        name = type(logger).__name__
         try:
-            experiment = _writer_of(logger)
+            # Look at the class: an instance of Lightning's placeholder logger has every method.
+            writer = type(_writer_of(logger))
         except Exception as error:  # a failing logger must not stop training
-            warn(f"{type(logger).__name__} cannot show samples: {type(error).__name__}: {error}")
+            say(f"{name} cannot show samples: {type(error).__name__}: {error}")
             continue
-        if hasattr(type(logger), "log_table") or hasattr(type(logger), "define_metric"):
-            displays.append(Display("Wandb", logger, show_in_wandb))
-        elif hasattr(type(experiment), "add_text"):
-            displays.append(Display("TensorBoard", logger, show_in_tensorboard))
-        elif hasattr(type(experiment), "log_table") and hasattr(logger, "run_id"):
-            displays.append(Display("MLflow", logger, show_in_mlflow))
-        elif hasattr(type(experiment), "log_table") and hasattr(type(experiment), "set_step"):
-            displays.append(Display("Comet", logger, show_in_comet))
+        ways = {
+            show_in_tensorboard: hasattr(writer, "add_text"),
+            show_by_methods: bool(find_methods(logger)),
+            show_in_wandb: hasattr(type(logger), "define_metric"),
+            show_in_mlflow: hasattr(writer, "log_table") and hasattr(logger, "run_id"),
+            show_in_comet: hasattr(writer, "log_table") and hasattr(writer, "set_step"),
+        }
+        if show := next((show for show, fits in ways.items() if fits), None):
+            displays.append(Display(logger, show))
+        else:
+            say(f"{name} gets numbers only: it has no method that shows tables, text, or images.", warn=rank_zero_info)
     return displays
 
 
@@ -258,8 +265,7 @@ def show_in_tensorboard(logger: Any, view: View, step: int) -> None:
     """Tables of the samples with marked words, a histogram of their scores, and figures."""
     writer = _writer_of(logger)
     for panel in view.panels:
-        table = sample_table(panel.samples, panel.caption, view.score_name, view.digits)
-        writer.add_text(panel.tag, table, step)
+        writer.add_text(panel.tag, sample_table(panel.samples, panel.caption, view.digits), step)
     for tag, scores in view.histograms.items():
         writer.add_histogram(tag, scores[scores.isfinite()], step)  # x/0 is infinite
     for tag, figure in view.figures.items():
@@ -267,33 +273,56 @@ def show_in_tensorboard(logger: Any, view: View, step: int) -> None:
     writer.flush()  # a SummaryWriter does not do that when Python ends
 
 
-def show_in_wandb(logger: Any, view: View, step: int) -> None:
-    """A table of the samples, and figures."""
-    columns, rows = sample_rows(view, step)
-    if hasattr(logger, "log_table"):
-        logger.log_table(view.panels[0].tag, columns=columns, data=rows, step=step)
-        for tag, figure in view.figures.items():
-            logger.log_image(tag, images=[figure], step=step)
-    else:
-        import wandb
+_METHODS = {"log_image": ["images"], "log_text": ["columns", "data"], "log_table": ["columns", "data"]}
+"""Methods of a logger, and the arguments that they take by name, beside ``key`` and ``step``."""
 
-        shown = {tag: wandb.Image(figure) for tag, figure in view.figures.items()}
-        logger.log({view.panels[0].tag: wandb.Table([*columns], rows), **shown, _STEP_IN_WANDB: step})
+
+def find_methods(logger: Any) -> dict[str, Callable[..., None]]:
+    """The methods that a logger has in common with Lightning's ``WandbLogger``, by what they show."""
+    found = {}
+    for name, parameters in _METHODS.items():
+        with contextlib.suppress(AttributeError, TypeError, ValueError):
+            inspect.signature(getattr(type(logger), name)).bind(logger, **dict.fromkeys(["key", "step", *parameters]))
+            found[parameters[0]] = getattr(logger, name)
+    return found
+
+
+def show_by_methods(logger: Any, view: View, step: int) -> None:
+    """A table of the samples, and figures, if the logger has methods for them."""
+    methods = find_methods(logger)
+    for tag, figure in view.figures.items() if "images" in methods else ():
+        methods["images"](key=tag, images=[_draw(figure)], step=step)
+    if "columns" in methods:
+        columns, rows = sample_rows(view, step)
+        methods["columns"](key=view.panels[0].tag, columns=columns, data=rows, step=step)
+
+
+def show_in_wandb(run: Any, view: View, step: int) -> None:
+    """A table of the samples, and figures, in a run of W&B itself."""
+    import wandb
+
+    columns, rows = sample_rows(view, step)
+    shown = {tag: wandb.Image(figure) for tag, figure in view.figures.items()}
+    run.log({view.panels[0].tag: wandb.Table([*columns], rows), **shown, _STEP_IN_WANDB: step})
 
 
 def show_in_mlflow(logger: Any, view: View, step: int) -> None:
     """A table of the samples of all validations, which needs pandas, and figures."""
     client, run_id = logger.experiment, logger.run_id
     for tag, figure in view.figures.items():
-        figure.canvas.draw()
-        pixels = np.asarray(figure.canvas.buffer_rgba())  # type: ignore[attr-defined]
-        client.log_image(run_id, pixels, key=_for_mlflow(tag), step=step)
+        client.log_image(run_id, _draw(figure), key=_for_mlflow(tag), step=step)
     import pandas  # type: ignore[import-untyped]
 
     columns, rows = sample_rows(view, step)
     # Without a dtype, MLflow relies on a conversion that pandas 3 warns about.
     table = pandas.DataFrame(rows, columns=columns, dtype=object)
     client.log_table(run_id, table, f"{_for_mlflow(view.panels[0].tag)}.json")
+
+
+def _draw(figure: Figure) -> np.ndarray[Any, Any]:
+    """The pixels of a figure, of shape ``(height, width, 4)``."""
+    figure.canvas.draw()
+    return np.asarray(figure.canvas.buffer_rgba())  # type: ignore[attr-defined]
 
 
 def _for_mlflow(tag: str) -> str:
@@ -312,11 +341,11 @@ def show_in_comet(logger: Any, view: View, step: int) -> None:
 
 def sample_rows(view: View, step: int) -> tuple[list[str], list[list[Any]]]:
     """The samples as a table of plain values, for all loggers but TensorBoard: its columns, and its rows."""
-    columns = ["step", "number", "shown as", view.score_name, "source", "hypothesis", "references", "signature"]
+    columns = ["step", "number", "shown as", *view.digits, "source", "hypothesis", "references", "signature"]
     rows = []
     for panel in view.panels:
-        for number, score, hypothesis, references, source in panel.samples:
+        for number, scores, hypothesis, references, source in panel.samples:
             texts = [source or "", hypothesis.text, "\n".join(reference.text for reference in references)]
             texts = [text.encode(errors="replace").decode() for text in texts]  # lone surrogates cannot be encoded
-            rows.append([step, number, panel.kind, score, *texts, view.signature])
+            rows.append([step, number, panel.kind, *scores, *texts, view.signature])
     return columns, rows

@@ -27,7 +27,7 @@ from torchmetrics.text import WordInfoPreserved
 from lightning_bleu.metric import CorpusMetric
 from lightning_bleu.processes import run_in_all, run_in_process_0
 from lightning_bleu.reading.batch import Batch
-from lightning_bleu.reading.forms import Strings, kind_of
+from lightning_bleu.reading.forms import InputCounts, Strings, kind_of
 from lightning_bleu.reading.mistakes import Mistake, suspect_script
 from lightning_bleu.reading.ragged import IntArray
 from lightning_bleu.scoring.scoring import Report, format_score, ratio_scoring
@@ -51,7 +51,7 @@ class Result:
     Attributes:
         scores: the scores by the last part of their logged names: ``""`` for the score itself, ``"rouge1_fmeasure"``
             and so on for a metric with several scores.
-        parts: the components of the score, such as precisions. A mean has none.
+        parts: the components of the score that are logged, such as precisions. A mean has none.
         report: the score as an object that prints: a :class:`lightning_bleu.BLEUScore`, a
             :class:`lightning_bleu.CHRFScore`, or, for a function, a ``FunctionScore``; None for a mean, for several
             scores, and for metrics of other packages.
@@ -89,7 +89,10 @@ class Result:
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values that :mod:`json` can serialize."""
         scores = {part or "score": value for part, value in self.scores.items()}
-        return scores | ({} if self.report is None else self.report.to_dict()) | self._uncertainty()
+        if self.report is not None:  # it has its own parts, some of them as lists
+            own = self.report.parts()
+            scores |= self.report.to_dict() | {part: value for part, value in self.parts.items() if part not in own}
+        return scores | self._uncertainty()
 
     def split(self) -> dict[str, Result]:
         """The result of each score, by the last part of its name."""
@@ -120,6 +123,7 @@ class AnyMetric:
         reading: how the metric reads ids.
         needs_texts: whether the texts of all sentences must be kept.
         takes_sources: whether the metric takes sources.
+        part_names: the last parts of the names of its components that can be logged.
         directions: whether a higher score is better, by the last part of its logged name; None if that is unknown. A
             single score has the name ``""``, whose direction holds for all scores of a function.
         scale: the score of a perfect translation; None if that is unknown.
@@ -130,6 +134,7 @@ class AnyMetric:
     reading = Settings()
     needs_texts = True
     takes_sources = False
+    part_names: tuple[str, ...] = ()
     directions: Mapping[str, bool | None] = MappingProxyType({"": True})
     scale: float | None = None
 
@@ -164,13 +169,17 @@ class Counted(AnyMetric):
     Args:
         name: its name, for error messages.
         metric: the metric. Only its settings matter: its state is not used.
+        parts: the names of the components to log, or whether to log those of its report.
     """
 
     needs_texts = False
 
-    def __init__(self, name: str, metric: CorpusMetric) -> None:
+    def __init__(self, name: str, metric: CorpusMetric, parts: bool | Sequence[str] = True) -> None:
         self.name = name
         self.metric = metric
+        self.parts = parts or ()
+        nothing = torch.zeros(metric.columns, dtype=torch.int64, device="cpu")
+        self.part_names = (*metric.report_of(nothing, InputCounts()).parts(), *metric.more_parts(nothing))
         self.reading = metric.settings.for_reading
         self.columns, self.scale = metric.columns, metric.settings.scale
 
@@ -191,9 +200,14 @@ class Counted(AnyMetric):
 
     def _score(self, sentences: Sentences) -> Scored:
         statistics = sentences.statistics(self.name)
-        report = self.metric.report_of(statistics.sum(0), sentences.kept.input_counts)
+        total = statistics.sum(0)
+        report = self.metric.report_of(total, sentences.kept.input_counts)
+        parts = report.parts()
+        if self.parts is not True:
+            parts |= self.metric.more_parts(total)
+            parts = {name: parts[name] for name in self.part_names if name in self.parts}
         corpus = Corpus(sentences.kept.identity, statistics, self.metric.scoring, self.metric.settings.plain())
-        return Scored(Result({"": report.score}, report.parts(), report), corpus)
+        return Scored(Result({"": report.score}, parts, report), corpus)
 
 
 class OfText(AnyMetric):
@@ -397,18 +411,19 @@ def _is_distributed() -> bool:
     return False
 
 
-def wrap_metric(name: str, metric: Any) -> AnyMetric:
+def wrap_metric(name: str, metric: Any, parts: bool | Sequence[str] = True) -> AnyMetric:
     """A metric of a callback.
 
     Args:
         name: its name, for error messages.
         metric: a :class:`lightning_bleu.metric.CorpusMetric`, a metric of sacreBLEU or torchmetrics, or a function.
+        parts: see :class:`Counted`.
 
     Raises:
         TypeError: if it is none of them, or if it cannot score text.
     """
     if isinstance(metric, CorpusMetric):
-        return Counted(name, metric)
+        return Counted(name, metric, parts)
     is_class = isinstance(metric, type)
     has_methods = hasattr(metric, "update") and hasattr(metric, "compute")
     if is_class or not (callable(metric) or has_methods or isinstance(metric, SacreMetric)):

@@ -22,20 +22,21 @@ _STAND_ALONE = {CorpusBLEU: "bleu", CorpusCHRF: "chrf"}
 """The names of metrics that need none."""
 
 
-def check_metrics(metrics: Any) -> dict[str, dict[str, AnyMetric]]:
+def check_metrics(metrics: Any, parts: bool | Sequence[str] = True) -> dict[str, dict[str, AnyMetric]]:
     """Check the metrics of a callback.
 
     Args:
         metrics: a metric; or metrics by name, each a metric, or a dict of a metric for each label, which is the name of
             a loader or of a group.
+        parts: the names of the components to log, or whether to log any.
 
     Returns:
         the metrics of each name by label; a metric for all labels has the label ``""``.
 
     Raises:
         TypeError: for anything that is not a metric, and for a metric without a name that needs one.
-        ValueError: if there is no metric, for names that cannot be logged, or if the metrics of a name have different
-            scales.
+        ValueError: if there is no metric, for names that cannot be logged, for parts that no metric has, or if the
+            metrics of a name have different scales.
     """
     if not isinstance(metrics, Mapping):
         name = next((name for kind, name in _STAND_ALONE.items() if isinstance(metrics, kind)), "")
@@ -54,7 +55,7 @@ def check_metrics(metrics: Any) -> dict[str, dict[str, AnyMetric]]:
             raise ValueError(f"{name!r} must have a metric for each loader or group, got an empty dict")
         if by_label is own:
             check_names(f"loaders or groups of {name!r}", [*own])
-        checked[name] = {label: wrap_metric(name, metric) for label, metric in by_label.items()}
+        checked[name] = {label: wrap_metric(name, metric, parts) for label, metric in by_label.items()}
         if len({(type(metric), frozenset(metric.directions.items())) for metric in checked[name].values()}) > 1:
             raise ValueError(
                 f"the metrics of {name!r} must be all of this package or all of others, with the same names of scores "
@@ -65,6 +66,9 @@ def check_metrics(metrics: Any) -> dict[str, dict[str, AnyMetric]]:
                 f"the metrics of {name!r} must have one scale, because the mean of their scores is logged: set "
                 "percent=True for all of them, or for none"
             )
+    known = dict.fromkeys(part for own in checked.values() for metric in own.values() for part in metric.part_names)
+    for part in () if isinstance(parts, bool) else parts:
+        check_choice("parts", part, known)
     scales = {name: next(iter(own.values())).scale for name, own in checked.items()}
     if len({scale for scale in scales.values() if scale is not None}) > 1:
         shown = ", ".join(f"{name!r} in 0..{scale:g}" for name, scale in scales.items() if scale is not None)
@@ -185,15 +189,19 @@ def check_options(options: Mapping[str, Any]) -> None:
             raise TypeError(f"{[*of_metric]} are options of the metric: {kind.__name__}(CorpusBLEU({example}))")
         raise unknown_options(unknown, [*ours, *BLEU_OPTIONS])
     log_name, translations, keep = (options[name] for name in ("log_name", "translations", "keep_translations"))
-    if not isinstance(log_name, str):
-        raise TypeError(f"'log_name' must be a string, got {log_name!r} of type {type(log_name).__name__}")
-    has_both = "{stage}" in log_name and "{metric}" in log_name
-    rest = log_name.replace("{stage}", "").replace("{metric}", "")
-    if not has_both or "{" in rest or "}" in rest or "" in log_name.split("/"):
+    names = log_name if isinstance(log_name, Mapping) else {"val": log_name, "test": log_name}
+    if names.keys() != {"val", "test"} or not all(isinstance(name, str) for name in names.values()):
+        raise TypeError(f"'log_name' must be a string, or a dict of strings for 'val' and 'test', got {log_name!r}")
+    rests = [name.replace("{stage}", stage).replace("{metric}", "") for stage, name in names.items()]
+    folders = {re.sub(r"[-_. /]+", "/", rest).strip("/") for rest in rests} - {""}  # see Naming.folder
+    are_paths = all("{metric}" in name and "" not in name.split("/") for name in names.values())
+    if not are_paths or len(folders) < 2 or re.search("[{}]", "".join(rests)):
         raise ValueError(
-            "'log_name' must be a name with the placeholders '{stage}' and '{metric}', such as '{stage}/{metric}', got "
-            f"{log_name!r}"
+            "'log_name' must be a name with the placeholders '{stage}' and '{metric}', such as '{stage}/{metric}', or "
+            f"a dict of different names with '{{metric}}' for 'val' and 'test', got {log_name!r}"
         )
+    if not isinstance(parts := options["parts"], bool | list | tuple):
+        raise TypeError(f"'parts' must be True, False, or a list of names, got {parts!r}")
     Settings(decoder=options["decoder"])
     if options["confidence"] is not None:
         check_share("confidence", options["confidence"])

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from itertools import chain, groupby, pairwise
+from types import MappingProxyType
 from typing import Literal, NamedTuple, TypeAlias
 
 from torch import Tensor
@@ -41,14 +42,14 @@ class Sample(NamedTuple):
 
     Attributes:
         number: the number of the sentence in its loader or group, starting from 1.
-        score: the score of the sentence, in percent if the metric has a scale; None if no metric scores sentences.
+        scores: a score for each metric that scores sentences, in percent if the metric has a scale.
         hypothesis: the hypothesis.
         references: its references.
         source: the source sentence, if the step returned one.
     """
 
     number: int
-    score: float | None
+    scores: Sequence[float]
     hypothesis: Line
     references: Sequence[Line]
     source: str | None = None
@@ -70,19 +71,19 @@ def find_worst(statistics: Tensor, scoring: Scoring, count: int) -> list[int]:
     return worst
 
 
-def make_samples(sentences: Mapping[int, Sentence], scores: Tensor | None, settings: BLEUSettings) -> list[Sample]:
+def make_samples(sentences: Mapping[int, Sentence], scores: Iterable[Tensor], settings: BLEUSettings) -> list[Sample]:
     """Tokenize sentences so that their words can be marked.
 
     Args:
         sentences: the texts by the numbers of the sentences, from 0.
-        scores: the scores of all sentences of the dataset; None if no metric scores sentences.
+        scores: the scores of all sentences of the dataset, for each metric that scores sentences.
         settings: how to tokenize.
 
     Example:
         >>> import torch
         >>> settings = BLEUSettings.from_options()
-        >>> make_samples({4: Sentence("Hi!", ["Hello!"])}, torch.zeros(5), settings)
-        [Sample(number=5, score=0.0, hypothesis=Line(text='Hi!', tokens=['Hi', '!']), \
+        >>> make_samples({4: Sentence("Hi!", ["Hello!"])}, [torch.zeros(5)], settings)
+        [Sample(number=5, scores=[0.0], hypothesis=Line(text='Hi!', tokens=['Hi', '!']), \
 references=[Line(text='Hello!', tokens=['Hello', '!'])], source=None)]
     """
     tokenize = load_tokenizer(settings.tokenizer)
@@ -95,7 +96,7 @@ references=[Line(text='Hello!', tokens=['Hello', '!'])], source=None)]
     samples = []
     for number, (hypothesis, references, source, tokenized) in sentences.items():
         line, *others = (split(text, tokenized) for text in (hypothesis, *references))
-        samples.append(Sample(number + 1, None if scores is None else scores[number].item(), line, others, source))
+        samples.append(Sample(number + 1, [own[number].item() for own in scores], line, others, source))
     return samples
 
 
@@ -259,47 +260,39 @@ _REPLACEMENTS: dict[int, str | None] = {
 }
 
 
-def sample_table(samples: Iterable[Sample], caption: str, score_name: str = "BLEU", digits: int = 1) -> str:
+def sample_table(samples: Sequence[Sample], caption: str, digits: Mapping[str, int] = MappingProxyType({})) -> str:
     """A Markdown table of sample sentences, with the words marked that :func:`mark_words` marks.
 
     Args:
         samples: the sentences.
         caption: shown above the table; it may have several lines.
-        score_name: the name of the scores of the sentences.
-        digits: the number of digits of the scores.
+        digits: the number of digits of each score of a sentence, by the name of the metric.
 
     Example:
         >>> from lightning_bleu.training.samples import Line
         >>> hypothesis, reference = Line("a|b c", ["a|b", "c"]), Line("a|b d", ["a|b", "d"])
-        >>> table = sample_table([Sample(7, 50.0, hypothesis, [reference])], "two words")
+        >>> table = sample_table([Sample(7, [50.0], hypothesis, [reference])], "two words", {"bleu": 1})
         >>> print(table.replace("\\u2068", "").replace("\\u2069", ""))
         two words<br><strong>Bold</strong>: wrong or missing word. <em>Italic</em>: right word, but both neighbors are \
 wrong.
         <BLANKLINE>
-        | no., BLEU | hypothesis, references |
-        | --- | --- |
-        | <pre>   7   50.0</pre> | <code>hyp</code> <em>a&#124;b</em> <strong>c</strong><br><code>ref</code> \
-a&#124;b <strong>d</strong> |
+        | no. | <pre>bleu</pre> | hypothesis, references |
+        | --- | --- | --- |
+        | <pre>   7</pre> | <pre> 50.0</pre> | <code>hyp</code> <em>a&#124;b</em> <strong>c</strong><br>\
+<code>ref</code> a&#124;b <strong>d</strong> |
     """
-    samples = list(samples)
-    rows = "\n".join(_row(sample, digits) for sample in samples)
+    rows = "\n".join(_row(sample, digits.values()) for sample in samples)
     explanation = " ".join(text for tag, text in _EXPLANATIONS.items() if tag in rows)
     # Because of the isolate, no caption begins like a list, a heading, or a code block.
     lines = [_ISOLATE.format(escape(line.strip())) for line in caption.splitlines()]
-    number = f"no., {escape(score_name)}" if any(sample.score is not None for sample in samples) else "no."
     source = "source, " if any(sample.source is not None for sample in samples) else ""
-    return "\n".join(
-        [
-            "<br>".join([*lines, explanation] if explanation else lines),
-            "",
-            f"| {number} | {source}hypothesis, references |",
-            "| --- | --- |",
-            rows,
-        ]
-    )
+    # <pre> keeps names in one piece, and the padding of numbers.
+    header = ["no.", *(f"<pre>{escape(name)}</pre>" for name in digits), f"{source}hypothesis, references"]
+    above = "<br>".join([*lines, explanation] if explanation else lines)
+    return f"{above}\n\n| {' | '.join(header)} |\n|{' --- |' * len(header)}\n{rows}"
 
 
-def _row(sample: Sample, digits: int) -> str:
+def _row(sample: Sample, digits: Iterable[int]) -> str:
     hypothesis, references = mark_words(sample.hypothesis, sample.references)
     lines = [] if sample.source is None else [_line("src", [Span(sample.source, "")])]
     lines.append(_line("hyp", hypothesis))
@@ -307,9 +300,9 @@ def _row(sample: Sample, digits: int) -> str:
     lines += [_line("ref", reference) for reference in references[:shown]]
     if more := len(references[shown:]):
         lines.append(f"<code>{more} more references</code>")
-    # <pre> keeps the padding, and numbers aren't broken. A single line keeps rows low: cards are only 350 pixels high.
-    score = "" if sample.score is None else f"  {sample.score:5.{digits}f}"
-    return f"| <pre>{sample.number:4}{score}</pre> | {'<br>'.join(lines)} |"
+    # A single line keeps rows low: cards are only 350 pixels high.
+    numbers = [f"{sample.number:4}", *(f"{score:5.{places}f}" for score, places in zip(sample.scores, digits))]
+    return f"| {' | '.join(f'<pre>{number}</pre>' for number in numbers)} | {'<br>'.join(lines)} |"
 
 
 def _line(label: str, spans: Iterable[Span]) -> str:

@@ -119,7 +119,12 @@ def test_a_validation_can_be_skipped(namespace: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("first", "second"), [("{stage}_{metric}", "{stage}/{metric}"), ("{metric}_{stage}", "{stage}.{metric}")]
+    ("first", "second"),
+    [
+        ("{stage}_{metric}", "{stage}/{metric}"),
+        ("{metric}_{stage}", "{stage}.{metric}"),
+        ("{stage}/{metric}", {"val": "valid/{metric}", "test": "test/{metric}"}),
+    ],
 )
 def test_callbacks_with_the_same_folder_are_an_error(first: str, second: str, tmp_path: Path) -> None:
     callbacks = [BLEUCallback(log_name=first), BLEUCallback(CorpusCHRF(), log_name=second)]

@@ -13,14 +13,21 @@ from typing import Any
 
 import pytest
 from pytorch_lightning.loggers import CometLogger, CSVLogger, MLFlowLogger, TensorBoardLogger, WandbLogger
-from pytorch_lightning.loggers.logger import DummyLogger
+from pytorch_lightning.loggers.logger import DummyLogger, Logger
 from sacrebleu.metrics.ter import TER
 from tensorboard.plugins.custom_scalar import layout_pb2  # type: ignore[import-untyped]
 from torchmetrics.text import ROUGEScore
 
 from lightning_bleu import BLEUCallback, CorpusBLEU, CorpusCHRF, corpus_bleu, corpus_chrf, sentence_bleu, sentence_chrf
 from lightning_bleu.scoring.resampling import Interval
-from lightning_bleu.training.dashboard import View, choose_sentences, find_displays, lay_out_charts, make_view
+from lightning_bleu.training.dashboard import (
+    View,
+    choose_sentences,
+    find_displays,
+    lay_out_charts,
+    make_view,
+    show_in_tensorboard,
+)
 from lightning_bleu.training.metrics import Result
 from lightning_bleu.training.samples import escape
 from tests.helpers.lightning import (
@@ -96,7 +103,7 @@ def test_tensorboard_gets_samples_and_a_histogram_and_figures_at_the_step_of_the
         assert [step for step, _ in panels] == STEPS
         assert f"The {kind}. {escape(str(report))}" in panels[-1][1].splitlines()[0]
     rows = read_table(texts(events, "val_samples")[-1][1])
-    expected = [(i + 1, round(BLEU[i], 1), f"source {i}", *LINES[i]) for i in range(2)]
+    expected = [(i + 1, [round(BLEU[i], 1)], f"source {i}", *LINES[i]) for i in range(2)]
     assert [tuple(row) for row in rows] == expected
 
     histograms = events.Histograms("val_bleu/sentence_bleu")
@@ -135,25 +142,29 @@ def test_the_first_and_the_worst_are_as_many_as_asked_for(samples: int) -> None:
     for sample in (*first, *worst):
         hypothesis, references = LINES[sample.number - 1]
         assert (sample.hypothesis.text, [segment.text for segment in sample.references]) == (hypothesis, references)
-        assert sample.score == pytest.approx(sentence_bleu([hypothesis], [references], percent=True).item())
+        assert [*sample.scores] == [pytest.approx(sentence_bleu([hypothesis], [references], percent=True).item())]
 
 
 # Which metric
 
 
-def test_the_first_metric_that_scores_sentences_ranks_them() -> None:
+def test_all_metrics_that_score_sentences_have_a_column_and_the_first_ranks_them() -> None:
     chrf, bleu = CorpusCHRF(word_order=2), CorpusBLEU(tokenizer="intl", max_order=2)
-    shown = view(5, {"ter": TER(), "a/chars": chrf, "bleu": bleu})
+    metrics = {"ter": TER(), "a/chars": chrf, "bleu": bleu, "words": lambda lines, _: [len(x.split()) for x in lines]}
+    shown = view(5, metrics)
     scores = sentence_chrf(HYPOTHESES, REFERENCES, word_order=2, percent=True)
     first, worst = shown.panels
     assert (first.tag, worst.tag) == ("val_samples/news", "val_worst/news")
-    assert (shown.score_name, shown.digits) == ("chrF2++", 1)
+    assert shown.digits == {"a/chars": 1, "bleu": 1, "words": 4}
     report = corpus_chrf(HYPOTHESES, REFERENCES, word_order=2)
     assert shown.signature == report.signature
     assert first.caption == f"The first sentences. {report}\n{report.signature}"
     assert worst.caption == f"The worst sentences, by chrF2++. {report}\n{report.signature}"
     assert [sample.number - 1 for sample in worst.samples] == scores.argsort().tolist()
-    assert [sample.score for sample in first.samples] == pytest.approx(scores.tolist())
+    others = sentence_bleu(HYPOTHESES, REFERENCES, tokenizer="intl", max_order=2, percent=True)
+    words = [len(line.split()) for line in HYPOTHESES]
+    columns = [list(column) for column in zip(*(sample.scores for sample in first.samples))]
+    assert columns == [pytest.approx(own) for own in (scores.tolist(), others.tolist(), words)]
     assert [*shown.histograms] == ["val_a/chars/news/sentence_chars"]
     assert shown.histograms["val_a/chars/news/sentence_chars"].tolist() == pytest.approx(scores.tolist())
     # A BLEU says how to tokenize, and has lengths.
@@ -162,13 +173,13 @@ def test_the_first_metric_that_scores_sentences_ranks_them() -> None:
 
 def test_a_single_chrf_has_no_figures() -> None:
     shown = view(1, CorpusCHRF())
-    assert (shown.score_name, [*shown.histograms], shown.figures) == ("chrF2", ["val_chrf/news/sentence_chrf"], {})
+    assert (shown.digits, [*shown.histograms], shown.figures) == ({"chrf": 1}, ["val_chrf/news/sentence_chrf"], {})
 
 
 def test_without_scores_of_sentences_only_the_first_are_shown() -> None:
     shown = view(2, {"ter": TER()})
     (first,) = shown.panels
-    assert [(sample.number, sample.score) for sample in first.samples] == [(1, None), (2, None)]
+    assert [(sample.number, sample.scores) for sample in first.samples] == [(1, []), (2, [])]
     assert (first.caption, shown.histograms, shown.figures) == ("The first sentences.", {}, {})
 
 
@@ -279,7 +290,7 @@ def test_a_later_fit_in_the_same_trainer_lays_out_again(tmp_path: Path) -> None:
 # Loggers
 
 
-COLUMNS = ["step", "number", "shown as", "BLEU", "source", "hypothesis", "references", "signature"]
+COLUMNS = ["step", "number", "shown as", "bleu", "source", "hypothesis", "references", "signature"]
 
 
 def row(step: int, sentence: int, shown_as: str) -> list[Any]:
@@ -386,7 +397,7 @@ def test_loggers_that_can_show_nothing_get_the_scalars(make: Callable[[Path], An
 def test_each_of_several_loggers_shows_what_it_can(tmp_path: Path) -> None:
     tensorboard = log_to(tmp_path)
     loggers = [CSVLogger(tmp_path), tensorboard, object(), log_to(tmp_path, "other")]
-    assert [display.name for display in find_displays(loggers)] == ["TensorBoard", "TensorBoard"]
+    assert [display.logger for display in find_displays(loggers)] == loggers[1::2]
     tags = fit_lines(tmp_path, BLEUCallback(samples=1), tensorboard, CSVLogger(tmp_path))
     assert "val_bleu/lengths" in tags["images"]
 
@@ -402,4 +413,56 @@ class Broken(CSVLogger):
 def test_a_logger_that_is_broken_does_not_keep_the_others_from_showing(tmp_path: Path) -> None:
     with pytest.warns(UserWarning, match="^Broken cannot show samples: ConnectionError: no answer$"):
         displays = find_displays([Broken(tmp_path), log_to(tmp_path)])
-    assert [display.name for display in displays] == ["TensorBoard"]
+    assert [display.show for display in displays] == [show_in_tensorboard]
+
+
+class Shows(Logger):
+    """A logger of one's own, without an experiment."""
+
+    name = version = ""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.shown: list[list[Any]] = []
+
+    def log_metrics(self, *args: Any, **options: Any) -> None:
+        pass
+
+    log_hyperparams = log_metrics
+
+
+def log_image(self: Shows, key: str, images: list[Any], step: int | None = None, **options: Any) -> None:
+    self.shown.append([key, step, *(image.shape[2] for image in images)])
+
+
+def log_table(self: Shows, key: str, columns: Any = None, data: Any = None, frame: Any = None, step: int = 0) -> None:
+    self.shown.append([key, step, columns, data])
+
+
+def log_texts(self: Shows, key: str, texts: list[str], step: int | None = None, **options: Any) -> None:
+    raise AssertionError("takes no table")
+
+
+IMAGES: dict[str, Any] = {"log_image": log_image, "log_text": log_texts}
+TABLES = [["val_samples", step, COLUMNS, rows(step)] for step in STEPS]
+FIGURES = [[f"val_bleu/{name}", step, 4] for step in STEPS for name in ("by_length", "lengths")]
+
+
+@pytest.mark.parametrize(
+    ("methods", "shown"),
+    [
+        ({"log_table": log_table}, TABLES),
+        ({"log_text": log_table}, TABLES),
+        (IMAGES, FIGURES),
+        (IMAGES | {"log_table": log_table}, [*TABLES, *FIGURES]),
+        ({"log_text": log_texts}, []),
+    ],
+)
+def test_a_logger_shows_what_it_has_methods_for_or_says_once_that_it_gets_numbers_only(
+    methods: dict[str, Any], shown: list[Any], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    logger = type("Own", (Shows,), methods)()
+    fit_lines(tmp_path, BLEUCallback(samples=1), logger)
+    assert sorted(logger.shown, key=str) == sorted(shown, key=str)
+    said = [record.levelname for record in caplog.records if record.message.startswith("Own gets numbers only")]
+    assert said == ([] if shown else ["INFO"])

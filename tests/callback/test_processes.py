@@ -183,7 +183,7 @@ def test_no_process_waits_for_one_whose_logger_fails(tmp_path: Path) -> None:
     loaders = {"one": make_loader(), "two": make_loader()}
     contents = validate_in_processes(2, loaders, tmp_path, logger=FailingLogger(tmp_path))
     warned, none = ([text for text in content["warnings"] if "shown" in text] for content in contents)
-    assert warned == ["The samples cannot be shown in TensorBoard: ConnectionError: no layout"]
+    assert warned == ["The samples cannot be shown in FailingLogger: ConnectionError: no layout"]
     assert none == []
     assert contents[0]["logged"] == contents[1]["logged"]
     assert contents[0]["logged"]["val_bleu"] == pytest.approx(expected_score().bleu)

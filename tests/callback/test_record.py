@@ -168,6 +168,16 @@ def test_names_and_folders_follow_the_log_name(log_name: str, tag: str, folder: 
     assert shown <= texts
 
 
+def test_each_stage_may_have_a_name_of_its_own(tmp_path: Path) -> None:
+    names = {"val": "valid_{metric}", "test": "{metric} of {stage}"}
+    checkpoint = ModelCheckpoint(tmp_path / "c", monitor="valid_bleu", mode="max")
+    trainer = fit_once(tmp_path, make_callback(log_name=names, translations=tmp_path / "t"), checkpoint)
+    assert checkpoint.best_model_score == trainer.callback_metrics["valid_bleu"] == SCORES[0]
+    (tested,) = trainer.test(trainer.lightning_module, make_loader(), verbose=False)
+    assert tested["bleu of test"] == SCORES[1]
+    assert {path.parent.name for path in (tmp_path / "t").rglob("step-*.txt")} == {"valid", "of test"}
+
+
 def test_a_score_with_a_slash_in_its_name_can_be_monitored(tmp_path: Path) -> None:
     stopping = EarlyStopping("val/bleu", mode="max", patience=1)
     checkpoint = ModelCheckpoint(tmp_path / "c", monitor="val/bleu", mode="max", filename="{step}")
@@ -240,7 +250,7 @@ def test_a_logger_that_fails_does_not_end_the_training(tmp_path: Path) -> None:
 
     bleu = make_callback(translations=tmp_path / "t")
     record = Record(bleu)
-    message = "The samples cannot be shown in TensorBoard: OSError: disk full at step 5"
+    message = "The samples cannot be shown in Fails: OSError: disk full at step 5"
     found = collect_warnings(fit, tmp_path, bleu, record, logger=Fails(tmp_path), max_epochs=3, message=message)
     assert len(found) == 1
     assert record.column("val_bleu") == [expected_score(epoch).bleu for epoch in range(3)]

@@ -195,7 +195,7 @@ class PanelLogger(CSVLogger):
     def add_histogram(self, *args: Any, **options: Any) -> None:
         pass
 
-    add_figure = log_metrics = save = finalize = add_histogram
+    add_figure = log_metrics = save = flush = finalize = add_histogram
 
 
 def collect_warnings(call: Callable[..., Any], *args: Any, message: str, **options: Any) -> list[tuple[str, str]]:
@@ -214,7 +214,7 @@ class Shown(NamedTuple):
     """A sentence in a table of samples, without marks."""
 
     number: int
-    score: float
+    scores: list[float]
     source: str | None
     hypothesis: str
     references: list[str]
@@ -225,12 +225,12 @@ def read_table(panel: str) -> list[Shown]:
     rows = []
     for line in [line for line in panel.splitlines() if line.startswith("|")][2:]:
         cells = [re.sub("</?(?:pre|strong|em)>|[\u2068\u2069]", "", cell) for cell in line.strip("| ").split(" | ")]
-        number, score = cells[0].split()
+        number, *scores, lines = cells
         texts: dict[str, list[str]] = {"src": [], "hyp": [], "ref": []}
-        for label, text in re.findall("<code>(...)(?: .empty.)?</code> ?(.*?)(?:<br>|$)", cells[1]):
+        for label, text in re.findall("<code>(...)(?: .empty.)?</code> ?(.*?)(?:<br>|$)", lines):
             texts[label].append(html.unescape(text))
         source, (hypothesis,), references = texts["src"], texts["hyp"], texts["ref"]
-        rows.append(Shown(int(number), float(score), source[0] if source else None, hypothesis, references))
+        rows.append(Shown(int(number), [*map(float, scores)], source[0] if source else None, hypothesis, references))
     return rows
 
 

@@ -28,8 +28,9 @@ from torchmetrics.text import (
 )
 from torchmetrics.wrappers import MinMaxMetric
 
-from lightning_bleu import CorpusBLEU, CorpusCHRF, corpus_bleu
+from lightning_bleu import CONVENTIONS, CorpusBLEU, CorpusCHRF, Evaluator, corpus_bleu
 from lightning_bleu.scoring.resampling import Interval, PairedTest
+from lightning_bleu.training.dashboard import lay_out_charts
 from lightning_bleu.training.metrics import AnyMetric, Result, merge_results, wrap_metric
 from lightning_bleu.training.validation import Validation
 from tests.helpers.callback_metrics import FUNCTIONS, OF_TEXT, Fails, Returns, corpus_of, score_alone, try_to
@@ -76,6 +77,36 @@ def test_a_result_tells_what_is_logged_and_what_is_written() -> None:
     assert (several.interval, several.best, several.report) == ({"a": interval}, {"a": 0.5, "b": 0.5}, None)
     own = {f"a/{name}": value for name, value in extras.items()}
     assert several.values() == several.to_dict() == {"a": 0.5, "b": 0.25} | own
+
+
+@pytest.mark.parametrize(
+    "options", [{"convention": name} for name in CONVENTIONS] + [{"weights": (0.4, 0.3, 0.2, 0.1)}]
+)
+@pytest.mark.parametrize("lines", [(["a b c d e f", "a"], ["a b c x e f g", "b"]), (["a b"], ["c d"])])
+def test_bleu_of_lower_orders_is_that_of_a_metric_of_these_orders(options: Any, lines: Any) -> None:
+    evaluator = Evaluator(
+        {"x": CorpusBLEU(percent=True, **options), "chrf": CorpusCHRF(percent=True)},
+        parts=["bleu_3", "bleu_1", "precision"],
+    )
+    evaluator.start()
+    evaluator.update(*lines)
+    results = evaluator.finish(1)
+    options = {"percent": True, **options} | {"weights": None}
+    expected = {f"bleu_{n}": corpus_bleu(*lines, max_order=n, **options).bleu for n in (1, 3)}
+    assert results["val_x"].parts == expected
+    assert {*results["val_chrf"].parts} == {"precision"}
+    assert results["val_x"].to_dict().items() >= (results["val_x"].report.to_dict() | expected).items()
+    charts = {title: chart for (category, title), chart in lay_out_charts(results).items() if category == "Parts"}
+    assert charts["val_x: BLEU of orders 1 (at the top) to 3"] == ["Multiline", ["^val_x/bleu_1$", "^val_x/bleu_3$"]]
+    assert len(charts) == 1  # those of what is not logged are left out
+
+
+def test_without_parts_scores_intervals_and_comparisons_are_left() -> None:
+    evaluator = Evaluator(parts=False, confidence=0.95, compare_to="best")
+    evaluator.start()
+    evaluator.update(["a b c d e", "a b"], ["a b c d f", "a c"])
+    comparison = ["difference", "difference_low", "difference_high", "p_value", "best"]
+    assert [*evaluator.finish(1)["val_bleu"].values()] == ["", "low", "high", *comparison]
 
 
 # Metrics

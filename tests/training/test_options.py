@@ -13,7 +13,7 @@ import torch
 from sacrebleu.metrics.ter import TER
 from torchmetrics.text import TranslationEditRate
 
-from lightning_bleu import BLEUCallback, CorpusBLEU, CorpusCHRF
+from lightning_bleu import BLEUCallback, CorpusBLEU, CorpusCHRF, corpus_bleu
 from lightning_bleu.settings.settings import Settings
 from lightning_bleu.training.options import (
     check_metrics,
@@ -40,6 +40,8 @@ DECODER = (
     ("option", "values"),
     [
         ("log_name", ["{stage}_{metric}", "{stage}/{metric}", "新/{metric} of {stage}", "{metric}{stage}"]),
+        ("log_name", [{"val": "valid/{metric}", "test": "test/{metric}"}, {"test": "{metric}.b", "val": "a/{metric}"}]),
+        ("parts", [True, False, [], ["bleu_1", "bleu_3", "precision_4"], ("brevity_penalty",)]),
         ("decoder", [None, str.split, CorpusBLEU]),
         ("extract", [None, lambda outputs, batch: ..., print, Path]),
         ("dataloader_names", [None, ["news"], ("news", "talks")]),
@@ -67,25 +69,34 @@ def test_translations_are_kept_in_a_folder(keep: int) -> None:
 
 INTEGER = "must be an integer, got {value!r} of type {kind}"
 SHARE = "must lie between 0 and 1, got {value!r}"
-BAD_NAMES = [
+BAD_NAMES: list[Any] = [
     *("", "bleu", "{stage}_bleu", "val_{metric}", "{stage}/{metric}/{language}", "{stage}/{metrics}", "{0}/{stage}"),
     *("{stage!r}/{metric:>9}", "{stage}{metric}{", "/{stage}/{metric}", "{stage}//{metric}"),
 ]
+BAD_NAMES += [{"val": one, "test": "test_{metric}"} for one in ("{metric}", "valid", "test/{metric}", "{a}_{metric}")]
+PARTS = [*corpus_bleu(["a"], ["a"]).parts(), "bleu_1", "bleu_2", "bleu_3"]
 NO_NAMES: list[Any] = [[], "news", {"news"}, {"a": 1}, 2, b"ab", ["a", 1], [None], [["a"], ["b"]]]
 
 
 @pytest.mark.parametrize(
     ("option", "values", "error", "message"),
     [
-        ("log_name", [None], TypeError, "must be a string, got None of type NoneType"),
+        (
+            "log_name",
+            [None, {"val": "valid/{metric}"}, {"val": "val/{metric}", "test": 1}],
+            TypeError,
+            "must be a string, or a dict of strings for 'val' and 'test', got {value!r}",
+        ),
         (
             "log_name",
             BAD_NAMES,
             ValueError,
-            "must be a name with the placeholders '{{stage}}' and '{{metric}}', such as '{{stage}}/{{metric}}', got "
-            "{value!r}",
+            "must be a name with the placeholders '{{stage}}' and '{{metric}}', such as '{{stage}}/{{metric}}', or "
+            "a dict of different names with '{{metric}}' for 'val' and 'test', got {value!r}",
         ),
         ("decoder", [5], TypeError, DECODER),
+        ("parts", ["bleu_1", None, {"bleu_1"}], TypeError, "must be True, False, or a list of names, got {value!r}"),
+        ("parts", [["bleu_4"]], ValueError, f"must be one of {PARTS}, got 'bleu_4': did you mean 'bleu_3'?"),
         ("extract", ["preds"], TypeError, "must take outputs and batch and return (preds, target), got 'preds'"),
         ("dataloader_names", NO_NAMES, TypeError, "must be a list of names, got {value!r}"),
         ("samples", [None, True, 8.0, "8"], TypeError, INTEGER),
