@@ -126,10 +126,11 @@ def test_a_validation_can_be_skipped(namespace: str, tmp_path: Path) -> None:
         ("{stage}/{metric}", {"val": "valid/{metric}", "test": "test/{metric}"}),
     ],
 )
-def test_callbacks_with_the_same_folder_are_an_error(first: str, second: str, tmp_path: Path) -> None:
+def test_callbacks_with_the_same_folder_are_an_error(first: str, second: Any, tmp_path: Path) -> None:
     callbacks = [BLEUCallback(log_name=first), BLEUCallback(CorpusCHRF(), log_name=second)]
     trainer = make_trainer(tmp_path, *callbacks)
-    message = f"two BLEUCallbacks have the names {first!r} and {second!r}: give all metrics to one of them, or"
+    shown = second if isinstance(second, str) else second["test"]
+    message = f"two BLEUCallbacks have the names {first!r} and {shown!r}: give all metrics to one of them, or"
     with pytest.raises(ValueError, match=re.escape(message)):
         trainer.fit(make_module(step=return_text), make_loader(), make_loader())
     assert trainer.global_step == 0
