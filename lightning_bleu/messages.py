@@ -35,10 +35,15 @@ def warn_user(message: str) -> None:
 
 
 class WarnOnce:
-    """Warns the user, once per message or key. Copies share the history, so a warning appears once."""
+    """Warns the user, once per message or key. Copies share the history, so a warning appears once.
+
+    Attributes:
+        widths: the widths of logits and of their labels so far; see :meth:`lightning_bleu.reading.batch.Batch.warn`.
+    """
 
     def __init__(self) -> None:
         self._said: set[str] = set()
+        self.widths: set[tuple[int, int]] = set()
 
     def __call__(self, message: str, key: str = "") -> None:
         """Warn, unless this message, or another one with the same key, was said before."""

@@ -33,6 +33,8 @@ from lightning_bleu.reading.ragged import BoolArray, IntArray, Ragged, lengths_o
 _CPU = torch.device("cpu")
 _SEQUENCES = (list, tuple)
 """Types that can be iterated more than once without a copy. (A union of types would be slower in isinstance.)"""
+_SWAPPED = "; hypotheses come first: are 'preds' and 'target' swapped?"
+"""A hint for what looks like references in place of hypotheses, as NLTK takes them."""
 _INTEGERS = {
     *(torch.int8, torch.int16, torch.int32, torch.int64),
     *(torch.uint8, torch.uint16, torch.uint32, torch.uint64),
@@ -255,7 +257,7 @@ def _match_forms(hypotheses: Form, references: Form, *, decodable: bool) -> tupl
     found = [kind.replace("empty", "nothing") for kind in kinds]
     raise TypeError(
         f"'preds' and 'target' must be of one kind, got {found[0]} and {found[1]}: tokenize (or decode) both or "
-        "neither, or set decoder= to score ids against strings"
+        "neither, or set decoder= to score ids against strings" + (_SWAPPED if kinds == ["tokens", "strings"] else "")
     )
 
 
@@ -293,7 +295,8 @@ def _recognize_list(name: str, items: list[Any]) -> Form:
     if all(issubclass(type_, str) for type_ in types):
         return Tokens([*map(list, items)])
     if not all(issubclass(type_, int | np.integer) and type_ is not bool for type_ in types):
-        raise TypeError(f"tokens of {name!r} must be all strings or all integers, got {_type_names(types)}")
+        swapped = _SWAPPED if name == "preds" and types <= {*_SEQUENCES} else ""
+        raise TypeError(f"tokens of {name!r} must be all strings or all integers, got {_type_names(types)}{swapped}")
     lengths = lengths_of(items)
     try:
         return Ids(Ragged(np.fromiter(chain.from_iterable(items), np.int64, int(lengths.sum())), lengths), _CPU)

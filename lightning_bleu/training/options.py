@@ -9,17 +9,16 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
-from lightning_bleu.bleu import BLEU_OPTIONS, CorpusBLEU
-from lightning_bleu.chrf import CorpusCHRF
+from torchmetrics import MetricCollection
+
+from lightning_bleu.bleu import BLEU_OPTIONS
 from lightning_bleu.messages import check_choice, warn_user
+from lightning_bleu.metric import CorpusMetric
 from lightning_bleu.scoring.resampling import check_share
 from lightning_bleu.settings.settings import Decoder, Settings, check_integer, describe, unknown_options
 from lightning_bleu.training.loaders import check_names
 from lightning_bleu.training.metrics import AnyMetric, wrap_metric
 from lightning_bleu.training.sentences import MIN_LEVEL
-
-_STAND_ALONE = {CorpusBLEU: "bleu", CorpusCHRF: "chrf"}
-"""The names of metrics that need none."""
 
 
 def check_metrics(metrics: Any) -> dict[str, dict[str, AnyMetric]]:
@@ -37,23 +36,22 @@ def check_metrics(metrics: Any) -> dict[str, dict[str, AnyMetric]]:
         ValueError: if there is no metric, for names that cannot be logged, or if the metrics of a name have different
             scales.
     """
-    if not isinstance(metrics, Mapping):
-        name = next((name for kind, name in _STAND_ALONE.items() if isinstance(metrics, kind)), "")
-        if not name:
-            wrap_metric("metrics", metrics)  # raises an error unless it is a metric
-            kind = getattr(metrics, "__name__", type(metrics).__name__)
-            raise TypeError(f"{kind} needs a name: pass {{{kind.lower()!r}: ...}}")
-        metrics = {name: metrics}
-    if not metrics:
+    named = metrics if isinstance(metrics, Mapping) else {getattr(metrics, "short_name", ""): metrics}
+    named = {key: one for name, own in named.items() for key, one in members_of(name, own).items()}
+    if "" in named and not isinstance(metrics, Mapping):
+        wrap_metric("metrics", metrics)  # raises an error unless it is a metric
+        kind = getattr(metrics, "__name__", type(metrics).__name__)
+        raise TypeError(f"{kind} needs a name: pass {{{kind.lower()!r}: ...}}")
+    if not named:
         raise ValueError("'metrics' must have at least one metric, got an empty dict")
     checked: dict[str, dict[str, AnyMetric]] = {}
-    check_names("metrics", [*metrics], reserved=("", "samples", "worst"))
-    for name, own in metrics.items():
+    check_names("metrics", [*named], reserved=("", "samples", "worst"))
+    for name, own in named.items():
         by_label = own if isinstance(own, Mapping) else {"": own}
         if not by_label:
             raise ValueError(f"{name!r} must have a metric for each loader or group, got an empty dict")
-        if by_label is own:
-            check_names(f"loaders or groups of {name!r}", [*own])
+        for label in own if by_label is own else ():
+            check_names(f"loaders or groups of {name!r}", [label])
         checked[name] = {label: wrap_metric(name, metric) for label, metric in by_label.items()}
         if len({(type(metric), metric.score_names, metric.higher_is_better) for metric in checked[name].values()}) > 1:
             raise ValueError(
@@ -70,6 +68,14 @@ def check_metrics(metrics: Any) -> dict[str, dict[str, AnyMetric]]:
         shown = ", ".join(f"{name!r} in 0..{scale:g}" for name, scale in scales.items() if scale is not None)
         warn_user(f"The metrics have different scales: {shown}. Set percent=True for all of them, or for none.")
     return checked
+
+
+def members_of(name: str, metric: Any) -> dict[str, Any]:
+    """The members of a MetricCollection by their full names, if all are of this package; else the metric itself."""
+    members = dict(metric.items()) if isinstance(metric, MetricCollection) else {}
+    if not members or not all(isinstance(one, CorpusMetric) for one in members.values()):
+        return {name: metric}
+    return {f"{name}/{part}" if name else part: one for part, one in members.items()}
 
 
 def labels_of(metrics: Mapping[str, Mapping[str, AnyMetric]]) -> list[str]:
@@ -89,20 +95,29 @@ def check_labels(metrics: Mapping[str, Mapping[str, AnyMetric]], labels: Collect
         raise ValueError(f"{[*metrics]} are names of loaders or groups, not of metrics: pass {{'bleu': {{{example}}}}}")
 
 
-def find_metric(name: str, metrics: Mapping[str, AnyMetric], loader: str, group: str | None) -> AnyMetric:
-    """The metric of a subset: that of its group, else that of its loader, else the one for all.
+def find_metric(
+    name: str, metrics: Mapping[str, AnyMetric], loader: str, group: str | None, loaders: Collection[str] = ()
+) -> AnyMetric:
+    """The metric of a subset: that of ``LOADER/GROUP``, else of its group, else of its loader, else the one for all.
 
     Args:
         name: the name of the metric.
         metrics: its metrics by label.
         loader: the name of the loader; empty if it has none.
         group: the group; None without groups.
+        loaders: the names of all loaders.
 
     Raises:
-        ValueError: if there is none.
+        ValueError: if there is none, or if its group has the name of another loader with a metric of its own.
     """
-    for label in (group, loader, ""):
+    both = f"{loader}/{group}"
+    for label in (both, group, loader, ""):
         if label is not None and label in metrics:
+            if label == group != loader and group in loaders:
+                raise ValueError(
+                    f"{name!r} has a metric for {group!r}, which is a loader, and also a group of the loader "
+                    f"{loader!r}: add one for {both!r}, or give one of them another name"
+                )
             return metrics[label]
     if group is not None:
         raise ValueError(
@@ -128,7 +143,8 @@ def shared_reading(
     Args:
         metrics: the metrics of each name by label.
         decoder: the decoder of metrics that set none.
-        loader: the name of the loader. If a name has no metric for it, those of other labels may be for its groups.
+        loader: the name of the loader. If a name has no metric for it, those of other labels may be for its groups,
+            also as ``LOADER/GROUP``.
         loaders: the names of all loaders.
 
     Raises:
@@ -137,7 +153,8 @@ def shared_reading(
     found: dict[Settings, str] = {}
     for name, own in metrics.items():
         for label, metric in own.items():
-            is_ours = label == loader or (loader not in own and label not in loaders)
+            of_others = any(f"{label}/".startswith(f"{other}/") for other in loaders if other != loader)
+            is_ours = label == loader or (loader not in own and not of_others)
             if is_ours and (reading := metric.reading) != Settings():
                 reading = reading if reading.decoder is not None else replace(reading, decoder=decoder)
                 found.setdefault(reading, f"{name!r} of {label!r}" if label else repr(name))
