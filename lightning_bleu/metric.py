@@ -42,7 +42,6 @@ class CorpusMetric(AdditiveMetric):
     is_differentiable: bool = False
     higher_is_better: bool = True
     plot_lower_bound: float = 0.0
-    short_name: str
 
     settings: Settings
     rows: list[Tensor]  # packed

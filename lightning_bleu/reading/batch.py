@@ -12,6 +12,7 @@ import torch
 
 from lightning_bleu.messages import WarnOnce
 from lightning_bleu.reading.forms import (
+    CPU,
     Form,
     Hypotheses,
     Ids,
@@ -47,7 +48,7 @@ class Batch(NamedTuple):
     positions: IntArray | None = None
     mistakes: Sequence[Mistake] = ()
     widths: Collection[tuple[int, int]] = ()
-    device: torch.device = torch.device("cpu")
+    device: torch.device = CPU
 
     @property
     def sentence_count(self) -> int:
@@ -118,8 +119,7 @@ def read_batch(
         decoded_references, counts = _read(references, counts, settings)
         segments = join(decoded, decoded_references)
     mistakes = [*find_mistakes(hypotheses, references, segments, counts, settings)]
-    devices = [form.device for form in (hypotheses, references) if isinstance(form, Ids)]
-    device = max(devices, key=lambda one: one.type != "cpu", default=torch.device("cpu"))
+    device = max((getattr(form, "device", CPU) for form in (hypotheses, references)), key=lambda one: one != CPU)
     batch = Batch(segments, counts, positions, mistakes, widths_of(hypotheses, references), device)
     return batch if mask is None else select_sentences(batch, mask)
 

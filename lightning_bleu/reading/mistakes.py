@@ -139,7 +139,7 @@ def widths_of(hypotheses: Form, references: Form) -> set[tuple[int, int]]:
     """
     if not (isinstance(hypotheses, Ids) and isinstance(references, Ids) and hypotheses.vocabulary):
         return set()
-    return {(hypotheses.shape[1], references.shape[-1])} if references.shape and references.shape[0] else set()
+    return {(hypotheses.shape[1], references.shape[-1])} if any(references.shape[:1]) else set()
 
 
 def suspect_teacher_forcing(widths: Collection[tuple[int, int]]) -> Iterator[Mistake]:
@@ -158,9 +158,8 @@ def suspect_teacher_forcing(widths: Collection[tuple[int, int]]) -> Iterator[Mis
     if len(widths) == 3 and all(own == labels for own, labels in widths):
         yield (
             "teacher forcing",
-            "The logits in 'preds' were as wide as the labels in 'target' in batches of three different widths, as "
-            "with teacher forcing: the model saw the right previous tokens, or at least the right length, so the score "
-            "is too high. Score what it generates without the references.",
+            "The logits in 'preds' are always as wide as the labels in 'target', as with teacher forcing: the model "
+            "saw the right previous tokens, or at least the right length. Score what it generates.",
         )
 
 
@@ -185,9 +184,8 @@ def suspect_inner_padding(references: Ids, settings: Settings) -> Iterator[Mista
     if 10 * np.count_nonzero(found) >= len(found):
         yield (
             "padding between tokens",
-            f"In {np.count_nonzero(found)} of {len(found)} references, 'target' has pad_id={pad} between tokens. If "
-            f"the ids have the shape (tokens, sentences), pass preds.T and target.T; if {pad} is no padding, another "
-            "pad_id.",
+            f"In {np.count_nonzero(found)} of {len(found)} references, 'target' has pad_id={pad} between tokens: if "
+            "the tokens are first, pass preds.T and target.T, and if that is a token, set another pad_id.",
         )
 
 

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from lightning_bleu.reading.forms import (
+    CPU,
     Form,
     Hypotheses,
     Ids,
@@ -30,7 +31,6 @@ from lightning_bleu.reading.forms import (
 )
 from lightning_bleu.reading.ragged import BoolArray, IntArray, Ragged, lengths_of
 
-_CPU = torch.device("cpu")
 _SEQUENCES = (list, tuple)
 """Types that can be iterated more than once without a copy. (A union of types would be slower in isinstance.)"""
 _SWAPPED = "; hypotheses come first: are 'preds' and 'target' swapped?"
@@ -262,7 +262,7 @@ def _match_forms(hypotheses: Form, references: Form, *, decodable: bool) -> tupl
 
 
 def _empty_ids(form: Form) -> Ids:
-    return Ids(Ragged(np.zeros(0, np.int64), np.zeros(segment_count(form), np.int64)), _CPU)
+    return Ids(Ragged(np.zeros(0, np.int64), np.zeros(segment_count(form), np.int64)), CPU)
 
 
 # Lists
@@ -299,7 +299,7 @@ def _recognize_list(name: str, items: list[Any]) -> Form:
         raise TypeError(f"tokens of {name!r} must be all strings or all integers, got {_type_names(types)}{swapped}")
     lengths = lengths_of(items)
     try:
-        return Ids(Ragged(np.fromiter(chain.from_iterable(items), np.int64, int(lengths.sum())), lengths), _CPU)
+        return Ids(Ragged(np.fromiter(chain.from_iterable(items), np.int64, int(lengths.sum())), lengths), CPU)
     except OverflowError:
         raise ValueError(f"the ids of {name!r} must fit in 64 bits") from None
 

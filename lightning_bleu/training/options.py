@@ -36,7 +36,7 @@ def check_metrics(metrics: Any) -> dict[str, dict[str, AnyMetric]]:
         ValueError: if there is no metric, for names that cannot be logged, or if the metrics of a name have different
             scales.
     """
-    named = metrics if isinstance(metrics, Mapping) else {getattr(metrics, "short_name", ""): metrics}
+    named = metrics if isinstance(metrics, Mapping) else {getattr(type(metrics), "short_name", ""): metrics}
     named = {key: one for name, own in named.items() for key, one in members_of(name, own).items()}
     if "" in named and not isinstance(metrics, Mapping):
         wrap_metric("metrics", metrics)  # raises an error unless it is a metric
@@ -73,9 +73,8 @@ def check_metrics(metrics: Any) -> dict[str, dict[str, AnyMetric]]:
 def members_of(name: str, metric: Any) -> dict[str, Any]:
     """The members of a MetricCollection by their full names, if all are of this package; else the metric itself."""
     members = dict(metric.items()) if isinstance(metric, MetricCollection) else {}
-    if not members or not all(isinstance(one, CorpusMetric) for one in members.values()):
-        return {name: metric}
-    return {f"{name}/{part}" if name else part: one for part, one in members.items()}
+    are_ours = members and all(isinstance(one, CorpusMetric) for one in members.values())
+    return {f"{name}/{part}" if name else part: one for part, one in members.items()} if are_ours else {name: metric}
 
 
 def labels_of(metrics: Mapping[str, Mapping[str, AnyMetric]]) -> list[str]:
@@ -115,8 +114,7 @@ def find_metric(
         if label is not None and label in metrics:
             if label == group != loader and group in loaders:
                 raise ValueError(
-                    f"{name!r} has a metric for {group!r}, which is a loader, and also a group of the loader "
-                    f"{loader!r}: add one for {both!r}, or give one of them another name"
+                    f"{group!r} of {name!r} is a loader, and also a group of {loader!r}: add {both!r}, or rename one"
                 )
             return metrics[label]
     if group is not None:
@@ -143,8 +141,7 @@ def shared_reading(
     Args:
         metrics: the metrics of each name by label.
         decoder: the decoder of metrics that set none.
-        loader: the name of the loader. If a name has no metric for it, those of other labels may be for its groups,
-            also as ``LOADER/GROUP``.
+        loader: the name of the loader. If a name has no metric for it, those of other labels may be for its groups.
         loaders: the names of all loaders.
 
     Raises:
@@ -153,8 +150,7 @@ def shared_reading(
     found: dict[Settings, str] = {}
     for name, own in metrics.items():
         for label, metric in own.items():
-            of_others = any(f"{label}/".startswith(f"{other}/") for other in loaders if other != loader)
-            is_ours = label == loader or (loader not in own and not of_others)
+            is_ours = label == loader or (loader not in own and label not in loaders)
             if is_ours and (reading := metric.reading) != Settings():
                 reading = reading if reading.decoder is not None else replace(reading, decoder=decoder)
                 found.setdefault(reading, f"{name!r} of {label!r}" if label else repr(name))

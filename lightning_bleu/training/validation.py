@@ -297,8 +297,7 @@ class Validation:
                     "number of the loader of each batch as 'dataloader_idx'"
                 )
         batch = read_batch(preds, target, loader.settings)
-        if batch.sentence_count:
-            index = loader.find_positions(index, batch_idx, batch.sentence_count)
+        index = loader.find_positions(index, batch_idx, batch.sentence_count) if batch.sentence_count else index
         batch = batch._replace(positions=read_index(index, batch.sentence_count))
         mask = read_sample_mask(sample_mask, batch.sentence_count)
         groups = [None] * batch.sentence_count if group is None else read_groups(group, batch.sentence_count)
