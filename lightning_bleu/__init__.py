@@ -9,9 +9,12 @@ from lightning_bleu.bleu import BLEUScore, CorpusBLEU, corpus_bleu, sentence_ble
 from lightning_bleu.chrf import CHRFScore, CorpusCHRF, corpus_chrf, sentence_chrf
 from lightning_bleu.evaluator import Evaluator
 from lightning_bleu.hugging_face import EvaluatorMixin
+from lightning_bleu.scoring.resampling import Interval, PairedTest
 from lightning_bleu.settings.conventions import CONVENTIONS, Convention
 from lightning_bleu.significance import approximate_randomization, paired_bootstrap
 from lightning_bleu.training.loaders import distributed_index
+from lightning_bleu.training.metrics import Result
+from lightning_bleu.training.samples import find_worst
 from lightning_bleu.version import __version__
 
 if TYPE_CHECKING:
@@ -27,11 +30,15 @@ __all__ = [
     "CorpusCHRF",
     "Evaluator",
     "EvaluatorMixin",
+    "Interval",
+    "PairedTest",
+    "Result",
     "__version__",
     "approximate_randomization",
     "corpus_bleu",
     "corpus_chrf",
     "distributed_index",
+    "find_worst",
     "paired_bootstrap",
     "sentence_bleu",
     "sentence_chrf",

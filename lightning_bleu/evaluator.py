@@ -139,7 +139,7 @@ class Evaluator:
 
     Attributes:
         results: the last result of each score by its logged name, such as ``results["val_bleu"]``: a
-            :class:`~lightning_bleu.training.metrics.Result` with ``score``, ``scores``, ``parts``, ``report``,
+            :class:`~lightning_bleu.Result` with ``score``, ``scores``, ``parts``, ``report``,
             ``interval``, ``comparison``, and ``best``.
 
     Raises:

@@ -312,11 +312,8 @@ class Validation:
         counted = []  # nothing is kept before all subsets are counted, because there may be an error
         for one, subset in subsets.items():
             members = np.array([other == one for other in groups]) & (True if mask is None else mask)
-            if members.all():
-                counted.append((subset, *subset.count(batch, sources)))
-            else:
-                own_sources = sources and [*compress(sources, members)]
-                counted.append((subset, *subset.count(select_sentences(batch, members), own_sources)))
+            own = batch if members.all() else select_sentences(batch, members)
+            counted.append((subset, *subset.count(own, sources and [*compress(sources, members)])))
         for subset, rows, texts in counted:
             subset.keep(rows, texts)
         self._batches[dataloader_idx] += 1
