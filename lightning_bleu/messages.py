@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import sys
 import warnings
+from collections import Counter
 from collections.abc import Collection
 
 from torch import distributed
@@ -38,12 +39,13 @@ class WarnOnce:
     """Warns the user, once per message or key. Copies share the history, so a warning appears once.
 
     Attributes:
-        widths: the widths of logits and of their labels so far; see :meth:`lightning_bleu.reading.batch.Batch.warn`.
+        widths: the numbers of batches by the widths of logits and of their labels, for mistakes that one batch does not
+            show.
     """
 
     def __init__(self) -> None:
         self._said: set[str] = set()
-        self.widths: set[tuple[int, int]] = set()
+        self.widths: Counter[tuple[int, int]] = Counter()
 
     def __call__(self, message: str, key: str = "") -> None:
         """Warn, unless this message, or another one with the same key, was said before."""

@@ -7,7 +7,8 @@ message may quote what was found, but the key is always the same, so that each m
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from itertools import islice, pairwise
 from typing import TypeAlias
 
@@ -36,6 +37,9 @@ _SPACED = re.compile(f"{_UNSPACED} [^\x00-\x7f]|[^\x00-\x7f] {_UNSPACED}")
 """Such text that was split into words, unlike a Latin word between two spaces."""
 _EXAMINED = 8
 """How many references of a batch are examined for their script."""
+
+_MIN_BATCHES = 32
+"""How many batches of logits must be as wide as their labels. With short sentences, generated ones are by chance."""
 
 Mistake: TypeAlias = tuple[str, str]
 """The key of a mistake, and a message."""
@@ -142,20 +146,19 @@ def widths_of(hypotheses: Form, references: Form) -> set[tuple[int, int]]:
     return {(hypotheses.shape[1], references.shape[-1])} if any(references.shape[:1]) else set()
 
 
-def suspect_teacher_forcing(widths: Collection[tuple[int, int]]) -> Iterator[Mistake]:
-    """Warn about logits that are always as wide as their labels, in batches of three widths: generated ones hardly are.
+def suspect_teacher_forcing(widths: Counter[tuple[int, int]]) -> Iterator[Mistake]:
+    """Warn about logits that are always as wide as their labels, in many batches of three widths or more.
 
     Args:
-        widths: the different widths of logits and labels so far.
+        widths: the numbers of batches by the widths of logits and labels.
 
     Example:
-        >>> [key for key, message in suspect_teacher_forcing({(5, 5), (8, 8), (6, 6)})]
+        >>> [key for key, message in suspect_teacher_forcing(Counter({(5, 5): 12, (8, 8): 12, (6, 6): 8}))]
         ['teacher forcing']
-        >>> [*suspect_teacher_forcing({(5, 5), (8, 7), (6, 6)})]
+        >>> [*suspect_teacher_forcing(Counter({(5, 5): 20, (8, 7): 1, (6, 6): 20}))]
         []
     """
-    # The first three decide: widths that differ are among them, or come after the warning.
-    if len(widths) == 3 and all(own == labels for own, labels in widths):
+    if len(widths) >= 3 and widths.total() >= _MIN_BATCHES and all(own == labels for own, labels in widths):
         yield (
             "teacher forcing",
             "The logits in 'preds' are always as wide as the labels in 'target', as with teacher forcing: the model "

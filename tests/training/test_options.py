@@ -177,6 +177,16 @@ NOT_ALIKE = (
     "must be all of this package or all of others, with the same names of scores and one direction, because the means "
     "over the labels are logged"
 )
+
+
+def test_hydra_makes_a_callback_of_a_metric_or_of_metrics_by_name() -> None:
+    instantiate = pytest.importorskip("hydra.utils").instantiate
+    bleu = {"_target_": "lightning_bleu.CorpusBLEU", "weights": [0.5, 0.5], "max_order": 2}
+    for metrics, labels in ((bleu, [""]), ({"bleu": bleu}, [""]), ({"bleu": {"de": bleu, "zh": bleu}}, ["de", "zh"])):
+        callback = instantiate({"_target_": "lightning_bleu.BLEUCallback", "metrics": metrics, "samples": 3})
+        assert {name: [*own] for name, own in callback.metrics.items()} == {"bleu": labels}
+
+
 BY_NAME = "pass metrics by name, such as {'bleu': CorpusBLEU()}"
 NOT_A_METRIC = "must be a metric of lightning_bleu, torchmetrics, or sacreBLEU, or a function, got"
 
