@@ -177,7 +177,7 @@ def suspect_inner_padding(references: Ids, settings: Settings) -> Iterator[Mista
         "In 1 of 9 references, 'target' has pad_id=0 betw"
     """
     pad, (ids, lengths) = settings.pad_id, references.ragged
-    if not references.shape or pad in (None, -100, settings.eos_id) or len(lengths) < 8:
+    if not references.shape or pad in (None, -100) or len(lengths) < 8:
         return
     is_pad = (ids == pad).reshape(len(lengths), -1)
     if not (is_pad[:, :-1] > is_pad[:, 1:]).any():  # nothing follows padding, as usual
