@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import logging
 import sys
+from typing import is_typeddict
 
 from sphinx.domains.python import PyObject, PythonDomain
 
 import lightning_bleu
 import lightning_bleu.callback
-from lightning_bleu.bleu import BLEUOptions
-from lightning_bleu.chrf import CHRFOptions
 
 project = "lightning_bleu"
 author = "The lightning_bleu developers"
@@ -70,7 +69,7 @@ for name, module in list(sys.modules.items()):
     if name.startswith("lightning_bleu."):
         vars(module).update({name: alias for name, alias in placeholders.items() if name in vars(module)})
         # Imported for type checkers only. This is how `Unpack[BLEUOptions]` becomes `BLEUOptions`.
-        vars(module)["Unpack"] = {options: options for options in (BLEUOptions, CHRFOptions)}
+        vars(module)["Unpack"] = {one: one for one in vars(module).values() if is_typeddict(one)}
 PythonDomain.object_types["type"].roles += ("class",)  # annotations refer to all types as classes
 
 # -- Links to other projects ---------------------------------------------------
@@ -93,5 +92,7 @@ logging.getLogger("sphinx.sphinx.ext.intersphinx").addFilter(
 OTHER_PACKAGES = ["lightning", "numpy", "pytorch_lightning", "sacrebleu", "torch", "torchmetrics"]
 OTHER_PACKAGES += sys.stdlib_module_names
 # The checked options of a metric, which have no page.
-nitpick_ignore = [("py:class", "lightning_bleu.bleu.BLEUSettings"), ("py:class", "lightning_bleu.chrf.CHRFSettings")]
-nitpick_ignore_regex = [("py:.*", rf"({'|'.join(OTHER_PACKAGES)})(\..*)?")]
+nitpick_ignore_regex = [
+    ("py:class", r"lightning_bleu\.\w+\.\w+Settings"),
+    ("py:.*", rf"({'|'.join(OTHER_PACKAGES)})(\..*)?"),
+]

@@ -47,8 +47,7 @@ from torch.nn.functional import cross_entropy
 from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import DataLoader, Dataset
 
-from lightning_bleu import BLEUCallback, BLEUScore, CorpusBLEU, CorpusCHRF, sentence_bleu
-from lightning_bleu.training.samples import find_worst
+from lightning_bleu import BLEUCallback, BLEUScore, CorpusBLEU, CorpusCHRF, find_worst, sentence_bleu
 
 PAD, BOS, EOS, UNK = range(4)
 

@@ -10,9 +10,12 @@ from lightning_bleu.chrf import CHRFScore, CorpusCHRF, corpus_chrf, sentence_chr
 from lightning_bleu.comparison import Comparison, compare_systems
 from lightning_bleu.evaluator import Evaluator
 from lightning_bleu.hugging_face import EvaluatorMixin
+from lightning_bleu.scoring.resampling import Interval, PairedTest
 from lightning_bleu.settings.conventions import CONVENTIONS, Convention
 from lightning_bleu.significance import approximate_randomization, paired_bootstrap
 from lightning_bleu.training.loaders import distributed_index
+from lightning_bleu.training.metrics import Result
+from lightning_bleu.training.samples import find_worst
 from lightning_bleu.version import __version__
 
 if TYPE_CHECKING:
@@ -29,12 +32,16 @@ __all__ = [
     "CorpusCHRF",
     "Evaluator",
     "EvaluatorMixin",
+    "Interval",
+    "PairedTest",
+    "Result",
     "__version__",
     "approximate_randomization",
     "compare_systems",
     "corpus_bleu",
     "corpus_chrf",
     "distributed_index",
+    "find_worst",
     "paired_bootstrap",
     "sentence_bleu",
     "sentence_chrf",

@@ -566,6 +566,7 @@ class CorpusBLEU(CorpusMetric):
         tensor(0.4137, dtype=torch.float64)
     """
 
+    short_name = "bleu"
     settings: BLEUSettings
 
     def __init__(
@@ -697,6 +698,4 @@ def sentence_bleu(preds: Hypotheses, target: References, **options: Unpack[BLEUO
         options["effective_order"] = True
     settings = BLEUSettings.from_options(**options)
     rows, batch = count_sentences(preds, target, settings, count_rows)
-    scores = bleu_scoring(settings).score(rows)
-    device = batch.segments.device if isinstance(batch.segments, Ids) else torch.device("cpu")
-    return scores.to(device, float_type(device))
+    return bleu_scoring(settings).score(rows).to(batch.device, float_type(batch.device))

@@ -12,6 +12,7 @@ from sacrebleu.metrics.base import Metric as SacreMetric
 from torchmetrics import Metric
 
 from lightning_bleu.evaluator import Evaluator, EvaluatorOptions, MetricsByName
+from lightning_bleu.processes import gather_objects
 from lightning_bleu.scoring.scoring import float_type
 from lightning_bleu.training.loaders import Origin, name_loaders
 from lightning_bleu.training.metrics import call_with_third
@@ -42,8 +43,9 @@ class BLEUCallback(Evaluator, pl.Callback):
 
     What is logged, shown, and written is that of an :class:`Evaluator`: ``val_bleu`` and ``test_bleu``, also on the
     progress bar, their components as ``val_bleu/precision_1`` and so on, sample translations, figures, and charts.
-    ``EarlyStopping`` and ``ModelCheckpoint`` can monitor any of these numbers. Return ``{"preds": [], "target": []}``
-    to skip a validation. The sanity check is not shown or written, and not in `results`.
+    ``EarlyStopping`` and ``ModelCheckpoint`` can monitor any of these numbers. A batch for which the step returns None
+    is skipped; return ``{"preds": [], "target": []}`` to skip a validation. The sanity check is not shown or written,
+    and not in `results`.
 
     In processes started by ``strategy="ddp_spawn"`` or ``"ddp_fork"``, `results` is set in these processes only; read
     ``trainer.callback_metrics`` after the run.
@@ -66,7 +68,8 @@ class BLEUCallback(Evaluator, pl.Callback):
         results: the last result of each score by its logged name; see :class:`Evaluator`.
 
     Raises:
-        TypeError: for options of the wrong type, and during an epoch if no `preds` and `target` can be found.
+        TypeError: for options of the wrong type; and if no `preds` and `target` can be found in what a step returned,
+            or if it returned None in a whole epoch.
         ValueError: for options that are out of range; when an epoch begins, if metrics read ids differently; and during
             an epoch, if a loader or a group has no metric.
 
@@ -164,8 +167,10 @@ class BLEUCallback(Evaluator, pl.Callback):
         assert validation is not None
         if self.extract is not None:
             outputs = call_with_third(self.extract, "dataloader_idx", outputs, batch, dataloader_idx)
-        output = read_output(outputs, STEPS[validation.stage], validation.origin.name)
-        validation.update(output, batch_idx, dataloader_idx)
+        validation.returned.add(outputs is not None)
+        if outputs is not None:
+            output = read_output(outputs, STEPS[validation.stage], validation.origin.name)
+            validation.update(output, batch_idx, dataloader_idx)
 
     on_test_batch_end = on_validation_batch_end
 
@@ -175,6 +180,8 @@ class BLEUCallback(Evaluator, pl.Callback):
         is_whole = self.compare_to == "first" and trainer.num_sanity_val_steps == math.inf
         is_partial = trainer.fast_dev_run or (trainer.sanity_checking and not is_whole)  # type: ignore[attr-defined]
         validation = self.score(counts=not is_partial, keep=self._is_fit)
+        if not trainer.sanity_checking and set().union(*gather_objects(validation.returned)) == {False}:
+            read_output(None, STEPS[validation.stage], validation.origin.name)  # raises an error
         numbers = validation.numbers()
         # If the module logs them in the hook that ends the epoch, Lightning raises an error.
         if taken := sorted(numbers.keys() & logged_names(trainer)):

@@ -406,6 +406,7 @@ class CorpusCHRF(CorpusMetric):
         chrF2++ = 72.75
     """
 
+    short_name = "chrf"
     settings: CHRFSettings
 
     def __init__(
@@ -481,7 +482,8 @@ def sentence_chrf(preds: Hypotheses, target: References, **options: Unpack[CHRFO
         options: the options of :class:`lightning_bleu.CorpusCHRF`.
 
     Returns:
-        scores of shape ``(sentences,)`` in float64 on the CPU, in 0..1, or in 0..100 with ``percent``.
+        scores of shape ``(sentences,)``, in 0..1, or in 0..100 with ``percent``, on the device of the ids; see
+        :func:`lightning_bleu.sentence_bleu`.
 
     Raises:
         TypeError: for inputs or options of the wrong type, and for unknown options.
@@ -492,5 +494,5 @@ def sentence_chrf(preds: Hypotheses, target: References, **options: Unpack[CHRFO
         tensor([0.7208, 1.0000], dtype=torch.float64)
     """
     settings = CHRFSettings.from_options(**options)
-    rows, _ = count_sentences(preds, target, settings, chrf_rows)
-    return chrf_scoring(settings).score(rows)
+    rows, batch = count_sentences(preds, target, settings, chrf_rows)
+    return chrf_scoring(settings).score(rows).to(batch.device, float_type(batch.device))

@@ -153,8 +153,8 @@ class Evaluator:
 
     Attributes:
         results: the last result of each score by its logged name, such as ``results["val_bleu"]``: a
-            :class:`~lightning_bleu.training.metrics.Result` with ``score``, ``scores``, ``parts``, ``report``,
-            ``interval``, ``comparison``, ``best``, and ``first``.
+            :class:`~lightning_bleu.Result` with ``score``, ``scores``, ``parts``, ``report``, ``interval``,
+            ``comparison``, ``best``, and ``first``.
 
     Raises:
         TypeError: for options of the wrong type.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import sys
 import warnings
+from collections import Counter
 from collections.abc import Callable, Collection
 
 from torch import distributed
@@ -35,10 +36,16 @@ def warn_user(message: str) -> None:
 
 
 class WarnOnce:
-    """Warns the user, once per message or key. Copies share the history, so a warning appears once."""
+    """Warns the user, once per message or key. Copies share the history, so a warning appears once.
+
+    Attributes:
+        widths: the numbers of batches by the widths of logits and of their labels, for mistakes that one batch does not
+            show.
+    """
 
     def __init__(self) -> None:
         self._said: set[str] = set()
+        self.widths: Counter[tuple[int, int]] = Counter()
 
     def __call__(self, message: str, key: str = "", warn: Callable[[str], None] = warn_user) -> None:
         """Warn, unless this message, or another one with the same key, was said before."""

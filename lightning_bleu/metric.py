@@ -14,7 +14,7 @@ from torch import Tensor
 from torchmetrics import Metric
 
 from lightning_bleu.counting.kept import IDENTITY_COLUMNS, KeptSentences, append_rows, pack_rows, read_rows
-from lightning_bleu.messages import WarnOnce, warn_user
+from lightning_bleu.messages import WarnOnce
 from lightning_bleu.processes import gather_state
 from lightning_bleu.reading.batch import Batch, read_batch
 from lightning_bleu.reading.forms import Hypotheses, Index, InputCounts, References, SampleMask
@@ -28,7 +28,8 @@ from lightning_bleu.torchmetrics_fixes import AdditiveMetric, eager
 class CorpusMetric(AdditiveMetric):
     """The score of a corpus: its sentences are counted in `update`, and scored in `compute`.
 
-    Subclasses say how to count a batch, and how to score statistics.
+    Subclasses say how to count a batch, and how to score statistics, and have a `short_name`: the name of a metric that
+    stands alone in an evaluator.
 
     Args:
         settings: the validated options.
@@ -138,8 +139,7 @@ class CorpusMetric(AdditiveMetric):
             )
         batch = read_batch(preds, target, self.settings, sample_mask, index)
         rows = self.count_rows(batch)
-        for key, message in batch.mistakes:
-            self._warn_once(message, key)
+        batch.warn(self._warn_once)
         if self.keep_sentences:
             packed = torch.from_numpy(pack_rows(batch, rows))
             self.rows = append_rows(self.rows, packed.to("cpu" if self.compute_on_cpu else self.device))
@@ -302,6 +302,5 @@ def count_sentences(
     """Read sentences and count them, without a metric; returns their rows and the batch."""
     batch = read_batch(preds, target, settings)
     rows = count(batch, settings)
-    for _, message in batch.mistakes:
-        warn_user(message)
+    batch.warn(WarnOnce())
     return torch.from_numpy(rows), batch

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 import tarfile
@@ -14,31 +15,16 @@ from pathlib import Path
 import pytest
 
 import lightning_bleu
+from lightning_bleu.metric import CorpusMetric
+from lightning_bleu.training.options import check_metrics
+from tests.helpers.metrics import BOTH, KINDS
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "lightning_bleu"
 
-LAYERS = [
-    "version",
-    "messages",
-    "processes",
-    "settings",
-    "reading",
-    "counting",
-    "scoring",
-    "torchmetrics_fixes",
-    "metric",
-    "bleu",
-    "chrf",
-    "significance",
-    "training",
-    "evaluator",
-    "callback",
-    "hugging_face",
-    "comparison",
-    "__init__",
-]
-"""Data flows down this list, and imports point up."""
+FLOW = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8").split("```")[1]
+LAYERS = [name for name in re.findall(r"^  (\w+)", FLOW, re.MULTILINE) if [*PACKAGE.glob(f"{name}*")]] + ["__init__"]
+"""Data flows down the picture in ARCHITECTURE.md, and imports point up."""
 
 
 def modules() -> dict[str, Path]:
@@ -100,6 +86,22 @@ def test_all_public_names_exist() -> None:
         assert hasattr(lightning_bleu, name)
     with pytest.raises(AttributeError, match="module 'lightning_bleu' has no attribute 'BLEUCallbak'"):
         lightning_bleu.BLEUCallbak  # noqa: B018
+
+
+def test_every_metric_and_what_it_returns_is_public_and_under_the_contract_of_metrics() -> None:
+    ours = [one for one in CorpusMetric.__subclasses__() if one.__module__.startswith("lightning_bleu.")]
+    assert {*ours} == {kind.metric for kind in KINDS.values()}
+    for kind in KINDS.values():
+        report = kind.score(*BOTH)
+        public = {kind.metric, kind.score, kind.score_sentences, type(report)}
+        assert {one.__name__ for one in public} <= {*lightning_bleu.__all__}
+        assert [*check_metrics(kind.metric())] == [kind.metric.short_name]  # it can stand alone
+        assert next(iter(vars(report).values())) == float(report) == report.score  # the first field is the number
+
+
+def test_examples_import_what_is_public() -> None:
+    for path in ROOT.glob("examples/*.py"):
+        assert not [name for name in imports(path) if re.match(r"lightning_bleu\.\w+\.", name)], path
 
 
 @pytest.fixture(scope="module")

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import compress, islice
 from types import MethodType
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 
+from lightning_bleu.messages import WarnOnce
 from lightning_bleu.reading.forms import (
+    CPU,
     Form,
     Hypotheses,
     Ids,
@@ -21,7 +24,7 @@ from lightning_bleu.reading.forms import (
     join,
     kind_of,
 )
-from lightning_bleu.reading.mistakes import Mistake, find_mistakes
+from lightning_bleu.reading.mistakes import Mistake, find_mistakes, suspect_teacher_forcing, widths_of
 from lightning_bleu.reading.ragged import BoolArray, IntArray, Ragged, clean, drop_empty_references
 from lightning_bleu.reading.recognize import check_layout, read_index, read_sample_mask, recognize, recognize_sources
 from lightning_bleu.settings.settings import Decoder, Settings
@@ -36,12 +39,16 @@ class Batch(NamedTuple):
         reference_counts: the number of references of each sentence, shape ``(sentences,)``.
         positions: the position of each sentence in the dataset, shape ``(sentences,)``; None if it is unknown.
         mistakes: likely mistakes that are not errors.
+        widths: the width of logits and of their labels, if these are padded.
+        device: the device of the ids that were passed; the CPU for text.
     """
 
     segments: Form
     reference_counts: IntArray
     positions: IntArray | None = None
     mistakes: Sequence[Mistake] = ()
+    widths: Collection[tuple[int, int]] = ()
+    device: torch.device = CPU
 
     @property
     def sentence_count(self) -> int:
@@ -54,6 +61,12 @@ class Batch(NamedTuple):
         counts = self.reference_counts
         sentences = {kind_of(self.segments): len(counts)}
         return InputCounts(**sentences, references=int(counts.sum()), squared_references=int(counts @ counts))
+
+    def warn(self, warn: WarnOnce) -> None:
+        """Warn about likely mistakes, also about one that only several batches show."""
+        warn.widths.update(self.widths)
+        for key, message in [*self.mistakes, *suspect_teacher_forcing(warn.widths)]:
+            warn(message, key)
 
     def texts(self) -> list[tuple[str, list[str]]]:
         """Each hypothesis and its references as readable text.
@@ -106,7 +119,8 @@ def read_batch(
         decoded_references, counts = _read(references, counts, settings)
         segments = join(decoded, decoded_references)
     mistakes = [*find_mistakes(hypotheses, references, segments, counts, settings)]
-    batch = Batch(segments, counts, positions, mistakes)
+    device = max((getattr(form, "device", CPU) for form in (hypotheses, references)), key=lambda one: one != CPU)
+    batch = Batch(segments, counts, positions, mistakes, widths_of(hypotheses, references), device)
     return batch if mask is None else select_sentences(batch, mask)
 
 
@@ -130,7 +144,7 @@ def select_sentences(batch: Batch, chosen: BoolArray) -> Batch:
     else:
         segments = type(segments)([*compress(segments[0], chosen_segments)])  # type: ignore[list-item]
     positions = None if batch.positions is None else batch.positions[chosen]
-    return Batch(segments, batch.reference_counts[chosen], positions, batch.mistakes)
+    return batch._replace(segments=segments, reference_counts=batch.reference_counts[chosen], positions=positions)
 
 
 def read_sources(sources: Hypotheses, sentences: int, settings: Settings, needed_by: Sequence[str] = ()) -> list[str]:

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from lightning_bleu.reading.ragged import Ragged
 
+CPU = torch.device("cpu")
 Sentence: TypeAlias = "str | Sequence[str] | Sequence[int] | Tensor | npt.NDArray[Any]"
 """Text, tokens, or ids."""
 Hypotheses: TypeAlias = "Tensor | npt.NDArray[Any] | Iterable[Sentence]"

@@ -7,6 +7,7 @@ message may quote what was found, but the key is always the same, so that each m
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import islice, pairwise
 from typing import TypeAlias
@@ -14,7 +15,7 @@ from typing import TypeAlias
 import numpy as np
 
 from lightning_bleu.reading.forms import Form, Ids, Strings, Tokens
-from lightning_bleu.reading.ragged import IntArray
+from lightning_bleu.reading.ragged import IntArray, are_tokens
 from lightning_bleu.settings.settings import Settings
 
 _SPECIAL_TOKENS = re.compile(
@@ -36,6 +37,9 @@ _SPACED = re.compile(f"{_UNSPACED} [^\x00-\x7f]|[^\x00-\x7f] {_UNSPACED}")
 """Such text that was split into words, unlike a Latin word between two spaces."""
 _EXAMINED = 8
 """How many references of a batch are examined for their script."""
+
+_MIN_BATCHES = 32
+"""How many batches of logits must be as wide as their labels. With short sentences, generated ones are by chance."""
 
 Mistake: TypeAlias = tuple[str, str]
 """The key of a mistake, and a message."""
@@ -59,6 +63,7 @@ def find_mistakes(
         yield from suspect_start(hypotheses, settings)
         if isinstance(references, Ids):
             yield from suspect_start(references, settings, "references", "target")
+            yield from suspect_inner_padding(references, settings)
             if not of_logits:
                 yield from suspect_padding(hypotheses, references, settings)
     if isinstance(hypotheses, Tokens):
@@ -124,6 +129,66 @@ def suspect_logits(hypotheses: Ids, references: Form, settings: Settings) -> Ite
             "labels contain -100",
             "The labels in 'target' are -100 at some positions, which does not mask the logits in 'preds': everything "
             "predicted there counts. Set eos_id, or pass preds=logits.argmax(-1).masked_fill(labels == -100, -100).",
+        )
+
+
+def widths_of(hypotheses: Form, references: Form) -> set[tuple[int, int]]:
+    """The width of a batch of logits and that of its labels; nothing unless both are in a tensor.
+
+    Example:
+        >>> import torch
+        >>> from lightning_bleu.reading.recognize import recognize
+        >>> widths_of(*recognize(torch.rand(1, 4, 9), torch.tensor([[5, 6, 7]]))[:2])
+        {(4, 3)}
+    """
+    if not (isinstance(hypotheses, Ids) and isinstance(references, Ids) and hypotheses.vocabulary):
+        return set()
+    return {(hypotheses.shape[1], references.shape[-1])} if any(references.shape[:1]) else set()
+
+
+def suspect_teacher_forcing(widths: Counter[tuple[int, int]]) -> Iterator[Mistake]:
+    """Warn about logits that are always as wide as their labels, in many batches of three widths or more.
+
+    Args:
+        widths: the numbers of batches by the widths of logits and labels.
+
+    Example:
+        >>> [key for key, message in suspect_teacher_forcing(Counter({(5, 5): 12, (8, 8): 12, (6, 6): 8}))]
+        ['teacher forcing']
+        >>> [*suspect_teacher_forcing(Counter({(5, 5): 20, (8, 7): 1, (6, 6): 20}))]
+        []
+    """
+    if len(widths) >= 3 and widths.total() >= _MIN_BATCHES and all(own == labels for own, labels in widths):
+        yield (
+            "teacher forcing",
+            "The logits in 'preds' are always as wide as the labels in 'target', as with teacher forcing: the model "
+            "saw the right previous tokens, or at least the right length. Score what it generates.",
+        )
+
+
+def suspect_inner_padding(references: Ids, settings: Settings) -> Iterator[Mistake]:
+    """Warn if a tenth of the references have padding between tokens, as in a tensor of shape ``(tokens, sentences)``.
+
+    Example:
+        >>> import torch
+        >>> from lightning_bleu.reading.recognize import recognize
+        >>> labels = torch.tensor([[5, 6, 7]] * 8 + [[5, 0, 7]])
+        >>> next(suspect_inner_padding(recognize(labels, labels)[1], Settings.from_options(pad_id=0)))[1][:48]
+        "In 1 of 9 references, 'target' has pad_id=0 betw"
+    """
+    pad, (ids, lengths) = settings.pad_id, references.ragged
+    if not references.shape or pad in (None, -100) or len(lengths) < 8:
+        return
+    is_pad = (ids == pad).reshape(len(lengths), -1)
+    if not (is_pad[:, :-1] > is_pad[:, 1:]).any():  # nothing follows padding, as usual
+        return
+    is_token, pads = are_tokens(references.ragged, settings).reshape(is_pad.shape), is_pad.cumsum(1)
+    found = np.where(is_token, pads, 0).max(1) > np.where(is_token, pads, len(ids)).min(1)
+    if 10 * np.count_nonzero(found) >= len(found):
+        yield (
+            "padding between tokens",
+            f"In {np.count_nonzero(found)} of {len(found)} references, 'target' has pad_id={pad} between tokens: if "
+            "the tokens are first, pass preds.T and target.T, and if that is a token, set another pad_id.",
         )
 
 

@@ -76,6 +76,18 @@ def clean(ragged: Ragged, settings: Settings) -> Ragged:
         >>> clean(padded, Settings.from_options(pad_id=0, bos_id=1, eos_id=2)).to_lists()
         [[5, 6], [7]]
     """
+    keep = are_tokens(ragged, settings)
+    if keep.all():
+        return ragged
+    positions = keep.nonzero()[0]
+    kept_lengths = positions.searchsorted(ragged.lengths.cumsum())
+    kept_lengths[1:] -= kept_lengths[:-1].copy()
+    # Each id overwrites its own position: with another array, long batches return memory to the system after each call.
+    return Ragged(ragged.ids.take(positions, out=positions, mode="clip"), kept_lengths)
+
+
+def are_tokens(ragged: Ragged, settings: Settings) -> BoolArray:
+    """Whether each id counts as a token, shape ``(ids,)``; see :func:`clean`."""
     ids, lengths = ragged
     keep = np.ones(len(ids), bool)
     for removed in settings.removed_ids:
@@ -87,13 +99,7 @@ def clean(ragged: Ragged, settings: Settings) -> Ragged:
             search_from = next_positions(keep, search_from)
         ends = np.minimum(next_positions(ids == settings.eos_id, search_from), ends)
         keep &= np.arange(len(ids)) < ends.repeat(lengths)
-    if keep.all():
-        return ragged
-    positions = keep.nonzero()[0]
-    kept_lengths = positions.searchsorted(lengths.cumsum())
-    kept_lengths[1:] -= kept_lengths[:-1].copy()
-    # Each id overwrites its own position: with another array, long batches return memory to the system after each call.
-    return Ragged(ids.take(positions, out=positions, mode="clip"), kept_lengths)
+    return keep
 
 
 def next_positions(flags: BoolArray, positions: IntArray) -> IntArray:

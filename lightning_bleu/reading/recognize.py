@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from lightning_bleu.reading.forms import (
+    CPU,
     Form,
     Hypotheses,
     Ids,
@@ -30,9 +31,10 @@ from lightning_bleu.reading.forms import (
 )
 from lightning_bleu.reading.ragged import BoolArray, IntArray, Ragged, lengths_of
 
-_CPU = torch.device("cpu")
 _SEQUENCES = (list, tuple)
 """Types that can be iterated more than once without a copy. (A union of types would be slower in isinstance.)"""
+_SWAPPED = "; hypotheses come first: are 'preds' and 'target' swapped?"
+"""A hint for what looks like references in place of hypotheses, as NLTK takes them."""
 _INTEGERS = {
     *(torch.int8, torch.int16, torch.int32, torch.int64),
     *(torch.uint8, torch.uint16, torch.uint32, torch.uint64),
@@ -255,12 +257,12 @@ def _match_forms(hypotheses: Form, references: Form, *, decodable: bool) -> tupl
     found = [kind.replace("empty", "nothing") for kind in kinds]
     raise TypeError(
         f"'preds' and 'target' must be of one kind, got {found[0]} and {found[1]}: tokenize (or decode) both or "
-        "neither, or set decoder= to score ids against strings"
+        "neither, or set decoder= to score ids against strings" + (_SWAPPED if kinds == ["tokens", "strings"] else "")
     )
 
 
 def _empty_ids(form: Form) -> Ids:
-    return Ids(Ragged(np.zeros(0, np.int64), np.zeros(segment_count(form), np.int64)), _CPU)
+    return Ids(Ragged(np.zeros(0, np.int64), np.zeros(segment_count(form), np.int64)), CPU)
 
 
 # Lists
@@ -293,10 +295,11 @@ def _recognize_list(name: str, items: list[Any]) -> Form:
     if all(issubclass(type_, str) for type_ in types):
         return Tokens([*map(list, items)])
     if not all(issubclass(type_, int | np.integer) and type_ is not bool for type_ in types):
-        raise TypeError(f"tokens of {name!r} must be all strings or all integers, got {_type_names(types)}")
+        swapped = _SWAPPED if name == "preds" and types <= {*_SEQUENCES} else ""
+        raise TypeError(f"tokens of {name!r} must be all strings or all integers, got {_type_names(types)}{swapped}")
     lengths = lengths_of(items)
     try:
-        return Ids(Ragged(np.fromiter(chain.from_iterable(items), np.int64, int(lengths.sum())), lengths), _CPU)
+        return Ids(Ragged(np.fromiter(chain.from_iterable(items), np.int64, int(lengths.sum())), lengths), CPU)
     except OverflowError:
         raise ValueError(f"the ids of {name!r} must fit in 64 bits") from None
 

@@ -429,7 +429,7 @@ def wrap_metric(name: str, metric: Any, parts: bool | Sequence[str] = True) -> A
     if is_class or not (callable(metric) or has_methods or isinstance(metric, SacreMetric)):
         raise TypeError(
             f"{name!r} must be a metric of lightning_bleu, torchmetrics, or sacreBLEU, or a function, got {metric!r}"
-            + (": make an instance of it" if is_class else "")
+            + (": make an instance of it" if is_class else ": pass metrics by name, such as {'bleu': CorpusBLEU()}")
         )
     return OfText(name, metric) if has_methods or isinstance(metric, SacreMetric) else OfSentences(name, metric)
 

@@ -9,17 +9,16 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any, get_args
 
-from lightning_bleu.bleu import BLEU_OPTIONS, CorpusBLEU
-from lightning_bleu.chrf import CorpusCHRF
+from torchmetrics import MetricCollection
+
+from lightning_bleu.bleu import BLEU_OPTIONS
 from lightning_bleu.messages import check_choice, warn_user
+from lightning_bleu.metric import CorpusMetric
 from lightning_bleu.scoring.resampling import check_share
 from lightning_bleu.settings.settings import Decoder, Settings, check_integer, describe, unknown_options
 from lightning_bleu.training.loaders import check_names
 from lightning_bleu.training.metrics import AnyMetric, wrap_metric
 from lightning_bleu.training.sentences import MIN_LEVEL, OpponentKind
-
-_STAND_ALONE = {CorpusBLEU: "bleu", CorpusCHRF: "chrf"}
-"""The names of metrics that need none."""
 
 
 def check_metrics(metrics: Any, parts: bool | Sequence[str] = True) -> dict[str, dict[str, AnyMetric]]:
@@ -38,23 +37,22 @@ def check_metrics(metrics: Any, parts: bool | Sequence[str] = True) -> dict[str,
         ValueError: if there is no metric, for names that cannot be logged, for parts that no metric has, or if the
             metrics of a name have different scales.
     """
-    if not isinstance(metrics, Mapping):
-        name = next((name for kind, name in _STAND_ALONE.items() if isinstance(metrics, kind)), "")
-        if not name:
-            wrap_metric("metrics", metrics)  # raises an error unless it is a metric
-            kind = getattr(metrics, "__name__", type(metrics).__name__)
-            raise TypeError(f"{kind} needs a name: pass {{{kind.lower()!r}: ...}}")
-        metrics = {name: metrics}
-    if not metrics:
+    named = metrics if isinstance(metrics, Mapping) else {getattr(type(metrics), "short_name", ""): metrics}
+    named = {key: one for name, own in named.items() for key, one in members_of(name, own).items()}
+    if "" in named and not isinstance(metrics, Mapping):
+        wrap_metric("metrics", metrics)  # raises an error unless it is a metric
+        kind = getattr(metrics, "__name__", type(metrics).__name__)
+        raise TypeError(f"{kind} needs a name: pass {{{kind.lower()!r}: ...}}")
+    if not named:
         raise ValueError("'metrics' must have at least one metric, got an empty dict")
     checked: dict[str, dict[str, AnyMetric]] = {}
-    check_names("metrics", [*metrics], reserved=("", "samples", "worst"))
-    for name, own in metrics.items():
+    check_names("metrics", [*named], reserved=("", "samples", "worst"))
+    for name, own in named.items():
         by_label = own if isinstance(own, Mapping) else {"": own}
         if not by_label:
             raise ValueError(f"{name!r} must have a metric for each loader or group, got an empty dict")
-        if by_label is own:
-            check_names(f"loaders or groups of {name!r}", [*own])
+        for label in own if by_label is own else ():
+            check_names(f"loaders or groups of {name!r}", [label])
         checked[name] = {label: wrap_metric(name, metric, parts) for label, metric in by_label.items()}
         if len({(type(metric), frozenset(metric.directions.items())) for metric in checked[name].values()}) > 1:
             raise ValueError(
@@ -76,6 +74,13 @@ def check_metrics(metrics: Any, parts: bool | Sequence[str] = True) -> dict[str,
     return checked
 
 
+def members_of(name: str, metric: Any) -> dict[str, Any]:
+    """The members of a MetricCollection by their full names, if all are of this package; else the metric itself."""
+    members = dict(metric.items()) if isinstance(metric, MetricCollection) else {}
+    are_ours = members and all(isinstance(one, CorpusMetric) for one in members.values())
+    return {f"{name}/{part}" if name else part: one for part, one in members.items()} if are_ours else {name: metric}
+
+
 def labels_of(metrics: Mapping[str, Mapping[str, AnyMetric]]) -> list[str]:
     """The labels that have metrics of their own, in order."""
     return [*dict.fromkeys(label for own in metrics.values() for label in own if label)]
@@ -93,20 +98,28 @@ def check_labels(metrics: Mapping[str, Mapping[str, AnyMetric]], labels: Collect
         raise ValueError(f"{[*metrics]} are names of loaders or groups, not of metrics: pass {{'bleu': {{{example}}}}}")
 
 
-def find_metric(name: str, metrics: Mapping[str, AnyMetric], loader: str, group: str | None) -> AnyMetric:
-    """The metric of a subset: that of its group, else that of its loader, else the one for all.
+def find_metric(
+    name: str, metrics: Mapping[str, AnyMetric], loader: str, group: str | None, loaders: Collection[str] = ()
+) -> AnyMetric:
+    """The metric of a subset: that of ``LOADER/GROUP``, else of its group, else of its loader, else the one for all.
 
     Args:
         name: the name of the metric.
         metrics: its metrics by label.
         loader: the name of the loader; empty if it has none.
         group: the group; None without groups.
+        loaders: the names of all loaders.
 
     Raises:
-        ValueError: if there is none.
+        ValueError: if there is none, or if its group has the name of another loader with a metric of its own.
     """
-    for label in (group, loader, ""):
+    both = f"{loader}/{group}"
+    for label in (both, group, loader, ""):
         if label is not None and label in metrics:
+            if label == group != loader and group in loaders:
+                raise ValueError(
+                    f"{group!r} of {name!r} is a loader, and also a group of {loader!r}: add {both!r}, or rename one"
+                )
             return metrics[label]
     if group is not None:
         raise ValueError(

@@ -60,11 +60,18 @@ def find_worst(statistics: Tensor, scoring: Scoring, count: int) -> list[int]:
 
     Args:
         statistics: the statistics of each sentence, shape ``(sentences, columns)``.
-        scoring: how to score them.
+        scoring: how to score them, the attribute `scoring` of the metric.
         count: the number of sentences.
 
     Returns:
         the numbers of the sentences, from 0, the worst first.
+
+    Example:
+        >>> from lightning_bleu import CorpusBLEU
+        >>> bleu = CorpusBLEU(keep_sentences=True)
+        >>> bleu.update(["a b c d", "a b x y", "a b c x"], ["a b c d"] * 3)
+        >>> find_worst(bleu.sentence_statistics(), bleu.scoring, 2)
+        [1, 2]
     """
     scores = (scoring.rank_sentences or scoring.score_sentences)(statistics)
     worst: list[int] = scores.argsort(stable=True, descending=not scoring.higher_is_better)[:count].tolist()

@@ -24,7 +24,7 @@ from lightning_bleu.messages import WarnOnce
 from lightning_bleu.processes import gather_objects, gather_state, process_count, run_in_process_0
 from lightning_bleu.reading.batch import Batch, read_batch, read_sources, select_sentences
 from lightning_bleu.reading.mistakes import Mistake, suspect_prompts
-from lightning_bleu.reading.recognize import materialize, read_sample_mask
+from lightning_bleu.reading.recognize import materialize, read_index, read_sample_mask
 from lightning_bleu.settings.settings import Decoder, Settings
 from lightning_bleu.training.loaders import CALL, Loader, Origin, check_names, length_of
 from lightning_bleu.training.metrics import AnyMetric, Result, Scored, merge_results, name_score
@@ -222,6 +222,7 @@ class Validation:
             of the loaders, then of the metrics or the alphabet.
         results: the results by logged name, for each metric those of the subsets, then that of their mean; see
             :meth:`finish`.
+        returned: whether the steps of this process returned something.
     """
 
     metrics: Mapping[str, Mapping[str, AnyMetric]]
@@ -241,6 +242,7 @@ class Validation:
     loaders: list[Loader] = field(default_factory=list, init=False)
     subsets: dict[Key, Subset] = field(default_factory=dict, init=False)
     results: dict[str, Result] = field(default_factory=dict, init=False)
+    returned: set[bool] = field(default_factory=set, init=False)
     _batches: Counter[int] = field(default_factory=Counter, init=False)
 
     def __post_init__(self) -> None:
@@ -286,7 +288,7 @@ class Validation:
             dataloader_idx: the number of the loader.
         """
         preds, target, source, sample_mask, index, group = output
-        loader, preds = self.loaders[dataloader_idx], materialize(preds)
+        loader = self.loaders[dataloader_idx]
         if batch_idx is None:
             batch_idx = self._batches[dataloader_idx]
             if len(self.loaders) > 1 and batch_idx == length_of(loader.dataloader):
@@ -294,9 +296,9 @@ class Validation:
                     f"the loader {loader.name!r} has {batch_idx} batches, but {self.origin.name!r} got more: pass the "
                     "number of the loader of each batch as 'dataloader_idx'"
                 )
-        if count := len(preds) if has_sentences(preds) else 0:  # without any, read_batch finds the error
-            index = loader.find_positions(index, batch_idx, count)
-        batch = read_batch(preds, target, loader.settings, index=index)
+        batch = read_batch(preds, target, loader.settings)
+        index = loader.find_positions(index, batch_idx, batch.sentence_count) if batch.sentence_count else index
+        batch = batch._replace(positions=read_index(index, batch.sentence_count))
         mask = read_sample_mask(sample_mask, batch.sentence_count)
         groups = [None] * batch.sentence_count if group is None else read_groups(group, batch.sentence_count)
         present = dict.fromkeys(groups if mask is None else compress(groups, mask))
@@ -306,16 +308,12 @@ class Validation:
             metrics = [metric for subset in subsets.values() for metric in subset.metrics.values()]
             needed_by = [metric.name for metric in metrics if metric.takes_sources]
             sources = read_sources(source, batch.sentence_count, loader.settings, needed_by)
-        for key, message in batch.mistakes:
-            self.warn(message, key)
+        batch.warn(self.warn)
         counted = []  # nothing is kept before all subsets are counted, because there may be an error
         for one, subset in subsets.items():
             members = np.array([other == one for other in groups]) & (True if mask is None else mask)
-            if members.all():
-                counted.append((subset, *subset.count(batch, sources)))
-            else:
-                own_sources = sources and [*compress(sources, members)]
-                counted.append((subset, *subset.count(select_sentences(batch, members), own_sources)))
+            own = batch if members.all() else select_sentences(batch, members)
+            counted.append((subset, *subset.count(own, sources and [*compress(sources, members)])))
         if counted:
             loader.check_given("source", source)
         for subset, rows, texts in counted:
@@ -334,7 +332,7 @@ class Validation:
         if group is not None:
             check_names("groups", [group])
         loader = self.loaders[number]
-        metrics = {name: find_metric(name, own, loader.name, group) for name, own in self.metrics.items()}
+        metrics = {name: find_metric(name, own, loader.name, group, self.names) for name, own in self.metrics.items()}
         # Its sentences are read with the settings of their loader.
         allowed = (Settings(), loader.settings, replace(loader.settings, decoder=None))
         if any(metric.reading not in allowed for metric in metrics.values()):
@@ -453,11 +451,6 @@ class Validation:
                         f"the order of the dataset. {give.title()} the position of each sentence in the dataset as "
                         f"'index' {to} {origin!r}."
                     )
-
-
-def has_sentences(preds: Any) -> bool:
-    """Whether hypotheses can be counted; if not, they are of the wrong type."""
-    return isinstance(preds, list | tuple) or bool(getattr(preds, "ndim", 0))
 
 
 def read_groups(labels: Any, sentences: int) -> list[str]:

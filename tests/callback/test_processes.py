@@ -20,6 +20,7 @@ from tests.helpers.lightning import (
     make_callback,
     make_loader,
     make_trainer,
+    return_ids,
     validate,
 )
 from tests.helpers.process_groups import run_in_processes
@@ -164,6 +165,18 @@ def test_a_sentence_counts_once_with_tensor_parallelism(
     reports = run_in_processes(processes, validate_in_parallel, tmp_path, data_parallel_size, tensor_parallel_size)
     assert reports == [expected_score(sentences=Items(37).sentences).to_dict()] * processes
     assert len((tmp_path / "val" / "step-0000000.txt").read_text().splitlines()) == 37
+
+
+def skip_by_rank(batch: Any, epoch: int) -> Any:
+    """Only the second process returns something."""
+    return return_ids(batch, epoch) if torch.distributed.get_rank() else None
+
+
+def test_a_process_without_output_is_no_error_if_another_one_has_some(tmp_path: Path) -> None:
+    contents = validate_in_processes(
+        2, {"": make_loader()}, tmp_path, step=skip_by_rank, callback_options={"dataloader_names": None}
+    )
+    assert {content["results"]["val_bleu"].report.hypothesis_length for content in contents} == {19 * 8}
 
 
 # Errors

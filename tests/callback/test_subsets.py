@@ -122,6 +122,23 @@ def test_groups_score_and_write_like_one_loader_each(tmp_path: Path) -> None:
     assert len(found[0][3]) == len(found[0][4]) == 2 * 3
 
 
+def test_a_group_with_the_name_of_another_loader_needs_a_metric_of_its_own(tmp_path: Path) -> None:
+    def step(batch: Tensor, epoch: int) -> dict[str, Any]:
+        return return_sentences(batch, epoch) | {"group": ["de" if one[0] % 2 else "zh" for one in batch]}
+
+    def run(*labels: str) -> Any:
+        metrics = {"bleu": {label: CorpusBLEU(max_order=1 + number) for number, label in enumerate(labels)}}
+        return validate(tmp_path, BLEUCallback(metrics), step=step, loaders=make_loaders("de", "zh"))
+
+    with pytest.raises(ValueError, match=r"^'zh' of 'bleu' is a loader, and also a group of 'de': add 'de/zh', or"):
+        run("de", "zh")
+    logged = run("de", "zh", "de/zh", "zh/de")
+    orders = {f"val_bleu/{one}": order for one, order in {"de/de": 1, "de/zh": 3, "zh/de": 4, "zh/zh": 2}.items()}
+    for tag, order in orders.items():
+        assert f"{tag}/precision_{order}" in logged
+        assert f"{tag}/precision_{order + 1}" not in logged
+
+
 def test_without_a_subset_the_best_so_far_stays(tmp_path: Path) -> None:
     def step(batch: Tensor, epoch: int) -> dict[str, Any]:
         """Better in each epoch, and without a group in two of them."""

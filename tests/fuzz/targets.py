@@ -29,6 +29,7 @@ _EXPECTED_WARNINGS = [
     "The references are Chinese or Japanese",
     "'preds' is a list of lists of strings",
     "The labels in 'target' (begin with|are) -100",
+    r"In \d+ of \d+ references, 'target' has pad_id",
     "\nThe hypothesis contains 0 counts of",  # NLTK
     "Total length of `DataLoader` across ranks is zero",
     ".*sampler has shuffling enabled",

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from lightning_bleu import CorpusBLEU, corpus_bleu, corpus_chrf
+from lightning_bleu import CorpusBLEU, Evaluator, corpus_bleu, corpus_chrf
 from lightning_bleu.bleu import BLEUSettings
 from lightning_bleu.reading.batch import read_batch
 from lightning_bleu.reading.mistakes import suspect_prompts
@@ -324,6 +324,51 @@ def test_references_that_begin_with_their_end_are_empty() -> None:
 def test_a_decoder_does_not_hide_empty_hypotheses() -> None:
     (message,) = find_warnings(BART, ["h", "f", "d"], eos_id=2, pad_id=1, decoder=spell)
     assert message.startswith("Most hypotheses begin with eos_id=2")
+
+
+def test_logits_that_are_always_as_wide_as_their_labels_may_have_seen_them() -> None:
+    def find_warned(widths: list[int], others: list[int] | None = None, **options: Any) -> list[int]:
+        """In which batches a metric with its copies warns, and an evaluator, whose validations share their history."""
+        metric, found = CorpusBLEU(pad_id=0), []
+        evaluator = Evaluator(metric)
+        for number, (width, other) in enumerate(zip(widths, others or widths)):
+            evaluator.start()
+            for update in (metric.update, metric.clone().update, evaluator.update):
+                with warnings.catch_warnings(record=True) as caught:
+                    warnings.simplefilter("always")
+                    update(torch.rand(2, width, 9), torch.randint(1, 9, (2, other)), **options)
+                found += [number for one in caught if "as with teacher forcing" in str(one.message)]
+        return found
+
+    assert find_warned([5, 7, 4] * 11) == [15, 31]  # the metric counts a batch twice, also in its copy
+    assert find_warned([5, 7, 4] * 11, sample_mask=[True, False]) == [15, 31]
+    assert find_warned([5, 7] * 20) == find_warned([5] * 40) == []  # perhaps a fixed width
+    for place in (0, 14):  # generated: sooner or later, the widths differ
+        generated = [5, 7, 4] * 11
+        generated[place] = 9
+        assert find_warned(generated, [5, 7, 4] * 11) == []
+
+
+TRANSPOSED = pad([[5, 6, 7, 8, 9], [5, 6], [5, 6, 7], [5]] * 2, 5).T.repeat(2, 1)
+"""Labels with the tokens first: in 8 of 10 rows, there is padding between tokens."""
+
+
+def test_padding_between_the_tokens_of_references_shows_that_the_tokens_come_first() -> None:
+    for target, count in ((TRANSPOSED, 10), (torch.stack([TRANSPOSED, TRANSPOSED], 1), 20)):
+        (message,) = find_warnings(TRANSPOSED[:, :1], target, pad_id=0)
+        assert message.startswith(f"In {count * 8 // 10} of {count} references, 'target' has pad_id=0 between")
+    for target, options in (
+        (TRANSPOSED[:5].T, {"pad_id": 0}),
+        (pad([[1, 6, 2], [1, 2], [1, 5, 6, 2]] * 5, 9, left=3), {"pad_id": 0, "bos_id": 1, "eos_id": 2}),
+        (TRANSPOSED.masked_fill(TRANSPOSED == 0, -100), {"pad_id": 0}),
+        (TRANSPOSED.masked_fill(TRANSPOSED == 0, -100), {"pad_id": -100}),
+        (torch.cat([torch.tensor([[7, 2]] * 10), TRANSPOSED], 1), {"pad_id": 0, "eos_id": 2}),
+        (TRANSPOSED, {"eos_id": 0, "pad_id": 0}),
+        (TRANSPOSED[:7], {"pad_id": 0}),  # too few
+        (torch.cat([TRANSPOSED, *[TRANSPOSED[:1]] * 71]), {"pad_id": 0}),  # less than a tenth
+    ):
+        assert find_warnings([[5]] * len(target), target, **options) == []
+    assert find_warnings(TRANSPOSED, [[5]] * 10, pad_id=0) == []  # an untrained model may predict padding
 
 
 SOURCES = ["a cat sat", "two dogs ran", "a man reads", "a woman sings"]

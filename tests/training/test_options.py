@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 import torch
 from sacrebleu.metrics.ter import TER
-from torchmetrics.text import TranslationEditRate
+from torchmetrics import MetricCollection
+from torchmetrics.text import TranslationEditRate, WordErrorRate
 
 from lightning_bleu import BLEUCallback, CorpusBLEU, CorpusCHRF, corpus_bleu
 from lightning_bleu.settings.settings import Settings
@@ -174,6 +175,10 @@ def test_a_wrong_call_is_an_error_that_shows_the_right_one(
         ({"bleu": CorpusBLEU()}, {"bleu": [""]}),
         (MappingProxyType({"新": CorpusBLEU(), "a/b": TER(), "a/c": TER()}), {"新": [""], "a/b": [""], "a/c": [""]}),
         ({"x": {"zh": CorpusBLEU(), "de": CorpusBLEU(max_order=2)}, "y": TER()}, {"x": ["zh", "de"], "y": [""]}),
+        (MetricCollection([CorpusBLEU(), CorpusCHRF()], prefix="a_"), {"a_CorpusBLEU": [""], "a_CorpusCHRF": [""]}),
+        ({"x": MetricCollection({"b": CorpusBLEU()}, postfix="_c"), "y": TER()}, {"x/b_c": [""], "y": [""]}),
+        ({"x": MetricCollection({"b": CorpusBLEU(), "wer": WordErrorRate()})}, {"x": [""]}),  # of text
+        ({"x": {"de": CorpusBLEU(), "de/zh": CorpusBLEU()}}, {"x": ["de", "de/zh"]}),
         ({"ter": MappingProxyType({"de": TER(), "zh": TER(asian_support=True)})}, {"ter": ["de", "zh"]}),
     ],
 )
@@ -188,6 +193,17 @@ NOT_ALIKE = (
     "must be all of this package or all of others, with the same names of scores and one direction, because the means "
     "over the labels are logged"
 )
+
+
+def test_hydra_makes_a_callback_of_a_metric_or_of_metrics_by_name() -> None:
+    instantiate = pytest.importorskip("hydra.utils").instantiate
+    bleu = {"_target_": "lightning_bleu.CorpusBLEU", "weights": [0.5, 0.5], "max_order": 2}
+    for metrics, labels in ((bleu, [""]), ({"bleu": bleu}, [""]), ({"bleu": {"de": bleu, "zh": bleu}}, ["de", "zh"])):
+        callback = instantiate({"_target_": "lightning_bleu.BLEUCallback", "metrics": metrics, "samples": 3})
+        assert {name: [*own] for name, own in callback.metrics.items()} == {"bleu": labels}
+
+
+BY_NAME = "pass metrics by name, such as {'bleu': CorpusBLEU()}"
 NOT_A_METRIC = "must be a metric of lightning_bleu, torchmetrics, or sacreBLEU, or a function, got"
 
 
@@ -196,7 +212,8 @@ NOT_A_METRIC = "must be a metric of lightning_bleu, torchmetrics, or sacreBLEU, 
     [
         ("bleu", TypeError, f"'metrics' {NOT_A_METRIC} 'bleu'"),
         (CorpusBLEU, TypeError, f"'metrics' {NOT_A_METRIC} {CorpusBLEU!r}: make an instance of it"),
-        ([CorpusBLEU()], TypeError, f"'metrics' {NOT_A_METRIC} [CorpusBLEU()]"),
+        ([CorpusBLEU()], TypeError, f"'metrics' {NOT_A_METRIC} [CorpusBLEU()]: {BY_NAME}"),
+        ({"bleu": "bleu"}, TypeError, f"'bleu' {NOT_A_METRIC} 'bleu': {BY_NAME}"),
         (TER(), TypeError, "TER needs a name: pass {'ter': ...}"),
         (TranslationEditRate(), TypeError, "needs a name: pass {'translationeditrate': ...}"),
         ({}, ValueError, "'metrics' must have at least one metric, got an empty dict"),
@@ -247,6 +264,8 @@ def test_the_metric_of_a_label_is_that_of_its_group_then_of_its_loader_then_that
     metrics = check_metrics({"x": {label: CorpusBLEU() for label in ("news", "de")}})["x"]
     if found:
         assert find_metric("x", metrics, loader, group) is metrics[found]
+    metrics = check_metrics({"x": {label: CorpusBLEU() for label in ("news", "de", "news/de")}})["x"]
+    assert find_metric("x", metrics, "news", "de", ["news", "talks"]) is metrics["news/de"]
     everything = check_metrics({"x": CorpusBLEU()})["x"]
     assert find_metric("x", everything, loader, group) is everything[""]
 
