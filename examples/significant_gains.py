@@ -35,7 +35,7 @@ from pytorch_lightning.callbacks import EarlyStopping, ModelCheckpoint
 from pytorch_lightning.loggers import TensorBoardLogger
 from train_translation import Batch, Pairs, Translator, Vocabulary, frequent_words, make_batches, make_loader
 
-from lightning_bleu import BLEUCallback, CorpusBLEU, paired_bootstrap
+from lightning_bleu import BLEUCallback, CorpusBLEU, compare_systems
 
 NAMES = {
     "bikes": ("vélos", "bicyclettes"),
@@ -48,11 +48,11 @@ NAMES = {
 
 
 class Run(NamedTuple):
-    """A training run: its number of validations, and its best checkpoint with the BLEU on the test sentences."""
+    """A training run: its number of validations, its best checkpoint, and its translations of the test sentences."""
 
     validations: int
     checkpoint: str
-    test: CorpusBLEU
+    translations: list[str]
 
 
 def train(monitor: str, data: list[list[Batch]], model: Translator, args: argparse.Namespace) -> Run:
@@ -74,12 +74,10 @@ def train(monitor: str, data: list[list[Batch]], model: Translator, args: argpar
     )
     trainer.fit(model, make_loader(data[0], shuffle=True), make_loader(data[1]))
 
-    test = CorpusBLEU(percent=True, keep_sentences=True)
     best = Translator.load_from_checkpoint(checkpoint.best_model_path).eval()
     with torch.inference_mode():
-        for batch in data[2]:
-            test.update(best.translate(batch.source), batch.references)
-    return Run(trainer.global_step // args.val_every, checkpoint.best_model_path, test)
+        translations = [line for batch in data[2] for line in best.translate(batch.source)]
+    return Run(trainer.global_step // args.val_every, checkpoint.best_model_path, translations)
 
 
 def list_pairs(count: int) -> Pairs:
@@ -123,6 +121,7 @@ def main(argv: Sequence[str] | None = None) -> list[Run]:
     words = [frequent_words(lines, 1_000) for lines in zip(*parts[0])]
     data = [make_batches(part, Vocabulary(words[0]), Vocabulary(words[1]), args) for part in parts]
 
+    references = [reference for batch in data[2] for reference in batch.references]
     runs = []
     for seed in args.seeds:
         for monitor in ("val_bleu", "val_bleu/best"):
@@ -131,9 +130,9 @@ def main(argv: Sequence[str] | None = None) -> list[Run]:
             runs.append(train(monitor, data, model, args))
         plain, significant = runs[-2:]
         print(f"seed {seed}")
-        print(f"  any gain          {plain.validations:3} validations, test {plain.test.interval()}")
-        print(f"  significant gain  {significant.validations:3} validations, test {significant.test.interval()}")
-        print(f"  paired test       {paired_bootstrap(plain.test, significant.test)}")
+        comparison = compare_systems(plain.translations, significant.translations, references=references)
+        print(f"  validations: {plain.validations} (a, any gain), {significant.validations} (b, significant gains)")
+        print(comparison)
     validations = [sum(run.validations for run in runs[start::2]) for start in (0, 1)]
     print(f"total: {validations[0]} validations if any gain counts, {validations[1]} if only significant gains count")
     return runs

@@ -1,4 +1,4 @@
-"""Two systems compared: from files of runs, from other files, and from lists, against the tests of their metrics."""
+"""Two systems, from the files of runs, other files, or lists, against the tests of their metrics."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def test_other_files_need_references_and_are_scored_in_percent(tmp_path: Path) -
         (
             lambda one: compare_systems(record(one, A, metrics=CorpusBLEU(tokenizer=str.split)), B),
             ValueError,
-            "^pass metrics={'bleu': ...}, because its settings cannot be read: 'tokenizer' must be .* got 'built",
+            "^pass metrics={'bleu': ...}, because its settings cannot be read: 'tokenizer' must be .* 'builtins",
         ),
         (
             lambda one: compare_systems(
