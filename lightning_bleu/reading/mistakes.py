@@ -180,7 +180,8 @@ def suspect_inner_padding(references: Ids, settings: Settings) -> Iterator[Mista
     if not references.shape or pad in (None, -100) or len(lengths) < 8:
         return
     is_pad = (ids == pad).reshape(len(lengths), -1)
-    if not (is_pad[:, :-1] > is_pad[:, 1:]).any():  # nothing follows padding, as usual
+    # As a rule, nothing follows padding, but for what follows that on the left.
+    if (np.count_nonzero(is_pad[:, :-1] > is_pad[:, 1:], 1) <= is_pad[:, :1].any(1)).all():
         return
     is_token, pads = are_tokens(references.ragged, settings).reshape(is_pad.shape), is_pad.cumsum(1)
     found = np.where(is_token, pads, 0).max(1) > np.where(is_token, pads, len(ids)).min(1)
