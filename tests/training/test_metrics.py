@@ -281,6 +281,7 @@ def break_down(kind: str, hypotheses: list[str], references: list[list[str]]) ->
         if kind == "raise":
             raise OSError("no model")
         wrong: dict[str, Any] = {"count": [0.5], "nan": [math.nan] * len(hypotheses), "none": None}
+        wrong["name"] = {"other": [0.5] * len(hypotheses)}
         return wrong[kind]  # type: ignore[no-any-return]
     return [0.5] * len(hypotheses)
 
@@ -302,6 +303,9 @@ def test_all_processes_raise_the_error_of_one(pool: ProcessPool) -> None:
         ): "ValueError: the metric 'x' must return one number or pair per sentence, got the shape (1,)",
         partial(break_down, "nan"): "ValueError: the metric 'x' returned nan for the hypothesis",
         partial(break_down, "none"): "ValueError: the metric 'x' returned None in some processes only",
+        partial(
+            break_down, "name"
+        ): "ValueError: the metric 'x' returned None in some processes only, or scores with diff",
     }
     first, other = pool.run(2, score_share, [*messages])
     assert first == other
