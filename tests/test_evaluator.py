@@ -537,7 +537,7 @@ class Fails:
 
 def test_a_logger_that_fails_is_warned_about_once() -> None:
     evaluator = Evaluator(loggers=[Fails()])
-    for message in ("Fails cannot log scores: OSError: disk full", "shown in TensorBoard: OSError: disk full"):
+    for message in ("Fails cannot log scores: OSError: disk full", "shown in Fails: OSError: disk full"):
         (warned,) = collect_warnings(run, Evaluator(loggers=[Fails()]), message=message)
         assert warned[0] == __file__
     with warnings.catch_warnings(record=True) as caught:

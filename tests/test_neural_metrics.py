@@ -126,7 +126,10 @@ def test_a_worker_ends_with_the_interpreter(ends: str) -> None:
         ("import os; input(); os._exit(4)", r"ended with status 4; see what it printed"),
         ("import os, signal; input(); os.kill(os.getpid(), signal.SIGKILL)", r"ended with status -9"),
         ('input(); print(\'{"error": "no memory"}\')', r"failed: no memory"),
-        ("input(); print('{\"scores\": [1]}')", r"one number per sentence, got the shape \(1,\) for 37 sentences"),
+        (
+            "input(); print('{\"scores\": [1]}')",
+            r"one number or pair per sentence, got the shape \(1,\) for 37 sentences",
+        ),
     ],
 )
 def test_the_death_and_the_errors_of_a_worker_are_messages(code: str, message: str, tmp_path: Path) -> None:

@@ -111,7 +111,10 @@ def test_each_metric_scores_each_subset_as_it_would_alone(way: str, namespace: s
         own_lines = lines[epoch * len(results) : (epoch + 1) * len(results)]
         for line, (tag, result) in zip(own_lines, results.items(), strict=True):
             place = {"step": 6 * (epoch + 1), "epoch": epoch, "key": tag}
+            origin = {name: line.pop(name) for name in ("file", "metric", "settings") if name in line}
             assert line == place | result.to_dict()
+            assert (len(origin) == 1) == (origin["file"] is None)  # of a mean
+            assert origin["file"] is None or (tmp_path / origin["file"]).exists()
     with pytest.raises(AttributeError, match="this metric has several scores"):
         _ = bleu.results["val_rouge"].score
     (*tested,) = trainer.test(trainer.lightning_module, loaders, verbose=False)
