@@ -117,7 +117,7 @@ def test_each_line_has_the_words_of_its_sentence(texts: list[tuple[str, list[str
 def test_a_folder_is_not_mistaken_for_a_pattern(tmp_path: Path) -> None:
     folder = tmp_path / "[a]*?"
     write_translations(SEVERAL, folder, 500)
-    assert write_translations(WITH_SOURCES, folder, 1000, keep=1)
+    assert write_translations(WITH_SOURCES, folder, 1000, keep=1)[1]
     assert set(read_files(folder)) == {"ref.txt", "src.txt", "step-0001000.txt"}
 
 
@@ -135,7 +135,7 @@ def test_other_files_in_the_folder_are_left_alone(tmp_path: Path) -> None:
     own = dict.fromkeys(names, b"mine")
     for name, content in own.items():
         (tmp_path / name).write_bytes(content)
-    assert not write_translations(PLAIN, tmp_path, 500, keep=1)
+    assert not write_translations(PLAIN, tmp_path, 500, keep=1)[1]
     assert read_files(tmp_path) == {"ref.txt": b"a c\ne f\n", "step-0000500.txt": b"a b\nd\n"} | own
 
 
@@ -323,7 +323,7 @@ def test_what_the_file_has_is_left_alone(before: bytes, tmp_path: Path) -> None:
     for line in lines:
         record.write(Naming(), [], {"val": Result({"bleu": line["bleu"]})}, step=line["step"], epoch=0)
     added = path.read_bytes().removeprefix(before.removesuffix(b"\n") + b"\n").decode()
-    assert [json.loads(line) for line in added.splitlines()] == [line | {"epoch": 0} for line in lines]
+    assert [json.loads(line) for line in added.splitlines()] == [line | {"epoch": 0, "file": None} for line in lines]
 
 
 # Whether translations of other steps still match
@@ -351,9 +351,9 @@ def test_a_change_of_references_or_sources_is_reported(
     before: list[Sentence], after: list[Sentence], changed: bool, tmp_path: Path
 ) -> None:
     folder, fresh = tmp_path / "old", tmp_path / "fresh"
-    assert not write_translations(before, folder, 500)  # there are no others
-    assert write_translations(after, folder, 1000) == changed
-    assert not write_translations(after, folder, 1500)  # the same again
+    assert not write_translations(before, folder, 500)[1]  # there are no others
+    assert write_translations(after, folder, 1000)[1] == changed
+    assert not write_translations(after, folder, 1500)[1]  # the same again
     write_translations(after, fresh, 1000)
     shown = {name: content for name, content in read_files(folder).items() if name in read_files(fresh)}
     assert shown == read_files(fresh)
