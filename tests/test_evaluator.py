@@ -270,7 +270,7 @@ def describe(folder: Path, evaluator: Any) -> list[Any]:
         rename({tag: values for tag, values in shown.items() if re.match("(val|eval)[_/]", tag)}),
         rename(files),
         [line | {"key": line["key"].replace("eval", "val", 1)} for line in lines],
-        {tag: rename(state) for tag, state in rename(to_plain(evaluator.state_dict())).items()},
+        {tag: rename(state) for tag, state in rename(to_plain(evaluator.state_dict()["best"])).items()},
     ]
 
 
