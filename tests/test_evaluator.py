@@ -269,7 +269,7 @@ def describe(folder: Path, evaluator: Any) -> list[Any]:
         rename(evaluator.results),
         rename({tag: values for tag, values in shown.items() if re.match("(val|eval)[_/]", tag)}),
         rename(files),
-        [line | {"key": line["key"].replace("eval", "val", 1)} for line in lines],
+        [line | {name: str(line[name]).replace("eval", "val", 1) for name in ("key", "file")} for line in lines],
         {tag: rename(state) for tag, state in rename(to_plain(evaluator.state_dict()["best"])).items()},
     ]
 
