@@ -7,6 +7,8 @@ Without any data, prints:
 
 With a folder of WMT22 English-German systems, also prints:
 
+- coverage of differences: how often the interval of a difference contains the difference of two systems on all
+  sentences, of which its sentences were drawn;
 - the p-values and interval half-widths of both libraries, and how far apart they are;
 - the time of both tests for two comparisons, with and without counting n-grams.
 """
@@ -154,6 +156,32 @@ def coverage(corpora: int = 500, sentences: int = 400) -> None:
     )
 
 
+def coverage_of_differences(folder: Path, corpora: int = 250, sentences: int = 400) -> None:
+    """Draw sentences of two systems, and count how often intervals contain their difference on all."""
+    generator = np.random.default_rng(1)
+    references = [[*group] for group in zip(*(read_wmt22(folder, f"ref.{name}") for name in "AB"))]
+    systems = {name: read_wmt22(folder, f"hyp.{name}") for name in SYSTEMS}
+    covered, pairs = 0, [*itertools.pairwise(SYSTEMS)]
+    metrics = [CorpusBLEU(keep_sentences=True) for _ in range(2)]
+    for pair in pairs:
+        true = np.subtract(*(corpus_bleu(systems[name], references).bleu for name in pair))
+        for number in range(corpora):
+            drawn = generator.integers(len(references), size=sentences)
+            for metric, name in zip(metrics, pair):
+                metric.reset()
+                metric.update([systems[name][i] for i in drawn], [references[i] for i in drawn])
+            test = paired_bootstrap(*metrics, seed=number)
+            assert test.low is not None
+            assert test.high is not None
+            covered += test.low <= true <= test.high
+    count = corpora * len(pairs)
+    print(
+        f"- coverage of differences: {covered} of {count} 95% intervals ({100 * covered / count:.1f}%), each from "
+        f"{sentences} sentences of one of {len(pairs)} pairs of WMT22 systems, contain the difference on all "
+        f"{len(references):,} sentences\n"
+    )
+
+
 def make_sentence(generator: np.random.Generator) -> tuple[list[str], list[str]]:
     """A hypothesis and its reference; the quality varies from sentence to sentence."""
     length = 3 + generator.poisson(15)
@@ -192,6 +220,7 @@ def main() -> None:
     cost()
     coverage()
     if args.data:
+        coverage_of_differences(args.data)
         compare_with_sacrebleu(args.data)
 
 
