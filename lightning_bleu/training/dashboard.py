@@ -118,7 +118,8 @@ def make_view(
         name: scoring.score_sentences(statistics) * (100 if scoring.percent is False else 1)
         for name, (_, statistics, scoring, _) in corpora.items()
     }
-    for name in [*corpora][:1]:  # the first metric ranks the sentences
+    if corpora:  # the first metric ranks the sentences
+        name = next(iter(corpora))
         scoring, report = corpora[name].scoring, subset.scored[name].result.report
         signature = getattr(report, "signature", "")
         caption = f" {report}\n{signature}".rstrip()
