@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice, pairwise
 from typing import TypeAlias
 
@@ -334,30 +334,26 @@ def suspect_script(segments: Form, sentences: int, settings: Settings) -> Iterat
         )
 
 
-def suspect_prompts(
-    hypotheses: Sequence[str], references: Sequence[Sequence[str]], sources: Sequence[str]
-) -> Iterator[Mistake]:
+def suspect_prompts(sentences: Iterable[tuple[str, Sequence[str], str]]) -> Iterator[Mistake]:
     """Warn about hypotheses that contain their source, unless references do: a prompt was not removed.
 
     Args:
-        hypotheses: the hypotheses.
-        references: the references of each.
-        sources: the source of each.
+        sentences: the hypothesis, the references, and the source of each sentence.
 
     Example:
         >>> sources = ["a cat sat", "two dogs", "a man reads", "a woman sings"]
-        >>> hypotheses = [f"{source} => ..." for source in sources]
-        >>> next(suspect_prompts(hypotheses, [["..."]] * 4, sources))[1][:40]
+        >>> next(suspect_prompts((f"{source} => ...", ["..."], source) for source in sources))[1][:40]
         'Most hypotheses contain their source, as'
     """
-    long = [number for number, source in enumerate(sources) if len(source) >= _MIN_SOURCE]
+    long = [sentence for sentence in sentences if len(sentence[2]) >= _MIN_SOURCE]
     if len(long) < _MIN_SOURCES:
         return
 
-    def contain_source(lines: Sequence[str]) -> int:
-        return sum(sources[n] in lines[n] and _MIN_GROWTH * len(sources[n]) < len(lines[n].strip()) for n in long)
+    def contains(line: str, source: str) -> bool:
+        return source in line and _MIN_GROWTH * len(source) < len(line.strip())
 
-    if 2 * contain_source(hypotheses) > len(long) >= 2 * contain_source([first for first, *_ in references]):
+    in_hypotheses = sum(contains(hypothesis, source) for hypothesis, _, source in long)
+    if 2 * in_hypotheses > len(long) >= 2 * sum(contains(first, source) for _, (first, *_), source in long):
         yield (
             "prompts",
             "Most hypotheses contain their source, as if the prompt of a decoder-only model was not removed. Pass the "

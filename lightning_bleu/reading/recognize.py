@@ -316,12 +316,9 @@ def _as_segment(name: str, value: Tensor | npt.NDArray[Any]) -> Tensor:
 def _hold_text(entries: list[Any], *, default: bool) -> bool:
     """Whether references are strings or lists of strings; `default` if all entries are empty."""
     for entry in entries:
-        if isinstance(entry, str):
-            return True
-        if not isinstance(entry, _SEQUENCES):
-            return False
-        if entry:
-            return isinstance(entry[0], str)
+        references = entry if isinstance(entry, _SEQUENCES) else [entry]
+        if references:
+            return isinstance(references[0], str)
     return default
 
 
@@ -392,8 +389,6 @@ def _as_tensor(name: str, value: Tensor | npt.NDArray[Any]) -> Tensor:
         value = torch.from_numpy(np.array(value, value.dtype.newbyteorder("="), order="C"))
     if value.layout != torch.strided or value.is_nested:
         raise TypeError(f"{name!r} is a {'nested' if value.is_nested else 'sparse'} tensor: ids must be a dense tensor")
-    if value.dtype == torch.int64:
-        return value
     if value.dtype.is_floating_point:
         return value.detach()
     if value.dtype not in _INTEGERS:

@@ -149,11 +149,7 @@ class Corpus(NamedTuple):
 
     def saved(self) -> dict[str, Any]:
         """All but the scoring, to save in a checkpoint. (A view of the statistics would save those of all metrics.)"""
-        return {
-            "identity": self.identity.clone(),
-            "statistics": self.statistics.clone(),
-            "settings": self.settings,
-        }
+        return {"identity": self.identity.clone(), "statistics": self.statistics.clone(), "settings": self.settings}
 
 
 def resample_subsets(mean: str, *validations: Mapping[str, Corpus], resamples: int) -> dict[str, Tensor]:
@@ -253,9 +249,7 @@ class Opponent:
             return f"had no sentences of {added}"
         for name, corpus in corpora.items():
             other = corpus._replace(**self._kept[name])
-            if changed := [
-                option for option in corpus.settings if corpus.settings[option] != other.settings.get(option)
-            ]:
+            if changed := [option for option, one in corpus.settings.items() if one != other.settings.get(option)]:
                 return f"scored {name!r} with different settings ({', '.join(changed)})"
             if other.statistics.shape[1] != corpus.statistics.shape[1]:
                 return f"has statistics of {name!r} from another version"

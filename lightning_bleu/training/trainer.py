@@ -56,8 +56,7 @@ def logged_names(trainer: Any) -> set[str]:
 
 def logged_step(trainer: Any) -> int:
     """The step at which Lightning logs the scores, which is one less than the number of steps taken."""
-    step: int = trainer.fit_loop.epoch_loop._batches_that_stepped
-    return step
+    return int(trainer.fit_loop.epoch_loop._batches_that_stepped)
 
 
 def suspect_monitors(callbacks: Iterable[Any], metrics: Mapping[str, AnyMetric]) -> Iterator[str]:
