@@ -144,9 +144,8 @@ def compare_systems(
         [(2, 'a dog', 'the dog'), (1, 'the cat sat', 'the cat')]
     """
     texts: dict[str, list[Any]] = {"a": _read_lines("a", a), "b": _read_lines("b", b)}
-    given: Any
     files = {name: Path(given) for name, given in {"a": a, "b": b}.items() if isinstance(given, str | os.PathLike)}
-    given = _find_beside(files.values(), r"ref(-\d+)?\.txt") if references is None else references
+    given: Any = _find_beside(files.values(), r"ref(-\d+)?\.txt") if references is None else references
     given = [Path(given)] if isinstance(given, str | os.PathLike) else given
     if not given:
         raise ValueError("there are no references: pass references=..., or put 'ref.txt' beside 'a' or 'b'")

@@ -76,9 +76,8 @@ def find_mistakes(
 
 def suspect_padding(hypotheses: Ids, references: Ids, settings: Settings) -> Iterator[Mistake]:
     """Warn about a tensor of ids if no option says which ids are padding; such tensors are usually padded."""
-    if (settings.decoder, settings.ignore_ids, settings.pad_id, settings.eos_id) != (None, (-100,), None, None):
-        return
-    if any(form.shape and form.shape[0] > 1 and form.shape[-1] > 0 for form in (hypotheses, references)):
+    is_unset = (settings.decoder, settings.ignore_ids, settings.pad_id, settings.eos_id) == (None, (-100,), None, None)
+    if is_unset and any(form.shape and form.shape[0] > 1 and form.shape[-1] > 0 for form in (hypotheses, references)):
         yield (
             "padding",
             "The ids are in a tensor, but neither 'pad_id' nor 'eos_id' is set: every id counts as a token, even "
@@ -282,15 +281,12 @@ def suspect_special_tokens(lines: Sequence[str], counts: IntArray) -> Iterator[M
     marked = {number for mark in marks for number, line in enumerate(lines[: len(counts)]) if mark in line}
     if 2 * len(marked) <= len(counts):
         return
-    found = [{*_SPECIAL_TOKENS.findall(lines[number])} for number in marked]
+    numbers = Counter(token for number in marked for token in {*_SPECIAL_TOKENS.findall(lines[number])})
     references = "\n".join(lines[len(counts) :])
-    for token in sorted(set.union(*found)):
-        number = sum(token in tokens for tokens in found)
-        if 2 * number <= len(counts):
-            continue
+    for token in sorted(token for token, number in numbers.items() if 2 * number > len(counts)):
         stripped = [line.strip() for line in lines]
         at_ends = [line for line in stripped if token[0] in "<[" and (line.startswith(token) or line.endswith(token))]
-        if number == 1 and not at_ends:  # a single sentence may contain anything
+        if numbers[token] == 1 and not at_ends:  # a single sentence may contain anything
             continue
         # If both sides contain tags that are all closed, as in <s>old</s>, the tags are part of the text.
         untagged = [line for line in at_ends if token[0] == "[" or line.count("<") != 2 * line.count("</")]

@@ -35,10 +35,7 @@ _SEQUENCES = (list, tuple)
 """Types that can be iterated more than once without a copy. (A union of types would be slower in isinstance.)"""
 _SWAPPED = "; hypotheses come first: are 'preds' and 'target' swapped?"
 """A hint for what looks like references in place of hypotheses, as NLTK takes them."""
-_INTEGERS = {
-    *(torch.int8, torch.int16, torch.int32, torch.int64),
-    *(torch.uint8, torch.uint16, torch.uint32, torch.uint64),
-}
+_INTEGERS = {torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8, torch.uint16, torch.uint32, torch.uint64}
 
 
 def recognize(preds: Hypotheses, target: References, *, decodable: bool = False) -> tuple[Form, Form, IntArray]:

@@ -22,10 +22,8 @@ def find_loaders(trainer: Any, stage: str) -> tuple[list[Any], Any]:
         the loaders as Lightning prepared them, and as the user passed them, for example in a dict. An empty list and
         None if Lightning combines their batches.
     """
-    if stage == "test":
-        loop = trainer.test_loop
-    else:
-        loop = trainer.fit_loop.epoch_loop.val_loop if trainer.state.fn == "fit" else trainer.validate_loop
+    validation = trainer.fit_loop.epoch_loop.val_loop if trainer.state.fn == "fit" else trainer.validate_loop
+    loop = trainer.test_loop if stage == "test" else validation
     combined = loop._combined_loader
     if combined is None or combined._mode != "sequential":
         return [], None
