@@ -113,10 +113,8 @@ class BLEUSettings(Settings, Convention):
     def for_corpus(self) -> Self:
         """Return these settings; raise a ValueError for a smoothing that is not defined for a corpus."""
         if SMOOTHINGS[self.smoothing].sentences_only:
-            raise ValueError(
-                f"smoothing {self.smoothing!r} is defined for single sentences only: "
-                "use sentence_bleu or another smoothing"
-            )
+            hint = "use sentence_bleu or another smoothing"
+            raise ValueError(f"smoothing {self.smoothing!r} is defined for single sentences only: {hint}")
         return self
 
     def __post_init__(self) -> None:

@@ -14,16 +14,9 @@ from torchmetrics import Metric
 from lightning_bleu.evaluator import Evaluator, EvaluatorOptions, MetricsByName
 from lightning_bleu.processes import gather_objects
 from lightning_bleu.scoring.scoring import float_type
-from lightning_bleu.training.loaders import Origin, name_loaders
+from lightning_bleu.training.loaders import Origin, check_names, name_loaders
 from lightning_bleu.training.metrics import call_with_third
-from lightning_bleu.training.options import check_loader_options
-from lightning_bleu.training.trainer import (
-    find_loaders,
-    logged_names,
-    logged_step,
-    run_folder,
-    suspect_monitors,
-)
+from lightning_bleu.training.trainer import find_loaders, logged_names, logged_step, run_folder, suspect_monitors
 from lightning_bleu.training.validation import STEPS, Extract, read_output
 
 if TYPE_CHECKING:
@@ -87,7 +80,13 @@ class BLEUCallback(Evaluator, pl.Callback):
         dataloader_names: Sequence[str] | None = None,
         **options: Unpack[EvaluatorOptions],
     ) -> None:
-        check_loader_options(extract, dataloader_names)
+        if extract is not None and not callable(extract):
+            raise TypeError(f"'extract' must take outputs and batch and return (preds, target), got {extract!r}")
+        if dataloader_names is not None:
+            is_list = isinstance(dataloader_names, Sequence) and not isinstance(dataloader_names, str)
+            if not (is_list and dataloader_names and all(isinstance(item, str) for item in dataloader_names)):
+                raise TypeError(f"'dataloader_names' must be a list of names, got {dataloader_names!r}")
+            check_names("loaders", dataloader_names)
         super().__init__(metrics, **options)
         self.extract = extract
         self.dataloader_names = dataloader_names
@@ -131,7 +130,7 @@ class BLEUCallback(Evaluator, pl.Callback):
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, checkpoint: dict[str, Any]
     ) -> None:
         """Remember which step and which epoch the weights of a module are from."""
-        self._checkpoint = id(pl_module), (checkpoint["global_step"], checkpoint.get("epoch"))
+        self._checkpoint = id(pl_module), (checkpoint.get("global_step", trainer.global_step), checkpoint.get("epoch"))
 
     def on_fit_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Check that a new run does not write among the translations of another one."""
@@ -149,7 +148,8 @@ class BLEUCallback(Evaluator, pl.Callback):
         dataloaders, given = find_loaders(trainer, stage)
         names = name_loaders(stage, given, max(1, len(dataloaders)), given=self.dataloader_names)
         origin = Origin("extract" if self.extract else STEPS[stage])
-        self.begin(dataloaders, names, stage, origin, loggers=trainer.loggers, device=pl_module.device)
+        loggers = () if trainer.fast_dev_run else trainer.loggers  # type: ignore[attr-defined]
+        self.begin(dataloaders, names, stage, origin, loggers=loggers, device=pl_module.device)
 
     on_test_epoch_start = on_validation_epoch_start
 

@@ -173,8 +173,7 @@ def count_chrf_rows(batch: Batch, settings: CHRFSettings) -> IntArray:
 
 def _count(tokens: Ragged, counts: IntArray, orders: int) -> IntArray:
     """The n-grams of each reference and of its hypothesis, and those that match, ``(references, orders, 3)``."""
-    sentences = len(counts)
-    if len(tokens.lengths) > 2 * sentences:
+    if len(tokens.lengths) > 2 * len(counts):
         tokens = _repeat_hypotheses(tokens, counts)
     references = len(tokens.lengths) // 2
     n = np.arange(orders)

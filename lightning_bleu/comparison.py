@@ -18,6 +18,7 @@ import torch
 from lightning_bleu.bleu import CorpusBLEU
 from lightning_bleu.chrf import CorpusCHRF
 from lightning_bleu.evaluator import Evaluator, MetricsByName
+from lightning_bleu.messages import WarnOnce
 from lightning_bleu.metric import CorpusMetric
 from lightning_bleu.scoring.resampling import PairedTest, bootstrap
 from lightning_bleu.scoring.scoring import format_score, ratio_scoring
@@ -117,7 +118,7 @@ def compare_systems(
         sources: a file, or a list of strings. When None: ``src.txt`` beside `a` or `b`, if there is one.
         metrics: metrics of this package and functions, as for :class:`Evaluator`. When None: the metrics of
             this package in the record of the run, with their names and settings, if a file belongs to one; else BLEU
-            and chrF in percent; and the functions in the ``.tsv`` files beside both files.
+            and chrF in percent; and the functions in the ``.tsv`` files beside both files whose score is a mean.
         confidence: the confidence level of the intervals.
         resamples: the number of bootstrap resamples.
         seed: the random seed.
@@ -143,9 +144,8 @@ def compare_systems(
         [(2, 'a dog', 'the dog'), (1, 'the cat sat', 'the cat')]
     """
     texts: dict[str, list[Any]] = {"a": _read_lines("a", a), "b": _read_lines("b", b)}
-    given: Any
     files = {name: Path(given) for name, given in {"a": a, "b": b}.items() if isinstance(given, str | os.PathLike)}
-    given = _find_beside(files.values(), r"ref(-\d+)?\.txt") if references is None else references
+    given: Any = _find_beside(files.values(), r"ref(-\d+)?\.txt") if references is None else references
     given = [Path(given)] if isinstance(given, str | os.PathLike) else given
     if not given:
         raise ValueError("there are no references: pass references=..., or put 'ref.txt' beside 'a' or 'b'")
@@ -163,10 +163,13 @@ def compare_systems(
     records = {name: _read_record(file) for name, file in files.items()} if metrics is None else {}
     chosen = _choose_metrics(ChainMap(*records.values())) if metrics is None else metrics
     corpora = {name: _count(chosen, texts[name], target, texts.get("sources")) for name in ("a", "b")}
+    warn = WarnOnce()
     for name, record in records.items():
-        _add_record(corpora[name], files[name], record, same_references=references is None)
+        _add_record(corpora[name], files[name], record, warn, same_references=references is None)
     pairs = {name: (own, corpora["b"][name]) for name, own in corpora["a"].items() if name in corpora["b"]}
     arguments = confidence, resamples, seed
+    if not pairs:
+        raise ValueError("no metric has scored sentences of both systems: pass metrics of this package, or functions")
     tests = {name: bootstrap(a.statistics, b.statistics, a.scoring, *arguments) for name, (a, b) in pairs.items()}
     rest = zip_longest(target, texts.get("sources", []))
     sentences = [(Sentence(one, *more), Sentence(two, *more)) for one, two, more in zip(texts["a"], texts["b"], rest)]
@@ -196,7 +199,7 @@ def _count(metrics: Any, lines: list[str], target: list[Any], sources: list[str]
     evaluator.start()
     evaluator.update(lines, target, source=sources, index=range(len(lines)))
     (subset,) = evaluator.score().subsets.values()
-    if missing := [name for name in evaluator.metrics if name not in subset.corpora]:
+    if missing := [name for name, one in subset.scored.items() if one.corpus is None]:
         raise ValueError(f"{missing} must score sentences: pass metrics of this package, or functions")
     return subset.corpora
 
@@ -227,16 +230,28 @@ def _choose_metrics(record: Mapping[str, dict[str, Any]]) -> dict[str, CorpusMet
     return metrics or {"bleu": CorpusBLEU(percent=True), "chrf": CorpusCHRF(percent=True)}
 
 
-def _add_record(corpora: dict[str, Corpus], path: Path, record: Mapping[str, Any], *, same_references: bool) -> None:
+def _add_record(
+    corpora: dict[str, Corpus], path: Path, record: Mapping[str, Any], warn: WarnOnce, *, same_references: bool
+) -> None:
     """Add the scores of functions in the table beside a file, and check that scores are those of the record."""
     table = path.expanduser().with_suffix(".tsv")
     names, *rows = [line.split("\t") for line in _read_lines("a", table)] if table.exists() else [[]]
+    scores = {f"{name}/{part}": value for name, line in record.items() for part, value in line.items()}
     for name, column in zip(names, zip(*rows)):
-        if name not in corpora:
-            numbers = torch.tensor([[float(number), 1] for number in column], dtype=torch.float64)
-            settings = record.get(name, {}).get("settings", {})
-            scoring = ratio_scoring(name, settings.get("higher_is_better", True))
-            corpora[name] = Corpus(numbers, numbers, scoring, settings)
+        if name in corpora:
+            continue
+        numbers = torch.tensor([[float(number), 1] for number in column], dtype=torch.float64)
+        settings = record.get(name, {}).get("settings", {})
+        corpus = Corpus(numbers, numbers, ratio_scoring(name, settings.get("higher_is_better", True)), settings)
+        score = corpus.score()
+        if math.isclose(score, scores.get(f"{name}/score", scores.get(name, score)), rel_tol=1e-9):
+            corpora[name] = corpus
+        else:  # the function returned pairs
+            warn(
+                f"{name!r} is not compared, because its recorded score is not the mean of the scores of its sentences: "
+                "pass its function, metrics={name: function}, to compare it.",
+                key=name,
+            )
     for name in corpora.keys() & record.keys() if same_references else ():
         score, recorded, unit = corpora[name].score(), record[name]["score"], record[name].get("percent")
         if unit is corpora[name].scoring.percent and not math.isclose(score, recorded, rel_tol=1e-9):

@@ -28,15 +28,7 @@ from lightning_bleu.bleu import CorpusBLEU
 from lightning_bleu.messages import WarnOnce, check_choice
 from lightning_bleu.processes import communication_device, process_count, process_rank, run_in_process_0
 from lightning_bleu.settings.settings import Decoder, check_integer
-from lightning_bleu.training.dashboard import (
-    Display,
-    choose_sentences,
-    find_displays,
-    lay_out_charts,
-    log_numbers,
-    make_view,
-    show_charts,
-)
+from lightning_bleu.training import dashboard
 from lightning_bleu.training.loaders import CALL, Origin, count_stream, name_loaders
 from lightning_bleu.training.metrics import AnyMetric, Result
 from lightning_bleu.training.options import check_metrics, check_options
@@ -326,7 +318,7 @@ class Evaluator:
         """
         self.validation = None
         own_loggers = [logger for logger in self.loggers if logger not in loggers]
-        displays = find_displays([*loggers, *own_loggers], self.warn_once) if process_rank() == 0 else []
+        displays = dashboard.find_displays([*loggers, *own_loggers], self.warn_once) if process_rank() == 0 else []
         # All processes keep texts if process 0 shows them.
         shows = run_in_process_0(lambda: bool(displays and self.samples))
         naming = naming or self.namings[stage]
@@ -386,10 +378,12 @@ class Evaluator:
         self.results = kept | validation.results
         numbers = {naming.shown_as(name): value for name, value in validation.numbers().items()}
         for logger in validation.loggers:
-            self._attempt(f"{type(logger).__name__} cannot log scores", log_numbers, logger, numbers, shown_step)
+            refusal = f"{type(logger).__name__} cannot log scores"
+            self._attempt(refusal, dashboard.log_numbers, logger, numbers, shown_step)
         if validation.stage == "val":
-            charts = lay_out_charts(validation.detailed, validation.totals if validation.has_mean else (), naming)
-            self._display(validation, lambda display: show_charts(display.logger, charts))
+            means = validation.totals if validation.has_mean else ()
+            charts = dashboard.lay_out_charts(validation.detailed, means, naming)
+            self._display(validation, lambda display: dashboard.show_charts(display.logger, charts))
         subsets = validation.subsets.values()
         for subset in subsets if validation.shows_samples and validation.detailed == validation.results else ():
             self._show(validation, subset, shown_step)
@@ -412,11 +406,11 @@ class Evaluator:
 
     def _show(self, validation: Validation, subset: Subset, step: int) -> None:
         """Show the sentences of a subset. Collective."""
-        first, worst = choose_sentences(subset, self.samples)
-        view = cache(partial(make_view, subset, first, worst, validation.naming, self.confidence))
+        first, worst = dashboard.choose_sentences(subset, self.samples)
+        view = cache(partial(dashboard.make_view, subset, first, worst, validation.naming, self.confidence))
         self._display(validation, lambda display: display.show(display.logger, view(), step))
 
-    def _display(self, validation: Validation, show: Callable[[Display], None]) -> None:
+    def _display(self, validation: Validation, show: Callable[[dashboard.Display], None]) -> None:
         for display in validation.displays:
             self._attempt(f"The samples cannot be shown in {type(display.logger).__name__}", show, display)
 

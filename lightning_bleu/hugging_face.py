@@ -239,9 +239,8 @@ class EvaluatorMixin(_Trainer):  # type: ignore[misc]
         if evaluator is None or (root := evaluator.translations) is None:
             return
         run = Path(self._get_output_dir(trial))
-        evaluator.open_record(
-            run / "translations" if root is True else Path(root, run.relative_to(self.args.output_dir))
-        )
+        folder = run / "translations" if root is True else Path(root, run.relative_to(self.args.output_dir))
+        evaluator.open_record(folder)
 
     def _pad_token_id(self) -> int:
         for source in (self.model.generation_config, self.processing_class):

@@ -10,18 +10,8 @@ from collections.abc import Callable, Collection
 
 from torch import distributed
 
-_LIBRARIES = {
-    "lightning_bleu",
-    "torchmetrics",
-    "torch",
-    "pytorch_lightning",
-    "lightning",
-    "transformers",
-    "accelerate",
-    "trl",
-    "contextlib",
-    "multiprocessing",
-}
+_TRAINERS = {"pytorch_lightning", "lightning", "transformers", "accelerate", "trl"}
+_LIBRARIES = {"lightning_bleu", "torchmetrics", "torch", "contextlib", "multiprocessing", *_TRAINERS}
 """Packages whose stack frames lie between the user's code and a warning."""
 
 
@@ -74,10 +64,8 @@ def check_choice(name: str, value: object, choices: Collection[str]) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{name!r} must be one of {list(choices)}, got {value!r} of type {type(value).__name__}")
     if value not in choices:
-        hint = closest_name(value, choices)
-        raise ValueError(
-            f"{name!r} must be one of {list(choices)}, got {value!r}" + (f": did you mean {hint}?" if hint else "")
-        )
+        hint = f": did you mean {found}?" if (found := closest_name(value, choices)) else ""
+        raise ValueError(f"{name!r} must be one of {list(choices)}, got {value!r}{hint}")
     return value
 
 

@@ -236,8 +236,7 @@ class CorpusMetric(AdditiveMetric):
     def signature(self) -> str:
         """Everything the score depends on, in sacreBLEU's format; ``?`` for values that are unknown before the first
         sentence."""
-        signature: str = self.report_of(self.statistics, self.input_counts).signature
-        return signature
+        return str(self.report_of(self.statistics, self.input_counts).signature)
 
     def sentence_statistics(self) -> Tensor:
         """The statistics of every sentence that was not masked out, synced like :meth:`compute`.

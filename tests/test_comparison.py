@@ -91,6 +91,22 @@ def test_files_of_runs_have_the_metrics_and_the_scores_of_their_records(tmp_path
         assert own.tests[name] == comparison.tests[name]
 
 
+def test_a_recorded_ratio_of_sums_is_left_out_once_and_compared_with_its_function(tmp_path: Path) -> None:
+    def pairs(hypotheses: list[str], references: list[list[str]]) -> dict[str, list[tuple[int, int]]]:
+        wrong = [sum(x != y for x, y in zip(one, *ours)) for one, ours in zip(hypotheses, references)]
+        return {"rate": [*zip(wrong, map(len, hypotheses))], "count": [(one, 1) for one in wrong]}
+
+    metrics: Any = {"bleu": CorpusBLEU(percent=True), "wrong": pairs, "rate": lambda *lines: pairs(*lines)["rate"]}
+    files = record(tmp_path / "a", A, metrics=metrics), record(tmp_path / "b", B, metrics=metrics)
+    with pytest.warns(UserWarning, match="rate' is not compared, .* pass its function, metrics={name: f") as said:
+        comparison = compare_systems(*files)
+    assert len(said) == 2
+    assert [*comparison.tests] == ["bleu", "wrong/count"]
+    own = compare_systems(*files, metrics=metrics)
+    assert [*own.tests] == ["bleu", "wrong/rate", "wrong/count", "rate"]
+    assert own.tests["bleu"] == comparison.tests["bleu"]
+
+
 def test_changed_sentences_are_those_that_a_metric_ranks_differently() -> None:
     comparison = compare_systems(A, B, references=REFERENCES, sources=SOURCES, metrics=make_metrics())
     numbers = [x - y for x, y in zip(score("errors", A), score("errors", B))]
@@ -145,6 +161,11 @@ def test_other_files_need_references_and_are_scored_in_percent(tmp_path: Path) -
             lambda one: compare_systems(A, B, references=A, metrics={"ter": TER()}),
             ValueError,
             r"\['ter'\] must score sentences: pass metrics of this package",
+        ),
+        (
+            lambda one: compare_systems(A, B, references=A, metrics={"none": lambda *lines: None}),
+            ValueError,
+            "^no metric has scored sentences of both systems: pass metrics",
         ),
         (lambda one: compare_systems(A, B, references=A, confidence=95), ValueError, "'confidence' must lie between"),
         (

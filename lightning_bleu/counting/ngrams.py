@@ -85,13 +85,9 @@ def _chunks(tokens: Ragged, reference_counts: IntArray) -> Iterator[tuple[Ragged
     all_tokens = hypothesis_tokens + offsets[references]
     start = 0
     while start < sentences:
-        stop = max(
-            start + 1,
-            min(
-                int(all_tokens.searchsorted(all_tokens[start] + _MAX_TOKENS, "right")) - 1,
-                int(hypothesis_tokens.searchsorted(hypothesis_tokens[start] + _MAX_HYPOTHESIS_TOKENS, "right")) - 1,
-            ),
-        )
+        limit = all_tokens.searchsorted(all_tokens[start] + _MAX_TOKENS, "right")
+        other = hypothesis_tokens.searchsorted(hypothesis_tokens[start] + _MAX_HYPOTHESIS_TOKENS, "right")
+        stop = max(start + 1, int(min(limit, other)) - 1)
         ranges = [(start, stop), (references[start], references[stop])]
         chunk = Ragged(
             np.concatenate([ids[offsets[first] : offsets[end]] for first, end in ranges]),

@@ -77,10 +77,8 @@ class Batch(NamedTuple):
         """
         lines = to_lines(self.segments)
         references = iter(lines[self.sentence_count :])
-        return [
-            (hypothesis, list(islice(references, count)))
-            for hypothesis, count in zip(lines, self.reference_counts.tolist())
-        ]
+        counts = self.reference_counts.tolist()
+        return [(hypothesis, list(islice(references, count))) for hypothesis, count in zip(lines, counts)]
 
 
 def read_batch(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice, pairwise
 from typing import TypeAlias
 
@@ -76,9 +76,8 @@ def find_mistakes(
 
 def suspect_padding(hypotheses: Ids, references: Ids, settings: Settings) -> Iterator[Mistake]:
     """Warn about a tensor of ids if no option says which ids are padding; such tensors are usually padded."""
-    if (settings.decoder, settings.ignore_ids, settings.pad_id, settings.eos_id) != (None, (-100,), None, None):
-        return
-    if any(form.shape and form.shape[0] > 1 and form.shape[-1] > 0 for form in (hypotheses, references)):
+    is_unset = (settings.decoder, settings.ignore_ids, settings.pad_id, settings.eos_id) == (None, (-100,), None, None)
+    if is_unset and any(form.shape and form.shape[0] > 1 and form.shape[-1] > 0 for form in (hypotheses, references)):
         yield (
             "padding",
             "The ids are in a tensor, but neither 'pad_id' nor 'eos_id' is set: every id counts as a token, even "
@@ -282,15 +281,12 @@ def suspect_special_tokens(lines: Sequence[str], counts: IntArray) -> Iterator[M
     marked = {number for mark in marks for number, line in enumerate(lines[: len(counts)]) if mark in line}
     if 2 * len(marked) <= len(counts):
         return
-    found = [{*_SPECIAL_TOKENS.findall(lines[number])} for number in marked]
+    numbers = Counter(token for number in marked for token in {*_SPECIAL_TOKENS.findall(lines[number])})
     references = "\n".join(lines[len(counts) :])
-    for token in sorted(set.union(*found)):
-        number = sum(token in tokens for tokens in found)
-        if 2 * number <= len(counts):
-            continue
+    for token in sorted(token for token, number in numbers.items() if 2 * number > len(counts)):
         stripped = [line.strip() for line in lines]
         at_ends = [line for line in stripped if token[0] in "<[" and (line.startswith(token) or line.endswith(token))]
-        if number == 1 and not at_ends:  # a single sentence may contain anything
+        if numbers[token] == 1 and not at_ends:  # a single sentence may contain anything
             continue
         # If both sides contain tags that are all closed, as in <s>old</s>, the tags are part of the text.
         untagged = [line for line in at_ends if token[0] == "[" or line.count("<") != 2 * line.count("</")]
@@ -334,30 +330,26 @@ def suspect_script(segments: Form, sentences: int, settings: Settings) -> Iterat
         )
 
 
-def suspect_prompts(
-    hypotheses: Sequence[str], references: Sequence[Sequence[str]], sources: Sequence[str]
-) -> Iterator[Mistake]:
+def suspect_prompts(sentences: Iterable[tuple[str, Sequence[str], str]]) -> Iterator[Mistake]:
     """Warn about hypotheses that contain their source, unless references do: a prompt was not removed.
 
     Args:
-        hypotheses: the hypotheses.
-        references: the references of each.
-        sources: the source of each.
+        sentences: the hypothesis, the references, and the source of each sentence.
 
     Example:
         >>> sources = ["a cat sat", "two dogs", "a man reads", "a woman sings"]
-        >>> hypotheses = [f"{source} => ..." for source in sources]
-        >>> next(suspect_prompts(hypotheses, [["..."]] * 4, sources))[1][:40]
+        >>> next(suspect_prompts((f"{source} => ...", ["..."], source) for source in sources))[1][:40]
         'Most hypotheses contain their source, as'
     """
-    long = [number for number, source in enumerate(sources) if len(source) >= _MIN_SOURCE]
+    long = [sentence for sentence in sentences if len(sentence[2]) >= _MIN_SOURCE]
     if len(long) < _MIN_SOURCES:
         return
 
-    def contain_source(lines: Sequence[str]) -> int:
-        return sum(sources[n] in lines[n] and _MIN_GROWTH * len(sources[n]) < len(lines[n].strip()) for n in long)
+    def contains(line: str, source: str) -> bool:
+        return source in line and _MIN_GROWTH * len(source) < len(line.strip())
 
-    if 2 * contain_source(hypotheses) > len(long) >= 2 * contain_source([first for first, *_ in references]):
+    in_hypotheses = sum(contains(hypothesis, source) for hypothesis, _, source in long)
+    if 2 * in_hypotheses > len(long) >= 2 * sum(contains(first, source) for _, (first, *_), source in long):
         yield (
             "prompts",
             "Most hypotheses contain their source, as if the prompt of a decoder-only model was not removed. Pass the "

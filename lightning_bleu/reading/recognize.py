@@ -35,10 +35,7 @@ _SEQUENCES = (list, tuple)
 """Types that can be iterated more than once without a copy. (A union of types would be slower in isinstance.)"""
 _SWAPPED = "; hypotheses come first: are 'preds' and 'target' swapped?"
 """A hint for what looks like references in place of hypotheses, as NLTK takes them."""
-_INTEGERS = {
-    *(torch.int8, torch.int16, torch.int32, torch.int64),
-    *(torch.uint8, torch.uint16, torch.uint32, torch.uint64),
-}
+_INTEGERS = {torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8, torch.uint16, torch.uint32, torch.uint64}
 
 
 def recognize(preds: Hypotheses, target: References, *, decodable: bool = False) -> tuple[Form, Form, IntArray]:
@@ -316,12 +313,9 @@ def _as_segment(name: str, value: Tensor | npt.NDArray[Any]) -> Tensor:
 def _hold_text(entries: list[Any], *, default: bool) -> bool:
     """Whether references are strings or lists of strings; `default` if all entries are empty."""
     for entry in entries:
-        if isinstance(entry, str):
-            return True
-        if not isinstance(entry, _SEQUENCES):
-            return False
-        if entry:
-            return isinstance(entry[0], str)
+        references = entry if isinstance(entry, _SEQUENCES) else [entry]
+        if references:
+            return isinstance(references[0], str)
     return default
 
 
@@ -392,8 +386,6 @@ def _as_tensor(name: str, value: Tensor | npt.NDArray[Any]) -> Tensor:
         value = torch.from_numpy(np.array(value, value.dtype.newbyteorder("="), order="C"))
     if value.layout != torch.strided or value.is_nested:
         raise TypeError(f"{name!r} is a {'nested' if value.is_nested else 'sparse'} tensor: ids must be a dense tensor")
-    if value.dtype == torch.int64:
-        return value
     if value.dtype.is_floating_point:
         return value.detach()
     if value.dtype not in _INTEGERS:

@@ -53,9 +53,8 @@ class Interval:
 
     def __str__(self) -> str:
         score, low, high = (format_score(value, self.percent) for value in (self.score, self.low, self.high))
-        return (
-            f"{self.name} = {score} ({100 * self.confidence:g}% interval {low} to {high}, {len(self.scores)} resamples)"
-        )
+        interval = f"{100 * self.confidence:g}% interval {low} to {high}"
+        return f"{self.name} = {score} ({interval}, {len(self.scores)} resamples)"
 
 
 @dataclass(frozen=True)
@@ -97,9 +96,8 @@ class PairedTest:
         if self.low is not None and self.high is not None and self.confidence is not None:
             low, high = (format_score(end, self.percent, "+") for end in (self.low, self.high))
             difference += f" ({100 * self.confidence:g}% interval {low} to {high})"
-        return (
-            f"{self.name} = {a} against {b}: {difference}, p = {self.p_value:.4f} ({self.test}, {self.trials} trials)"
-        )
+        p = f"p = {self.p_value:.4f} ({self.test}, {self.trials} trials)"
+        return f"{self.name} = {a} against {b}: {difference}, {p}"
 
 
 def interval_from(sentences: Tensor, scoring: Scoring, confidence: float, resamples: int, seed: int) -> Interval:

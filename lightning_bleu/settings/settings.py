@@ -100,9 +100,8 @@ class Settings:
                 "'decoder' must be a callable that turns a list of lists of ids into strings, or an object with a "
                 f"'batch_decode' method (such as a Hugging Face tokenizer), got {type(self.decoder).__name__}"
             )
-        if getattr(self.decoder, "__name__", "") == "decode" and hasattr(
-            getattr(self.decoder, "__self__", None), "batch_decode"
-        ):
+        owner = getattr(self.decoder, "__self__", None)
+        if getattr(self.decoder, "__name__", "") == "decode" and hasattr(owner, "batch_decode"):
             raise ValueError(
                 "'decoder' is the method 'decode' of a Hugging Face tokenizer, which keeps special tokens and padding: "
                 "pass the tokenizer itself, decoder=tokenizer"
@@ -130,9 +129,8 @@ class Settings:
             >>> Settings.from_options(pad_id=0, lowercase=True).for_reading == Settings.from_options(pad_id=0)
             True
         """
-        return Settings(
-            **{name: getattr(self, name) for name in ("decoder", "ignore_ids", "pad_id", "bos_id", "eos_id")}
-        )
+        names = ("decoder", "ignore_ids", "pad_id", "bos_id", "eos_id")
+        return Settings(**{name: getattr(self, name) for name in names})
 
     @functools.cached_property
     def removed_ids(self) -> list[int]:

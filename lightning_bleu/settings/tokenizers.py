@@ -95,6 +95,5 @@ def _load_by_name(name: str) -> BaseTokenizer:
 def tokenizer_name(tokenizer: Tokenizer) -> str:
     """The name of a tokenizer in signatures: sacreBLEU's name, or the name of the callable."""
     if isinstance(tokenizer, str):
-        name: str = _load_by_name(tokenizer).signature()  # type: ignore[no-untyped-call]
-        return name
+        return str(_load_by_name(tokenizer).signature())  # type: ignore[no-untyped-call]
     return getattr(tokenizer, "__name__", type(tokenizer).__name__)

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from weakref import WeakKeyDictionary
 
 import numpy as np
-from lightning_utilities.core.rank_zero import rank_zero_info
 from torch import Tensor
 
 from lightning_bleu.bleu import BLEUSettings
@@ -224,6 +223,8 @@ def find_displays(loggers: Iterable[Any], say: WarnOnce | None = None) -> list[D
         if show := next((show for show, fits in ways.items() if fits), None):
             displays.append(Display(logger, show))
         else:
+            from pytorch_lightning.utilities.rank_zero import rank_zero_info  # type: ignore[attr-defined]
+
             say(f"{name} gets numbers only: it has no method that shows tables, text, or images.", warn=rank_zero_info)
     return displays
 

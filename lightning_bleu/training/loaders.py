@@ -10,14 +10,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.utils.data import (
-    BatchSampler,
-    DistributedSampler,
-    IterableDataset,
-    RandomSampler,
-    SubsetRandomSampler,
-    WeightedRandomSampler,
-)
+from torch.utils import data
 
 from lightning_bleu.messages import warn_user
 from lightning_bleu.processes import process_count, process_rank
@@ -102,20 +95,18 @@ class Loader:
 
     def _derive_positions(self, batch_idx: int, sentences: int) -> Tensor | None:
         """Positions derived from those of the items of the loader. The sentences of an item are numbered below it."""
-        items = None if self.dataloader is None else distributed_index(self.dataloader, batch_idx)
-        if items is None or not len(items):
-            without = "start() got no loader" if self.origin is CALL else "its batches combine several loaders"
-            self.unknown = (
-                without
-                if self.dataloader is None
-                else "its loader has no DistributedSampler, or a sampler or a batch sampler other than PyTorch's, or "
-                "in_order=False"
-                if items is None
-                else "there were more batches than its loader has"
-            )
-            return None
-        if len(items) not in (1, sentences):
+        items = distributed_index(self.dataloader, batch_idx)
+        if self.dataloader is None:
+            self.unknown = "start() got no loader" if self.origin is CALL else "its batches combine several loaders"
+        elif items is None:
+            needs = "its loader has no DistributedSampler, or a sampler or a batch sampler other than PyTorch's"
+            self.unknown = f"{needs}, or in_order=False"
+        elif not len(items):
+            self.unknown = "there were more batches than its loader has"
+        elif len(items) not in (1, sentences):
             self.unknown = self.unknown or f"a batch of {len(items)} items became {sentences} sentences"
+        if items is None or not len(items):
+            return None
         first = items << _SENTENCE_BITS
         return first if len(items) == sentences else first[:1] + torch.arange(sentences, device="cpu")
 
@@ -206,11 +197,11 @@ def shuffles(dataloader: Any) -> bool:
         return True
     batches = _without_share(getattr(dataloader, "batch_sampler", None))
     sampler = getattr(dataloader if batches is None else batches, "sampler", None)
-    if isinstance(sampler, BatchSampler):  # with batch_size=None
+    if isinstance(sampler, data.BatchSampler):  # with batch_size=None
         sampler = sampler.sampler
-    if isinstance(sampler, DistributedSampler) and _is_lightnings_wrapper(sampler):
+    if isinstance(sampler, data.DistributedSampler) and _is_lightnings_wrapper(sampler):
         sampler = getattr(sampler.dataset, "_sampler", sampler)
-    random = isinstance(sampler, RandomSampler | SubsetRandomSampler | WeightedRandomSampler)
+    random = isinstance(sampler, data.RandomSampler | data.SubsetRandomSampler | data.WeightedRandomSampler)
     return random or bool(getattr(sampler, "shuffle", False))
 
 
@@ -251,12 +242,12 @@ def distributed_index(dataloader: Any, batch_idx: int) -> Tensor | None:
         return None
     if hasattr(dataloader, "gradient_state"):
         return _index_of_accelerate(dataloader, batch_idx)
-    if type(batches) not in (BatchSampler, type(None)):
+    if type(batches) not in (data.BatchSampler, type(None)):
         return None
     sampler = getattr(dataloader if batches is None else batches, "sampler", None)
-    if not isinstance(sampler, DistributedSampler):
+    if not isinstance(sampler, data.DistributedSampler):
         return None
-    if not _is_lightnings_wrapper(sampler) and type(sampler).__iter__ is not DistributedSampler.__iter__:
+    if not _is_lightnings_wrapper(sampler) and type(sampler).__iter__ is not data.DistributedSampler.__iter__:
         return None
     size = 1 if batches is None else batches.batch_size
     local = torch.arange(len(sampler), device="cpu")[batch_idx * size : (batch_idx + 1) * size]
@@ -285,7 +276,7 @@ def _index_of_accelerate(loader: Any, batch_idx: int) -> Tensor | None:
     is_stream = hasattr(loader.dataset, "process_index")  # every process reads the whole dataset
     dealer = loader if dispatches else loader.dataset if is_stream else loader.batch_sampler
     sampler = _without_share(loader.batch_sampler)
-    if type(sampler) is not BatchSampler:
+    if type(sampler) is not data.BatchSampler:
         return None
     if dispatches:
         shares, rank = (1, 0) if loader.submesh_tp else (process_count(), process_rank())
@@ -309,7 +300,7 @@ def _index_of_accelerate(loader: Any, batch_idx: int) -> Tensor | None:
     return index[index < items]  # the loader does not fill up the last round
 
 
-class CountedStream(IterableDataset[Any]):
+class CountedStream(data.IterableDataset[Any]):
     """A dataset without a length that counts the items that were read."""
 
     def __init__(self, dataset: Any) -> None:

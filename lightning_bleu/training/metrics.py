@@ -566,11 +566,9 @@ def _read_rows(name: str, value: Any, sentences: Sequence[Sentence], of_corpus: 
         raise TypeError(f"{needs}, got {repr(value)[:_SHOWN]}") from None
     count = len(sentences)
     if values.shape not in ((count,), (count, 2), *([()] if of_corpus else [])):
-        ways = (
-            ": return pairs such as (errors, words), whose sums are divided, or set its attribute corpus_level = True"
-        )
+        ways = "return pairs such as (errors, words), whose sums are divided, or set its attribute corpus_level = True"
         shape = tuple(values.shape)
-        raise ValueError(f"{needs}, got the shape {shape} for {count} sentences{'' if shape else ways}")
+        raise ValueError(f"{needs}, got the shape {shape} for {count} sentences{'' if shape else f': {ways}'}")
     for number, *_ in (~values.isfinite()).nonzero().tolist():
         place = f" for the hypothesis {sentences[number].hypothesis[:_SHOWN]!r}" if values.ndim else ""
         raise ValueError(

@@ -168,22 +168,6 @@ def shared_reading(
     return next(iter(found), Settings(decoder=decoder))
 
 
-def check_loader_options(extract: Any, dataloader_names: Any) -> None:
-    """Check the options that only :class:`lightning_bleu.BLEUCallback` has.
-
-    Raises:
-        TypeError: for an option of the wrong type.
-        ValueError: for names that clash.
-    """
-    if extract is not None and not callable(extract):
-        raise TypeError(f"'extract' must take outputs and batch and return (preds, target), got {extract!r}")
-    if dataloader_names is not None:
-        is_list = isinstance(dataloader_names, Sequence) and not isinstance(dataloader_names, str)
-        if not (is_list and dataloader_names and all(isinstance(item, str) for item in dataloader_names)):
-            raise TypeError(f"'dataloader_names' must be a list of names, got {dataloader_names!r}")
-        check_names("loaders", dataloader_names)
-
-
 def check_options(options: Mapping[str, Any]) -> None:
     """Check the options of an evaluator by name; see :class:`lightning_bleu.Evaluator`.
 

@@ -146,10 +146,9 @@ def mark_words(hypothesis: Line, references: Sequence[Line]) -> tuple[list[Span]
         >>> [(text, mark) for text, mark in marked_reference if mark]
         [('that', 'unmatched')]
     """
-    max_counts: dict[str, int] = {}  # in any one reference
+    max_counts: Counter[str] = Counter()  # in any one reference
     for reference in references:
-        for token, count in Counter(reference.tokens).items():
-            max_counts[token] = max(count, max_counts.get(token, 0))
+        max_counts |= Counter(reference.tokens)
     bigrams = set(chain.from_iterable(pairwise(reference.tokens) for reference in references))
     shared = _in_bigrams(hypothesis.tokens, bigrams)
     marks: list[Mark] = [

@@ -149,30 +149,7 @@ class Corpus(NamedTuple):
 
     def saved(self) -> dict[str, Any]:
         """All but the scoring, to save in a checkpoint. (A view of the statistics would save those of all metrics.)"""
-        return {
-            "identity": self.identity.clone(),
-            "statistics": self.statistics.clone(),
-            "settings": self.settings,
-        }
-
-
-def resample_subsets(mean: str, *validations: Mapping[str, Corpus], resamples: int) -> dict[str, Tensor]:
-    """Score validations and their bootstrap resamples for each subset, and the means over the subsets.
-
-    Args:
-        mean: the name of the mean, which may be that of a single subset.
-        validations: the sentences of each subset, which are the same in all validations.
-        resamples: the number of resamples.
-
-    Returns:
-        the scores of each subset, and their mean; see :func:`lightning_bleu.scoring.resampling.resample_scores`.
-    """
-    # Each subset has its own seed, so that subsets of the same size have different resamples.
-    scores = {
-        name: resample_scores([one[name].statistics.double() for one in validations], corpus.scoring, resamples, seed)
-        for seed, (name, corpus) in enumerate(validations[0].items())
-    }
-    return scores | {mean: torch.stack([*scores.values()]).mean(0)}
+        return {"identity": self.identity.clone(), "statistics": self.statistics.clone(), "settings": self.settings}
 
 
 class Opponent:
@@ -228,7 +205,8 @@ class Opponent:
 
         Args:
             validations: the validation, and the one to compare it with, unless it is the same.
-            scores: their scores; see :func:`resample_subsets`.
+            scores: the scores of each subset and of its resamples, and their mean; see
+                :func:`lightning_bleu.scoring.resampling.resample_scores`.
             mean, keep: see :func:`find_uncertainty`.
         """
         corpora, others = validations[0], validations[-1]
@@ -253,9 +231,7 @@ class Opponent:
             return f"had no sentences of {added}"
         for name, corpus in corpora.items():
             other = corpus._replace(**self._kept[name])
-            if changed := [
-                option for option in corpus.settings if corpus.settings[option] != other.settings.get(option)
-            ]:
+            if changed := [option for option, one in corpus.settings.items() if one != other.settings.get(option)]:
                 return f"scored {name!r} with different settings ({', '.join(changed)})"
             if other.statistics.shape[1] != corpus.statistics.shape[1]:
                 return f"has statistics of {name!r} from another version"
@@ -309,7 +285,13 @@ def find_uncertainty(
     # The smallest possible p-value is 1 / (resamples + 1), so a significance level needs enough resamples.
     level = (opponent and opponent.significance_level) or 1
     resamples = max(_RESAMPLES, math.ceil(10 / level))
-    scores = resample_subsets(mean, *validations or [corpora], resamples=resamples)
+    systems = validations or [corpora]
+    # Each subset has its own seed, so that subsets of the same size have different resamples.
+    scores = {
+        name: resample_scores([one[name].statistics.double() for one in systems], corpus.scoring, resamples, seed)
+        for seed, (name, corpus) in enumerate(corpora.items())
+    }
+    scores[mean] = torch.stack([*scores.values()]).mean(0)
     compared = opponent.compare(validations, scores, mean, keep=keep) if opponent and validations else {}
     found = {name: compared.get(name, {}) for name in scores}
     if confidence is not None:

@@ -22,10 +22,8 @@ def find_loaders(trainer: Any, stage: str) -> tuple[list[Any], Any]:
         the loaders as Lightning prepared them, and as the user passed them, for example in a dict. An empty list and
         None if Lightning combines their batches.
     """
-    if stage == "test":
-        loop = trainer.test_loop
-    else:
-        loop = trainer.fit_loop.epoch_loop.val_loop if trainer.state.fn == "fit" else trainer.validate_loop
+    validation = trainer.fit_loop.epoch_loop.val_loop if trainer.state.fn == "fit" else trainer.validate_loop
+    loop = trainer.test_loop if stage == "test" else validation
     combined = loop._combined_loader
     if combined is None or combined._mode != "sequential":
         return [], None
@@ -56,8 +54,7 @@ def logged_names(trainer: Any) -> set[str]:
 
 def logged_step(trainer: Any) -> int:
     """The step at which Lightning logs the scores, which is one less than the number of steps taken."""
-    step: int = trainer.fit_loop.epoch_loop._batches_that_stepped
-    return step
+    return int(trainer.fit_loop.epoch_loop._batches_that_stepped)
 
 
 def suspect_monitors(callbacks: Iterable[Any], metrics: Mapping[str, AnyMetric]) -> Iterator[str]:

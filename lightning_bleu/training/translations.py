@@ -92,8 +92,8 @@ class Record:
             file = self._write(name_folder(self.folder, *naming.folder, *subset.names), subset, step)
             for name in subset.metrics:
                 settings = subset.corpora[name].settings if name in subset.corpora else None
-                origin = {"file": file, "metric": name, "settings": settings}
-                origins[subset.tag_below(naming.tag(name))] = origin
+                tag = subset.tag_below(naming.tag(name))
+                origins[tag] = {"file": file, "metric": name, "settings": settings}
         lines = []
         for tag, result in results.items():
             place = {"step": step, "epoch": epoch, "key": tag} | origins.get(tag, {"file": None})

@@ -12,14 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import torch
 
-from lightning_bleu.counting.kept import (
-    IDENTITY_COLUMNS,
-    SamePosition,
-    append_rows,
-    forget_positions,
-    pack_rows,
-    read_rows,
-)
+from lightning_bleu.counting import kept
 from lightning_bleu.messages import WarnOnce
 from lightning_bleu.processes import gather_objects, gather_state, process_count, run_in_process_0
 from lightning_bleu.reading.batch import Batch, read_batch, read_sources, select_sentences
@@ -158,25 +151,21 @@ class Subset:
             for key, message in metric.suspect(batch):
                 self.warn(message, key)
         rows = np.concatenate([metric.count_rows(batch) for metric in self.metrics.values()], 1)
-        return torch.from_numpy(pack_rows(batch, rows)), to_sentences(batch, sources) if self.keeps_texts else []
+        return torch.from_numpy(kept.pack_rows(batch, rows)), to_sentences(batch, sources) if self.keeps_texts else []
 
     def keep(self, rows: torch.Tensor, texts: Sequence[Sentence]) -> None:
         """Keep what was counted."""
-        self._rows = append_rows(self._rows, rows)
+        self._rows = kept.append_rows(self._rows, rows)
         self._texts += texts
 
     def suspect_prompts(self) -> Iterator[Mistake]:
         """Warn about hypotheses of this process that contain their source."""
-        texts = [text for text in self._texts[:_EXAMINED] if text.source]
-        yield from suspect_prompts(
-            [text.hypothesis for text in texts],
-            [text.references for text in texts],
-            [text.source or "" for text in texts],
-        )
+        examined = self._texts[:_EXAMINED]
+        return suspect_prompts((one.hypothesis, one.references, one.source) for one in examined if one.source)
 
     def forget_positions(self) -> None:
         """Count all sentences, even if they have the same position."""
-        self._rows = [forget_positions(rows) for rows in self._rows]
+        self._rows = [kept.forget_positions(rows) for rows in self._rows]
 
     def gather(self, device: Any = "cpu") -> None:
         """Gather the sentences of all processes. Collective.
@@ -187,12 +176,12 @@ class Subset:
         Raises:
             SamePosition: if different sentences have the same position.
         """
-        ends = [*accumulate((metric.columns for metric in self.metrics.values()), initial=IDENTITY_COLUMNS)]
+        ends = [*accumulate((metric.columns for metric in self.metrics.values()), initial=kept.IDENTITY_COLUMNS)]
         own = torch.cat([torch.zeros(0, ends[-1], dtype=torch.int32, device="cpu"), *self._rows])
         shares = [share.cpu() for share in gather_state(own.to(device))] if process_count() > 1 else [own]
         columns = {name: slice(*span) for name, span in zip(self.metrics, pairwise(ends))}
         counts = [len(share) for share in shares]
-        self.sentences = Sentences(read_rows(torch.cat(shares)), columns, counts, self._texts, self.max_texts)
+        self.sentences = Sentences(kept.read_rows(torch.cat(shares)), columns, counts, self._texts, self.max_texts)
 
 
 @dataclass(eq=False)
@@ -393,7 +382,6 @@ class Validation:
         """
         for (number, _), subset in self.subsets.items():
             self._gather(self.loaders[number], subset)
-        results: dict[str, Result] = {}
         for name in self.metrics:
             tag = self.naming.tag(name)
             named: dict[str, dict[str, Result]] = {}
@@ -410,10 +398,9 @@ class Validation:
                         own[logged] = replace(own[logged], **found)
                 for logged, result in own.items():
                     named.setdefault(logged, {})[part] = result
-            results |= {logged: merge_results(one) for logged, one in named.items()}
+            self.results |= {logged: merge_results(one) for logged, one in named.items()}
         self._warn_about_mistakes()
-        self.results = results
-        return results
+        return self.results
 
     def _score(self, name: str) -> list[str]:
         """Score all subsets with the metrics of a name; the last parts of the names of the scores. Collective."""
@@ -429,10 +416,10 @@ class Validation:
     def _gather(self, loader: Loader, subset: Subset) -> None:
         try:
             subset.gather(self.device)
-        except SamePosition:  # in all processes
+        except kept.SamePosition:  # in all processes
             if loader.given.get("index"):
                 raise
-            loader.unknown = loader.unknown or ("its collate_fn or its step reorders or drops the items of a batch")
+            loader.unknown = loader.unknown or "its collate_fn or its step reorders or drops the items of a batch"
             subset.forget_positions()
             subset.gather(self.device)
 

@@ -458,3 +458,11 @@ def test_a_logger_shows_what_it_has_methods_for_or_says_once_that_it_gets_number
     assert sorted(logger.shown, key=str) == sorted(shown, key=str)
     said = [record.levelname for record in caplog.records if record.message.startswith("Own gets numbers only")]
     assert said == ([] if shown else ["INFO"])
+
+
+def test_a_trial_run_has_no_logger_that_gets_numbers_only(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    fit(tmp_path, make_callback(samples=1), logger=CSVLogger(tmp_path), fast_dev_run=True)
+    assert "gets numbers only" not in caplog.text
+    fit(tmp_path, make_callback(samples=1), logger=CSVLogger(tmp_path), max_epochs=1)
+    assert "CSVLogger gets numbers only" in caplog.text

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
+import torch
 from pytorch_lightning.callbacks import Callback, ModelCheckpoint
 from pytorch_lightning.loggers import TensorBoardLogger
 from torch import Tensor
@@ -152,8 +153,12 @@ def test_weights_of_a_checkpoint_are_at_its_step(tmp_path: Path) -> None:
         assert (tmp_path / "t" / "test" / "step-0000006.txt").exists()
         other = make_trainer(tmp_path, make_callback(translations=tmp_path / "t"))
         other.test(make_module(step=return_text), make_loader(), ckpt_path=tmp_path / "weights.ckpt", verbose=False)
+        stepless = torch.load(checkpoint.best_model_path, weights_only=False)
+        del stepless["global_step"]
+        torch.save(stepless, tmp_path / "stepless.ckpt")
+        other.test(make_module(step=return_text), make_loader(), ckpt_path=tmp_path / "stepless.ckpt", verbose=False)
     places = [(line["step"], line["epoch"]) for line in read_scores(tmp_path / "t" / "scores.jsonl")]
-    assert places == [(6, 0), (12, 1), (6, 0), (6, 0), (12, 2), (6, 0), (0, None)]
+    assert places == [(6, 0), (12, 1), (6, 0), (6, 0), (12, 2), (6, 0), (0, None), (0, 0)]
 
 
 def test_weights_that_were_trained_further_are_at_their_step(tmp_path: Path) -> None:

@@ -377,19 +377,19 @@ PROMPTS = [f"{source} = {target}" for source, target in zip(SOURCES, TARGETS)]
 
 
 def test_hypotheses_that_contain_their_source_have_a_prompt() -> None:
-    [(_, message)] = suspect_prompts(PROMPTS, [[target] for target in TARGETS], SOURCES)
+    [(_, message)] = suspect_prompts(zip(PROMPTS, [[target] for target in TARGETS], SOURCES))
     assert message.startswith("Most hypotheses contain their source")
-    assert list(suspect_prompts(PROMPTS, [[prompt] for prompt in PROMPTS], SOURCES)) == []  # a story that goes on
+    assert list(suspect_prompts(zip(PROMPTS, [[prompt] for prompt in PROMPTS], SOURCES))) == []  # a story that goes on
 
 
 def test_translations_and_copies_have_no_prompt() -> None:
     references = [[target] for target in TARGETS]
     for hypotheses in (TARGETS, SOURCES, ["", *TARGETS[1:]], PROMPTS[:2] + TARGETS[2:]):
-        assert list(suspect_prompts(hypotheses, references, SOURCES)) == []
-    assert list(suspect_prompts(PROMPTS[:3], references[:3], SOURCES[:3])) == []  # too few to conclude anything
+        assert list(suspect_prompts(zip(hypotheses, references, SOURCES))) == []
+    assert list(suspect_prompts(zip(PROMPTS[:3], references, SOURCES))) == []  # too few to conclude anything
     punctuated = [f"{source}." for source in SOURCES]
-    assert list(suspect_prompts(punctuated, [[line] for line in punctuated], SOURCES)) == []
-    assert list(suspect_prompts(["no, no"] * 9, [["nein"]] * 9, ["no"] * 9)) == []
+    assert list(suspect_prompts(zip(punctuated, [[line] for line in punctuated], SOURCES))) == []
+    assert list(suspect_prompts([("no, no", ["nein"], "no")] * 9)) == []
 
 
 @pytest.mark.slow
