@@ -92,7 +92,13 @@ WAYS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
 # Scores, intervals, and comparisons
 
 
-@pytest.mark.parametrize(("way", "namespace"), [*zip(WAYS, 3 * NAMESPACES)])
+@pytest.mark.parametrize(
+    ("way", "namespace"),
+    [
+        pytest.param(way, namespace, marks=[pytest.mark.long] if way in ("loaders", "groups") else [])
+        for way, namespace in zip(WAYS, 3 * NAMESPACES)
+    ],
+)
 def test_each_metric_scores_each_subset_as_it_would_alone(way: str, namespace: str, tmp_path: Path) -> None:
     step, loaders, subsets = WAYS[way]
     bleu = BLEUCallback(make_metrics(), translations=tmp_path, confidence=0.95, compare_to="best")
