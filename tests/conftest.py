@@ -28,8 +28,8 @@ torch.set_num_threads(1)
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # A server that has imported everything once forks the processes of tests, which saves seconds for each of them. It
-# imports what the fuzzer needs, which includes Lightning.
-multiprocessing.set_forkserver_preload([f"tests.fuzz.{name}" for name in TARGETS])
+# imports what the fuzzer needs, which includes Lightning, and the Trainers of Transformers.
+multiprocessing.set_forkserver_preload([*(f"tests.fuzz.{name}" for name in TARGETS), "transformers.trainer_seq2seq"])
 
 settings.register_profile("default", deadline=None)  # the first example of a test may wait for an import
 settings.load_profile("default")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import inspect
 import pickle
 import warnings
@@ -19,7 +18,7 @@ from torchmetrics import MetricCollection
 
 from lightning_bleu import CONVENTIONS, CorpusBLEU, corpus_bleu, sentence_bleu
 from lightning_bleu.bleu import BLEU_OPTIONS
-from lightning_bleu.messages import WarnOnce, closest_name, warn_user
+from lightning_bleu.messages import closest_name, warn_user
 from lightning_bleu.settings.lengths import REFERENCE_LENGTHS
 from lightning_bleu.settings.smoothing import SMOOTHINGS
 from lightning_bleu.settings.tokenizers import TOKENIZERS
@@ -102,16 +101,6 @@ def test_of_several_processes_only_the_first_warns() -> None:
         distributed.destroy_process_group()
 
 
-def test_copies_share_what_was_said() -> None:
-    warn_once = WarnOnce()
-    with pytest.warns(UserWarning, match="careful"):
-        warn_once("careful")
-    copy.deepcopy(warn_once)("careful")  # without a warning, which would be an error here
-    with pytest.warns(UserWarning, match="more careful"):
-        copy.deepcopy(warn_once)("more careful")
-    warn_once("more careful")
-
-
 # Did you mean ...?
 
 CHOICES = [list(CONVENTIONS), list(SMOOTHINGS), list(REFERENCE_LENGTHS), list(TOKENIZERS), list(BLEU_OPTIONS)]
@@ -122,21 +111,6 @@ CHOICES = [list(CONVENTIONS), list(SMOOTHINGS), list(REFERENCE_LENGTHS), list(TO
 def test_a_name_in_another_case_is_closest_to_itself(choices: list[str], change: Any) -> None:
     for name in choices:
         assert closest_name(change(name), choices) == repr(name)
-
-
-@pytest.mark.parametrize(
-    ("name", "choices", "expected"),
-    [
-        ("papinieni", CONVENTIONS, "'papineni'"),
-        ("sacre_bleu", CONVENTIONS, "'sacrebleu'"),
-        ("moses", TOKENIZERS, None),
-        ("exp", [], None),
-    ],
-)
-def test_a_misspelt_name_is_closest_to_what_was_meant_and_others_to_nothing(
-    name: str, choices: Any, expected: str | None
-) -> None:
-    assert closest_name(name, choices) == expected
 
 
 @given(st.text(), st.lists(st.text(), unique_by=str.lower))

@@ -8,8 +8,6 @@ import pytest
 import sacrebleu
 
 from lightning_bleu import Convention, __version__, corpus_bleu
-from lightning_bleu.bleu import BLEUSettings, bleu_signature
-from lightning_bleu.reading.forms import InputCounts
 from tests.helpers.systems import TWO_ORDERS_MISSING
 
 IDS, WORDS = TWO_ORDERS_MISSING, (["a", "b"], [["a", "b"], ["b"]])
@@ -40,17 +38,3 @@ def test_a_signature_names_everything_that_a_score_depends_on(
     corpus: Any, options: dict[str, Any], expected: str
 ) -> None:
     assert expected in corpus_bleu(*corpus, **options).signature
-
-
-@pytest.mark.parametrize(
-    ("counts", "tokenization"),
-    [
-        (InputCounts(strings=3), "13a"),
-        (InputCounts(strings=1, tokens=1, ids=1), "13a+ids+tokens"),
-        (InputCounts(ids=1, empty=2), "ids"),
-        (InputCounts(empty=2), "?"),
-        (InputCounts(), "?"),
-    ],
-)
-def test_a_signature_names_every_way_of_tokenizing(counts: InputCounts, tokenization: str) -> None:
-    assert f"|tok:{tokenization}|" in bleu_signature(BLEUSettings.from_options(), counts)

@@ -103,9 +103,7 @@ KINDS: dict[str, Callable[[int], Any]] = {
 }
 
 
-@pytest.mark.parametrize(
-    ("processes", "sharded", "sizes"), [(2, True, (5, 37)), (2, False, (1, 5)), (4, True, (1, 37)), (4, False, (333,))]
-)
+@pytest.mark.parametrize(("processes", "sharded", "sizes"), [(2, True, (1, 5, 37)), (4, False, (1, 333))])
 def test_scores_intervals_and_files_are_those_of_one_process(
     processes: int, sharded: bool, sizes: tuple[int, ...], tmp_path: Path
 ) -> None:
@@ -157,7 +155,9 @@ def validate_in_parallel(folder: Path, data_parallel_size: int, tensor_parallel_
 
 
 @pytest.mark.skipif(torch.__version__ < "2.4", reason="since torch 2.4")
-@pytest.mark.parametrize(("data_parallel_size", "tensor_parallel_size"), [(1, 2), (2, 2)])
+@pytest.mark.parametrize(
+    ("data_parallel_size", "tensor_parallel_size"), [pytest.param(1, 2, marks=pytest.mark.long), (2, 2)]
+)
 def test_a_sentence_counts_once_with_tensor_parallelism(
     data_parallel_size: int, tensor_parallel_size: int, tmp_path: Path
 ) -> None:
@@ -170,13 +170,6 @@ def test_a_sentence_counts_once_with_tensor_parallelism(
 def skip_by_rank(batch: Any, epoch: int) -> Any:
     """Only the second process returns something."""
     return return_ids(batch, epoch) if torch.distributed.get_rank() else None
-
-
-def test_a_process_without_output_is_no_error_if_another_one_has_some(tmp_path: Path) -> None:
-    contents = validate_in_processes(
-        2, {"": make_loader()}, tmp_path, step=skip_by_rank, callback_options={"dataloader_names": None}
-    )
-    assert {content["results"]["val_bleu"].report.hypothesis_length for content in contents} == {19 * 8}
 
 
 # Errors
@@ -192,11 +185,12 @@ class FailingLogger(PanelLogger):
         raise ConnectionError("no layout")
 
 
-def test_no_process_waits_for_one_whose_logger_fails(tmp_path: Path) -> None:
+def test_no_process_waits_for_one_without_output_or_whose_logger_fails(tmp_path: Path) -> None:
     loaders = {"one": make_loader(), "two": make_loader()}
-    contents = validate_in_processes(2, loaders, tmp_path, logger=FailingLogger(tmp_path))
+    contents = validate_in_processes(2, loaders, tmp_path, step=skip_by_rank, logger=FailingLogger(tmp_path))
     warned, none = ([text for text in content["warnings"] if "shown" in text] for content in contents)
     assert warned == ["The samples cannot be shown in FailingLogger: ConnectionError: no layout"]
     assert none == []
     assert contents[0]["logged"] == contents[1]["logged"]
-    assert contents[0]["logged"]["val_bleu"] == pytest.approx(expected_score().bleu)
+    for content in contents:
+        assert {one.report.hypothesis_length for one in content["results"].values() if one.report} == {19 * 8}

@@ -208,19 +208,3 @@ def test_ids_are_decoded_once_per_batch_and_sources_while_texts_are_kept(
     validate(tmp_path, bleu, step=step, loaders=make_loader(sentences, batch_size=50), logger=logger)
     # Hypotheses and references of 7 batches, and sources of those that are examined for mistakes, 64 per group.
     assert calls == [100, 50] * [2, 2, 3][groups] + [100] * [5, 5, 4][groups]
-
-
-LONG = [*(f"{'x' * 300}{end}" for end in "ab"), "CON", "dot.", "中" * 100, "a/b"]
-
-
-def test_subsets_of_any_length_have_files(tmp_path: Path) -> None:
-    def step(batch: Tensor, epoch: int) -> dict[str, Any]:
-        return return_sentences(batch, epoch) | {"group": [LONG[int(one[0]) % len(LONG)] for one in batch]}
-
-    bleu = BLEUCallback(translations=tmp_path / "t")
-    fit(tmp_path, bleu, step=step, logger=TensorBoardLogger(tmp_path), max_epochs=2)
-    assert {f"val_bleu/{name}" for name in LONG} < bleu.results.keys()
-    assert len([*(tmp_path / "t").rglob("step-*.txt")]) == 2 * len(LONG)
-    names = {part for path in (tmp_path / "t").rglob("ref.txt") for part in path.relative_to(tmp_path).parts}
-    assert max(len(name.encode()) for name in names) < 255
-    assert not {"CON", "dot."} & names

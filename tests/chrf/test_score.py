@@ -126,24 +126,12 @@ def test_the_options_decide_which_reference_is_best() -> None:
 # Names, signatures, reports
 
 
-@pytest.mark.parametrize(
-    ("options", "name"),
-    [
-        ({}, "chrF2"),
-        ({"word_order": 1, "beta": 3}, "chrF3+"),
-        ({"beta": 3.0}, "chrF3"),
-        ({"beta": 0.5, "word_order": 3}, "chrF0.5+++"),
-    ],
-)
-def test_the_name_says_beta_and_the_order_of_words(options: Any, name: str) -> None:
-    assert corpus_chrf([], [], **options).name == CHRFSettings(**options).name == name
-
-
-def test_a_signature_without_sentences_has_question_marks() -> None:
+def test_without_sentences_a_signature_has_question_marks_and_a_name_says_beta() -> None:
     expected = "nrefs:?|case:lc|eff:no|nc:6|nw:2|space:yes|version:"
     options: Any = {"lowercase": True, "eps_smoothing": True, "whitespace": True, "word_order": 2}
     assert corpus_chrf([], [], **options).signature.startswith(expected)
     assert CorpusCHRF(**options).signature.startswith(expected)
+    assert corpus_chrf([], [], beta=3.0).name == "chrF3"
 
 
 def test_a_report_has_the_parts_of_the_score() -> None:

@@ -69,12 +69,6 @@ def test_matches_are_those_of_the_definition(
     check(groups, max_order, limits, unk_id)
 
 
-@given(sentences, st.integers(2, 5), limits)
-def test_no_ngram_spans_two_segments(groups: list[list[Ids]], max_order: int, limits: str) -> None:
-    """Even if there are empty segments in between. All short n-grams of two ids match."""
-    check([[[i % 2 for i in row[:3]] for row in group] for group in groups], max_order, limits)
-
-
 @pytest.mark.parametrize("limits", LIMITS)
 @pytest.mark.parametrize("references", [1, 2, 7, 8, 30])
 def test_matches_are_clipped_at_the_largest_count_in_any_one_reference(references: int, limits: str) -> None:

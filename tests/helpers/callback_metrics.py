@@ -263,8 +263,8 @@ def resample_alone(score: str, subsets: Mapping[str, Iterable[int]], epoch: int)
             rows = rows_alone(FUNCTIONS[name], corpus)[part]
             generator = torch.Generator().manual_seed(seed)
             drawn = torch.randint(len(rows), (1000, len(rows)), generator=generator, dtype=torch.int32).numpy()
-            sums = [[math.fsum(column) for column in rows[row].T] for row in drawn]
-            scores[join(f"val_{name}", subset, part)] = np.array([one / other for one, other in sums])
+            sums, counts = rows[drawn].sum(1).T
+            scores[join(f"val_{name}", subset, part)] = sums / counts
     return scores | {join(f"val_{name}", part): np.mean([*scores.values()], 0)}
 
 
@@ -273,9 +273,11 @@ def expected_comparisons(score: str, subsets: Mapping[str, Iterable[int]], epoch
     name, _, part = score.partition("/")
     logged: list[dict[str, float]] = []
     best, sign, mean = 0, SIGNS.get(score, 1), join(f"val_{name}", part)
-    for epoch in range(epochs):
-        resampled, scores = resample_alone(score, subsets, epoch), expected_scores([name], subsets, epoch=epoch)
-        older, old_scores = resample_alone(score, subsets, best), expected_scores([name], subsets, epoch=best)
+    known = [
+        (resample_alone(score, subsets, one), expected_scores([name], subsets, epoch=one)) for one in range(epochs)
+    ]
+    for epoch, (resampled, scores) in enumerate(known):
+        older, old_scores = known[best]
         expected: dict[str, float] = {}
         for tag, one in resampled.items():
             expected[f"{tag}/low"], expected[f"{tag}/high"] = np.quantile(one, [0.025, 0.975])

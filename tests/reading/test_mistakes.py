@@ -175,15 +175,6 @@ def test_special_tokens_in_hypotheses_were_not_removed(token: str) -> None:
     assert find_warnings([hypotheses[0], "a", "b"], references) == []  # in few of them
 
 
-def test_special_tokens_that_differ_from_batch_to_batch_are_one_mistake() -> None:
-    metric = CorpusBLEU()
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        for number in range(3):
-            metric.update([f"a cat<|speaker{number}|>", f"a dog<|speaker{number}|>"], ["a cat", "a dog"])
-    assert len(caught) == 1
-
-
 def test_a_single_hypothesis_with_special_tokens_at_its_ends_is_a_mistake() -> None:
     (message,) = find_warnings(["<s> a cat </s>"], ["a cat"])
     assert message.startswith("Most hypotheses contain '</s>'")
@@ -398,7 +389,7 @@ def test_real_text_makes_no_function_warn(wmt22: Path, multi30k: Path) -> None:
     assert len(pairs) > 15
     for (hypotheses, references), options in pairs:
         lines, targets = read_lines(hypotheses), read_lines(references)
-        for size in (1, 16, 64, 4096):
+        for size in (1, 64, 4096):
             settings = BLEUSettings.from_options(**options)
             for start in range(0, len(lines), size):
                 batch = lines[start : start + size], targets[start : start + size]

@@ -65,7 +65,7 @@ def statistics(metric: CorpusBLEU) -> Tensor:
 # One subset
 
 
-def test_the_first_validation_is_the_best() -> None:
+def test_the_first_validation_is_the_best_until_another_one_is_better() -> None:
     best, metric = Opponent("best", 0.05), make_metric(0.6)
     assert best.state_dict() == {}
     assert compare(best, metric) == compare_with_itself(metric)
@@ -73,6 +73,8 @@ def test_the_first_validation_is_the_best() -> None:
     assert torch.equal(saved["statistics"], statistics(metric))
     assert torch.equal(saved["identity"], metric.kept_sentences().identity)
     assert saved["settings"] == metric.settings.plain()
+    assert compare(best, make_metric(0.6))[1] == score(metric)
+    assert best.state_dict()["bleu"] is saved
 
 
 def test_a_better_validation_becomes_the_best() -> None:
@@ -82,14 +84,6 @@ def test_a_better_validation_becomes_the_best() -> None:
     tests = [paired_bootstrap(metrics[a], metrics[b]) for a, b in ((0, 0), (1, 0), (2, 0), (3, 2))]
     expected = [*zip(tests, [scores[0], scores[0], scores[2], scores[2]])]
     assert [compare(best, metric) for metric in metrics] == expected
-
-
-def test_an_equal_validation_does_not_become_the_best() -> None:
-    best, metric = Opponent(), make_metric(0.6)
-    compare(best, metric)
-    kept = best.state_dict()["bleu"]
-    assert compare(best, make_metric(0.6))[1] == score(metric)
-    assert best.state_dict()["bleu"] is kept
 
 
 @pytest.mark.parametrize("level", [0.05, MIN_LEVEL])
@@ -186,17 +180,12 @@ SETTINGS = "scored 'bleu' with different settings ({})"
 @pytest.mark.parametrize(
     ("before", "now", "reason"),
     [
-        ({}, {"sentences": 2}, "had 60 sentences of 'bleu', and this one has 2"),
         ({}, {"sentences": 59}, "had 60 sentences of 'bleu', and this one has 59"),
         ({"index": range(60)}, {"index": range(1, 61)}, "had other sentences of 'bleu'"),
         ({}, {"target": OTHER_TARGET}, OTHER_REFERENCES),
         ({}, {"tokenizer": "intl"}, SETTINGS.format("tokenizer")),
         ({"tokenizer": str.split}, {"tokenizer": str.splitlines}, SETTINGS.format("tokenizer")),
-        ({"smoothing": "floor"}, {"smoothing": "floor", "smoothing_value": 0.5}, SETTINGS.format("smoothing_value")),
-        ({"smoothing": "floor"}, {"smoothing": "exp"}, SETTINGS.format("smoothing, smoothing_value")),
         ({}, {"lowercase": True, "max_order": 2}, SETTINGS.format("lowercase, max_order, weights")),
-        ({}, {"max_order": 2}, SETTINGS.format("max_order, weights")),
-        ({"pad_id": 0}, {"pad_id": 1}, SETTINGS.format("pad_id")),
     ],
 )
 def test_another_validation_counts_as_the_first(before: dict[str, Any], now: dict[str, Any], reason: str) -> None:
@@ -276,18 +265,6 @@ def test_only_what_may_replace_the_first_does_so_and_only_if_they_cannot_be_comp
 
 
 # The state
-
-
-def test_a_saved_best_is_plain_data_and_can_be_loaded(tmp_path: Path) -> None:
-    saved, loaded = Opponent(), Opponent()
-    options: dict[str, Any] = {"convention": "sacrebleu", "eos_id": 2, "tokenizer": str.split}
-    compare(saved, make_metric(0.6, **options))
-    torch.save(saved.state_dict(), tmp_path / "best.pt")
-    loaded.load_state_dict(torch.load(tmp_path / "best.pt", weights_only=True))
-    metric = make_metric(0.5, **options)
-    assert compare(loaded, metric) == compare(saved, metric)
-    loaded.load_state_dict({})
-    assert loaded.state_dict() == {}
 
 
 def test_a_state_does_not_change_with_a_new_best() -> None:

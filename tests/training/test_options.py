@@ -139,29 +139,22 @@ def test_loaders_must_have_different_names() -> None:
         BLEUCallback(dataloader_names=("a", "b", "a"))
 
 
-NEW_FORM = "all metrics by name, as in BLEUCallback({'bleu': CorpusBLEU(), 'chrf': CorpusCHRF()}"
-
-
 @pytest.mark.parametrize(
-    ("arguments", "options", "message"),
+    ("options", "message"),
     [
-        ([], {"percent": True}, "['percent'] are options of the metric: BLEUCallback(CorpusBLEU(percent=True))"),
         (
-            [],
             {"pad_id": 0, "tokenizer": "zh", "samples": 3},
             "['pad_id', 'tokenizer'] are options of the metric: BLEUCallback(CorpusBLEU(pad_id=0, tokenizer='zh'))",
         ),
-        ([], {"confidense": 0.9}, "unknown option 'confidense': did you mean 'confidence'?"),
-        ([], {"ci": 0.95}, "unknown option 'ci': did you mean 'confidence'?"),
-        ([], {"beam": 1}, "unknown option 'beam'; the nearest are ['samples', 'extract', 'log_name']"),
-        ([], {"metric": CorpusCHRF()}, "unknown option 'metric': did you mean 'metrics'?"),
+        ({"confidense": 0.9}, "unknown option 'confidense': did you mean 'confidence'?"),
+        ({"ci": 0.95}, "unknown option 'ci': did you mean 'confidence'?"),
+        ({"beam": 1}, "unknown option 'beam'; the nearest are ['samples', 'extract', 'log_name']"),
+        ({"metric": CorpusCHRF()}, "unknown option 'metric': did you mean 'metrics'?"),
     ],
 )
-def test_a_wrong_call_is_an_error_that_shows_the_right_one(
-    arguments: list[Any], options: dict[str, Any], message: str
-) -> None:
+def test_a_wrong_call_is_an_error_that_shows_the_right_one(options: dict[str, Any], message: str) -> None:
     with pytest.raises(TypeError, match=f"^{re.escape(message)}"):
-        BLEUCallback(*arguments, **options)
+        BLEUCallback(**options)
 
 
 # Metrics

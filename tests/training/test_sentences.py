@@ -21,7 +21,7 @@ from lightning_bleu.training.validation import Validation
 from tests.helpers.counting import pad
 from tests.helpers.process_groups import ProcessPool
 from tests.helpers.text import spell
-from tests.helpers.validations import count, gather, make_validation, read_all
+from tests.helpers.validations import count, make_validation, read_all
 
 
 class Item(NamedTuple):
@@ -165,12 +165,6 @@ def test_sentences_in_any_form_are_counted_and_read_although_buffers_are_reused(
     assert found.statistics == summarize(evaluate([as_id_lists(items)])).statistics
     write = as_digits if form in IDS else as_text
     assert found.read == expect(items, write, tokenized=form is not as_strings)
-
-
-def test_an_index_of_two_sentences_is_an_error() -> None:
-    validation = count(make_validation(), ["a"], ["b"], index=[20])
-    with pytest.raises(ValueError, match="different sentences have the same 'index' 20: their references differ"):
-        gather(count(validation, ["a"], ["c"], index=[20]))
 
 
 # The sentences that count

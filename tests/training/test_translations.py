@@ -11,14 +11,14 @@ import resource
 import subprocess
 import sys
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pandas as pd  # type: ignore[import-untyped]
 import pytest
 import torch
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from sacrebleu.metrics.bleu import BLEU as SacreBLEU
 from torch.multiprocessing.spawn import start_processes
@@ -90,28 +90,6 @@ def test_files_have_a_line_per_sentence(sentences: list[Sentence], files: dict[s
     folder = tmp_path / "runs" / "val"  # neither exists
     write_translations(sentences, folder, 500)
     assert read_files(folder) == {name: text.encode() for name, text in files.items()}
-
-
-@given(texts=st.lists(st.tuples(st.text(), st.lists(st.text(), min_size=1, max_size=3), st.text()), max_size=4))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_each_line_has_the_words_of_its_sentence(texts: list[tuple[str, list[str], str]], tmp_path: Path) -> None:
-    sentences = [Sentence(*text) for text in texts]
-    (tmp_path / "step-0000500.txt").unlink(missing_ok=True)
-    write_translations(sentences, tmp_path, 500)
-    most = max((len(sentence.references) for sentence in sentences), default=1)
-    padded = [[*s.references, *[s.references[0]] * (most - len(s.references))] for s in sentences]
-    expected = {"step-0000500.txt": [sentence.hypothesis for sentence in sentences]}
-    for number in range(most):
-        name = "ref.txt" if most == 1 else f"ref-{number + 1}.txt"
-        expected[name] = [references[number] for references in padded]
-    if sentences:
-        expected["src.txt"] = [sentence.source or "" for sentence in sentences]
-    assert set(read_files(tmp_path)) == set(expected)
-    for name, lines in expected.items():
-        written = read_files(tmp_path)[name].decode().split("\n")
-        assert written.pop() == ""  # after the last line feed
-        assert [line.split() for line in written] == [line.split() for line in lines]
-        assert all(len(line.splitlines()) <= 1 for line in written)
 
 
 def test_a_folder_is_not_mistaken_for_a_pattern(tmp_path: Path) -> None:
@@ -197,13 +175,6 @@ def test_a_full_disk_leaves_the_folder_as_it_was(sentences: list[Sentence], step
         with limit_files(1000), pytest.raises(OSError, match="File too large"):
             write_translations(sentences, folder, step, keep=1)
         assert {path: path.read_bytes() for path in folder.iterdir()} == files
-
-
-def test_a_file_that_cannot_be_replaced_leaves_no_temporary_files(tmp_path: Path) -> None:
-    (tmp_path / "ref.txt").mkdir()
-    with pytest.raises(IsADirectoryError):
-        write_translations(PLAIN, tmp_path, 500)
-    assert [path for path in tmp_path.iterdir() if path.name.startswith(".")] == []
 
 
 def write_steps(number: int, folder: Path) -> None:
@@ -431,12 +402,9 @@ def test_every_folder_is_inside_the_given_one(key: str, loader: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("corrupt", [str, lambda line: line + "\u2028 .\r\nx\n"], ids=["plain", "line breaks"])
-def test_the_command_line_of_sacrebleu_prints_our_score_digit_for_digit(
-    corrupt: Callable[[str], str], tmp_path: Path
-) -> None:
+def test_the_command_line_of_sacrebleu_prints_our_score_digit_for_digit(tmp_path: Path) -> None:
     hypotheses, references = random_corpus(random.Random(3), 200)
-    preds = [corrupt(" ".join(words)) for words in hypotheses]
+    preds = [" ".join(words) + "\u2028 .\r\nx\n" * (i % 2) for i, words in enumerate(hypotheses)]
     target = [[*map(" ".join, group)] for group in references]
     validation = count(make_validation(CorpusBLEU(percent=True)), preds, target)
     write_translations(read_all(gather(validation)), tmp_path, 500)

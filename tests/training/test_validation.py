@@ -261,16 +261,11 @@ def test_each_subset_needs_a_metric(metrics: Any, name: str, group: Any, message
         count(make_validation(metrics, [name]), ["a", "b"], ["a", "b"], group=group).agree()
 
 
-@pytest.mark.parametrize(
-    ("group", "message"),
-    [
-        ("best", "the groups cannot have the name 'best', which is reserved"),
-        ("", "the groups cannot have the name '', which is reserved"),
-        ("a\ud800", "the groups cannot have the name 'a\\ud800': a lone surrogate cannot be written to a file"),
-    ],
-)
-def test_a_group_needs_a_name_that_can_be_logged(group: str, message: str) -> None:
-    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+@pytest.mark.parametrize("group", ["best", "", "a\ud800"])
+def test_a_group_needs_a_name_that_can_be_logged(group: str) -> None:
+    with pytest.raises(
+        ValueError, match=rf"^the groups cannot have the name {re.escape(repr(group))}(, which is|: a lo)"
+    ):
         count(make_validation(), ["a"], ["b"], group=[group])
 
 
@@ -282,12 +277,6 @@ class Language(str, enum.Enum):
 def test_labels_of_groups_may_be_of_a_subclass_of_strings(labels: Any) -> None:
     results = finish(count(make_validation(), ["a", "b"], ["a", "b"], group=labels))
     assert [*results] == ["val_bleu/de", "val_bleu/fr", "val_bleu"]
-
-
-def test_names_of_groups_must_not_clash() -> None:
-    validation = count(make_validation(), ["a", "b"], ["a", "b"], group=["de/news", "de"])
-    with pytest.raises(ValueError, match=r"^the names 'de' and 'de/news' of the groups clash"):
-        validation.agree()
 
 
 # Results
