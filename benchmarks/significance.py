@@ -170,7 +170,7 @@ def coverage_of_differences(folder: Path, corpora: int = 250, sentences: int = 4
             for metric, name in zip(metrics, pair):
                 metric.reset()
                 metric.update([systems[name][i] for i in drawn], [references[i] for i in drawn])
-            test = paired_bootstrap(*metrics, seed=number)
+            test = paired_bootstrap(metrics[0], metrics[1], seed=number)
             assert test.low is not None
             assert test.high is not None
             covered += test.low <= true <= test.high
