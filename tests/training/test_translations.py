@@ -135,7 +135,7 @@ def test_other_files_in_the_folder_are_left_alone(tmp_path: Path) -> None:
     own = dict.fromkeys(names, b"mine")
     for name, content in own.items():
         (tmp_path / name).write_bytes(content)
-    assert not write_translations(PLAIN, tmp_path, 500, keep=1)
+    assert not write_translations(PLAIN, tmp_path, 500, keep=1)[1]
     assert read_files(tmp_path) == {"ref.txt": b"a c\ne f\n", "step-0000500.txt": b"a b\nd\n"} | own
 
 
