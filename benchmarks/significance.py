@@ -164,7 +164,7 @@ def coverage_of_differences(folder: Path, corpora: int = 250, sentences: int = 4
     covered, pairs = 0, [*itertools.pairwise(SYSTEMS)]
     metrics = [CorpusBLEU(keep_sentences=True) for _ in range(2)]
     for pair in pairs:
-        true = np.subtract(*(corpus_bleu(systems[name], references).bleu for name in pair))
+        a, b = (corpus_bleu(systems[name], references).bleu for name in pair)
         for number in range(corpora):
             drawn = generator.integers(len(references), size=sentences)
             for metric, name in zip(metrics, pair):
@@ -173,7 +173,7 @@ def coverage_of_differences(folder: Path, corpora: int = 250, sentences: int = 4
             test = paired_bootstrap(metrics[0], metrics[1], seed=number)
             assert test.low is not None
             assert test.high is not None
-            covered += test.low <= true <= test.high
+            covered += test.low <= a - b <= test.high
     count = corpora * len(pairs)
     print(
         f"- coverage of differences: {covered} of {count} 95% intervals ({100 * covered / count:.1f}%), each from "

@@ -218,7 +218,7 @@ def _choose_metrics(record: Mapping[str, dict[str, Any]]) -> dict[str, CorpusMet
     """The metrics of this package in a record, or else BLEU and chrF in percent."""
     metrics: dict[str, CorpusMetric] = {}
     for name, line in record.items():
-        options = (line["settings"] or {}) | {"decoder": None, "percent": line.get("percent")}  # files have text
+        options = line["settings"].get(name, {}) | {"decoder": None, "percent": line.get("percent")}  # files have text
         try:
             if "char_order" in options:
                 metrics[name] = CorpusCHRF(**options)
@@ -237,12 +237,13 @@ def _add_record(
     table = path.expanduser().with_suffix(".tsv")
     names, *rows = [line.split("\t") for line in _read_lines("a", table)] if table.exists() else [[]]
     scores = {f"{name}/{part}": value for name, line in record.items() for part, value in line.items()}
+    settings = {score: own for line in record.values() for score, own in line["settings"].items()}
     for name, column in zip(names, zip(*rows)):
         if name in corpora:
             continue
         numbers = torch.tensor([[float(number), 1] for number in column], dtype=torch.float64)
-        settings = record.get(name, {}).get("settings", {})
-        corpus = Corpus(numbers, numbers, ratio_scoring(name, settings.get("higher_is_better", True)), settings)
+        own = settings.get(name, {})
+        corpus = Corpus(numbers, numbers, ratio_scoring(name, own.get("higher_is_better", True)), own)
         score = corpus.score()
         if math.isclose(score, scores.get(f"{name}/score", scores.get(name, score)), rel_tol=1e-9):
             corpora[name] = corpus

@@ -96,6 +96,7 @@ def test_a_recorded_ratio_of_sums_is_left_out_once_and_compared_with_its_functio
         wrong = [sum(x != y for x, y in zip(one, *ours)) for one, ours in zip(hypotheses, references)]
         return {"rate": [*zip(wrong, map(len, hypotheses))], "count": [(one, 1) for one in wrong]}
 
+    pairs.higher_is_better = {"rate": False, "count": False}  # type: ignore[attr-defined]
     metrics: Any = {"bleu": CorpusBLEU(percent=True), "wrong": pairs, "rate": lambda *lines: pairs(*lines)["rate"]}
     files = record(tmp_path / "a", A, metrics=metrics), record(tmp_path / "b", B, metrics=metrics)
     with pytest.warns(UserWarning, match="rate' is not compared, .* pass its function, metrics={name: f") as said:
@@ -105,6 +106,7 @@ def test_a_recorded_ratio_of_sums_is_left_out_once_and_compared_with_its_functio
     own = compare_systems(*files, metrics=metrics)
     assert [*own.tests] == ["bleu", "wrong/rate", "wrong/count", "rate"]
     assert own.tests["bleu"] == comparison.tests["bleu"]
+    assert own.changed("wrong/count") == comparison.changed("wrong/count")
 
 
 def test_changed_sentences_are_those_that_a_metric_ranks_differently() -> None:

@@ -91,9 +91,9 @@ class Record:
         for subset in subsets:
             file = self._write(name_folder(self.folder, *naming.folder, *subset.names), subset, step)
             for name in subset.metrics:
-                settings = subset.corpora[name].settings if name in subset.corpora else None
+                own = {score: one.settings for score, one in subset.corpora.items() if f"{score}/".startswith(f"{name}/")}
                 tag = subset.tag_below(naming.tag(name))
-                origins[tag] = {"file": file, "metric": name, "settings": settings}
+                origins[tag] = {"file": file, "metric": name, "settings": own}
         lines = []
         for tag, result in results.items():
             place = {"step": step, "epoch": epoch, "key": tag} | origins.get(tag, {"file": None})
