@@ -118,7 +118,7 @@ def compare_systems(
         sources: a file, or a list of strings. When None: ``src.txt`` beside `a` or `b`, if there is one.
         metrics: metrics of this package and functions, as for :class:`Evaluator`. When None: the metrics of
             this package in the record of the run, with their names and settings, if a file belongs to one; else BLEU
-            and chrF in percent; and the functions in the ``.tsv`` files beside both files whose score is a mean.
+            and chrF in percent; and, without `references`, the recorded functions whose score is a mean.
         confidence: the confidence level of the intervals.
         resamples: the number of bootstrap resamples.
         seed: the random seed.
@@ -164,8 +164,8 @@ def compare_systems(
     chosen = _choose_metrics(ChainMap(*records.values())) if metrics is None else metrics
     corpora = {name: _count(chosen, texts[name], target, texts.get("sources")) for name in ("a", "b")}
     warn = WarnOnce()
-    for name, record in records.items():
-        _add_record(corpora[name], files[name], record, warn, same_references=references is None)
+    for name, record in records.items() if references is None else ():
+        _add_record(corpora[name], files[name], record, warn)
     pairs = {name: (own, corpora["b"][name]) for name, own in corpora["a"].items() if name in corpora["b"]}
     arguments = confidence, resamples, seed
     if not pairs:
@@ -187,10 +187,13 @@ def _read_lines(name: str, given: Any) -> list[str]:
 
 
 def _find_beside(systems: Iterable[Path], pattern: str) -> list[Path]:
-    """The files with such names beside a system, the first one that has some."""
+    """The files with such names beside a system. An error if those beside another one differ."""
     folders = [path.expanduser().parent.iterdir() for path in systems]
     found = [[file for file in folder if re.fullmatch(pattern, file.name)] for folder in folders]
-    return sorted(next(filter(None, found), []), key=lambda file: (len(file.name), file.name))
+    found = [sorted(files, key=lambda file: (len(file.name), file.name)) for files in found if files]
+    if len({tuple(file.read_bytes() for file in files) for files in found}) > 1:
+        raise ValueError(f"{str(found[0][0])!r} and {str(found[1][0])!r} differ: pass references=... and sources=...")
+    return found[0] if found else []
 
 
 def _count(metrics: Any, lines: list[str], target: list[Any], sources: list[str] | None) -> dict[str, Corpus]:
@@ -230,30 +233,27 @@ def _choose_metrics(record: Mapping[str, dict[str, Any]]) -> dict[str, CorpusMet
     return metrics or {"bleu": CorpusBLEU(percent=True), "chrf": CorpusCHRF(percent=True)}
 
 
-def _add_record(
-    corpora: dict[str, Corpus], path: Path, record: Mapping[str, Any], warn: WarnOnce, *, same_references: bool
-) -> None:
-    """Add the scores of functions in the table beside a file, and check that scores are those of the record."""
+def _add_record(corpora: dict[str, Corpus], path: Path, record: Mapping[str, Any], warn: WarnOnce) -> None:
+    """Add the scores of functions, which are in the table beside a file, and check that all are those of the record."""
     table = path.expanduser().with_suffix(".tsv")
     names, *rows = [line.split("\t") for line in _read_lines("a", table)] if table.exists() else [[]]
-    scores = {f"{name}/{part}": value for name, line in record.items() for part, value in line.items()}
-    settings = {score: own for line in record.values() for score, own in line["settings"].items()}
-    for name, column in zip(names, zip(*rows)):
-        if name in corpora:
-            continue
-        numbers = torch.tensor([[float(number), 1] for number in column], dtype=torch.float64)
-        own = settings.get(name, {})
-        corpus = Corpus(numbers, numbers, ratio_scoring(name, own.get("higher_is_better", True)), own)
-        score = corpus.score()
-        if math.isclose(score, scores.get(f"{name}/score", scores.get(name, score)), rel_tol=1e-9):
-            corpora[name] = corpus
-        else:  # the function returned pairs
-            warn(
-                f"{name!r} is not compared, because its recorded score is not the mean of the scores of its sentences: "
-                "pass its function, metrics={name: function}, to compare it.",
-                key=name,
-            )
-    for name in corpora.keys() & record.keys() if same_references else ():
-        score, recorded, unit = corpora[name].score(), record[name]["score"], record[name].get("percent")
-        if unit is corpora[name].scoring.percent and not math.isclose(score, recorded, rel_tol=1e-9):
-            raise ValueError(f"pass metrics={{{name!r}: ...}}: the record of {str(path)!r} has {recorded}, not {score}")
+    columns = dict(zip(names, zip(*rows)))
+    for metric, line in record.items():
+        for name, settings in line["settings"].items():
+            is_function = name not in corpora and name in columns
+            if is_function:
+                numbers = torch.tensor([[float(number), 1] for number in columns[name]], dtype=torch.float64)
+                corpora[name] = Corpus(numbers, numbers, ratio_scoring(name, settings["higher_is_better"]), settings)
+            elif name not in corpora:
+                continue
+            score, unit = corpora[name].score(), corpora[name].scoring.percent
+            was = line["score" if name == metric else name.removeprefix(f"{metric}/")]
+            same = math.isclose(score / (100 if unit else 1), (was or 0) / (100 if line.get("percent") else 1))
+            if is_function and not same:  # it returned pairs
+                del corpora[name]
+                warn(
+                    f"{name!r} is not compared, because its recorded score is not the mean of the scores of its "
+                    "sentences: pass all metrics, with its function, as metrics={name: function}."
+                )
+            elif not same:
+                raise ValueError(f"pass metrics={{{name!r}: ...}}: the record of {str(path)!r} has {was}, not {score}")

@@ -19,7 +19,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, TypeAlias, TypedDict
+from typing import Any, TypeAlias, TypedDict, get_args
 
 from sacrebleu.metrics.base import Metric as SacreMetric
 from torchmetrics import Metric
@@ -276,6 +276,8 @@ class Evaluator:
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Restore these validations from a checkpoint. First ones that it does not have stay."""
+        if unknown := state_dict.keys() - {*get_args(OpponentKind)}:
+            raise ValueError(f"this is no state of an Evaluator, it has {sorted(unknown)}: pass evaluator.state_dict()")
         if self.compare_to == "best":
             self._opponents = {}
         for tag, state in state_dict.get(str(self.compare_to), {}).items():

@@ -541,6 +541,8 @@ def test_a_loop_that_is_resumed_goes_on_with_its_comparisons(tmp_path: Path) -> 
             after.load_state_dict(state)
             (result,) = run(after, 2).values()
             assert getattr(result, kind) == (result if kind == "best" else expected[0]["val_bleu"]).score
+        with pytest.raises(ValueError, match=r"it has \['evaluator'\]: pass evaluator.state_dict\(\)$"):
+            after.load_state_dict({"evaluator": before.state_dict()})
 
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one))])

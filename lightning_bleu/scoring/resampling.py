@@ -146,7 +146,8 @@ def paired_test_of(scores: Tensor, scoring: Scoring, confidence: float) -> Paire
     """The paired bootstrap test of two systems, with the interval of their difference; see :func:`resample_scores`."""
     a, b = scores[0], scores[-1]  # of a single system, which is compared with itself
     differences = (a - b)[1:]
-    by_chance = differences.abs() - differences.abs().mean()
+    sizes = differences.abs()  # x/0 is infinite, and counts as a large difference
+    by_chance = sizes - sizes[sizes.isfinite()].mean()
     test = _paired_test("paired bootstrap", [a[0].item(), b[0].item()], by_chance, scoring)
     low, high = _find_ends(differences, confidence)
     return replace(test, low=low, high=high, confidence=confidence)

@@ -241,8 +241,7 @@ _LAYOUTS: WeakKeyDictionary[Any, Charts] = WeakKeyDictionary()
 def show_charts(logger: Any, charts: Charts) -> None:
     """Arrange the charts of scores in TensorBoard, which uses the last layout of a run. Other loggers need none."""
     writer = _writer_of(logger)
-    old = _LAYOUTS.get(writer, {})
-    if hasattr(writer, "add_custom_scalars") and (charts := old | charts) != old:
+    if hasattr(writer, "add_custom_scalars") and (charts := (old := _LAYOUTS.get(writer, {})) | charts) != old:
         _LAYOUTS[writer] = charts
         layout: dict[str, dict[str, list[Any]]] = {}
         for category, title in sorted(charts, key=lambda key: _CATEGORIES.index(key[0])):

@@ -32,6 +32,7 @@ from lightning_bleu.reading.mistakes import Mistake, suspect_script
 from lightning_bleu.reading.ragged import IntArray
 from lightning_bleu.scoring.scoring import Report, format_score, ratio_scoring
 from lightning_bleu.settings.settings import Settings, check_bool
+from lightning_bleu.training.loaders import check_names
 from lightning_bleu.training.sentences import Corpus, Sentence, Sentences
 
 _SHOWN = 200
@@ -333,7 +334,11 @@ class OfSentences(AnyMetric):
     def _score(self, sentences: Sentences, answer: Mapping[str, Tensor]) -> dict[str, Scored]:
         scored = {}
         for part, rows in answer.items():
-            right, sums = self.directions.get(part, self.directions.get("", True)), rows.reshape(-1, 2).sum(0)
+            right, sums = self.directions.get(part, self.directions.get("")), rows.reshape(-1, 2).sum(0)
+            if right is None:
+                raise ValueError(
+                    f"'higher_is_better' of the metric {self.name!r} has {[*self.directions]}: add {part!r}"
+                )
             if sums.any():  # not 0/0
                 scoring = ratio_scoring(name_score(self.name, part), right)
                 score = scoring.score(sums).item()
@@ -550,8 +555,9 @@ def call_function(
     if value is None:
         return None
     named = value if isinstance(value, Mapping) else {"": value}
-    if not named or (named is value and not all(isinstance(part, str) and part for part in named)):
+    if not named:
         raise TypeError(f"the metric {name!r} must return scores by name, got {repr(value)[:_SHOWN]}")
+    check_names(f"scores of {name!r}", [*named], reserved=[""] if named is value else [])
     return {part: _read_rows(name_score(name, part), one, sentences, of_corpus) for part, one in named.items()}
 
 
@@ -561,19 +567,19 @@ def _read_rows(name: str, value: Any, sentences: Sequence[Sentence], of_corpus: 
         if isinstance(value, np.ma.MaskedArray) or getattr(value, "layout", torch.strided) != torch.strided:
             raise TypeError  # torch would ignore the mask
         array = value.copy() if isinstance(value, np.ndarray) else value  # a reversed one cannot become a tensor
-        values = torch.as_tensor(array, dtype=torch.float64, device="cpu").detach()
-    except (TypeError, ValueError, RuntimeError):
+        values = torch.as_tensor(array, dtype=torch.float64, device="cpu").detach().clone()
+    except (TypeError, ValueError, RuntimeError, OverflowError):
         raise TypeError(f"{needs}, got {repr(value)[:_SHOWN]}") from None
     count = len(sentences)
     if values.shape not in ((count,), (count, 2), *([()] if of_corpus else [])):
-        ways = "return pairs such as (errors, words), whose sums are divided, or set its attribute corpus_level = True"
-        shape = tuple(values.shape)
-        raise ValueError(f"{needs}, got the shape {shape} for {count} sentences{'' if shape else f': {ways}'}")
-    for number, *_ in (~values.isfinite()).nonzero().tolist():
-        place = f" for the hypothesis {sentences[number].hypothesis[:_SHOWN]!r}" if values.ndim else ""
+        ways = "return pairs such as (errors, words), whose sums are divided, or set its corpus_level = True"
+        shown = f"the shape {tuple(values.shape)} for {count} sentences" if values.ndim else f"one number: {ways}"
+        raise ValueError(f"{needs}, got {shown}")
+    for place in (~values.isfinite()).nonzero().tolist():
+        whose = f" for the hypothesis {sentences[place[0]].hypothesis[:_SHOWN]!r}" if place else ""
         raise ValueError(
-            f"the metric {name!r} returned {values[number].tolist()}{place}: return a finite number for each sentence, "
-            "or None to log nothing"
+            f"the metric {name!r} returned {values[(*place,)].item()}{whose}: return a finite number for each "
+            "sentence, or None to log nothing"
         )
     return values if values.ndim == 2 else torch.stack([values, torch.ones_like(values)], -1)
 

@@ -194,8 +194,8 @@ def check_options(options: Mapping[str, Any]) -> None:
     are_paths = all("{metric}" in name and "" not in name.split("/") for name in names.values())
     if not are_paths or len(folders) < 2 or re.search("[{}]", "".join(rests)):
         raise ValueError(
-            "'log_name' must be a name with the placeholders '{stage}' and '{metric}', such as '{stage}/{metric}', or "
-            f"a dict of different names with '{{metric}}' for 'val' and 'test', got {log_name!r}"
+            "'log_name' must be a name with the placeholders '{stage}' and '{metric}', or a dict of names, such as "
+            f"{{'val': 'valid_{{metric}}', 'test': 'test_{{metric}}'}}, got {log_name!r}"
         )
     if not isinstance(parts := options["parts"], bool | list | tuple):
         raise TypeError(f"'parts' must be True, False, or a list of names, got {parts!r}")

@@ -74,8 +74,7 @@ def find_worst(statistics: Tensor, scoring: Scoring, count: int) -> list[int]:
         [1, 2]
     """
     scores = (scoring.rank_sentences or scoring.score_sentences)(statistics)
-    worst: list[int] = scores.argsort(stable=True, descending=not scoring.higher_is_better)[:count].tolist()
-    return worst
+    return [*scores.argsort(stable=True, descending=not scoring.higher_is_better)[:count].tolist()]
 
 
 def make_samples(sentences: Mapping[int, Sentence], scores: Iterable[Tensor], settings: BLEUSettings) -> list[Sample]:

@@ -189,8 +189,8 @@ class Opponent:
             return []
         reason = self._find_difference(corpora) if self._kept else ""
         if reason:
-            counts = ", so this validation counts as the first" if keep else ""
-            warn_user(f"The {label} {reason}: they cannot be compared{counts}")
+            counts = "counts as the first" if keep and self.kind == "best" else "is compared with itself"
+            warn_user(f"The {label} {reason}: they cannot be compared, so this validation {counts}")
         if reason or not self._kept:
             return [corpora]
         return [corpora, {name: corpus._replace(**self._kept[name]) for name, corpus in corpora.items()}]
@@ -219,7 +219,7 @@ class Opponent:
         is_better = gain > 0 and tests[mean].p_value < (self.significance_level or math.inf)
         # Scores may differ in the last bit between processors.
         is_new = others is corpora or (self.kind == "best" and run_in_process_0(lambda: is_better))
-        if is_new and (keep or (self.kind == "first" and not self._kept)):
+        if is_new and (keep if self.kind == "best" else not self._kept):
             self._kept = {name: corpus.saved() for name, corpus in corpora.items()}
         shown = {name: corpus.score() for name, corpus in (corpora if is_new else others).items()}
         shown[mean] = math.fsum(shown.values()) / len(shown)

@@ -307,10 +307,11 @@ class Validation:
             loader.check_given("source", source)
         for subset, rows, texts in counted:
             subset.keep(rows, texts)
+        self.subsets |= {(dataloader_idx, one): subset for one, subset in subsets.items()}
         self._batches[dataloader_idx] += 1
 
     def _find(self, number: int, group: str | None) -> Subset:
-        """The subset of a loader and a group, which is made when it is first seen."""
+        """The subset of a loader and a group, a new one if it is first seen."""
         if (number, group) in self.subsets:
             return self.subsets[number, group]
         if any((group is None) != (other is None) for _, other in self.subsets):
@@ -328,9 +329,7 @@ class Validation:
             raise ValueError(
                 f"the metrics of {group!r} must read ids in the same way as those of its loader {loader.name!r}"
             )
-        subset = Subset([*filter(None, (loader.name, group))], metrics, self.max_texts, self.warn)
-        self.subsets[number, group] = subset
-        return subset
+        return Subset([*filter(None, (loader.name, group))], metrics, self.max_texts, self.warn)
 
     def agree(self) -> None:
         """Agree on the subsets of all processes. Collective."""
@@ -343,13 +342,15 @@ class Validation:
     def _merge(self, everyone: Sequence[tuple[list[Key], list[dict[str, bool]]]]) -> tuple[list[Key], list[Any]]:
         found = {key for keys, _ in everyone for key in keys}
         given = [{what for own in one for what in own.items()} for one in zip(*(own for _, own in everyone))]
-        is_grouped = {group is not None for _, group in found}
         mixed = {name for own in given for name, is_given in own if (name, not is_given) in own}
-        for name in sorted(mixed | ({"group"} if len(is_grouped) > 1 else set())):
-            raise ValueError(
-                f"{self.origin.name!r} {self.origin.got} {name!r} in some processes only: {self.origin.give} it in "
-                "all, or in none"
-            )
+        mixed |= {"group"} if len({group is None for _, group in found}) > 1 else set()
+        where, known = "in some processes", {what for own in given for what in own}
+        needs_all = any(metric.takes_sources for own in self.metrics.values() for metric in own.values())
+        if not mixed and needs_all and {("source", True), ("source", False)} <= known:
+            where, mixed = "for some loaders", {"source"}
+        name, got, give, _ = self.origin
+        if mixed:
+            raise ValueError(f"{name!r} {got} {min(mixed)!r} {where} only: {give} it in all, or in none")
         groups = {group for _, group in found if group is not None}
         check_labels(self.metrics, groups)
         order = {label: place for place, label in enumerate(labels_of(self.metrics))}

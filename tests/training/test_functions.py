@@ -150,18 +150,19 @@ def test_a_function_gets_a_third_argument_if_a_parameter_asks_for_it(function: A
         (
             0.5,
             ValueError,
-            r"one number or pair per sentence, got the shape \(\) for 3 sentences: return pairs such as \(errors, "
-            r"words\), whose sums are divided, or set its attribute corpus_level = True",
+            r"pair per sentence, got one number: return pairs such as .*, or set its corpus_level = True$",
         ),
         ([0.5], ValueError, r"one number or pair per sentence, got the shape \(1,\) for 3 sentences$"),
         ([[0.5], [1], [2]], ValueError, r"got the shape \(3, 1\) for 3 sentences"),
         ([1, float("nan"), 2], ValueError, r"'f' returned nan for the hypothesis 'x': return a finite number .* None"),
         ([1, 2, float("-inf")], ValueError, r"returned -inf for the hypothesis ''"),
-        ({"a": VALUES, "b": 1}, ValueError, r"'f/b' must return one number or pair per sentence, got the"),
+        ({"a": VALUES, "b": 1}, ValueError, r"'f/b' must return one number or pair per sentence, got one number"),
         ({"a": [1, 2, float("nan")]}, ValueError, "'f/a' returned nan for the hypothesis ''"),
         ({}, TypeError, r"must return scores by name, got \{\}"),
-        ({1: VALUES}, TypeError, r"must return scores by name, got \{1: "),
-        ({"": VALUES, "a": VALUES}, TypeError, r"must return scores by name, got \{'': "),
+        ({1: VALUES}, TypeError, "the names of the scores of 'f' must be strings, got 1"),
+        ({"": VALUES, "a": VALUES}, ValueError, "the scores of 'f' cannot have the name ''"),
+        ({"a": VALUES, "a/low": VALUES}, ValueError, "the names 'a' and 'a/low' of the scores of 'f' clash"),
+        ([10**400, 1, 2], TypeError, "one number or pair per sentence, got"),
         ([(1, 2), (3, 4)], ValueError, r"got the shape \(2, 2\) for 3 sentences$"),
         ([(1, 2), (3, float("inf")), (5, 6)], ValueError, "returned .*inf.* for the hypothesis 'x'"),
         (["1", "2", "3"], TypeError, r"one number or pair per sentence, got \['1', '2', '3'\]"),
@@ -194,6 +195,8 @@ def test_only_a_function_of_the_corpus_may_return_a_single_number() -> None:
     assert rows is not None
     assert rows["a"].tolist() == [0.5, 1]
     assert rows["b"][:, 0].tolist() == VALUES
+    with pytest.raises(ValueError, match=r"^the metric 'f' returned nan: return a finite number"):
+        call_function("f", lambda hypotheses, references: float("nan"), SENTENCES, of_corpus=True)
 
 
 @pytest.mark.parametrize("error", [None, KeyError("model")])

@@ -92,8 +92,8 @@ NO_NAMES: list[Any] = [[], "news", {"news"}, {"a": 1}, 2, b"ab", ["a", 1], [None
             "log_name",
             BAD_NAMES,
             ValueError,
-            "must be a name with the placeholders '{{stage}}' and '{{metric}}', such as '{{stage}}/{{metric}}', or "
-            "a dict of different names with '{{metric}}' for 'val' and 'test', got {value!r}",
+            "must be a name with the placeholders '{{stage}}' and '{{metric}}', or a dict of names, such as "
+            "{{'val': 'valid_{{metric}}', 'test': 'test_{{metric}}'}}, got {value!r}",
         ),
         ("decoder", [5], TypeError, DECODER),
         ("parts", ["bleu_1", None, {"bleu_1"}], TypeError, "must be True, False, or a list of names, got {value!r}"),

@@ -191,6 +191,24 @@ def test_a_batch_without_sources_among_others_is_an_error() -> None:
         count(validation, A, REFERENCES)
 
 
+def test_a_loader_without_sources_among_others_is_an_error_of_functions_that_take_them() -> None:
+    def length(hypotheses: list[str], references: list[list[str]], sources: Any = None) -> list[float]:
+        return [0.5 if sources is None else 1.0] * len(hypotheses)
+
+    validation = make_validation({"f": length}, names=["a", "b"])
+    count(validation, A, REFERENCES, source=A)
+    count(validation, A, REFERENCES, dataloader_idx=1)
+    with pytest.raises(ValueError, match="returned 'source' for some loaders only: return it in all, or in none"):
+        validation.agree()
+
+
+def test_a_batch_with_an_error_leaves_no_group() -> None:
+    validation = make_validation({"f": lambda hypotheses, references: [1.0] * len(hypotheses)})
+    with pytest.raises(TypeError, match="needs text"):
+        count(validation, [[1, 2]], [[1, 2]], group=["zh"])
+    assert not validation.subsets
+
+
 def test_a_warning_about_a_batch_is_said_once_for_all_metrics() -> None:
     validation = make_validation({"bleu": CorpusBLEU(), "bleu2": CorpusBLEU(max_order=2)})
     with pytest.warns(UserWarning, match="neither 'pad_id' nor 'eos_id'") as warned:
