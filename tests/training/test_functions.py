@@ -147,11 +147,7 @@ def test_a_function_gets_a_third_argument_if_a_parameter_asks_for_it(function: A
 @pytest.mark.parametrize(
     ("value", "error", "message"),
     [
-        (
-            0.5,
-            ValueError,
-            r"pair per sentence, got one number: return pairs such as .*, or set its corpus_level = True$",
-        ),
+        (0.5, ValueError, r"pair per sentence, got one number: return pairs .*, or set its corpus_level = True$"),
         ([0.5], ValueError, r"one number or pair per sentence, got the shape \(1,\) for 3 sentences$"),
         ([[0.5], [1], [2]], ValueError, r"got the shape \(3, 1\) for 3 sentences"),
         ([1, float("nan"), 2], ValueError, r"'f' returned nan for the hypothesis 'x': return a finite number .* None"),
