@@ -91,8 +91,8 @@ logging.getLogger("sphinx.sphinx.ext.intersphinx").addFilter(
 )
 OTHER_PACKAGES = ["lightning", "numpy", "pytorch_lightning", "sacrebleu", "torch", "torchmetrics"]
 OTHER_PACKAGES += sys.stdlib_module_names
-# The checked options of a metric, which have no page.
+# The checked options of a metric and the statistics of sentences have no page.
 nitpick_ignore_regex = [
-    ("py:class", r"lightning_bleu\.\w+\.\w+Settings"),
+    ("py:class", r"lightning_bleu\.\w+\.(\w+Settings|sentences\.Corpus)"),
     ("py:.*", rf"({'|'.join(OTHER_PACKAGES)})(\..*)?"),
 ]

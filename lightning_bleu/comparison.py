@@ -34,8 +34,10 @@ class Change(NamedTuple):
 
     Attributes:
         number: the number of its line, from 1.
-        score_a, score_b: its scores.
-        a, b: its texts. Only the hypotheses differ.
+        score_a: the score of the first system.
+        score_b: the score of the second one.
+        a: its texts, as the first system translates it.
+        b: its texts, as the second one does. Only the hypotheses differ.
     """
 
     number: int
