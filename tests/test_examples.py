@@ -99,7 +99,7 @@ def run_and_read(path: Path, *arguments: str) -> str:
     return printed.getvalue()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_train_translation_in_two_processes_counts_each_sentence_once(tmp_path: Path) -> None:
     options = ["--devices", "2", "--max-steps", "4", "--limit-train", "200", "--vals-per-epoch", "3"]
     script = EXAMPLES / "train_translation.py"
@@ -305,7 +305,7 @@ def test_papineni_blocks_names_systems_by_their_paths_if_short_names_collide(tmp
     assert list(load("papineni_blocks").read_systems([file] * 2, [file], 5)) == [str(file)]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_papineni_blocks_trains_and_scores_a_checkpoint_every_100_steps(tmp_path: Path, load: Any) -> None:
     load("train_translation", number_pairs=56)
     options = ["--sentences", "40", "--blocks", "4", "--max-steps", "200", "--logdir", str(tmp_path / "run")]
