@@ -39,10 +39,9 @@ class WarnOnce:
 
     def __call__(self, message: str, key: str = "", warn: Callable[[str], None] = warn_user) -> None:
         """Warn, unless this message, or another one with the same key, was said before."""
-        key = key or message
-        if key not in self._said:
+        if (key or message) not in self._said:
             warn(message)  # raises if the user turned warnings into errors
-            self._said.add(key)
+            self._said.add(key or message)
 
     def __deepcopy__(self, memo: object) -> WarnOnce:
         return self

@@ -179,8 +179,9 @@ def suspect_inner_padding(references: Ids, settings: Settings) -> Iterator[Mista
     if not references.shape or pad in (None, -100) or len(lengths) < 8:
         return
     is_pad = (ids == pad).reshape(len(lengths), -1)
-    # As a rule, nothing follows padding, but for what follows that on the left.
-    if (np.count_nonzero(is_pad[:, :-1] > is_pad[:, 1:], 1) <= is_pad[:, :1].any(1)).all():
+    # As a rule, nothing follows padding, but for the next reference, and for what follows padding on the left.
+    ends = np.count_nonzero(is_pad[:-1, -1:] > is_pad[1:, :1]) + np.count_nonzero(is_pad[:, :1])
+    if np.count_nonzero(is_pad.ravel()[:-1] > is_pad.ravel()[1:]) <= ends:
         return
     is_token, pads = are_tokens(references.ragged, settings).reshape(is_pad.shape), is_pad.cumsum(1)
     found = np.where(is_token, pads, 0).max(1) > np.where(is_token, pads, len(ids)).min(1)
