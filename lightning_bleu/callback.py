@@ -12,7 +12,6 @@ from sacrebleu.metrics.base import Metric as SacreMetric
 from torchmetrics import Metric
 
 from lightning_bleu.evaluator import Evaluator, EvaluatorOptions, MetricsByName
-from lightning_bleu.processes import gather_objects
 from lightning_bleu.scoring.scoring import float_type
 from lightning_bleu.training.loaders import Origin, check_names, name_loaders
 from lightning_bleu.training.metrics import call_with_third
@@ -54,8 +53,7 @@ class BLEUCallback(Evaluator, pl.Callback):
             validation that ``compare_to`` needs is saved in checkpoints. The first one may be one of
             ``trainer.validate`` before ``trainer.fit``, or the sanity check with ``num_sanity_val_steps=-1``. The step
             and the epoch of files are those of the checkpoint (0 and null for one with ``save_weights_only=True``).
-            Callbacks of one Trainer need different
-            ``log_name``.
+            Callbacks of one Trainer need different ``log_name``.
 
     Attributes:
         results: the last result of each score by its logged name; see :class:`Evaluator`.
@@ -180,7 +178,7 @@ class BLEUCallback(Evaluator, pl.Callback):
         is_whole = self.compare_to == "first" and trainer.num_sanity_val_steps == math.inf
         is_partial = trainer.fast_dev_run or (trainer.sanity_checking and not is_whole)  # type: ignore[attr-defined]
         validation = self.score(counts=not is_partial, keep=self._is_fit)
-        if not trainer.sanity_checking and set().union(*gather_objects(validation.returned)) == {False}:
+        if not trainer.sanity_checking and validation.returned == {False}:
             read_output(None, STEPS[validation.stage], validation.origin.name)  # raises an error
         numbers = validation.numbers()
         # If the module logs them in the hook that ends the epoch, Lightning raises an error.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import compress, islice
 from types import MethodType
 from typing import Any, NamedTuple
@@ -39,7 +39,7 @@ class Batch(NamedTuple):
         reference_counts: the number of references of each sentence, shape ``(sentences,)``.
         positions: the position of each sentence in the dataset, shape ``(sentences,)``; None if it is unknown.
         mistakes: likely mistakes that are not errors.
-        widths: the width of logits and of their labels, if these are padded.
+        widths: the width of logits and that of their labels; None unless both are in a tensor.
         device: the device of the ids that were passed; the CPU for text.
     """
 
@@ -47,7 +47,7 @@ class Batch(NamedTuple):
     reference_counts: IntArray
     positions: IntArray | None = None
     mistakes: Sequence[Mistake] = ()
-    widths: Collection[tuple[int, int]] = ()
+    widths: tuple[int, int] | None = None
     device: torch.device = CPU
 
     @property
@@ -64,8 +64,11 @@ class Batch(NamedTuple):
 
     def warn(self, warn: WarnOnce) -> None:
         """Warn about likely mistakes, also about one that only several batches show."""
-        warn.widths.update(self.widths)
-        for key, message in [*self.mistakes, *suspect_teacher_forcing(warn.widths)]:
+        mistakes = self.mistakes
+        if self.widths is not None:
+            warn.widths[self.widths] += 1
+            mistakes = [*mistakes, *suspect_teacher_forcing(warn.widths)]
+        for key, message in mistakes:
             warn(message, key)
 
     def texts(self) -> list[tuple[str, list[str]]]:

@@ -131,18 +131,18 @@ def suspect_logits(hypotheses: Ids, references: Form, settings: Settings) -> Ite
         )
 
 
-def widths_of(hypotheses: Form, references: Form) -> set[tuple[int, int]]:
-    """The width of a batch of logits and that of its labels; nothing unless both are in a tensor.
+def widths_of(hypotheses: Form, references: Form) -> tuple[int, int] | None:
+    """The width of a batch of logits and that of its labels; None unless both are in a tensor.
 
     Example:
         >>> import torch
         >>> from lightning_bleu.reading.recognize import recognize
         >>> widths_of(*recognize(torch.rand(1, 4, 9), torch.tensor([[5, 6, 7]]))[:2])
-        {(4, 3)}
+        (4, 3)
     """
     if not (isinstance(hypotheses, Ids) and isinstance(references, Ids) and hypotheses.vocabulary):
-        return set()
-    return {(hypotheses.shape[1], references.shape[-1])} if any(references.shape[:1]) else set()
+        return None
+    return (hypotheses.shape[1], references.shape[-1]) if any(references.shape[:1]) else None
 
 
 def suspect_teacher_forcing(widths: Counter[tuple[int, int]]) -> Iterator[Mistake]:

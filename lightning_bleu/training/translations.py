@@ -91,9 +91,7 @@ class Record:
         for subset in subsets:
             file = self._write(name_folder(self.folder, *naming.folder, *subset.names), subset, step)
             for name in subset.metrics:
-                own = {
-                    score: one.settings for score, one in subset.corpora.items() if f"{score}/".startswith(f"{name}/")
-                }
+                own = {key: one.settings for key, one in subset.corpora.items() if f"{key}/".startswith(f"{name}/")}
                 tag = subset.tag_below(naming.tag(name))
                 origins[tag] = {"file": file, "metric": name, "settings": own}
         lines = []

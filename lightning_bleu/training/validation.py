@@ -211,7 +211,7 @@ class Validation:
             of the loaders, then of the metrics or the alphabet.
         results: the results by logged name, for each metric those of the subsets, then that of their mean; see
             :meth:`finish`.
-        returned: whether the steps of this process returned something.
+        returned: whether steps returned something; after :meth:`agree`, those of all processes.
     """
 
     metrics: Mapping[str, Mapping[str, AnyMetric]]
@@ -333,15 +333,15 @@ class Validation:
 
     def agree(self) -> None:
         """Agree on the subsets of all processes. Collective."""
-        everyone = gather_objects(([*self.subsets], [loader.given for loader in self.loaders]))
-        keys, given = run_in_process_0(lambda: self._merge(everyone))
+        everyone = gather_objects(([*self.subsets], [loader.given for loader in self.loaders], self.returned))
+        keys, given, self.returned = run_in_process_0(lambda: self._merge(everyone))
         for loader, merged in zip(self.loaders, given):
             loader.given = merged
         self.subsets = {key: self._find(*key) for key in keys}
 
-    def _merge(self, everyone: Sequence[tuple[list[Key], list[dict[str, bool]]]]) -> tuple[list[Key], list[Any]]:
-        found = {key for keys, _ in everyone for key in keys}
-        given = [{what for own in one for what in own.items()} for one in zip(*(own for _, own in everyone))]
+    def _merge(self, everyone: Sequence[tuple[list[Key], list[Any], set[bool]]]) -> tuple[list[Key], list[Any], Any]:
+        found = {key for keys, _, _ in everyone for key in keys}
+        given = [{what for own in one for what in own.items()} for one in zip(*(own for _, own, _ in everyone))]
         mixed = {name for own in given for name, is_given in own if (name, not is_given) in own}
         mixed |= {"group"} if len({group is None for _, group in found}) > 1 else set()
         where, known = "in some processes", {what for own in given for what in own}
@@ -357,7 +357,7 @@ class Validation:
         keys = sorted(found, key=lambda one: (one[0], order.get(one[1] or "", len(order)), one[1] or ""))
         if groups:
             check_names("groups", ["/".join(filter(None, (self.loaders[n].name, group))) for n, group in keys])
-        return keys, [*map(dict, given)]
+        return keys, [*map(dict, given)], set().union(*(returned for _, _, returned in everyone))
 
     @property
     def has_mean(self) -> bool:

@@ -258,7 +258,8 @@ WRONG = {
 def find_errors(folder: Path) -> list[str]:
     """The errors of validations in one of two processes."""
     options: dict[str, Any] = {"strategy": "ddp", "devices": 2}
-    return [try_to(validate, folder, make_callback(translations=folder / f"{i}"), **options) for i in range(3)]
+    errors = [try_to(validate, folder, make_callback(translations=folder / f"{i}"), **options) for i in range(3)]
+    return [*errors, try_to(validate, folder, make_callback(), step=lambda batch, epoch: None, **options)]
 
 
 @pytest.mark.slow
@@ -269,6 +270,7 @@ def test_every_process_raises_the_error_of_process_0(tmp_path: Path) -> None:
         (tmp_path / path).touch()
     first, second = run_in_processes(2, find_errors, tmp_path)
     assert first == second
+    assert first.pop().startswith("TypeError: BLEUCallback needs hypotheses and references, but got a NoneType")
     assert [error.partition(start)[:2] for error, start in zip(first, WRONG.values())] == [
         ("", one) for one in WRONG.values()
     ]
