@@ -176,14 +176,13 @@ def suspect_inner_padding(references: Ids, settings: Settings) -> Iterator[Mista
         "In 1 of 9 references, 'target' has pad_id=0 betw"
     """
     pad, (ids, lengths) = settings.pad_id, references.ragged
-    if not references.shape or pad in (None, -100) or len(lengths) < 8:
+    if not references.shape or pad in (None, -100) or len(lengths) < 8 or not len(ids):
         return
-    is_pad = (ids == pad).reshape(len(lengths), -1)
-    # As a rule, nothing follows padding, but for the next reference, and for what follows padding on the left.
-    ends = np.count_nonzero(is_pad[:-1, -1:] > is_pad[1:, :1]) + np.count_nonzero(is_pad[:, :1])
-    if np.count_nonzero(is_pad.ravel()[:-1] > is_pad.ravel()[1:]) <= ends:
+    is_pad, width = ids == pad, references.shape[-1]
+    ends = is_pad[:-1] > is_pad[1:]  # of padding; as a rule, only the next reference follows it
+    if 10 * (np.count_nonzero(ends) - np.count_nonzero(ends[width - 1 :: width])) < len(lengths):
         return
-    is_token, pads = are_tokens(references.ragged, settings).reshape(is_pad.shape), is_pad.cumsum(1)
+    is_token, pads = are_tokens(references.ragged, settings).reshape(-1, width), is_pad.reshape(-1, width).cumsum(1)
     found = np.where(is_token, pads, 0).max(1) > np.where(is_token, pads, len(ids)).min(1)
     if 10 * np.count_nonzero(found) >= len(found):
         yield (

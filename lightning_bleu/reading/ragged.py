@@ -76,10 +76,7 @@ def clean(ragged: Ragged, settings: Settings) -> Ragged:
         >>> clean(padded, Settings.from_options(pad_id=0, bos_id=1, eos_id=2)).to_lists()
         [[5, 6], [7]]
     """
-    keep = are_tokens(ragged, settings)
-    if keep.all():
-        return ragged
-    positions = keep.nonzero()[0]
+    positions = are_tokens(ragged, settings).nonzero()[0]
     kept_lengths = positions.searchsorted(ragged.lengths.cumsum())
     kept_lengths[1:] -= kept_lengths[:-1].copy()
     # Each id overwrites its own position: with another array, long batches return memory to the system after each call.

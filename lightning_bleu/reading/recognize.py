@@ -386,6 +386,8 @@ def _as_tensor(name: str, value: Tensor | npt.NDArray[Any]) -> Tensor:
         value = torch.from_numpy(np.array(value, value.dtype.newbyteorder("="), order="C"))
     if value.layout != torch.strided or value.is_nested:
         raise TypeError(f"{name!r} is a {'nested' if value.is_nested else 'sparse'} tensor: ids must be a dense tensor")
+    if value.dtype == torch.int64:
+        return value
     if value.dtype.is_floating_point:
         return value.detach()
     if value.dtype not in _INTEGERS:
