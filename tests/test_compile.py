@@ -46,12 +46,11 @@ class Scoring(Updating):
 
 CASES = [(kind, "eager", False) for kind in INPUTS] + [("ids", "aot_eager", False), ("ids", "eager", True)]
 compiler = pytest.mark.skipif(not (shutil.which("c++") or shutil.which("g++")), reason="needs a C++ compiler")
+inductor = pytest.param("ids", "inductor", False, marks=[compiler, pytest.mark.long])
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("kind", "backend", "keep_sentences"), [*CASES, pytest.param("ids", "inductor", False, marks=compiler)]
-)
+@pytest.mark.parametrize(("kind", "backend", "keep_sentences"), [*CASES, inductor])
 @pytest.mark.parametrize("module_type", [Updating, Scoring])
 def test_a_compiled_module_counts_and_returns_what_it_does_without_compilation(
     kind: str, backend: str, keep_sentences: bool, module_type: type[Updating]

@@ -28,7 +28,7 @@ TIME_LIMIT = 240
 """The number of seconds after which a process ends itself. It is large because the machine may be busy."""
 
 # Up to torch 2.6, freeing a group waits for its threads while it holds the GIL, and a thread may still need the GIL to
-# free a tensor of its last collective. So a group is freed when the next one ends.
+# free a tensor of its last collective. So a group is freed when the next one ends, or not at all.
 _last_group: deque[dist.ProcessGroup | None] = deque(maxlen=1)
 
 
@@ -62,6 +62,7 @@ def _work_in_new_process(rank: int, count: int, port: int, folder: Path, work: C
         os.environ |= {"TORCHELASTIC_USE_AGENT_STORE": "True", "TORCHELASTIC_RESTART_COUNT": "0"}
     (folder / str(rank)).write_bytes(pickle.dumps(work(*args)))
     if dist.is_initialized():
+        _last_group.append(dist.group.WORLD)
         dist.destroy_process_group()
 
 
