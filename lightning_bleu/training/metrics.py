@@ -566,7 +566,8 @@ def _read_rows(name: str, value: Any, sentences: Sequence[Sentence], of_corpus: 
     try:
         if isinstance(value, np.ma.MaskedArray) or getattr(value, "layout", torch.strided) != torch.strided:
             raise TypeError  # torch would ignore the mask
-        array = value.copy() if isinstance(value, np.ndarray) else value  # a reversed one cannot become a tensor
+        has_array = hasattr(value, "__array__") and not isinstance(value, Tensor)  # such as a Series of pandas
+        array = np.array(value) if has_array else value
         values = torch.as_tensor(array, dtype=torch.float64, device="cpu").detach().clone()
     except (TypeError, ValueError, RuntimeError, OverflowError):
         raise TypeError(f"{needs}, got {repr(value)[:_SHOWN]}") from None

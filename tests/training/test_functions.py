@@ -7,6 +7,7 @@ from functools import partial, wraps
 from typing import Any
 
 import numpy as np
+import pandas  # type: ignore[import-untyped]
 import pytest
 import torch
 from torch import nn
@@ -36,6 +37,7 @@ def score(value: Any) -> list[float]:
         (tuple(VALUES), VALUES),
         (np.array(VALUES), VALUES),
         (np.array(VALUES[::-1])[::-1], VALUES),
+        (pandas.Series(VALUES, index=[7, 8, 9]), VALUES),
         ([np.float64(one) for one in VALUES], VALUES),
         (np.array(SIMPLE, np.float32), SIMPLE),
         (torch.tensor(SIMPLE), SIMPLE),
