@@ -56,7 +56,6 @@ for field in PyObject.doc_field_types:
 # Sphinx 8 fails to evaluate `Tokenizer | None` with it.) The classes below take their place while annotations are read.
 TYPE_ALIASES = {
     "Decoder": "lightning_bleu.settings.settings",
-    "Extract": "lightning_bleu.training.validation",
     "Hypotheses": "lightning_bleu.reading.forms",
     "Index": "lightning_bleu.reading.forms",
     "MetricsByName": "lightning_bleu.evaluator",

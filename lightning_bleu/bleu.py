@@ -113,7 +113,7 @@ class BLEUSettings(Settings, Convention):
     def for_corpus(self) -> Self:
         """Return these settings; raise a ValueError for a smoothing that is not defined for a corpus."""
         if SMOOTHINGS[self.smoothing].sentences_only:
-            hint = "use sentence_bleu or another smoothing"
+            hint = "use sentence_bleu, or another smoothing"
             raise ValueError(f"smoothing {self.smoothing!r} is defined for single sentences only: {hint}")
         return self
 
@@ -432,7 +432,7 @@ class BLEUScore(Report):
         )
 
     def parts(self) -> dict[str, float]:
-        """The components that a callback logs, by the last part of their names."""
+        """The components that an evaluator logs, by the last part of their names."""
         names = ("brevity_penalty", "length_ratio", "hypothesis_length", "reference_length")
         precisions = {f"precision_{n}": precision for n, precision in enumerate(self.precisions, 1)}
         return precisions | {name: float(getattr(self, name)) for name in names}
@@ -611,9 +611,9 @@ class CorpusBLEU(CorpusMetric):
         return BLEUScore.from_statistics(statistics, self.settings, inputs)
 
     def more_parts(self, statistics: Tensor) -> dict[str, float]:
-        """The BLEU of each lower order n, with uniform weights, as ``bleu_n``: that of ``CorpusBLEU(max_order=n)``."""
+        """The BLEU of each order n, with uniform weights, as ``bleu_n``: that of ``CorpusBLEU(max_order=n)``."""
         parts = {}
-        for n in range(1, self.settings.max_order):
+        for n in range(1, self.settings.max_order + 1):
             settings = dataclasses.replace(self.settings, max_order=n, weights=_weights(None, n))
             parts[f"bleu_{n}"] = bleu_scoring(settings).score(statistics).item()
         return parts

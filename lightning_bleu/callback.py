@@ -13,10 +13,10 @@ from torchmetrics import Metric
 
 from lightning_bleu.evaluator import Evaluator, EvaluatorOptions, MetricsByName
 from lightning_bleu.scoring.scoring import float_type
+from lightning_bleu.training.functions import call_with_third
 from lightning_bleu.training.loaders import Origin, check_names, name_loaders
-from lightning_bleu.training.metrics import call_with_third
 from lightning_bleu.training.trainer import find_loaders, logged_names, logged_step, run_folder, suspect_monitors
-from lightning_bleu.training.validation import STEPS, Extract, read_output
+from lightning_bleu.training.validation import STEPS, Output
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -74,7 +74,7 @@ class BLEUCallback(Evaluator, pl.Callback):
         self,
         metrics: Metric | SacreMetric | MetricsByName | Callable[..., Any] | None = None,
         *,
-        extract: Extract | None = None,
+        extract: Callable[..., Any] | None = None,
         dataloader_names: Sequence[str] | None = None,
         **options: Unpack[EvaluatorOptions],
     ) -> None:
@@ -94,7 +94,7 @@ class BLEUCallback(Evaluator, pl.Callback):
     @property
     def state_key(self) -> str:
         """Keeps the states of callbacks with different names apart."""
-        return self._generate_state_key(log_name=self.namings["val"].log_name)
+        return self._generate_state_key(log_name=self.namings["val"].tag("{metric}"))
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Restore the best or first validations from a checkpoint, unless it is loaded to validate or to test."""
@@ -217,3 +217,31 @@ class BLEUCallback(Evaluator, pl.Callback):
 
 # LightningCLI then finds the types, the defaults, and the documentation of the options in Evaluator.
 BLEUCallback.__init__.__annotations__["options"] = "Any"
+
+
+def read_output(value: Any, step: str, origin: str) -> Output:
+    """Find the sentences in what a step, or `extract`, returned.
+
+    Args:
+        value: ``{"preds": ..., "target": ...}``, perhaps with other fields of :class:`Output`, or ``(preds, target)``.
+        step: the name of the step, for error messages.
+        origin: what returned the value, for error messages.
+
+    Raises:
+        TypeError: if the value is neither.
+
+    Example:
+        >>> read_output({"preds": ["a"], "target": ["b"], "loss": 1.0}, "validation_step", "validation_step")
+        Output(preds=['a'], target=['b'], source=None, sample_mask=None, index=None, group=None)
+    """
+    if isinstance(value, Mapping) and {"preds", "target"} <= set(value):
+        return Output(**{name: value[name] for name in Output._fields if name in value})
+    if isinstance(value, tuple | list) and len(value) == 2:
+        return Output(*value)
+    found = f"the keys {sorted(map(str, value))}" if isinstance(value, Mapping) else f"a {type(value).__name__}"
+    raise TypeError(
+        f"BLEUCallback needs hypotheses and references, but got {found} from {origin!r}. Either return "
+        f"{{'preds': ..., 'target': ...}} or (preds, target) from {step!r}, or use "
+        "BLEUCallback(extract=lambda outputs, batch: (preds, target)). To skip a validation, return "
+        "{'preds': [], 'target': []}: nothing is logged then"
+    )

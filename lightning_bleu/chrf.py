@@ -129,8 +129,7 @@ def _first_best(scores: npt.NDArray[Any], counts: IntArray) -> IntArray:
     starts = counts.cumsum() - counts
     best = np.maximum.reduceat(scores, starts).repeat(counts)
     indices = np.where(scores == best, np.arange(len(scores)), len(scores))
-    first: IntArray = np.minimum.reduceat(indices, starts)
-    return first
+    return np.minimum.reduceat(indices, starts)
 
 
 def count_chrf_rows(batch: Batch, settings: CHRFSettings) -> IntArray:
@@ -330,7 +329,7 @@ class CHRFScore(Report):
         )
 
     def parts(self) -> dict[str, float]:
-        """The components that a callback logs, by the last part of their names."""
+        """The components that an evaluator logs, by the last part of their names."""
         return {"precision": self.precision, "recall": self.recall}
 
     def __str__(self) -> str:

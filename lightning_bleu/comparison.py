@@ -24,6 +24,7 @@ from lightning_bleu.scoring.resampling import PairedTest, bootstrap
 from lightning_bleu.scoring.scoring import format_score, ratio_scoring
 from lightning_bleu.settings.conventions import Convention
 from lightning_bleu.training.sentences import Corpus, Sentence
+from lightning_bleu.training.translations import column_name
 
 TextFile: TypeAlias = str | os.PathLike[str]
 """A file with a sentence per line."""
@@ -152,8 +153,9 @@ def compare_systems(
     if not given:
         raise ValueError("there are no references: pass references=..., or put 'ref.txt' beside 'a' or 'b'")
     if all(isinstance(one, os.PathLike) for one in given):
-        texts |= {str(file): _read_lines("references", file) for file in given}
-        target = [*map(list, zip(*(texts[str(file)] for file in given)))]
+        columns = {f"references {file}": _read_lines("references", file) for file in given}
+        texts |= columns
+        target = [*map(list, zip(*columns.values()))]
     else:
         target = texts["references"] = [[one] if isinstance(one, str) else [*one] for one in given]
     if sources is not None or (sources := next(iter(_find_beside(files.values(), r"src\.txt")), None)):
@@ -242,9 +244,9 @@ def _add_record(corpora: dict[str, Corpus], path: Path, record: Mapping[str, Any
     columns = dict(zip(names, zip(*rows)))
     for metric, line in record.items():
         for name, settings in line["settings"].items():
-            is_function = name not in corpora and name in columns
+            is_function = name not in corpora and (column := column_name(name)) in columns
             if is_function:
-                numbers = torch.tensor([[float(number), 1] for number in columns[name]], dtype=torch.float64)
+                numbers = torch.tensor([[float(number), 1] for number in columns[column]], dtype=torch.float64)
                 corpora[name] = Corpus(numbers, numbers, ratio_scoring(name, settings["higher_is_better"]), settings)
             elif name not in corpora:
                 continue

@@ -93,8 +93,8 @@ class Evaluator:
               for each, and, with a parameter ``sources`` or a third one without a default, a list of strings. It
               returns one number per sentence: a list, an array, or a tensor of shape ``(sentences,)``, whose mean is
               the score; or one pair, of shape ``(sentences, 2)``, such as errors and words: the score is the sum of
-              the first numbers over the sum of the second. (That of a sentence is 0 or 1 for 0/0, whichever is better,
-              and infinite for x/0. For 0/0 in all, nothing is logged.) A dict of these has several scores, which are
+              the first numbers over the sum of the second. (A sentence with 0/0 gets the better of 0 and 1; one with
+              x/0, infinity. If both sums are 0, nothing is logged.) A dict of these has several scores, which are
               logged as ``val_comet/NAME``, each with its own interval and comparison. Nothing is logged if it returns
               None. Set its attribute ``higher_is_better = False`` if lower numbers are better; it may be a dict by
               NAME. Each process calls it once per validation, with its own sentences. With the attribute
@@ -113,17 +113,17 @@ class Evaluator:
             ``"{stage}/{metric}"`` logs ``val/bleu`` and ``test/bleu``. Or a dict of the names of each stage:
             ``{"val": "valid/{metric}", "test": "test/{metric}"}``.
         parts: whether to log the components of the scores, or a list of the names of those to log. With BLEU-N, these
-            can also be ``"bleu_1"`` to ``"bleu_{N-1}"``, the scores of ``CorpusBLEU(max_order=n)``.
+            can also be ``"bleu_1"`` to ``"bleu_N"``, the scores of ``CorpusBLEU(max_order=n)``.
         samples: show the first N and the worst N sentences of each validation. 0 for no samples, no histogram, and no
             figures. The first metric that scores sentences ranks them, one of this package or a function.
         translations: a folder, or, with a Trainer, True for the folder ``translations`` of its run. Each validation and
-            test writes hypotheses to ``FOLDER/val/step-0000500.txt``, and references and sources to ``ref.txt``
-            (``ref-1.txt``, ...) and ``src.txt`` beside it, as plain text with one sentence per line, in the order of
-            the dataset, the scores of each sentence to ``step-0000500.tsv``, a column per metric that scores sentences,
-            and the scores, with the signature, to a line of ``FOLDER/scores.jsonl``. Nothing is overwritten: other
-            translations of a step go to ``step-0000500-2.txt``. With several loaders or groups, each has a folder of
-            its own below ``val``. Each training run needs a folder of its own. Unless the sentences have an ``index``,
-            the loader must not shuffle.
+            test writes one sentence per line, in the order of the dataset: hypotheses to
+            ``FOLDER/val/step-0000500.txt``, references to ``ref.txt`` (or ``ref-1.txt``, ...), sources to ``src.txt``.
+            The scores of each sentence go to ``step-0000500.tsv``, with a column per metric that scores sentences. The
+            scores of the corpus, with the signature, are a line of ``FOLDER/scores.jsonl``. Nothing is overwritten:
+            other translations of a step go to ``step-0000500-2.txt``. With several loaders or groups, each has a folder
+            of its own below ``val``. Each training run needs a folder of its own. Unless the sentences have an
+            ``index``, the loader must not shuffle.
         keep_translations: how many of the latest files of hypotheses to keep in each folder; None for all.
         confidence: log a confidence interval as ``val_bleu/low`` and ``val_bleu/high``; 0.95 for a 95% interval.
         compare_to: ``"best"`` compares each validation with the best one so far, on the same sentences; ``"first"``,
@@ -275,9 +275,12 @@ class Evaluator:
         return {str(self.compare_to): states} if states else {}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Restore these validations from a checkpoint. First ones that it does not have stay."""
+        """Restore the validations that :meth:`state_dict` saved.
+
+        With ``compare_to="first"``, scores that it does not have keep their first validation.
+        """
         if unknown := state_dict.keys() - {*get_args(OpponentKind)}:
-            raise ValueError(f"this is no state of an Evaluator, it has {sorted(unknown)}: pass evaluator.state_dict()")
+            raise ValueError(f"expected evaluator.state_dict(), got a dict with the keys {sorted(unknown)}")
         if self.compare_to == "best":
             self._opponents = {}
         for tag, state in state_dict.get(str(self.compare_to), {}).items():
@@ -320,7 +323,8 @@ class Evaluator:
         """
         self.validation = None
         own_loggers = [logger for logger in self.loggers if logger not in loggers]
-        displays = dashboard.find_displays([*loggers, *own_loggers], self.warn_once) if process_rank() == 0 else []
+        displays: list[dashboard.Display] = []
+        run_in_process_0(lambda: displays.extend(dashboard.find_displays([*loggers, *own_loggers], self.warn_once)))
         # All processes keep texts if process 0 shows them.
         shows = run_in_process_0(lambda: bool(displays and self.samples))
         naming = naming or self.namings[stage]
@@ -359,7 +363,7 @@ class Evaluator:
         self.validation = None  # frees the memory
         validation.agree()
         compares = self.compare_to is not None and validation.stage == "val"
-        find = self._find_opponent if counts else self._make_opponent
+        find = partial(self._find_opponent, counts=counts)
         validation.finish(confidence=self.confidence, find_opponent=find if compares else None, keep=keep)
         return validation
 
@@ -385,9 +389,9 @@ class Evaluator:
         if validation.stage == "val":
             means = validation.totals if validation.has_mean else ()
             charts = dashboard.lay_out_charts(validation.detailed, means, naming)
-            self._display(validation, lambda display: dashboard.show_charts(display.logger, charts))
+            self._display(validation, "charts", lambda display: dashboard.show_charts(display.logger, charts))
         subsets = validation.subsets.values()
-        for subset in subsets if validation.shows_samples and validation.detailed == validation.results else ():
+        for subset in subsets if validation.shows_samples and validation.is_detailed else ():
             self._show(validation, subset, shown_step)
         if self.record is not None:
             self.record.write(naming, subsets, validation.results, step=step, epoch=epoch)
@@ -399,22 +403,20 @@ class Evaluator:
             )
         return self.validation
 
-    def _find_opponent(self, tag: str) -> Opponent:
+    def _find_opponent(self, tag: str, *, counts: bool = True) -> Opponent:
         """What to compare a metric with, by its logged name, which is that of a dataset in Transformers."""
-        return self._opponents.setdefault(tag, self._make_opponent(tag))
-
-    def _make_opponent(self, tag: str) -> Opponent:
-        return Opponent(self.compare_to or "best", self.significance_level, self.confidence)
+        opponent = Opponent(self.compare_to or "best", self.significance_level, self.confidence)
+        return self._opponents.setdefault(tag, opponent) if counts else opponent
 
     def _show(self, validation: Validation, subset: Subset, step: int) -> None:
         """Show the sentences of a subset. Collective."""
         first, worst = dashboard.choose_sentences(subset, self.samples)
         view = cache(partial(dashboard.make_view, subset, first, worst, validation.naming, self.confidence))
-        self._display(validation, lambda display: display.show(display.logger, view(), step))
+        self._display(validation, "samples", lambda display: display.show(display.logger, view(), step))
 
-    def _display(self, validation: Validation, show: Callable[[dashboard.Display], None]) -> None:
+    def _display(self, validation: Validation, what: str, show: Callable[[dashboard.Display], None]) -> None:
         for display in validation.displays:
-            self._attempt(f"The samples cannot be shown in {type(display.logger).__name__}", show, display)
+            self._attempt(f"The {what} cannot be shown in {type(display.logger).__name__}", show, display)
 
     def _attempt(self, refusal: str, log: Callable[..., None], *args: Any) -> None:
         """Call a logger. If it fails, the training goes on."""

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from types import MappingProxyType
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 import torch
@@ -179,7 +179,7 @@ class EvaluatorMixin(_Trainer):  # type: ignore[misc]
         width = int(in_prompt.sum(1).max())
         order = in_prompt.int().argsort(dim=1, stable=True)[:, -width:]  # moves each prompt to the end of its row
         mask = in_prompt.gather(1, order)
-        options = {"pad_token_id": self._pad_token_id(), **self.gen_kwargs}
+        options = {**self.gen_kwargs, "pad_token_id": self._pad_token_id()}
         prompts = inputs["input_ids"].gather(1, order)
         padded = prompts.masked_fill(~mask, options["pad_token_id"])
         # If the model is sharded, `generate` syncs the processes. FSDP 1 must also gather the outermost parameters.
@@ -243,12 +243,12 @@ class EvaluatorMixin(_Trainer):  # type: ignore[misc]
         evaluator.open_record(folder)
 
     def _pad_token_id(self) -> int:
-        for source in (self.model.generation_config, self.processing_class):
+        for source in (SimpleNamespace(**self.gen_kwargs), self.model.generation_config, self.processing_class):
             if (pad_token_id := getattr(source, "pad_token_id", None)) is not None:
                 return int(pad_token_id)
         raise ValueError(
             "there is no padding token: pass processing_class=tokenizer to the Trainer, or set "
-            "model.generation_config.pad_token_id"
+            "model.generation_config.pad_token_id or gen_kwargs['pad_token_id']"
         )
 
 

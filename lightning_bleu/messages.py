@@ -8,16 +8,16 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Collection
 
-from torch import distributed
+from lightning_bleu.processes import process_rank
 
-_TRAINERS = {"pytorch_lightning", "lightning", "transformers", "accelerate", "trl"}
-_LIBRARIES = {"lightning_bleu", "torchmetrics", "torch", "contextlib", "multiprocessing", *_TRAINERS}
+_LIBRARIES = {"lightning_bleu", "torchmetrics", "torch", "contextlib", "multiprocessing"}
+_LIBRARIES |= {"pytorch_lightning", "lightning", "transformers", "accelerate", "trl"}
 """Packages whose stack frames lie between the user's code and a warning."""
 
 
 def warn_user(message: str) -> None:
     """Warn on process 0 only, and attribute the warning to the line of the user's code."""
-    if distributed.is_available() and distributed.is_initialized() and distributed.get_rank() > 0:
+    if process_rank() > 0:
         return
     level, frame = 1, sys._getframe()
     while frame is not None and frame.f_globals.get("__name__", "").split(".")[0] in _LIBRARIES:

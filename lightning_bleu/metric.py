@@ -22,7 +22,7 @@ from lightning_bleu.reading.ragged import IntArray
 from lightning_bleu.scoring.resampling import Interval, interval_from
 from lightning_bleu.scoring.scoring import Scoring
 from lightning_bleu.settings.settings import Settings, check_bool, describe_options, unknown_options
-from lightning_bleu.torchmetrics_fixes import AdditiveMetric, eager
+from lightning_bleu.torchmetrics_fixes import AdditiveMetric, as_list, eager
 
 
 class CorpusMetric(AdditiveMetric):
@@ -83,7 +83,7 @@ class CorpusMetric(AdditiveMetric):
         """The score and its components as plain numbers, synced like :meth:`compute`."""
 
     def more_parts(self, statistics: Tensor) -> dict[str, float]:
-        """Components of the score that a callback logs only if they are named, by the last part of their names."""
+        """Components of the score that an evaluator logs only if they are named, by the last part of their names."""
         return {}
 
     @abstractmethod
@@ -91,11 +91,7 @@ class CorpusMetric(AdditiveMetric):
         """The score of these statistics, of sentences of these kinds."""
 
     def update(
-        self,
-        preds: Hypotheses,
-        target: References,
-        sample_mask: SampleMask | None = None,
-        index: Index | None = None,
+        self, preds: Hypotheses, target: References, sample_mask: SampleMask | None = None, index: Index | None = None
     ) -> None:
         """Count a batch of sentences.
 
@@ -106,9 +102,9 @@ class CorpusMetric(AdditiveMetric):
             preds: the hypotheses, as
 
                 - strings: ``list[str]``;
-                - tokens (not for chrF): ``list[list[str]]`` or ``list[list[int]]``;
-                - ids (for chrF, with a `decoder`): a tensor of any integer type and shape ``(sentences, tokens)``, or a
-                  list of 1-D tensors;
+                - tokens (not for chrF): ``list[list[str]]``;
+                - ids (for chrF, with a `decoder`): ``list[list[int]]``, a tensor of any integer type and shape
+                  ``(sentences, tokens)``, or a list of 1-D tensors;
                 - logits: a floating-point tensor of shape ``(sentences, tokens, vocabulary)``; the argmax is scored.
                   Set ``eos_id``, or everything after the end of a sentence counts too. Logits from teacher forcing
                   overestimate the score, because the model saw the correct previous tokens.
@@ -204,8 +200,7 @@ class CorpusMetric(AdditiveMetric):
             >>> print(bleu.interval())
             BLEU = 76.00 (95% interval 60.65 to 100.00, 1000 resamples)
         """
-        sentences = self.kept_sentences().statistics.double()
-        return interval_from(sentences, self.scoring, confidence, resamples, seed)
+        return interval_from(self.kept_sentences().statistics.double(), self.scoring, confidence, resamples, seed)
 
     def _read_totals(self) -> Tensor:
         """The sums of the statistics, then the InputCounts."""
@@ -216,15 +211,16 @@ class CorpusMetric(AdditiveMetric):
         return torch.tensor([*sums, *kept.input_counts], device=self.device)
 
     def _read_rows(self) -> KeptSentences:
-        # The state is a list, or a single tensor while it is synced.
-        rows = [self.rows] if isinstance(self.rows, Tensor) else self.rows
         empty = torch.zeros(0, IDENTITY_COLUMNS + self.columns, dtype=torch.int32, device="cpu")
         # torchmetrics syncs a list without rows as an empty vector.
-        return read_rows(torch.cat([empty, *(one.cpu() for one in rows if len(one))]))
+        return read_rows(torch.cat([empty, *(one.cpu() for one in as_list(self.rows) if len(one))]))
 
     @property
     def statistics(self) -> Tensor:
-        """The statistics of the corpus, the sums of those of its sentences, int64 of shape ``(columns,)``."""
+        """The sums of the statistics of the sentences of this process, int64 of shape ``(columns,)``.
+
+        In :meth:`sync_context`, those of all processes. :meth:`compute` and :meth:`report` always sync.
+        """
         return self._read_totals()[: self.columns]
 
     @property
@@ -300,6 +296,5 @@ def count_sentences(
 ) -> tuple[Tensor, Batch]:
     """Read sentences and count them, without a metric; returns their rows and the batch."""
     batch = read_batch(preds, target, settings)
-    rows = count(batch, settings)
     batch.warn(WarnOnce())
-    return torch.from_numpy(rows), batch
+    return torch.from_numpy(count(batch, settings)), batch

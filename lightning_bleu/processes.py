@@ -10,7 +10,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-Result = TypeVar("Result")
+T = TypeVar("T")
 
 
 def process_count() -> int:
@@ -19,7 +19,7 @@ def process_count() -> int:
 
 
 def process_rank() -> int:
-    """The number of this process."""
+    """The rank of this process; 0 if there is only one."""
     return dist.get_rank() if process_count() > 1 else 0
 
 
@@ -66,17 +66,17 @@ def gather_objects(value: Any) -> list[Any]:
     return gathered or []
 
 
-def run_in_process_0(function: Callable[[], Result]) -> Result:
+def run_in_process_0(function: Callable[[], T]) -> T:
     """Call a function in process 0, and return what it returns in all processes. Collective.
 
     If the function raises an error, all processes raise it, so that none waits for another one that has stopped. (An
     error that cannot be pickled becomes a RuntimeError with its text.)
     """
     first, *_ = run_in_all(lambda: function() if process_rank() == 0 else None)
-    return cast(Result, first)
+    return cast(T, first)
 
 
-def run_in_all(function: Callable[[], Result]) -> list[Result]:
+def run_in_all(function: Callable[[], T]) -> list[T]:
     """Call a function in every process, and return what it returned in each. Collective.
 
     If the function raises an error in one process, all processes raise it.

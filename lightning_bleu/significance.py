@@ -104,10 +104,8 @@ def _read_systems(a: Any, b: Any) -> tuple[Tensor, Tensor, Scoring]:
     if one.input_counts.reference_count != other.input_counts.reference_count:
         differences.append("number of references")
     if differences:
-        signatures = [
-            system.report_of(kept.statistics.sum(0), kept.input_counts).signature
-            for system, kept in ((a, one), (b, other))
-        ]
+        pairs = ((a, one), (b, other))
+        signatures = [x.report_of(kept.statistics.sum(0), kept.input_counts).signature for x, kept in pairs]
         shown = "but they" if signatures[0] == signatures[1] else f"got {' and '.join(signatures)}, which"
         raise ValueError(f"both systems must be scored in the same way, {shown} differ in: {', '.join(differences)}")
     if not torch.equal(one.positions, other.positions):

@@ -123,7 +123,7 @@ class AdditiveMetric(Metric):
                 reduce: Any = self._reductions[name]
                 merged[name] = reduce(torch.stack([state, incoming_state[name].to(state.device)]))
             else:
-                merged[name] = append_rows(state, *_as_list(incoming_state[name]))
+                merged[name] = append_rows(state, *as_list(incoming_state[name]))
         for name, state in merged.items():
             setattr(self, name, state)
         self._state_changed()
@@ -145,14 +145,14 @@ class AdditiveMetric(Metric):
         super()._load_from_state_dict(state_dict, prefix, *args)
         for name, state in loaded.items():
             if isinstance(self._defaults[name], list):
-                setattr(self, name, append_rows([], *_as_list(state)))
+                setattr(self, name, append_rows([], *as_list(state)))
         if loaded:
             self._state_changed()
 
     def _check_width(self, name: str, state: Tensor | list[Tensor]) -> None:
         default = self._defaults[name]
         expected = [*default.shape[-1:]] if isinstance(default, Tensor) else [IDENTITY_COLUMNS + self.columns]
-        for rows in _as_list(state):
+        for rows in as_list(state):
             if rows.numel() and [*rows.shape[-1:]] != expected:
                 raise ValueError(
                     f"the state {name!r} is of a metric with other orders of n-grams, or of another version: its rows "
@@ -185,6 +185,6 @@ class _Defaults(dict[str, Any]):
         return [*self, id(self)]
 
 
-def _as_list(state: Tensor | list[Tensor]) -> list[Tensor]:
+def as_list(state: Tensor | list[Tensor]) -> list[Tensor]:
     """A list state, which is a tensor in a metric that is synced, or was saved while it was."""
     return [state] if isinstance(state, Tensor) else state

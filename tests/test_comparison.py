@@ -121,8 +121,7 @@ def test_changed_sentences_are_those_that_a_metric_ranks_differently() -> None:
     scoring, rows = a.scoring, [one.kept_sentences().statistics for one in (a, b)]
     ranks = scoring.rank_sentences(torch.cat(rows))
     gains = ranks[:40] - ranks[40:]
-    everything = comparison.changed("signs", 40)
-    for changes, sign in zip(everything, (-1, 1)):
+    for changes, sign in zip(comparison.changed("signs", 40), (-1, 1)):
         assert {one.number - 1 for one in changes} == {*(gains * sign > 0).nonzero()[:, 0].tolist()}
         assert [sign * gains[one.number - 1] for one in changes] == sorted(sign * gains[gains * sign > 0], reverse=True)
         scores = scoring.score_sentences(rows[0])
@@ -131,12 +130,19 @@ def test_changed_sentences_are_those_that_a_metric_ranks_differently() -> None:
         comparison.changed("bleu")
 
 
-def test_other_files_need_references_and_are_scored_in_percent(tmp_path: Path) -> None:
+def test_a_function_is_found_in_the_table_of_a_run_by_any_name(tmp_path: Path) -> None:
+    files = [record(tmp_path / name, system, metrics={'no.  "1"': errors}) for name, system in {"a": A, "b": B}.items()]
+    assert 'no.  "1"' in compare_systems(*files).tests
+
+
+def test_other_files_need_references_and_are_scored_in_percent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     for name, lines in {"a": A, "b": B, "ref-1": REFERENCES, "ref-2": A, "ref-10": B}.items():
         (tmp_path / f"{name}.txt").write_bytes("\r\n".join(one_line(lines)).encode("utf-8-sig"))
     files, references = [tmp_path / "a.txt", tmp_path / "b.txt"], [*zip(*map(one_line, (REFERENCES, A, B)))]
     found = compare_systems(*files)
-    given = compare_systems(*files, references=[tmp_path / f"ref-{number}.txt" for number in (1, 2, 10)])
+    Path("b").write_bytes(Path("ref-10.txt").read_bytes())
+    given = compare_systems(*files, references=[Path("ref-1.txt"), tmp_path / "ref-2.txt", Path("b")])
     lists = compare_systems(one_line(A), tuple(one_line(B)), references=references)
     assert found.tests == given.tests == lists.tests
     assert {name: test.score_a for name, test in found.tests.items()} == {"bleu": 100, "chrf": 100}

@@ -213,7 +213,7 @@ def find_errors() -> dict[str, str]:
         with pytest.raises(ValueError) as error:  # noqa: PT011
             trainer.complete(batch)
         found[name] = str(error.value)
-    trainer.processing_class = make_tokenizer("left")
+    trainer.gen_kwargs = {"pad_token_id": PAD}
     assert trainer.evaluate()["eval_bleu"] > 0
     return found
 

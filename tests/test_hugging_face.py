@@ -533,6 +533,5 @@ def test_a_trainer_with_an_evaluator_of_its_own_is_an_error() -> None:
         def __init__(self, evaluator: Any = None) -> None:
             super().__init__()
 
-    kinds = (EvaluatorMixin, type("Derived", (SentenceTransformerTrainer,), {}))
     with pytest.raises(TypeError, match=r"SentenceTransformerTrainer.__init__ has an 'evaluator' of its own"):
-        type("Mixed", kinds, {})()
+        type("Mixed", (EvaluatorMixin, type("Derived", (SentenceTransformerTrainer,), {})), {})()

@@ -37,8 +37,7 @@ def modules() -> dict[str, Path]:
 def imports(path: Path, *, only_at_import: bool = False) -> Iterator[str]:
     """The modules that a file imports; with `only_at_import`, those that it needs when it is imported itself."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    nodes = tree.body if only_at_import else ast.walk(tree)
-    for node in nodes:
+    for node in tree.body if only_at_import else ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):

@@ -146,8 +146,7 @@ def score_with_pytorch(model: DistributedDataParallel) -> dict[str, Any]:
 
 def return_uneven(batch: Tensor, epoch: int) -> tuple[Tensor, Tensor]:
     """Sentences that are translated more or less well."""
-    right = torch.arange(batch.shape[1]) < batch[:, :1]
-    return torch.where(right, batch, 99), batch
+    return torch.where(torch.arange(batch.shape[1]) < batch[:, :1], batch, 99), batch
 
 
 def make_loaders() -> dict[str, Any]:

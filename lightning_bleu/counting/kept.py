@@ -84,8 +84,7 @@ def pack_rows(batch: Batch, rows: IntArray) -> npt.NDArray[np.int32]:
         [[7, 0, 4, -390611389, 1, 1, 1, 1], [8, 0, 4, 112844655, 0, 1, 1, 1]]
     """
     packed = np.empty((len(rows), IDENTITY_COLUMNS + rows.shape[1]), np.int32)
-    positions = np.full(len(rows), -1) if batch.positions is None else batch.positions
-    packed[:, :2] = positions[:, None].view(np.int32)
+    packed[:, :2] = -1 if batch.positions is None else batch.positions[:, None].view(np.int32)
     packed[:, 2] = len(KINDS) * batch.reference_counts + KINDS.index(kind_of(batch.segments))
     packed[:, 3] = np.fromiter(map(zlib.crc32, _reference_bytes(batch)), np.uint32, len(rows)).view(np.int32)
     packed[:, IDENTITY_COLUMNS:] = rows

@@ -14,7 +14,6 @@ from __future__ import annotations
 import string
 import sys
 import weakref
-from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from itertools import chain, count
 from types import BuiltinMethodType, MethodType
@@ -91,8 +90,7 @@ def number_tokens(lists: Sequence[list[str]]) -> Ragged:
         >>> number_tokens([["a", "b"], ["a"]]).to_lists()
         [[0, 1], [0]]
     """
-    numbers = defaultdict[str, int](count().__next__)
-    ids = np.fromiter(map(numbers.__getitem__, chain.from_iterable(lists)), np.int64)
+    ids = np.fromiter(map(_Numbers().__getitem__, chain.from_iterable(lists)), np.int64)
     return Ragged(ids, lengths_of(lists))
 
 

@@ -140,8 +140,7 @@ def select_sentences(batch: Batch, chosen: BoolArray) -> Batch:
     segments, chosen_segments = batch.segments, np.concatenate([chosen, chosen.repeat(batch.reference_counts)])
     if isinstance(segments, Ids):
         ids, lengths = segments.ragged
-        ragged = Ragged(ids[chosen_segments.repeat(lengths)], lengths[chosen_segments])
-        segments = segments._replace(ragged=ragged)
+        segments = segments._replace(ragged=Ragged(ids[chosen_segments.repeat(lengths)], lengths[chosen_segments]))
     else:
         segments = type(segments)([*compress(segments[0], chosen_segments)])  # type: ignore[list-item]
     positions = None if batch.positions is None else batch.positions[chosen]
@@ -219,5 +218,4 @@ def to_lines(form: Form) -> list[str]:
     """
     if isinstance(form, Strings):
         return form.lines
-    lists = form.ragged.to_lists() if isinstance(form, Ids) else form.lists
-    return [" ".join(map(str, tokens)) for tokens in lists]
+    return [" ".join(map(str, ids)) for ids in (form.ragged.to_lists() if isinstance(form, Ids) else form.lists)]

@@ -113,7 +113,7 @@ class InputCounts(NamedTuple):
 
     @property
     def kinds(self) -> list[str]:
-        """The kinds of the sentences that there are, without lists of nothing."""
+        """The kinds that occur, except ``"empty"``."""
         return [kind for kind in ("strings", "tokens", "ids") if getattr(self, kind)]
 
 
@@ -131,6 +131,5 @@ def join(hypotheses: Form, references: Form) -> Form:
     """
     if isinstance(hypotheses, Ids) and isinstance(references, Ids):
         ids, lengths = map(np.concatenate, zip(hypotheses.ragged, references.ragged))
-        device = references.device if hypotheses.device.type == "cpu" else hypotheses.device
-        return Ids(Ragged(ids, lengths), device, references.shape)
+        return references._replace(ragged=Ragged(ids, lengths))
     return type(hypotheses)([*hypotheses[0], *references[0]])  # type: ignore[arg-type, call-arg]

@@ -66,8 +66,8 @@ def find_mistakes(
             yield from suspect_inner_padding(references, settings)
             if not of_logits:
                 yield from suspect_padding(hypotheses, references, settings)
-    if isinstance(hypotheses, Tokens):
-        yield from suspect_sentences_as_tokens(hypotheses)
+    if isinstance(hypotheses, Tokens) and isinstance(references, Tokens):
+        yield from suspect_sentences_as_tokens(hypotheses, references)
     if isinstance(segments, Strings) and len(counts):
         yield from suspect_tokens(segments.lines, counts)
         yield from suspect_special_tokens(segments.lines, counts)
@@ -221,21 +221,32 @@ def suspect_start(form: Ids, settings: Settings, side: str = "hypotheses", name:
         )
 
 
-def suspect_sentences_as_tokens(hypotheses: Tokens) -> Iterator[Mistake]:
+def suspect_sentences_as_tokens(hypotheses: Tokens, references: Tokens) -> Iterator[Mistake]:
     """Warn about lists of sentences, which are read as lists of tokens.
 
     Example:
-        >>> next(suspect_sentences_as_tokens(Tokens([["a cat sat"], ["two dogs ran", "both dogs ran"]])))[1][:56]
+        >>> sentences = Tokens([["a cat sat"], ["two dogs ran", "both dogs ran"]])
+        >>> next(suspect_sentences_as_tokens(sentences, sentences))[1][:56]
         "'preds' is a list of lists of strings, which are read as"
     """
-    found = [all(len(token.split()) > 2 for token in tokens) for tokens in hypotheses.lists if tokens]
-    # Tokens may be words of several syllables, as in Vietnamese, or terms, but few of those have three words.
-    if 2 * sum(found) > len(found):
+
+    def has_sentences(form: Tokens) -> bool:
+        # Tokens may be words of several syllables, as in Vietnamese, or terms, but few of those have three words.
+        found = [all(len(token.split()) > 2 for token in tokens) for tokens in form.lists if tokens]
+        return 2 * sum(found) > len(found)
+
+    if has_sentences(hypotheses):
         yield (
             "sentences as tokens",
             "'preds' is a list of lists of strings, which are read as tokens, but most of them contain spaces. If they "
             "are sentences, pass one string per hypothesis: ['a sentence', ...] instead of [['a sentence'], ...]. Of "
             "an n-best list, pass the best: [candidates[0] for candidates in preds].",
+        )
+    elif has_sentences(references):
+        yield (
+            "sentences as tokens",
+            "'preds' has tokens, so each string in 'target' is read as a token, but most of them are sentences. "
+            "Tokenize the references as well, or pass strings in 'preds'.",
         )
 
 

@@ -77,8 +77,7 @@ def clean(ragged: Ragged, settings: Settings) -> Ragged:
         [[5, 6], [7]]
     """
     positions = are_tokens(ragged, settings).nonzero()[0]
-    kept_lengths = positions.searchsorted(ragged.lengths.cumsum())
-    kept_lengths[1:] -= kept_lengths[:-1].copy()
+    kept_lengths = np.diff(positions.searchsorted(ragged.lengths.cumsum()), prepend=0)
     # Each id overwrites its own position: with another array, long batches return memory to the system after each call.
     return Ragged(ragged.ids.take(positions, out=positions, mode="clip"), kept_lengths)
 

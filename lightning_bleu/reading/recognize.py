@@ -92,7 +92,7 @@ def recognize_hypotheses(preds: Hypotheses, name: str = "preds") -> Form:
     if ids.ndim != 2:
         raise ValueError(
             f"{name!r} must have shape (sentences, tokens) as ids or (sentences, tokens, vocabulary) as logits, "
-            f"got a {_describe(ids)}"
+            f"got a {_describe(ids)}{_SWAPPED if name == 'preds' and ids.ndim == 3 else ''}"
         )
     return _flatten(ids)
 
@@ -148,8 +148,8 @@ def read_sample_mask(sample_mask: SampleMask | None, sentences: int) -> BoolArra
     mask = np.array(sample_mask.numpy(force=True) if isinstance(sample_mask, Tensor) else sample_mask)
     if mask.shape not in ((sentences,), (1,)):
         raise ValueError(
-            f"'sample_mask' must have shape ({sentences},), one value per sentence, or (1,), one value for all; "
-            f"got {mask.shape}"
+            f"'sample_mask' must have one value per sentence, shape ({sentences},), or one for the whole batch, shape "
+            f"(1,); got shape {mask.shape}"
         )
     return np.broadcast_to(mask, sentences)
 
@@ -182,6 +182,26 @@ def read_index(index: Index | None, sentences: int) -> IntArray | None:
     if (wrong := values[(values < 0) | (values >= 2**63)]).size:
         raise ValueError(f"'index' must hold positions in the dataset, from 0 and below 2**63, got {wrong[0]}")
     return values.astype(np.int64)
+
+
+def read_groups(labels: Any, sentences: int) -> list[str]:
+    """Check the labels of the groups of sentences.
+
+    Raises:
+        TypeError: if they are not strings.
+        ValueError: if there is not one per sentence.
+
+    Example:
+        >>> read_groups(("fr", "zh"), 2)
+        ['fr', 'zh']
+    """
+    labels = materialize(labels)
+    if not isinstance(labels, _SEQUENCES) or not all(isinstance(label, str) for label in labels):
+        found = sorted({type(label).__name__ for label in labels}) if isinstance(labels, _SEQUENCES) else repr(labels)
+        raise TypeError(f"'group' must hold a string per sentence, the label of its group, got {found}")
+    if len(labels) != sentences:
+        raise ValueError(f"'group' must hold one label per sentence, got {len(labels)} for {sentences} sentences")
+    return [*map(str.__str__, labels)]  # members of an Enum become plain strings
 
 
 def _recognize_references(target: References, hypotheses: Form, *, decodable: bool) -> tuple[Form, IntArray]:
@@ -254,7 +274,8 @@ def _match_forms(hypotheses: Form, references: Form, *, decodable: bool) -> tupl
     found = [kind.replace("empty", "nothing") for kind in kinds]
     raise TypeError(
         f"'preds' and 'target' must be of one kind, got {found[0]} and {found[1]}: tokenize (or decode) both or "
-        "neither, or set decoder= to score ids against strings" + (_SWAPPED if kinds == ["tokens", "strings"] else "")
+        f"neither{'' if decodable else ', or set decoder= to score ids against strings'}"
+        + (f"{_SWAPPED} Of an n-best list, pass the best" if kinds == ["tokens", "strings"] else "")
     )
 
 
@@ -292,7 +313,7 @@ def _recognize_list(name: str, items: list[Any]) -> Form:
     if all(issubclass(type_, str) for type_ in types):
         return Tokens([*map(list, items)])
     if not all(issubclass(type_, int | np.integer) and type_ is not bool for type_ in types):
-        swapped = _SWAPPED if name == "preds" and types <= {*_SEQUENCES} else ""
+        swapped = _SWAPPED if name == "preds" and types <= {*_SEQUENCES, Tensor, np.ndarray} else ""
         raise TypeError(f"tokens of {name!r} must be all strings or all integers, got {_type_names(types)}{swapped}")
     lengths = lengths_of(items)
     try:
@@ -306,7 +327,8 @@ def _as_segment(name: str, value: Tensor | npt.NDArray[Any]) -> Tensor:
     if ids.is_floating_point():
         raise TypeError(f"{name!r} holds a {_describe(ids)}: ids must be integers")
     if ids.ndim != 1:
-        raise ValueError(f"{name!r} must hold tensors of shape (tokens,), got a {_describe(ids)}")
+        swapped = _SWAPPED if name == "preds" else ""
+        raise ValueError(f"{name!r} must hold tensors of shape (tokens,), got a {_describe(ids)}{swapped}")
     return ids
 
 

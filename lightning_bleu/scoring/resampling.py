@@ -10,7 +10,6 @@ and the same seed gives the same result on every device, and in every process.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
@@ -19,6 +18,7 @@ import torch
 from torch import Tensor
 
 from lightning_bleu.scoring.scoring import Scoring, format_score
+from lightning_bleu.settings.settings import check_integer
 
 _MAX_WEIGHTS = 2**18
 """The maximum number of weights drawn at once, so that they stay in the cache, also in floating point."""
@@ -204,7 +204,7 @@ def weighted_sums(systems: Sequence[Tensor], draw: Draw, trials: int, seed: int)
     Returns:
         for each system, sums of shape ``(trials, columns)``.
     """
-    generator = torch.Generator("cpu").manual_seed(operator.index(seed))
+    generator = torch.Generator("cpu").manual_seed(check_integer("seed", seed))
     drawn_at_once = min(trials, max(1, _MAX_WEIGHTS // len(systems[0])))
     weights = torch.empty(drawn_at_once, len(systems[0]), dtype=torch.uint8, device="cpu")
     sums = [sentences.new_zeros(trials, sentences.shape[1]) for sentences in systems]
@@ -229,8 +229,7 @@ def draw_with_replacement(weights: Tensor, generator: torch.Generator) -> None:
 def toss_coins(weights: Tensor, generator: torch.Generator) -> None:
     """Draw 0 or 1 for each sentence, eight from each random byte."""
     trials, sentences = weights.shape
-    shape = trials, -(-sentences // 8)
-    drawn = torch.randint(256, shape, generator=generator, dtype=torch.uint8, device="cpu")
+    drawn = torch.randint(256, (trials, -(-sentences // 8)), generator=generator, dtype=torch.uint8, device="cpu")
     bits = drawn[..., None] >> torch.arange(8, dtype=torch.uint8, device="cpu") & 1
     weights.copy_(bits.flatten(1)[:, :sentences])
 
@@ -244,9 +243,8 @@ def check_share(name: str, value: Any) -> None:
 
 
 def check_count(name: str, value: Any) -> int:
-    """Return the value as an int; raise an error unless it is an integer from 1 to 2^24."""
-    if isinstance(value, bool) or not hasattr(value, "__index__") or value < 1:
-        raise ValueError(f"{name!r} must be an integer of 1 or more, got {value!r}")
-    if value > 2**24:  # a limit of torch.quantile
-        raise ValueError(f"{name!r} must be at most {2**24:,}, got {value!r}")
-    return operator.index(value)
+    """Convert to an int from 1 to 2^24."""
+    count = check_integer(name, value, at_least=1)
+    if count > 2**24:  # a limit of torch.quantile
+        raise ValueError(f"{name!r} must be at most {2**24:,}, got {count}")
+    return count

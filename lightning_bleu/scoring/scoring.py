@@ -79,7 +79,7 @@ class Report(float):
         return report
 
     def parts(self) -> dict[str, float]:
-        """The components that a callback logs, by the last part of their names."""
+        """The components that an evaluator logs, by the last part of their names."""
         return {}
 
     def charts(self) -> dict[str, list[str]]:
@@ -94,15 +94,14 @@ class Report(float):
         return vars(self) == vars(other) if isinstance(other, Report) else super().__eq__(other)
 
     def __ne__(self, other: object) -> bool:
-        return not self == other
+        return vars(self) != vars(other) if isinstance(other, Report) else super().__ne__(other)
 
     __hash__ = float.__hash__
 
-    def __setattr__(self, name: str, value: object) -> None:
+    def __setattr__(self, name: str, *value: object) -> None:
         raise AttributeError(f"a {type(self).__name__} cannot be changed")
 
-    def __delattr__(self, name: str) -> None:
-        raise AttributeError(f"a {type(self).__name__} cannot be changed")
+    __delattr__ = __setattr__
 
     def __getnewargs_ex__(self) -> tuple[tuple[()], dict[str, Any]]:
         return (), vars(self)

@@ -49,9 +49,5 @@ def shortest(hypothesis: Lengths, reference: Lengths) -> Lengths:
     return reference
 
 
-REFERENCE_LENGTHS: Mapping[str, LengthRule] = {
-    "closest": closest,
-    "closest-first": closest_first,
-    "shortest": shortest,
-}
+REFERENCE_LENGTHS: Mapping[str, LengthRule] = {"closest": closest, "closest-first": closest_first, "shortest": shortest}
 """Rules by name."""

@@ -44,8 +44,8 @@ _ELSEWHERE = {
 }
 """Option names in other libraries that are not similar to ours, each with its equivalent here."""
 
-_OF_DECODED_IDS = ("decoder", "ignore_ids", "pad_id", "bos_id", "eos_id", "unk_id")
-"""Settings that depend on the vocabulary of a model."""
+_READING = ("decoder", "ignore_ids", "pad_id", "bos_id", "eos_id")
+"""How ids are read. These options depend on the vocabulary of a model, as does the ``unk_id`` of BLEU."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -129,8 +129,7 @@ class Settings:
             >>> Settings.from_options(pad_id=0, lowercase=True).for_reading == Settings.from_options(pad_id=0)
             True
         """
-        names = ("decoder", "ignore_ids", "pad_id", "bos_id", "eos_id")
-        return Settings(**{name: getattr(self, name) for name in names})
+        return Settings(**{name: getattr(self, name) for name in _READING})
 
     @functools.cached_property
     def removed_ids(self) -> list[int]:
@@ -172,7 +171,7 @@ class Settings:
             ['lowercase', 'pad_id']
         """
         mine, theirs = self._values(), other._values()
-        ignored = _OF_DECODED_IDS if self.decoder is not None and other.decoder is not None else ()
+        ignored = (*_READING, "unk_id") if self.decoder is not None and other.decoder is not None else ()
         return [name for name in mine if mine[name] != theirs.get(name) and name not in ignored]
 
     def _values(self) -> dict[str, Any]:

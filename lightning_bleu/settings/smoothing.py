@@ -105,8 +105,7 @@ def exp_by_length_average(counts: Counts, value: float) -> Tensor:
 
 def _halving_matches(counts: Counts) -> Tensor:
     """Matches to use instead of 0: 1/2 for the first order without a match, 1/4 for the second, and so on."""
-    missing = (counts.matches == 0).to(counts.matches.dtype)
-    return 0.5 ** missing.cumsum(-1)
+    return 0.5 ** (counts.matches == 0).to(counts.matches.dtype).cumsum(-1)
 
 
 def _average(precisions: Tensor, counts: Counts) -> Tensor:
@@ -176,8 +175,7 @@ def zero_if_an_order_has_no_match(matches: Tensor, precisions: Tensor) -> Tensor
 
 def leave_zeros_out(matches: Tensor, precisions: Tensor) -> Tensor:
     """Orders with precision 0 are skipped without rescaling the weights; 0 if no order has a match (NLTK)."""
-    logs = precisions.log().where(precisions > 0, 0)
-    return logs.where((matches > 0).any(-1, keepdim=True), -torch.inf)
+    return precisions.log().where(precisions > 0, 0).where((matches > 0).any(-1, keepdim=True), -torch.inf)
 
 
 ZERO_RULES: Mapping[str, Callable[[Tensor, Tensor], Tensor]] = {

@@ -1,1 +1,1 @@
-"""The logic of the callback, without Lightning."""
+"""What an evaluator needs, without Lightning."""

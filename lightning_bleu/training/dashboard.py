@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _COMPARISONS = {"best": "Comparison with the best", "first": "Comparison with the first"}
-_CATEGORIES = _SCORES, *_, _PARTS = "Scores", *_COMPARISONS.values(), "Parts"
+_SCORES, _PARTS = "Scores", "Parts"
+_CATEGORIES = [_SCORES, *_COMPARISONS.values(), _PARTS]
 """The categories of charts, in order."""
 _STEP_IN_WANDB = "train/global_step"
 """The name of the step in a run of W&B, as in Trainers of Transformers. The step of W&B itself cannot go back."""

@@ -65,7 +65,7 @@ class Loader:
 
     def check_given(self, what: str, value: Any) -> None:
         """Raise a ValueError if only some batches have an ``"index"``, or a ``"source"``."""
-        if self.given.setdefault(what, value is not None) != (value is not None):
+        if self.given.get(what, value is not None) != (value is not None):
             name, got, give, _ = self.origin
             raise ValueError(f"{name!r} {got} {what!r} for some batches only: {give} it for all, or for none")
 
@@ -87,9 +87,8 @@ class Loader:
             return index
         if self.needed_by and shuffles(self.dataloader):
             raise ValueError(
-                f"{self.needed_by} needs to know which sentence is which, but a loader shuffles them: "
-                f"{give} the position of each sentence in the dataset as 'index' {to} {name!r}, or make the loader "
-                "with shuffle=False"
+                f"{self.needed_by} needs to know which sentence is which, but a loader shuffles them: {give} the "
+                f"position of each sentence in the dataset as 'index' {to} {name!r}, or set shuffle=False"
             )
         return self._derive_positions(batch_idx, sentences) if process_count() > 1 else None
 
@@ -282,8 +281,7 @@ def _index_of_accelerate(loader: Any, batch_idx: int) -> Tensor | None:
         shares, rank = (1, 0) if loader.submesh_tp else (process_count(), process_rank())
     else:
         shares, rank = getattr(dealer, "num_processes", 1), getattr(dealer, "process_index", 0)
-    is_split = getattr(dealer, "split_batches", False) and not is_stream
-    size = sampler.batch_size // (shares if is_split else 1)
+    size = sampler.batch_size // (shares if getattr(dealer, "split_batches", False) and not is_stream else 1)
     first, items = batch_idx * shares * size, length_of(sampler.sampler)
     if dispatches and loader.end_of_dataloader:
         size, items = -(-loader.remainder // shares), first + loader.remainder

@@ -1,15 +1,9 @@
-"""The metrics of a callback, counted batch by batch or scored from the texts of all sentences, and their results.
-
-Functions of users are metrics, too: which parameters they have, how they are called, and what they may return.
-"""
+"""The metrics of an evaluator, counted batch by batch or scored from the texts of all sentences, and their results."""
 
 from __future__ import annotations
 
-import contextlib
 import copy
-import inspect
 import math
-import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -32,11 +26,8 @@ from lightning_bleu.reading.mistakes import Mistake, suspect_script
 from lightning_bleu.reading.ragged import IntArray
 from lightning_bleu.scoring.scoring import Report, format_score, ratio_scoring
 from lightning_bleu.settings.settings import Settings, check_bool
-from lightning_bleu.training.loaders import check_names
+from lightning_bleu.training.functions import attribute_of, call_function, find_third, name_score, untouched
 from lightning_bleu.training.sentences import Corpus, Sentence, Sentences
-
-_SHOWN = 200
-"""The number of characters of a value that error messages show."""
 
 _NAMED = ("interval", "comparison", "best", "first")
 """What each score of a metric has of its own."""
@@ -116,7 +107,7 @@ class Result:
 
 
 class AnyMetric:
-    """A metric of a callback: what all kinds of metrics have in common.
+    """A metric of an evaluator: what all kinds of metrics have in common.
 
     Attributes:
         name: its name, for error messages.
@@ -141,7 +132,7 @@ class AnyMetric:
 
     def check(self, batch: Batch, sources: Any) -> None:
         """Raise an error for a batch that the metric cannot score."""
-        if not isinstance(batch.segments, Strings):
+        if self.needs_texts and not isinstance(batch.segments, Strings):
             raise TypeError(
                 f"the metric {self.name!r} needs text, got {kind_of(batch.segments)}: return strings (join tokens with "
                 "spaces), or decode ids with the option decoder=tokenizer"
@@ -184,9 +175,6 @@ class Counted(AnyMetric):
         self.reading = metric.settings.for_reading
         self.columns, self.scale = metric.columns, metric.settings.scale
 
-    def check(self, batch: Batch, sources: Any) -> None:
-        """Do nothing: :meth:`count_rows` raises errors."""
-
     def count_rows(self, batch: Batch) -> IntArray:
         """Count the statistics of each sentence, of shape ``(sentences, columns)``."""
         return self.metric.count_rows(batch)
@@ -227,9 +215,10 @@ class OfText(AnyMetric):
         self.name = name
         self.metric = _copy(metric)  # a copy is tried, because a wrapper such as MinMaxMetric keeps what it has seen
         tried, refusals = [], []
-        for self._takes_one in (False, True):
+        for takes_one in (False, True):
             try:
-                tried.append((self._takes_one, self._score_texts(_RIGHT), self._score_texts(_WRONG)))
+                right, wrong = (self._score_texts(texts, takes_one) for texts in (_RIGHT, _WRONG))
+                tried.append((takes_one, right, wrong))
             except Exception as error:
                 refusals.append(f"{type(error).__name__}: {error}")
         if not tried:
@@ -264,13 +253,13 @@ class OfText(AnyMetric):
 
     def _score(self, sentences: Sequence[Sentence]) -> dict[str, float]:
         try:
-            return self._score_texts(sentences)
+            return self._score_texts(sentences, self._takes_one)
         except Exception as error:
             raise RuntimeError(f"the metric {self.name!r} failed: {type(error).__name__}: {error}") from error
 
-    def _score_texts(self, sentences: Sequence[Sentence]) -> dict[str, float]:
+    def _score_texts(self, sentences: Sequence[Sentence], takes_one: bool) -> dict[str, float]:
         hypotheses = [one.hypothesis for one in sentences]
-        references: list[Any] = [one.references[-1] if self._takes_one else [*one.references] for one in sentences]
+        references: list[Any] = [one.references[-1] if takes_one else [*one.references] for one in sentences]
         if isinstance(self.metric, SacreMetric):
             return {"": float(self.metric.corpus_score(hypotheses, [*zip_longest(*references)]).score)}
         with untouched():
@@ -364,11 +353,6 @@ class OfSentences(AnyMetric):
         return [{part: own[number] for part, own in rows.items()} for number in range(len(subsets))]
 
 
-def name_score(name: str, part: str) -> str:
-    """The name of a score of a metric: that of the metric if it has only one."""
-    return f"{name}/{part}" if part else name
-
-
 class FunctionScore(Report):
     """The score of a function. ``str(...)`` is one line.
 
@@ -407,17 +391,17 @@ def _copy(metric: Any) -> Any:
         copied = MetricCollection(parts, prefix=copied.prefix, postfix=copied.postfix, compute_groups=False)
     for part in copied.modules() if isinstance(copied, nn.Module) else ():  # and the metrics inside it
         if isinstance(part, Metric):
-            part.distributed_available_fn = _is_distributed
+            part.distributed_available_fn = _never_distributed
     return copied
 
 
-def _is_distributed() -> bool:
+def _never_distributed() -> bool:
     """For torchmetrics: only one process computes the metric, so there is nothing to sync."""
     return False
 
 
 def wrap_metric(name: str, metric: Any, parts: bool | Sequence[str] = True) -> AnyMetric:
-    """A metric of a callback.
+    """A metric of an evaluator.
 
     Args:
         name: its name, for error messages.
@@ -430,13 +414,13 @@ def wrap_metric(name: str, metric: Any, parts: bool | Sequence[str] = True) -> A
     if isinstance(metric, CorpusMetric):
         return Counted(name, metric, parts)
     is_class = isinstance(metric, type)
-    has_methods = hasattr(metric, "update") and hasattr(metric, "compute")
-    if is_class or not (callable(metric) or has_methods or isinstance(metric, SacreMetric)):
+    scores_text = isinstance(metric, SacreMetric) or (hasattr(metric, "update") and hasattr(metric, "compute"))
+    if is_class or not (callable(metric) or scores_text):
         raise TypeError(
             f"{name!r} must be a metric of lightning_bleu, torchmetrics, or sacreBLEU, or a function, got {metric!r}"
             + (": make an instance of it" if is_class else ": pass metrics by name, such as {'bleu': CorpusBLEU()}")
         )
-    return OfText(name, metric) if has_methods or isinstance(metric, SacreMetric) else OfSentences(name, metric)
+    return OfText(name, metric) if scores_text else OfSentences(name, metric)
 
 
 def read_scores(value: Any) -> dict[str, float]:
@@ -465,135 +449,3 @@ def merge_results(named: Mapping[str, Result]) -> Result:
     columns = [{part: getattr(one, name) for part, one in named.items()} for name in ("score", *_NAMED)]
     known = [{part: value for part, value in one.items() if value is not None} for one in columns]
     return Result(known[0], {}, None, *(one or None for one in known[1:]))
-
-
-def attribute_of(function: Callable[..., Any], name: str, default: Any) -> Any:
-    """An attribute of a callable, or else of the function in a :class:`functools.partial`."""
-    while isinstance(function, partial) and not hasattr(function, name):
-        function = function.func
-    return getattr(function, name, default)
-
-
-def find_third(function: Callable[..., Any], name: str) -> tuple[inspect.Parameter | None, bool]:
-    """The parameter that takes a third argument, if a function has one, and whether it takes it by position.
-
-    That is a third parameter without a default, or a parameter of this name that no :class:`functools.partial` has set.
-
-    Example:
-        >>> find_third(lambda outputs, batch, index: 0, "dataloader_idx")
-        (<Parameter "index">, True)
-        >>> find_third(lambda outputs, batch, tokenizer=None: 0, "dataloader_idx")
-        (None, False)
-        >>> find_third(partial(lambda outputs, batch, *, index=0: 0, index=1), "index")
-        (None, False)
-    """
-    inspected = _find_signed(function)
-    try:
-        parameters = inspect.signature(inspected).parameters
-    except (TypeError, ValueError):  # some builtins have no signature
-        return None, False
-    is_set = isinstance(inspected, partial) and name in inspected.keywords
-    named = None if is_set else parameters.get(name)
-    positional = [parameter for parameter in parameters.values() if parameter.kind <= parameter.POSITIONAL_OR_KEYWORD]
-    if len(positional) > 2 and (positional[2].default is inspect.Parameter.empty or positional[2] is named):
-        return positional[2], True
-    return named, False
-
-
-def _find_signed(function: Callable[..., Any]) -> Callable[..., Any]:
-    """What has the parameters of a callable: of a module ``forward``, also if it is compiled or in a partial."""
-    if isinstance(function, partial):
-        return partial(_find_signed(function.func), *function.args, **function.keywords)
-    if isinstance(function, nn.Module):
-        return _find_signed(getattr(function, "_orig_mod", function.forward))  # of torch.compile
-    return function
-
-
-def call_with_third(function: Callable[..., Any], name: str, first: Any, second: Any, third: Any) -> Any:
-    """Call a function with two arguments, and with a third one if there is one and it takes that.
-
-    See :func:`find_third`.
-
-    Example:
-        >>> call_with_third(lambda outputs, batch, dataloader_idx: dataloader_idx, "dataloader_idx", [], [], 7)
-        7
-    """
-    parameter, by_position = find_third(function, name)
-    if third is None or parameter is None:
-        return function(first, second)
-    return function(first, second, third) if by_position else function(first, second, **{parameter.name: third})
-
-
-def call_function(
-    name: str, function: Callable[..., Any], sentences: Sequence[Sentence], *, of_corpus: bool = False
-) -> dict[str, Tensor] | None:
-    """The pairs of numbers that a function gives to sentences, whose sums are divided.
-
-    Args:
-        name: the name of the metric, for error messages.
-        function: takes hypotheses, references, and perhaps sources.
-        sentences: the sentences.
-        of_corpus: whether it may return a single number for all sentences.
-
-    Returns:
-        float64 of shape ``(sentences, 2)`` on the CPU, or ``(2,)`` for a single number, by the last part of the name of
-        the score, ``""`` unless the function returned a dict; None if it returned None.
-
-    Raises:
-        TypeError: if the function does not return numbers.
-        ValueError: if it does not return one finite number or pair per sentence.
-        RuntimeError: if it fails.
-    """
-    hypotheses, references = [one.hypothesis for one in sentences], [[*one.references] for one in sentences]
-    sources = [one.source for one in sentences]
-    given = sources if any(source is not None for source in sources) else None
-    try:
-        with untouched():
-            value = call_with_third(function, "sources", hypotheses, references, given)
-    except Exception as error:
-        raise RuntimeError(f"the metric {name!r} failed: {type(error).__name__}: {error}") from error
-    if value is None:
-        return None
-    named = value if isinstance(value, Mapping) else {"": value}
-    if not named:
-        raise TypeError(f"the metric {name!r} must return scores by name, got {repr(value)[:_SHOWN]}")
-    check_names(f"scores of {name!r}", [*named], reserved=[""] if named is value else [])
-    return {part: _read_rows(name_score(name, part), one, sentences, of_corpus) for part, one in named.items()}
-
-
-def _read_rows(name: str, value: Any, sentences: Sequence[Sentence], of_corpus: bool) -> Tensor:
-    needs = f"the metric {name!r} must return one number or pair per sentence"
-    try:
-        if isinstance(value, np.ma.MaskedArray) or getattr(value, "layout", torch.strided) != torch.strided:
-            raise TypeError  # torch would ignore the mask
-        has_array = hasattr(value, "__array__") and not isinstance(value, Tensor)  # such as a Series of pandas
-        array = np.array(value) if has_array else value
-        values = torch.as_tensor(array, dtype=torch.float64, device="cpu").detach().clone()
-    except (TypeError, ValueError, RuntimeError, OverflowError):
-        raise TypeError(f"{needs}, got {repr(value)[:_SHOWN]}") from None
-    count = len(sentences)
-    if values.shape not in ((count,), (count, 2), *([()] if of_corpus else [])):
-        ways = "return pairs such as (errors, words), whose sums are divided, or set its corpus_level = True"
-        shown = f"the shape {tuple(values.shape)} for {count} sentences" if values.ndim else f"one number: {ways}"
-        raise ValueError(f"{needs}, got {shown}")
-    for place in (~values.isfinite()).nonzero().tolist():
-        whose = f" for the hypothesis {sentences[place[0]].hypothesis[:_SHOWN]!r}" if place else ""
-        raise ValueError(
-            f"the metric {name!r} returned {values[(*place,)].item()}{whose}: return a finite number for each "
-            "sentence, or None to log nothing"
-        )
-    return values if values.ndim == 2 else torch.stack([values, torch.ones_like(values)], -1)
-
-
-@contextlib.contextmanager
-def untouched() -> Iterator[None]:
-    """Leave gradients, random generators, and the default type as they were, outside of inference mode."""
-    states, dtype = (random.getstate(), np.random.get_state()), torch.get_default_dtype()
-    devices = [torch.cuda.current_device()] if torch.cuda.is_initialized() else []  # type: ignore[no-untyped-call]
-    try:
-        with torch.random.fork_rng(devices), torch.inference_mode(False), torch.no_grad():
-            yield
-    finally:
-        random.setstate(states[0])
-        np.random.set_state(states[1])
-        torch.set_default_dtype(dtype)

@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any, get_args
 
+from torch import nn
 from torchmetrics import MetricCollection
 
 from lightning_bleu.bleu import BLEU_OPTIONS
@@ -22,7 +23,7 @@ from lightning_bleu.training.sentences import MIN_LEVEL, OpponentKind
 
 
 def check_metrics(metrics: Any, parts: bool | Sequence[str] = True) -> dict[str, dict[str, AnyMetric]]:
-    """Check the metrics of a callback.
+    """Check the metrics of an evaluator.
 
     Args:
         metrics: a metric; or metrics by name, each a metric, or a dict of a metric for each label, which is the name of
@@ -37,23 +38,28 @@ def check_metrics(metrics: Any, parts: bool | Sequence[str] = True) -> dict[str,
         ValueError: if there is no metric, for names that cannot be logged, for parts that no metric has, or if the
             metrics of a name have different scales.
     """
-    named = metrics if isinstance(metrics, Mapping) else {getattr(type(metrics), "short_name", ""): metrics}
-    named = {key: one for name, own in named.items() for key, one in members_of(name, own).items()}
-    if "" in named and not isinstance(metrics, Mapping):
-        wrap_metric("metrics", metrics)  # raises an error unless it is a metric
-        kind = getattr(metrics, "__name__", type(metrics).__name__)
-        raise TypeError(f"{kind} needs a name: pass {{{kind.lower()!r}: ...}}")
+    named = as_dict(metrics, default=getattr(type(metrics), "short_name", ""))
     if not named:
         raise ValueError("'metrics' must have at least one metric, got an empty dict")
-    checked: dict[str, dict[str, AnyMetric]] = {}
-    check_names("metrics", [*named], reserved=("", "samples", "worst"))
+    by_label: dict[str, dict[str, Any]] = {}
     for name, own in named.items():
-        by_label = own if isinstance(own, Mapping) else {"": own}
-        if not by_label:
+        labeled = as_dict(own)
+        if not labeled:
             raise ValueError(f"{name!r} must have a metric for each loader or group, got an empty dict")
-        for label in own if by_label is own else ():
-            check_names(f"loaders or groups of {name!r}", [label])
-        checked[name] = {label: wrap_metric(name, metric, parts) for label, metric in by_label.items()}
+        for label, metric in labeled.items():
+            if labeled is own:
+                check_names(f"loaders or groups of {name!r}", [label])
+            for key, member in members_of(name, metric).items():
+                if label in by_label.setdefault(key, {}):
+                    raise ValueError(f"two metrics would have the name {key!r}: rename one")
+                by_label[key][label] = member
+    if "" in by_label and named is not metrics:
+        wrap_metric("metrics", metrics)  # raises an error unless it is a metric
+        raise TypeError(f"{getattr(metrics, '__name__', type(metrics).__name__)} needs a name: pass {{'NAME': ...}}")
+    checked: dict[str, dict[str, AnyMetric]] = {}
+    check_names("metrics", [*by_label], reserved=("", "samples", "worst"))
+    for name, own in by_label.items():
+        checked[name] = {label: wrap_metric(name, metric, parts) for label, metric in own.items()}
         if len({(type(metric), frozenset(metric.directions.items())) for metric in checked[name].values()}) > 1:
             raise ValueError(
                 f"the metrics of {name!r} must be all of this package or all of others, with the same names of scores "
@@ -74,11 +80,18 @@ def check_metrics(metrics: Any, parts: bool | Sequence[str] = True) -> dict[str,
     return checked
 
 
+def as_dict(value: Any, default: str = "") -> Mapping[str, Any]:
+    """A dict as it is, a ModuleDict as a dict, and anything else as the value of a default key."""
+    if isinstance(value, nn.ModuleDict) and not isinstance(value, MetricCollection):
+        return dict(value.items())
+    return value if isinstance(value, Mapping) else {default: value}
+
+
 def members_of(name: str, metric: Any) -> dict[str, Any]:
-    """The members of a MetricCollection by their full names, if all are of this package; else the metric itself."""
+    """The members of a MetricCollection by their full names, if one is of this package; else the metric itself."""
     members = dict(metric.items()) if isinstance(metric, MetricCollection) else {}
-    are_ours = members and all(isinstance(one, CorpusMetric) for one in members.values())
-    return {f"{name}/{part}" if name else part: one for part, one in members.items()} if are_ours else {name: metric}
+    is_ours = any(isinstance(one, CorpusMetric) for one in members.values())
+    return {f"{name}/{part}" if name else part: one for part, one in members.items()} if is_ours else {name: metric}
 
 
 def labels_of(metrics: Mapping[str, Mapping[str, AnyMetric]]) -> list[str]:
@@ -177,8 +190,6 @@ def check_options(options: Mapping[str, Any]) -> None:
     """
     kind = type(options["self"])
     if unknown := options["unknown"]:
-        if "compare_to_best" in unknown:
-            raise TypeError(f"'compare_to_best' is an option with a value now: {kind.__name__}(compare_to='best')")
         signatures = (inspect.signature(vars(one)["__init__"]) for one in kind.mro() if "__init__" in vars(one))
         ours = [name for one in signatures for name in one.parameters if name not in ("self", "options", "unknown")]
         if of_metric := {option: value for option, value in unknown.items() if option in BLEU_OPTIONS}:
@@ -194,8 +205,8 @@ def check_options(options: Mapping[str, Any]) -> None:
     are_paths = all("{metric}" in name and "" not in name.split("/") for name in names.values())
     if not are_paths or len(folders) < 2 or re.search("[{}]", "".join(rests)):
         raise ValueError(
-            "'log_name' must be a name with the placeholders '{stage}' and '{metric}', or a dict of names, such as "
-            f"{{'val': 'valid_{{metric}}', 'test': 'test_{{metric}}'}}, got {log_name!r}"
+            "'log_name' must be a name with '{stage}' and '{metric}', or a dict of names that differ in more than "
+            f"punctuation, such as {{'val': 'valid_{{metric}}', 'test': 'test_{{metric}}'}}, got {log_name!r}"
         )
     if not isinstance(parts := options["parts"], bool | list | tuple):
         raise TypeError(f"'parts' must be True, False, or a list of names, got {parts!r}")

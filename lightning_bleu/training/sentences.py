@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -101,8 +101,7 @@ class Sentences:
         """The texts of some sentences. Only process 0 receives them; the others get an empty list. Collective."""
         owners = self._owners[list(numbers)].tolist()
         rank = process_rank()
-        own = {index: self._own[index] for owner, index in owners if owner == rank}
-        gathered = gather_objects(own)
+        gathered = gather_objects({index: self._own[index] for owner, index in owners if owner == rank})
         return [gathered[owner][index] for owner, index in owners] if gathered else []
 
 
@@ -152,6 +151,7 @@ class Corpus(NamedTuple):
         return {"identity": self.identity.clone(), "statistics": self.statistics.clone(), "settings": self.settings}
 
 
+@dataclass(eq=False)
 class Opponent:
     """The validation with which others are compared: the best so far, or the first.
 
@@ -164,19 +164,16 @@ class Opponent:
         confidence: the confidence level of the interval of the difference; 0.95 when None.
     """
 
-    def __init__(
-        self, kind: OpponentKind = "best", significance_level: float | None = None, confidence: float | None = None
-    ) -> None:
-        self.kind = kind
-        self.significance_level = significance_level
-        self.confidence = confidence or 0.95
-        self._kept: dict[str, dict[str, Any]] = {}
-        self._warn_once = WarnOnce()
+    kind: OpponentKind = "best"
+    significance_level: float | None = None
+    confidence: float | None = None
+    _kept: dict[str, dict[str, Any]] = field(default_factory=dict, init=False)
+    _warn_once: WarnOnce = field(default_factory=WarnOnce, init=False)
 
     def find(self, corpora: Mapping[str, Corpus], *, keep: bool = True) -> list[Mapping[str, Corpus]]:
-        """The validation, and the one to compare it with; none if a subset of that is missing.
+        """This validation, and the one to compare it with; nothing if this one lacks a subset of that.
 
-        The validation alone, if it is the first one, or if they cannot be compared.
+        This validation alone, if it is the first one, or if they cannot be compared.
         """
         label = "best validation so far" if self.kind == "best" else "first validation"
         missing = [name for name in self._kept if name not in corpora]
@@ -211,7 +208,7 @@ class Opponent:
         """
         corpora, others = validations[0], validations[-1]
         scoring = next(iter(corpora.values())).scoring  # all subsets have one scale
-        tests = {name: paired_test_of(one, scoring, self.confidence) for name, one in scores.items()}
+        tests = {name: paired_test_of(one, scoring, self.confidence or 0.95) for name, one in scores.items()}
         single = [name for name, corpus in corpora.items() if len(corpus.identity) == 1]
         for name in [*single, mean] if len(single) == len(corpora) else single:
             tests[name] = replace(tests[name], p_value=1.0)

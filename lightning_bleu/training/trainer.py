@@ -23,8 +23,7 @@ def find_loaders(trainer: Any, stage: str) -> tuple[list[Any], Any]:
         None if Lightning combines their batches.
     """
     validation = trainer.fit_loop.epoch_loop.val_loop if trainer.state.fn == "fit" else trainer.validate_loop
-    loop = trainer.test_loop if stage == "test" else validation
-    combined = loop._combined_loader
+    combined = (trainer.test_loop if stage == "test" else validation)._combined_loader
     if combined is None or combined._mode != "sequential":
         return [], None
     return list(combined.flattened), combined.iterables

@@ -279,6 +279,16 @@ def _to_text(lines: Iterable[str]) -> bytes:
     return "".join(" ".join(line.splitlines()) + "\n" for line in lines).encode(errors="replace")
 
 
+def column_name(name: str) -> str:
+    """The name of a score in the header of a table.
+
+    Example:
+        >>> column_name('exact  "match"')
+        'exact match'
+    """
+    return " ".join(name.replace('"', " ").split())
+
+
 def _to_table(scores: Mapping[str, Tensor]) -> bytes:
     """Columns of numbers, which are read as the same numbers again.
 
@@ -286,7 +296,7 @@ def _to_table(scores: Mapping[str, Tensor]) -> bytes:
         >>> _to_table({"bleu": torch.tensor([0.5, 1]), "comet": torch.tensor([0.25, -1])})
         b'bleu\\tcomet\\n0.5\\t0.25\\n1.0\\t-1.0\\n'
     """
-    names = "\t".join(" ".join(name.replace('"', " ").split()) for name in scores)
+    names = "\t".join(map(column_name, scores))
     rows = torch.stack([*scores.values()], 1).tolist()
     return "".join(f"{line}\n" for line in [names, *("\t".join(map(repr, row)) for row in rows)]).encode()
 

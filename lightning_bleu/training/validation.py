@@ -17,15 +17,14 @@ from lightning_bleu.messages import WarnOnce
 from lightning_bleu.processes import gather_objects, gather_state, process_count, run_in_process_0
 from lightning_bleu.reading.batch import Batch, read_batch, read_sources, select_sentences
 from lightning_bleu.reading.mistakes import Mistake, suspect_prompts
-from lightning_bleu.reading.recognize import materialize, read_index, read_sample_mask
+from lightning_bleu.reading.recognize import read_groups, read_index, read_sample_mask
 from lightning_bleu.settings.settings import Decoder, Settings
+from lightning_bleu.training.functions import name_score
 from lightning_bleu.training.loaders import CALL, Loader, Origin, check_names, length_of
-from lightning_bleu.training.metrics import AnyMetric, Result, Scored, merge_results, name_score
+from lightning_bleu.training.metrics import AnyMetric, Result, Scored, merge_results
 from lightning_bleu.training.options import check_labels, find_metric, labels_of, shared_reading
 from lightning_bleu.training.sentences import Corpus, Opponent, Sentence, Sentences, find_uncertainty, to_sentences
 
-Extract: TypeAlias = Callable[..., Any]
-"""``(outputs, batch)`` or ``(outputs, batch, dataloader_idx)`` → ``(preds, target)`` or a mapping with these keys."""
 Key: TypeAlias = tuple[int, str | None]
 """What identifies a subset: the number of its loader, and its group, if the sentences have groups."""
 
@@ -189,7 +188,8 @@ class Validation:
     """One epoch of validation or testing.
 
     Args:
-        metrics: the metrics of each name by label; the one of ``""`` is for all other labels.
+        metrics: the metrics of each name by label; a metric for all loaders and groups has the label ``""``, and stands
+            alone.
         names: the names of the loaders; ``""`` for one without a name.
         dataloaders: the loaders themselves, where they are known.
         decoder: the decoder of metrics that set none.
@@ -248,11 +248,14 @@ class Validation:
         return [self.naming.tag(name) for name in self.metrics]
 
     @property
+    def is_detailed(self) -> bool:
+        """Whether more than the scores of the subsets is logged and shown."""
+        return len(self.subsets) <= _MAX_DETAILED
+
+    @property
     def detailed(self) -> dict[str, Result]:
         """The results of which more than the scores is logged and shown."""
-        if len(self.subsets) <= _MAX_DETAILED:
-            return self.results
-        return {tag: result for tag, result in self.results.items() if tag in self.totals}
+        return {tag: result for tag, result in self.results.items() if self.is_detailed or tag in self.totals}
 
     def numbers(self) -> dict[str, float]:
         """All that is logged, by logged name.
@@ -286,8 +289,8 @@ class Validation:
                     "number of the loader of each batch as 'dataloader_idx'"
                 )
         batch = read_batch(preds, target, loader.settings)
-        index = loader.find_positions(index, batch_idx, batch.sentence_count) if batch.sentence_count else index
-        batch = batch._replace(positions=read_index(index, batch.sentence_count))
+        positions = loader.find_positions(index, batch_idx, batch.sentence_count) if batch.sentence_count else index
+        batch = batch._replace(positions=read_index(positions, batch.sentence_count))
         mask = read_sample_mask(sample_mask, batch.sentence_count)
         groups = [None] * batch.sentence_count if group is None else read_groups(group, batch.sentence_count)
         present = dict.fromkeys(groups if mask is None else compress(groups, mask))
@@ -305,6 +308,7 @@ class Validation:
             counted.append((subset, *subset.count(own, sources and [*compress(sources, members)])))
         if counted:
             loader.check_given("source", source)
+            loader.given |= {"index": index is not None, "source": source is not None}
         for subset, rows, texts in counted:
             subset.keep(rows, texts)
         self.subsets |= {(dataloader_idx, one): subset for one, subset in subsets.items()}
@@ -439,51 +443,3 @@ class Validation:
                         f"the order of the dataset. {give.title()} the position of each sentence in the dataset as "
                         f"'index' {to} {origin!r}."
                     )
-
-
-def read_groups(labels: Any, sentences: int) -> list[str]:
-    """Check the labels of the groups of sentences.
-
-    Raises:
-        TypeError: if they are not strings.
-        ValueError: if there is not one per sentence.
-
-    Example:
-        >>> read_groups(("fr", "zh"), 2)
-        ['fr', 'zh']
-    """
-    labels = materialize(labels)
-    if not isinstance(labels, list | tuple) or not all(isinstance(label, str) for label in labels):
-        found = sorted({type(label).__name__ for label in labels}) if isinstance(labels, list | tuple) else repr(labels)
-        raise TypeError(f"'group' must hold a string per sentence, the label of its group, got {found}")
-    if len(labels) != sentences:
-        raise ValueError(f"'group' must hold one label per sentence, got {len(labels)} for {sentences} sentences")
-    return [*map(str.__str__, labels)]  # members of an Enum become plain strings
-
-
-def read_output(value: Any, step: str, origin: str) -> Output:
-    """Find the sentences in what a step, or `extract`, returned.
-
-    Args:
-        value: ``{"preds": ..., "target": ...}``, perhaps with other fields of :class:`Output`, or ``(preds, target)``.
-        step: the name of the step, for error messages.
-        origin: what returned the value, for error messages.
-
-    Raises:
-        TypeError: if the value is neither.
-
-    Example:
-        >>> read_output({"preds": ["a"], "target": ["b"], "loss": 1.0}, "validation_step", "validation_step")
-        Output(preds=['a'], target=['b'], source=None, sample_mask=None, index=None, group=None)
-    """
-    if isinstance(value, Mapping) and {"preds", "target"} <= set(value):
-        return Output(**{name: value[name] for name in Output._fields if name in value})
-    if isinstance(value, tuple | list) and len(value) == 2:
-        return Output(*value)
-    found = f"the keys {sorted(map(str, value))}" if isinstance(value, Mapping) else f"a {type(value).__name__}"
-    raise TypeError(
-        f"BLEUCallback needs hypotheses and references, but got {found} from {origin!r}. Either return "
-        f"{{'preds': ..., 'target': ...}} or (preds, target) from {step!r}, or use "
-        "BLEUCallback(extract=lambda outputs, batch: (preds, target)). To skip a validation, return "
-        "{'preds': [], 'target': []}: nothing is logged then"
-    )

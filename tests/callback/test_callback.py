@@ -206,7 +206,7 @@ def test_a_validation_that_is_compared_must_not_be_shuffled(tmp_path: Path) -> N
         ({"translations": tmp_path}, "translations=..."),
     ):
         needs = re.escape(f"BLEUCallback({message}) needs to know which sentence is which")
-        with pytest.raises(ValueError, match=needs + ".* or make the loader with shuffle=False"):
+        with pytest.raises(ValueError, match=needs + ".* or set shuffle=False"):
             fit(tmp_path, make_callback(**options), loaders=[make_loader(), loader])
     bleu = make_callback(confidence=0.9)  # compares nothing
     validate(tmp_path, bleu, loaders=loader)

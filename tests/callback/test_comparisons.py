@@ -98,6 +98,7 @@ def test_a_resumed_run_is_compared_with_the_best_before_it(namespace: str, tmp_p
         other = BLEUCallback(CorpusBLEU(max_order=2, pad_id=PAD_ID), compare_to="best")  # keeps a best of its own
         checkpoint = callbacks.ModelCheckpoint(tmp_path / str(number), filename="last")
         run = [make_callback(**options), other, checkpoint]
+        options["log_name"] = {"val": "val/own/{metric}", "test": "other/{metric}"}  # the same names are compared
         record = fit_and_record(tmp_path, *run, epochs=epochs, ckpt_path=path, namespace=namespace)
         start = 4 * number
         for name in ("val/own/bleu/p_value", "val/own/bleu/best"):

@@ -134,8 +134,7 @@ def test_corpora_with_few_words_are_shown(lines: list[tuple[str, list[str]]], tm
 
 @pytest.mark.parametrize("samples", [1, 2, 5, 9])
 def test_the_first_and_the_worst_are_as_many_as_asked_for(samples: int) -> None:
-    shown = view(samples)
-    first, worst = (panel.samples for panel in shown.panels)
+    first, worst = (panel.samples for panel in view(samples).panels)
     assert [sample.number for sample in first] == list(range(1, min(samples, 5) + 1))
     # Nothing of the second matches; the third is right; most of the others matches, but no 4-gram of the first.
     assert [sample.number for sample in worst] == [2, 1, 5, 4, 3][:samples]

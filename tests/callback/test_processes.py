@@ -189,7 +189,8 @@ def test_no_process_waits_for_one_without_output_or_whose_logger_fails(tmp_path:
     loaders = {"one": make_loader(), "two": make_loader()}
     contents = validate_in_processes(2, loaders, tmp_path, step=skip_by_rank, logger=FailingLogger(tmp_path))
     warned, none = ([text for text in content["warnings"] if "shown" in text] for content in contents)
-    assert warned == ["The samples cannot be shown in FailingLogger: ConnectionError: no layout"]
+    assert warned[0] == "The charts cannot be shown in FailingLogger: ConnectionError: no layout"
+    assert warned[1:] == ["The samples cannot be shown in FailingLogger: ConnectionError: no answer"]
     assert none == []
     assert contents[0]["logged"] == contents[1]["logged"]
     for content in contents:

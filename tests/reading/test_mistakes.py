@@ -220,6 +220,11 @@ def test_sentences_in_lists_of_their_own_are_not_tokens(preds: Any) -> None:
     assert message.startswith("'preds' is a list of lists of strings, which are read as tokens")
 
 
+def test_references_of_tokens_must_be_tokens() -> None:
+    (message,) = find_warnings([["a", "cat", "sat"], ["no"]], [["a cat sat"], [["no"], ["not at all", "it is not"]]])
+    assert message.startswith("'preds' has tokens, so each string in 'target' is read as a token")
+
+
 def test_a_few_tokens_may_contain_spaces() -> None:
     preds = [["New York", "is", "big"], ["it", "is"], ["a", " ", "b"]]
     assert find_warnings(preds, preds) == []

@@ -23,12 +23,10 @@ def report(kind: Kind) -> Any:
 
 def test_a_report_is_a_number(report: Any) -> None:
     assert float(report) == report.score == report
-    assert (f"{report:.1f}", round(report, 2), 2 * report) == (
-        f"{report.score:.1f}",
-        round(report.score, 2),
-        2 * report.score,
-    )
-    assert report > 1
+    assert f"{report:.1f}" == f"{report.score:.1f}"
+    assert round(report, 2) == round(report.score, 2)
+    assert 2 * report == 2 * report.score > 2
+    assert (report != np.array([report.score, 0])).tolist() == [False, True]
     assert f"{report}" == str(report)
     assert hash(report) == hash(report.score)
     assert torch.tensor(report) == torch.tensor(report.score)
@@ -71,10 +69,3 @@ def test_reports_are_equal_if_all_of_their_parts_are(kind: Kind) -> None:
 def test_a_report_can_be_copied(copied: Callable[[Any], Any], report: Any) -> None:
     assert copied(report) == report
     assert repr(copied(report)) == repr(report)
-
-
-def test_a_report_prints_the_same_line_in_either_unit(report: Any, kind: Kind) -> None:
-    one = kind.score(*A)
-    assert str(one) == str(report)
-    assert report.score == pytest.approx(100 * one.score, abs=1e-12)
-    assert (one.matches, one.signature) == (report.matches, report.signature)

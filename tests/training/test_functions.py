@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import nn
 
-from lightning_bleu.training.metrics import call_function, call_with_third
+from lightning_bleu.training.functions import call_function, call_with_third
 from lightning_bleu.training.sentences import Sentence
 from tests.helpers.callback_metrics import try_to
 
@@ -246,5 +246,4 @@ def test_a_function_runs_without_gradients_and_without_inference_tensors(context
 def test_a_tensor_that_was_made_in_inference_mode_is_read() -> None:
     with torch.inference_mode():
         values = torch.tensor(SIMPLE)
-
     assert score(values) == SIMPLE

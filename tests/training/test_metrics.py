@@ -199,9 +199,8 @@ def test_a_metric_may_give_right_and_wrong_hypotheses_the_same_score(result: Any
 
 
 def test_a_wrapper_that_keeps_what_it_has_seen_has_not_seen_a_probe() -> None:
-    rate = score_alone(WordErrorRate(), HYPOTHESES, LINES)[""]
     assert score(wrap_metric("x", MinMaxMetric(WordErrorRate())), HYPOTHESES, LINES) == dict.fromkeys(
-        ("raw", "min", "max"), rate
+        ("raw", "min", "max"), score_alone(WordErrorRate(), HYPOTHESES, LINES)[""]
     )
 
 

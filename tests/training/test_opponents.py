@@ -298,8 +298,7 @@ def compare_alone(rank: int, world_size: int, shares: list[tuple[float, ...]]) -
 @pytest.mark.parametrize("second", [(0.7, 0.5), (0.5, 0.7)], ids=["process 0 is better", "process 1 is better"])
 def test_process_0_decides_which_validation_is_the_best(second: tuple[float, float], pool: ProcessPool) -> None:
     """The scores of processes can differ in the last bit. Here they differ by far, so that it matters."""
-    outcomes = pool.run(2, compare_alone, [(0.6, 0.6), second])
-    for rank, (scores, kept) in enumerate(outcomes):
+    for rank, (scores, kept) in enumerate(pool.run(2, compare_alone, [(0.6, 0.6), second])):
         metrics = [make_metric(right) for right in (0.6, second[rank])]
         chosen = metrics[second[0] > 0.6]
         assert scores == [score(metrics[0]), score(chosen)]

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from sacrebleu.metrics.ter import TER
+from torch import nn
 from torchmetrics import MetricCollection
 from torchmetrics.text import TranslationEditRate, WordErrorRate
 
@@ -75,7 +76,7 @@ BAD_NAMES: list[Any] = [
     *("{stage!r}/{metric:>9}", "{stage}{metric}{", "/{stage}/{metric}", "{stage}//{metric}"),
 ]
 BAD_NAMES += [{"val": one, "test": "test_{metric}"} for one in ("{metric}", "valid", "test/{metric}", "{a}_{metric}")]
-PARTS = [*corpus_bleu(["a"], ["a"]).parts(), "bleu_1", "bleu_2", "bleu_3"]
+PARTS = [*corpus_bleu(["a"], ["a"]).parts(), "bleu_1", "bleu_2", "bleu_3", "bleu_4"]
 NO_NAMES: list[Any] = [[], "news", {"news"}, {"a": 1}, 2, b"ab", ["a", 1], [None], [["a"], ["b"]]]
 
 
@@ -92,12 +93,12 @@ NO_NAMES: list[Any] = [[], "news", {"news"}, {"a": 1}, 2, b"ab", ["a", 1], [None
             "log_name",
             BAD_NAMES,
             ValueError,
-            "must be a name with the placeholders '{{stage}}' and '{{metric}}', or a dict of names, such as "
-            "{{'val': 'valid_{{metric}}', 'test': 'test_{{metric}}'}}, got {value!r}",
+            "must be a name with '{{stage}}' and '{{metric}}', or a dict of names that differ in more than punctuation"
+            ", such as {{'val': 'valid_{{metric}}', 'test': 'test_{{metric}}'}}, got {value!r}",
         ),
         ("decoder", [5], TypeError, DECODER),
         ("parts", ["bleu_1", None, {"bleu_1"}], TypeError, "must be True, False, or a list of names, got {value!r}"),
-        ("parts", [["bleu_4"]], ValueError, f"must be one of {PARTS}, got 'bleu_4': did you mean 'bleu_3'?"),
+        ("parts", [["bleu_5"]], ValueError, f"must be one of {PARTS}, got 'bleu_5': did you mean 'bleu_4'?"),
         ("extract", ["preds"], TypeError, "must take outputs and batch and return (preds, target), got 'preds'"),
         ("dataloader_names", NO_NAMES, TypeError, "must be a list of names, got {value!r}"),
         ("samples", [None, True, 8.0, "8"], TypeError, INTEGER),
@@ -170,7 +171,9 @@ def test_a_wrong_call_is_an_error_that_shows_the_right_one(options: dict[str, An
         ({"x": {"zh": CorpusBLEU(), "de": CorpusBLEU(max_order=2)}, "y": TER()}, {"x": ["zh", "de"], "y": [""]}),
         (MetricCollection([CorpusBLEU(), CorpusCHRF()], prefix="a_"), {"a_CorpusBLEU": [""], "a_CorpusCHRF": [""]}),
         ({"x": MetricCollection({"b": CorpusBLEU()}, postfix="_c"), "y": TER()}, {"x/b_c": [""], "y": [""]}),
-        ({"x": MetricCollection({"b": CorpusBLEU(), "wer": WordErrorRate()})}, {"x": [""]}),  # of text
+        ({"x": MetricCollection({"b": CorpusBLEU(), "wer": WordErrorRate()})}, {"x/b": [""], "x/wer": [""]}),
+        ({"x": {label: MetricCollection({"b": CorpusBLEU()}) for label in ("de", "zh")}}, {"x/b": ["de", "zh"]}),
+        (nn.ModuleDict({"x": nn.ModuleDict({"de": CorpusBLEU()}), "y": CorpusBLEU()}), {"x": ["de"], "y": [""]}),
         ({"x": {"de": CorpusBLEU(), "de/zh": CorpusBLEU()}}, {"x": ["de", "de/zh"]}),
         ({"ter": MappingProxyType({"de": TER(), "zh": TER(asian_support=True)})}, {"ter": ["de", "zh"]}),
     ],
@@ -207,8 +210,8 @@ NOT_A_METRIC = "must be a metric of lightning_bleu, torchmetrics, or sacreBLEU, 
         (CorpusBLEU, TypeError, f"'metrics' {NOT_A_METRIC} {CorpusBLEU!r}: make an instance of it"),
         ([CorpusBLEU()], TypeError, f"'metrics' {NOT_A_METRIC} [CorpusBLEU()]: {BY_NAME}"),
         ({"bleu": "bleu"}, TypeError, f"'bleu' {NOT_A_METRIC} 'bleu': {BY_NAME}"),
-        (TER(), TypeError, "TER needs a name: pass {'ter': ...}"),
-        (TranslationEditRate(), TypeError, "needs a name: pass {'translationeditrate': ...}"),
+        (TER(), TypeError, "TER needs a name: pass {'NAME': ...}"),
+        (TranslationEditRate(), TypeError, "needs a name: pass {'NAME': ...}"),
         ({}, ValueError, "'metrics' must have at least one metric, got an empty dict"),
         ({"ter": 5}, TypeError, f"'ter' {NOT_A_METRIC} 5"),
         ({5: TER()}, TypeError, "the names of the metrics must be strings, got 5 of type int"),
@@ -218,6 +221,11 @@ NOT_A_METRIC = "must be a metric of lightning_bleu, torchmetrics, or sacreBLEU, 
         ({"a\ud800": TER()}, ValueError, "the metrics cannot have the name 'a\\ud800': a lone surrogate cannot be"),
         ({"a/b": TER(), "a": TER()}, ValueError, "the names 'a' and 'a/b' of the metrics clash, because a/... is"),
         ({"x": {}}, ValueError, "'x' must have a metric for each loader or group, got an empty dict"),
+        (
+            {"x": MetricCollection({"b": CorpusBLEU()}), "x/b": TER()},
+            ValueError,
+            "two metrics would have the name",
+        ),
         ({"x": {"de": None}}, TypeError, f"'x' {NOT_A_METRIC} None"),
         ({"x": {0: TER()}}, TypeError, "the names of the loaders or groups of 'x' must be strings, got 0 of type int"),
         ({"x": {"": TER()}}, ValueError, "the loaders or groups of 'x' cannot have the name '', which is reserved"),

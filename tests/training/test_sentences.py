@@ -239,7 +239,7 @@ class Case(NamedTuple):
         batch_size: as in a loader.
         form: the form in which a step returns the sentences of a batch.
         decoder: the decoder of the metric.
-        max_texts: as in an subset.
+        max_texts: as in a subset.
         rows: the rows that are read; all when None.
     """
 

@@ -1,0 +1,99 @@
+"""What a step may return."""
+
+from __future__ import annotations
+
+from collections import OrderedDict, UserDict
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+from transformers.utils.generic import ModelOutput
+
+from lightning_bleu.callback import read_output
+from lightning_bleu.training.validation import Output
+
+PREDS, TARGET, SOURCE, MASK, INDEX = object(), object(), object(), object(), object()
+
+
+def read(value: Any) -> Output:
+    return read_output(value, "validation_step", origin="validation_step")
+
+
+@dataclass
+class HuggingFaceOutput(ModelOutput):
+    """An ordered dict that leaves out fields that are None."""
+
+    loss: Any = None
+    preds: Any = None
+    target: Any = None
+    source: Any = None
+    index: Any = None
+
+
+class Pair(NamedTuple):
+    """Both names are the user's own."""
+
+    hypotheses: Any
+    references: Any
+
+
+@pytest.mark.parametrize(
+    "make", [dict, OrderedDict, UserDict, lambda items: MappingProxyType(dict(items)), lambda items: dict(items)]
+)
+def test_a_mapping_is_read_by_its_keys_in_any_order(make: Any) -> None:
+    assert read(make({"preds": PREDS, "target": TARGET}.items())) == Output(PREDS, TARGET)
+    assert read(make({"loss": 1.0, "target": TARGET, 5: 6, "preds": PREDS}.items())) == Output(PREDS, TARGET)
+    everything = {"index": INDEX, "sample_mask": MASK, "source": SOURCE, "target": TARGET, "preds": PREDS}
+    assert read(make(everything.items())) == Output(PREDS, TARGET, SOURCE, MASK, INDEX)
+    for name in ("source", "sample_mask", "index"):
+        one = {"preds": PREDS, "target": TARGET, name: everything[name]}
+        assert read(make(one.items())) == Output(PREDS, TARGET)._replace(**{name: everything[name]})
+        assert read(make((one | {name: None}).items())) == Output(PREDS, TARGET)
+
+
+def test_an_output_of_hugging_face_is_read_by_its_keys() -> None:
+    make: Any = HuggingFaceOutput  # has no types
+    assert read(make(preds=["a"], target=["b"])) == Output(["a"], ["b"])
+    loss = torch.tensor(1.0)
+    assert read(make(loss=loss, preds=["a"], target=["b"], index=[7])) == Output(["a"], ["b"], index=[7])
+
+
+@pytest.mark.parametrize("value", [(PREDS, TARGET), [PREDS, TARGET], Pair(PREDS, TARGET)])
+def test_two_values_are_hypotheses_and_references(value: Any) -> None:
+    assert read(value) == Output(PREDS, TARGET)
+
+
+def test_values_are_passed_on_as_they_are() -> None:
+    preds = (line for line in ["a"])  # could be read only once
+    assert read({"preds": preds, "target": TARGET}).preds is preds
+    assert read({"preds": None, "target": None}) == Output(None, None)
+
+
+@pytest.mark.parametrize(
+    ("value", "found"),
+    [
+        (None, "a NoneType"),
+        (torch.tensor(1.0), "a Tensor"),
+        (torch.zeros(2, 5), "a Tensor"),
+        ("ab", "a str"),
+        ((PREDS,), "a tuple"),
+        ((PREDS, TARGET, SOURCE), "a tuple"),
+        ([], "a list"),
+        ({PREDS, TARGET}, "a set"),
+        ({}, "the keys []"),
+        ({"loss": 1.0, "preds": PREDS}, "the keys ['loss', 'preds']"),
+        ({"Preds": PREDS, "target": TARGET, 1: 2}, "the keys ['1', 'Preds', 'target']"),
+        ({"a": PREDS, "b": TARGET}, "the keys ['a', 'b']"),
+    ],
+)
+def test_an_error_says_what_was_found_and_what_to_return(value: Any, found: str) -> None:
+    with pytest.raises(TypeError) as error:
+        read_output(value, "test_step", origin="extract")
+    assert str(error.value) == (
+        f"BLEUCallback needs hypotheses and references, but got {found} from 'extract'. Either return "
+        "{'preds': ..., 'target': ...} or (preds, target) from 'test_step', or use BLEUCallback(extract=lambda "
+        "outputs, batch: (preds, target)). To skip a validation, return {'preds': [], 'target': []}: nothing is logged "
+        "then"
+    )
