@@ -219,7 +219,7 @@ class CorpusMetric(AdditiveMetric):
     def statistics(self) -> Tensor:
         """The sums of the statistics of the sentences of this process, int64 of shape ``(columns,)``.
 
-        In :meth:`sync_context`, those of all processes. :meth:`compute` and :meth:`report` always sync.
+        In ``sync_context()``, those of all processes. :meth:`compute` and :meth:`report` always sync.
         """
         return self._read_totals()[: self.columns]
 
