@@ -141,8 +141,8 @@ def test_other_files_need_references_and_are_scored_in_percent(tmp_path: Path, m
         (tmp_path / f"{name}.txt").write_bytes("\r\n".join(one_line(lines)).encode("utf-8-sig"))
     files, references = [tmp_path / "a.txt", tmp_path / "b.txt"], [*zip(*map(one_line, (REFERENCES, A, B)))]
     found = compare_systems(*files)
-    Path("b").write_bytes(Path("ref-10.txt").read_bytes())
-    given = compare_systems(*files, references=[Path("ref-1.txt"), tmp_path / "ref-2.txt", Path("b")])
+    Path("b").write_bytes(Path("ref-1.txt").read_bytes())
+    given = compare_systems(*files, references=[Path("b"), Path("ref-2.txt"), tmp_path / "ref-10.txt"])
     lists = compare_systems(one_line(A), tuple(one_line(B)), references=references)
     assert found.tests == given.tests == lists.tests
     assert {name: test.score_a for name, test in found.tests.items()} == {"bleu": 100, "chrf": 100}

@@ -317,8 +317,7 @@ def train(folder: Path) -> Scores:
     trainer.evaluate()
     trainer.predict(OTHERS)
     found["files"] = sorted(path.name for path in Path("run/translations/eval_one").glob("*.txt"))
-    again = make(make_evaluator(translations=True))
-    found["same run again"] = error_of(ValueError, again.train)
+    found["same run again"] = error_of(ValueError, make(make_evaluator(translations=True)).train)
 
     resumed = make(make_evaluator(translations=True, compare_to="best"), max_steps=4)
     resumed.train(resume_from_checkpoint="run/checkpoint-2")

@@ -66,10 +66,9 @@ def fit_and_record(folder: Path, *callbacks: Any, epochs: int = len(RIGHT), **op
 
 
 def test_only_a_significant_gain_makes_a_new_best(tmp_path: Path) -> None:
-    bleu = make_callback(significance_level=0.05)
     plain = EarlyStopping("val_bleu", mode="max", patience=3)
     checkpoint = ModelCheckpoint(tmp_path, monitor="val_bleu/best", mode="max", filename="{epoch}")
-    record = fit_and_record(tmp_path, bleu, plain, checkpoint)
+    record = fit_and_record(tmp_path, make_callback(significance_level=0.05), plain, checkpoint)
     metrics = [score_epoch(epoch) for epoch in range(len(RIGHT))]
     best, expected, accepted = 0, [], [0]
     for epoch, metric in enumerate(metrics):

@@ -102,9 +102,8 @@ def test_tensorboard_gets_samples_and_a_histogram_and_figures_at_the_step_of_the
         panels = texts(events, f"val_{name}")
         assert [step for step, _ in panels] == STEPS
         assert f"The {kind}. {escape(str(report))}" in panels[-1][1].splitlines()[0]
-    rows = read_table(texts(events, "val_samples")[-1][1])
     expected = [(i + 1, [round(BLEU[i], 1)], f"source {i}", *LINES[i]) for i in range(2)]
-    assert [tuple(row) for row in rows] == expected
+    assert [tuple(row) for row in read_table(texts(events, "val_samples")[-1][1])] == expected
 
     histograms = events.Histograms("val_bleu/sentence_bleu")
     assert [event.step for event in histograms] == STEPS
@@ -243,8 +242,7 @@ def test_charts_of_all_metrics_are_side_by_side_and_show_what_is_logged(tmp_path
         }
         expected[title.replace("val_bleu", "val/other chrf")] = {tag.replace("val_bleu", "val/other chrf")}
     assert scores == expected
-    comparisons = drawn(layout, "Comparison with the best", tags)
-    assert comparisons == {
+    assert drawn(layout, "Comparison with the best", tags) == {
         title: {f"{title.removesuffix(': mean of all')}/difference{end}" for end in ("", "_low", "_high")}
         for title in LOADERS
     }

@@ -255,10 +255,18 @@ WRONG = {
 """Files in the way of what is written, and the errors."""
 
 
+class DownLogger(PanelLogger):
+    @property
+    def experiment(self) -> Any:
+        raise ConnectionError("no answer")
+
+
 def find_errors(folder: Path) -> list[str]:
     """The errors of validations in one of two processes."""
     options: dict[str, Any] = {"strategy": "ddp", "devices": 2}
     errors = [try_to(validate, folder, make_callback(translations=folder / f"{i}"), **options) for i in range(3)]
+    warnings.filterwarnings("error", message="DownLogger cannot show samples")
+    errors.append(try_to(validate, folder, make_callback(loggers=[DownLogger(folder)]), **options))
     return [*errors, try_to(validate, folder, make_callback(), step=lambda batch, epoch: None, **options)]
 
 
@@ -271,6 +279,7 @@ def test_every_process_raises_the_error_of_process_0(tmp_path: Path) -> None:
     first, second = run_in_processes(2, find_errors, tmp_path)
     assert first == second
     assert first.pop().startswith("TypeError: BLEUCallback needs hypotheses and references, but got a NoneType")
+    assert first.pop() == "UserWarning: DownLogger cannot show samples: ConnectionError: no answer"
     assert [error.partition(start)[:2] for error, start in zip(first, WRONG.values())] == [
         ("", one) for one in WRONG.values()
     ]

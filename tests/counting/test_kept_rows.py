@@ -56,8 +56,7 @@ def test_positions_have_64_bits(position: int) -> None:
     ],
 )
 def test_different_references_have_different_checksums(one: Any, other: Any) -> None:
-    tokens = isinstance(one[0], list) and isinstance(one[0][0], list)
-    preds = [one[0][0]] if tokens else None
+    preds = [one[0][0]] if isinstance(one[0], list) and isinstance(one[0][0], list) else None
     first, second = (read_rows(pack(target, preds=preds or one)).checksums.tolist() for target in (one, other))
     assert first != second
 

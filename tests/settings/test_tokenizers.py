@@ -102,8 +102,7 @@ def test_a_model_that_cannot_be_downloaded_is_an_error_that_says_so(name: str) -
 def test_a_tokenizer_fills_no_cache_of_sacrebleu(tokenizer: str) -> None:
     """Which would keep 65,536 lines, each of them joined from many words."""
     caches = [type(SacreBLEU(tokenize=name).tokenizer).__call__ for name in (tokenizer, "13a")]
-    caches += [TokenizerRegexp.__call__]
-    functions: list[Any] = [cache for cache in caches if hasattr(cache, "cache_info")]
+    functions: list[Any] = [cache for cache in [*caches, TokenizerRegexp.__call__] if hasattr(cache, "cache_info")]
     before = [function.cache_info() for function in functions]
     metric = CorpusBLEU(tokenizer=tokenizer)
     for number in range(20):
