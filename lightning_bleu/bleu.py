@@ -443,8 +443,8 @@ class BLEUScore(Report):
         title = f"precisions (1 at the top to {orders[-1]})" if len(orders) > 1 else "precision"
         # TensorBoard draws all lines of a chart in one color, and these two nearly coincide.
         lengths = {"length ratio": ["length_ratio"], "brevity penalty": ["brevity_penalty"]}
-        lower = {f"BLEU of orders 1 (at the top) to {n}": [f"bleu_{n}" for n in orders[:-1]] for n in orders[-2:-1]}
-        return {title: [f"precision_{n}" for n in orders], **lengths, **lower}
+        by_order = {f"BLEU of orders 1 (at the top) to {orders[-1]}": [f"bleu_{n}" for n in orders]}
+        return {title: [f"precision_{n}" for n in orders], **lengths, **by_order}
 
     @property
     def score(self) -> float:

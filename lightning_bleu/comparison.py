@@ -131,7 +131,8 @@ def compare_systems(
 
     Raises:
         OSError: for a file that cannot be read.
-        TypeError: for texts that are neither a file nor a list of strings; see also :class:`Evaluator`.
+        TypeError: for texts that are neither a file nor a list of strings, and for options of the wrong type; see also
+            :class:`Evaluator`.
         ValueError: for different numbers of sentences, or fewer than two; if there are no references, or not the same
             beside both files; for metrics that do not score sentences; if the record has settings that cannot be read,
             or a score that is not reproduced.
@@ -153,9 +154,9 @@ def compare_systems(
     if not given:
         raise ValueError("there are no references: pass references=..., or put 'ref.txt' beside 'a' or 'b'")
     if all(isinstance(one, os.PathLike) for one in given):
-        columns = {f"references {file}": _read_lines("references", file) for file in given}
-        texts |= columns
-        target = [*map(list, zip(*columns.values()))]
+        columns = [_read_lines("references", file) for file in given]
+        texts |= {f"references {file}": lines for file, lines in zip(given, columns)}
+        target = [*map(list, zip(*columns))]
     else:
         target = texts["references"] = [[one] if isinstance(one, str) else [*one] for one in given]
     if sources is not None or (sources := next(iter(_find_beside(files.values(), r"src\.txt")), None)):

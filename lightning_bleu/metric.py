@@ -190,6 +190,7 @@ class CorpusMetric(AdditiveMetric):
             seed: the random seed.
 
         Raises:
+            TypeError: for options of the wrong type.
             ValueError: without ``keep_sentences=True``, for fewer than two sentences, for a confidence that is not
                 between 0 and 1, or for fewer than one resample.
 
@@ -207,8 +208,7 @@ class CorpusMetric(AdditiveMetric):
         if not self.keep_sentences:
             return self.totals
         kept = self._read_rows()
-        sums = kept.statistics.numpy().sum(0, dtype=np.int64)
-        return torch.tensor([*sums, *kept.input_counts], device=self.device)
+        return torch.tensor([*kept.statistics.numpy().sum(0, dtype=np.int64), *kept.input_counts], device=self.device)
 
     def _read_rows(self) -> KeptSentences:
         empty = torch.zeros(0, IDENTITY_COLUMNS + self.columns, dtype=torch.int32, device="cpu")
@@ -296,5 +296,6 @@ def count_sentences(
 ) -> tuple[Tensor, Batch]:
     """Read sentences and count them, without a metric; returns their rows and the batch."""
     batch = read_batch(preds, target, settings)
+    rows = count(batch, settings)
     batch.warn(WarnOnce())
-    return torch.from_numpy(count(batch, settings)), batch
+    return torch.from_numpy(rows), batch

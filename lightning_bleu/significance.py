@@ -39,7 +39,7 @@ def paired_bootstrap(
         confidence: the confidence level of the interval of the difference.
 
     Raises:
-        TypeError: if a system is neither a metric nor a number per sentence.
+        TypeError: if a system is neither a metric nor a number per sentence, and for options of the wrong type.
         ValueError: for different numbers of sentences, fewer than two, numbers that are not finite, metrics with
             different settings, or fewer than one resample.
 
@@ -71,7 +71,7 @@ def approximate_randomization(a: System, b: System, trials: int = 10_000, seed: 
         seed: the random seed.
 
     Raises:
-        TypeError: if a system is neither a metric nor a number per sentence.
+        TypeError: if a system is neither a metric nor a number per sentence, and for options of the wrong type.
         ValueError: for different numbers of sentences, fewer than two, numbers that are not finite, metrics with
             different settings, or fewer than one trial.
 

@@ -240,8 +240,7 @@ def _match_prefixes(
     if side_bits > 1:
         # Already exact unless an n-gram appears several times on both sides: then clip at its count in one reference.
         several = (matches > 1).nonzero()[0]
-        sides = keys & ((1 << side_bits) - 1)
-        clip = _most_in_one_reference(sides, first[several], sizes[several], side_bits)
+        clip = _most_in_one_reference(keys & ((1 << side_bits) - 1), first[several], sizes[several], side_bits)
         matches[several] = np.minimum(counts[several], clip)
     return order, keys[first] >> side_bits, matches
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import string
 import sys
 import weakref
+from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from itertools import chain, count
 from types import BuiltinMethodType, MethodType
@@ -90,8 +91,8 @@ def number_tokens(lists: Sequence[list[str]]) -> Ragged:
         >>> number_tokens([["a", "b"], ["a"]]).to_lists()
         [[0, 1], [0]]
     """
-    ids = np.fromiter(map(_Numbers().__getitem__, chain.from_iterable(lists)), np.int64)
-    return Ragged(ids, lengths_of(lists))
+    numbers = defaultdict[str, int](count().__next__)
+    return Ragged(np.fromiter(map(numbers.__getitem__, chain.from_iterable(lists)), np.int64), lengths_of(lists))
 
 
 # Lines → units → tokens

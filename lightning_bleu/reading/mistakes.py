@@ -82,7 +82,7 @@ def suspect_padding(hypotheses: Ids, references: Ids, settings: Settings) -> Ite
             "padding",
             "The ids are in a tensor, but neither 'pad_id' nor 'eos_id' is set: every id counts as a token, even "
             "padding. Set them, for example CorpusBLEU(pad_id=tokenizer.pad_token_id, "
-            "eos_id=tokenizer.eos_token_id). If there is no padding, or if it is -100, set pad_id=-100.",
+            "eos_id=tokenizer.eos_token_id). If there is no padding, or if it is -100 on both sides, set pad_id=-100.",
         )
 
 
@@ -211,8 +211,7 @@ def suspect_start(form: Ids, settings: Settings, side: str = "hypotheses", name:
     second, last = ids[starts + 1], ids[starts + lengths[lengths > 2] - 1]
     # After the end of an empty sentence, there is only padding, whose id may be unknown.
     padding = [eos, eos if settings.pad_id is None else settings.pad_id, *settings.ignore_ids]
-    goes_on = starts_with_end & ~np.isin(second, padding) & (second != last)
-    if 2 * np.count_nonzero(goes_on) > len(lengths):
+    if 2 * np.count_nonzero(starts_with_end & ~np.isin(second, padding) & (second != last)) > len(lengths):
         yield (
             f"{side} begin with eos_id",
             f"Most {side} begin with eos_id={eos} and go on. Everything after it is removed, so they are empty. If the "
@@ -242,7 +241,7 @@ def suspect_sentences_as_tokens(hypotheses: Tokens, references: Tokens) -> Itera
             "are sentences, pass one string per hypothesis: ['a sentence', ...] instead of [['a sentence'], ...]. Of "
             "an n-best list, pass the best: [candidates[0] for candidates in preds].",
         )
-    elif has_sentences(references):
+    elif any(hypotheses.lists) and has_sentences(references):
         yield (
             "sentences as tokens",
             "'preds' has tokens, so each string in 'target' is read as a token, but most of them are sentences. "

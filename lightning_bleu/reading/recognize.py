@@ -33,8 +33,8 @@ from lightning_bleu.reading.ragged import BoolArray, IntArray, Ragged, lengths_o
 
 _SEQUENCES = (list, tuple)
 """Types that can be iterated more than once without a copy. (A union of types would be slower in isinstance.)"""
-_SWAPPED = "; hypotheses come first: are 'preds' and 'target' swapped?"
-"""A hint for what looks like references in place of hypotheses, as NLTK takes them."""
+_SWAPPED = "; hypotheses come first: are 'preds' and 'target' swapped? Of an n-best list, pass the best"
+"""A hint for what looks like references in place of hypotheses, as NLTK takes them, or like several hypotheses."""
 _INTEGERS = {torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8, torch.uint16, torch.uint32, torch.uint64}
 
 
@@ -249,7 +249,7 @@ def _check_sentences(name: str, found: int, sentences: int, first: Any = None) -
     if isinstance(first, _SEQUENCES) and len(first) == sentences:
         hint = (
             f"; {name!r} looks like sacreBLEU's layout, one list per set of references, but the layout here is one "
-            "list per sentence: transpose it with list(zip(*target))"
+            "list per sentence: transpose it with list(zip(*target)), or pass target[0] if that is the whole batch"
         )
     elif found and sentences % found == 0 < sentences:
         count = sentences // found
@@ -275,7 +275,7 @@ def _match_forms(hypotheses: Form, references: Form, *, decodable: bool) -> tupl
     raise TypeError(
         f"'preds' and 'target' must be of one kind, got {found[0]} and {found[1]}: tokenize (or decode) both or "
         f"neither{'' if decodable else ', or set decoder= to score ids against strings'}"
-        + (f"{_SWAPPED} Of an n-best list, pass the best" if kinds == ["tokens", "strings"] else "")
+        + (_SWAPPED if kinds == ["tokens", "strings"] else "")
     )
 
 
@@ -313,7 +313,7 @@ def _recognize_list(name: str, items: list[Any]) -> Form:
     if all(issubclass(type_, str) for type_ in types):
         return Tokens([*map(list, items)])
     if not all(issubclass(type_, int | np.integer) and type_ is not bool for type_ in types):
-        swapped = _SWAPPED if name == "preds" and types <= {*_SEQUENCES, Tensor, np.ndarray} else ""
+        swapped = _SWAPPED if name == "preds" and types <= {*_SEQUENCES} else ""
         raise TypeError(f"tokens of {name!r} must be all strings or all integers, got {_type_names(types)}{swapped}")
     lengths = lengths_of(items)
     try:
@@ -327,7 +327,7 @@ def _as_segment(name: str, value: Tensor | npt.NDArray[Any]) -> Tensor:
     if ids.is_floating_point():
         raise TypeError(f"{name!r} holds a {_describe(ids)}: ids must be integers")
     if ids.ndim != 1:
-        swapped = _SWAPPED if name == "preds" else ""
+        swapped = _SWAPPED if name == "preds" and ids.ndim == 2 and len(ids) > 1 else ""
         raise ValueError(f"{name!r} must hold tensors of shape (tokens,), got a {_describe(ids)}{swapped}")
     return ids
 

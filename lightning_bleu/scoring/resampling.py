@@ -183,8 +183,7 @@ def _paired_test(test: str, scores: Sequence[float], by_chance: Tensor, scoring:
     """
     # Scores of equal counts may differ in the last bits, from rounding. Those of no words may be NaN, which is no gain.
     tolerance = 1e-12 * max(100 if scoring.percent else 1, *map(abs, scores))
-    as_large = (~(by_chance < abs(scores[0] - scores[1]) - tolerance)).sum().item()
-    p_value = (as_large + 1) / (len(by_chance) + 1)
+    p_value = ((~(by_chance < abs(scores[0] - scores[1]) - tolerance)).sum().item() + 1) / (len(by_chance) + 1)
     return PairedTest(test, scores[0], scores[1], p_value, len(by_chance), scoring.percent, scoring.name)
 
 

@@ -74,6 +74,8 @@ class Report(float):
         """Make a float with attributes. From a number alone, make a plain float, as ``statistics.mean`` does."""
         if number:
             return float(*number)  # type: ignore[return-value]
+        if cls.__annotations__.keys() - attributes.keys():
+            raise TypeError(f"{cls.__name__} is a result, not a metric: make a CorpusBLEU or a CorpusCHRF")
         report = super().__new__(cls, next(iter(attributes.values())))
         vars(report).update(attributes)
         return report

@@ -38,28 +38,29 @@ def check_metrics(metrics: Any, parts: bool | Sequence[str] = True) -> dict[str,
         ValueError: if there is no metric, for names that cannot be logged, for parts that no metric has, or if the
             metrics of a name have different scales.
     """
-    named = as_dict(metrics, default=getattr(type(metrics), "short_name", ""))
+    given = as_dict(metrics)
+    named = {getattr(type(metrics), "short_name", ""): metrics} if given is None else given
     if not named:
         raise ValueError("'metrics' must have at least one metric, got an empty dict")
-    by_label: dict[str, dict[str, Any]] = {}
+    found: list[tuple[str, dict[str, Any]]] = []
     for name, own in named.items():
         labeled = as_dict(own)
-        if not labeled:
+        if labeled == {}:
             raise ValueError(f"{name!r} must have a metric for each loader or group, got an empty dict")
-        for label, metric in labeled.items():
-            if labeled is own:
-                check_names(f"loaders or groups of {name!r}", [label])
-            for key, member in members_of(name, metric).items():
-                if label in by_label.setdefault(key, {}):
-                    raise ValueError(f"two metrics would have the name {key!r}: rename one")
-                by_label[key][label] = member
-    if "" in by_label and named is not metrics:
+        for label in labeled or ():
+            check_names(f"loaders or groups of {name!r}", [label])
+        members = {label: members_of(name, metric) for label, metric in (labeled or {"": own}).items()}
+        first, *others = map(list, members.values())
+        if any(one != first for one in others):
+            raise ValueError(f"the collections of {name!r} must have the same names, got {first} and {others[0]}")
+        found += [(key, {label: one[key] for label, one in members.items()}) for key in first]
+    if given is None and found[0][0] == "":
         wrap_metric("metrics", metrics)  # raises an error unless it is a metric
         raise TypeError(f"{getattr(metrics, '__name__', type(metrics).__name__)} needs a name: pass {{'NAME': ...}}")
+    check_names("metrics", [name for name, _ in found], reserved=("", "samples", "worst"))
     checked: dict[str, dict[str, AnyMetric]] = {}
-    check_names("metrics", [*by_label], reserved=("", "samples", "worst"))
-    for name, own in by_label.items():
-        checked[name] = {label: wrap_metric(name, metric, parts) for label, metric in own.items()}
+    for name, by_label in found:
+        checked[name] = {label: wrap_metric(name, metric, parts) for label, metric in by_label.items()}
         if len({(type(metric), frozenset(metric.directions.items())) for metric in checked[name].values()}) > 1:
             raise ValueError(
                 f"the metrics of {name!r} must be all of this package or all of others, with the same names of scores "
@@ -80,11 +81,11 @@ def check_metrics(metrics: Any, parts: bool | Sequence[str] = True) -> dict[str,
     return checked
 
 
-def as_dict(value: Any, default: str = "") -> Mapping[str, Any]:
-    """A dict as it is, a ModuleDict as a dict, and anything else as the value of a default key."""
+def as_dict(value: Any) -> Mapping[str, Any] | None:
+    """A dict as it is, and a ModuleDict as a dict; None for anything else."""
     if isinstance(value, nn.ModuleDict) and not isinstance(value, MetricCollection):
         return dict(value.items())
-    return value if isinstance(value, Mapping) else {default: value}
+    return value if isinstance(value, Mapping) else None
 
 
 def members_of(name: str, metric: Any) -> dict[str, Any]:

@@ -67,10 +67,9 @@ def suspect_monitors(callbacks: Iterable[Any], metrics: Mapping[str, AnyMetric])
     for callback in callbacks:
         monitor, mode = str(getattr(callback, "monitor", "")), getattr(callback, "mode", None)
         threshold = getattr(callback, "stopping_threshold", None)
-        found = [metric for tag, metric in metrics.items() if f"{monitor}/".startswith(f"{tag}/")]
-        if not found or monitor.endswith(_LOWER_MAY_BE_WANTED):
+        metric = next((one for tag, one in metrics.items() if f"{monitor}/".startswith(f"{tag}/")), None)
+        if metric is None or monitor.endswith(_LOWER_MAY_BE_WANTED):
             continue
-        metric = found[0]
         is_higher = next((one for part, one in metric.directions.items() if part in ("", *monitor.split("/"))), None)
         right = {True: "max", False: "min", None: mode}[is_higher]
         if mode in ("min", "max") and mode != right:

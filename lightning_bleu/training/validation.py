@@ -289,9 +289,10 @@ class Validation:
                     "number of the loader of each batch as 'dataloader_idx'"
                 )
         batch = read_batch(preds, target, loader.settings)
-        positions = loader.find_positions(index, batch_idx, batch.sentence_count) if batch.sentence_count else index
+        mask, positions = read_sample_mask(sample_mask, batch.sentence_count), index
+        if batch.sentence_count and (mask is None or mask.any()):
+            positions = loader.find_positions(index, batch_idx, batch.sentence_count)
         batch = batch._replace(positions=read_index(positions, batch.sentence_count))
-        mask = read_sample_mask(sample_mask, batch.sentence_count)
         groups = [None] * batch.sentence_count if group is None else read_groups(group, batch.sentence_count)
         present = dict.fromkeys(groups if mask is None else compress(groups, mask))
         subsets = {one: self._find(dataloader_idx, one) for one in present}

@@ -58,6 +58,11 @@ def test_a_report_cannot_be_changed(report: Any) -> None:
         del report.matches
 
 
+def test_a_report_is_no_metric(report: Any) -> None:
+    with pytest.raises(TypeError, match=f"^{type(report).__name__} is a result, not a metric: make a CorpusBLEU or"):
+        type(report)(max_order=4)
+
+
 def test_reports_are_equal_if_all_of_their_parts_are(kind: Kind) -> None:
     one, other = (kind.score(B[1][0][:1] * count, B[1][0][:1] * count) for count in (1, 2))
     assert one == kind.score(B[1][0][:1], B[1][0][:1])

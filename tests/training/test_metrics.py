@@ -90,7 +90,7 @@ def test_bleu_of_lower_orders_is_that_of_a_metric_of_these_orders(options: Any, 
     assert {*results["val_chrf"].parts} == {"precision"}
     assert results["val_x"].to_dict().items() >= (results["val_x"].report.to_dict() | expected).items()
     charts = {title: chart for (category, title), chart in lay_out_charts(results).items() if category == "Parts"}
-    assert charts["val_x: BLEU of orders 1 (at the top) to 3"] == ["Multiline", ["^val_x/bleu_1$", "^val_x/bleu_3$"]]
+    assert charts["val_x: BLEU of orders 1 (at the top) to 4"] == ["Multiline", ["^val_x/bleu_1$", "^val_x/bleu_3$"]]
     assert len(charts) == 1  # those of what is not logged are left out
 
 

@@ -88,6 +88,7 @@ def test_a_first_batch_with_an_error_does_not_decide_what_the_others_have() -> N
     validation = make_validation()
     with pytest.raises(ValueError, match="'group' must hold one label per sentence"):
         count(validation, A, REFERENCES, index=range(4), group=["a"])
+    count(validation, A, REFERENCES, index=range(4), sample_mask=[False])
     assert len(gather(count(validation, A, REFERENCES)).kept.rows) == 4
 
 
