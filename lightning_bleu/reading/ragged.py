@@ -77,9 +77,10 @@ def clean(ragged: Ragged, settings: Settings) -> Ragged:
         [[5, 6], [7]]
     """
     positions = are_tokens(ragged, settings).nonzero()[0]
-    kept_lengths = np.diff(positions.searchsorted(ragged.lengths.cumsum()), prepend=0)
+    ends = positions.searchsorted(ragged.lengths.cumsum())
     # Each id overwrites its own position: with another array, long batches return memory to the system after each call.
-    return Ragged(ragged.ids.take(positions, out=positions, mode="clip"), kept_lengths)
+    ids = ragged.ids.take(positions, out=positions, mode="clip")
+    return Ragged(ids, np.concatenate([ends[:1], ends[1:] - ends[:-1]]))
 
 
 def are_tokens(ragged: Ragged, settings: Settings) -> BoolArray:

@@ -92,12 +92,11 @@ class PairedTest:
 
     def __str__(self) -> str:
         a, b = (format_score(score, self.percent) for score in (self.score_a, self.score_b))
-        difference = format_score(self.difference, self.percent, "+")
+        shown = format_score(self.difference, self.percent, "+")
         if self.low is not None and self.high is not None and self.confidence is not None:
             low, high = (format_score(end, self.percent, "+") for end in (self.low, self.high))
-            difference += f" ({100 * self.confidence:g}% interval {low} to {high})"
-        p = f"p = {self.p_value:.4f} ({self.test}, {self.trials} trials)"
-        return f"{self.name} = {a} against {b}: {difference}, {p}"
+            shown += f" ({100 * self.confidence:g}% interval {low} to {high})"
+        return f"{self.name} = {a} against {b}: {shown}, p = {self.p_value:.4f} ({self.test}, {self.trials} trials)"
 
 
 def interval_from(sentences: Tensor, scoring: Scoring, confidence: float, resamples: int, seed: int) -> Interval:
