@@ -211,6 +211,7 @@ class Validation:
             of the loaders, then of the metrics or the alphabet.
         results: the results by logged name, for each metric those of the subsets, then that of their mean; see
             :meth:`finish`.
+        detailed: the results of which more than the scores is logged and shown.
         returned: whether steps returned something; after :meth:`agree`, those of all processes.
     """
 
@@ -231,6 +232,7 @@ class Validation:
     loaders: list[Loader] = field(default_factory=list, init=False)
     subsets: dict[Key, Subset] = field(default_factory=dict, init=False)
     results: dict[str, Result] = field(default_factory=dict, init=False)
+    detailed: dict[str, Result] = field(default_factory=dict, init=False)
     returned: set[bool] = field(default_factory=set, init=False)
     _batches: Counter[int] = field(default_factory=Counter, init=False)
 
@@ -251,11 +253,6 @@ class Validation:
     def is_detailed(self) -> bool:
         """Whether more than the scores of the subsets is logged and shown."""
         return len(self.subsets) <= _MAX_DETAILED
-
-    @property
-    def detailed(self) -> dict[str, Result]:
-        """The results of which more than the scores is logged and shown."""
-        return {tag: result for tag, result in self.results.items() if self.is_detailed or tag in self.totals}
 
     def numbers(self) -> dict[str, float]:
         """All that is logged, by logged name.
@@ -405,6 +402,7 @@ class Validation:
                 for logged, result in own.items():
                     named.setdefault(logged, {})[part] = result
             self.results |= {logged: merge_results(one) for logged, one in named.items()}
+        self.detailed = {tag: one for tag, one in self.results.items() if self.is_detailed or tag in self.totals}
         self._warn_about_mistakes()
         return self.results
 
