@@ -63,11 +63,7 @@ def devices(metric: CorpusBLEU) -> set[str]:
 
 def results(metric: CorpusBLEU) -> list[Any]:
     """Everything that a metric has counted."""
-    return [
-        metric.report(),
-        metric.statistics.tolist(),
-        metric.sentence_statistics().tolist(),
-    ]
+    return [metric.report(), metric.statistics.tolist(), metric.sentence_statistics().tolist()]
 
 
 @pytest.mark.parametrize("sides", [(DEVICE, DEVICE), (DEVICE, "cpu"), ("cpu", DEVICE)])

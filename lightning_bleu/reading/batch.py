@@ -120,7 +120,7 @@ def read_batch(
         decoded_references, counts = _read(references, counts, settings)
         segments = join(decoded, decoded_references)
     mistakes = [*find_mistakes(hypotheses, references, segments, counts, settings)]
-    device = getattr(hypotheses if isinstance(hypotheses, Ids) else references, "device", CPU)
+    device = max((getattr(form, "device", CPU) for form in (hypotheses, references)), key=lambda one: one.type != "cpu")
     batch = Batch(segments, counts, positions, mistakes, widths_of(hypotheses, references), device)
     return batch if mask is None else select_sentences(batch, mask)
 

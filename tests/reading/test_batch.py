@@ -148,3 +148,16 @@ def test_the_default_device_makes_no_difference(preds: Any, target: Any) -> None
     expected = read()
     with torch.device("meta"):
         assert read() == expected
+
+
+class Elsewhere(torch.Tensor):
+    """Ids that say that they are on an accelerator; see tests/test_gpu.py for real ones."""
+
+    device = torch.device("cuda", 1)
+
+
+def test_a_batch_has_the_device_of_the_side_that_is_not_on_the_cpu() -> None:
+    there: Any = PADDED.as_subclass(Elsewhere)
+    settings = BLEUSettings.from_options(decoder=lambda ids: ["x"] * len(ids))
+    for preds, target in ((there, there), (PADDED, there), (there, PADDED), (there, ["x"] * len(PADDED))):
+        assert read_batch(preds, target, settings).device == Elsewhere.device
