@@ -211,7 +211,8 @@ def suspect_start(form: Ids, settings: Settings, side: str = "hypotheses", name:
     second, last = ids[starts + 1], ids[starts + lengths[lengths > 2] - 1]
     # After the end of an empty sentence, there is only padding, whose id may be unknown.
     padding = [eos, eos if settings.pad_id is None else settings.pad_id, *settings.ignore_ids]
-    if 2 * np.count_nonzero(starts_with_end & ~np.isin(second, padding) & (second != last)) > len(lengths):
+    goes_on = starts_with_end & ~np.isin(second, padding) & (second != last)
+    if 2 * np.count_nonzero(goes_on) > len(lengths):
         yield (
             f"{side} begin with eos_id",
             f"Most {side} begin with eos_id={eos} and go on. Everything after it is removed, so they are empty. If the "

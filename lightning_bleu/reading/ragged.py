@@ -77,10 +77,10 @@ def clean(ragged: Ragged, settings: Settings) -> Ragged:
         [[5, 6], [7]]
     """
     positions = are_tokens(ragged, settings).nonzero()[0]
-    ends = positions.searchsorted(ragged.lengths.cumsum())
+    kept_lengths = positions.searchsorted(ragged.lengths.cumsum())
+    kept_lengths[1:] -= kept_lengths[:-1].copy()
     # Each id overwrites its own position: with another array, long batches return memory to the system after each call.
-    ids = ragged.ids.take(positions, out=positions, mode="clip")
-    return Ragged(ids, np.concatenate([ends[:1], ends[1:] - ends[:-1]]))
+    return Ragged(ragged.ids.take(positions, out=positions, mode="clip"), kept_lengths)
 
 
 def are_tokens(ragged: Ragged, settings: Settings) -> BoolArray:

@@ -197,7 +197,7 @@ def read_groups(labels: Any, sentences: int) -> list[str]:
     """
     labels = materialize(labels)
     if not isinstance(labels, _SEQUENCES) or not all(isinstance(label, str) for label in labels):
-        found = sorted({type(label).__name__ for label in labels}) if isinstance(labels, _SEQUENCES) else repr(labels)
+        found = _type_names({*map(type, labels)}) if isinstance(labels, _SEQUENCES) else repr(labels)
         raise TypeError(f"'group' must hold a string per sentence, the label of its group, got {found}")
     if len(labels) != sentences:
         raise ValueError(f"'group' must hold one label per sentence, got {len(labels)} for {sentences} sentences")
