@@ -120,8 +120,8 @@ def read_batch(
         decoded_references, counts = _read(references, counts, settings)
         segments = join(decoded, decoded_references)
     mistakes = [*find_mistakes(hypotheses, references, segments, counts, settings)]
-    device = max((getattr(form, "device", CPU) for form in (hypotheses, references)), key=lambda one: one.type != "cpu")
-    batch = Batch(segments, counts, positions, mistakes, widths_of(hypotheses, references), device)
+    one, two = getattr(hypotheses, "device", CPU), getattr(references, "device", CPU)
+    batch = Batch(segments, counts, positions, mistakes, widths_of(hypotheses, references), two if one == CPU else one)
     return batch if mask is None else select_sentences(batch, mask)
 
 
