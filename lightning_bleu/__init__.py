@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Any
 from lightning_bleu.bleu import BLEUScore, CorpusBLEU, corpus_bleu, sentence_bleu
 from lightning_bleu.chrf import CHRFScore, CorpusCHRF, corpus_chrf, sentence_chrf
 from lightning_bleu.comparison import Comparison, compare_systems
+from lightning_bleu.evaluation.choices import find_worst
+from lightning_bleu.evaluation.functions import FunctionMetric
+from lightning_bleu.evaluation.loaders import distributed_index
+from lightning_bleu.evaluation.results import Result
 from lightning_bleu.evaluator import Evaluator
 from lightning_bleu.hugging_face import EvaluatorMixin
 from lightning_bleu.scoring.resampling import Interval, PairedTest
 from lightning_bleu.settings.conventions import CONVENTIONS, Convention
 from lightning_bleu.significance import approximate_randomization, paired_bootstrap
-from lightning_bleu.training.loaders import distributed_index
-from lightning_bleu.training.metrics import Result
-from lightning_bleu.training.samples import find_worst
 from lightning_bleu.version import __version__
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ __all__ = [
     "CorpusCHRF",
     "Evaluator",
     "EvaluatorMixin",
+    "FunctionMetric",
     "Interval",
     "PairedTest",
     "Result",

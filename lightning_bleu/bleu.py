@@ -24,7 +24,7 @@ from lightning_bleu.metric import CorpusMetric, count_sentences
 from lightning_bleu.reading.batch import Batch
 from lightning_bleu.reading.forms import Hypotheses, Ids, InputCounts, References, Strings, Tokens
 from lightning_bleu.reading.ragged import IntArray, Ragged
-from lightning_bleu.scoring.scoring import Report, Scoring, float_type, join_signature
+from lightning_bleu.scoring.scoring import Component, Report, Scoring, float_type, join_signature
 from lightning_bleu.settings.conventions import CONVENTIONS, Convention
 from lightning_bleu.settings.lengths import REFERENCE_LENGTHS
 from lightning_bleu.settings.settings import (
@@ -347,7 +347,7 @@ def score_sentences(statistics: Tensor, settings: BLEUSettings) -> Tensor:
         settings, smoothing="exp", smoothing_value=None, effective_order=True, zero_rule="no-match"
     )
     chunks = torch.split(statistics, _CHUNK)
-    return settings.scale * torch.cat([compute_bleu(chunk, for_sentences).bleu for chunk in chunks])
+    return settings.unit * torch.cat([compute_bleu(chunk, for_sentences).bleu for chunk in chunks])
 
 
 def with_average_tokens(statistics: Tensor) -> Tensor:
@@ -369,9 +369,11 @@ def bleu_scoring(settings: BLEUSettings) -> Scoring:
     """
     return Scoring(
         "BLEU",
-        lambda statistics: compute_bleu(statistics, settings).bleu * settings.scale,
-        settings.percent,
-        lambda statistics: score_sentences(statistics, settings),
+        score=lambda statistics: compute_bleu(statistics, settings).bleu * settings.unit,
+        score_sentences=lambda statistics: score_sentences(statistics, settings),
+        percent=settings.percent,
+        perfect=settings.unit,
+        bounds=(0.0, settings.unit),
         rank_sentences=lambda statistics: score_sentences(with_average_tokens(statistics), settings),
     )
 
@@ -417,10 +419,10 @@ class BLEUScore(Report):
         statistics = statistics.cpu()
         components = compute_bleu(statistics, settings)
         matches, possible_matches, hypothesis_length, reference_length = Statistics.unpack(statistics)
-        scale = settings.scale
+        unit = settings.unit
         return cls(
-            bleu=scale * components.bleu.item(),
-            precisions=tuple(scale * precision for precision in components.precisions.tolist()),
+            bleu=unit * components.bleu.item(),
+            precisions=tuple(unit * precision for precision in components.precisions.tolist()),
             brevity_penalty=components.brevity_penalty.item(),
             length_ratio=hypothesis_length.item() / reference_length.item() if reference_length else 0.0,
             hypothesis_length=int(hypothesis_length),
@@ -430,21 +432,6 @@ class BLEUScore(Report):
             signature=bleu_signature(settings, inputs),
             percent=settings.percent,
         )
-
-    def parts(self) -> dict[str, float]:
-        """The components that an evaluator logs, by the last part of their names."""
-        names = ("brevity_penalty", "length_ratio", "hypothesis_length", "reference_length")
-        precisions = {f"precision_{n}": precision for n, precision in enumerate(self.precisions, 1)}
-        return precisions | {name: float(getattr(self, name)) for name in names}
-
-    def charts(self) -> dict[str, list[str]]:
-        """Which of these components TensorBoard shows, by the title of their chart."""
-        orders = range(1, len(self.precisions) + 1)
-        title = f"precisions (1 at the top to {orders[-1]})" if len(orders) > 1 else "precision"
-        # TensorBoard draws all lines of a chart in one color, and these two nearly coincide.
-        lengths = {"length ratio": ["length_ratio"], "brevity penalty": ["brevity_penalty"]}
-        by_order = {f"BLEU of orders 1 (at the top) to {orders[-1]}": [f"bleu_{n}" for n in orders]}
-        return {title: [f"precision_{n}" for n in orders], **lengths, **by_order}
 
     @property
     def score(self) -> float:
@@ -458,6 +445,44 @@ class BLEUScore(Report):
             f"BLEU = {scale * self.bleu:.2f} {precisions} (BP = {self.brevity_penalty:.3f} "
             f"ratio = {self.length_ratio:.3f} hyp_len = {self.hypothesis_length} ref_len = {self.reference_length})"
         )
+
+
+def bleu_components(report: BLEUScore, settings: BLEUSettings) -> list[Component]:
+    """The precisions, the brevity penalty, and the lengths; and, if they are named, the BLEU of each order.
+
+    ``bleu_n`` has uniform weights: it is the score of ``CorpusBLEU(max_order=n)``.
+
+    Example:
+        >>> from lightning_bleu import corpus_bleu
+        >>> report = corpus_bleu(["a cat is on the mat"], ["the cat is on the mat"], max_order=2)
+        >>> settings = BLEUSettings.from_options(max_order=2)
+        >>> {component.name: round(component.value, 3) for component in bleu_components(report, settings)}
+        {'precision_1': 0.833, 'precision_2': 0.8, 'brevity_penalty': 1.0, 'length_ratio': 1.0, \
+'hypothesis_length': 6.0, 'reference_length': 6.0, 'bleu_1': 0.833, 'bleu_2': 0.816}
+    """
+    unit, max_order = settings.unit, settings.max_order
+    precisions_chart = f"precisions (1 at the top to {max_order})" if max_order > 1 else "precision"
+    components = [
+        Component(f"precision_{n}", precision, higher_is_better=True, unit=unit, chart=precisions_chart)
+        for n, precision in enumerate(report.precisions, 1)
+    ]
+    # TensorBoard draws all lines of a chart in one color, and these two nearly coincide. So each has its own chart.
+    components += [
+        Component("brevity_penalty", report.brevity_penalty, higher_is_better=True, chart="brevity penalty"),
+        Component("length_ratio", report.length_ratio, higher_is_better=True, chart="length ratio"),
+        Component("hypothesis_length", float(report.hypothesis_length)),
+        Component("reference_length", float(report.reference_length)),
+    ]
+    orders_chart = f"BLEU of orders 1 (at the top) to {max_order}"
+    lengths = [report.hypothesis_length, report.reference_length]
+    statistics = torch.tensor([*report.matches, *report.possible_matches, *lengths], device="cpu")
+    for n in range(1, max_order + 1):
+        settings_of_order = dataclasses.replace(settings, max_order=n, weights=_weights(None, n))
+        score = bleu_scoring(settings_of_order).score(statistics).item()
+        components.append(
+            Component(f"bleu_{n}", score, higher_is_better=True, unit=unit, chart=orders_chart, is_default=False)
+        )
+    return components
 
 
 # Signature
@@ -610,13 +635,16 @@ class CorpusBLEU(CorpusMetric):
         """The score of these statistics, of sentences of these kinds."""
         return BLEUScore.from_statistics(statistics, self.settings, inputs)
 
-    def more_parts(self, statistics: Tensor) -> dict[str, float]:
-        """The BLEU of each order n, with uniform weights, as ``bleu_n``: that of ``CorpusBLEU(max_order=n)``."""
-        parts = {}
-        for n in range(1, self.settings.max_order + 1):
-            settings = dataclasses.replace(self.settings, max_order=n, weights=_weights(None, n))
-            parts[f"bleu_{n}"] = bleu_scoring(settings).score(statistics).item()
-        return parts
+    def components(self, report: BLEUScore) -> list[Component]:
+        """The components of a score that an evaluator can log."""
+        return bleu_components(report, self.settings)
+
+    @classmethod
+    def from_plain(cls, settings: Mapping[str, Any], *, percent: bool) -> Self:
+        """The metric with settings that :meth:`Settings.plain` returned, for text."""
+        options = {**settings, "decoder": None}
+        convention = Convention(**{field.name: options.pop(field.name) for field in dataclasses.fields(Convention)})
+        return cls(convention=convention, percent=percent, **options)
 
     @property
     def matches(self) -> Tensor:

@@ -4,25 +4,31 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytorch_lightning as pl
 import torch
 from sacrebleu.metrics.base import Metric as SacreMetric
 from torchmetrics import Metric
 
-from lightning_bleu.evaluator import Evaluator, EvaluatorOptions, MetricsByName
+from lightning_bleu.evaluation.collector import Output
+from lightning_bleu.evaluation.functions import FunctionMetric, call_with_third
+from lightning_bleu.evaluation.loaders import Origin
+from lightning_bleu.evaluation.names import STEPS, check_names, name_loaders
+from lightning_bleu.evaluation.options import OptionAttributes, Options, check_unknown
+from lightning_bleu.evaluation.results import Result
+from lightning_bleu.evaluation.validation import ScoredValidation
+from lightning_bleu.evaluator import EvaluatorOptions, MetricsByName
+from lightning_bleu.lightning_trainer import find_loaders, logged_names, logged_step, run_folder
+from lightning_bleu.monitors import suspect_monitors
+from lightning_bleu.run import Run, Validation
 from lightning_bleu.scoring.scoring import float_type
-from lightning_bleu.training.functions import call_with_third
-from lightning_bleu.training.loaders import Origin, check_names, name_loaders
-from lightning_bleu.training.trainer import find_loaders, logged_names, logged_step, run_folder, suspect_monitors
-from lightning_bleu.training.validation import STEPS, Output
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 
-class BLEUCallback(Evaluator, pl.Callback):
+class BLEUCallback(OptionAttributes, pl.Callback):
     """Computes and logs BLEU, and other scores, from the outputs of ``validation_step`` and ``test_step``.
 
     Return ``{"preds": ..., "target": ...}`` or ``(preds, target)`` from the step, in any form that
@@ -72,7 +78,7 @@ class BLEUCallback(Evaluator, pl.Callback):
 
     def __init__(
         self,
-        metrics: Metric | SacreMetric | MetricsByName | Callable[..., Any] | None = None,
+        metrics: Metric | SacreMetric | FunctionMetric | MetricsByName | Callable[..., Any] | None = None,
         *,
         extract: Callable[..., Any] | None = None,
         dataloader_names: Sequence[str] | None = None,
@@ -85,69 +91,97 @@ class BLEUCallback(Evaluator, pl.Callback):
             if not (is_list and dataloader_names and all(isinstance(item, str) for item in dataloader_names)):
                 raise TypeError(f"'dataloader_names' must be a list of names, got {dataloader_names!r}")
             check_names("loaders", dataloader_names)
-        super().__init__(metrics, **options)
+        known = EvaluatorOptions.__annotations__
+        unknown = {name: value for name, value in options.items() if name not in known}
+        check_unknown(unknown, ["extract", "dataloader_names", *known], type(self).__name__)
+        super().__init__(Options(metrics=metrics, **options))
         self.extract = extract
         self.dataloader_names = dataloader_names
+        self._run = Run(self._options, type(self).__name__)
+        self._validation: Validation | None = None
         self._is_fit = True
-        self._checkpoint: tuple[int, tuple[int, int | None]] | None = None
+        self._loaded: LoadedWeights | None = None
+
+    @property
+    def results(self) -> dict[str, Result]:
+        """The last result of each score by its logged name."""
+        return self._run.results
 
     @property
     def state_key(self) -> str:
         """Keeps the states of callbacks with different names apart."""
-        return self._generate_state_key(log_name=self.namings["val"].tag("{metric}"))
+        return self._generate_state_key(log_name=self._options.namings["val"].tag("{metric}"))
+
+    def state_dict(self) -> dict[str, Any]:
+        """The best or the first validations, to save in a checkpoint; see :meth:`Evaluator.state_dict`."""
+        return self._run.state_dict()
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Restore the best or first validations from a checkpoint, unless it is loaded to validate or to test."""
         if self._is_fit:
-            super().load_state_dict(state_dict)
+            self._run.load_state_dict(state_dict)
 
     def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
         """Open the folder of the translations, and warn about likely mistakes."""
         callbacks = trainer.callbacks  # type: ignore[attr-defined]
-        namings = [*self.namings.values()]
-        others = [other for other in callbacks if isinstance(other, BLEUCallback) and other is not self]
-        for naming, other in ((naming, other.namings[naming.stage]) for naming in namings for other in others):
-            if naming.folder == other.folder:
-                raise ValueError(
-                    f"two BLEUCallbacks have the names {naming.log_name!r} and {other.log_name!r}: give all metrics to "
-                    "one of them, or set a name that differs in more than punctuation, such as "
-                    "log_name='{stage}_other_{metric}'"
-                )
-        tags = {naming.tag(name): next(iter(own.values())) for name, own in self.metrics.items() for naming in namings}
-        for message in suspect_monitors(callbacks, tags):
-            self.warn_once(message)
+        namings = self._options.namings
+        self._check_other_callbacks(callbacks)
+        for message in suspect_monitors(callbacks, namings.values(), self._options.table):
+            self._run.warn_once(message)
         self._is_fit = stage == "fit"
         if self._is_fit:
-            self._checkpoint = None
-        root = run_folder(trainer) / "translations" if self.translations is True else self.translations
-        self.open_record(None if trainer.fast_dev_run else trainer.strategy.broadcast(root))  # type: ignore[attr-defined]
-        if self.record is not None and stage != "predict":
-            self.record.check_folder(*self.namings["test" if stage == "test" else "val"].folder)
+            self._loaded = None
+        folder = self._options.folder
+        if self._options.uses_folder_of_run:
+            folder = run_folder(trainer) / "translations"
+        folder = trainer.strategy.broadcast(folder)
+        self._run.open_record(None if trainer.fast_dev_run else folder)  # type: ignore[attr-defined]
+        if self._run.record is not None and stage != "predict":
+            self._run.record.check_folder(*namings["test" if stage == "test" else "val"].folder)
+
+    def _check_other_callbacks(self, callbacks: Sequence[Any]) -> None:
+        """Raise a ValueError if another BLEUCallback writes to the same folder."""
+        for callback in callbacks:
+            if not isinstance(callback, BLEUCallback) or callback is self:
+                continue
+            for stage, naming in self._options.namings.items():
+                other = callback._options.namings[stage]
+                if naming.folder == other.folder:
+                    raise ValueError(
+                        f"two BLEUCallbacks have the names {naming.log_name!r} and {other.log_name!r}: give all "
+                        "metrics to one of them, or set a name that differs in more than punctuation, such as "
+                        "log_name='{stage}_other_{metric}'"
+                    )
 
     def on_load_checkpoint(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, checkpoint: dict[str, Any]
     ) -> None:
         """Remember which step and which epoch the weights of a module are from."""
-        self._checkpoint = id(pl_module), (checkpoint.get("global_step", trainer.global_step), checkpoint.get("epoch"))
+        step = checkpoint.get("global_step", trainer.global_step)
+        self._loaded = LoadedWeights(id(pl_module), step, checkpoint.get("epoch"))
 
     def on_fit_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Check that a new run does not write among the translations of another one."""
-        if self.record is not None and self._checkpoint is None and trainer.global_step == 0:
-            other = "a logger with a directory for each run" if self.translations is True else "translations=True"
-            self.record.check_new(f"such as with {other}, or resume that run with trainer.fit(ckpt_path=...)")
+        is_new = self._loaded is None and trainer.global_step == 0
+        if self._run.record is not None and is_new:
+            other = (
+                "a logger with a directory for each run" if self._options.uses_folder_of_run else "translations=True"
+            )
+            self._run.record.check_new(f"such as with {other}, or resume that run with trainer.fit(ckpt_path=...)")
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """The weights are no longer those of the checkpoint from which training resumes."""
-        self._checkpoint = None
+        self._loaded = None
 
     def on_validation_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Start a validation or a test."""
+        self._validation = None
         stage = "test" if trainer.testing else "val"
         dataloaders, given = find_loaders(trainer, stage)
         names = name_loaders(stage, given, max(1, len(dataloaders)), given=self.dataloader_names)
         origin = Origin("extract" if self.extract else STEPS[stage])
         loggers = () if trainer.fast_dev_run else trainer.loggers  # type: ignore[attr-defined]
-        self.begin(dataloaders, names, stage, origin, loggers=loggers, device=pl_module.device)
+        self._validation = self._run.begin(stage, names, dataloaders, origin, loggers=loggers, device=pl_module.device)
 
     on_test_epoch_start = on_validation_epoch_start
 
@@ -161,58 +195,87 @@ class BLEUCallback(Evaluator, pl.Callback):
         dataloader_idx: int = 0,
     ) -> None:
         """Count the sentences of a batch."""
-        validation = self.validation
-        assert validation is not None
+        validation = self._started()
         if self.extract is not None:
             outputs = call_with_third(self.extract, "dataloader_idx", outputs, batch, dataloader_idx)
-        validation.returned.add(outputs is not None)
-        if outputs is not None:
-            output = read_output(outputs, STEPS[validation.stage], validation.origin.name)
-            validation.update(output, batch_idx, dataloader_idx)
+        if outputs is None:
+            validation.collector.skip()
+            return
+        output = read_output(outputs, STEPS[validation.stage], validation.collector.origin.name)
+        validation.collector.update(output, batch_idx, dataloader_idx)
 
     on_test_batch_end = on_validation_batch_end
 
     def on_validation_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Log the scores, and show and write the sentences."""
+        validation = self._started()
+        self._validation = None  # frees the memory
         # A sanity check of the whole dataset may be the first validation, but not the best, which has a checkpoint.
         is_whole = self.compare_to == "first" and trainer.num_sanity_val_steps == math.inf
         is_partial = trainer.fast_dev_run or (trainer.sanity_checking and not is_whole)  # type: ignore[attr-defined]
-        validation = self.score(counts=not is_partial, keep=self._is_fit)
-        if not trainer.sanity_checking and validation.returned == {False}:
-            read_output(None, STEPS[validation.stage], validation.origin.name)  # raises an error
-        numbers = validation.numbers()
-        # If the module logs them in the hook that ends the epoch, Lightning raises an error.
-        if taken := sorted(numbers.keys() & logged_names(trainer)):
-            raise ValueError(
-                f"{type(pl_module).__name__} or another callback logs {taken[0]!r}, like BLEUCallback, so one would "
-                "replace the other: rename one of them, as with BLEUCallback(log_name=...)"
-            )
-        for name, value in numbers.items():
-            # All processes have the same value; a mean could round it, a maximum cannot.
-            pl_module.log(
-                name,
-                torch.tensor(value, dtype=float_type(pl_module.device), device=pl_module.device),
-                prog_bar=name in validation.detailed,
-                add_dataloader_idx=False,
-                sync_dist=trainer.world_size > 1,
-                reduce_fx="max",
-            )
+        finished = self._run.score(validation, counts=not is_partial, keep=self._is_fit)
+        if validation.collector.only_skipped and not trainer.sanity_checking:
+            read_output(None, STEPS[validation.stage], validation.collector.origin.name)  # raises an error
+        _log_numbers(finished.scored, trainer, pl_module)
         if trainer.sanity_checking:
-            for subset in validation.subsets.values():
+            for subset in finished.scored.subsets:
                 subset.sentences.read(subset.sentences.readable[:1])  # finds errors before the training
             return
         step, epoch = self._find_place(trainer)
-        self.publish(validation, step, epoch, shown_step=logged_step(trainer))
+        self._run.publish(finished, step, epoch, shown_step=logged_step(trainer))
 
     on_test_epoch_end = on_validation_epoch_end
 
+    def _started(self) -> Validation:
+        assert self._validation is not None
+        return self._validation
+
     def _find_place(self, trainer: pl.Trainer) -> tuple[int, int | None]:
         """Step and epoch of the weights. Lightning restores them from a checkpoint only to resume training."""
-        module, place = self._checkpoint or (None, None)
-        if place is not None and not self._is_fit and module == id(trainer.lightning_module):
-            return place
+        loaded = self._loaded
+        is_loaded = loaded is not None and loaded.module == id(trainer.lightning_module)
+        if loaded is not None and is_loaded and not self._is_fit:
+            return loaded.step, loaded.epoch
         # Callbacks hear nothing of a checkpoint with weights only.
-        return trainer.global_step, trainer.current_epoch if self._is_fit or trainer.ckpt_path is None else None
+        is_unknown = trainer.ckpt_path is not None and not self._is_fit
+        return trainer.global_step, None if is_unknown else trainer.current_epoch
+
+
+class LoadedWeights(NamedTuple):
+    """The weights of a checkpoint.
+
+    Attributes:
+        module: the :func:`id` of the module that has them.
+        step: the number of training steps before it was saved.
+        epoch: its epoch.
+    """
+
+    module: int
+    step: int
+    epoch: int | None
+
+
+def _log_numbers(scored: ScoredValidation, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+    """Log the numbers of a validation with Lightning. Only single scores are on the progress bar."""
+    # If the module logs them in the hook that ends the epoch, Lightning raises an error.
+    taken = sorted(scored.logged_numbers.keys() & logged_names(trainer))
+    if taken:
+        raise ValueError(
+            f"{type(pl_module).__name__} or another callback logs {taken[0]!r}, like BLEUCallback, so one would "
+            "replace the other: rename one of them, as with BLEUCallback(log_name=...)"
+        )
+    dtype = float_type(pl_module.device)
+    for name, value in scored.numbers.items():
+        is_single_score = not name.score and not name.detail
+        # All processes have the same value; a mean could round it, a maximum cannot.
+        pl_module.log(
+            scored.naming.render(name),
+            torch.tensor(value, dtype=dtype, device=pl_module.device),
+            prog_bar=is_single_score and scored.is_detailed(name),
+            add_dataloader_idx=False,
+            sync_dist=trainer.world_size > 1,
+            reduce_fx="max",
+        )
 
 
 # LightningCLI then finds the types, the defaults, and the documentation of the options in Evaluator.

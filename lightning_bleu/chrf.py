@@ -5,7 +5,7 @@ The template for another metric: options, rows, score, signature, metric, functi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypedDict, cast
 
@@ -20,11 +20,11 @@ from lightning_bleu.metric import CorpusMetric, count_sentences
 from lightning_bleu.reading.batch import Batch, to_lines
 from lightning_bleu.reading.forms import Hypotheses, InputCounts, References, Strings, kind_of
 from lightning_bleu.reading.ragged import IntArray, Ragged, lengths_of, ranges
-from lightning_bleu.scoring.scoring import Report, Scoring, float_type, join_signature
+from lightning_bleu.scoring.scoring import Component, Report, Scoring, float_type, join_signature
 from lightning_bleu.settings.settings import Decoder, Settings, check_bool, check_integer, check_number
 
 if TYPE_CHECKING:
-    from typing_extensions import Unpack
+    from typing_extensions import Self, Unpack
 
 
 # Options
@@ -274,7 +274,7 @@ def chrf_scoring(settings: CHRFSettings) -> Scoring:
     def score(statistics: Tensor) -> Tensor:
         return f_score(statistics, settings) / (1 if settings.percent else 100)
 
-    return Scoring(settings.name, score, settings.percent, score)
+    return Scoring(settings.name, score, score, settings.percent, perfect=settings.unit, bounds=(0.0, settings.unit))
 
 
 class CHRFScore(Report):
@@ -318,8 +318,8 @@ class CHRFScore(Report):
         hypothesis, reference, matches = statistics.reshape(-1, 3).unbind(-1)
         return cls(
             score=chrf_scoring(settings).score(statistics).item(),
-            precision=settings.scale * precision.item(),
-            recall=settings.scale * recall.item(),
+            precision=settings.unit * precision.item(),
+            recall=settings.unit * recall.item(),
             matches=tuple(matches.tolist()),
             hypothesis_counts=tuple(hypothesis.tolist()),
             reference_counts=tuple(reference.tolist()),
@@ -328,12 +328,16 @@ class CHRFScore(Report):
             percent=settings.percent,
         )
 
-    def parts(self) -> dict[str, float]:
-        """The components that an evaluator logs, by the last part of their names."""
-        return {"precision": self.precision, "recall": self.recall}
-
     def __str__(self) -> str:
         return f"{self.name} = {(1 if self.percent else 100) * self.score:.2f}"
+
+
+def chrf_components(report: CHRFScore, settings: CHRFSettings) -> list[Component]:
+    """The precision and the recall."""
+    return [
+        Component("precision", report.precision, higher_is_better=True, unit=settings.unit),
+        Component("recall", report.recall, higher_is_better=True, unit=settings.unit),
+    ]
 
 
 # Signature
@@ -445,6 +449,16 @@ class CorpusCHRF(CorpusMetric):
     def report_of(self, statistics: Tensor, inputs: InputCounts) -> CHRFScore:
         """The score of these statistics, of sentences of these kinds."""
         return CHRFScore.from_statistics(statistics, self.settings, inputs)
+
+    def components(self, report: CHRFScore) -> list[Component]:
+        """The components of a score that an evaluator can log."""
+        return chrf_components(report, self.settings)
+
+    @classmethod
+    def from_plain(cls, settings: Mapping[str, Any], *, percent: bool) -> Self:
+        """The metric with settings that :meth:`Settings.plain` returned, for text."""
+        options = {**settings, "decoder": None}
+        return cls(percent=percent, **options)
 
 
 def corpus_chrf(preds: Hypotheses, target: References, **options: Unpack[CHRFOptions]) -> CHRFScore:

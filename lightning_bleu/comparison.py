@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import re
-from collections import ChainMap
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from itertools import zip_longest
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
-import torch
-
-from lightning_bleu.bleu import CorpusBLEU
-from lightning_bleu.chrf import CorpusCHRF
-from lightning_bleu.evaluator import Evaluator, MetricsByName
-from lightning_bleu.messages import WarnOnce
+from lightning_bleu.evaluation.choices import find_changed
+from lightning_bleu.evaluation.collector import Output, SentenceCollector
+from lightning_bleu.evaluation.functions import FunctionMetric
+from lightning_bleu.evaluation.metric_table import MetricTable
+from lightning_bleu.evaluation.names import Naming
+from lightning_bleu.evaluation.sentences import Sentence, SentenceRows
+from lightning_bleu.evaluation.validation import score_validation
+from lightning_bleu.evaluator import MetricsByName
+from lightning_bleu.known_metrics import KNOWN_METRICS
+from lightning_bleu.messages import warn_user
 from lightning_bleu.metric import CorpusMetric
+from lightning_bleu.record import RecordedScore, read_record
 from lightning_bleu.scoring.resampling import PairedTest, bootstrap
-from lightning_bleu.scoring.scoring import format_score, ratio_scoring
-from lightning_bleu.settings.conventions import Convention
-from lightning_bleu.training.sentences import Corpus, Sentence
-from lightning_bleu.training.translations import column_name
+from lightning_bleu.scoring.scoring import format_score, unit_of
 
 TextFile: TypeAlias = str | os.PathLike[str]
 """A file with a sentence per line."""
@@ -55,12 +54,12 @@ class Comparison:
     Attributes:
         tests: the paired bootstrap test of each metric, by name.
         sentences: the texts of each sentence, as `a` translates it, and as `b` does.
-        corpora: what each metric counted in the sentences of `a`, and of `b`.
+        rows: what each metric counted in the sentences of `a`, and of `b`.
     """
 
     tests: Mapping[str, PairedTest]
     sentences: Sequence[tuple[Sentence, Sentence]] = field(repr=False)
-    corpora: Mapping[str, tuple[Corpus, Corpus]] = field(repr=False)
+    rows: Mapping[str, tuple[SentenceRows, SentenceRows]] = field(repr=False)
 
     def changed(self, metric: str, count: int = 10) -> tuple[list[Change], list[Change]]:
         """The sentences that `a` translates worse than `b`, and those that it translates better.
@@ -74,29 +73,30 @@ class Comparison:
         Raises:
             ValueError: if there is no such metric.
         """
-        if metric not in self.corpora:
-            raise ValueError(f"'metric' must be one of {[*self.corpora]}, got {metric!r}")
-        a, b = self.corpora[metric]
-        both, scoring = torch.cat([a.statistics, b.statistics]), a.scoring
-        scores_a, scores_b = scoring.score_sentences(both).chunk(2)
-        rank = scoring.rank_sentences or scoring.score_sentences
-        ranks_a, ranks_b = rank(both).chunk(2)  # BLEU ranks with averages, here those of both systems
-        gains = (ranks_a - ranks_b) * (1 if scoring.higher_is_better else -1)
-        order = gains.argsort(stable=True)
-        changed = order[gains[order] < 0][:count], order[gains[order] > 0].flip(0)[:count]
-        rows = [*zip(range(1, len(gains) + 1), scores_a.tolist(), scores_b.tolist(), *zip(*self.sentences))]
-        worse, better = ([Change(*rows[number]) for number in numbers.tolist()] for numbers in changed)
-        return worse, better
+        if metric not in self.rows:
+            raise ValueError(f"'metric' must be one of {[*self.rows]}, got {metric!r}")
+        a, b = self.rows[metric]
+        scores_a, scores_b = a.score_sentences(), b.score_sentences()
+
+        def describe(number: int) -> Change:
+            sentence_a, sentence_b = self.sentences[number]
+            return Change(number + 1, scores_a[number].item(), scores_b[number].item(), sentence_a, sentence_b)
+
+        worse, better = find_changed(a, b, count)
+        return [describe(number) for number in worse], [describe(number) for number in better]
 
     def __str__(self) -> str:
         confidence = next(iter(self.tests.values())).confidence or 0
         rows = [["metric", "a", "b", f"a - b ({100 * confidence:g}% interval)", "p"]]
         for name, test in self.tests.items():
-            a, b = (format_score(score, test.percent) for score in (test.score_a, test.score_b))
-            signed = [format_score(value or 0, test.percent, "+") for value in (test.difference, test.low, test.high)]
-            rows.append([name, a, b, "{} ({} to {})".format(*signed), f"{test.p_value:.4f}"])
+            score_a, score_b = (format_score(score, test.percent) for score in (test.score_a, test.score_b))
+            difference, low, high = (
+                format_score(value or 0, test.percent, "+") for value in (test.difference, test.low, test.high)
+            )
+            rows.append([name, score_a, score_b, f"{difference} ({low} to {high})", f"{test.p_value:.4f}"])
         widths = [max(map(len, column)) for column in zip(*rows)]
-        return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
+        lines = ["  ".join(map(str.ljust, row, widths)) for row in rows]
+        return "\n".join(line.rstrip() for line in lines)
 
 
 def compare_systems(
@@ -105,7 +105,7 @@ def compare_systems(
     *,
     references: TextFile | Sequence[Any] | None = None,
     sources: TextFile | Sequence[str] | None = None,
-    metrics: CorpusMetric | MetricsByName | Callable[..., Any] | None = None,
+    metrics: CorpusMetric | FunctionMetric | MetricsByName | Callable[..., Any] | None = None,
     confidence: float = 0.95,
     resamples: int = 1000,
     seed: int = 0,
@@ -121,7 +121,7 @@ def compare_systems(
         sources: a file, or a list of strings. When None: ``src.txt`` beside `a` or `b`, if there is one.
         metrics: metrics of this package and functions, as for :class:`Evaluator`. When None: the metrics of
             this package in the record of the run, with their names and settings, if a file belongs to one; else BLEU
-            and chrF in percent; and, without `references`, the recorded functions whose score is a mean.
+            and chrF in percent. Pass functions again: a record has only their scores.
         confidence: the confidence level of the intervals.
         resamples: the number of bootstrap resamples.
         seed: the random seed.
@@ -134,10 +134,11 @@ def compare_systems(
         TypeError: for texts that are neither a file nor a list of strings, and for options of the wrong type; see also
             :class:`Evaluator`.
         ValueError: for different numbers of sentences, or fewer than two; if there are no references, or not the same
-            beside both files; for metrics that do not score sentences; if the record has settings that cannot be read,
-            or a score that is not reproduced.
+            beside both files; for metrics that do not score sentences; if the record says nothing about a file, has
+            settings that cannot be read, or a score that is not reproduced.
 
     Example:
+        >>> from lightning_bleu import CorpusCHRF
         >>> a, b = ["the cat sat", "a dog", "it is"], ["the cat", "the dog", "it is"]
         >>> comparison = compare_systems(a, b, references=["the cat sat", "a dog", "it is"], metrics=CorpusCHRF())
         >>> print(comparison)
@@ -147,38 +148,65 @@ def compare_systems(
         >>> [(one.number, one.a.hypothesis, one.b.hypothesis) for one in better]
         [(2, 'a dog', 'the dog'), (1, 'the cat sat', 'the cat')]
     """
-    texts: dict[str, list[Any]] = {"a": _read_lines("a", a), "b": _read_lines("b", b)}
-    files = {name: Path(given) for name, given in {"a": a, "b": b}.items() if isinstance(given, str | os.PathLike)}
-    given: Any = _find_beside(files.values(), r"ref(-\d+)?\.txt") if references is None else references
-    given = [Path(given)] if isinstance(given, str | os.PathLike) else given
-    if not given:
-        raise ValueError("there are no references: pass references=..., or put 'ref.txt' beside 'a' or 'b'")
-    if all(isinstance(one, os.PathLike) for one in given):
-        columns = [_read_lines("references", file) for file in given]
-        texts |= {f"references {file}": lines for file, lines in zip(given, columns)}
-        target = [*map(list, zip(*columns))]
-    else:
-        target = texts["references"] = [[one] if isinstance(one, str) else [*one] for one in given]
-    if sources is not None or (sources := next(iter(_find_beside(files.values(), r"src\.txt")), None)):
-        texts["sources"] = _read_lines("sources", sources)
-    if len({*map(len, texts.values())}) > 1 or len(target) < 2:
-        counts = ", ".join(f"{name!r} has {len(lines)}" for name, lines in texts.items())
-        raise ValueError(f"there must be a line or string for each of at least two sentences, but {counts}")
-
-    records = {name: _read_record(file) for name, file in files.items()} if metrics is None else {}
-    chosen = _choose_metrics(ChainMap(*records.values())) if metrics is None else metrics
-    corpora = {name: _count(chosen, texts[name], target, texts.get("sources")) for name in ("a", "b")}
-    warn = WarnOnce()
-    for name, record in records.items() if references is None else ():
-        _add_record(corpora[name], files[name], record, warn)
-    pairs = {name: (own, corpora["b"][name]) for name, own in corpora["a"].items() if name in corpora["b"]}
-    arguments = confidence, resamples, seed
+    systems = {"a": _read_lines("a", a), "b": _read_lines("b", b)}
+    files = {name: Path(system) for name, system in (("a", a), ("b", b)) if isinstance(system, str | os.PathLike)}
+    target = _read_references(references, files)
+    source_lines = _read_sources(sources, files)
+    _check_counts(systems, target, source_lines)
+    records = {name: read_record(file) for name, file in files.items()} if metrics is None else {}
+    table = MetricTable.from_metrics(_rebuild_metrics(records, files) if metrics is None else metrics)
+    rows_a, rows_b = (_count(table, lines, target, source_lines) for lines in systems.values())
+    if references is None:
+        rows_by_system = {"a": rows_a, "b": rows_b}
+        for name, record in records.items():
+            _check_reproduced(rows_by_system[name], record or [], files[name])
+    pairs = {key: (rows, rows_b[key]) for key, rows in rows_a.items() if key in rows_b}
     if not pairs:
         raise ValueError("no metric has scored sentences of both systems: pass metrics of this package, or functions")
-    tests = {name: bootstrap(a.statistics, b.statistics, a.scoring, *arguments) for name, (a, b) in pairs.items()}
-    rest = zip_longest(target, texts.get("sources", []))
-    sentences = [(Sentence(one, *more), Sentence(two, *more)) for one, two, more in zip(texts["a"], texts["b"], rest)]
+    tests = {
+        key: bootstrap(pair[0].statistics, pair[1].statistics, pair[0].scoring, confidence, resamples, seed)
+        for key, pair in pairs.items()
+    }
+    sentences = []
+    for number, hypotheses in enumerate(zip(*systems.values())):
+        source = None if source_lines is None else source_lines[number]
+        sentence_a, sentence_b = (Sentence(hypothesis, target[number], source) for hypothesis in hypotheses)
+        sentences.append((sentence_a, sentence_b))
     return Comparison(tests, sentences, pairs)
+
+
+def _read_references(references: Any, files: Mapping[str, Path]) -> list[list[str]]:
+    """The references of each sentence, from what the user passed, or from the files beside the systems."""
+    given: Any = _find_beside(files.values(), r"ref(-\d+)?\.txt") if references is None else references
+    if isinstance(given, str | os.PathLike):
+        given = [Path(given)]
+    if not given:
+        raise ValueError("there are no references: pass references=..., or put 'ref.txt' beside 'a' or 'b'")
+    if not all(isinstance(item, os.PathLike) for item in given):
+        return [[item] if isinstance(item, str) else list(item) for item in given]
+    columns = [_read_lines("references", file) for file in given]
+    lengths = {str(file): len(lines) for file, lines in zip(given, columns)}
+    if len(set(lengths.values())) > 1:
+        raise ValueError(f"the files of references must have a line for each sentence, but they have {lengths}")
+    return [list(row) for row in zip(*columns)]
+
+
+def _read_sources(sources: Any, files: Mapping[str, Path]) -> list[str] | None:
+    """The sources, from what the user passed, or from the file beside the systems; None if there are none."""
+    if sources is None:
+        sources = next(iter(_find_beside(files.values(), r"src\.txt")), None)
+    return None if sources is None else _read_lines("sources", sources)
+
+
+def _check_counts(systems: Mapping[str, list[str]], target: Sequence[Any], sources: Sequence[str] | None) -> None:
+    """Raise a ValueError unless there is a line of everything for each of at least two sentences."""
+    counts = {name: len(lines) for name, lines in systems.items()}
+    counts["references"] = len(target)
+    if sources is not None:
+        counts["sources"] = len(sources)
+    if len(set(counts.values())) > 1 or len(target) < 2:
+        shown = ", ".join(f"{name!r} has {count}" for name, count in counts.items())
+        raise ValueError(f"there must be a line or string for each of at least two sentences, but {shown}")
 
 
 def _read_lines(name: str, given: Any) -> list[str]:
@@ -188,77 +216,86 @@ def _read_lines(name: str, given: Any) -> list[str]:
         return text.removesuffix("\n").split("\n")  # splitlines splits at other characters, too
     if not isinstance(given, list | tuple) or not all(isinstance(line, str) for line in given):
         raise TypeError(f"{name!r} must be a file with a line per sentence, or a list of strings, got {given!r:.80}")
-    return [*given]
+    return list(given)
 
 
 def _find_beside(systems: Iterable[Path], pattern: str) -> list[Path]:
     """The files with such names beside a system. An error if those beside another one differ."""
-    folders = [path.expanduser().parent.iterdir() for path in systems]
-    found = [[file for file in folder if re.fullmatch(pattern, file.name)] for folder in folders]
-    found = [sorted(files, key=lambda file: (len(file.name), file.name)) for files in found if files]
-    if len({tuple(file.read_bytes() for file in files) for files in found}) > 1:
-        raise ValueError(f"{str(found[0][0])!r} and {str(found[1][0])!r} differ: pass references=... and sources=...")
-    return found[0] if found else []
+    files_by_system = []
+    for system in systems:
+        files = [file for file in system.parent.iterdir() if re.fullmatch(pattern, file.name)]
+        if files:
+            files_by_system.append(sorted(files, key=lambda file: (len(file.name), file.name)))
+    if not files_by_system:
+        return []
+    first = files_by_system[0]
+    contents = {tuple(file.read_bytes() for file in files) for files in files_by_system}
+    if len(contents) > 1:
+        other = files_by_system[1]
+        raise ValueError(f"{str(first[0])!r} and {str(other[0])!r} differ: pass references=... and sources=...")
+    return first
 
 
-def _count(metrics: Any, lines: list[str], target: list[Any], sources: list[str] | None) -> dict[str, Corpus]:
-    """What each metric counts in the sentences of a system."""
-    evaluator = Evaluator(metrics, samples=0)
-    evaluator.start()
-    evaluator.update(lines, target, source=sources, index=range(len(lines)))
-    (subset,) = evaluator.score().subsets.values()
-    if missing := [name for name, one in subset.scored.items() if one.corpus is None]:
-        raise ValueError(f"{missing} must score sentences: pass metrics of this package, or functions")
-    return subset.corpora
-
-
-def _read_record(path: Path) -> dict[str, dict[str, Any]]:
-    """The lines of ``scores.jsonl`` that belong to a file of a run, by the names of the metrics."""
-    path = path.expanduser().resolve()
-    for folder in path.parents:
-        if (scores := folder / "scores.jsonl").exists():
-            lines = [json.loads(line) for line in _read_lines("a", scores) if line.endswith("}")]
-            return {line["metric"]: line for line in lines if line.get("file") == path.relative_to(folder).as_posix()}
-    return {}
-
-
-def _choose_metrics(record: Mapping[str, dict[str, Any]]) -> dict[str, CorpusMetric]:
-    """The metrics of this package in a record, or else BLEU and chrF in percent."""
+def _rebuild_metrics(records: Mapping[str, list[RecordedScore] | None], files: Mapping[str, Path]) -> Any:
+    """The metrics of this package in the records of the systems; all of this package in percent without a record."""
     metrics: dict[str, CorpusMetric] = {}
-    for name, line in record.items():
-        options = line["settings"].get(name, {}) | {"decoder": None, "percent": line.get("percent")}  # files have text
-        try:
-            if "char_order" in options:
-                metrics[name] = CorpusCHRF(**options)
-            elif "max_order" in options:
-                convention = Convention(**{one.name: options.pop(one.name) for one in fields(Convention)})
-                metrics[name] = CorpusBLEU(convention=convention, **options)
-        except ValueError as error:  # a callable, of which there is only the name
-            raise ValueError(f"pass metrics={{{name!r}: ...}}, because its settings cannot be read: {error}") from error
-    return metrics or {"bleu": CorpusBLEU(percent=True), "chrf": CorpusCHRF(percent=True)}
+    left_out = []
+    for name, record in records.items():
+        if record is None:
+            continue
+        if not record:
+            raise ValueError(
+                f"the record of {str(files[name])!r} has no line about it that can be read, so its settings are "
+                "unknown: pass metrics=..."
+            )
+        for recorded in record:
+            if recorded.class_name not in KNOWN_METRICS:
+                left_out.append(recorded.metric)
+            elif recorded.metric not in metrics:
+                metrics[recorded.metric] = _rebuild_metric(recorded)
+    if left_out:
+        names = list(dict.fromkeys(left_out))
+        warn_user(f"The record has scores of {names}, which are not compared: pass them as metrics=...")
+    return metrics or {metric.short_name: metric(percent=True) for metric in KNOWN_METRICS.values()}
 
 
-def _add_record(corpora: dict[str, Corpus], path: Path, record: Mapping[str, Any], warn: WarnOnce) -> None:
-    """Add the scores of functions, which are in the table beside a file, and check that all are those of the record."""
-    table = path.expanduser().with_suffix(".tsv")
-    names, *rows = [line.split("\t") for line in _read_lines("a", table)] if table.exists() else [[]]
-    columns = dict(zip(names, zip(*rows)))
-    for metric, line in record.items():
-        for name, settings in line["settings"].items():
-            is_function = name not in corpora and (column := column_name(name)) in columns
-            if is_function:
-                numbers = torch.tensor([[float(number), 1] for number in columns[column]], dtype=torch.float64)
-                corpora[name] = Corpus(numbers, numbers, ratio_scoring(name, settings["higher_is_better"]), settings)
-            elif name not in corpora:
-                continue
-            score, unit = corpora[name].score(), corpora[name].scoring.percent
-            was = line["score" if name == metric else name.removeprefix(f"{metric}/")]
-            same = math.isclose(score / (100 if unit else 1), (was or 0) / (100 if line.get("percent") else 1))
-            if is_function and not same:  # it returned pairs
-                del corpora[name]
-                warn(
-                    f"{name!r} is not compared, because its recorded score is not the mean of the scores of its "
-                    "sentences: pass all metrics, with its function, as metrics={name: function}."
-                )
-            elif not same:
-                raise ValueError(f"pass metrics={{{name!r}: ...}}: the record of {str(path)!r} has {was}, not {score}")
+def _rebuild_metric(recorded: RecordedScore) -> CorpusMetric:
+    """The metric that gave a recorded score, for text."""
+    try:
+        metric = KNOWN_METRICS[recorded.class_name]
+        return metric.from_plain(recorded.settings or {}, percent=bool(recorded.percent))
+    except (ValueError, TypeError) as error:  # a callable, of which there is only the name
+        raise ValueError(
+            f"pass metrics={{{recorded.metric!r}: ...}}, because its settings cannot be read: {error}"
+        ) from error
+
+
+def _count(
+    table: MetricTable, lines: list[str], target: list[list[str]], sources: list[str] | None
+) -> dict[str, SentenceRows]:
+    """What each metric counts in the sentences of a system."""
+    collector = SentenceCollector(table)
+    collector.update(Output(lines, target, sources, index=range(len(lines))))
+    collector.agree()
+    validation = score_validation(table, list(collector.subsets.values()), collector.gather(), Naming())
+    collector.warn_about_mistakes()
+    (subset,) = validation.subsets
+    missing = [key for key in subset.results if key not in subset.rows]
+    if missing:
+        raise ValueError(f"{missing} must score sentences: pass metrics of this package, or functions")
+    return subset.rows
+
+
+def _check_reproduced(rows: Mapping[str, SentenceRows], record: Iterable[RecordedScore], file: Path) -> None:
+    """Raise a ValueError if the metrics of a record do not reproduce its scores."""
+    for recorded in record:
+        if recorded.metric not in rows or recorded.class_name not in KNOWN_METRICS:
+            continue
+        of_file = rows[recorded.metric]
+        score = of_file.score() / (of_file.scoring.unit or 1)
+        recorded_score = (recorded.score or 0) / (unit_of(recorded.percent) or 1)
+        if not math.isclose(score, recorded_score):
+            raise ValueError(
+                f"pass metrics={{{recorded.metric!r}: ...}}: the record of {str(file)!r} has {recorded.score}, not "
+                f"{of_file.score()}"
+            )

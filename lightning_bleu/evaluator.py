@@ -8,42 +8,42 @@ A loop of your own calls an :class:`Evaluator` like this::
         evaluator.update(translate(sources), references, source=sources)
     results = evaluator.finish(step)
 
-:class:`BLEUCallback` is an Evaluator that Lightning calls. :class:`EvaluatorMixin` calls one in the Trainers of
-Transformers.
+:class:`BLEUCallback` does the same in the Trainer of Lightning, and :class:`EvaluatorMixin` in those of Transformers.
 """
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, partial
-from pathlib import Path
-from typing import Any, TypeAlias, TypedDict, get_args
+from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
 
 from sacrebleu.metrics.base import Metric as SacreMetric
 from torchmetrics import Metric
 
-from lightning_bleu.bleu import CorpusBLEU
-from lightning_bleu.messages import WarnOnce, check_choice
-from lightning_bleu.processes import communication_device, process_count, process_rank, run_in_process_0
+from lightning_bleu.evaluation.collector import Output
+from lightning_bleu.evaluation.functions import FunctionMetric
+from lightning_bleu.evaluation.loaders import CALL
+from lightning_bleu.evaluation.names import STEPS, name_loaders
+from lightning_bleu.evaluation.opponents import OpponentKind
+from lightning_bleu.evaluation.options import OptionAttributes, Options, check_unknown
+from lightning_bleu.evaluation.results import Result
+from lightning_bleu.messages import check_choice
+from lightning_bleu.run import Run, Validation
 from lightning_bleu.settings.settings import Decoder, check_integer
-from lightning_bleu.training import dashboard
-from lightning_bleu.training.loaders import CALL, Origin, count_stream, name_loaders
-from lightning_bleu.training.metrics import AnyMetric, Result
-from lightning_bleu.training.options import check_metrics, check_options
-from lightning_bleu.training.sentences import Opponent, OpponentKind
-from lightning_bleu.training.translations import Record
-from lightning_bleu.training.validation import STEPS, Naming, Output, Subset, Validation
+
+if TYPE_CHECKING:
+    from typing_extensions import Never
 
 # LightningCLI tries the members of a union in order, and takes a dict for a callable if that comes first.
 MetricsByName: TypeAlias = Mapping[
-    str, Metric | SacreMetric | Mapping[str, Metric | SacreMetric | Callable[..., Any]] | Callable[..., Any]
+    str,
+    Metric
+    | SacreMetric
+    | FunctionMetric
+    | Mapping[str, Metric | SacreMetric | FunctionMetric | Callable[..., Any]]
+    | Callable[..., Any],
 ]
 """Metrics by name, or by name and by loader or group."""
-
-_MAX_TEXTS = 10_000
-"""The number of sentences from which samples are chosen, so that their texts need a bounded amount of memory."""
 
 
 class EvaluatorOptions(TypedDict, total=False):
@@ -61,7 +61,7 @@ class EvaluatorOptions(TypedDict, total=False):
     loggers: Sequence[Any]
 
 
-class Evaluator:
+class Evaluator(OptionAttributes):
     """Scores validations, compares them with an earlier one, shows them in loggers, and writes them to files.
 
     Call :meth:`start` before a validation, :meth:`update` with each batch, and :meth:`finish` after the last one, in a
@@ -96,10 +96,9 @@ class Evaluator:
               the first numbers over the sum of the second. (A sentence with 0/0 gets the better of 0 and 1; one with
               x/0, infinity. If both sums are 0, nothing is logged.) A dict of these has several scores, which are
               logged as ``val_comet/NAME``, each with its own interval and comparison. Nothing is logged if it returns
-              None. Set its attribute ``higher_is_better = False`` if lower numbers are better; it may be a dict by
-              NAME. Each process calls it once per validation, with its own sentences. With the attribute
-              ``corpus_level = True``, process 0 calls it once per loader or group, with all sentences in order. Then
-              it may also return a single number, or a dict of them, without intervals and comparisons;
+              None. Each process calls it once per validation, with its own sentences;
+            - a :class:`FunctionMetric` of such a function, if lower numbers are better, if they are shares to log in
+              percent, or if the function needs all sentences at once;
             - one of torchmetrics that takes a list of strings, and a reference or a list of references for each; or one
               of sacreBLEU, such as ``sacrebleu.metrics.TER()``. It scores the text of all sentences at the end, in
               process 0, and has no interval and no comparison.
@@ -145,8 +144,8 @@ class Evaluator:
 
     Attributes:
         results: the last result of each score by its logged name, such as ``results["val_bleu"]``: a
-            :class:`~lightning_bleu.Result` with ``score``, ``scores``, ``parts``, ``report``, ``interval``,
-            ``comparison``, ``best``, and ``first``.
+            :class:`~lightning_bleu.Result` with ``score``, ``parts``, ``report``, ``interval``, ``comparison``,
+            ``best``, and ``first``.
 
     Raises:
         TypeError: for options of the wrong type.
@@ -167,7 +166,7 @@ class Evaluator:
 
     def __init__(
         self,
-        metrics: Metric | SacreMetric | MetricsByName | Callable[..., Any] | None = None,
+        metrics: Metric | SacreMetric | FunctionMetric | MetricsByName | Callable[..., Any] | None = None,
         *,
         decoder: Decoder | None = None,
         log_name: str | Mapping[str, str] = "{stage}_{metric}",
@@ -179,26 +178,30 @@ class Evaluator:
         compare_to: OpponentKind | None = None,
         significance_level: float | None = None,
         loggers: Sequence[Any] = (),
-        **unknown: Any,
+        **unknown: Never,
     ) -> None:
-        check_options(locals())
-        self.metrics = check_metrics(CorpusBLEU() if metrics is None else metrics, parts)
-        self.decoder = decoder
-        self.log_name = log_name
-        names = dict.fromkeys(STEPS, log_name) if isinstance(log_name, str) else log_name
-        self.namings = {stage: Naming(stage, names[stage]) for stage in STEPS}
-        self.samples = samples
-        self.translations = translations or None
-        self.keep_translations = keep_translations
-        self.confidence = confidence
-        self.compare_to = compare_to if significance_level is None else "best"
-        self.significance_level = significance_level
-        self.loggers = loggers
-        self.results: dict[str, Result] = {}
-        self.record: Record | None = None
-        self.validation: Validation | None = None
-        self.warn_once = WarnOnce()
-        self._opponents: dict[str, Opponent] = {}
+        check_unknown(unknown, EvaluatorOptions.__annotations__, type(self).__name__)
+        options = Options(
+            metrics=metrics,
+            decoder=decoder,
+            log_name=log_name,
+            parts=parts,
+            samples=samples,
+            translations=translations,
+            keep_translations=keep_translations,
+            confidence=confidence,
+            compare_to=compare_to,
+            significance_level=significance_level,
+            loggers=loggers,
+        )
+        super().__init__(options)
+        self._run = Run(options, type(self).__name__)
+        self._validation: Validation | None = None
+
+    @property
+    def results(self) -> dict[str, Result]:
+        """The last result of each score by its logged name."""
+        return self._run.results
 
     def start(self, loaders: Any = None, *, stage: str = "val") -> None:
         """Start a validation or a test. One that was not finished is discarded. Collective.
@@ -212,12 +215,14 @@ class Evaluator:
             ValueError: if metrics read ids differently, or if there is no folder for translations.
         """
         check_choice("stage", stage, STEPS)
-        if self.translations is True:
+        self._validation = None
+        if self._options.uses_folder_of_run:
             raise ValueError("translations=True needs the folder of a Trainer's run: pass translations='FOLDER'")
-        self.open_record(self.translations)
+        self._run.open_record(self._options.folder)
         several = loaders if isinstance(loaders, Mapping | list | tuple) else [loaders]
-        dataloaders = [*several.values()] if isinstance(several, Mapping) else [*several]
-        self.begin(dataloaders, name_loaders(stage, several, len(dataloaders)), stage, CALL)
+        dataloaders = list(several.values()) if isinstance(several, Mapping) else list(several)
+        names = name_loaders(stage, several, len(dataloaders))
+        self._validation = self._run.begin(stage, names, dataloaders, CALL)
 
     def update(
         self,
@@ -245,10 +250,12 @@ class Evaluator:
             IndexError: if there is no such loader.
             TypeError, ValueError: see :meth:`CorpusBLEU.update`.
         """
-        validation = self._started()
-        if dataloader_idx not in range(count := len(validation.loaders)):
+        collector = self._started().collector
+        count = len(collector.loaders)
+        if dataloader_idx not in range(count):
             raise IndexError(f"start() got {count} loaders, so there is none with dataloader_idx={dataloader_idx!r}")
-        validation.update(Output(preds, target, source, sample_mask, index, group), batch_idx, dataloader_idx)
+        output = Output(preds, target, source, sample_mask, index, group)
+        collector.update(output, batch_idx, dataloader_idx)
 
     def finish(self, step: int, epoch: float | None = None) -> dict[str, Result]:
         """Score the sentences of all processes, and log, show, and write the results. Collective.
@@ -265,162 +272,26 @@ class Evaluator:
             TypeError, ValueError: if the step is not an integer of 0 or more.
         """
         step = check_integer("step", step, at_least=0)
-        validation = self.score()
-        self.publish(validation, step, None if epoch is None else float(epoch))
-        return validation.results
+        validation = self._started()
+        self._validation = None  # frees the memory
+        finished = self._run.score(validation)
+        self._run.publish(finished, step, None if epoch is None else float(epoch))
+        return finished.scored.results
 
     def state_dict(self) -> dict[str, Any]:
         """The best or the first validations, to save in a checkpoint: ``{"best": {logged name: ...}}``."""
-        states = {tag: state for tag, one in self._opponents.items() if (state := one.state_dict())}
-        return {str(self.compare_to): states} if states else {}
+        return self._run.state_dict()
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Restore the validations that :meth:`state_dict` saved.
 
         With ``compare_to="first"``, scores that it does not have keep their first validation.
         """
-        if unknown := state_dict.keys() - {*get_args(OpponentKind)}:
-            raise ValueError(f"expected evaluator.state_dict(), got a dict with the keys {sorted(unknown)}")
-        if self.compare_to == "best":
-            self._opponents = {}
-        for tag, state in state_dict.get(str(self.compare_to), {}).items():
-            self._find_opponent(tag).load_state_dict(state)
-
-    # For the adapters of trainers, which know more than a loop says
-
-    def open_record(self, folder: str | os.PathLike[str] | None) -> None:
-        """Write translations to a folder; to none when None. Collective."""
-        if folder is None:
-            self.record = None
-        elif self.record is None or self.record.folder != Path(folder).expanduser():
-            self.record = Record(folder, self.keep_translations, self.warn_once)
-
-    def begin(
-        self,
-        dataloaders: Sequence[Any],
-        names: Sequence[str],
-        stage: str,
-        origin: Origin,
-        *,
-        metrics: Mapping[str, Mapping[str, AnyMetric]] | None = None,
-        naming: Naming | None = None,
-        decoder: Decoder | None = None,
-        loggers: Sequence[Any] = (),
-        device: Any = None,
-    ) -> None:
-        """Start a validation. Collective.
-
-        Args:
-            dataloaders: the loaders, if they are known.
-            names: their names; ``""`` for one without a name.
-            stage: ``"val"`` or ``"test"``. Only ``"val"`` is compared, and has charts.
-            origin: where the sentences come from, for error messages.
-            metrics: the metrics, if they are not all.
-            naming: the logged names, if they are not those of `log_name`.
-            decoder: the decoder, if the evaluator has none.
-            loggers: the loggers of the trainer, which get their numbers from it.
-            device: the device for communication; when None, one that the process group can use.
-        """
-        self.validation = None
-        own_loggers = [logger for logger in self.loggers if logger not in loggers]
-        displays: list[dashboard.Display] = []
-        run_in_process_0(lambda: displays.extend(dashboard.find_displays([*loggers, *own_loggers], self.warn_once)))
-        # All processes keep texts if process 0 shows them.
-        shows = run_in_process_0(lambda: bool(displays and self.samples))
-        naming = naming or self.namings[stage]
-        compares = self.compare_to is not None and stage == "val"
-        option = f"compare_to={self.compare_to!r}" if compares else "translations=..."
-        self.validation = Validation(
-            metrics or self.metrics,
-            names,
-            dataloaders,
-            decoder=self.decoder or decoder,
-            stage=stage,
-            naming=naming,
-            origin=origin,
-            needed_by=f"{type(self).__name__}({option})" if compares or self.record is not None else "",
-            max_texts=math.inf if self.record is not None else _MAX_TEXTS if shows else 0,
-            loggers=own_loggers if process_rank() == 0 else [],
-            displays=displays,
-            shows_samples=shows,
-            device=device or communication_device(),
-            warn=self.warn_once,
-        )
-        for dataloader in dataloaders if process_count() > 1 else ():
-            count_stream(dataloader)
-        if self.record is not None:
-            for name in names:
-                self.record.check_folder(*naming.folder, name)
-
-    def score(self, *, counts: bool = True, keep: bool = True) -> Validation:
-        """Score the sentences of all processes; nothing is logged, shown, or written. Collective.
-
-        Args:
-            counts: whether it may be compared with others; otherwise, it is compared with itself.
-            keep: whether it becomes the new best if it is better.
-        """
-        validation = self._started()
-        self.validation = None  # frees the memory
-        validation.agree()
-        compares = self.compare_to is not None and validation.stage == "val"
-        find = partial(self._find_opponent, counts=counts)
-        validation.finish(confidence=self.confidence, find_opponent=find if compares else None, keep=keep)
-        return validation
-
-    def publish(
-        self, validation: Validation, step: int, epoch: float | None = None, *, shown_step: int | None = None
-    ) -> None:
-        """Log, show, and write a scored validation, and keep its results. Collective.
-
-        Args:
-            validation: the validation.
-            step: the number of training steps before it.
-            epoch: the epoch.
-            shown_step: the step at which loggers show it, if that differs.
-        """
-        naming, shown_step = validation.naming, step if shown_step is None else shown_step
-        old = tuple(f"{tag}/" for tag in validation.totals)
-        kept = {tag: one for tag, one in self.results.items() if not f"{tag}/".startswith(old)}
-        self.results = kept | validation.results
-        numbers = {naming.shown_as(name): value for name, value in validation.numbers().items()}
-        for logger in validation.loggers:
-            refusal = f"{type(logger).__name__} cannot log scores"
-            self._attempt(refusal, dashboard.log_numbers, logger, numbers, shown_step)
-        if validation.stage == "val":
-            means = validation.totals if validation.has_mean else ()
-            charts = dashboard.lay_out_charts(validation.detailed, means, naming)
-            self._display(validation, "charts", lambda display: dashboard.show_charts(display.logger, charts))
-        subsets = validation.subsets.values()
-        for subset in subsets if validation.shows_samples and validation.is_detailed else ():
-            self._show(validation, subset, shown_step)
-        if self.record is not None:
-            self.record.write(naming, subsets, validation.results, step=step, epoch=epoch)
+        self._run.load_state_dict(state_dict)
 
     def _started(self) -> Validation:
-        if self.validation is None:
+        if self._validation is None:
             raise RuntimeError(
                 "no validation was started: call start(loader) before update and finish, in all processes"
             )
-        return self.validation
-
-    def _find_opponent(self, tag: str, *, counts: bool = True) -> Opponent:
-        """What to compare a metric with, by its logged name, which is that of a dataset in Transformers."""
-        opponent = Opponent(self.compare_to or "best", self.significance_level, self.confidence)
-        return self._opponents.setdefault(tag, opponent) if counts else opponent
-
-    def _show(self, validation: Validation, subset: Subset, step: int) -> None:
-        """Show the sentences of a subset. Collective."""
-        first, worst = dashboard.choose_sentences(subset, self.samples)
-        view = cache(partial(dashboard.make_view, subset, first, worst, validation.naming, self.confidence))
-        self._display(validation, "samples", lambda display: display.show(display.logger, view(), step))
-
-    def _display(self, validation: Validation, what: str, show: Callable[[dashboard.Display], None]) -> None:
-        for display in validation.displays:
-            self._attempt(f"The {what} cannot be shown in {type(display.logger).__name__}", show, display)
-
-    def _attempt(self, refusal: str, log: Callable[..., None], *args: Any) -> None:
-        """Call a logger. If it fails, the training goes on."""
-        try:
-            log(*args)
-        except Exception as error:
-            self.warn_once(f"{refusal}: {type(error).__name__}: {error}", key=refusal)
+        return self._validation

@@ -13,11 +13,14 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from lightning_bleu.evaluation.collector import Output
+from lightning_bleu.evaluation.loaders import Origin, distributed_index
+from lightning_bleu.evaluation.metric_table import MetricTable
+from lightning_bleu.evaluation.names import Naming, check_names
 from lightning_bleu.evaluator import Evaluator
+from lightning_bleu.monitors import describe_number
 from lightning_bleu.processes import process_count, run_in_process_0
-from lightning_bleu.training.loaders import Origin, check_names, distributed_index
-from lightning_bleu.training.metrics import AnyMetric
-from lightning_bleu.training.validation import Naming, Output
+from lightning_bleu.run import Run, Validation
 
 _RESERVED = ("", "loss", "runtime", "samples_per_second", "steps_per_second", "model_preparation_time")
 """Names that no metric can have, because the Trainer uses them."""
@@ -71,6 +74,7 @@ class EvaluatorMixin(_Trainer):  # type: ignore[misc]
 
     evaluator: Evaluator | None = None
     gen_kwargs: Mapping[str, Any] = MappingProxyType({})
+    _validation: Validation | None = None
     _is_training = False
     _loaded: tuple[int, float | None] | None = None  # step and epoch of the weights loaded at the end of a training
 
@@ -85,15 +89,33 @@ class EvaluatorMixin(_Trainer):  # type: ignore[misc]
             raise TypeError(f"'evaluator' must be an Evaluator, such as Evaluator(CorpusBLEU()), got {evaluator!r}")
         if getattr(self.args, "use_legacy_prediction_loop", False):
             raise ValueError("EvaluatorMixin needs evaluation_loop: set use_legacy_prediction_loop=False")
-        if not all(naming.log_name.startswith("{stage}_") for naming in evaluator.namings.values()):
+        options = evaluator._run.options
+        if not all(naming.log_name.startswith("{stage}_") for naming in options.namings.values()):
             raise ValueError(f"in a Trainer, 'log_name' must begin with '{{stage}}_', got {evaluator.log_name!r}")
-        check_names("metrics", [*evaluator.metrics], reserved=_RESERVED)
-        best, better = self.args.metric_for_best_model, self.args.greater_is_better
-        for name, own in evaluator.metrics.items():
-            for part, right in next(iter(own.values())).directions.items():
-                if f"_{best}".endswith("_".join(["", name, part]).rstrip("_")) and right not in (None, better):
-                    hint = f"(Or, for a function whose direction is wrong, its attribute higher_is_better={not right}.)"
-                    evaluator.warn_once(f"metric_for_best_model={best!r} needs greater_is_better={right}. {hint}")
+        check_names("metrics", options.table.names, reserved=_RESERVED)
+        self._suspect_best_model(evaluator._run)
+
+    @property
+    def _run(self) -> Run | None:
+        """The run of the evaluator; None without an evaluator."""
+        return None if self.evaluator is None else self.evaluator._run
+
+    def _suspect_best_model(self, run: Run) -> None:
+        """Warn if the best model would be that with the worst score."""
+        best = str(self.args.metric_for_best_model)
+        logged = best if best.startswith("eval_") else f"eval_{best}"
+        stages = ["eval"]
+        if isinstance(self.eval_dataset, Mapping):
+            stages += [f"eval_{dataset}" for dataset in self.eval_dataset]
+        for stage in stages:
+            number = describe_number(logged, _name_stage(run, stage, "val"), run.options.table)
+            if number is None or number.higher_is_better in (None, self.args.greater_is_better):
+                continue
+            right = number.higher_is_better
+            run.warn_once(
+                f"metric_for_best_model={best!r} needs greater_is_better={right}. (Or, for a function whose direction "
+                f"is wrong, FunctionMetric(function, higher_is_better={not right}).)"
+            )
 
     def evaluation_loop(
         self,
@@ -104,41 +126,44 @@ class EvaluatorMixin(_Trainer):  # type: ignore[misc]
         metric_key_prefix: str = "eval",
     ) -> Any:
         """Evaluate a dataset, and add the scores to its metrics. The Trainer calls this. Collective."""
-        evaluator, arguments = self.evaluator, (description, prediction_loss_only, ignore_keys, metric_key_prefix)
-        if evaluator is None or self.args.prediction_loss_only:
+        run = self._run
+        arguments = (description, prediction_loss_only, ignore_keys, metric_key_prefix)
+        if run is None or self.args.prediction_loss_only:
             return super().evaluation_loop(dataloader, *arguments)
         self._open_record(getattr(self, "_trial", None))
-        outer, stage = evaluator.validation, "test" if description == "Prediction" else "val"
+        stage = "test" if description == "Prediction" else "val"
+        outer = self._validation  # of an evaluation around this one
         try:
-            evaluator.begin(
-                [dataloader],
-                [""],
+            self._validation = validation = run.begin(
                 stage,
+                [""],
+                [dataloader],
                 Origin("prediction_step"),
-                metrics=_find_metrics(evaluator.metrics, metric_key_prefix),
-                naming=Naming(metric_key_prefix, evaluator.namings[stage].log_name, "_", _shown_as),
+                table=_find_metrics(run.options.table, metric_key_prefix),
+                naming=_name_stage(run, metric_key_prefix, stage),
                 decoder=self.processing_class if hasattr(self.processing_class, "batch_decode") else None,
                 loggers=self._find_loggers(stage) if self.state.is_world_process_zero else (),
                 device=self.args.device,
             )
             _check_loader(dataloader)
             output = super().evaluation_loop(dataloader, *arguments)
-            validation = evaluator.score(keep=self._is_training)
         finally:
-            evaluator.validation = outer
-        numbers = validation.numbers()
-        if taken := sorted(numbers.keys() & output.metrics.keys()):
+            self._validation = outer
+        finished = run.score(validation, keep=self._is_training)
+        numbers = finished.scored.logged_numbers
+        taken = sorted(numbers.keys() & output.metrics.keys())
+        if taken:
             raise ValueError(f"compute_metrics returns {taken[0]!r}, like the evaluator: rename one of them")
         output.metrics.update(numbers)
         step, epoch = self._loaded or (self.state.global_step, self.state.epoch)
-        evaluator.publish(validation, step, epoch, shown_step=self.state.global_step)
+        run.publish(finished, step, epoch, shown_step=self.state.global_step)
         return output
 
     def prediction_step(
         self, model: Any, inputs: Any, prediction_loss_only: bool, ignore_keys: list[str] | None = None, **kwargs: Any
     ) -> tuple[Any, Any, Any]:
         """Generate from a batch, and count its sentences. The Trainer calls this."""
-        validation = None if self.evaluator is None else self.evaluator.validation
+        validation = self._validation
         label_name = (self.label_names or ["labels"])[0]
         labels = inputs.get(label_name)  # the loss may remove them, and Seq2SeqTrainer pads those that it returns
         if validation is None or labels is None:
@@ -154,7 +179,7 @@ class EvaluatorMixin(_Trainer):  # type: ignore[misc]
             preds, sources = self.complete(inputs)
             returned = inputs[label_name]
         _check_shapes(preds, labels)
-        validation.update(Output(preds, labels, sources))
+        validation.collector.update(Output(preds, labels, sources))
         return (loss, None, None) if prediction_loss_only else (loss, preds, returned)
 
     def complete(self, inputs: Mapping[str, Any]) -> tuple[Tensor, Tensor]:
@@ -191,13 +216,13 @@ class EvaluatorMixin(_Trainer):  # type: ignore[misc]
 
     def train(self, resume_from_checkpoint: Any = None, trial: Any = None, *args: Any, **kwargs: Any) -> Any:
         """Train. A new run forgets the best validation of another one. Collective."""
-        evaluator = self.evaluator
-        if evaluator is not None:
+        run = self._run
+        if run is not None:
             self._open_record(trial)
             if not resume_from_checkpoint:
-                evaluator.load_state_dict({})
-                if evaluator.record is not None:
-                    evaluator.record.check_new("or resume that run with trainer.train(resume_from_checkpoint=...)")
+                run.load_state_dict({})
+                if run.record is not None:
+                    run.record.check_new("or resume that run with trainer.train(resume_from_checkpoint=...)")
         self._is_training, self._loaded = True, None
         try:
             return super().train(resume_from_checkpoint, trial, *args, **kwargs)
@@ -212,17 +237,20 @@ class EvaluatorMixin(_Trainer):  # type: ignore[misc]
 
     def _save_optimizer_and_scheduler(self, output_dir: str) -> None:
         super()._save_optimizer_and_scheduler(output_dir)
-        if self.evaluator is not None and self.evaluator.compare_to and self.args.should_save:
-            torch.save(self.evaluator.state_dict(), Path(output_dir, _STATE))
+        run = self._run
+        if run is not None and run.options.compare_to and self.args.should_save:
+            torch.save(run.state_dict(), Path(output_dir, _STATE))
 
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
         super()._load_optimizer_and_scheduler(checkpoint)
-        if checkpoint is not None and self.evaluator is not None and self.evaluator.compare_to:
-            path = Path(checkpoint, _STATE)
-            state = run_in_process_0(lambda: torch.load(path, weights_only=True) if path.exists() else None)
-            self.evaluator.load_state_dict(state or {})
-            if state is None and not self.evaluator.state_dict():
-                self.evaluator.warn_once(f"There is no {str(path)!r}, so the next evaluation counts as the first.")
+        run = self._run
+        if checkpoint is None or run is None or not run.options.compare_to:
+            return
+        path = Path(checkpoint, _STATE)
+        state = run_in_process_0(lambda: torch.load(path, weights_only=True) if path.exists() else None)
+        run.load_state_dict(state or {})
+        if state is None and not run.state_dict():
+            run.warn_once(f"There is no {str(path)!r}, so the next evaluation counts as the first.")
 
     def _find_loggers(self, stage: str) -> Sequence[Any]:
         """The writer of TensorBoard, and the run of W&B, if the Trainer reports to them."""
@@ -235,12 +263,15 @@ class EvaluatorMixin(_Trainer):  # type: ignore[misc]
 
     def _open_record(self, trial: Any) -> None:
         """Open the folder of the translations of this run. Each trial of a hyperparameter search has its own."""
-        evaluator = self.evaluator
-        if evaluator is None or (root := evaluator.translations) is None:
+        run = self._run
+        if run is None:
             return
-        run = Path(self._get_output_dir(trial))
-        folder = run / "translations" if root is True else Path(root, run.relative_to(self.args.output_dir))
-        evaluator.open_record(folder)
+        output_dir = Path(self._get_output_dir(trial))
+        folder = run.options.folder
+        if run.options.uses_folder_of_run:
+            run.open_record(output_dir / "translations")
+        elif folder is not None:
+            run.open_record(Path(folder, output_dir.relative_to(self.args.output_dir)))
 
     def _pad_token_id(self) -> int:
         for source in (SimpleNamespace(**self.gen_kwargs), self.model.generation_config, self.processing_class):
@@ -252,16 +283,22 @@ class EvaluatorMixin(_Trainer):  # type: ignore[misc]
         )
 
 
-def _find_metrics(metrics: Mapping[str, Mapping[str, AnyMetric]], prefix: str) -> dict[str, dict[str, AnyMetric]]:
+def _name_stage(run: Run, prefix: str, stage: str) -> Naming:
+    """How the names of an evaluation are written, from its prefix, such as ``"eval_news"``."""
+    return Naming(prefix, run.options.namings[stage].log_name, "_", _shown_as)
+
+
+def _find_metrics(table: MetricTable, prefix: str) -> MetricTable:
     """The metrics of a dataset, whose name follows the first underscore of a prefix like ``eval_de``."""
     _, _, dataset = prefix.partition("_")
-    for name, own in metrics.items():
-        if not {dataset, ""} & own.keys():
-            raise ValueError(
-                f"{name!r} has metrics for {[*own]}, but none for the dataset {dataset!r} of {prefix}_{name}: write "
-                "{'bleu': {'DATASET': CorpusBLEU()}}; to predict, set metric_key_prefix='test_DATASET'"
-            )
-    return {name: {"": own.get(dataset) or own[""]} for name, own in metrics.items()}
+
+    def missing(name: str, labels: list[str]) -> ValueError:
+        return ValueError(
+            f"{name!r} has metrics for {labels}, but none for the dataset {dataset!r} of {prefix}_{name}: write "
+            "{'bleu': {'DATASET': CorpusBLEU()}}; to predict, set metric_key_prefix='test_DATASET'"
+        )
+
+    return table.for_dataset(dataset, missing)
 
 
 def _shown_as(name: str) -> str:

@@ -6,7 +6,7 @@ import copy
 import re
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import torch
@@ -20,9 +20,12 @@ from lightning_bleu.reading.batch import Batch, read_batch
 from lightning_bleu.reading.forms import Hypotheses, Index, InputCounts, References, SampleMask
 from lightning_bleu.reading.ragged import IntArray
 from lightning_bleu.scoring.resampling import Interval, interval_from
-from lightning_bleu.scoring.scoring import Scoring
+from lightning_bleu.scoring.scoring import Component, Scoring
 from lightning_bleu.settings.settings import Settings, check_bool, describe_options, unknown_options
 from lightning_bleu.torchmetrics_fixes import AdditiveMetric, as_list, eager
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
 class CorpusMetric(AdditiveMetric):
@@ -40,8 +43,6 @@ class CorpusMetric(AdditiveMetric):
     """
 
     is_differentiable: bool = False
-    higher_is_better: bool = True
-    plot_lower_bound: float = 0.0
 
     settings: Settings
     rows: list[Tensor]  # packed
@@ -82,13 +83,27 @@ class CorpusMetric(AdditiveMetric):
     def report(self) -> Any:
         """The score and its components as plain numbers, synced like :meth:`compute`."""
 
-    def more_parts(self, statistics: Tensor) -> dict[str, float]:
-        """Components of the score that an evaluator logs only if they are named, by the last part of their names."""
-        return {}
-
     @abstractmethod
     def report_of(self, statistics: Tensor, inputs: InputCounts) -> Any:
         """The score of these statistics, of sentences of these kinds."""
+
+    @abstractmethod
+    def components(self, report: Any) -> list[Component]:
+        """The components of a score that an evaluator can log."""
+
+    @classmethod
+    @abstractmethod
+    def from_plain(cls, settings: Mapping[str, Any], *, percent: bool) -> Self:
+        """The metric with settings that :meth:`Settings.plain` returned, for text.
+
+        Raises:
+            ValueError: for a setting that has been a callable, of which only the name is known.
+        """
+
+    @property
+    def higher_is_better(self) -> bool | None:  # type: ignore[override]
+        """Whether a higher score is better."""
+        return self.scoring.higher_is_better
 
     def update(
         self, preds: Hypotheses, target: References, sample_mask: SampleMask | None = None, index: Index | None = None
@@ -251,9 +266,14 @@ class CorpusMetric(AdditiveMetric):
         return self.kept_sentences().statistics
 
     @property
-    def plot_upper_bound(self) -> float:  # type: ignore[override]
-        """The score of a perfect translation."""
-        return self.settings.scale
+    def plot_lower_bound(self) -> float | None:  # type: ignore[override]
+        """The lowest score."""
+        return self.scoring.bounds[0]
+
+    @property
+    def plot_upper_bound(self) -> float | None:  # type: ignore[override]
+        """The highest score."""
+        return self.scoring.bounds[1]
 
     def plot(self, val: Tensor | Sequence[Tensor] | None = None, ax: Any = None) -> Any:
         """Plot one or more scores; see :meth:`torchmetrics.Metric.plot`.

@@ -91,7 +91,7 @@ def read_batch(
     sample_mask: SampleMask | None = None,
     index: Index | None = None,
 ) -> Batch:
-    """Check the inputs of a call, copy them to the CPU, and remove padding or decode ids.
+    """Read the sentences of a call, and drop those that are masked.
 
     Args:
         preds: the hypotheses; see :meth:`lightning_bleu.CorpusBLEU.update`.
@@ -110,19 +110,27 @@ def read_batch(
         >>> batch.segments.ragged.to_lists()
         [[5, 6], [5, 7, 6]]
     """
+    batch = read_sentences(preds, target, settings)
+    mask = read_sample_mask(sample_mask, batch.sentence_count)
+    batch = batch._replace(positions=read_index(index, batch.sentence_count))
+    return batch if mask is None else select_sentences(batch, mask)
+
+
+def read_sentences(preds: Hypotheses, target: References, settings: Settings) -> Batch:
+    """Check the sentences of a call, copy them to the CPU, and remove padding or decode ids; see :func:`read_batch`."""
     hypotheses, references, counts = recognize(preds, target, decodable=settings.decoder is not None)
     check_layout(hypotheses, references, settings.removed_ids)
-    mask, positions = read_sample_mask(sample_mask, len(counts)), read_index(index, len(counts))
     if type(hypotheses) is type(references):
         segments, counts = _read(join(hypotheses, references), counts, settings)
     else:  # ids and strings: decode the ids
         decoded, _ = _read(hypotheses, counts, settings)
         decoded_references, counts = _read(references, counts, settings)
         segments = join(decoded, decoded_references)
-    mistakes = [*find_mistakes(hypotheses, references, segments, counts, settings)]
-    one, two = getattr(hypotheses, "device", CPU), getattr(references, "device", CPU)
-    batch = Batch(segments, counts, positions, mistakes, widths_of(hypotheses, references), two if one == CPU else one)
-    return batch if mask is None else select_sentences(batch, mask)
+    mistakes = list(find_mistakes(hypotheses, references, segments, counts, settings))
+    device = getattr(hypotheses, "device", CPU)
+    if device == CPU:
+        device = getattr(references, "device", CPU)
+    return Batch(segments, counts, mistakes=mistakes, widths=widths_of(hypotheses, references), device=device)
 
 
 def select_sentences(batch: Batch, chosen: BoolArray) -> Batch:

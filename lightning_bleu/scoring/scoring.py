@@ -1,9 +1,10 @@
-"""What intervals, tests, and callbacks need to know about a metric: its name, and how rows become scores."""
+"""What intervals, tests, and evaluators need to know about a metric: how rows become scores, and what these mean."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import sacrebleu
 import torch
@@ -15,33 +16,64 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
-class Scoring(NamedTuple):
-    """How statistics become scores.
+@dataclass(frozen=True)
+class Scoring:
+    """How statistics become scores, and what a score means.
 
     Attributes:
         name: the name of the score, such as ``"BLEU"``.
         score: takes statistics of shape ``(..., columns)``, which may be sums over sentences, and returns scores of
             shape ``(...)``.
-        percent: whether scores are in 0..100 rather than in 0..1; None if they have a scale of their own.
         score_sentences: takes statistics of shape ``(sentences, columns)``, and returns the score of each sentence, as
             sacreBLEU scores single sentences.
-        higher_is_better: whether a higher score is better.
+        percent: whether scores are in 0..100 rather than in 0..1; None if they have a scale of their own.
+        higher_is_better: whether a higher score is better; None if neither is, as for a length.
+        perfect: the best score that a sentence can have; None if it is unknown.
+        bounds: the lowest and the highest score; None where there is no bound.
         rank_sentences: takes the same as `score_sentences`, and returns what the worst sentences have the least of (or
             the most, if lower is better); the scores when None.
     """
 
     name: str
     score: Callable[[Tensor], Tensor]
-    percent: bool | None
     score_sentences: Callable[[Tensor], Tensor]
-    higher_is_better: bool = True
+    percent: bool | None = None
+    higher_is_better: bool | None = True
+    perfect: float | None = None
+    bounds: tuple[float | None, float | None] = (None, None)
     rank_sentences: Callable[[Tensor], Tensor] | None = None
 
+    @property
+    def unit(self) -> float | None:
+        """What a share of 1 is in these scores: 100 in percent, 1, or None for a scale of their own."""
+        return unit_of(self.percent)
 
-def ratio_scoring(name: str, higher_is_better: bool = True) -> Scoring:
+    @property
+    def sign(self) -> int:
+        """1 if a higher score is better, -1 if a lower one is, and 0 if neither is."""
+        signs = {True: 1, False: -1, None: 0}
+        return signs[self.higher_is_better]
+
+
+def unit_of(percent: bool | None) -> float | None:
+    """What a share of 1 is in percent (100), otherwise (1), and on a scale of its own (None)."""
+    if percent is None:
+        return None
+    return 100.0 if percent else 1.0
+
+
+def ratio_scoring(
+    name: str, higher_is_better: bool | None = True, percent: bool | None = None, perfect: float | None = None
+) -> Scoring:
     """How pairs of numbers, one per sentence, become the ratio of their sums. With 1 in each pair, that is the mean.
 
-    0/0 is 0 if lower is better, else 1.
+    0/0 is the better one of 0 and 1.
+
+    Args:
+        name: the name of the score.
+        higher_is_better: whether a higher ratio is better; None if neither is.
+        percent: True multiplies the ratio by 100.
+        perfect: the best ratio that a sentence can have, before that; None if it is unknown.
 
     Example:
         >>> error_rate = ratio_scoring("wer", higher_is_better=False)
@@ -49,11 +81,36 @@ def ratio_scoring(name: str, higher_is_better: bool = True) -> Scoring:
         >>> error_rate.score(rows.sum(0)).item(), error_rate.score_sentences(rows).tolist()
         (0.75, [0.25, 0.75, inf, 0.0])
     """
+    unit = unit_of(percent) or 1.0
+    of_nothing = 1.0 if higher_is_better else 0.0
 
     def divide(pairs: Tensor) -> Tensor:
-        return torch.where((pairs == 0).all(-1), float(higher_is_better), pairs[..., 0] / pairs[..., 1])
+        ratios = pairs[..., 0] / pairs[..., 1]
+        return unit * torch.where((pairs == 0).all(-1), of_nothing, ratios)
 
-    return Scoring(name, divide, None, divide, higher_is_better)
+    perfect_score = None if perfect is None else unit * perfect
+    return Scoring(name, divide, divide, percent, higher_is_better, perfect_score)
+
+
+@dataclass(frozen=True)
+class Component:
+    """A number that explains a score, such as a precision.
+
+    Attributes:
+        name: its name, below that of the score.
+        value: the number.
+        higher_is_better: whether a higher number is better; None if neither is.
+        unit: the :attr:`Scoring.unit` of the number; None if it has a scale of its own.
+        chart: the title of the chart that shows it, perhaps with others; empty for none.
+        is_default: whether it is logged unless an evaluator's `parts` names others.
+    """
+
+    name: str
+    value: float
+    higher_is_better: bool | None = None
+    unit: float | None = None
+    chart: str = ""
+    is_default: bool = True
 
 
 class Report(float):
@@ -80,13 +137,16 @@ class Report(float):
         vars(report).update(attributes)
         return report
 
-    def parts(self) -> dict[str, float]:
-        """The components that an evaluator logs, by the last part of their names."""
-        return {}
-
-    def charts(self) -> dict[str, list[str]]:
-        """Which of these components TensorBoard shows, by the title of their chart."""
-        return {}
+    def counts(self) -> dict[str, list[int] | int]:
+        """The integers that the score is computed from, by name."""
+        counts: dict[str, list[int] | int] = {}
+        for name, value in vars(self).items():
+            is_integer = isinstance(value, int) and not isinstance(value, bool)
+            if is_integer:
+                counts[name] = value
+            elif isinstance(value, tuple) and all(isinstance(item, int) for item in value):
+                counts[name] = list(value)
+        return counts
 
     def to_dict(self) -> dict[str, Any]:
         """All attributes as plain values that :mod:`json` can serialize."""

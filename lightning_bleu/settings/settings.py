@@ -117,8 +117,8 @@ class Settings:
         return self
 
     @property
-    def scale(self) -> float:
-        """The score of a perfect translation."""
+    def unit(self) -> float:
+        """What a share of 1 is in scores: 100 in percent, or 1."""
         return 100.0 if self.percent else 1.0
 
     @functools.cached_property

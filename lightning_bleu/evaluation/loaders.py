@@ -1,23 +1,19 @@
-"""Loaders: their names, and the positions of their sentences in the dataset, so that each counts once."""
+"""Loaders: the positions of their sentences in the dataset, so that each sentence counts once."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import accumulate
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.utils import data
 
-from lightning_bleu.messages import warn_user
 from lightning_bleu.processes import process_count, process_rank
 from lightning_bleu.settings.settings import Settings
 
-_RESERVED = ("", "best", "first", "low", "high", "difference", "difference_low", "difference_high", "p_value")
-"""Names that no loader or group can have, because they are logged below the mean of all."""
 _SENTENCE_BITS = 31
 """How many bits of a derived position number the sentences of an item."""
 
@@ -63,11 +59,11 @@ class Loader:
     given: dict[str, bool] = field(default_factory=dict, init=False)
     unknown: str = field(default="", init=False)
 
-    def check_given(self, what: str, value: Any) -> None:
+    def check_given(self, field: str, is_given: bool) -> None:
         """Raise a ValueError if only some batches have an ``"index"``, or a ``"source"``."""
-        if self.given.get(what, value is not None) != (value is not None):
+        if self.given.get(field, is_given) != is_given:
             name, got, give, _ = self.origin
-            raise ValueError(f"{name!r} {got} {what!r} for some batches only: {give} it for all, or for none")
+            raise ValueError(f"{name!r} {got} {field!r} for some batches only: {give} it for all, or for none")
 
     def find_positions(self, index: Any, batch_idx: int, sentences: int) -> Any:
         """The positions of the sentences of a batch; None if they are unknown.
@@ -81,107 +77,45 @@ class Loader:
             ValueError: if only some batches have an index, or if the order of the sentences is needed and the loader
                 shuffles.
         """
-        name, _, give, to = self.origin
-        self.check_given("index", index)
+        self.check_given("index", index is not None)
         if index is not None:
             return index
         if self.needed_by and shuffles(self.dataloader):
+            name, _, give, to = self.origin
             raise ValueError(
                 f"{self.needed_by} needs to know which sentence is which, but a loader shuffles them: {give} the "
                 f"position of each sentence in the dataset as 'index' {to} {name!r}, or set shuffle=False"
             )
-        return self._derive_positions(batch_idx, sentences) if process_count() > 1 else None
-
-    def _derive_positions(self, batch_idx: int, sentences: int) -> Tensor | None:
-        """Positions derived from those of the items of the loader. The sentences of an item are numbered below it."""
+        if process_count() == 1:
+            return None
         items = distributed_index(self.dataloader, batch_idx)
+        self._explain_unknown(items, sentences)
+        if items is None or not len(items):
+            return None
+        return _number_sentences(items, sentences)
+
+    def _explain_unknown(self, items: Tensor | None, sentences: int) -> None:
+        """Set `unknown` if the positions of the items do not say which sentence is which."""
         if self.dataloader is None:
-            self.unknown = "start() got no loader" if self.origin is CALL else "its batches combine several loaders"
+            is_call = self.origin is CALL
+            self.unknown = "start() got no loader" if is_call else "its batches combine several loaders"
         elif items is None:
-            needs = "its loader has no DistributedSampler, or a sampler or a batch sampler other than PyTorch's"
-            self.unknown = f"{needs}, or in_order=False"
+            self.unknown = (
+                "its loader has no DistributedSampler, or a sampler or a batch sampler other than PyTorch's, or "
+                "in_order=False"
+            )
         elif not len(items):
             self.unknown = "there were more batches than its loader has"
         elif len(items) not in (1, sentences):
             self.unknown = self.unknown or f"a batch of {len(items)} items became {sentences} sentences"
-        if items is None or not len(items):
-            return None
-        first = items << _SENTENCE_BITS
-        return first if len(items) == sentences else first[:1] + torch.arange(sentences, device="cpu")
 
 
-def name_loaders(stage: str, loaders: Any, count: int, *, given: Sequence[str] | None = None) -> list[str]:
-    """Name the loaders of a stage.
-
-    Args:
-        stage: ``"val"`` or ``"test"``.
-        loaders: the loaders as the user passed them; the keys of a dict are names.
-        count: the number of loaders.
-        given: names that take precedence; ignored with a warning if there is another number of test loaders.
-
-    Returns:
-        a name per loader; ``""`` for a single loader without a name.
-
-    Raises:
-        ValueError: if `given` does not name every loader, or if names clash.
-
-    Example:
-        >>> name_loaders("val", {"news": [...], "talks": [...]}, 2)
-        ['news', 'talks']
-        >>> name_loaders("val", [[...], [...]], 2)
-        ['dataloader_idx_0', 'dataloader_idx_1']
-        >>> name_loaders("val", [...], 1)
-        ['']
-    """
-    if given is not None and len(given) != count and stage == "test":
-        warn_user(f"'dataloader_names' has {len(given)} names, but there are {count} loaders of 'test': it is ignored")
-        given = None
-    if given is not None and len(given) != count:
-        raise ValueError(
-            f"'dataloader_names' must name every loader of {stage!r}, got {len(given)} names for {count} loaders"
-        )
-    names = given
-    if names is None and isinstance(loaders, Mapping) and len(loaders) == count:
-        names = [str(name) for name in loaders]
-    if names is None and count > 1:
-        names = [f"dataloader_idx_{index}" for index in range(count)]
-    if names is not None:
-        check_names(f"loaders of {stage!r}", names)
-    return [""] if names is None else list(names)
-
-
-def check_names(kind: str, names: Sequence[Any], reserved: Collection[str] = _RESERVED) -> None:
-    """Check names that are logged as part of a name.
-
-    Args:
-        kind: what has the names, for error messages.
-        names: the names.
-        reserved: names of what is logged beside them.
-
-    Raises:
-        TypeError: if they are not strings.
-        ValueError: if they clash with each other, or with what is logged beside them.
-
-    Example:
-        >>> check_names("groups", ["de", "de/news"])
-        Traceback (most recent call last):
-        ...
-        ValueError: the names 'de' and 'de/news' of the groups clash, because de/... is logged
-    """
-    for name in names:
-        if not isinstance(name, str):
-            raise TypeError(f"the names of the {kind} must be strings, got {name!r} of type {type(name).__name__}")
-        if name in reserved:
-            raise ValueError(f"the {kind} cannot have the name {name!r}, which is reserved")
-        if name.encode(errors="replace").decode() != name:
-            raise ValueError(f"the {kind} cannot have the name {name!r}: a lone surrogate cannot be written to a file")
-    taken = set(names)
-    if len(taken) < len(names):
-        raise ValueError(f"the {kind} must have different names, got {list(names)}")
-    for name in names:
-        for above in accumulate(name.split("/"), "{}/{}".format):
-            if above != name and above in taken:
-                raise ValueError(f"the names {above!r} and {name!r} of the {kind} clash, because {above}/... is logged")
+def _number_sentences(items: Tensor, sentences: int) -> Tensor:
+    """The positions of sentences from those of items. The sentences of a single item are numbered below it."""
+    first = items << _SENTENCE_BITS
+    if len(items) == sentences:
+        return first
+    return first[:1] + torch.arange(sentences, device="cpu")
 
 
 def shuffles(dataloader: Any) -> bool:

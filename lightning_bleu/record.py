@@ -10,17 +10,18 @@ import uuid
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from lightning_bleu.messages import WarnOnce
+from lightning_bleu.evaluation.sentences import Sentence
+from lightning_bleu.evaluation.validation import Score, ScoredSubset, ScoredValidation
+from lightning_bleu.messages import WarnOnce, warn_user
 from lightning_bleu.processes import run_in_process_0
-from lightning_bleu.training.metrics import Result
-from lightning_bleu.training.sentences import Sentence
-from lightning_bleu.training.validation import Naming, Subset
 
+FORMAT = 1
+"""The format of the lines of ``scores.jsonl``."""
 _SHARED_FILE = re.compile(r"src\.txt|ref(-\d+)?\.txt")
 _TRANSLATION = re.compile(r"step-(\d{7,})(?:-(\d+))?\.txt")
 _MAX_NAME = 100
@@ -68,50 +69,39 @@ class Record:
         """
         run_in_process_0(lambda: check_folder(name_folder(self.folder, *names)))
 
-    def write(
-        self,
-        naming: Naming,
-        subsets: Iterable[Subset],
-        results: Mapping[str, Result],
-        *,
-        step: int,
-        epoch: float | None,
-    ) -> None:
-        """Write the sentences of a validation, and a line for each result.
+    def write(self, validation: ScoredValidation, *, step: int, epoch: float | None) -> None:
+        """Write the sentences of a validation, and a line for each score.
 
         Args:
-            naming: the names of the scores, and of the folder of the validation, to which each subset adds its own.
-            subsets: the scored sentences.
-            results: the results by logged name.
-            step: the number of training steps before the validation.
+            validation: the validation.
+            step: the number of training steps before it.
             epoch: the epoch; None if it is unknown.
         """
         self._has_written = True
-        origins = {}
-        for subset in subsets:
-            file = self._write(name_folder(self.folder, *naming.folder, *subset.names), subset, step)
-            for name in subset.metrics:
-                own = {key: one.settings for key, one in subset.corpora.items() if f"{key}/".startswith(f"{name}/")}
-                tag = subset.tag_below(naming.tag(name))
-                origins[tag] = {"file": file, "metric": name, "settings": own}
+        files = {}
+        for subset in validation.subsets:
+            folder = name_folder(self.folder, *validation.naming.folder, *subset.names)
+            files[subset.names] = self._write_translations(folder, subset, step)
         lines = []
-        for tag, result in results.items():
-            place = {"step": step, "epoch": epoch, "key": tag} | origins.get(tag, {"file": None})
-            lines.append(place | result.to_dict() | place)  # a metric may have a score named "step"
+        for score in validation.scores:
+            is_mean = validation.has_mean and not score.name.subset
+            file = None if is_mean else files[score.name.subset]
+            logged = validation.naming.render(score.name)
+            lines.append(to_line(score, logged, file=file, step=step, epoch=epoch))
         if lines:
             run_in_process_0(lambda: append_lines(self._scores, lines, self._line_break))
             self._line_break = b""
 
-    def _write(self, folder: Path, subset: Subset, step: int) -> str:
+    def _write_translations(self, folder: Path, subset: ScoredSubset, step: int) -> str:
         """Write the sentences of a subset, and return the name of their file in the folder of the run."""
-        texts, corpora = subset.sentences.texts, subset.corpora.items()
+        texts = subset.sentences.texts
 
         def write() -> tuple[Path, bool]:  # in process 0, which scores the sentences alone
-            scores = {name: corpus.scoring.score_sentences(corpus.statistics) for name, corpus in corpora}
+            scores = {key: rows.score_sentences() for key, rows in subset.rows.items()}
             return write_translations(texts, folder, step, self._keep, scores)
 
-        file, changed = run_in_process_0(write)
-        if changed:
+        file, has_changed = run_in_process_0(write)
+        if has_changed:
             self._warn(
                 f"The references or sources in {str(folder)!r} were replaced, because this validation has "
                 "different ones, or the same in another order. Translations of other steps there no longer match "
@@ -119,6 +109,98 @@ class Record:
                 "sentence as 'index'."
             )
         return file.relative_to(self.folder).as_posix()
+
+
+def to_line(score: Score, logged: str, *, file: str | None, step: int, epoch: float | None) -> dict[str, Any]:
+    """The line of a score in ``scores.jsonl``.
+
+    Args:
+        score: the score.
+        logged: its logged name.
+        file: the file of the hypotheses, in the folder of the record; None for a mean.
+        step: the number of training steps before the validation.
+        epoch: the epoch; None if it is unknown.
+    """
+    return {
+        "format": FORMAT,
+        "step": step,
+        "epoch": epoch,
+        "key": logged,
+        "file": file,
+        "metric": score.name.metric,
+        "class": score.metric_class,
+        **score.result.to_dict(),
+        "settings": None if score.settings is None else dict(score.settings),
+    }
+
+
+class RecordedScore(NamedTuple):
+    """A line of ``scores.jsonl`` about a file.
+
+    Attributes:
+        key: the logged name of the score.
+        metric: the name of the metric.
+        class_name: the name of its class.
+        score: the score; None if it is not finite.
+        percent: whether it is in 0..100.
+        settings: what it depends on, as plain values; None if that is unknown.
+    """
+
+    key: str
+    metric: str
+    class_name: str
+    score: float | None
+    percent: bool | None
+    settings: dict[str, Any] | None
+
+
+def read_record(file: Path) -> list[RecordedScore] | None:
+    """The last recorded score of each name of a file of hypotheses, from the record whose folder it is in.
+
+    Lines that cannot be read are skipped with a warning.
+
+    Returns:
+        the scores; None if the file is in no folder of a record.
+    """
+    file = file.expanduser().resolve()
+    for folder in file.parents:
+        scores = folder / "scores.jsonl"
+        if scores.exists():
+            name = file.relative_to(folder).as_posix()
+            lines = [line for line in _read_lines(scores) if line["file"] == name]
+            last_lines = {line["key"]: line for line in lines}
+            return [_to_recorded(line) for line in last_lines.values()]
+    return None
+
+
+def _read_lines(scores: Path) -> list[dict[str, Any]]:
+    """The lines of a record that can be read."""
+    lines = []
+    unreadable = []
+    for number, text in enumerate(scores.read_bytes().split(b"\n"), 1):
+        if not text.strip():
+            continue
+        try:
+            line = json.loads(text)
+            is_known = line["format"] <= FORMAT and {"key", "file", "metric", "class", "score"} <= line.keys()
+        except (ValueError, TypeError, KeyError, AttributeError):
+            is_known = False
+        if is_known:
+            lines.append(line)
+        else:
+            unreadable.append(number)
+    if unreadable:
+        warn_user(
+            f"{str(scores)!r} has lines that cannot be read, perhaps because a run was killed while it wrote, or "
+            f"because another version wrote them; they are skipped: {unreadable}"
+        )
+    return lines
+
+
+def _to_recorded(line: Mapping[str, Any]) -> RecordedScore:
+    return RecordedScore(
+        line["key"], line["metric"], line["class"], line["score"], line.get("percent"), line.get("settings")
+    )
 
 
 def name_folder(folder: Path, *names: str) -> Path:
@@ -150,7 +232,7 @@ def check_folder(folder: Path) -> None:
 
 def has_translations(folder: Path) -> bool:
     """Whether a folder, or a folder below it, has translations of a trained model (of a step after 0)."""
-    return any(step > 0 for step, *_ in _find_translations(folder.rglob("step-*.txt")))
+    return any(file.step > 0 for file in _find_translations(folder.rglob("step-*.txt")))
 
 
 def write_translations(
@@ -190,44 +272,76 @@ def write_translations(
         {'ref-1.txt': 'a c\\ny\\n', 'ref-2.txt': 'd\\ny\\n', 'step-0000500.txt': 'a b\\nx\\n'}
     """
     folder.mkdir(parents=True, exist_ok=True)
-    shared = {folder / name: text for name, text in _shared_files(sentences).items()}
-    old = {path for path in folder.iterdir() if _SHARED_FILE.fullmatch(path.name)}
-    changed = shared.keys() != old or any(path.read_bytes() != text for path, text in shared.items())
+    shared_files = {folder / name: content for name, content in _shared_files(sentences).items()}
+    old_shared_files = {path for path in folder.iterdir() if _SHARED_FILE.fullmatch(path.name)}
+    has_changed = shared_files.keys() != old_shared_files or any(
+        path.read_bytes() != content for path, content in shared_files.items()
+    )
     contents = {".txt": _to_text(sentence.hypothesis for sentence in sentences)}
     if scores:
         contents[".tsv"] = _to_table(scores)
     translation = _choose_file(folder, step, contents)
-    write_files(shared | {translation.with_suffix(kind): content for kind, content in contents.items()})
-    for path in old - shared.keys():
+    files = {translation.with_suffix(suffix): content for suffix, content in contents.items()}
+    write_files(shared_files | files)
+    for path in old_shared_files - shared_files.keys():
         path.unlink(missing_ok=True)
-    others = [path for *_, path in _find_translations(folder.iterdir()) if path != translation]
+    others = [file.path for file in _find_translations(folder.iterdir()) if file.path != translation]
     if keep is not None:
-        for path in others[: max(0, len(others) + 1 - keep)]:
+        too_many = max(0, len(others) + 1 - keep)
+        for path in others[:too_many]:
             path.unlink(missing_ok=True)  # another run may write to the same folder
             path.with_suffix(".tsv").unlink(missing_ok=True)
-    return translation, changed and bool(others)
+    return translation, has_changed and bool(others)
 
 
-def _find_translations(paths: Iterable[Path]) -> list[tuple[int, int, Path]]:
-    """The files of hypotheses, in order: their steps, their numbers among those of the step, and the files.
+class _Translation(NamedTuple):
+    """A file of hypotheses.
+
+    Attributes:
+        step: its step.
+        number: its number among those of the step, from 1.
+        path: the file.
+    """
+
+    step: int
+    number: int
+    path: Path
+
+
+def _find_translations(paths: Iterable[Path]) -> list[_Translation]:
+    """The files of hypotheses, in order.
 
     Example:
-        >>> _find_translations([Path("step-0000500-2.txt"), Path("step-0000500.txt"), Path("ref.txt")])
-        [(500, 1, PosixPath('step-0000500.txt')), (500, 2, PosixPath('step-0000500-2.txt'))]
+        >>> paths = [Path("step-0000500-2.txt"), Path("step-0000500.txt"), Path("ref.txt")]
+        >>> [(file.step, file.number) for file in _find_translations(paths)]
+        [(500, 1), (500, 2)]
     """
-    found = ((_TRANSLATION.fullmatch(path.name), path) for path in paths)
-    return sorted((int(name[1]), int(name[2] or 1), path) for name, path in found if name)
+    files = []
+    for path in paths:
+        match = _TRANSLATION.fullmatch(path.name)
+        if match:
+            files.append(_Translation(int(match[1]), int(match[2] or 1), path))
+    return sorted(files)
 
 
 def _choose_file(folder: Path, step: int, contents: Mapping[str, bytes]) -> Path:
     """The file of hypotheses of a step that has these contents by suffix, or else a new one."""
     number = 1
-    for _, last, path in [one for one in _find_translations(folder.iterdir()) if one[0] == step]:
-        files = {path.with_suffix(kind): content for kind, content in contents.items()}
-        if all(file.exists() and file.read_bytes() == content for file, content in files.items()):
-            return path
-        number = last + 1
+    for file in _find_translations(folder.iterdir()):
+        if file.step == step:
+            if _has_contents(file.path, contents):
+                return file.path
+            number = file.number + 1
     return folder / (f"step-{step:07}-{number}.txt" if number > 1 else f"step-{step:07}.txt")
+
+
+def _has_contents(path: Path, contents: Mapping[str, bytes]) -> bool:
+    """Whether a file, and those beside it with other suffixes, have these contents."""
+    for suffix, content in contents.items():
+        file = path.with_suffix(suffix)
+        if not file.exists() or file.read_bytes() != content:
+            return False
+    return True
 
 
 def ends_in_half_a_line(path: Path) -> bool:
@@ -257,9 +371,14 @@ def append_lines(path: Path, lines: Iterable[Mapping[str, Any]], start: bytes = 
         {"key": "val_bleu", "step": 9, "bleu": null}
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    finite = [json.loads(json.dumps(line), parse_constant=lambda name: None) for line in lines]
+    text = "".join(f"{json.dumps(_without_infinity(line))}\n" for line in lines)
     with path.open("ab", buffering=0) as file:
-        file.write(start + "".join(f"{json.dumps(line)}\n" for line in finite).encode())
+        file.write(start + text.encode())
+
+
+def _without_infinity(line: Mapping[str, Any]) -> Any:
+    """A line whose numbers are finite or None."""
+    return json.loads(json.dumps(line), parse_constant=lambda name: None)
 
 
 def _shared_files(sentences: Sequence[Sentence]) -> dict[str, bytes]:
@@ -267,7 +386,10 @@ def _shared_files(sentences: Sequence[Sentence]) -> dict[str, bytes]:
     most = max((len(sentence.references) for sentence in sentences), default=1)
     files = {}
     for number in range(most):
-        lines = [references[number if number < len(references) else 0] for _, references, *_ in sentences]
+        lines = []
+        for sentence in sentences:
+            has_reference = number < len(sentence.references)
+            lines.append(sentence.references[number if has_reference else 0])
         files["ref.txt" if most == 1 else f"ref-{number + 1}.txt"] = _to_text(lines)
     if any(sentence.source is not None for sentence in sentences):
         files["src.txt"] = _to_text(sentence.source or "" for sentence in sentences)
@@ -296,9 +418,10 @@ def _to_table(scores: Mapping[str, Tensor]) -> bytes:
         >>> _to_table({"bleu": torch.tensor([0.5, 1]), "comet": torch.tensor([0.25, -1])})
         b'bleu\\tcomet\\n0.5\\t0.25\\n1.0\\t-1.0\\n'
     """
-    names = "\t".join(map(column_name, scores))
-    rows = torch.stack([*scores.values()], 1).tolist()
-    return "".join(f"{line}\n" for line in [names, *("\t".join(map(repr, row)) for row in rows)]).encode()
+    lines = ["\t".join(map(column_name, scores))]
+    for row in torch.stack(list(scores.values()), 1).tolist():
+        lines.append("\t".join(map(repr, row)))
+    return "".join(f"{line}\n" for line in lines).encode()
 
 
 def write_files(contents: Mapping[Path, bytes]) -> None:
@@ -332,5 +455,5 @@ def _encode(name: str) -> str:
     return encoded
 
 
-def _percent(found: re.Match[str]) -> str:
-    return "".join(f"%{byte:02X}" for byte in found[0].encode(errors="surrogatepass"))
+def _percent(match: re.Match[str]) -> str:
+    return "".join(f"%{byte:02X}" for byte in match[0].encode(errors="surrogatepass"))

@@ -1,0 +1,93 @@
+"""The dashboard of a run: the loggers that a validation is shown in. If one fails, the training goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
+from typing import Any
+
+from lightning_bleu.display.charts import lay_out_charts
+from lightning_bleu.display.loggers import LoggerAdapter, NumbersOnly, adapt
+from lightning_bleu.display.view import View, make_view
+from lightning_bleu.evaluation.choices import choose_sentences
+from lightning_bleu.evaluation.validation import ScoredValidation
+from lightning_bleu.messages import WarnOnce
+from lightning_bleu.processes import run_in_process_0
+
+
+class Dashboard:
+    """The loggers of process 0. In the other processes, there are none. Its methods and its constructor are collective.
+
+    Args:
+        loggers: the loggers of a trainer, which logs numbers itself.
+        own_loggers: the loggers of the evaluator, which get the numbers, too.
+        samples: how many sentences to show; see :class:`lightning_bleu.Evaluator`.
+        warn: warns about loggers that fail, and tells which ones get numbers only.
+
+    Attributes:
+        shows_samples: whether process 0 shows samples.
+    """
+
+    def __init__(self, loggers: Sequence[Any], own_loggers: Sequence[Any], samples: int, warn: WarnOnce) -> None:
+        self._warn = warn
+        self._samples = samples
+        self._adapters: list[LoggerAdapter] = []
+        self._own_adapters: list[LoggerAdapter] = []
+        self.shows_samples = run_in_process_0(lambda: self._open(loggers, own_loggers))
+
+    def _open(self, loggers: Sequence[Any], own_loggers: Sequence[Any]) -> bool:
+        """Open the loggers, in process 0. Returns whether there are samples to show."""
+        self._own_adapters = [self._adapt(logger) for logger in own_loggers if logger not in loggers]
+        self._adapters = [self._adapt(logger) for logger in loggers] + self._own_adapters
+        return self._samples > 0 and any(adapter.shows_samples for adapter in self._adapters)
+
+    def _adapt(self, logger: Any) -> LoggerAdapter:
+        name = type(logger).__name__
+        try:
+            adapter = adapt(logger)
+        except Exception as error:  # a failing logger must not stop training
+            self._warn(f"{name} cannot show samples: {type(error).__name__}: {error}")
+            return NumbersOnly(logger)
+        if not adapter.shows_samples:
+            from pytorch_lightning.utilities.rank_zero import rank_zero_info  # type: ignore[attr-defined]
+
+            message = f"{name} gets numbers only: it has no method that shows tables, text, or images."
+            self._warn(message, warn=rank_zero_info)
+        return adapter
+
+    def log_numbers(self, numbers: Mapping[str, float], step: int) -> None:
+        """Log numbers by name to the loggers of the evaluator."""
+        for adapter in self._own_adapters:
+            self._attempt("{} cannot log scores", adapter, lambda adapter: adapter.log_numbers(numbers, step))
+
+    def show_charts(self, validation: ScoredValidation) -> None:
+        """Arrange the charts of a validation."""
+        lay_out = cache(lambda: lay_out_charts(validation))
+        for adapter in self._adapters:
+            if adapter.shows_charts:
+                self._attempt(
+                    "The charts cannot be shown in {}", adapter, lambda adapter: adapter.show_charts(lay_out())
+                )
+
+    def show_samples(self, validation: ScoredValidation, step: int, confidence: float | None = None) -> None:
+        """Show sentences and figures of each subset."""
+        if self.shows_samples and validation.shows_subsets:
+            for subset in validation.subsets:
+                chosen = choose_sentences(subset, self._samples)
+                view = cache(partial(make_view, subset, chosen, validation.naming, confidence))
+                self._show_view(view, step)
+
+    def _show_view(self, view: Callable[[], View], step: int) -> None:
+        for adapter in self._adapters:
+            if adapter.shows_samples:
+                self._attempt(
+                    "The samples cannot be shown in {}", adapter, lambda adapter: adapter.show_samples(view(), step)
+                )
+
+    def _attempt(self, refusal: str, adapter: LoggerAdapter, show: Callable[[LoggerAdapter], None]) -> None:
+        """Call a logger. If it fails, warn once."""
+        refusal = refusal.format(type(adapter.logger).__name__)
+        try:
+            show(adapter)
+        except Exception as error:
+            self._warn(f"{refusal}: {type(error).__name__}: {error}", key=refusal)

@@ -1,0 +1,1 @@
+"""One validation: whose sentences count for which score, and what the scores are."""

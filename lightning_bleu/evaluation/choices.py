@@ -1,0 +1,98 @@
+"""Which sentences to look at: the first, the worst, and those that changed most."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from lightning_bleu.evaluation.sentences import Sentence, SentenceRows
+from lightning_bleu.evaluation.validation import ScoredSubset
+from lightning_bleu.scoring.scoring import Scoring
+
+
+def find_worst(statistics: Tensor, scoring: Scoring, count: int) -> list[int]:
+    """The sentences with the worst scores; of BLEU, the worst for their length.
+
+    Args:
+        statistics: the statistics of each sentence, shape ``(sentences, columns)``.
+        scoring: how to score them, the attribute `scoring` of the metric.
+        count: the number of sentences.
+
+    Returns:
+        the numbers of the sentences, from 0, the worst first. None if no score is better than another one.
+
+    Example:
+        >>> from lightning_bleu import CorpusBLEU
+        >>> bleu = CorpusBLEU(keep_sentences=True)
+        >>> bleu.update(["a b c d", "a b x y", "a b c x"], ["a b c d"] * 3)
+        >>> find_worst(bleu.sentence_statistics(), bleu.scoring, 2)
+        [1, 2]
+    """
+    if scoring.higher_is_better is None:
+        return []
+    scores = _rank(scoring, statistics)
+    order = scores.argsort(stable=True, descending=not scoring.higher_is_better)
+    numbers: list[int] = order[:count].tolist()
+    return numbers
+
+
+def find_changed(a: SentenceRows, b: SentenceRows, count: int) -> tuple[list[int], list[int]]:
+    """The sentences that the first system translates worse, and those that it translates better.
+
+    Returns:
+        the numbers of the sentences, from 0, at most `count` of each, those that changed most first.
+    """
+    # BLEU ranks with averages, here those of both systems.
+    ranks = _rank(a.scoring, torch.cat([a.statistics, b.statistics]))
+    ranks_a, ranks_b = ranks.chunk(2)
+    gains = (ranks_a - ranks_b) * a.scoring.sign
+    order = gains.argsort(stable=True)
+    worse = order[gains[order] < 0]
+    better = order[gains[order] > 0].flip(0)
+    return worse[:count].tolist(), better[:count].tolist()
+
+
+def _rank(scoring: Scoring, statistics: Tensor) -> Tensor:
+    """What sentences are ranked by: their scores, unless the scoring says otherwise."""
+    rank = scoring.rank_sentences or scoring.score_sentences
+    return rank(statistics)
+
+
+class ChosenSentences(NamedTuple):
+    """The sentences to show, by their numbers, from 0.
+
+    Attributes:
+        ranked_by: the name of the score that ranks them; empty if none does.
+        first: the first sentences of the dataset.
+        worst: the worst sentences, the worst first.
+    """
+
+    ranked_by: str
+    first: Mapping[int, Sentence]
+    worst: Mapping[int, Sentence]
+
+
+def choose_sentences(subset: ScoredSubset, count: int) -> ChosenSentences:
+    """The first sentences and the worst, for the first score that ranks sentences. Collective.
+
+    Args:
+        subset: the scored sentences.
+        count: how many sentences to choose, both of the first and of the worst.
+
+    Returns:
+        the texts in process 0; nothing in the others.
+    """
+    readable = subset.sentences.readable
+    first = readable[:count]
+    worst: list[int] = []
+    ranked_by = ""
+    for key, rows in subset.rows.items():
+        if rows.scoring.sign:
+            ranked_by = key
+            worst = [readable[number] for number in find_worst(rows.statistics[readable], rows.scoring, count)]
+            break
+    texts = subset.sentences.read([*first, *worst])
+    return ChosenSentences(ranked_by, dict(zip(first, texts)), dict(zip(worst, texts[len(first) :])))

@@ -1,0 +1,252 @@
+"""How certain scores are: their intervals, and the comparison with an earlier validation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import torch
+from torch import Tensor
+
+from lightning_bleu.evaluation.results import Result
+from lightning_bleu.evaluation.sentences import SentenceRows
+from lightning_bleu.messages import WarnOnce, warn_user
+from lightning_bleu.processes import run_in_process_0
+from lightning_bleu.scoring.resampling import PairedTest, interval_of, paired_test_of, resample_scores
+from lightning_bleu.scoring.scoring import Scoring
+
+MIN_LEVEL = 0.001
+"""The smallest significance level: a smaller one would need too many resamples in each validation."""
+_RESAMPLES = 1000
+_DEFAULT_CONFIDENCE = 0.95
+OpponentKind: TypeAlias = Literal["best", "first"]
+RowsBySubset: TypeAlias = Mapping[str, SentenceRows]
+"""The sentences of each subset, by the logged name of its score."""
+
+
+@dataclass(eq=False)
+class Opponent:
+    """The validation with which others are compared: the best so far, or the first.
+
+    The best is that with the best score, or with the best mean score of its subsets.
+
+    Args:
+        kind: which one.
+        significance_level: a validation becomes the new best only if its p-value is below this level. If None, any
+            higher score does.
+        confidence: the confidence level of the interval of the difference; 0.95 when None.
+    """
+
+    kind: OpponentKind = "best"
+    significance_level: float | None = None
+    confidence: float | None = None
+    _saved: dict[str, dict[str, Any]] = field(default_factory=dict, init=False)
+    _warn_once: WarnOnce = field(default_factory=WarnOnce, init=False)
+
+    @property
+    def resamples(self) -> int:
+        """The number of resamples. The smallest possible p-value is 1 / (resamples + 1), so a level needs enough."""
+        return max(_RESAMPLES, math.ceil(10 / (self.significance_level or 1)))
+
+    def can_judge(self, higher_is_better: bool | None) -> bool:
+        """Whether a score can be compared. Without a direction, there is no best."""
+        return self.kind == "first" or higher_is_better is not None
+
+    def find(self, current: RowsBySubset, *, counts: bool = True) -> RowsBySubset | None:
+        """The validation to compare the current one with; None if the current one lacks a subset of it.
+
+        The current validation itself, if it is the first one, or if the two cannot be compared.
+
+        Args:
+            current: the current validation.
+            counts: whether it may become the opponent, for warnings.
+        """
+        if not self._saved:
+            return current
+        label = "best validation so far" if self.kind == "best" else "first validation"
+        missing = [name for name in self._saved if name not in current]
+        if missing and len(missing) < len(self._saved):
+            self._warn_once(
+                f"This validation has no sentences of {missing}, unlike the {label}: they are not compared, and that "
+                "one stays.",
+                key="missing",
+            )
+            return None
+        difference = self._find_difference(current)
+        if difference:
+            becomes_first = counts and self.kind == "best"
+            consequence = "counts as the first" if becomes_first else "is compared with itself"
+            warn_user(f"The {label} {difference}: they cannot be compared, so this validation {consequence}")
+            return current
+        return {name: self._restore(name, rows) for name, rows in current.items()}
+
+    def _restore(self, name: str, rows: SentenceRows) -> SentenceRows:
+        """The saved sentences of a subset. The scoring is that of the current ones."""
+        return rows._replace(**self._saved[name])
+
+    def _find_difference(self, current: RowsBySubset) -> str:
+        """Why a validation and the opponent cannot be compared; empty if they can be."""
+        added = [name for name in current if name not in self._saved]
+        if added:
+            return f"had no sentences of {added}"
+        for name, rows in current.items():
+            difference = _compare_sentences(name, self._restore(name, rows), rows)
+            if difference:
+                return difference
+        return ""
+
+    def compare(self, current: RowsBySubset, scores: Mapping[str, Tensor], mean: str) -> dict[str, PairedTest]:
+        """The paired test of each score, and of their mean.
+
+        The scores of the subsets are averaged in each resample. So the comparison is that of the mean. With a single
+        sentence, nothing is known about chance, so the p-value is 1.
+
+        Args:
+            current: the current validation.
+            scores: the scores of each subset and of its resamples, and their mean; see
+                :func:`lightning_bleu.scoring.resampling.resample_scores`.
+            mean: the logged name of the mean.
+        """
+        scoring = _shared_scoring(current)
+        confidence = self.confidence or _DEFAULT_CONFIDENCE
+        tests = {name: paired_test_of(of_name, scoring, confidence) for name, of_name in scores.items()}
+        of_one_sentence = [name for name, rows in current.items() if len(rows.identity) == 1]
+        if len(of_one_sentence) == len(current):
+            of_one_sentence.append(mean)
+        for name in of_one_sentence:
+            tests[name] = replace(tests[name], p_value=1.0)
+        return tests
+
+    def is_replaced(self, current: RowsBySubset, other: RowsBySubset, of_mean: PairedTest) -> bool:
+        """Whether the current validation is the new best, or the first. Collective: process 0 decides."""
+        if other is current:
+            return True
+        if self.kind == "first":
+            return False
+        gain = of_mean.difference * _shared_scoring(current).sign
+        is_significant = of_mean.p_value < (self.significance_level or math.inf)
+        # Scores may differ in the last bit between processors.
+        return run_in_process_0(lambda: gain > 0 and is_significant)
+
+    def save(self, current: RowsBySubset) -> None:
+        """Compare later validations with the current one. The first one is never replaced."""
+        if self.kind == "best" or not self._saved:
+            self._saved = {name: _to_save(rows) for name, rows in current.items()}
+
+    def state_dict(self) -> dict[str, Any]:
+        """The validation that is saved, to save it in a checkpoint; empty if there is none."""
+        return dict(self._saved)
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Restore the validation from a checkpoint."""
+        self._saved = dict(state_dict)
+
+
+def _to_save(rows: SentenceRows) -> dict[str, Any]:
+    """Everything but the scoring. (A view of the statistics would save those of all metrics.)"""
+    return {
+        "identity": rows.identity.clone(),
+        "statistics": rows.statistics.clone(),
+        "settings": dict(rows.settings),
+    }
+
+
+def _shared_scoring(current: RowsBySubset) -> Scoring:
+    """The scoring of any subset: all have one scale and one direction."""
+    return next(iter(current.values())).scoring
+
+
+def _compare_sentences(name: str, then: SentenceRows, now: SentenceRows) -> str:
+    """What differs between the sentences of two validations; empty if they can be compared."""
+    changed = [option for option, value in now.settings.items() if value != then.settings.get(option)]
+    if changed:
+        return f"scored {name!r} with different settings ({', '.join(changed)})"
+    if then.statistics.shape[1] != now.statistics.shape[1]:
+        return f"has statistics of {name!r} from another version"
+    sentences_then, sentences_now = then.in_order, now.in_order
+    if len(sentences_then.rows) != len(sentences_now.rows):
+        return f"had {len(sentences_then.rows)} sentences of {name!r}, and this one has {len(sentences_now.rows)}"
+    positions_then, positions_now = sentences_then.positions, sentences_now.positions
+    # Positions are unknown in one process without an index, and derived in several.
+    are_known = (positions_then >= 0).all() and (positions_now >= 0).all()
+    if are_known and not torch.equal(positions_then, positions_now):
+        return f"had other sentences of {name!r}"
+    if not torch.equal(sentences_then.checksums, sentences_now.checksums):
+        return (
+            f"had other references for {name!r}, or the same in another order (then give the position of each sentence "
+            "as 'index')"
+        )
+    return ""
+
+
+class Uncertainty(NamedTuple):
+    """What is known about the results of one score.
+
+    Attributes:
+        results: the results with their intervals and comparisons, by logged name.
+        is_new_opponent: whether later validations should be compared with this one.
+    """
+
+    results: dict[str, Result]
+    is_new_opponent: bool = False
+
+
+def find_uncertainty(
+    results: Mapping[str, Result],
+    current: RowsBySubset,
+    mean: str,
+    confidence: float | None = None,
+    opponent: Opponent | None = None,
+    *,
+    keep: bool = True,
+) -> Uncertainty:
+    """Add confidence intervals and comparisons to results, from one set of resamples. Collective with an opponent.
+
+    Args:
+        results: the results of one score by logged name: those of the subsets, and of their mean.
+        current: the sentences of each subset.
+        mean: the logged name of the mean of the scores, which may be that of a single subset.
+        confidence: the confidence level of the intervals; None for no intervals.
+        opponent: what to compare with; None for no comparison.
+        keep: whether the validation may become the best.
+    """
+    other = None if opponent is None else opponent.find(current, counts=keep)
+    if confidence is None and other is None:
+        return Uncertainty(dict(results))
+    systems = [current] if other is None or other is current else [current, other]
+    scores = _resample(systems, _RESAMPLES if opponent is None else opponent.resamples)
+    scores[mean] = torch.stack(list(scores.values())).mean(0)
+    uncertain = dict(results)
+    if confidence is not None:
+        scoring = _shared_scoring(current)
+        for name, of_name in scores.items():
+            interval = interval_of(of_name[0][: _RESAMPLES + 1], scoring, confidence)
+            uncertain[name] = replace(uncertain[name], interval=interval)
+    if opponent is None or other is None:
+        return Uncertainty(uncertain)
+    tests = opponent.compare(current, scores, mean)
+    is_new = opponent.is_replaced(current, other, tests[mean])
+    scores_of_opponent = _score_subsets(current if is_new else other, mean)
+    for name, score in scores_of_opponent.items():
+        compared = replace(uncertain[name], comparison=tests[name])
+        uncertain[name] = replace(compared, best=score) if opponent.kind == "best" else replace(compared, first=score)
+    return Uncertainty(uncertain, is_new and (keep or opponent.kind == "first"))
+
+
+def _resample(systems: Sequence[RowsBySubset], resamples: int) -> dict[str, Tensor]:
+    """The scores of each subset and of its resamples, for each system; see :func:`resample_scores`."""
+    scores = {}
+    for seed, (name, rows) in enumerate(systems[0].items()):
+        # Each subset has its own seed, so that subsets of the same size have different resamples.
+        statistics = [system[name].statistics.double() for system in systems]
+        scores[name] = resample_scores(statistics, rows.scoring, resamples, seed)
+    return scores
+
+
+def _score_subsets(rows_by_subset: RowsBySubset, mean: str) -> dict[str, float]:
+    """The score of each subset, and their mean."""
+    scores = {name: rows.score() for name, rows in rows_by_subset.items()}
+    scores[mean] = math.fsum(scores.values()) / len(scores)
+    return scores

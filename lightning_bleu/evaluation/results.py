@@ -1,0 +1,120 @@
+"""The result of a validation: a score, what explains it, and how certain it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from lightning_bleu.scoring.resampling import Interval, PairedTest
+from lightning_bleu.scoring.scoring import Component, Report
+
+
+@dataclass(frozen=True)
+class Result:
+    """A score of a loader or a group, or the mean of those of all loaders and groups.
+
+    Attributes:
+        score: the score.
+        components: the components of the score that are logged, such as precisions. A mean has none.
+        report: the score as an object that prints: a :class:`lightning_bleu.BLEUScore`, a
+            :class:`lightning_bleu.CHRFScore`, or, for a function, a ``FunctionScore``; None for a mean, and for metrics
+            of other packages.
+        interval: the confidence interval, if requested.
+        comparison: the paired test against the best validation before this one, or against the first, if requested.
+            The first validation is compared with itself. None if a loader or a group is missing.
+        best: the score of the best validation so far, including this one, with ``compare_to="best"``.
+        first: the score of the first validation, with ``compare_to="first"``.
+        higher_is_better: whether a higher score is better; None if neither is, or if that is unknown.
+        percent: whether the score is in 0..100 rather than in 0..1; None if it has a scale of its own.
+    """
+
+    score: float
+    components: tuple[Component, ...] = ()
+    report: Report | None = None
+    interval: Interval | None = None
+    comparison: PairedTest | None = None
+    best: float | None = None
+    first: float | None = None
+    higher_is_better: bool | None = None
+    percent: bool | None = None
+
+    @property
+    def parts(self) -> dict[str, float]:
+        """The values of the components by name."""
+        return {component.name: component.value for component in self.components}
+
+    def statistics(self) -> dict[str, float]:
+        """The ends of the interval and what the comparison says, by the names under which they are logged."""
+        values = {name: statistic.read(self) for name, statistic in STATISTICS.items()}
+        return {name: value for name, value in values.items() if value is not None}
+
+    def values(self) -> dict[str, float]:
+        """Everything that is logged, by its name below that of the score; ``""`` for the score itself."""
+        return {"": self.score} | self.parts | self.statistics()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain values that :mod:`json` can serialize."""
+        return {
+            "higher_is_better": self.higher_is_better,
+            "percent": self.percent,
+            "score": self.score,
+            "parts": self.parts,
+            "counts": {} if self.report is None else self.report.counts(),
+            "interval": self._interval_to_dict(),
+            "comparison": self._comparison_to_dict(),
+            "signature": getattr(self.report, "signature", None),
+        }
+
+    def _interval_to_dict(self) -> dict[str, float] | None:
+        if self.interval is None:
+            return None
+        return {"low": self.interval.low, "high": self.interval.high, "confidence": self.interval.confidence}
+
+    def _comparison_to_dict(self) -> dict[str, Any] | None:
+        test = self.comparison
+        if test is None:
+            return None
+        return {
+            "with": "best" if self.first is None else "first",
+            "score": test.score_b,
+            "difference": test.difference,
+            "interval": {"low": test.low, "high": test.high, "confidence": test.confidence},
+            "p_value": test.p_value,
+            "best": self.best,
+        }
+
+
+class Statistic(NamedTuple):
+    """A number that is logged below a score, whatever the metric.
+
+    Attributes:
+        read: takes a result, and returns the number; None if there is none.
+        has_direction: whether it is better in the direction of the score.
+        has_unit: whether it is on the scale of the score.
+    """
+
+    read: Callable[[Result], float | None]
+    has_direction: bool = True
+    has_unit: bool = False
+
+
+def _of_interval(attribute: str) -> Callable[[Result], float | None]:
+    return lambda result: getattr(result.interval, attribute, None)
+
+
+def _of_comparison(attribute: str) -> Callable[[Result], float | None]:
+    return lambda result: getattr(result.comparison, attribute, None)
+
+
+STATISTICS = {
+    "low": Statistic(_of_interval("low"), has_unit=True),
+    "high": Statistic(_of_interval("high"), has_unit=True),
+    "difference": Statistic(_of_comparison("difference")),
+    "difference_low": Statistic(_of_comparison("low")),
+    "difference_high": Statistic(_of_comparison("high")),
+    "p_value": Statistic(_of_comparison("p_value"), has_direction=False),
+    "best": Statistic(lambda result: result.best, has_unit=True),
+    "first": Statistic(lambda result: result.first, has_unit=True),
+}
+"""The statistics that are logged below a score, in order. No loader and no group can have one of these names."""

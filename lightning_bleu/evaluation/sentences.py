@@ -1,0 +1,164 @@
+"""The sentences of all processes in the order of the dataset: their texts, and their statistics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from lightning_bleu.counting.kept import KeptSentences
+from lightning_bleu.processes import gather_objects, process_rank
+from lightning_bleu.reading.batch import Batch
+from lightning_bleu.reading.forms import InputCounts, Strings
+from lightning_bleu.scoring.scoring import Scoring
+
+
+class Sentence(NamedTuple):
+    """A sentence as text.
+
+    Attributes:
+        hypothesis: the hypothesis.
+        references: its references.
+        source: the source sentence, if the step returned one.
+        tokenized: whether the texts are tokens separated by spaces, rather than text that is still to be tokenized.
+    """
+
+    hypothesis: str
+    references: list[str]
+    source: str | None = None
+    tokenized: bool = False
+
+
+def to_sentences(batch: Batch, sources: Iterable[str] | None) -> list[Sentence]:
+    """The sentences of a batch as text."""
+    tokenized = not isinstance(batch.segments, Strings)
+    lines = [None] * batch.sentence_count if sources is None else sources
+    return [
+        Sentence(hypothesis, references, source, tokenized)
+        for (hypothesis, references), source in zip(batch.texts(), lines)
+    ]
+
+
+class SentenceRows(NamedTuple):
+    """The statistics of the sentences of a subset for one score.
+
+    Attributes:
+        identity: what identifies each sentence; see :mod:`lightning_bleu.counting.kept`.
+        statistics: the statistics of each sentence, shape ``(sentences, columns)``.
+        scoring: how statistics become scores.
+        settings: what the score depends on, as plain values.
+    """
+
+    identity: Tensor
+    statistics: Tensor
+    scoring: Scoring
+    settings: Mapping[str, Any]
+
+    def score(self) -> float:
+        """The score of the corpus."""
+        return self.scoring.score(self.statistics.sum(0)).item()
+
+    def score_sentences(self) -> Tensor:
+        """The score of each sentence."""
+        return self.scoring.score_sentences(self.statistics)
+
+    @property
+    def input_counts(self) -> InputCounts:
+        """The number of sentences by kind, and of references."""
+        return self.in_order.input_counts
+
+    @property
+    def in_order(self) -> KeptSentences:
+        """What identifies the sentences, as kept rows."""
+        return KeptSentences(self.identity, torch.arange(len(self.identity), device="cpu"))
+
+
+class GatheredSentences:
+    """The sentences of a subset that count, of all processes, in order: their rows, and their texts.
+
+    They are numbered from 0, in this order. All processes must call the same methods with the same arguments.
+
+    Args:
+        kept: a row per sentence: what identifies it, then the statistics of all metrics, side by side.
+        columns: where the statistics of each metric are in these rows, by the name of the metric.
+        counts: the number of sentences of each process, with repeated ones.
+        local_texts: the texts of the first sentences of this process.
+        limit: the number of sentences of each process whose text is kept, if it has as many.
+
+    Attributes:
+        kept: see above.
+        readable: the numbers of the sentences whose text is kept, at most `limit`.
+    """
+
+    def __init__(
+        self,
+        kept: KeptSentences,
+        columns: Mapping[str, slice],
+        counts: Sequence[int],
+        local_texts: Sequence[Sentence],
+        limit: float,
+    ) -> None:
+        self.kept = kept
+        self._columns = columns
+        self._local_texts = local_texts
+        self._owners = find_owners(kept.order, counts)
+        has_text = self._owners[:, 1] < limit
+        numbers = has_text.nonzero()[:, 0]
+        self.readable: list[int] = numbers[: min(len(numbers), limit)].tolist()
+
+    def __len__(self) -> int:
+        return len(self.kept.rows)
+
+    def statistics(self, metric: str) -> Tensor:
+        """The statistics of a metric, int32 of shape ``(sentences, columns)``."""
+        return self.kept.rows[:, self._columns[metric]]
+
+    def owned_by(self, process: int) -> Tensor:
+        """The numbers of the sentences of a process."""
+        return (self._owners[:, 0] == process).nonzero()[:, 0]
+
+    def local(self) -> list[Sentence]:
+        """The texts of the sentences of this process, all of which are kept."""
+        indices = self._owners[self.owned_by(process_rank()), 1].tolist()
+        return [self._local_texts[index] for index in indices]
+
+    @cached_property
+    def texts(self) -> list[Sentence]:
+        """All texts that are kept; see :meth:`read`. Collective when it is first used."""
+        return self.read(self.readable)
+
+    def read(self, numbers: Sequence[int]) -> list[Sentence]:
+        """The texts of some sentences. Only process 0 receives them; the others get an empty list. Collective."""
+        owners = self._owners[list(numbers)].tolist()
+        rank = process_rank()
+        local_texts = {index: self._local_texts[index] for process, index in owners if process == rank}
+        texts_of_processes = gather_objects(local_texts)
+        if not texts_of_processes:
+            return []
+        return [texts_of_processes[process][index] for process, index in owners]
+
+
+def find_owners(order: Tensor, counts: Sequence[int]) -> Tensor:
+    """The process of each sentence, and its index there.
+
+    Args:
+        order: the index of each sentence among those of all processes, shape ``(sentences,)``.
+        counts: the number of sentences of each process.
+
+    Returns:
+        integers of shape ``(sentences, 2)``.
+
+    Example:
+        >>> find_owners(torch.tensor([2, 0, 4]), [3, 2])
+        tensor([[0, 2],
+                [0, 0],
+                [1, 1]])
+    """
+    sizes = torch.tensor(counts, device="cpu")
+    ends = sizes.cumsum(0)
+    starts = ends - sizes
+    processes = torch.searchsorted(ends, order, right=True)
+    return torch.stack([processes, order - starts[processes]], 1)

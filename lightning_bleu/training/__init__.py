@@ -1,1 +1,0 @@
-"""What an evaluator needs, without Lightning."""
