@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -104,9 +105,8 @@ class EvaluatorMixin(_Trainer):  # type: ignore[misc]
         """Warn if the best model would be that with the worst score."""
         best = str(self.args.metric_for_best_model)
         logged = best if best.startswith("eval_") else f"eval_{best}"
-        stages = ["eval"]
-        if isinstance(self.eval_dataset, Mapping):
-            stages += [f"eval_{dataset}" for dataset in self.eval_dataset]
+        # The dataset may have any name: "eval_news_bleu" begins with "eval" or "eval_news".
+        stages = [logged[: match.start()] for match in re.finditer("_", logged)]
         for stage in stages:
             number = describe_number(logged, _name_stage(run, stage, "val"), run.options.table)
             if number is None or number.higher_is_better in (None, self.args.greater_is_better):

@@ -117,7 +117,7 @@ def test_the_sentences_of_a_corpus_score_as_in_sacrebleu_however_it_is_smoothed(
     scores = score_sentences(many, settings)
     peer = SacreBLEU(effective_order=True, max_ngram_order=settings.max_order)
     expected = [peer.sentence_score(*pair).score for pair in zip(hypotheses, references)]
-    assert (100 / settings.scale * scores[:200]).tolist() == pytest.approx(expected, abs=1e-9)
+    assert (100 / settings.unit * scores[:200]).tolist() == pytest.approx(expected, abs=1e-9)
     assert torch.equal(scores.reshape(100, 200), scores[:200].expand(100, 200))
     assert len({*scores.tolist()}) > 40  # of all qualities
     assert score_sentences(rows[:0], settings).shape == (0,)

@@ -14,7 +14,7 @@ from pytorch_lightning.loggers import TensorBoardLogger
 from sacrebleu.metrics.ter import TER
 from torch import Tensor
 
-from lightning_bleu import BLEUCallback, CorpusBLEU, CorpusCHRF, sentence_bleu, sentence_chrf
+from lightning_bleu import BLEUCallback, CorpusBLEU, CorpusCHRF, FunctionMetric, sentence_bleu, sentence_chrf
 from tests.helpers.callback_metrics import (
     COUNTED,
     SIGNS,
@@ -370,13 +370,12 @@ def test_a_corpus_without_words_has_no_error_rate(tmp_path: Path) -> None:
     def rate(hypotheses: list[str], references: list[list[str]]) -> list[tuple[int, int]]:
         return [(abs(len(one) - len(own[0])), len(own[0])) for one, own in zip(hypotheses, references)]
 
-    rate.higher_is_better = False  # type: ignore[attr-defined]
     lines = [("", ""), ("a", ""), ("ab", "cd"), ("a", "cd")]
 
     def step(batch: Tensor, epoch: int) -> Any:
         return tuple(zip(*(lines[item] for item in batch.tolist())))
 
-    bleu, loaders = BLEUCallback({"wer": rate}, translations=True), make_items({"x": [0], "y": [0, 1, 2, 3]})
+    bleu, loaders = BLEUCallback({"wer": FunctionMetric(rate, higher_is_better=False)}, translations=True), make_items({"x": [0], "y": [0, 1, 2, 3]})
     trainer = fit(tmp_path, bleu, step=step, loaders=loaders, max_epochs=1, logger=TensorBoardLogger(tmp_path))
     assert {key: value.item() for key, value in trainer.callback_metrics.items()} == {"val_wer/y": 0.5, "val_wer": 0.5}
     (table,) = tmp_path.rglob("*.tsv")

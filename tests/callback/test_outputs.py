@@ -12,7 +12,7 @@ import torch
 from transformers.utils.generic import ModelOutput
 
 from lightning_bleu.callback import read_output
-from lightning_bleu.training.validation import Output
+from lightning_bleu.evaluation.collector import Output
 
 PREDS, TARGET, SOURCE, MASK, INDEX = object(), object(), object(), object(), object()
 

@@ -19,7 +19,7 @@ from torch import Tensor
 from torchmetrics import Metric, MetricCollection
 from torchmetrics.text import CHRFScore, ExtendedEditDistance, ROUGEScore, TranslationEditRate
 
-from lightning_bleu import CorpusBLEU, CorpusCHRF
+from lightning_bleu import CorpusBLEU, CorpusCHRF, FunctionMetric
 from lightning_bleu.metric import CorpusMetric
 from tests.helpers.chrf import streams
 
@@ -141,16 +141,10 @@ def errors(hypotheses: list[str], references: list[list[str]]) -> list[float]:
     return [float(one.split().count("else")) for one in hypotheses]
 
 
-errors.higher_is_better = False  # type: ignore[attr-defined]
-
-
 def page(hypotheses: list[str], references: list[list[str]]) -> dict[str, Any]:
     """The rate of wrong words, as pairs, and the share of right sentences."""
     pairs = [(one.split().count("else"), len(one.split())) for one in hypotheses]
     return {"rate": pairs, "exact": exact(hypotheses, references)}
-
-
-page.higher_is_better = {"rate": False, "exact": True}  # type: ignore[attr-defined]
 
 
 def ranked(hypotheses: list[str], references: list[list[str]]) -> dict[str, Any]:
@@ -158,8 +152,6 @@ def ranked(hypotheses: list[str], references: list[list[str]]) -> dict[str, Any]
     place = sum(map(len, hypotheses)) % 10
     return {"rank": [len(one) % 10 + place for one in hypotheses], "order": zlib.crc32(repr(hypotheses).encode())}
 
-
-ranked.corpus_level = True  # type: ignore[attr-defined]
 
 # All metrics
 
@@ -183,7 +175,12 @@ OF_TEXT: dict[str, Callable[..., Any]] = {
 }
 """Metrics of other packages."""
 
-FUNCTIONS: dict[str, Callable[..., Any]] = {"checksum": checksum, "errors": errors, "page": page, "ranked": ranked}
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "checksum": checksum,
+    "errors": FunctionMetric(errors, higher_is_better=False),
+    "page": FunctionMetric(page, higher_is_better={"rate": False, "exact": True}),
+    "ranked": FunctionMetric(ranked, corpus_level=True),
+}
 SIGNS = {"checksum": 1, "errors": -1, "page/rate": -1, "page/exact": 1, "ranked/rank": 1}
 """1 if a higher score is better, else -1, for each score of a function that sentences have."""
 
@@ -218,7 +215,9 @@ def score_alone(metric: Any, hypotheses: list[str], references: list[Any], sourc
     result = metric.compute()
     parts = result if isinstance(result, Mapping) else {"": result}
     scores = {part: torch.as_tensor(value).double().mean().item() for part, value in parts.items()}
-    return scores | (metric.report().parts() if isinstance(metric, CorpusMetric) else {})
+    if isinstance(metric, CorpusMetric):
+        scores |= {one.name: one.value for one in metric.components(metric.report()) if one.is_default}
+    return scores
 
 
 def join(*names: str) -> str:

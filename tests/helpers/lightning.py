@@ -19,8 +19,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from lightning_bleu import BLEUCallback, BLEUScore, CorpusBLEU, corpus_bleu
-from lightning_bleu.training.metrics import Result
+from lightning_bleu import BLEUCallback, BLEUScore, CorpusBLEU, Result, corpus_bleu
 
 NAMESPACES = ["pytorch_lightning", "lightning.pytorch"]
 """Both names under which Lightning is installed."""

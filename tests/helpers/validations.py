@@ -1,4 +1,4 @@
-"""Validations without Lightning, as the callback makes them."""
+"""Validations without a trainer, as an evaluator makes them."""
 
 from __future__ import annotations
 
@@ -7,35 +7,50 @@ from collections.abc import Sequence
 from typing import Any
 
 from lightning_bleu import CorpusBLEU
-from lightning_bleu.training.loaders import Origin
-from lightning_bleu.training.options import check_metrics
-from lightning_bleu.training.sentences import Sentence, Sentences
-from lightning_bleu.training.validation import Output, Validation
+from lightning_bleu.evaluation.collector import Output, SentenceCollector
+from lightning_bleu.evaluation.loaders import Origin
+from lightning_bleu.evaluation.metric_table import MetricTable
+from lightning_bleu.evaluation.names import Naming
+from lightning_bleu.evaluation.sentences import GatheredSentences, Sentence
+from lightning_bleu.evaluation.validation import ScoredValidation, score_validation
 
 
-def make_validation(metrics: Any = None, names: Sequence[str] = ("",), **options: Any) -> Validation:
-    """A validation of loaders with these names, which keeps all texts."""
-    checked = check_metrics(CorpusBLEU() if metrics is None else metrics)
+def make_collector(metrics: Any = None, names: Sequence[str] = ("",), **options: Any) -> SentenceCollector:
+    """A collector of loaders with these names, which keeps all texts."""
+    table = MetricTable.from_metrics(CorpusBLEU() if metrics is None else metrics)
     defaults: dict[str, Any] = {"max_texts": math.inf, "origin": Origin("validation_step")}
-    return Validation(checked, names, **defaults | options)
+    return SentenceCollector(table, names, **defaults | options)
 
 
 def count(
-    validation: Validation, preds: Any, target: Any, *, batch_idx: int = 0, dataloader_idx: int = 0, **fields: Any
-) -> Validation:
+    collector: SentenceCollector,
+    preds: Any,
+    target: Any,
+    *,
+    batch_idx: int = 0,
+    dataloader_idx: int = 0,
+    **fields: Any,
+) -> SentenceCollector:
     """Count what a step returns."""
-    validation.update(Output(preds, target, **fields), batch_idx, dataloader_idx)
-    return validation
+    collector.update(Output(preds, target, **fields), batch_idx, dataloader_idx)
+    return collector
 
 
-def gather(validation: Validation) -> Sentences:
+def score(collector: SentenceCollector, naming: Naming | None = None, **options: Any) -> ScoredValidation:
+    """Score what a collector has counted."""
+    collector.agree()
+    subsets, sentences = list(collector.subsets.values()), collector.gather()
+    scored = score_validation(collector.table, subsets, sentences, naming or Naming(), **options)
+    collector.warn_about_mistakes()
+    return scored
+
+
+def gather(collector: SentenceCollector) -> GatheredSentences:
     """The sentences of the only subset."""
-    validation.agree()
-    validation.finish()
-    (subset,) = validation.subsets.values()
+    (subset,) = score(collector).subsets
     return subset.sentences
 
 
-def read_all(sentences: Sentences) -> list[Sentence]:
+def read_all(sentences: GatheredSentences) -> list[Sentence]:
     """All texts that are kept."""
     return sentences.read(sentences.readable)
