@@ -18,7 +18,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
 import train_translation
 
 from lightning_bleu import BLEUCallback
-from lightning_bleu.training.translations import Record
+from lightning_bleu.display.dashboard import Dashboard
+from lightning_bleu.record import Record
 
 seconds: defaultdict[str, float] = defaultdict(float)
 validations: list[float] = []
@@ -56,7 +57,8 @@ def main() -> None:
     for owner, function, name in (
         (BLEUCallback, "on_validation_batch_end", "callback"),
         (BLEUCallback, "on_validation_epoch_end", "callback"),
-        (BLEUCallback, "_show", "dashboard"),
+        (Dashboard, "show_charts", "dashboard"),
+        (Dashboard, "show_samples", "dashboard"),
         (Record, "write", "files"),
     ):
         setattr(owner, function, timed(name, getattr(owner, function)))

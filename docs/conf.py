@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from typing import is_typeddict
+import typing
 
 from sphinx.domains.python import PyObject, PythonDomain
 
@@ -68,7 +68,8 @@ for name, module in list(sys.modules.items()):
     if name.startswith("lightning_bleu."):
         vars(module).update({name: alias for name, alias in placeholders.items() if name in vars(module)})
         # Imported for type checkers only. This is how `Unpack[BLEUOptions]` becomes `BLEUOptions`.
-        vars(module)["Unpack"] = {one: one for one in vars(module).values() if is_typeddict(one)}
+        vars(module)["Never"] = typing.Never
+        vars(module)["Unpack"] = {value: value for value in vars(module).values() if typing.is_typeddict(value)}
 PythonDomain.object_types["type"].roles += ("class",)  # annotations refer to all types as classes
 
 # -- Links to other projects ---------------------------------------------------
@@ -90,8 +91,8 @@ logging.getLogger("sphinx.sphinx.ext.intersphinx").addFilter(
 )
 OTHER_PACKAGES = ["lightning", "numpy", "pytorch_lightning", "sacrebleu", "torch", "torchmetrics"]
 OTHER_PACKAGES += sys.stdlib_module_names
-# The checked options of a metric and the statistics of sentences have no page.
+# The checked options of a metric and the rows of sentences have no page.
 nitpick_ignore_regex = [
-    ("py:class", r"lightning_bleu\.\w+\.(\w+Settings|sentences\.Corpus)"),
+    ("py:class", r"lightning_bleu\.\w+\.(\w+Settings|sentences\.SentenceRows)"),
     ("py:.*", rf"({'|'.join(OTHER_PACKAGES)})(\..*)?"),
 ]

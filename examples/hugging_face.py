@@ -153,7 +153,8 @@ def main(argv: Sequence[str] | None = None) -> BLEUScore:
         DataLoader(cast("Dataset[Any]", val), batch_size=100, collate_fn=make_batch),
     )
 
-    result: BLEUScore = callback.results["val_bleu"].report
+    result = callback.results["val_bleu"].report
+    assert isinstance(result, BLEUScore)  # for type checkers
     print(result)
     print(result.signature)
     return result

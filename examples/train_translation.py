@@ -397,7 +397,8 @@ def main(argv: Sequence[str] | None = None) -> BLEUScore:
         print(f"Data: {text}; {sizes} sentence pairs for training / validation / test")
     trainer.fit(model, make_loader(train, shuffle=True), make_loader(val))
     trainer.test(model, make_loader(test), ckpt_path=checkpoint.best_model_path, verbose=False)
-    result: BLEUScore = bleu.results["test_bleu"].report
+    result = bleu.results["test_bleu"].report
+    assert isinstance(result, BLEUScore)  # for type checkers
     if trainer.is_global_zero:
         folder = Path(logger.log_dir, "translations")
         print_worst(folder / "test")

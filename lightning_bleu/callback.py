@@ -15,13 +15,13 @@ from lightning_bleu.evaluation.collector import Output
 from lightning_bleu.evaluation.functions import FunctionMetric, call_with_third
 from lightning_bleu.evaluation.loaders import Origin
 from lightning_bleu.evaluation.names import STEPS, check_names, name_loaders
-from lightning_bleu.evaluation.options import OptionAttributes, Options, check_unknown
+from lightning_bleu.evaluation.options import OptionAttributes, check_unknown
 from lightning_bleu.evaluation.results import Result
 from lightning_bleu.evaluation.validation import ScoredValidation
-from lightning_bleu.evaluator import EvaluatorOptions, MetricsByName
+from lightning_bleu.evaluator import Evaluator, EvaluatorOptions, MetricsByName
 from lightning_bleu.lightning_trainer import find_loaders, logged_names, logged_step, run_folder
 from lightning_bleu.monitors import suspect_monitors
-from lightning_bleu.run import Run, Validation
+from lightning_bleu.run import Validation
 from lightning_bleu.scoring.scoring import float_type
 
 if TYPE_CHECKING:
@@ -94,10 +94,11 @@ class BLEUCallback(OptionAttributes, pl.Callback):
         known = EvaluatorOptions.__annotations__
         unknown = {name: value for name, value in options.items() if name not in known}
         check_unknown(unknown, ["extract", "dataloader_names", *known], type(self).__name__)
-        super().__init__(Options(metrics=metrics, **options))
+        self._evaluator = Evaluator(metrics, **options)
+        self._run = self._evaluator._run
+        super().__init__(self._run.options)
         self.extract = extract
         self.dataloader_names = dataloader_names
-        self._run = Run(self._options, type(self).__name__)
         self._validation: Validation | None = None
         self._is_fit = True
         self._loaded: LoadedWeights | None = None
@@ -179,7 +180,7 @@ class BLEUCallback(OptionAttributes, pl.Callback):
         stage = "test" if trainer.testing else "val"
         dataloaders, given = find_loaders(trainer, stage)
         names = name_loaders(stage, given, max(1, len(dataloaders)), given=self.dataloader_names)
-        origin = Origin("extract" if self.extract else STEPS[stage])
+        origin = Origin("extract" if self.extract else STEPS[stage], owner=type(self).__name__)
         loggers = () if trainer.fast_dev_run else trainer.loggers  # type: ignore[attr-defined]
         self._validation = self._run.begin(stage, names, dataloaders, origin, loggers=loggers, device=pl_module.device)
 

@@ -195,7 +195,7 @@ class Evaluator(OptionAttributes):
             loggers=loggers,
         )
         super().__init__(options)
-        self._run = Run(options, type(self).__name__)
+        self._run = Run(options)
         self._validation: Validation | None = None
 
     @property

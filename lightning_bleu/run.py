@@ -71,7 +71,6 @@ class Run:
 
     Args:
         options: the options of the evaluator.
-        owner: the name of the class that users know, for error messages.
 
     Attributes:
         results: the last result of each score by its logged name.
@@ -79,13 +78,12 @@ class Run:
         warn_once: warns about likely mistakes.
     """
 
-    def __init__(self, options: Options, owner: str) -> None:
+    def __init__(self, options: Options) -> None:
         check_loggers(options.loggers)
         self.options = options
         self.results: dict[str, Result] = {}
         self.record: Record | None = None
         self.warn_once = WarnOnce()
-        self._owner = owner
         self._results_by_stage: dict[str, dict[str, Result]] = {}
         self._opponents: dict[str, Opponent] = {}
 
@@ -131,7 +129,7 @@ class Run:
             dataloaders,
             decoder=options.decoder or decoder,
             origin=origin,
-            needed_by=self._needs_order(stage),
+            needed_by=self._needs_order(stage, origin.owner),
             max_texts=self._max_texts(dashboard),
             warn=self.warn_once,
         )
@@ -147,12 +145,12 @@ class Run:
         """Whether validations of a stage are compared."""
         return self.options.compare_to is not None and stage == "val"
 
-    def _needs_order(self, stage: str) -> str:
+    def _needs_order(self, stage: str, owner: str) -> str:
         """The option that needs the order of the sentences; empty if none does."""
         if self._compares(stage):
-            return f"{self._owner}(compare_to={self.options.compare_to!r})"
+            return f"{owner}(compare_to={self.options.compare_to!r})"
         if self.record is not None:
-            return f"{self._owner}(translations=...)"
+            return f"{owner}(translations=...)"
         return ""
 
     def _max_texts(self, dashboard: Dashboard) -> float:

@@ -25,6 +25,7 @@ from torch.utils.tensorboard import SummaryWriter
 from torchmetrics.text import WordErrorRate
 
 from lightning_bleu import CorpusBLEU, CorpusCHRF, Evaluator, EvaluatorMixin, corpus_bleu, corpus_chrf
+from lightning_bleu.evaluation.loaders import CALL
 from tests.helpers.files import read_files, read_scores
 from tests.helpers.hugging_face import DATASETS, collate, decode, make_items, make_trainer, texts_of
 from tests.helpers.lightning import read_events
@@ -506,9 +507,9 @@ IDS = np.array([[5, 6, 7, 8], [5, 6, 7, -100]])
     ],
 )
 def test_predictions_that_are_no_ids_are_an_error(predictions: Any, received: str) -> None:
-    trainer = Evaluating(predictions, evaluator=Evaluator(decoder=decode))
-    assert trainer.evaluator is not None
-    trainer.evaluator.start()
+    evaluator = Evaluator(decoder=decode)
+    trainer = Evaluating(predictions, evaluator=evaluator)
+    trainer._validation = evaluator._run.begin("val", [""], [None], CALL)
     with pytest.raises(TypeError, match=rf"{received}.*predict_with_generate=True"):
         trainer.prediction_step(None, {"labels": IDS}, prediction_loss_only=False)
 

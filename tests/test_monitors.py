@@ -1,4 +1,4 @@
-"""What the callback asks of a trainer: which other callbacks monitor a score in a wrong way."""
+"""Callbacks that monitor a score in a wrong way."""
 
 from __future__ import annotations
 
@@ -7,17 +7,34 @@ from typing import Any
 import pytest
 from pytorch_lightning.callbacks import EarlyStopping, LearningRateMonitor, ModelCheckpoint
 
-from lightning_bleu import CorpusBLEU, CorpusCHRF
-from lightning_bleu.training.metrics import AnyMetric, wrap_metric
-from lightning_bleu.training.trainer import suspect_monitors
-from tests.helpers.callback_metrics import make_metrics
+from lightning_bleu import CorpusBLEU, CorpusCHRF, FunctionMetric
+from lightning_bleu.evaluation.metric_table import MetricTable, wrap_metric
+from lightning_bleu.evaluation.names import STEPS, Naming
+from lightning_bleu.monitors import suspect_monitors
+from tests.helpers.callback_metrics import errors, exact, make_metrics
 
-METRICS: dict[str, AnyMetric] = {
-    "val_bleu": wrap_metric("bleu", CorpusBLEU(percent=True)),
-    "test_bleu": wrap_metric("bleu", CorpusBLEU(percent=True)),
-    "val_chrf": wrap_metric("chrf", CorpusCHRF()),
-    **{f"val_{name}": wrap_metric(name, one) for name, one in make_metrics("ter", "rouge", "both", "errors").items()},
+METRICS = {
+    "bleu": CorpusBLEU(percent=True),
+    "chrf": CorpusCHRF(),
+    **make_metrics("ter", "rouge", "both", "errors", "page"),
+    "rate": FunctionMetric(errors, higher_is_better=False, percent=True),
+    "length": FunctionMetric(exact, higher_is_better=None),
 }
+TABLE = MetricTable({name: {"": wrap_metric(name, metric)} for name, metric in METRICS.items()})
+NAMINGS = [Naming(stage) for stage in STEPS]
+
+
+def suspect(*callbacks: Any) -> list[str]:
+    return list(suspect_monitors(callbacks, NAMINGS, TABLE))
+
+
+def preference(callback: Any, right: str) -> str:
+    """The warning about a callback whose mode should be another one."""
+    worse, better = ("low", "higher") if right == "max" else ("high", "lower")
+    return (
+        f"{type(callback).__name__}(monitor={callback.monitor!r}, mode={callback.mode!r}) prefers a {worse} score, "
+        f"but {better} is better: set mode={right!r}."
+    )
 
 
 @pytest.mark.parametrize(
@@ -27,24 +44,25 @@ METRICS: dict[str, AnyMetric] = {
         ("test_bleu", "max"),
         ("val_bleu/news", "max"),
         ("val_bleu/precision_1", "max"),
+        ("val_bleu/brevity_penalty", "max"),
         ("val_bleu/best", "max"),
+        ("val_bleu/first", "max"),
         ("val_bleu/difference_low", "max"),
         ("val_bleu/news/low", "max"),
         ("val_rouge/rouge1_recall", "max"),
         ("val_ter", "min"),
         ("val_ter/news", "min"),
         ("val_errors", "min"),
+        ("val_errors/difference_high", "min"),
+        ("val_page/rate", "min"),
+        ("val_page/news/rate/low", "min"),
+        ("val_page/exact", "max"),
     ],
 )
 @pytest.mark.parametrize("kind", [EarlyStopping, ModelCheckpoint])
 def test_a_callback_must_not_prefer_worse_scores(kind: Any, monitor: str, right: str) -> None:
-    wrong, worse, better = ("min", "low", "higher") if right == "max" else ("max", "high", "lower")
-    message = (
-        f"{kind.__name__}(monitor={monitor!r}, mode={wrong!r}) prefers a {worse} score, but {better} is better: "
-        f"set mode={right!r}."
-    )
-    callbacks = [kind(monitor=monitor, mode=right), kind(monitor=monitor, mode=wrong)]
-    assert list(suspect_monitors(callbacks, METRICS)) == [message]
+    wrong = kind(monitor=monitor, mode="min" if right == "max" else "max")
+    assert suspect(kind(monitor=monitor, mode=right), wrong) == [preference(wrong, right)]
 
 
 @pytest.mark.parametrize(
@@ -52,6 +70,9 @@ def test_a_callback_must_not_prefer_worse_scores(kind: Any, monitor: str, right:
     [
         "val_loss",
         "val_both",  # higher is better for one of them
+        "val_page",
+        "val_length",
+        "val_length/news/low",
         "train_bleu",
         "val_bleu2",
         "val_bleurt/news",
@@ -63,13 +84,17 @@ def test_a_callback_must_not_prefer_worse_scores(kind: Any, monitor: str, right:
 )
 def test_a_callback_may_prefer_a_low_value_of_anything_else(monitor: str) -> None:
     callbacks = [EarlyStopping(monitor), ModelCheckpoint(monitor=monitor), ModelCheckpoint(), LearningRateMonitor()]
-    assert list(suspect_monitors(callbacks, METRICS)) == []
+    assert suspect(*callbacks) == []
+
+
+IN_PERCENT = "the score is in 0..100, because percent=True. Set stopping_threshold=90, or percent=False."
 
 
 @pytest.mark.parametrize(
-    ("monitor", "threshold", "found"),
+    ("monitor", "threshold", "expected"),
     [
-        ("val_bleu", 0.9, "the score is in 0..100, because percent=True. Set stopping_threshold=90, or percent=False."),
+        ("val_bleu", 0.9, IN_PERCENT),
+        ("val_bleu/news/best", 0.9, IN_PERCENT),
         (
             "val_chrf/a",
             50.0,
@@ -80,13 +105,37 @@ def test_a_callback_may_prefer_a_low_value_of_anything_else(monitor: str) -> Non
         ("val_chrf", 0.5, ""),
         ("val_chrf", 1.0, ""),
         ("val_bleu/length_ratio", 0.9, ""),
+        ("val_bleu/brevity_penalty", 0.9, ""),
         ("val_bleu/difference", 0.9, ""),
+        ("val_bleu/difference_low", 0.9, ""),
         ("val_bleu/hypothesis_length", 0.5, ""),
         ("val_loss", 0.5, ""),
         ("val_rouge", 50.0, ""),  # its scale is unknown
     ],
 )
-def test_a_threshold_is_in_the_unit_of_the_score(monitor: str, threshold: float | None, found: str) -> None:
+def test_a_threshold_is_in_the_unit_of_the_score(monitor: str, threshold: float | None, expected: str) -> None:
     stopping = EarlyStopping(monitor, mode="max", stopping_threshold=threshold)
-    message = f"EarlyStopping(monitor={monitor!r}, stopping_threshold={threshold}): {found}"
-    assert list(suspect_monitors([stopping], METRICS)) == [message] * bool(found)
+    message = f"EarlyStopping(monitor={monitor!r}, stopping_threshold={threshold}): {expected}"
+    assert suspect(stopping) == [message] * bool(expected)
+
+
+def test_a_threshold_of_a_function_in_percent_is_in_percent() -> None:
+    low, right = (EarlyStopping("val_rate", mode="min", stopping_threshold=threshold) for threshold in (0.25, 25.0))
+    (message,) = suspect(low, right)
+    assert message == (
+        "EarlyStopping(monitor='val_rate', stopping_threshold=0.25): the score is in 0..100, because percent=True. Set "
+        "stopping_threshold=25, or percent=False."
+    )
+
+
+@pytest.mark.parametrize(
+    ("naming", "monitor"),
+    [
+        (Naming("val", "{stage}/{metric}"), "val/page/news/rate/low"),
+        (Naming("eval", separator="_"), "eval_page_news_rate_low"),
+        (Naming("eval_news", separator="_"), "eval_news_page_rate"),
+    ],
+)
+def test_a_monitor_is_read_as_names_are_written(naming: Naming, monitor: str) -> None:
+    stopping = EarlyStopping(monitor, mode="max")
+    assert list(suspect_monitors([stopping], [Naming("other"), naming], TABLE)) == [preference(stopping, "min")]

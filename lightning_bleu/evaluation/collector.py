@@ -223,8 +223,10 @@ class SentenceCollector:
             if {("source", True), ("source", False)} <= of_all_loaders:
                 mixed, where = {"source"}, "for some loaders"
         if mixed:
-            name, got, give, _ = self.origin
-            raise ValueError(f"{name!r} {got} {min(mixed)!r} {where} only: {give} it in all, or in none")
+            origin = self.origin
+            raise ValueError(
+                f"{origin.name!r} {origin.got} {min(mixed)!r} {where} only: {origin.give} it in all, or in none"
+            )
 
     @property
     def only_skipped(self) -> bool:
@@ -257,16 +259,16 @@ class SentenceCollector:
         for subset in self.subsets.values():
             for key, message in subset.suspect_prompts():
                 self._warn(message, key)
-        origin, _, give, to = self.origin
+        origin = self.origin
         reasons_by_process = gather_objects([(loader.name, loader.unknown) for loader in self.loaders])
         for reasons in reasons_by_process:
             for name, reason in reasons:
                 if reason:
                     self._warn(
-                        f"It is unknown which sentences of {name or origin!r} are scored by more than one process: "
-                        f"{reason}. If there are any, they are counted more than once; samples and files may not be in "
-                        f"the order of the dataset. {give.title()} the position of each sentence in the dataset as "
-                        f"'index' {to} {origin!r}."
+                        f"It is unknown which sentences of {name or origin.name!r} are scored by more than one "
+                        f"process: {reason}. If there are any, they are counted more than once; samples and files may "
+                        f"not be in the order of the dataset. {origin.give.title()} the position of each sentence in "
+                        f"the dataset as 'index' {origin.to} {origin.name!r}."
                     )
 
 

@@ -19,12 +19,19 @@ _SENTENCE_BITS = 31
 
 
 class Origin(NamedTuple):
-    """Where sentences come from, and the words for it in error messages."""
+    """Where sentences come from, for error messages.
+
+    Attributes:
+        name: what returns them, or what they are passed to.
+        got, give, to: the words for it.
+        owner: the class whose options the user has set.
+    """
 
     name: str
     got: str = "returned"
     give: str = "return"
     to: str = "from"
+    owner: str = "Evaluator"
 
 
 CALL = Origin("update", "got", "pass", "to")
@@ -62,8 +69,10 @@ class Loader:
     def check_given(self, field: str, is_given: bool) -> None:
         """Raise a ValueError if only some batches have an ``"index"``, or a ``"source"``."""
         if self.given.get(field, is_given) != is_given:
-            name, got, give, _ = self.origin
-            raise ValueError(f"{name!r} {got} {field!r} for some batches only: {give} it for all, or for none")
+            origin = self.origin
+            raise ValueError(
+                f"{origin.name!r} {origin.got} {field!r} for some batches only: {origin.give} it for all, or for none"
+            )
 
     def find_positions(self, index: Any, batch_idx: int, sentences: int) -> Any:
         """The positions of the sentences of a batch; None if they are unknown.
@@ -81,10 +90,11 @@ class Loader:
         if index is not None:
             return index
         if self.needed_by and shuffles(self.dataloader):
-            name, _, give, to = self.origin
+            origin = self.origin
             raise ValueError(
-                f"{self.needed_by} needs to know which sentence is which, but a loader shuffles them: {give} the "
-                f"position of each sentence in the dataset as 'index' {to} {name!r}, or set shuffle=False"
+                f"{self.needed_by} needs to know which sentence is which, but a loader shuffles them: {origin.give} "
+                f"the position of each sentence in the dataset as 'index' {origin.to} {origin.name!r}, or set "
+                "shuffle=False"
             )
         if process_count() == 1:
             return None

@@ -193,7 +193,7 @@ def check_unknown(unknown: Mapping[str, Any], known: Collection[str], owner: str
 
     Args:
         unknown: the unknown options.
-        known: the names of the options that exist.
+        known: the names of the options that exist, besides `metrics`.
         owner: the name of the class that was given the options.
     """
     if not unknown:
@@ -202,4 +202,4 @@ def check_unknown(unknown: Mapping[str, Any], known: Collection[str], owner: str
     if of_metric:
         example = ", ".join(f"{option}={describe(value)}" for option, value in of_metric.items())
         raise TypeError(f"{[*of_metric]} are options of the metric: {owner}(CorpusBLEU({example}))")
-    raise unknown_options(unknown, [*known, *BLEU_OPTIONS])
+    raise unknown_options(unknown, ["metrics", *known, *BLEU_OPTIONS])

@@ -45,7 +45,7 @@ class Scoring:
 
     @property
     def unit(self) -> float | None:
-        """What a share of 1 is in these scores: 100 in percent, 1, or None for a scale of their own."""
+        """What a share of 1 is in these scores, which is 100 in percent, else 1; None for a scale of their own."""
         return unit_of(self.percent)
 
     @property

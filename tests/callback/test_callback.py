@@ -56,7 +56,10 @@ def test_the_score_is_logged_shown_and_monitored(namespace: str, tmp_path: Path)
     events = read_events(tmp_path / "run")
     for name in ("", "precision_1", "precision_4", "brevity_penalty", "length_ratio", "hypothesis_length"):
         logged = [event.value for event in events.Scalars(f"val_bleu/{name}".rstrip("/"))]
-        expected = [({"": report.bleu} | report.parts())[name] for report in reports]
+        expected = [
+            report.precisions[int(name[-1]) - 1] if "precision" in name else getattr(report, name or "bleu")
+            for report in reports
+        ]
         assert logged == [*map(as_logged, expected)]  # one per epoch, none for the sanity check
 
     (tested,) = trainer.test(make_module(namespace), make_loader(), verbose=False)

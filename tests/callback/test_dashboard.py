@@ -18,18 +18,9 @@ from sacrebleu.metrics.ter import TER
 from tensorboard.plugins.custom_scalar import layout_pb2  # type: ignore[import-untyped]
 from torchmetrics.text import ROUGEScore
 
-from lightning_bleu import BLEUCallback, CorpusBLEU, CorpusCHRF, corpus_bleu, corpus_chrf, sentence_bleu, sentence_chrf
-from lightning_bleu.scoring.resampling import Interval
-from lightning_bleu.training.dashboard import (
-    View,
-    choose_sentences,
-    find_displays,
-    lay_out_charts,
-    make_view,
-    show_in_tensorboard,
-)
-from lightning_bleu.training.metrics import Result
-from lightning_bleu.training.samples import escape
+from lightning_bleu import BLEUCallback, CorpusBLEU, CorpusCHRF, corpus_bleu
+from lightning_bleu.display.loggers import adapt
+from lightning_bleu.display.samples import escape
 from tests.helpers.lightning import (
     collect_warnings,
     fit,
@@ -39,18 +30,7 @@ from tests.helpers.lightning import (
     read_table,
     return_ids,
 )
-from tests.helpers.validations import count, make_validation
-
-LINES = [
-    ("the cat sat on the mat", ["the cat is on the mat", "a cat is on the mat"]),
-    ("nothing in common", ["these words differ entirely"]),
-    ("all of this is right", ["all of this is right"]),
-    ("<b>bold</b> | pipe here now", ["<i>so</i> | pipe here now"]),
-    ("one more line for the table", ["one more row for the table"]),
-]
-HYPOTHESES, REFERENCES = [hypothesis for hypothesis, _ in LINES], [references for _, references in LINES]
-BLEU = sentence_bleu(HYPOTHESES, REFERENCES, percent=True).tolist()
-SIGNATURE = corpus_bleu(HYPOTHESES, REFERENCES).signature
+from tests.helpers.views import BLEU, HYPOTHESES, LINES, REFERENCES, SIGNATURE, view
 
 STEPS = [5, 11]
 """Lightning logs the scores of an epoch at the last step of the epoch; there are six steps in an epoch."""
@@ -71,15 +51,6 @@ def fit_lines(folder: Path, callback: BLEUCallback, *loggers: Any, lines: Sequen
     fit(folder, callback, step=step, loaders=loader, logger=[*loggers] or log_to(folder), max_epochs=2)
     tags: dict[str, Any] = read_events(folder / "run").Tags() if (folder / "run").exists() else {}
     return tags
-
-
-def view(samples: int, metrics: Any = None, preds: Any = HYPOTHESES, target: Any = REFERENCES, **fields: Any) -> View:
-    """A view of the sentences of the loader ``news``."""
-    validation = count(make_validation(metrics, ["news"]), preds, target, **fields)
-    validation.agree()
-    validation.finish()
-    (subset,) = validation.subsets.values()
-    return make_view(subset, *choose_sentences(subset, samples), validation.naming)
 
 
 def texts(events: Any, tag: str) -> list[tuple[int, str]]:
@@ -126,59 +97,6 @@ def test_nothing_but_charts_is_shown_without_samples(tmp_path: Path) -> None:
 def test_corpora_with_few_words_are_shown(lines: list[tuple[str, list[str]]], tmp_path: Path) -> None:
     fit_lines(tmp_path, BLEUCallback(), lines=lines)
     assert len(texts(read_events(tmp_path / "run"), "val_samples")) == 2
-
-
-# Which sentences
-
-
-@pytest.mark.parametrize("samples", [1, 2, 5, 9])
-def test_the_first_and_the_worst_are_as_many_as_asked_for(samples: int) -> None:
-    first, worst = (panel.samples for panel in view(samples).panels)
-    assert [sample.number for sample in first] == list(range(1, min(samples, 5) + 1))
-    # Nothing of the second matches; the third is right; most of the others matches, but no 4-gram of the first.
-    assert [sample.number for sample in worst] == [2, 1, 5, 4, 3][:samples]
-    for sample in (*first, *worst):
-        hypothesis, references = LINES[sample.number - 1]
-        assert (sample.hypothesis.text, [segment.text for segment in sample.references]) == (hypothesis, references)
-        assert [*sample.scores] == [pytest.approx(sentence_bleu([hypothesis], [references], percent=True).item())]
-
-
-# Which metric
-
-
-def test_all_metrics_that_score_sentences_have_a_column_and_the_first_ranks_them() -> None:
-    chrf, bleu = CorpusCHRF(word_order=2), CorpusBLEU(tokenizer="intl", max_order=2)
-    metrics = {"ter": TER(), "a/chars": chrf, "bleu": bleu, "words": lambda lines, _: [len(x.split()) for x in lines]}
-    shown = view(5, metrics)
-    scores = sentence_chrf(HYPOTHESES, REFERENCES, word_order=2, percent=True)
-    first, worst = shown.panels
-    assert (first.tag, worst.tag) == ("val_samples/news", "val_worst/news")
-    assert shown.digits == {"a/chars": 1, "bleu": 1, "words": 4}
-    report = corpus_chrf(HYPOTHESES, REFERENCES, word_order=2)
-    assert shown.signature == report.signature
-    assert first.caption == f"The first sentences. {report}\n{report.signature}"
-    assert worst.caption == f"The worst sentences, by chrF2++. {report}\n{report.signature}"
-    assert [sample.number - 1 for sample in worst.samples] == scores.argsort().tolist()
-    others = sentence_bleu(HYPOTHESES, REFERENCES, tokenizer="intl", max_order=2, percent=True)
-    words = [len(line.split()) for line in HYPOTHESES]
-    columns = [list(column) for column in zip(*(sample.scores for sample in first.samples))]
-    assert columns == [pytest.approx(own) for own in (scores.tolist(), others.tolist(), words)]
-    assert [*shown.histograms] == ["val_a/chars/news/sentence_chars"]
-    assert shown.histograms["val_a/chars/news/sentence_chars"].tolist() == pytest.approx(scores.tolist())
-    # A BLEU says how to tokenize, and has lengths.
-    assert [*shown.figures] == ["val_bleu/news/by_length", "val_bleu/news/lengths"]
-
-
-def test_a_single_chrf_has_no_figures() -> None:
-    shown = view(1, CorpusCHRF())
-    assert (shown.digits, [*shown.histograms], shown.figures) == ({"chrf": 1}, ["val_chrf/news/sentence_chrf"], {})
-
-
-def test_without_scores_of_sentences_only_the_first_are_shown() -> None:
-    shown = view(2, {"ter": TER()})
-    (first,) = shown.panels
-    assert [(sample.number, sample.scores) for sample in first.samples] == [(1, []), (2, [])]
-    assert (first.caption, shown.histograms, shown.figures) == ("The first sentences.", {}, {})
 
 
 # Charts
@@ -254,19 +172,6 @@ def test_charts_of_all_metrics_are_side_by_side_and_show_what_is_logged(tmp_path
     assert not [title for title in parts if "mean" in title or "ter" in title.split("/")[0]]
 
 
-def test_bands_are_in_the_order_of_the_labels_for_tensorboard() -> None:
-    """It shows bands in reverse order."""
-    for interval in (None, Interval(0.5, 0.4, 0.6, 0.95, ())):
-        results = {tag: Result({"": 0.5}, interval=interval) for tag in ("val_bleu", "val_bleu/news", "val_bleu/talks")}
-        titles = [title for _, title in lay_out_charts(results, ["val_bleu"])]
-        expected = ["val_bleu: mean of all", "val_bleu/news", "val_bleu/talks"]
-        assert titles == (expected[::-1] if interval else expected)
-
-
-def test_a_name_is_no_pattern() -> None:
-    assert lay_out_charts({"val_a+": Result({"": 1.0})}) == {("Scores", "val_a+"): ["Multiline", ["^val_a\\+$"]]}
-
-
 def test_a_later_fit_in_the_same_trainer_lays_out_again(tmp_path: Path) -> None:
     """Its logger may write to another folder."""
     callback = make_callback()
@@ -328,10 +233,9 @@ def test_mlflow_gets_a_table_and_figures_with_names_that_it_allows(
             (path,) = (root / "images").glob(f"val_bleu~{figure}+step+{step}+*.png")
             assert path.read_bytes().startswith(b"\x89PNG")
 
-    (display,) = find_displays([logger])
     shown = view(1)
     panels = [shown.panels[0]._replace(tag="val_samples/news: [α]")]
-    display.show(logger, shown._replace(panels=panels), STEPS[0])
+    adapt(logger).show_samples(shown._replace(panels=panels), STEPS[0])
     assert (root / "val_samples" / "news_ ___.json").exists()
 
     options: dict[str, Any] = {"step": lambda *args: (["a lone surrogate \ud800"], ["a reference"]), "logger": logger}
@@ -374,23 +278,9 @@ def test_comet_gets_a_table_and_figures(tmp_path: Path, monkeypatch: pytest.Monk
 def test_each_of_several_loggers_shows_what_it_can(tmp_path: Path) -> None:
     tensorboard = log_to(tmp_path)
     loggers = [CSVLogger(tmp_path), tensorboard, object(), log_to(tmp_path, "other"), DummyLogger()]
-    assert [display.logger for display in find_displays(loggers)] == loggers[1::2]
+    assert [logger for logger in loggers if adapt(logger).shows_samples] == loggers[1::2]
     tags = fit_lines(tmp_path, BLEUCallback(samples=1), tensorboard, CSVLogger(tmp_path))
     assert "val_bleu/lengths" in tags["images"]
-
-
-class Broken(CSVLogger):
-    """As a logger whose server does not answer."""
-
-    @property
-    def experiment(self) -> Any:
-        raise ConnectionError("no answer")
-
-
-def test_a_logger_that_is_broken_does_not_keep_the_others_from_showing(tmp_path: Path) -> None:
-    with pytest.warns(UserWarning, match="^Broken cannot show samples: ConnectionError: no answer$"):
-        displays = find_displays([Broken(tmp_path), log_to(tmp_path)])
-    assert [display.show for display in displays] == [show_in_tensorboard]
 
 
 class Shows(Logger):

@@ -112,17 +112,17 @@ def test_each_metric_scores_each_subset_as_it_would_alone(way: str, namespace: s
         uncertainty = {tag: value for own in comparisons.values() for tag, value in own[epoch].items()}
         assert logged == scores | {tag: pytest.approx(value, abs=1e-9) for tag, value in uncertainty.items()}
         assert logged == {
-            join(tag, part): value for tag, one in results.items() for part, value in one.values().items()
+            join(tag, part): value for tag, result in results.items() for part, value in result.values().items()
         }
         own_lines = lines[epoch * len(results) : (epoch + 1) * len(results)]
         for line, (tag, result) in zip(own_lines, results.items(), strict=True):
-            place = {"step": 6 * (epoch + 1), "epoch": epoch, "key": tag}
-            origin = {name: line.pop(name) for name in ("file", "metric", "settings") if name in line}
+            place = {"format": 1, "step": 6 * (epoch + 1), "epoch": epoch, "key": tag}
+            origin = {name: line.pop(name) for name in ("file", "metric", "class", "settings")}
             assert line == place | result.to_dict()
-            assert (len(origin) == 1) == (origin["file"] is None)  # of a mean
-            assert origin["file"] is None or (tmp_path / origin["file"]).exists()
-    with pytest.raises(AttributeError, match=r"this metric has several scores: .* \['rouge1_fmeasure', "):
-        _ = bleu.results["val_rouge"].score
+            is_mean = "" not in subsets and not any(f"/{subset}" in tag for subset in subsets)
+            assert is_mean == (origin["file"] is None)
+            assert is_mean or (tmp_path / origin["file"]).exists()
+    assert "val_rouge" not in bleu.results  # which has several scores
     (*tested,) = trainer.test(trainer.lightning_module, loaders, verbose=False)
     found = {
         tag: value for own in tested for tag, value in own.items() if tag.rpartition("/")[2] not in ("low", "high")
@@ -305,7 +305,11 @@ def test_a_validation_without_sentences_logs_and_writes_nothing(tmp_path: Path) 
         assert bleu.results == {}
     assert logger.panels == logger.worst == [*read_files(tmp_path / "t")] == []
     validate(tmp_path, bleu, step=return_sentences, loaders=make_items())
-    assert len(bleu.results) == len(make_metrics())
+    expected = expected_scores(make_metrics(), {"": ITEMS})
+    assert {name: result.score for name, result in bleu.results.items()} == {
+        name: expected[name] for name in bleu.results
+    }
+    assert {"val_bleu", "val_page/rate", "val_rouge/rouge1_recall"} <= bleu.results.keys()
     validate(tmp_path, bleu, step=step, loaders=make_items())
     assert bleu.results == {}
 
@@ -356,9 +360,9 @@ def test_a_function_of_the_corpus_is_called_for_each_subset_with_its_sentences_i
         calls.append((hypotheses, references, sources))
         return 0.5 if "Satz 2." in sources else None
 
-    record.corpus_level = True  # type: ignore[attr-defined]
     step, loaders, subsets = WAYS["masked groups in any order with repeats"]
-    bleu = BLEUCallback({"f": record}, confidence=0.9, compare_to="best", translations=tmp_path)
+    metric = FunctionMetric(record, corpus_level=True)
+    bleu = BLEUCallback({"f": metric}, confidence=0.9, compare_to="best", translations=tmp_path)
     assert validate(tmp_path, bleu, step=step, loaders=loaders) == {"val_f/even": 0.5, "val_f": 0.5}
     assert calls == [corpus_of(items) for items in subsets.values()]
     assert not [*tmp_path.rglob("*.tsv")]
@@ -375,7 +379,10 @@ def test_a_corpus_without_words_has_no_error_rate(tmp_path: Path) -> None:
     def step(batch: Tensor, epoch: int) -> Any:
         return tuple(zip(*(lines[item] for item in batch.tolist())))
 
-    bleu, loaders = BLEUCallback({"wer": FunctionMetric(rate, higher_is_better=False)}, translations=True), make_items({"x": [0], "y": [0, 1, 2, 3]})
+    bleu, loaders = (
+        BLEUCallback({"wer": FunctionMetric(rate, higher_is_better=False)}, translations=True),
+        make_items({"x": [0], "y": [0, 1, 2, 3]}),
+    )
     trainer = fit(tmp_path, bleu, step=step, loaders=loaders, max_epochs=1, logger=TensorBoardLogger(tmp_path))
     assert {key: value.item() for key, value in trainer.callback_metrics.items()} == {"val_wer/y": 0.5, "val_wer": 0.5}
     (table,) = tmp_path.rglob("*.tsv")

@@ -15,8 +15,8 @@ from torch import Tensor
 
 from lightning_bleu import CorpusBLEU, corpus_bleu
 from lightning_bleu.bleu import BLEUSettings, count_rows
+from lightning_bleu.display.figures import MIN_SENTENCES, bleu_by_length_figure, length_scatter_figure
 from lightning_bleu.reading.batch import read_batch
-from lightning_bleu.training.figures import MIN_SENTENCES, bleu_by_length_figure, length_scatter_figure
 from tests.helpers.corpora import random_corpus
 
 SETTINGS = BLEUSettings.from_options()

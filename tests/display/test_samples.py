@@ -1,14 +1,12 @@
-"""Sample sentences: which are shown, which of their words are marked, and the table as TensorBoard renders it."""
+"""Sample sentences: how they are tokenized, and the table as TensorBoard renders it."""
 
 from __future__ import annotations
 
 import random
 import re
 import warnings
-from collections import Counter
 from collections.abc import Sequence
 from html.parser import HTMLParser
-from itertools import groupby, pairwise
 from typing import Any
 
 import pytest
@@ -17,136 +15,28 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from lightning_bleu import CorpusBLEU, CorpusCHRF, corpus_bleu, sentence_chrf
+from lightning_bleu import CorpusBLEU
 from lightning_bleu.bleu import BLEUSettings
+from lightning_bleu.display.marks import Line, mark_words
+from lightning_bleu.display.samples import Sample, make_samples, sample_table
+from lightning_bleu.evaluation.sentences import Sentence
 from lightning_bleu.reading.batch import read_batch
-from lightning_bleu.scoring.scoring import ratio_scoring
-from lightning_bleu.training.samples import (
-    Line,
-    Mark,
-    Sample,
-    Span,
-    find_worst,
-    make_samples,
-    mark_words,
-    sample_table,
-)
-from lightning_bleu.training.sentences import Sentence
-from tests.helpers.corpora import random_corpus
 from tests.helpers.text import WORDWISE, fuzz_line, sacrebleu_tokens
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # TensorBoard's copy of bleach warns of its own imports
     from tensorboard.plugin_util import markdown_to_safe_html  # type: ignore[import-untyped]
 
-BLEU = CorpusBLEU()
-SETTINGS = BLEU.settings
+SETTINGS = BLEUSettings.from_options()
 
 
-def random_text(rng: random.Random) -> tuple[list[str], list[list[str]]]:
-    hypotheses, references = random_corpus(rng, 200)
-    return [*map(" ".join, hypotheses)], [[*map(" ".join, group)] for group in references]
-
-
-def count(hypotheses: Sequence[Any], references: Sequence[Any], metric: Any = BLEU) -> Tensor:
+def count(hypotheses: Sequence[Any], references: Sequence[Any], metric: CorpusBLEU) -> Tensor:
     return torch.from_numpy(metric.count_rows(read_batch(hypotheses, references, metric.settings)))
 
 
 def split(line: str) -> Line:
     """A line whose tokens are separated by blanks."""
     return Line(line, line.split())
-
-
-# The worst sentences
-
-BROKEN = 8
-
-
-def break_some(rng: random.Random, hypotheses: Sequence[str], references: Sequence[str]) -> tuple[list[str], set[int]]:
-    """Break sentences that are long enough for a mistake to matter: loops, cut ones, empty ones, and wrong ones.
-
-    Returns:
-        all hypotheses, and which of them are broken.
-    """
-    chosen = rng.sample([row for row, line in enumerate(references) if len(line.split()) >= 12], BROKEN)
-    broken = list(hypotheses)
-    for number, row in enumerate(chosen):
-        words, other = hypotheses[row].split(), hypotheses[(row + 1) % len(hypotheses)]
-        loop = (words[:3] * len(words))[: 2 * len(words)]
-        broken[row] = [" ".join(loop), " ".join(words[:3]), "", other][number % 4]
-    return broken, {*chosen}
-
-
-def weaken(rng: random.Random, lines: Sequence[str], share: float, vocabulary: Sequence[str]) -> list[str]:
-    """Replace all but a share of the words, as a model does that is not yet trained."""
-    return [
-        " ".join(word if rng.random() < share else rng.choice(vocabulary) for word in line.split()) for line in lines
-    ]
-
-
-@pytest.mark.parametrize("share", [0.3, 0.4, 0.5])
-def test_most_broken_sentences_are_found_and_more_than_by_the_lowest_sentence_bleu(share: float) -> None:
-    vocabulary = [f"w{number}" for number in range(300) for _ in range(300 // (number + 1))]  # some words are frequent
-    found = lowest = 0
-    for seed in range(10):
-        rng = random.Random(seed)
-        references = [" ".join(rng.choices(vocabulary, k=rng.randint(2, 40))) for _ in range(400)]
-        hypotheses, broken = break_some(rng, weaken(rng, references, share, vocabulary), references)
-        statistics = count(hypotheses, references)
-        worst = {*find_worst(statistics, BLEU.scoring, BROKEN)}
-        assert len(broken & worst) >= 5
-        found += len(broken & worst)
-        lowest += len(broken & {*BLEU.scoring.score_sentences(statistics).argsort(stable=True)[:BROKEN].tolist()})
-    assert found >= 0.75 * 10 * BROKEN
-    assert found > 1.2 * lowest
-
-
-def test_of_two_sentences_without_a_match_the_longer_one_is_worse() -> None:
-    references = ["a b c", "d e f g h i j k l m", "n o p q r s t u v w x y", "z"]
-    hypotheses = ["a b c", "- - - - - - - - - -", references[2], "-"]
-    assert find_worst(count(hypotheses, references), BLEU.scoring, 2) == [1, 3]
-
-
-def test_equally_bad_sentences_come_in_the_order_of_the_dataset() -> None:
-    statistics = count(["a b", "x y", "a b", "x z"], ["a b", "a b", "a b", "a b"])
-    assert find_worst(statistics, BLEU.scoring, 4) == [1, 3, 0, 2]
-
-
-@pytest.mark.parametrize("higher_is_better", [True, False])
-def test_the_worst_for_a_function_depend_on_its_direction(higher_is_better: bool) -> None:
-    rows = torch.tensor([[0.5, 1], [4, 2], [-1, 1], [2, 4], [0, 0]])
-    worst = find_worst(rows, ratio_scoring("f", higher_is_better), 4)
-    assert worst == ([2, 0, 3, 4] if higher_is_better else [1, 0, 3, 4])
-
-
-def test_the_worst_of_chrf_are_those_with_the_lowest_scores(rng: random.Random) -> None:
-    """So they are in the order of what is shown."""
-    corpus = random_text(rng)
-    expected = sentence_chrf(*corpus).argsort(stable=True)[:20].tolist()
-    chrf = CorpusCHRF()
-    assert find_worst(count(*corpus, chrf), chrf.scoring, 20) == expected
-
-
-@given(
-    st.lists(st.lists(st.integers(0, 9), min_size=5, max_size=5), max_size=8),
-    st.integers(0, 10),
-    st.sampled_from([torch.int32, torch.int64]),
-)
-def test_as_many_different_sentences_are_found_as_there_are(
-    rows: list[list[int]], number: int, dtype: torch.dtype
-) -> None:
-    hypotheses = [[7] * row[0] + [8] * row[1] for row in rows]
-    references = [[7] * row[2] + [9] * row[3] + [8] * row[4] for row in rows]
-    statistics = count(hypotheses, references).to(dtype) if rows else torch.zeros(0, 10, dtype=dtype)
-    worst = find_worst(statistics, BLEU.scoring, number)
-    assert len({*worst}) == len(worst) == min(number, len(rows))
-    assert {*worst} <= {*range(len(rows))}
-    assert worst == find_worst(statistics, BLEU.scoring, len(rows))[:number]
-
-
-@pytest.mark.parametrize("references", [[""] * 3, ["", "", "a"]])
-def test_sentences_without_references_have_a_worst_one_too(references: list[str]) -> None:
-    assert sorted(find_worst(count(["a b", "", "c"], references), BLEU.scoring, 3)) == [0, 1, 2]
 
 
 # Samples
@@ -224,163 +114,6 @@ def test_hard_text_has_the_tokens_of_sacrebleu(tokenizer: str, lowercase: bool, 
     for line, (hypothesis, _) in zip(lines, samples):
         assert hypothesis.text == line
         assert hypothesis.tokens == sacrebleu_tokens(tokenizer, line.lower() if lowercase else line)
-
-
-# Marks, against BLEU's own counts and a slow, obvious twin
-
-SENTENCES = st.lists(st.sampled_from("abcde"), max_size=12)
-"""Sentences of few different words, so that words repeat and match."""
-
-
-def show(spans: list[Span]) -> str:
-    """Spans in one string: ``*unmatched*`` and ``_displaced_``."""
-    signs: dict[Mark, str] = {"": "", "unmatched": "*", "displaced": "_"}
-    return "".join(signs[mark] + text + signs[mark] for text, mark in spans)
-
-
-def show_all(hypothesis: Line, *references: Line) -> list[str]:
-    """The hypothesis and its references, as :func:`show` shows them."""
-    marked, marked_references = mark_words(hypothesis, references)
-    return [show(marked), *map(show, marked_references)]
-
-
-def token_marks(spans: list[Span]) -> list[Mark]:
-    """The mark of each token, for tokens separated by blanks."""
-    return [mark for text, mark in spans for _ in text.split()]
-
-
-def expected_marks(tokens: list[str], counts: Counter[str], bigrams: set[tuple[str, str]]) -> list[Mark]:
-    """The definition, in quadratic time: a token matches if fewer than its count come before it in the ranking."""
-    in_bigram = [
-        any(bigram in bigrams for bigram in pairwise(tokens[max(i - 1, 0) : i + 2])) for i in range(len(tokens))
-    ]
-    ranks = [(not in_bigram[i], i) for i in range(len(tokens))]
-    marks: list[Mark] = []
-    for i, token in enumerate(tokens):
-        better = sum(other == token and ranks[j] < ranks[i] for j, other in enumerate(tokens))
-        matches = better < counts[token]
-        marks.append("unmatched" if not matches else "" if in_bigram[i] or len(tokens) == 1 else "displaced")
-    return marks
-
-
-# Marked by hand, according to the rules in the docstring of mark_words.
-@pytest.mark.parametrize(
-    ("hypothesis", "references", "expected"),
-    [
-        # No reference has "dog" or "black", and the hypothesis lacks "cat".
-        ("the black dog sat", ["the cat sat down"], ["_the_ *black dog* _sat_", "the *cat* sat *down*"]),
-        # Two of three match: those in the bigram "the cat", then the earlier one.
-        ("the so the the cat", ["the cat on the mat"], ["_the_ *so the* the cat", "the cat *on* the *mat*"]),
-        # At most one match in any one reference, although the references have "a" twice.
-        ("a b a", ["a b", "b a"], ["a b *a*", "a b", "b a"]),
-        # Every token matches, but no bigram does.
-        ("c b a", ["a b c"], ["_c b a_", "a b c"]),
-        # A hypothesis of one token has no bigrams.
-        ("a", ["b a"], ["a", "*b* a"]),
-        # In the reference, the "a" of the shared bigram "a b" matches, not the earlier one.
-        ("a b", ["a c a b"], ["a b", "*a c* a b"]),
-        ("same words", ["same words"], ["same words", "same words"]),
-        ("", ["a b"], ["", "*a b*"]),
-        ("a b", [""], ["*a b*", ""]),
-        ("a b", [], ["*a b*"]),
-    ],
-)
-def test_unmatched_and_displaced_words_are_marked(hypothesis: str, references: list[str], expected: list[str]) -> None:
-    assert show_all(split(hypothesis), *map(split, references)) == expected
-
-
-@given(SENTENCES, st.lists(SENTENCES, max_size=4))
-def test_marks_agree_with_a_slow_twin_and_with_the_matches_of_bleu(
-    hypothesis: list[str], references: list[list[str]]
-) -> None:
-    lines = [Line(" ".join(tokens), tokens) for tokens in (hypothesis, *references)]
-    marked, marked_references = mark_words(lines[0], lines[1:])
-
-    counts: Counter[str] = Counter()
-    for reference in references:
-        counts |= Counter(reference)  # the largest count in any one reference
-    bigrams = {bigram for reference in references for bigram in pairwise(reference)}
-    assert token_marks(marked) == expected_marks(hypothesis, counts, bigrams)
-    if references:
-        report = corpus_bleu([hypothesis], [references], tokenizer="none")
-        assert sum(mark != "unmatched" for mark in token_marks(marked)) == report.matches[0]
-
-    for spans, reference in zip(marked_references, references, strict=True):
-        expected = expected_marks(reference, Counter(hypothesis), set(pairwise(hypothesis)))
-        assert token_marks(spans) == ["unmatched" if mark == "unmatched" else "" for mark in expected]
-
-
-@given(st.text(), st.sampled_from(WORDWISE), st.booleans(), st.randoms(use_true_random=False))
-def test_spans_join_to_the_text_and_neighbors_have_different_marks(
-    line: str, tokenizer: str, lowercase: bool, rng: random.Random
-) -> None:
-    for text in (line, fuzz_line(rng)):
-        tokens = sacrebleu_tokens(tokenizer, text.lower() if lowercase else text)
-        kept = [token for token in tokens if rng.random() < 0.5]
-        marked, (marked_reference,) = mark_words(Line(text, tokens), [Line(" ".join(kept), kept)])
-        for spans, whole in ((marked, Line(text, tokens)), (marked_reference, split(" ".join(kept)))):
-            assert "".join(span.text for span in spans) in (whole.text, " ".join(whole.tokens))
-            assert all(len(list(run)) == 1 for _, run in groupby(span.mark for span in spans))
-            assert all(span.text for span in spans)
-        unrelated, _ = mark_words(Line(line, kept), [])  # tokens of another text
-        assert "".join(span.text for span in unrelated) in (line, " ".join(kept))
-
-
-# Tokens as in 13a with and without lowercase=True, zh, SentencePiece with nmt_nfkc_cf, and BERT; only "world" matches.
-@pytest.mark.parametrize(
-    ("text", "tokens", "shown"),
-    [
-        ("Hello,  (world)!", ["Hello", ",", "(", "world", ")", "!"], "*Hello,  (*world*)!*"),
-        # Not the second "the", which has the same case as the token.
-        ("The world of the Sun", ["the", "world", "of", "the", "sun"], "*The* world *of the Sun*"),
-        ("İstanbul world Straße", ["i̇stanbul", "world", "straße"], "*İstanbul* world *Straße*"),
-        ("ΟΔΟΣ world", ["οδος", "world"], "*ΟΔΟΣ* world"),  # str.lower gives a final sigma
-        ("我很world抱歉。", ["我", "很", "world", "抱", "歉", "。"], "*我很*world*抱歉。*"),
-        ("Ａ，… world", ["\u2581a", ",", "...", "\u2581world"], "*Ａ，…* world"),
-        ("A B world", ["\u2581", "a", "\u2581", "b", "\u2581world"], "*A B* world"),
-        ("world A B", ["\u2581world", "\u2581a", "\u2581", "\u2581b"], "world *A B*"),
-        ("café world", ["cafe", "world"], "*café* world"),
-        ("שלום, world.", ["שלום", ",", "world", "."], "*שלום,* world*.*"),
-        ("  world  ", ["world"], "  world  "),
-        # 13a decodes the entity, and "##s" is a WordPiece token: the tokens are shown.
-        ("&quot;world&quot;", ['"', "world", '"'], '*"* world *"*'),
-        ("worlds", ["world", "##s"], "world *##s*"),
-    ],
-)
-def test_the_original_text_is_marked_if_it_contains_the_tokens(text: str, tokens: list[str], shown: str) -> None:
-    reference = Line("the world", ["word", "world", "\u2581world"])
-    marked, _ = mark_words(Line(text, tokens), [reference])
-    matches: list[Span] = [Span(span.text, "" if span.mark == "displaced" else span.mark) for span in marked]
-    assert show(matches) == shown
-
-
-def test_the_work_grows_linearly_with_tokens_and_references() -> None:
-    class Token(str):
-        """A token that counts how often it is looked up or compared."""
-
-        __slots__ = ()
-        uses = 0
-
-        def __hash__(self) -> int:
-            Token.uses += 1
-            return super().__hash__()
-
-        def __eq__(self, other: object) -> bool:
-            Token.uses += 1
-            return super().__eq__(other)
-
-    def count_uses(hypothesis: str, *references: str) -> int:
-        Token.uses = 0
-        lines = [Line(line, [Token(token) for token in line.split()]) for line in (hypothesis, *references)]
-        mark_words(lines[0], lines[1:])
-        return Token.uses
-
-    for words in (("a{}", "a{}"), ("a{}", "b{}"), ("w", "w")):
-        short, long = ([" ".join(word.format(i) for i in range(size)) for word in words] for size in (200, 400))
-        uses = count_uses(*short)
-        assert uses > 200
-        assert count_uses(*long) < 3 * uses
-        assert count_uses(short[0], *[short[1]] * 10) < 10 * uses
 
 
 # The table, read back by an HTML parser

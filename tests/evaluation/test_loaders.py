@@ -1,4 +1,4 @@
-"""Loaders: the positions of their items, whether they shuffle, and their names.
+"""Loaders: the positions of their items, and whether they shuffle.
 
 Without processes: the loader of each rank is read in turn.
 """
@@ -8,8 +8,6 @@ from __future__ import annotations
 import copy
 import importlib
 import itertools
-import re
-from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from inspect import signature
 from typing import Any
@@ -29,13 +27,11 @@ from torch.utils.data import (
 )
 
 from lightning_bleu import distributed_index
-from lightning_bleu.training.loaders import CountedStream, count_stream, name_loaders, shuffles
+from lightning_bleu.evaluation.loaders import CountedStream, count_stream, shuffles
 from tests.helpers.lightning import make_loader
 
 FIVE: Any = range(5)
 """A set of five items; a range is not a Dataset for mypy."""
-
-LOADER: Any = [["a batch"]]
 
 
 # Positions of items
@@ -294,74 +290,9 @@ def test_a_loader_shuffles_as_it_was_told_to(shuffle: bool) -> None:
 )
 def test_a_loader_shuffles_if_its_sampler_draws_although_lightning_wraps_it(sampler: Any, expected: bool) -> None:
     wrapped = [wrapper(sampler, num_replicas=2, rank=0, shuffle=False) for wrapper in WRAPPERS]
-    assert [shuffles(DataLoader(FIVE, sampler=one)) for one in (sampler, *wrapped)] == [expected] * 3
+    assert [shuffles(DataLoader(FIVE, sampler=drawn)) for drawn in (sampler, *wrapped)] == [expected] * 3
 
 
 @pytest.mark.parametrize("name", ["stream", "list"])
 def test_a_loader_without_a_sampler_is_not_known_to_shuffle(name: str) -> None:
     assert not shuffles(UNKNOWN[name])
-
-
-# Names of loaders
-
-
-@pytest.mark.parametrize(
-    ("loaders", "count", "given", "expected"),
-    [
-        # without names
-        (LOADER, 1, None, [""]),
-        ([LOADER], 1, None, [""]),
-        (None, 1, None, [""]),
-        ([LOADER, LOADER], 2, None, ["dataloader_idx_0", "dataloader_idx_1"]),
-        (None, 3, None, ["dataloader_idx_0", "dataloader_idx_1", "dataloader_idx_2"]),
-        # the keys of a dict
-        ({"news": LOADER}, 1, None, ["news"]),
-        ({"talks": LOADER, "news": LOADER}, 2, None, ["talks", "news"]),
-        (OrderedDict(talks=LOADER, news=LOADER), 2, None, ["talks", "news"]),
-        ({1: LOADER, None: LOADER}, 2, None, ["1", "None"]),
-        # a dict whose values hold several loaders
-        ({"all": [LOADER, LOADER]}, 2, None, ["dataloader_idx_0", "dataloader_idx_1"]),
-        # given names
-        (LOADER, 1, ["news"], ["news"]),
-        ([LOADER, LOADER], 2, ("talks", "news"), ["talks", "news"]),
-        ({"talks": LOADER, "news": LOADER}, 2, ["a", "b"], ["a", "b"]),
-    ],
-)
-def test_names_come_from_the_user_or_the_loaders_or_lightning(
-    loaders: Any, count: int, given: Any, expected: Any
-) -> None:
-    assert name_loaders("val", loaders, count, given=given) == expected
-
-
-@pytest.mark.parametrize(
-    ("count", "given", "numbers"),
-    [(2, ["a"], "1 names for 2 loaders"), (1, ["a", "b"], "2 names for 1 loaders"), (1, [], "0 names for 1 loaders")],
-)
-def test_every_validation_loader_needs_a_name(count: int, given: list[str], numbers: str) -> None:
-    with pytest.raises(ValueError, match=f"^'dataloader_names' must name every loader of 'val', got {numbers}$"):
-        name_loaders("val", None, count, given=given)
-
-
-@pytest.mark.parametrize(("count", "given"), [(2, ["a"]), (1, ["a", "b"]), (1, [])])
-def test_names_of_another_number_of_test_loaders_are_ignored(count: int, given: list[str]) -> None:
-    """They are those of the validation loaders."""
-    message = f"'dataloader_names' has {len(given)} names, but there are {count} loaders of 'test': it is ignored"
-    for loaders in (None, dict.fromkeys(["c", "d"][:count], LOADER)):
-        with pytest.warns(UserWarning, match=f"^{message}$"):
-            names = name_loaders("test", loaders, count, given=given)
-        assert names == name_loaders("test", loaders, count)
-    assert name_loaders("test", None, len(given) or 1, given=given or None) == (given or [""])
-
-
-@pytest.mark.parametrize(
-    ("names", "message"),
-    [
-        ([1, "1"], "the loaders of 'val' must have different names, got ['1', '1']"),
-        (["best", "talks"], "the loaders of 'val' cannot have the name 'best', which is reserved"),
-        (["a", "difference"], "the loaders of 'val' cannot have the name 'difference', which is reserved"),
-        (["a", "a/b"], "the names 'a' and 'a/b' of the loaders of 'val' clash, because a/... is logged"),
-    ],
-)
-def test_names_must_not_clash(names: list[Any], message: str) -> None:
-    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
-        name_loaders("val", dict.fromkeys(names, LOADER), 2)

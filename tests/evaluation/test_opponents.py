@@ -12,8 +12,10 @@ import torch
 from torch import Tensor
 
 from lightning_bleu import CorpusBLEU, paired_bootstrap
+from lightning_bleu.evaluation.opponents import MIN_LEVEL, Opponent, find_uncertainty
+from lightning_bleu.evaluation.results import Result
+from lightning_bleu.evaluation.sentences import SentenceRows
 from lightning_bleu.scoring.resampling import PairedTest
-from lightning_bleu.training.sentences import MIN_LEVEL, Corpus, Opponent, find_uncertainty
 from tests.helpers.process_groups import ProcessPool
 
 SENTENCES = torch.randint(3, 50, (60, 12), generator=torch.Generator().manual_seed(0))
@@ -30,16 +32,40 @@ def make_metric(
     return metric
 
 
+def rows_of(metric: CorpusBLEU) -> SentenceRows:
+    """The sentences of a metric."""
+    kept = metric.kept_sentences()
+    return SentenceRows(kept.identity, kept.statistics, metric.scoring, metric.settings.plain())
+
+
+def compare_rows(
+    opponent: Opponent, rows: Mapping[str, SentenceRows], mean: str, *, keep: bool = True
+) -> dict[str, Result]:
+    """Compare a validation, which becomes the opponent if it should."""
+    results = {name: Result(of_subset.score()) for name, of_subset in rows.items()}
+    results.setdefault(mean, Result(sum(result.score for result in results.values()) / len(results)))
+    uncertainty = find_uncertainty(results, rows, mean, opponent=opponent, keep=keep)
+    assert {name: result.score for name, result in uncertainty.results.items()} == {
+        name: result.score for name, result in results.items()
+    }
+    if uncertainty.is_new_opponent:
+        opponent.save(rows)
+    return uncertainty.results
+
+
 def compare_all(
     opponent: Opponent, metrics: Mapping[str, CorpusBLEU], mean: str = "mean", *, keep: bool = True
 ) -> dict[str, tuple[PairedTest, float]]:
-    """Compare a validation with a metric for each subset."""
-    corpora = {}
-    for name, metric in metrics.items():
-        kept = metric.kept_sentences()
-        corpora[name] = Corpus(kept.identity, kept.statistics, metric.scoring, metric.settings.plain())
-    found = find_uncertainty(corpora, mean, opponent=opponent, keep=keep)
-    return {name: (one["comparison"], one[opponent.kind]) for name, one in found.items()}
+    """Compare a validation with a metric for each subset. Nothing if it is not compared."""
+    rows = {name: rows_of(metric) for name, metric in metrics.items()}
+    compared = {}
+    for name, result in compare_rows(opponent, rows, mean, keep=keep).items():
+        shown, other = (result.best, result.first) if opponent.kind == "best" else (result.first, result.best)
+        assert (shown is None) == (result.comparison is None)
+        assert other is None
+        if result.comparison is not None and shown is not None:
+            compared[name] = (result.comparison, shown)
+    return compared
 
 
 def compare(opponent: Opponent, metric: CorpusBLEU, *, keep: bool = True) -> tuple[PairedTest, float]:
@@ -117,8 +143,8 @@ def test_the_best_validation_is_that_with_the_best_mean() -> None:
         for first, second in ((0.6, 0.6), (0.7, 0.1), (0.5, 0.9))
     ]
     scores = [{name: score(metric) for name, metric in metrics.items()} for metrics in validations]
-    for one in scores:
-        one["mean"] = sum(one.values()) / 2
+    for of_subsets in scores:
+        of_subsets["mean"] = sum(of_subsets.values()) / 2
     assert scores[1]["mean"] < scores[0]["mean"] < scores[2]["mean"]
     for metrics, number in zip(validations, (0, 0, 2)):
         found = compare_all(best, metrics, "mean")
@@ -281,8 +307,8 @@ def test_a_checkpoint_does_not_hold_what_is_around_the_statistics(tmp_path: Path
     best, kept = Opponent(), make_metric(0.6).kept_sentences()
     wide = torch.cat([kept.rows, torch.zeros(60, 1000, dtype=torch.int32)], 1)
     first = make_metric(0.6)
-    corpus = Corpus(wide[:, :4], wide[:, 4:14], first.scoring, first.settings.plain())
-    find_uncertainty({"bleu": corpus}, "bleu", opponent=best)
+    rows = SentenceRows(wide[:, :4], wide[:, 4:14], first.scoring, first.settings.plain())
+    compare_rows(best, {"bleu": rows}, "bleu")
     torch.save(best.state_dict(), tmp_path / "best.pt")
     assert (tmp_path / "best.pt").stat().st_size < 20_000
 

@@ -1,36 +1,16 @@
-"""Checks of the options of the callback, which are made before anything is trained."""
+"""Checks of the options of an evaluator, which are made before anything is trained."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from sacrebleu.metrics.ter import TER
-from torch import nn
-from torchmetrics import MetricCollection
-from torchmetrics.text import TranslationEditRate, WordErrorRate
 
-from lightning_bleu import BLEUCallback, CorpusBLEU, CorpusCHRF, corpus_bleu
-from lightning_bleu.settings.settings import Settings
-from lightning_bleu.training.options import (
-    check_metrics,
-    find_metric,
-    labels_of,
-    shared_reading,
-)
-from tests.helpers.callback_metrics import errors, exact
-from tests.helpers.lightning import validate
-
-
-def spell(rows: list[list[int]]) -> list[str]:
-    """A decoder."""
-    return [" ".join(map(str, row)) for row in rows]
-
+from lightning_bleu import BLEUCallback, CorpusBLEU, CorpusCHRF, Evaluator
 
 DECODER = (
     "must be a callable that turns a list of lists of ids into strings, or an object with a 'batch_decode' "
@@ -75,8 +55,12 @@ BAD_NAMES: list[Any] = [
     *("", "bleu", "{stage}_bleu", "val_{metric}", "{stage}/{metric}/{language}", "{stage}/{metrics}", "{0}/{stage}"),
     *("{stage!r}/{metric:>9}", "{stage}{metric}{", "/{stage}/{metric}", "{stage}//{metric}"),
 ]
-BAD_NAMES += [{"val": one, "test": "test_{metric}"} for one in ("{metric}", "valid", "test/{metric}", "{a}_{metric}")]
-PARTS = [*corpus_bleu(["a"], ["a"]).parts(), "bleu_1", "bleu_2", "bleu_3", "bleu_4"]
+BAD_NAMES += [{"val": name, "test": "test_{metric}"} for name in ("{metric}", "valid", "test/{metric}", "{a}_{metric}")]
+PARTS = [
+    *(f"precision_{n}" for n in range(1, 5)),
+    *("brevity_penalty", "length_ratio", "hypothesis_length", "reference_length"),
+    *(f"bleu_{n}" for n in range(1, 5)),
+]
 NO_NAMES: list[Any] = [[], "news", {"news"}, {"a": 1}, 2, b"ab", ["a", 1], [None], [["a"], ["b"]]]
 
 
@@ -158,168 +142,22 @@ def test_a_wrong_call_is_an_error_that_shows_the_right_one(options: dict[str, An
         BLEUCallback(**options)
 
 
-# Metrics
-
-
 @pytest.mark.parametrize(
-    ("metrics", "expected"),
+    ("options", "message"),
     [
-        (CorpusBLEU(), {"bleu": [""]}),
-        (CorpusCHRF(), {"chrf": [""]}),
-        ({"bleu": CorpusBLEU()}, {"bleu": [""]}),
-        (MappingProxyType({"新": CorpusBLEU(), "a/b": TER(), "a/c": TER()}), {"新": [""], "a/b": [""], "a/c": [""]}),
-        ({"x": {"zh": CorpusBLEU(), "de": CorpusBLEU(max_order=2)}, "y": TER()}, {"x": ["zh", "de"], "y": [""]}),
-        (MetricCollection([CorpusBLEU(), CorpusCHRF()], prefix="a_"), {"a_CorpusBLEU": [""], "a_CorpusCHRF": [""]}),
-        ({"x": MetricCollection({"b": CorpusBLEU()}, postfix="_c"), "y": TER()}, {"x/b_c": [""], "y": [""]}),
-        ({"x": MetricCollection({"b": CorpusBLEU(), "wer": WordErrorRate()})}, {"x/b": [""], "x/wer": [""]}),
-        ({"x": {label: MetricCollection({"b": CorpusBLEU()}) for label in ("de", "zh")}}, {"x/b": ["de", "zh"]}),
-        (nn.ModuleDict({"x": nn.ModuleDict({"de": CorpusBLEU()}), "y": CorpusBLEU()}), {"x": ["de"], "y": [""]}),
-        ({"x": {"de": CorpusBLEU(), "de/zh": CorpusBLEU()}}, {"x": ["de", "de/zh"]}),
-        ({"ter": MappingProxyType({"de": TER(), "zh": TER(asian_support=True)})}, {"ter": ["de", "zh"]}),
+        ({"pad_id": 0}, "['pad_id'] are options of the metric: Evaluator(CorpusBLEU(pad_id=0))"),
+        ({"ci": 0.95}, "unknown option 'ci': did you mean 'confidence'?"),
+        ({"metric": CorpusCHRF()}, "unknown option 'metric': did you mean 'metrics'?"),
     ],
 )
-def test_metrics_have_names_and_labels(metrics: Any, expected: dict[str, list[str]]) -> None:
-    checked = check_metrics(metrics)
-    assert {name: [*own] for name, own in checked.items()} == expected
-    assert labels_of(checked) == [*dict.fromkeys(label for own in expected.values() for label in own if label)]
-    assert {name: [*own] for name, own in BLEUCallback(metrics).metrics.items()} == expected
+def test_a_wrong_call_of_an_evaluator_shows_the_right_one(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(TypeError, match=f"^{re.escape(message)}$"):
+        Evaluator(**options)
 
 
-NOT_ALIKE = (
-    "must be all of this package or all of others, with the same names of scores and one direction, because the means "
-    "over the labels are logged"
-)
-
-
-def test_hydra_makes_a_callback_of_a_metric_or_of_metrics_by_name() -> None:
-    instantiate = pytest.importorskip("hydra.utils").instantiate
-    bleu = {"_target_": "lightning_bleu.CorpusBLEU", "weights": [0.5, 0.5], "max_order": 2}
-    for metrics, labels in ((bleu, [""]), ({"bleu": bleu}, [""]), ({"bleu": {"de": bleu, "zh": bleu}}, ["de", "zh"])):
-        callback = instantiate({"_target_": "lightning_bleu.BLEUCallback", "metrics": metrics, "samples": 3})
-        assert {name: [*own] for name, own in callback.metrics.items()} == {"bleu": labels}
-
-
-BY_NAME = "pass metrics by name, such as {'bleu': CorpusBLEU()}"
-NOT_A_METRIC = "must be a metric of lightning_bleu, torchmetrics, or sacreBLEU, or a function, got"
-
-
-@pytest.mark.parametrize(
-    ("metrics", "error", "message"),
-    [
-        ("bleu", TypeError, f"'metrics' {NOT_A_METRIC} 'bleu'"),
-        (CorpusBLEU, TypeError, f"'metrics' {NOT_A_METRIC} {CorpusBLEU!r}: make an instance of it"),
-        ([CorpusBLEU()], TypeError, f"'metrics' {NOT_A_METRIC} [CorpusBLEU()]: {BY_NAME}"),
-        ({"bleu": "bleu"}, TypeError, f"'bleu' {NOT_A_METRIC} 'bleu': {BY_NAME}"),
-        (TER(), TypeError, "TER needs a name: pass {'NAME': ...}"),
-        (TranslationEditRate(), TypeError, "needs a name: pass {'NAME': ...}"),
-        ({}, ValueError, "'metrics' must have at least one metric, got an empty dict"),
-        ({"ter": 5}, TypeError, f"'ter' {NOT_A_METRIC} 5"),
-        ({5: TER()}, TypeError, "the names of the metrics must be strings, got 5 of type int"),
-        ({"": TER()}, ValueError, "the metrics cannot have the name '', which is reserved"),
-        ({"samples": TER()}, ValueError, "the metrics cannot have the name 'samples', which is reserved"),
-        ({"a": TER(), "worst": TER()}, ValueError, "the metrics cannot have the name 'worst', which is reserved"),
-        ({"a\ud800": TER()}, ValueError, "the metrics cannot have the name 'a\\ud800': a lone surrogate cannot be"),
-        ({"a/b": TER(), "a": TER()}, ValueError, "the names 'a' and 'a/b' of the metrics clash, because a/... is"),
-        ({"x": {}}, ValueError, "'x' must have a metric for each loader or group, got an empty dict"),
-        ({"x": MetricCollection({"b": CorpusBLEU()}), "x/b": TER()}, ValueError, "metrics must have different names"),
-        ({"x": {c: MetricCollection({c: CorpusBLEU()}) for c in "ab"}}, ValueError, "got ['x/a'] and ['x/b']"),
-        ({"x": nn.ModuleDict({"low": CorpusBLEU()})}, ValueError, "cannot have the name 'low', which is"),
-        ({"x": {"de": None}}, TypeError, f"'x' {NOT_A_METRIC} None"),
-        ({"x": {0: TER()}}, TypeError, "the names of the loaders or groups of 'x' must be strings, got 0 of type int"),
-        ({"x": {"": TER()}}, ValueError, "the loaders or groups of 'x' cannot have the name '', which is reserved"),
-        ({"x": {"low": TER()}}, ValueError, "the loaders or groups of 'x' cannot have the name 'low', which is"),
-        (
-            {"x": {"news": CorpusBLEU(percent=True), "talks": CorpusBLEU()}},
-            ValueError,
-            "the metrics of 'x' must have one scale, because the mean of their scores is logged: set percent=True for "
-            "all of them, or for none",
-        ),
-        ({"x": {"a": CorpusBLEU(), "b": TER()}}, ValueError, f"'x' {NOT_ALIKE}"),
-        ({"x": {"a": exact, "b": errors}}, ValueError, f"'x' {NOT_ALIKE}"),
-    ],
-)
-def test_anything_else_is_rejected_as_metrics(metrics: Any, error: type[Exception], message: str) -> None:
-    with pytest.raises(error) as raised:
-        BLEUCallback(metrics)
-    assert message in str(raised.value)
-
-
-def test_different_scales_are_warned_about() -> None:
-    message = "The metrics have different scales: 'bleu' in 0..100, 'chrf' in 0..1. Set percent=True for all of them"
-    with pytest.warns(UserWarning, match=f"^{re.escape(message)}"):
-        BLEUCallback({"bleu": CorpusBLEU(percent=True), "ter": TER(), "chrf": CorpusCHRF()})
-
-
-# Metrics of labels
-
-
-@pytest.mark.parametrize(
-    ("loader", "group", "found"),
-    [("news", None, "news"), ("news", "de", "de"), ("news", "fr", "news"), ("talks", "de", "de"), ("talks", "x", None)],
-)
-def test_the_metric_of_a_label_is_that_of_its_group_then_of_its_loader_then_that_of_all(
-    loader: str, group: str | None, found: str | None
-) -> None:
-    metrics = check_metrics({"x": {label: CorpusBLEU() for label in ("news", "de")}})["x"]
-    if found:
-        assert find_metric("x", metrics, loader, group) is metrics[found]
-    metrics = check_metrics({"x": {label: CorpusBLEU() for label in ("news", "de", "news/de")}})["x"]
-    assert find_metric("x", metrics, "news", "de", ["news", "talks"]) is metrics["news/de"]
-    everything = check_metrics({"x": CorpusBLEU()})["x"]
-    assert find_metric("x", everything, loader, group) is everything[""]
-
-
-# How ids are read
-
-
-def read_by(metrics: Any, decoder: Any = None, loader: str = "news", loaders: Any = ("news", "talks")) -> Any:
-    return shared_reading(check_metrics(metrics), decoder, loader, loaders)
-
-
-SPLIT: Any = str.split
-DE, FR = CorpusBLEU(decoder=spell, pad_id=0), CorpusBLEU(decoder=SPLIT)
-
-
-@pytest.mark.parametrize(
-    ("metrics", "loader", "expected"),
-    [
-        (CorpusBLEU(lowercase=True), "news", {}),
-        ({"a": CorpusBLEU(pad_id=0), "b": CorpusCHRF(), "c": TER()}, "news", {"pad_id": 0}),
-        ({"a": CorpusCHRF(), "b": CorpusBLEU(pad_id=0, max_order=2)}, "news", {"pad_id": 0}),
-        ({"a": CorpusBLEU(pad_id=0), "b": CorpusCHRF(pad_id=0, percent=False)}, "news", {"pad_id": 0}),
-        ({"a": {"news": DE, "talks": FR}}, "news", {"decoder": spell, "pad_id": 0}),
-        ({"a": {"news": DE, "talks": FR}}, "talks", {"decoder": str.split}),
-        ({"a": {"de": DE, "fr": DE}}, "news", {"decoder": spell, "pad_id": 0}),  # groups
-    ],
-)
-def test_a_metric_that_sets_nothing_reads_ids_as_the_others(metrics: Any, loader: str, expected: Any) -> None:
-    assert read_by(metrics, loader=loader) == Settings.from_options(**expected)
-
-
-@pytest.mark.parametrize(
-    ("metrics", "expected"),
-    [
-        ({"ter": TER()}, {"decoder": len}),
-        ({"a": CorpusBLEU(pad_id=0), "b": CorpusCHRF()}, {"decoder": len, "pad_id": 0}),
-        ({"a": CorpusBLEU(decoder=spell), "b": CorpusCHRF()}, {"decoder": spell}),
-    ],
-)
-def test_the_decoder_of_the_callback_is_for_metrics_that_set_none(metrics: Any, expected: Any) -> None:
-    assert read_by(metrics, len) == Settings.from_options(**expected)
-
-
-@pytest.mark.parametrize(
-    ("metrics", "names", "differing"),
-    [
-        ({"a": CorpusBLEU(pad_id=0), "b": CorpusBLEU(pad_id=1)}, "'a' and 'b'", ["pad_id"]),
-        ({"a": CorpusBLEU(pad_id=0), "c": TER(), "b": CorpusCHRF(eos_id=0)}, "'a' and 'b'", ["pad_id", "eos_id"]),
-        ({"a": {"x": CorpusBLEU(pad_id=0), "y": CorpusBLEU(pad_id=1)}}, "'a' of 'x' and 'a' of 'y'", ["pad_id"]),
-        ({"a": CorpusBLEU(decoder=spell), "b": FR}, "'a' and 'b'", ["decoder"]),
-    ],
-)
-def test_metrics_that_read_ids_differently_are_an_error_before_the_first_batch(
-    metrics: Any, names: str, differing: list[str], tmp_path: Path
-) -> None:
-    message = re.escape(f"{names} must read ids in the same way, but differ in {differing}: give them the")
-    with pytest.raises(ValueError, match=f"^{message}"):
-        validate(tmp_path, BLEUCallback(metrics), step=lambda batch, epoch: pytest.fail("read a batch"))
+def test_options_are_attributes_that_cannot_be_set() -> None:
+    options: dict[str, Any] = {"samples": 3, "confidence": 0.9, "translations": None, "log_name": "{stage}/{metric}"}
+    for evaluator in (Evaluator(**options), BLEUCallback(**options)):
+        assert {name: getattr(evaluator, name) for name in options} == options
+        with pytest.raises(AttributeError):
+            evaluator.samples = 4  # type: ignore[misc]

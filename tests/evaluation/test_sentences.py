@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 from torch.utils.data import DataLoader, DistributedSampler
 
 from lightning_bleu import CorpusBLEU
-from lightning_bleu.training.sentences import Sentence
-from lightning_bleu.training.validation import Validation
+from lightning_bleu.evaluation.collector import SentenceCollector
+from lightning_bleu.evaluation.sentences import Sentence
 from tests.helpers.counting import pad
 from tests.helpers.process_groups import ProcessPool
 from tests.helpers.text import spell
-from tests.helpers.validations import count, make_validation, read_all
+from tests.helpers.validations import count, make_collector, read_all, score
 
 
 class Item(NamedTuple):
@@ -94,14 +94,14 @@ METRIC = CorpusBLEU(pad_id=0, tokenizer="none", max_order=2)
 """Has six statistics: matches and possible matches of two orders, and two lengths."""
 
 
-def evaluate(
+def count_batches(
     batches: Sequence[tuple[Any, ...]], masks: Sequence[Any] = (), indices: Sequence[Any] = (), **options: Any
-) -> Validation:
-    """A validation of batches, each of hypotheses, references, and perhaps sources."""
-    validation, nothing = make_validation(METRIC, **options), [None] * len(batches)
+) -> SentenceCollector:
+    """A collector that has counted batches, each of hypotheses, references, and perhaps sources."""
+    collector, nothing = make_collector(METRIC, **options), [None] * len(batches)
     for (preds, target, *source), mask, index in zip(batches, masks or nothing, indices or nothing, strict=True):
-        count(validation, preds, target, sample_mask=mask, index=index, source=source[0] if source else None)
-    return validation
+        count(collector, preds, target, sample_mask=mask, index=index, source=source[0] if source else None)
+    return collector
 
 
 class Outcome(NamedTuple):
@@ -112,10 +112,8 @@ class Outcome(NamedTuple):
     readable: list[int]
 
 
-def summarize(validation: Validation, rows: list[int] | None = None) -> Outcome:
-    validation.agree()
-    validation.finish()
-    for subset in validation.subsets.values():
+def summarize(collector: SentenceCollector, rows: list[int] | None = None) -> Outcome:
+    for subset in score(collector).subsets:
         sentences = subset.sentences
         read = read_all(sentences) if rows is None else sentences.read(rows)
         return Outcome(read, sentences.statistics("bleu").tolist(), sentences.readable)
@@ -133,13 +131,13 @@ def test_sources_may_have_another_form_than_hypotheses(
 ) -> None:
     """Only ids are decoded, on either side."""
     items = make_items(3)
-    validation = evaluate([(*form(items)[:2], source_form(items)[2])], decoder=decoder)
+    collector = count_batches([(*form(items)[:2], source_form(items)[2])], decoder=decoder)
     is_decoded = form in IDS and decoder is not None
     write = as_digits if form in IDS and not is_decoded else as_text
     write_source = as_digits if source_form in IDS and decoder is None else as_text
     expected = expect(items, write, tokenized=form is not as_strings and not is_decoded)
-    expected = [one._replace(source=write_source(item.source)) for one, item in zip(expected, items)]
-    assert summarize(validation).read == expected
+    expected = [sentence._replace(source=write_source(item.source)) for sentence, item in zip(expected, items)]
+    assert summarize(collector).read == expected
 
 
 def reuse(value: Any) -> None:
@@ -147,8 +145,8 @@ def reuse(value: Any) -> None:
     if isinstance(value, torch.Tensor | np.ndarray):
         value[:] = 0
     elif isinstance(value, list):
-        for one in value:
-            reuse(one)
+        for part in value:
+            reuse(part)
         value.clear()
 
 
@@ -156,15 +154,15 @@ def reuse(value: Any) -> None:
 @pytest.mark.parametrize("form", FORMS)
 def test_sentences_in_any_form_are_counted_and_read_although_buffers_are_reused(form: Any, ignore_ids: Any) -> None:
     items = make_items(6, references=1)
-    validation = make_validation(CorpusBLEU(pad_id=0, tokenizer="none", max_order=2, ignore_ids=ignore_ids))
+    collector = make_collector(CorpusBLEU(pad_id=0, tokenizer="none", max_order=2, ignore_ids=ignore_ids))
     for batch in (items[:3], items[3:]):
         preds, target, source = form(copy.deepcopy(batch))
-        count(validation, preds, target, source=source)
+        count(collector, preds, target, source=source)
         reuse([preds, target, source])
-    found = summarize(validation)
-    assert found.statistics == summarize(evaluate([as_id_lists(items)])).statistics
+    outcome = summarize(collector)
+    assert outcome.statistics == summarize(count_batches([as_id_lists(items)])).statistics
     write = as_digits if form in IDS else as_text
-    assert found.read == expect(items, write, tokenized=form is not as_strings)
+    assert outcome.read == expect(items, write, tokenized=form is not as_strings)
 
 
 # The sentences that count
@@ -198,10 +196,10 @@ def test_the_sentences_that_count_are_read_in_order_whatever_the_batches_and_the
 ) -> None:
     batches, masks, expected = corpus
     rows = rng.choices(range(min(max_texts, len(expected))), k=5) if expected else []
-    found = summarize(evaluate(batches, masks, max_texts=max_texts), rows)
-    assert found.read == [expected[row] for row in rows]
-    assert found.readable == list(range(min(max_texts, len(expected))))
-    assert [row[-2] for row in found.statistics] == [len(sentence.hypothesis.split()) for sentence in expected]
+    outcome = summarize(count_batches(batches, masks, max_texts=max_texts), rows)
+    assert outcome.read == [expected[row] for row in rows]
+    assert outcome.readable == list(range(min(max_texts, len(expected))))
+    assert [row[-2] for row in outcome.statistics] == [len(sentence.hypothesis.split()) for sentence in expected]
 
 
 positions = st.lists(st.integers(0, 9), max_size=20)
@@ -214,13 +212,13 @@ def test_the_sentences_that_are_read_come_in_the_order_of_their_positions_withou
     items = make_items(10)
     indices = [positions[start : start + batch_size] for start in range(0, len(positions), batch_size)]
     batches = [as_strings([items[position] for position in index]) for index in indices]
-    found = summarize(evaluate(batches, indices=indices, max_texts=max_texts))
+    outcome = summarize(count_batches(batches, indices=indices, max_texts=max_texts))
     counted = sorted(set(positions))
-    assert len(found.statistics) == len(counted)
+    assert len(outcome.statistics) == len(counted)
     # The first to be counted have text.
     first = {position for number, position in enumerate(positions) if number < max_texts}
-    assert [counted[number] for number in found.readable] == sorted(first)
-    assert found.read == expect([items[position] for position in sorted(first)], as_text, tokenized=False)
+    assert [counted[number] for number in outcome.readable] == sorted(first)
+    assert outcome.read == expect([items[position] for position in sorted(first)], as_text, tokenized=False)
 
 
 # In several processes
@@ -259,11 +257,11 @@ def run_case(rank: int, world_size: int, case: Case) -> Outcome:
     """Count what a `DistributedSampler` deals to a process, or everything if there is only one."""
     sampler: Any = DistributedSampler(case.data, world_size, rank, shuffle=False) if world_size > 1 else None  # type: ignore[arg-type]
     loader: Any = DataLoader(case.data, batch_size=case.batch_size, sampler=sampler, collate_fn=list)  # type: ignore[arg-type]
-    validation = make_validation(METRIC, dataloaders=[loader], max_texts=case.max_texts, decoder=case.decoder)
+    collector = make_collector(METRIC, dataloaders=[loader], max_texts=case.max_texts, decoder=case.decoder)
     for batch_idx, batch in enumerate(loader):
         preds, target, source = case.form(batch)
-        count(validation, preds, target, source=source, batch_idx=batch_idx)
-    return summarize(validation, case.rows)
+        count(collector, preds, target, source=source, batch_idx=batch_idx)
+    return summarize(collector, case.rows)
 
 
 ITEMS = make_items(37)
@@ -296,9 +294,9 @@ def test_a_process_alone_reads_the_sentences_of_the_dataset(name: str) -> None:
     first = CASES[name][0]
     rows = [*range(37)] if first.rows is None else first.rows
     expected = [expect(ITEMS, as_text, tokenized=False)[row] for row in rows]
-    found = run_case(0, 1, first)
-    assert found.read == expected[: 1 if "limit" in name else None]
-    assert len(found.statistics) == 37
+    outcome = run_case(0, 1, first)
+    assert outcome.read == expected[: 1 if "limit" in name else None]
+    assert len(outcome.statistics) == 37
 
 
 @several_processes
@@ -318,11 +316,11 @@ def leave_some_out(rank: int, world_size: int, cases: list[list[int]]) -> list[O
     """All ranks but those of a case have two sentences; the last of them does not count in rank 1."""
     outcomes = []
     for left_out in cases:
-        validation = make_validation(METRIC)
+        collector = make_collector(METRIC)
         if rank not in left_out:
             lines = [f"a{rank}", f"b{rank}"], [f"c{rank}", f"d{rank}"]
-            count(validation, *lines, sample_mask=[True, rank != 1], source=[f"s{rank}", f"t{rank}"])
-        outcomes.append(summarize(validation))
+            count(collector, *lines, sample_mask=[True, rank != 1], source=[f"s{rank}", f"t{rank}"])
+        outcomes.append(summarize(collector))
     return outcomes
 
 
@@ -349,8 +347,8 @@ def overlap(rank: int, world_size: int, max_texts: float) -> Outcome:
     positions = [[4, 3, 2, 1, 0], [7, 6, 5, 4, 3]][rank]
     items = make_items(8)
     preds, target, source = as_strings([items[position] for position in positions])
-    validation = make_validation(METRIC, max_texts=max_texts)
-    return summarize(count(validation, [f"{line} r{rank}" for line in preds], target, index=positions, source=source))
+    collector = make_collector(METRIC, max_texts=max_texts)
+    return summarize(count(collector, [f"{line} r{rank}" for line in preds], target, index=positions, source=source))
 
 
 @pytest.mark.slow

@@ -1,136 +1,27 @@
-"""A validation without a trainer: subsets, and results."""
+"""What a validation scores: its results, their names, and what later validations are compared with."""
 
 from __future__ import annotations
 
-import enum
 import re
-import warnings
+from statistics import fmean
 from typing import Any, NamedTuple
 
-import numpy as np
 import pytest
-import torch
 from sacrebleu.metrics.ter import TER
-from torch.utils.data import BatchSampler, DataLoader, DistributedSampler, SequentialSampler
 from torchmetrics.text import WordErrorRate
 
-from lightning_bleu import CorpusBLEU, CorpusCHRF
+from lightning_bleu import CorpusBLEU, CorpusCHRF, Evaluator, Result
+from lightning_bleu.evaluation.loaders import CALL
+from lightning_bleu.evaluation.metric_table import MetricTable
+from lightning_bleu.evaluation.names import Name, Naming
+from lightning_bleu.evaluation.opponents import Opponent
+from lightning_bleu.evaluation.options import Options
+from lightning_bleu.run import Run
 from lightning_bleu.scoring.resampling import Interval
-from lightning_bleu.training.metrics import Result
-from lightning_bleu.training.sentences import Opponent
-from lightning_bleu.training.validation import Validation
-from tests.helpers.callback_metrics import checksum, exact
-from tests.helpers.process_groups import ProcessPool
+from tests.helpers.callback_metrics import exact
 from tests.helpers.systems import TARGET as REFERENCES
 from tests.helpers.systems import A
-from tests.helpers.validations import count, gather, make_validation, read_all
-
-# The sentences of batches
-
-METRIC = CorpusBLEU(tokenizer="none", smoothing="exp")
-
-
-def finish(validation: Validation, **options: Any) -> dict[str, Result]:
-    validation.agree()
-    return validation.finish(**options)
-
-
-def count_kept(validation: Validation) -> dict[Any, int]:
-    """The numbers of sentences by loader and group."""
-    finish(validation)
-    return {subset: len(one.sentences.kept.rows) for subset, one in validation.subsets.items()}
-
-
-@pytest.mark.parametrize(
-    ("preds", "target", "fields", "error", "message"),
-    [
-        (["a", "b"], ["a"], {"source": ["a", "b"]}, ValueError, "'preds' and 'target' must have the same number"),
-        (["a"], ["a"], {"sample_mask": [1]}, TypeError, "'sample_mask' must hold booleans"),
-        (["a"], ["a"], {"sample_mask": [True] * 3}, ValueError, "'sample_mask' must have one value"),
-        (["a"], ["a"], {"source": ["a", "b"]}, ValueError, "'preds' and 'source' must have the same number"),
-        (["a"], ["a"], {"source": "a"}, TypeError, "'source' must be a list of sentences, got a str"),
-        (["a"], ["a"], {"source": [None]}, TypeError, "'source' must hold sentences of one kind"),
-        (["a"], ["a"], {"index": [0, 1]}, ValueError, "'index' must have shape"),
-        (["a"], ["a"], {"index": [0.5]}, TypeError, "'index' must hold integers"),
-        (["a"], ["a"], {"index": [-1]}, ValueError, "'index' must hold positions in the dataset, from 0 .*, got -1"),
-        (["a"], ["a"], {"index": None}, ValueError, "returned 'index' for some batches only"),
-        (["a"], ["a"], {"group": "a"}, TypeError, "'group' must hold a string per sentence"),
-        (["a"], ["a"], {"group": [1]}, TypeError, "'group' must hold a string per sentence"),
-        (["a"], ["a"], {"group": ["a", "b"]}, ValueError, "'group' must hold one label per sentence, got 2 for 1"),
-        (["a"], ["a"], {"group": ["a"]}, ValueError, "returned a 'group' for some sentences only"),
-        (5, ["a"], {"source": ["a"]}, TypeError, "'preds' must be a list of strings"),
-        (None, ["a"], {"source": ["a"]}, TypeError, "'preds' must be a list of strings"),
-        (["a"], ["a"], {}, ValueError, "'f' takes sources: give 'source' beside 'preds'"),
-        (["a"], ["a"], {"source": [[3, 4]]}, TypeError, "'f' takes sources as text, got ids: .*decoder=tokenizer"),
-        (
-            ["a"],
-            [["a", "b"]],
-            {"source": ["a"]},
-            ValueError,
-            "'wer' takes a single reference, but a sentence has 2: pas",
-        ),
-    ],
-)
-def test_a_batch_with_an_error_leaves_nothing_behind(
-    preds: Any, target: Any, fields: dict[str, Any], error: type[Exception], message: str
-) -> None:
-    validation = make_validation({"bleu": CorpusBLEU(), "f": checksum, "wer": WordErrorRate()})
-    count(validation, A, REFERENCES, index=range(4), source=A)
-    with pytest.raises(error, match=message):
-        count(validation, preds, target, **{"index": [4]} | fields)
-    count(validation, A[:1], REFERENCES[:1], index=[4], source=["next"])  # is not out of step
-    table = gather(validation)
-    assert [sentence.source for sentence in read_all(table)] == [*A, "next"]
-    assert len(table.kept.rows) == 5
-
-
-def test_a_first_batch_with_an_error_does_not_decide_what_the_others_have() -> None:
-    validation = make_validation()
-    with pytest.raises(ValueError, match="'group' must hold one label per sentence"):
-        count(validation, A, REFERENCES, index=range(4), group=["a"])
-    count(validation, A, REFERENCES, index=range(4), sample_mask=[False])
-    assert len(gather(count(validation, A, REFERENCES)).kept.rows) == 4
-
-
-@pytest.mark.parametrize("metric", [CorpusCHRF(), TER(), exact], ids=["counted", "of text", "function"])
-@pytest.mark.parametrize(("sentence", "kind"), [([5, 6], "ids"), (["a", "b"], "tokens")])
-def test_ids_and_tokens_are_errors_for_metrics_of_text(sentence: Any, kind: str, metric: Any) -> None:
-    message = rf"(the metric 'x' needs text, got|chrF counts .* text, but .* are) {kind}: .* strings \(join .*decoder="
-    with pytest.raises(TypeError, match=message):
-        count(make_validation({"bleu": CorpusBLEU(), "x": metric}), [sentence], [[sentence]])
-
-
-def test_a_batch_without_sources_among_others_is_an_error() -> None:
-    validation = count(make_validation(), A, REFERENCES, source=A)
-    count(validation, [], [])
-    with pytest.raises(ValueError, match="'validation_step' returned 'source' for some batches only: return it for"):
-        count(validation, A, REFERENCES)
-
-
-def test_a_loader_without_sources_among_others_is_an_error_of_functions_that_take_them() -> None:
-    def length(hypotheses: list[str], references: list[list[str]], sources: Any = None) -> list[float]:
-        return [0.5 if sources is None else 1.0] * len(hypotheses)
-
-    validation = make_validation({"f": length}, names=["a", "b"])
-    count(validation, A, REFERENCES, source=A)
-    count(validation, A, REFERENCES, dataloader_idx=1)
-    with pytest.raises(ValueError, match="returned 'source' for some loaders only: return it in all, or in none"):
-        validation.agree()
-
-
-def test_a_batch_with_an_error_leaves_no_group() -> None:
-    validation = make_validation({"f": lambda hypotheses, references: [1.0] * len(hypotheses)})
-    with pytest.raises(TypeError, match="needs text"):
-        count(validation, [[1, 2]], [[1, 2]], group=["zh"])
-    assert not validation.subsets
-
-
-def test_a_warning_about_a_batch_is_said_once_for_all_metrics() -> None:
-    validation = make_validation({"bleu": CorpusBLEU(), "bleu2": CorpusBLEU(max_order=2)})
-    with pytest.warns(UserWarning, match="neither 'pad_id' nor 'eos_id'") as warned:
-        count(validation, *torch.ones(2, 2, 3).long())
-    assert len(warned) == 1
-
+from tests.helpers.validations import count, make_collector, score
 
 # No sentences, no score
 
@@ -147,70 +38,19 @@ NOTHING: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("nothing", NOTHING.values(), ids=NOTHING)
 def test_without_sentences_there_is_no_result(nothing: dict[str, Any], grouped: bool, metric: Any) -> None:
     best = {"x": Opponent(), "y": Opponent()}
-    validation = make_validation({"x": metric, "y": metric}, ["news", "talks"])
+    collector = make_collector({"x": metric, "y": metric}, ["news", "talks"])
     if nothing:
-        count(validation, **nothing, group=["a"] * len(nothing["preds"]) if grouped else None)
-    validation.agree()
-    assert validation.finish(0.9, best.__getitem__) == {}
+        count(collector, **nothing, group=["a"] * len(nothing["preds"]) if grouped else None)
+    scored = score(collector, confidence=0.9, find_opponent=lambda name: best[name.metric])
+    scored.replace_opponents()
+    assert (scored.results, scored.numbers, scored.scores, scored.subsets) == ({}, {}, [], [])
     assert best["x"].state_dict() == {}
     # Another loader has some.
-    count(validation, ["a"], ["a"], dataloader_idx=1, group=["b"] if grouped else None)
+    count(collector, ["a"], ["a"], dataloader_idx=1, group=["b"] if grouped else None)
     name = "talks/b" if grouped else "talks"
-    results = finish(validation)
+    results = score(collector).results
     assert [*results] == [f"val_x/{name}", "val_x", f"val_y/{name}", "val_y"]
-    assert results["val_x"].scores == results[f"val_x/{name}"].scores
-
-
-# Subsets
-
-
-def test_subsets_are_in_the_order_of_loaders_then_of_metrics_then_of_the_alphabet() -> None:
-    own = {"zh": CorpusBLEU(), "fr": CorpusBLEU(), "en": CorpusBLEU()}
-    validation = make_validation({"bleu": {**own, "talks": CorpusBLEU()}, "chrf": CorpusCHRF()}, ["talks", "news"])
-    count(validation, ["a"] * 3, ["a"] * 3, group=["fr", "de", "zh"])
-    with pytest.raises(ValueError, match="'bleu' has no metric for the group 'de', only for"):
-        count(validation, ["a"], ["a"], group=["de"], dataloader_idx=1)
-    count(validation, ["a"] * 3, ["a"] * 3, group=["fr", "de", "zh"])
-    assert [tag for tag in finish(validation) if "bleu" in tag] == [
-        *(f"val_bleu/talks/{group}" for group in ("zh", "fr", "de")),
-        "val_bleu",
-    ]
-
-
-LANGUAGES: dict[str, Any] = {"fr": CorpusBLEU(), "zh": CorpusBLEU()}
-
-
-@pytest.mark.parametrize(
-    ("metrics", "name", "group", "message"),
-    [
-        ({"bleu": LANGUAGES}, "", ["fr", "de"], "'bleu' has no metric for the group 'de', only for ['fr', 'zh']"),
-        ({"bleu": LANGUAGES}, "", None, "'bleu' has metrics for ['fr', 'zh'], but the loader has no name: pass"),
-        ({"bleu": LANGUAGES}, "news", None, "'bleu' has metrics for ['fr', 'zh'], but the loader"),
-        (LANGUAGES, "", ["fr", "zh"], "['fr', 'zh'] are names of loaders or groups, not of metrics: pass {'bleu': {"),
-        ({"news": CorpusBLEU()}, "news", None, "['news'] are names of loaders or groups"),
-    ],
-)
-def test_each_subset_needs_a_metric(metrics: Any, name: str, group: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
-        count(make_validation(metrics, [name]), ["a", "b"], ["a", "b"], group=group).agree()
-
-
-@pytest.mark.parametrize("group", ["best", "", "a\ud800"])
-def test_a_group_needs_a_name_that_can_be_logged(group: str) -> None:
-    with pytest.raises(
-        ValueError, match=rf"^the groups cannot have the name {re.escape(repr(group))}(, which is|: a lo)"
-    ):
-        count(make_validation(), ["a"], ["b"], group=[group])
-
-
-class Language(str, enum.Enum):
-    DE, FR = "de", "fr"
-
-
-@pytest.mark.parametrize("labels", [["de", "fr"], iter(["de", "fr"]), [*Language], [*map(np.str_, ("de", "fr"))]])
-def test_labels_of_groups_may_be_of_a_subclass_of_strings(labels: Any) -> None:
-    results = finish(count(make_validation(), ["a", "b"], ["a", "b"], group=labels))
-    assert [*results] == ["val_bleu/de", "val_bleu/fr", "val_bleu"]
+    assert results["val_x"].score == results[f"val_x/{name}"].score
 
 
 # Results
@@ -219,140 +59,204 @@ def test_labels_of_groups_may_be_of_a_subclass_of_strings(labels: Any) -> None:
 @pytest.mark.parametrize("percent", [False, True])
 def test_the_interval_of_one_sentence_is_empty(percent: bool) -> None:
     perfect = 100 if percent else 1
-    results = finish(count(make_validation(CorpusBLEU(percent=percent)), A[:1], A[:1]), confidence=0.9)
-    assert results["val_bleu"].interval == Interval(perfect, perfect, perfect, 0.9, (perfect,) * 1000, percent)
+    collector = count(make_collector(CorpusBLEU(percent=percent)), A[:1], A[:1])
+    assert score(collector, confidence=0.9).results["val_bleu"].interval == Interval(
+        perfect, perfect, perfect, 0.9, (perfect,) * 1000, percent
+    )
 
 
-# In several processes
+def lengths(hypotheses: list[str], references: list[list[str]]) -> dict[str, Any]:
+    """Two scores, of which sentences of one word have only one."""
+    words = [len(line.split()) for line in hypotheses]
+    return {"words": words, "gaps/mean": [(number - 1, float(number > 1)) for number in words]}
 
 
-class Case(NamedTuple):
-    """How two processes read four items, and how a step turns a batch into sentences.
+def test_there_is_a_result_for_each_score_of_each_subset_then_of_their_mean() -> None:
+    metrics = {"bleu": CorpusBLEU(), "length": lengths, "wer": WordErrorRate(), "nothing": lambda *texts: None}
+    collector = make_collector(metrics, ["news", "talks", "nothing"])
+    count(collector, A[:2], REFERENCES[:2], dataloader_idx=1)
+    count(collector, ["a", "b"], ["a", "c"], dataloader_idx=0)
+    scored = score(collector, confidence=0.9)
+    # Words without gaps between them have no mean gap.
+    expected = [
+        *(Name("bleu", subset) for subset in (("news",), ("talks",), ())),
+        *(Name("length", subset, "words") for subset in (("news",), ("talks",), ())),
+        *(Name("length", subset, "gaps/mean") for subset in (("talks",), ())),
+        *(Name("wer", subset) for subset in (("news",), ("talks",), ())),
+    ]
+    assert [logged_score.name for logged_score in scored.scores] == expected
+    assert list(scored.results) == [
+        *("val_bleu/news", "val_bleu/talks", "val_bleu"),
+        *("val_length/news/words", "val_length/talks/words", "val_length/words"),
+        *("val_length/talks/gaps/mean", "val_length/gaps/mean"),
+        *("val_wer/news", "val_wer/talks", "val_wer"),
+    ]
+    scores = {logged: result.score for logged, result in scored.results.items()}
+    assert scores["val_length/news/words"] == 1
+    assert scores["val_length/talks/words"] == fmean(len(line.split()) for line in A[:2])
+    for logged in ("val_bleu{}", "val_length{}/words", "val_wer{}"):
+        assert scores[logged.format("")] == fmean(scores[logged.format(subset)] for subset in ("/news", "/talks"))
+    assert scores["val_length/gaps/mean"] == scores["val_length/talks/gaps/mean"]
+    news, talks = scored.subsets
+    assert list(news.results) == ["bleu", "length/words", "wer"]
+    assert list(talks.results) == ["bleu", "length/words", "length/gaps/mean", "wer"]
+    assert list(talks.rows) == ["bleu", "length/words", "length/gaps/mean"]
+    for logged_score, (logged, result) in zip(scored.scores, scored.results.items(), strict=True):
+        assert logged_score.result is result
+        assert scored.naming.render(logged_score.name) == logged
+        if logged_score.name.subset == ("talks",):
+            assert talks.results[logged.removeprefix("val_").replace("/talks", "")] is result
+
+
+def test_results_of_subsets_say_what_they_depend_on_and_means_do_not() -> None:
+    metrics = {"bleu": {"news": CorpusBLEU(), "talks": CorpusBLEU(max_order=2)}, "f": exact, "ter": TER()}
+    collector = make_collector(metrics, ["news", "talks"])
+    for dataloader_idx in range(2):
+        count(collector, A, REFERENCES, dataloader_idx=dataloader_idx)
+    classes, orders = {}, {}
+    for logged_score in score(collector).scores:
+        metric, settings = logged_score.name.metric, logged_score.settings
+        classes.setdefault(metric, []).append(logged_score.metric_class)
+        assert (settings is None) == (metric == "ter" or logged_score.name.subset == ())
+        if metric == "bleu" and settings is not None:
+            orders[logged_score.name.subset] = settings["max_order"]
+    assert classes == {"bleu": ["CorpusBLEU"] * 3, "f": ["FunctionMetric"] * 3, "ter": ["TER"] * 3}
+    assert orders == {("news",): 4, ("talks",): 2}
+
+
+# Two scores of one name
+
+
+def share(hypotheses: list[str], references: list[list[str]]) -> dict[str, list[float]]:
+    """One score of a dict."""
+    return {"l": exact(hypotheses, references)}
+
+
+def shares(hypotheses: list[str], references: list[list[str]]) -> dict[str, list[float]]:
+    """Two scores, of which the first has the name of the second of the loader or group ``news``."""
+    values = exact(hypotheses, references)
+    return {"l": values, "news/l": values}
+
+
+class Clash(NamedTuple):
+    """Metrics of which two numbers have one logged name.
 
     Attributes:
-        make: a loader for a rank; None for batches that Lightning combines.
-        step: from the rank and the items of a batch to indices of sentences.
-        counted: how many sentences count.
-        reason: what a warning says; empty if there is none.
+        before: metrics whose names do not clash, and whose first score is compared.
+        metrics: all metrics.
+        logged: the logged name of two of their numbers.
+        naming: how names are written.
+        group: the group of all sentences.
     """
 
-    make: Any
-    step: Any
-    counted: int
-    reason: str
+    before: dict[str, Any]
+    metrics: dict[str, Any]
+    logged: str
+    naming: Naming = Naming("eval", separator="_")
+    group: str | None = None
 
 
-def deal(rank: int, **options: Any) -> Any:
-    """Items 0, 2 and 1, 0 of three, so that item 0 is repeated."""
-    return DataLoader(range(3), sampler=DistributedSampler(range(3), 2, rank, shuffle=False), **options)  # type: ignore[arg-type]
-
-
-def deal_pairs(rank: int) -> Any:
-    """The same in batches of two."""
-    return deal(rank, batch_size=2)
-
-
-def keep(rank: int, items: list[int]) -> list[int]:
-    return items
-
-
-def add(rank: int, items: list[int]) -> list[int]:
-    """One more sentence in each batch."""
-    return [*items, 3]
-
-
-NO_ORDER = (
-    "its loader has no DistributedSampler, or a sampler or a batch sampler other than PyTorch's, or in_order=False"
-)
-CASES = {
-    "items": Case(deal, keep, 3, ""),
-    "batches": Case(deal_pairs, keep, 3, ""),
-    "an item is two sentences": Case(deal, add, 6, ""),
-    "an item is no sentence": Case(deal, lambda rank, items: [], 0, ""),
-    "other numbers of sentences": Case(deal_pairs, add, 6, "a batch of 2 items became 3 sentences"),
-    "other numbers in process 1": Case(
-        deal_pairs, lambda rank, items: add(rank, items) if rank else items, 5, "a batch of 2 items became 3 sentences"
+BLEU = CorpusBLEU(tokenizer="none", smoothing="exp")
+CLASHES = {
+    "a score and a metric": Clash({"rouge": share}, {"rouge": share, "rouge_l": exact}, "eval_rouge_l"),
+    "a metric and a score": Clash({"rouge_l": exact}, {"rouge_l": exact, "rouge": share}, "eval_rouge_l"),
+    "a component": Clash({"bleu": BLEU}, {"bleu": BLEU, "bleu_precision_1": exact}, "eval_bleu_precision_1"),
+    "an interval": Clash({"f": exact}, {"f": exact, "f_low": exact}, "eval_f_low"),
+    "a comparison": Clash({"f": exact}, {"f_p_value": exact, "f": exact}, "eval_f_p_value"),
+    "a mean and the score of a group": Clash({"f": share}, {"f": shares}, "val_f/news/l", Naming(), "news"),
+    "the same in another order": Clash(
+        {"f": share}, {"f": lambda *texts: dict(reversed(shares(*texts).items()))}, "val_f/news/l", Naming(), "news"
     ),
-    "other items": Case(
-        deal_pairs,
-        lambda rank, items: [(number + rank) % 3 for number in items],
-        4,
-        "its collate_fn or its step reorders or drops the items of a batch",
-    ),
-    "no sampler": Case(lambda rank: DataLoader(range(3)), keep, 6, NO_ORDER),  # type: ignore[arg-type]
-    "other order": Case(
-        lambda rank: DataLoader(range(3), batch_sampler=BatchSampler(SequentialSampler(range(3)), 2, False)),  # type: ignore[arg-type]
-        keep,
-        6,
-        NO_ORDER,
-    ),
-    "combined loaders": Case(None, keep, 6, "its batches combine several loaders"),
 }
 
 
-def run_cases(rank: int, world_size: int) -> list[tuple[int, list[str]]]:
-    """How many sentences count, and the warnings."""
-    found = []
-    for case in CASES.values():
-        loader = case.make(rank) if case.make else None
-        validation = make_validation(METRIC, ["news"], dataloaders=[loader])
-        for batch_idx, batch in enumerate(loader or DataLoader(range(3))):  # type: ignore[arg-type]
-            numbers = case.step(rank, batch.tolist())
-            count(validation, [A[i] for i in numbers], [REFERENCES[i] for i in numbers], batch_idx=batch_idx)
-        with warnings.catch_warnings(record=True) as warned:
-            warnings.simplefilter("always")
-            counted = sum(count_kept(validation).values())
-        messages = [str(one.message) for one in warned if "more than one process" in str(one.message)]
-        found.append((counted, messages))
-    return found
+def run_once(run: Run, clash: Clash, metrics: dict[str, Any], preds: list[str]) -> dict[str, Result]:
+    """A validation with some metrics."""
+    table = MetricTable.from_metrics(metrics)
+    validation = run.begin("val", [""], [None], CALL, table=table, naming=clash.naming)
+    count(validation.collector, preds, REFERENCES, group=clash.group and [clash.group] * len(preds))
+    finished = run.score(validation)
+    run.publish(finished, step=1)
+    return finished.scored.results
 
 
-@pytest.mark.slow
-def test_a_sentence_counts_once_or_a_warning_says_why_it_may_not(pool: ProcessPool) -> None:
-    first, other = pool.run(2, run_cases)
-    for name, (counted, messages) in zip(CASES, first, strict=True):
-        reason, message = CASES[name].reason, "It is unknown which sentences of 'news' are scored by more"
-        assert counted == CASES[name].counted, name
-        assert [text.startswith(message) and f": {reason}. " in text for text in messages] == [True] * bool(reason), (
-            name
-        )
-    assert other == [(counted, []) for counted, _ in first]
+@pytest.mark.parametrize("clash", CLASHES.values(), ids=CLASHES)
+def test_two_numbers_of_one_name_are_an_error_that_leaves_the_best_and_the_results(clash: Clash) -> None:
+    run = Run(Options(confidence=0.9, compare_to="best"), "Evaluator")
+    message = f"^two scores would be logged as '{re.escape(clash.logged)}': rename a metric$"
+    with pytest.raises(ValueError, match=message):
+        run_once(run, clash, clash.metrics, A)
+    assert (run.state_dict(), run.results) == ({}, {})
+    results = run_once(run, clash, clash.before, A)
+    state = run.state_dict()
+    with pytest.raises(ValueError, match=message):
+        run_once(run, clash, clash.metrics, REFERENCES)  # is better
+    assert run.results == results
+    assert flatten(run.state_dict()) == flatten(state)
+    (*_, logged) = results
+    compared = run_once(run, clash, clash.before, REFERENCES)[logged]
+    assert compared.comparison is not None
+    assert compared.comparison.score_b == results[logged].score < compared.score == compared.best
 
 
-def see_subsets(rank: int, world_size: int, shares: list[dict[str, Any]]) -> Any:
-    """The numbers of sentences by logged name, or the error, if each process has one of these batches."""
-    validation = make_validation(METRIC, ["news"])
-    try:
-        if shares[rank]:
-            count(validation, **shares[rank])
-        return count_kept(validation)
-    except ValueError as error:
-        return str(error)
+def flatten(state: dict[str, Any]) -> list[tuple[str, str, str, int]]:
+    """What the state of a run holds, by identity."""
+    return [
+        (logged, subset, field, id(value))
+        for logged, of_opponent in state["best"].items()
+        for subset, rows in of_opponent.items()
+        for field, value in rows.items()
+    ]
 
 
-ONE: dict[str, Any] = {"preds": A[:1], "target": REFERENCES[:1]}
-TWO: dict[str, Any] = {"preds": A[:2], "target": REFERENCES[:2]}
+def test_an_evaluator_with_two_scores_of_one_name_keeps_its_best() -> None:
+    answers = iter([share, shares, share])
+    evaluator = Evaluator({"f": lambda *texts: next(answers)(*texts)}, compare_to="best")
+
+    def validate(preds: list[str]) -> dict[str, Result]:
+        evaluator.start({"news": [None]})
+        evaluator.update(preds, REFERENCES)
+        return evaluator.finish(step=1)
+
+    first = validate(A)["val_f/l"].score
+    with pytest.raises(ValueError, match="^two scores would be logged as 'val_f/news/l': rename a metric$"):
+        validate(REFERENCES)
+    assert evaluator.results["val_f/l"].score == first
+    comparison = validate(REFERENCES)["val_f/l"].comparison
+    assert comparison is not None
+    assert comparison.score_b == first < comparison.score_a
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("shares", "expected"),
-    [
-        ([ONE, {}], {(0, None): 1}),
-        ([{}, TWO | {"group": ["zh", "de"]}], {(0, "de"): 1, (0, "zh"): 1}),
-        ([ONE | {"group": ["zh"]}, TWO | {"group": ["zh", "de"]}], {(0, "de"): 1, (0, "zh"): 2}),
-        ([ONE, ONE | {"group": ["zh"]}], "'validation_step' returned 'group' in some processes only"),
-        ([ONE | {"index": [5]}, ONE], "'validation_step' returned 'index' in some processes only"),
-        ([ONE, ONE | {"source": ["A"]}], "'validation_step' returned 'source' in some processes only"),
-        ([ONE | {"index": [5]}, {}], {(0, None): 1}),
-        (
-            [ONE | {"group": ["de"]}, ONE | {"group": ["de/x"]}],
-            "the names 'news/de' and 'news/de/x' of the groups clash",
-        ),
-    ],
-    ids=str,
-)
-def test_processes_agree_on_subsets_or_all_raise_an_error(shares: Any, expected: Any, pool: ProcessPool) -> None:
-    first, other = pool.run(2, see_subsets, shares)
-    assert first == other
-    assert first == expected if isinstance(expected, dict) else first.startswith(expected)
+# The results of an evaluator
+
+
+def evaluate(evaluator: Evaluator, names: list[str], stage: str) -> dict[str, Result]:
+    """A validation or a test of loaders with these names."""
+    evaluator.start({name: [None] for name in names}, stage=stage)
+    for dataloader_idx in range(len(names)):
+        evaluator.update(A, REFERENCES, dataloader_idx=dataloader_idx)
+    return evaluator.finish(step=1)
+
+
+def test_the_results_of_an_evaluator_are_the_last_ones_of_each_stage() -> None:
+    evaluator = Evaluator({"bleu": BLEU, "chrf": CorpusCHRF()})
+    assert evaluator.results == {}
+    first = evaluate(evaluator, ["news", "talks"], "val")
+    assert evaluator.results == first
+    of_test = evaluate(evaluator, ["news"], "test")
+    assert list(evaluator.results.items()) == [*first.items(), *of_test.items()]
+    second = evaluate(evaluator, ["news"], "val")  # without talks
+    assert "val_bleu/talks" in first
+    assert list(second) == ["val_bleu/news", "val_bleu", "val_chrf/news", "val_chrf"]
+    assert list(evaluator.results.items()) == [*of_test.items(), *second.items()]
+    for logged, result in (of_test | second).items():
+        assert evaluator.results[logged] is result
+
+
+def test_a_validation_without_sentences_has_no_results_but_those_of_other_stages_stay() -> None:
+    evaluator = Evaluator(BLEU)
+    evaluate(evaluator, [""], "val")
+    of_test = evaluate(evaluator, [""], "test")
+    evaluator.start()
+    assert evaluator.finish(step=2) == {}
+    assert evaluator.results == of_test

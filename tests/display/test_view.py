@@ -1,0 +1,61 @@
+"""What loggers show of the sentences of a validation: which sentences, and the scores of which metrics."""
+
+from __future__ import annotations
+
+import pytest
+from sacrebleu.metrics.ter import TER
+
+from lightning_bleu import CorpusBLEU, CorpusCHRF, corpus_chrf, sentence_bleu, sentence_chrf
+from tests.helpers.views import HYPOTHESES, LINES, REFERENCES, view
+
+# Which sentences
+
+
+@pytest.mark.parametrize("samples", [1, 2, 5, 9])
+def test_the_first_and_the_worst_are_as_many_as_asked_for(samples: int) -> None:
+    first, worst = (panel.samples for panel in view(samples).panels)
+    assert [sample.number for sample in first] == list(range(1, min(samples, 5) + 1))
+    # Nothing of the second matches; the third is right; most of the others matches, but no 4-gram of the first.
+    assert [sample.number for sample in worst] == [2, 1, 5, 4, 3][:samples]
+    for sample in (*first, *worst):
+        hypothesis, references = LINES[sample.number - 1]
+        assert (sample.hypothesis.text, [segment.text for segment in sample.references]) == (hypothesis, references)
+        assert [*sample.scores] == [pytest.approx(sentence_bleu([hypothesis], [references], percent=True).item())]
+
+
+# Which metric
+
+
+def test_all_metrics_that_score_sentences_have_a_column_and_the_first_ranks_them() -> None:
+    chrf, bleu = CorpusCHRF(word_order=2), CorpusBLEU(tokenizer="intl", max_order=2)
+    metrics = {"ter": TER(), "a/chars": chrf, "bleu": bleu, "words": lambda lines, _: [len(x.split()) for x in lines]}
+    shown = view(5, metrics)
+    scores = sentence_chrf(HYPOTHESES, REFERENCES, word_order=2, percent=True)
+    first, worst = shown.panels
+    assert (first.tag, worst.tag) == ("val_samples/news", "val_worst/news")
+    assert shown.digits == {"a/chars": 1, "bleu": 1, "words": 4}
+    report = corpus_chrf(HYPOTHESES, REFERENCES, word_order=2)
+    assert shown.signature == report.signature
+    assert first.caption == f"The first sentences. {report}\n{report.signature}"
+    assert worst.caption == f"The worst sentences, by chrF2++. {report}\n{report.signature}"
+    assert [sample.number - 1 for sample in worst.samples] == scores.argsort().tolist()
+    others = sentence_bleu(HYPOTHESES, REFERENCES, tokenizer="intl", max_order=2, percent=True)
+    words = [len(line.split()) for line in HYPOTHESES]
+    columns = [list(column) for column in zip(*(sample.scores for sample in first.samples))]
+    assert columns == [pytest.approx(own) for own in (scores.tolist(), others.tolist(), words)]
+    assert [*shown.histograms] == ["val_a/chars/news/sentence_chars"]
+    assert shown.histograms["val_a/chars/news/sentence_chars"].tolist() == pytest.approx(scores.tolist())
+    # A BLEU says how to tokenize, and has lengths.
+    assert [*shown.figures] == ["val_bleu/news/by_length", "val_bleu/news/lengths"]
+
+
+def test_a_single_chrf_has_no_figures() -> None:
+    shown = view(1, CorpusCHRF())
+    assert (shown.digits, [*shown.histograms], shown.figures) == ({"chrf": 1}, ["val_chrf/news/sentence_chrf"], {})
+
+
+def test_without_scores_of_sentences_only_the_first_are_shown() -> None:
+    shown = view(2, {"ter": TER()})
+    (first,) = shown.panels
+    assert [(sample.number, sample.scores) for sample in first.samples] == [(1, []), (2, [])]
+    assert (first.caption, shown.histograms, shown.figures) == ("The first sentences.", {}, {})

@@ -1,0 +1,117 @@
+"""Which sentences are looked at: the first ones, the worst ones, and those that changed most."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from lightning_bleu import CorpusBLEU, CorpusCHRF, sentence_chrf
+from lightning_bleu.evaluation.choices import find_worst
+from lightning_bleu.reading.batch import read_batch
+from lightning_bleu.scoring.scoring import ratio_scoring
+from tests.helpers.corpora import random_text
+
+BLEU = CorpusBLEU()
+
+
+def count(hypotheses: Sequence[Any], references: Sequence[Any], metric: Any = BLEU) -> Tensor:
+    return torch.from_numpy(metric.count_rows(read_batch(hypotheses, references, metric.settings)))
+
+
+# The worst sentences
+
+BROKEN = 8
+
+
+def break_some(rng: random.Random, hypotheses: Sequence[str], references: Sequence[str]) -> tuple[list[str], set[int]]:
+    """Break sentences that are long enough for a mistake to matter: loops, cut ones, empty ones, and wrong ones.
+
+    Returns:
+        all hypotheses, and which of them are broken.
+    """
+    chosen = rng.sample([row for row, line in enumerate(references) if len(line.split()) >= 12], BROKEN)
+    broken = list(hypotheses)
+    for number, row in enumerate(chosen):
+        words, other = hypotheses[row].split(), hypotheses[(row + 1) % len(hypotheses)]
+        loop = (words[:3] * len(words))[: 2 * len(words)]
+        broken[row] = [" ".join(loop), " ".join(words[:3]), "", other][number % 4]
+    return broken, {*chosen}
+
+
+def weaken(rng: random.Random, lines: Sequence[str], share: float, vocabulary: Sequence[str]) -> list[str]:
+    """Replace all but a share of the words, as a model does that is not yet trained."""
+    return [
+        " ".join(word if rng.random() < share else rng.choice(vocabulary) for word in line.split()) for line in lines
+    ]
+
+
+@pytest.mark.parametrize("share", [0.3, 0.4, 0.5])
+def test_most_broken_sentences_are_found_and_more_than_by_the_lowest_sentence_bleu(share: float) -> None:
+    vocabulary = [f"w{number}" for number in range(300) for _ in range(300 // (number + 1))]  # some words are frequent
+    found = lowest = 0
+    for seed in range(10):
+        rng = random.Random(seed)
+        references = [" ".join(rng.choices(vocabulary, k=rng.randint(2, 40))) for _ in range(400)]
+        hypotheses, broken = break_some(rng, weaken(rng, references, share, vocabulary), references)
+        statistics = count(hypotheses, references)
+        worst = {*find_worst(statistics, BLEU.scoring, BROKEN)}
+        assert len(broken & worst) >= 5
+        found += len(broken & worst)
+        lowest += len(broken & {*BLEU.scoring.score_sentences(statistics).argsort(stable=True)[:BROKEN].tolist()})
+    assert found >= 0.75 * 10 * BROKEN
+    assert found > 1.2 * lowest
+
+
+def test_of_two_sentences_without_a_match_the_longer_one_is_worse() -> None:
+    references = ["a b c", "d e f g h i j k l m", "n o p q r s t u v w x y", "z"]
+    hypotheses = ["a b c", "- - - - - - - - - -", references[2], "-"]
+    assert find_worst(count(hypotheses, references), BLEU.scoring, 2) == [1, 3]
+
+
+def test_equally_bad_sentences_come_in_the_order_of_the_dataset() -> None:
+    statistics = count(["a b", "x y", "a b", "x z"], ["a b", "a b", "a b", "a b"])
+    assert find_worst(statistics, BLEU.scoring, 4) == [1, 3, 0, 2]
+
+
+@pytest.mark.parametrize("higher_is_better", [True, False])
+def test_the_worst_for_a_function_depend_on_its_direction(higher_is_better: bool) -> None:
+    rows = torch.tensor([[0.5, 1], [4, 2], [-1, 1], [2, 4], [0, 0]])
+    worst = find_worst(rows, ratio_scoring("f", higher_is_better), 4)
+    assert worst == ([2, 0, 3, 4] if higher_is_better else [1, 0, 3, 4])
+
+
+def test_the_worst_of_chrf_are_those_with_the_lowest_scores(rng: random.Random) -> None:
+    """So they are in the order of what is shown."""
+    corpus = random_text(rng, 200)
+    expected = sentence_chrf(*corpus).argsort(stable=True)[:20].tolist()
+    chrf = CorpusCHRF()
+    assert find_worst(count(*corpus, chrf), chrf.scoring, 20) == expected
+
+
+@given(
+    st.lists(st.lists(st.integers(0, 9), min_size=5, max_size=5), max_size=8),
+    st.integers(0, 10),
+    st.sampled_from([torch.int32, torch.int64]),
+)
+def test_as_many_different_sentences_are_found_as_there_are(
+    rows: list[list[int]], number: int, dtype: torch.dtype
+) -> None:
+    hypotheses = [[7] * row[0] + [8] * row[1] for row in rows]
+    references = [[7] * row[2] + [9] * row[3] + [8] * row[4] for row in rows]
+    statistics = count(hypotheses, references).to(dtype) if rows else torch.zeros(0, 10, dtype=dtype)
+    worst = find_worst(statistics, BLEU.scoring, number)
+    assert len({*worst}) == len(worst) == min(number, len(rows))
+    assert {*worst} <= {*range(len(rows))}
+    assert worst == find_worst(statistics, BLEU.scoring, len(rows))[:number]
+
+
+@pytest.mark.parametrize("references", [[""] * 3, ["", "", "a"]])
+def test_sentences_without_references_have_a_worst_one_too(references: list[str]) -> None:
+    assert sorted(find_worst(count(["a b", "", "c"], references), BLEU.scoring, 3)) == [0, 1, 2]

@@ -1,0 +1,28 @@
+"""Lines to show, and what loggers show of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lightning_bleu import corpus_bleu, sentence_bleu
+from lightning_bleu.display.view import View, make_view
+from lightning_bleu.evaluation.choices import choose_sentences
+from tests.helpers.validations import count, make_collector, score
+
+LINES = [
+    ("the cat sat on the mat", ["the cat is on the mat", "a cat is on the mat"]),
+    ("nothing in common", ["these words differ entirely"]),
+    ("all of this is right", ["all of this is right"]),
+    ("<b>bold</b> | pipe here now", ["<i>so</i> | pipe here now"]),
+    ("one more line for the table", ["one more row for the table"]),
+]
+HYPOTHESES, REFERENCES = [hypothesis for hypothesis, _ in LINES], [references for _, references in LINES]
+BLEU = sentence_bleu(HYPOTHESES, REFERENCES, percent=True).tolist()
+SIGNATURE = corpus_bleu(HYPOTHESES, REFERENCES).signature
+
+
+def view(samples: int, metrics: Any = None, preds: Any = HYPOTHESES, target: Any = REFERENCES, **fields: Any) -> View:
+    """A view of the sentences of the loader ``news``."""
+    validation = score(count(make_collector(metrics, ["news"]), preds, target, **fields))
+    (subset,) = validation.subsets
+    return make_view(subset, choose_sentences(subset, samples), validation.naming)
