@@ -150,44 +150,78 @@ def compare_systems(
     """
     systems = {"a": _read_lines("a", a), "b": _read_lines("b", b)}
     files = {name: Path(system) for name, system in (("a", a), ("b", b)) if isinstance(system, str | os.PathLike)}
-    target = _read_references(references, files)
-    source_lines = _read_sources(sources, files)
-    _check_counts(systems, target, source_lines)
+    texts = Texts(systems, _read_references(references, files), _read_sources(sources, files))
+    texts.check_counts()
     records = {name: read_record(file) for name, file in files.items()} if metrics is None else {}
     table = MetricTable.from_metrics(_rebuild_metrics(records, files) if metrics is None else metrics)
-    rows_a, rows_b = (_count(table, lines, target, source_lines) for lines in systems.values())
-    if references is None:
-        rows_by_system = {"a": rows_a, "b": rows_b}
+    rows = {name: _count(table, texts, name) for name in systems}
+    has_recorded_references = references is None
+    if has_recorded_references:
         for name, record in records.items():
-            _check_reproduced(rows_by_system[name], record or [], files[name])
-    pairs = {key: (rows, rows_b[key]) for key, rows in rows_a.items() if key in rows_b}
+            _check_reproduced(rows[name], record or [], files[name])
+    pairs = {key: (rows_a, rows["b"][key]) for key, rows_a in rows["a"].items() if key in rows["b"]}
     if not pairs:
         raise ValueError("no metric has scored sentences of both systems: pass metrics of this package, or functions")
-    tests = {
-        key: bootstrap(pair[0].statistics, pair[1].statistics, pair[0].scoring, confidence, resamples, seed)
-        for key, pair in pairs.items()
-    }
-    sentences = []
-    for number, hypotheses in enumerate(zip(*systems.values())):
-        source = None if source_lines is None else source_lines[number]
-        sentence_a, sentence_b = (Sentence(hypothesis, target[number], source) for hypothesis in hypotheses)
-        sentences.append((sentence_a, sentence_b))
+    tests = {}
+    for key, (rows_a, rows_b) in pairs.items():
+        scoring = rows_a.scoring
+        tests[key] = bootstrap(rows_a.statistics, rows_b.statistics, scoring, confidence, resamples, seed)
+    sentences = list(zip(texts.sentences("a"), texts.sentences("b")))
     return Comparison(tests, sentences, pairs)
+
+
+class Texts(NamedTuple):
+    """The texts of several systems.
+
+    Attributes:
+        systems: the hypotheses of each system by its name.
+        references: the references of each sentence.
+        sources: the source of each sentence; None if there are none.
+    """
+
+    systems: Mapping[str, list[str]]
+    references: list[list[str]]
+    sources: list[str] | None
+
+    def check_counts(self) -> None:
+        """Raise a ValueError unless there is a line of everything for each of at least two sentences."""
+        counts = {name: len(lines) for name, lines in self.systems.items()}
+        counts["references"] = len(self.references)
+        if self.sources is not None:
+            counts["sources"] = len(self.sources)
+        if len(set(counts.values())) > 1 or len(self.references) < 2:
+            shown = ", ".join(f"{name!r} has {count}" for name, count in counts.items())
+            raise ValueError(f"there must be a line or string for each of at least two sentences, but {shown}")
+
+    def sentences(self, system: str) -> list[Sentence]:
+        """The sentences as a system translates them."""
+        sentences = []
+        for number, (hypothesis, references) in enumerate(zip(self.systems[system], self.references)):
+            source = None if self.sources is None else self.sources[number]
+            sentences.append(Sentence(hypothesis, references, source))
+        return sentences
 
 
 def _read_references(references: Any, files: Mapping[str, Path]) -> list[list[str]]:
     """The references of each sentence, from what the user passed, or from the files beside the systems."""
-    given: Any = _find_beside(files.values(), r"ref(-\d+)?\.txt") if references is None else references
-    if isinstance(given, str | os.PathLike):
-        given = [Path(given)]
-    if not given:
+    if references is None:
+        references = _find_beside(files.values(), r"ref(-\d+)?\.txt")
+    elif isinstance(references, str | os.PathLike):
+        references = [Path(references)]
+    if not references:
         raise ValueError("there are no references: pass references=..., or put 'ref.txt' beside 'a' or 'b'")
-    if not all(isinstance(item, os.PathLike) for item in given):
-        return [[item] if isinstance(item, str) else list(item) for item in given]
-    columns = [_read_lines("references", file) for file in given]
-    lengths = {str(file): len(lines) for file, lines in zip(given, columns)}
-    if len(set(lengths.values())) > 1:
-        raise ValueError(f"the files of references must have a line for each sentence, but they have {lengths}")
+    are_files = all(isinstance(item, os.PathLike) for item in references)
+    if are_files:
+        return _read_reference_files(references)
+    return [[item] if isinstance(item, str) else list(item) for item in references]
+
+
+def _read_reference_files(files: Sequence[Path]) -> list[list[str]]:
+    """The references of each sentence, from a file for each set of references."""
+    columns = [_read_lines("references", file) for file in files]
+    counts = {str(file): len(lines) for file, lines in zip(files, columns)}
+    if len(set(counts.values())) > 1:
+        raise ValueError(f"the files of references must have a line for each sentence, but they have {counts}")
     return [list(row) for row in zip(*columns)]
 
 
@@ -196,17 +230,6 @@ def _read_sources(sources: Any, files: Mapping[str, Path]) -> list[str] | None:
     if sources is None:
         sources = next(iter(_find_beside(files.values(), r"src\.txt")), None)
     return None if sources is None else _read_lines("sources", sources)
-
-
-def _check_counts(systems: Mapping[str, list[str]], target: Sequence[Any], sources: Sequence[str] | None) -> None:
-    """Raise a ValueError unless there is a line of everything for each of at least two sentences."""
-    counts = {name: len(lines) for name, lines in systems.items()}
-    counts["references"] = len(target)
-    if sources is not None:
-        counts["sources"] = len(sources)
-    if len(set(counts.values())) > 1 or len(target) < 2:
-        shown = ", ".join(f"{name!r} has {count}" for name, count in counts.items())
-        raise ValueError(f"there must be a line or string for each of at least two sentences, but {shown}")
 
 
 def _read_lines(name: str, given: Any) -> list[str]:
@@ -270,12 +293,11 @@ def _rebuild_metric(recorded: RecordedScore) -> CorpusMetric:
         ) from error
 
 
-def _count(
-    table: MetricTable, lines: list[str], target: list[list[str]], sources: list[str] | None
-) -> dict[str, SentenceRows]:
+def _count(table: MetricTable, texts: Texts, system: str) -> dict[str, SentenceRows]:
     """What each metric counts in the sentences of a system."""
     collector = SentenceCollector(table)
-    collector.update(Output(lines, target, sources, index=range(len(lines))))
+    positions = range(len(texts.references))
+    collector.update(Output(texts.systems[system], texts.references, texts.sources, index=positions))
     collector.agree()
     validation = score_validation(table, list(collector.subsets.values()), collector.gather(), Naming())
     collector.warn_about_mistakes()

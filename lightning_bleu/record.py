@@ -274,8 +274,8 @@ def write_translations(
     folder.mkdir(parents=True, exist_ok=True)
     shared_files = {folder / name: content for name, content in _shared_files(sentences).items()}
     old_shared_files = {path for path in folder.iterdir() if _SHARED_FILE.fullmatch(path.name)}
-    has_changed = shared_files.keys() != old_shared_files or any(
-        path.read_bytes() != content for path, content in shared_files.items()
+    has_changed = shared_files.keys() != old_shared_files or not all(
+        path.read_bytes() == content for path, content in shared_files.items()
     )
     contents = {".txt": _to_text(sentence.hypothesis for sentence in sentences)}
     if scores:
@@ -287,11 +287,15 @@ def write_translations(
         path.unlink(missing_ok=True)
     others = [file.path for file in _find_translations(folder.iterdir()) if file.path != translation]
     if keep is not None:
-        too_many = max(0, len(others) + 1 - keep)
-        for path in others[:too_many]:
-            path.unlink(missing_ok=True)  # another run may write to the same folder
-            path.with_suffix(".tsv").unlink(missing_ok=True)
+        _delete_translations(others[: max(0, len(others) + 1 - keep)])
     return translation, has_changed and bool(others)
+
+
+def _delete_translations(paths: Iterable[Path]) -> None:
+    """Delete files of hypotheses, and the tables beside them."""
+    for path in paths:
+        path.unlink(missing_ok=True)  # another run may write to the same folder
+        path.with_suffix(".tsv").unlink(missing_ok=True)
 
 
 class _Translation(NamedTuple):

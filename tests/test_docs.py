@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import json
 import re
 import shlex
 import subprocess
@@ -16,6 +18,7 @@ from hatchling.metadata.core import ProjectMetadata
 from hatchling.plugin.manager import PluginManager
 
 import lightning_bleu
+from lightning_bleu import CorpusBLEU, Evaluator, FunctionMetric
 from tests.helpers.examples import EXAMPLES, run_script
 from tests.helpers.pages import blocks, parse, run_page
 
@@ -144,6 +147,28 @@ def option_names(text: str) -> set[str]:
 def test_the_api_reference_has_every_public_name(public: str) -> None:
     reference = (ROOT / "docs" / "api.rst").read_text(encoding="utf-8")
     assert re.search(rf"^\.\. (autoclass|autofunction|data):: {public}(\(\))?$", reference, re.MULTILINE)
+
+
+def first_column(path: Path, heading: str) -> list[str]:
+    """The code in the first column of the table below a heading."""
+    section = path.read_text(encoding="utf-8").split(f"\n### {heading}\n")[1].split("\n#")[0]
+    cells = re.findall(r"^\| (`.*?) \|", section, re.MULTILINE)
+    return [code for cell in cells for code in re.findall(r"`(.*?)`", cell)]
+
+
+def test_the_table_of_a_recorded_line_has_its_keys_in_order(tmp_path: Path) -> None:
+    evaluator = Evaluator(CorpusBLEU(), translations=tmp_path)
+    evaluator.start()
+    evaluator.update(["a cat"], ["a cat"])
+    evaluator.finish(step=1)
+    line = json.loads((tmp_path / "scores.jsonl").read_text(encoding="utf-8"))
+    assert first_column(ROOT / "docs" / "callback.md", "A line per score") == list(line)
+
+
+def test_the_table_of_options_of_a_function_has_all_of_them() -> None:
+    options = first_column(ROOT / "docs" / "other_metrics.md", "Options of a function")
+    names = {option.partition("=")[0] for option in options}
+    assert names == inspect.signature(FunctionMetric).parameters.keys() - {"function"}
 
 
 def test_the_architecture_names_every_module() -> None:

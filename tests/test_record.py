@@ -7,9 +7,11 @@ import json
 import math
 import os
 import random
+import re
 import resource
 import subprocess
 import sys
+import warnings
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,17 +23,16 @@ import torch
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from sacrebleu.metrics.bleu import BLEU as SacreBLEU
+from sacrebleu.metrics.ter import TER
 from torch.multiprocessing.spawn import start_processes
 
-from lightning_bleu import CorpusBLEU, corpus_bleu
-from lightning_bleu.training.metrics import Result
-from lightning_bleu.training.sentences import Sentence
-from lightning_bleu.training.translations import Record, append_lines, has_translations, name_folder, write_translations
-from lightning_bleu.training.validation import Naming
+from lightning_bleu import CorpusBLEU, CorpusCHRF, Evaluator, FunctionMetric, Result, corpus_bleu
+from lightning_bleu.evaluation.sentences import Sentence
+from lightning_bleu.record import Record, append_lines, has_translations, name_folder, read_record, write_translations
 from tests.helpers.corpora import random_corpus, read_lines
 from tests.helpers.files import read_files, read_scores
 from tests.helpers.text import WORDWISE, fuzz_line
-from tests.helpers.validations import count, gather, make_validation, read_all
+from tests.helpers.validations import count, make_collector, score
 
 FOLDER = Path("translations")
 PLAIN = [Sentence("a b", ["a c"]), Sentence("d", ["e f"])]
@@ -136,8 +137,8 @@ def test_the_score_of_hard_text_is_the_same_after_it_was_written(tokenizer: str,
     hypotheses, groups = [one.hypothesis for one in sentences], [one.references for one in sentences]
     expected = corpus_bleu(hypotheses, groups, tokenizer=tokenizer, percent=True).bleu
     assert expected > 5  # so that something matches
-    score = SacreBLEU(tokenize=tokenizer).corpus_score(lines, references).score
-    assert score == pytest.approx(expected, abs=1e-9)
+    of_files = SacreBLEU(tokenize=tokenizer).corpus_score(lines, references).score
+    assert of_files == pytest.approx(expected, abs=1e-9)
 
 
 # Complete files or none
@@ -290,11 +291,239 @@ def test_what_the_file_has_is_left_alone(before: bytes, tmp_path: Path) -> None:
     path = tmp_path / "scores.jsonl"
     path.write_bytes(before)
     record = Record(tmp_path)
-    lines = [make_line(step) for step in (3, 4)]
-    for line in lines:
-        record.write(Naming(), [], {"val": Result({"bleu": line["bleu"]})}, step=line["step"], epoch=0)
+    for step in (3, 4):
+        record.write(score(count(make_collector(), ["a b c d"], ["a b c d"])), step=step, epoch=0)
     added = path.read_bytes().removeprefix(before.removesuffix(b"\n") + b"\n").decode()
-    assert [json.loads(line) for line in added.splitlines()] == [line | {"epoch": 0, "file": None} for line in lines]
+    assert [
+        (line["step"], line["epoch"], line["key"], line["file"], line["score"])
+        for line in map(json.loads, added.splitlines())
+    ] == [(step, 0, "val_bleu", f"val/step-000000{step}.txt", 1.0) for step in (3, 4)]
+
+
+# A line per score
+
+KEYS = [
+    *("format", "step", "epoch", "key", "file", "metric", "class", "higher_is_better", "percent", "score", "parts"),
+    *("counts", "interval", "comparison", "signature", "settings"),
+]
+"""The keys of a line, in their order."""
+LINES = ["a b c d", "a b x", "e f g"], ["a b c d", "a b c d", "e f"], ["a b c d e", "a c", "e f g h"]
+"""Translations of two validations, and their references."""
+
+
+def page(hypotheses: list[str], references: list[list[str]]) -> dict[str, Any]:
+    """The rate of wrong words, and the number of words."""
+    words = [line.split() for line in hypotheses]
+    pairs = [(sum(word not in one[0] for word in line), len(line)) for line, one in zip(words, references)]
+    return {"rate": pairs, "words": [*map(len, words)]}
+
+
+def make_page() -> FunctionMetric:
+    return FunctionMetric(page, higher_is_better={"rate": False, "words": None}, percent=True)
+
+
+def record_lines(folder: Path, metrics: Any, *names: str, **options: Any) -> tuple[list[Any], list[dict[str, Result]]]:
+    """The lines of two validations, and their results."""
+    evaluator = Evaluator(metrics, translations=folder, **options)
+    results = []
+    for step, hypotheses in enumerate(LINES[:2]):
+        evaluator.start(dict.fromkeys(names) or None)
+        for number in range(max(1, len(names))):
+            evaluator.update(hypotheses, LINES[2], dataloader_idx=number)
+        results.append(dict(evaluator.finish(step, 0.5 * step)))
+    return read_scores(folder / "scores.jsonl"), results
+
+
+def expected_line(place: list[Any], result: Result, *, kind: str = "", opponent: Any = None) -> dict[str, Any]:
+    """A line in plain code.
+
+    Args:
+        place: the values of its first keys.
+        result: the result.
+        kind: ``"best"`` or ``"first"``; empty without a comparison.
+        opponent: the result that it is compared with.
+    """
+    line: dict[str, Any] = dict(zip(KEYS, [1, *place])) | dict.fromkeys(KEYS[7:])
+    line |= {"higher_is_better": result.higher_is_better, "percent": result.percent, "score": result.score}
+    line |= {"parts": result.parts, "counts": {}, "signature": getattr(result.report, "signature", None)}
+    if result.interval:
+        line["interval"] = {"low": result.interval.low, "high": result.interval.high, "confidence": 0.9}
+    if kind:
+        test: Any = result.comparison
+        line["comparison"] = {
+            "with": kind,
+            "score": pytest.approx(opponent.score),
+            "difference": pytest.approx(result.score - opponent.score),
+            "interval": {"low": test.low, "high": test.high, "confidence": 0.9},
+            "p_value": test.p_value,
+            "best": result.best,
+        }
+    return line
+
+
+def in_order(value: Any) -> Any:
+    """A value whose dicts are compared with the order of their keys."""
+    return [(key, in_order(item)) for key, item in value.items()] if isinstance(value, dict) else value
+
+
+def test_the_documented_keys_are_those_of_a_line() -> None:
+    text = (Path(__file__).parents[1] / "docs" / "callback.md").read_text()
+    _, _, section = text.partition("### A line per score")
+    table = section.split("\n\n")[2].splitlines()[2:]
+    assert [key for row in table for key in re.findall(r"`(\w+)`", row.split("|")[1])] == KEYS
+
+
+@pytest.mark.parametrize("kind", ["", "best", "first"])
+@pytest.mark.parametrize("name", ["bleu", "chrf"])
+def test_a_line_of_a_metric_of_this_package_has_its_parts_counts_and_settings(
+    name: str, kind: Any, tmp_path: Path
+) -> None:
+    metric: Any = {"bleu": CorpusBLEU(max_order=2, percent=True), "chrf": CorpusCHRF(word_order=1)}[name]
+    lines, results = record_lines(tmp_path, {"own": metric}, confidence=0.9, compare_to=kind or None)
+    settings = {"bleu": {"max_order": 2, "tokenizer": "13a"}, "chrf": {"char_order": 6, "word_order": 1}}[name]
+    for step, (line, result) in enumerate(zip(lines, results, strict=True)):
+        place = [step, 0.5 * step, "val_own", f"val/step-000000{step}.txt", "own", type(metric).__name__]
+        expected = expected_line(place, result["val_own"], kind=kind, opponent=results[0]["val_own"])
+        report: Any = result["val_own"].report
+        integers = ["matches", "totals"] if name == "bleu" else ["matches", "hypothesis_ngrams", "reference_ngrams"]
+        expected["counts"] = line["counts"]
+        expected["settings"] = line["settings"]
+        assert in_order(line) == in_order(expected)
+        assert {one: line["counts"][one] for one in integers} == {one: [*getattr(report, one)] for one in integers}
+        assert settings.items() <= line["settings"].items()
+        assert {**type(metric).from_plain(line["settings"]).settings.plain()} == line["settings"]
+        assert line["higher_is_better"] is True
+        assert line["percent"] is (name == "bleu")
+        assert bool(line["parts"]) == (name == "bleu")
+
+
+def test_a_function_with_a_dict_has_a_line_per_score(tmp_path: Path) -> None:
+    lines, results = record_lines(tmp_path, {"page": make_page()}, confidence=0.9, compare_to="best")
+    expected = []
+    for step, result in enumerate(results):
+        for score_name, direction in (("rate", False), ("words", None)):
+            key = f"val_page/{score_name}"
+            place = [step, 0.5 * step, key, f"val/step-000000{step}.txt", "page", "FunctionMetric"]
+            compared = {} if direction is None else {"kind": "best", "opponent": results[0][key]}
+            line = expected_line(place, result[key], **compared)
+            expected.append(line | {"settings": {"higher_is_better": direction}})
+            assert (line["higher_is_better"], line["percent"], line["parts"]) == (direction, True, {})
+    assert in_order(lines) == in_order(expected)
+
+
+def test_a_mean_over_loaders_has_no_file_no_parts_and_no_settings(tmp_path: Path) -> None:
+    lines, results = record_lines(tmp_path, CorpusBLEU(), "news", "talks", confidence=0.9, compare_to="first")
+    keys = ["val_bleu/news", "val_bleu/talks", "val_bleu"]
+    assert [(line["step"], line["key"]) for line in lines] == [(step, key) for step in range(2) for key in keys]
+    files = [f"val/{name}/step-000000{step}.txt" for step in range(2) for name in ("news", "talks")]
+    assert [line["file"] for line in lines if line["file"]] == files
+    for step in range(2):
+        place = [step, 0.5 * step, "val_bleu", None, "bleu", "CorpusBLEU"]
+        opponent = results[0]["val_bleu"]
+        expected = expected_line(place, results[step]["val_bleu"], kind="first", opponent=opponent)
+        mean = lines[3 * step + 2]
+        assert in_order(mean) == in_order(expected)
+        assert (mean["parts"], mean["counts"], mean["signature"], mean["settings"]) == ({}, {}, None, None)
+        assert [*map(list, lines)] == [KEYS] * 6
+
+
+def test_a_metric_of_another_package_has_a_score_and_its_direction(tmp_path: Path) -> None:
+    lines, results = record_lines(tmp_path, {"ter": TER()}, confidence=0.9, compare_to="best")
+    for step, (line, result) in enumerate(zip(lines, results, strict=True)):
+        place = [step, 0.5 * step, "val_ter", f"val/step-000000{step}.txt", "ter", "TER"]
+        assert in_order(line) == in_order(expected_line(place, result["val_ter"]))
+        assert (line["higher_is_better"], line["percent"]) == (False, None)
+
+
+def test_the_name_of_a_score_is_no_key_of_a_line(tmp_path: Path) -> None:
+    names = ["step", "score", "file", "format"]
+    lines, _ = record_lines(tmp_path, {"f": lambda lines, _: {name: [1.0] * len(lines) for name in names}})
+    assert [list(line) for line in lines] == [KEYS] * 8
+    assert [(line["step"], line["key"]) for line in lines[:4]] == [(0, f"val_f/{name}") for name in names]
+
+
+# Reading a record
+
+WHOLE = [
+    {"format": 1, "key": f"val_{name}", "file": "val/x.txt", "metric": name, "class": "C", "score": 0.5, "nested": {}}
+    for name in ("a", "ü", "c")
+]
+TEXTS = [json.dumps(line, ensure_ascii=False).encode() for line in WHOLE]
+
+
+def read_lines_of(folder: Path, content: bytes) -> tuple[list[str], list[str]]:
+    """The metrics of the lines that are read, and the warnings."""
+    (folder / "scores.jsonl").write_bytes(content)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        record = read_record(folder / "val" / "x.txt")
+    assert record is not None
+    return [one.metric for one in record], [str(one.message) for one in caught]
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+@pytest.mark.parametrize("kept", ["beginning", "end"])
+def test_a_line_that_is_cut_at_any_byte_is_skipped_with_a_warning(place: int, kept: str, tmp_path: Path) -> None:
+    for cut in range(1, len(TEXTS[place])):
+        texts = list(TEXTS)
+        texts[place] = texts[place][:cut] if kept == "beginning" else texts[place][cut:]
+        metrics, (warning,) = read_lines_of(tmp_path, b"\n".join(texts) + b"\n" * (cut % 2))
+        assert metrics == [line["metric"] for number, line in enumerate(WHOLE) if number != place]
+        assert warning.startswith(f"{str(tmp_path / 'scores.jsonl')!r} has lines that cannot be read")
+        assert warning.endswith(f"they are skipped: [{place + 1}]")
+
+
+def test_a_line_that_follows_half_a_line_at_once_is_skipped_with_it(tmp_path: Path) -> None:
+    for cut in range(1, len(TEXTS[0])):
+        metrics, said = read_lines_of(tmp_path, TEXTS[0][:cut] + b"\n".join(TEXTS[1:]))
+        assert (metrics, len(said)) == (["c"], 1)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *(b"\0", b"\xff\xfe", b"null", b"5", b"[]", b"{}", b'"format"', b"{", b"nan", b"\xef\xbb\xbf", b"9" * 5000),
+        json.dumps({key: value for key, value in WHOLE[0].items() if key != "format"}).encode(),  # of version 0.2
+        json.dumps({key: value for key, value in WHOLE[0].items() if key != "class"}).encode(),
+        json.dumps(WHOLE[0] | {"format": 2}).encode(),  # of a later version
+        json.dumps(WHOLE[0] | {"format": "1"}).encode(),
+        json.dumps(WHOLE[0] | {"format": None}).encode(),
+    ],
+)
+def test_unreadable_lines_anywhere_are_skipped_with_one_warning(line: bytes, tmp_path: Path) -> None:
+    content = b"\n".join([line, TEXTS[0], b"", line, TEXTS[1], TEXTS[2], line])
+    metrics, (warning,) = read_lines_of(tmp_path, content)
+    assert metrics == ["a", "ü", "c"]
+    assert warning.endswith("they are skipped: [1, 4, 7]")
+    assert read_lines_of(tmp_path, line) == ([], [warning.replace("[1, 4, 7]", "[1]")])
+
+
+def test_the_last_line_of_a_name_is_read_and_lines_of_other_files_are_not(tmp_path: Path) -> None:
+    first, *others = (WHOLE[0] | {"percent": True, "settings": {"a": 1}}, *WHOLE[1:])
+    lines = [first | {"score": 0.25}, others[0], first | {"file": None}, first | {"file": "val/y.txt"}, first]
+    append_lines(tmp_path / "scores.jsonl", lines)
+    record = read_record(tmp_path / "val" / "x.txt")
+    assert record == [("val_a", "a", "C", 0.5, True, {"a": 1}), ("val_ü", "ü", "C", 0.5, None, None)]
+    assert read_record(tmp_path / "val" / "z.txt") == []
+
+
+def test_a_file_outside_of_a_record_has_no_record(tmp_path: Path) -> None:
+    append_lines(tmp_path / "run" / "scores.jsonl", WHOLE)
+    assert read_record(tmp_path / "x.txt") is None
+    assert read_record(tmp_path / "other" / "val" / "x.txt") is None
+
+
+def test_all_that_is_written_is_read(tmp_path: Path) -> None:
+    lines, _ = record_lines(tmp_path, {"bleu": CorpusBLEU(), "page": make_page(), "ter": TER()}, "../news", "talks")
+    for name in ("..%2Fnews", "talks"):
+        file = tmp_path / "val" / name / "step-0000001.txt"
+        recorded = read_record(file)
+        assert recorded == [
+            tuple(line[key] for key in ("key", "metric", "class", "score", "percent", "settings"))
+            for line in lines
+            if line["file"] == f"val/{name}/step-0000001.txt"
+        ]
+        assert len(recorded) == 4
 
 
 # Whether translations of other steps still match
@@ -406,9 +635,10 @@ def test_the_command_line_of_sacrebleu_prints_our_score_digit_for_digit(tmp_path
     hypotheses, references = random_corpus(random.Random(3), 200)
     preds = [" ".join(words) + "\u2028 .\r\nx\n" * (i % 2) for i, words in enumerate(hypotheses)]
     target = [[*map(" ".join, group)] for group in references]
-    validation = count(make_validation(CorpusBLEU(percent=True)), preds, target)
-    write_translations(read_all(gather(validation)), tmp_path, 500)
+    validation = score(count(make_collector(CorpusBLEU(percent=True)), preds, target))
+    (subset,) = validation.subsets
+    write_translations(subset.sentences.texts, tmp_path, 500)
     files = ["ref-1.txt", "ref-2.txt", "ref-3.txt", "-i", "step-0000500.txt"]
     command = [sys.executable, "-m", "sacrebleu", *files, "-b", "-w", "10"]
     done = subprocess.run(command, cwd=tmp_path, stdin=subprocess.DEVNULL, capture_output=True, check=True, text=True)
-    assert done.stdout == f"{validation.finish()['val_bleu'].score:.10f}\n"
+    assert done.stdout == f"{validation.results['val_bleu'].score:.10f}\n"

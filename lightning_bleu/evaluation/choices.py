@@ -22,7 +22,7 @@ def find_worst(statistics: Tensor, scoring: Scoring, count: int) -> list[int]:
         count: the number of sentences.
 
     Returns:
-        the numbers of the sentences, from 0, the worst first. None if no score is better than another one.
+        the numbers of the sentences, from 0, the worst first; an empty list for a score without a direction.
 
     Example:
         >>> from lightning_bleu import CorpusBLEU

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import compress, zip_longest
 from typing import Any, NamedTuple, TypeAlias
@@ -200,17 +200,31 @@ class SentenceCollector:
     def _merge(self, views: Sequence[LocalView]) -> LocalView:
         """What all processes know together. An error if they contradict each other."""
         given = [set().union(*of_loader) for of_loader in zip(*(view.given for view in views))]
-        keys = set().union(*(view.keys for view in views))
-        groups = {group for _, group in keys if group is not None}
+        keys: set[SubsetKey] = set().union(*(view.keys for view in views))
+        returned: set[bool] = set().union(*(view.returned for view in views))
         self._check_all_or_none(given, keys)
-        self.table.check_not_labels(groups)
+        self._check_groups(keys)
+        return LocalView(self._sort(keys), given, returned)
+
+    def _check_groups(self, keys: Collection[SubsetKey]) -> None:
+        """Raise a ValueError for groups whose names clash with those of other groups or of metrics."""
+        names = []
+        for loader_number, group in keys:
+            if group is not None:
+                loader = self.loaders[loader_number].name
+                names.append(f"{loader}/{group}" if loader else group)
+        self.table.check_not_labels({group for _, group in keys if group is not None})
+        check_names("groups", names)
+
+    def _sort(self, keys: Iterable[SubsetKey]) -> list[SubsetKey]:
+        """Subsets in the order of the loaders, then of the labels of metrics, then of the alphabet."""
         order = {label: place for place, label in enumerate(self.table.labels)}
-        last = len(order)
-        sorted_keys = sorted(keys, key=lambda key: (key[0], order.get(key[1] or "", last), key[1] or ""))
-        if groups:
-            names = [[self.loaders[number].name, group or ""] for number, group in sorted_keys]
-            check_names("groups", ["/".join(filter(None, pair)) for pair in names])
-        return LocalView(sorted_keys, given, set().union(*(view.returned for view in views)))
+
+        def place(key: SubsetKey) -> tuple[int, int, str]:
+            loader_number, group = key
+            return loader_number, order.get(group or "", len(order)), group or ""
+
+        return sorted(keys, key=place)
 
     def _check_all_or_none(self, given: Sequence[set[tuple[str, bool]]], keys: Iterable[SubsetKey]) -> None:
         """Raise a ValueError if a field was given for some sentences only."""

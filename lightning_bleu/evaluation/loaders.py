@@ -215,31 +215,69 @@ def _index_of_accelerate(loader: Any, batch_idx: int) -> Tensor | None:
     In each round, every process gets the same number of items, in the order of the processes. The last round is filled
     up with items from the beginning.
     """
-    dispatches = hasattr(loader, "slice_fn")  # process 0 reads the dataset
-    is_stream = hasattr(loader.dataset, "process_index")  # every process reads the whole dataset
-    dealer = loader if dispatches else loader.dataset if is_stream else loader.batch_sampler
-    sampler = _without_share(loader.batch_sampler)
-    if type(sampler) is not data.BatchSampler:
+    if type(_without_share(loader.batch_sampler)) is not data.BatchSampler:
         return None
-    if dispatches:
-        shares, rank = (1, 0) if loader.submesh_tp else (process_count(), process_rank())
-    else:
-        shares, rank = getattr(dealer, "num_processes", 1), getattr(dealer, "process_index", 0)
-    size = sampler.batch_size // (shares if getattr(dealer, "split_batches", False) and not is_stream else 1)
-    first, items = batch_idx * shares * size, length_of(sampler.sampler)
-    if dispatches and loader.end_of_dataloader:
-        size, items = -(-loader.remainder // shares), first + loader.remainder
-    elif dispatches:
-        items = first + shares * size
-    elif is_stream and loader.num_workers <= 1:  # several would repeat more
-        stream = loader.dataset.dataset
+    reads_in_process_0 = hasattr(loader, "slice_fn")
+    if reads_in_process_0:
+        return _index_of_dispatcher(loader, batch_idx)
+    every_process_reads_all = hasattr(loader.dataset, "process_index")
+    if every_process_reads_all:
+        return _index_of_stream(loader, batch_idx)
+    return _index_of_shard(loader, batch_idx)
+
+
+def _index_of_dispatcher(loader: Any, batch_idx: int) -> Tensor:
+    """The positions of the items of a batch that process 0 has read, and dealt to all processes."""
+    processes, rank = (1, 0) if loader.submesh_tp else (process_count(), process_rank())
+    size = _without_share(loader.batch_sampler).batch_size
+    if getattr(loader, "split_batches", False):
+        size //= processes
+    first = batch_idx * processes * size
+    end = first + processes * size
+    if loader.end_of_dataloader:
+        size = -(-loader.remainder // processes)
+        end = first + loader.remainder
+    return _deal(first, size, rank) % max(end, 1)
+
+
+def _index_of_stream(loader: Any, batch_idx: int) -> Tensor | None:
+    """The positions of the items of a batch of an iterable dataset, of which each process takes its share."""
+    shard = loader.dataset
+    sampler = _without_share(loader.batch_sampler)
+    size = sampler.batch_size
+    stream = shard.dataset
+    items = length_of(sampler.sampler)
+    if loader.num_workers <= 1:  # several would repeat more
         items = stream.count if isinstance(stream, CountedStream) else length_of(stream)
     if items is None:
         return None
-    index = first + rank * size + torch.arange(size, device="cpu")
-    if dispatches or getattr(dealer, "even_batches", is_stream):
+    index = _deal(batch_idx * shard.num_processes * size, size, shard.process_index)
+    if getattr(shard, "even_batches", True):
         return index % max(items, 1)  # a stream without a length has no items before it is read
+    return index[index < items]
+
+
+def _index_of_shard(loader: Any, batch_idx: int) -> Tensor | None:
+    """The positions of the items of a batch whose sampler gives each process a share of the batches."""
+    shard = loader.batch_sampler
+    sampler = _without_share(shard)
+    processes = getattr(shard, "num_processes", 1)
+    size = sampler.batch_size
+    if getattr(shard, "split_batches", False):
+        size //= processes
+    items = length_of(sampler.sampler)
+    if items is None:
+        return None
+    index = _deal(batch_idx * processes * size, size, getattr(shard, "process_index", 0))
+    if getattr(shard, "even_batches", False):
+        return index % max(items, 1)
     return index[index < items]  # the loader does not fill up the last round
+
+
+def _deal(first: int, size: int, rank: int) -> Tensor:
+    """The places of the items of a process in a round that begins at `first`, in which each process gets `size`."""
+    start = first + rank * size
+    return torch.arange(start, start + size, device="cpu")
 
 
 class CountedStream(data.IterableDataset[Any]):

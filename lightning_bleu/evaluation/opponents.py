@@ -220,19 +220,38 @@ def find_uncertainty(
     scores[mean] = torch.stack(list(scores.values())).mean(0)
     uncertain = dict(results)
     if confidence is not None:
-        scoring = _shared_scoring(current)
-        for name, of_name in scores.items():
-            interval = interval_of(of_name[0][: _RESAMPLES + 1], scoring, confidence)
-            uncertain[name] = replace(uncertain[name], interval=interval)
+        uncertain = _add_intervals(uncertain, scores, _shared_scoring(current), confidence)
     if opponent is None or other is None:
         return Uncertainty(uncertain)
     tests = opponent.compare(current, scores, mean)
     is_new = opponent.is_replaced(current, other, tests[mean])
-    scores_of_opponent = _score_subsets(current if is_new else other, mean)
-    for name, score in scores_of_opponent.items():
-        compared = replace(uncertain[name], comparison=tests[name])
-        uncertain[name] = replace(compared, best=score) if opponent.kind == "best" else replace(compared, first=score)
+    opponent_scores = _score_subsets(current if is_new else other, mean)
+    uncertain = _add_comparisons(uncertain, tests, opponent.kind, opponent_scores)
     return Uncertainty(uncertain, is_new and (keep or opponent.kind == "first"))
+
+
+def _add_intervals(
+    results: Mapping[str, Result], scores: Mapping[str, Tensor], scoring: Scoring, confidence: float
+) -> dict[str, Result]:
+    """The results with their intervals, from the scores of resamples."""
+    with_intervals = dict(results)
+    for name, of_name in scores.items():
+        interval = interval_of(of_name[0][: _RESAMPLES + 1], scoring, confidence)
+        with_intervals[name] = replace(results[name], interval=interval)
+    return with_intervals
+
+
+def _add_comparisons(
+    results: Mapping[str, Result], tests: Mapping[str, PairedTest], kind: OpponentKind, scores: Mapping[str, float]
+) -> dict[str, Result]:
+    """The results with their comparisons, and with the scores of the opponent."""
+    compared = dict(results)
+    for name, score in scores.items():
+        if kind == "best":
+            compared[name] = replace(results[name], comparison=tests[name], best=score)
+        else:
+            compared[name] = replace(results[name], comparison=tests[name], first=score)
+    return compared
 
 
 def _resample(systems: Sequence[RowsBySubset], resamples: int) -> dict[str, Tensor]:

@@ -169,18 +169,26 @@ def _check_log_name(log_name: Any) -> dict[str, Naming]:
     names = log_name if isinstance(log_name, Mapping) else dict.fromkeys(STEPS, log_name)
     if names.keys() != STEPS.keys() or not all(isinstance(name, str) for name in names.values()):
         raise TypeError(f"'log_name' must be a string, or a dict of strings for 'val' and 'test', got {log_name!r}")
-    fixed_texts = [name.replace("{stage}", stage).replace("{metric}", "") for stage, name in names.items()]
-    have_other_braces = re.search("[{}]", "".join(fixed_texts)) is not None
-    are_paths = all("{metric}" in name and "" not in name.split("/") for name in names.values())
-    if are_paths and not have_other_braces:
-        namings = {stage: Naming(stage, names[stage]) for stage in STEPS}
-        folders = {_letters(text) for text in fixed_texts} - {""}
-        if len(folders) == len(namings):
-            return namings
-    raise ValueError(
-        "'log_name' must be a name with '{stage}' and '{metric}', or a dict of names that differ in more than "
-        f"punctuation, such as {{'val': 'valid_{{metric}}', 'test': 'test_{{metric}}'}}, got {log_name!r}"
-    )
+    fixed_texts = {name.replace("{stage}", stage).replace("{metric}", "") for stage, name in names.items()}
+    differ = len({_letters(text) for text in fixed_texts} - {""}) == len(names)
+    if not differ or not all(_is_path_of_metric(name) for name in names.values()):
+        raise ValueError(
+            "'log_name' must be a name with '{stage}' and '{metric}', or a dict of names that differ in more than "
+            "punctuation, such as {'val': 'valid_{metric}', 'test': 'test_{metric}'}, got " + repr(log_name)
+        )
+    return {stage: Naming(stage, names[stage]) for stage in STEPS}
+
+
+def _is_path_of_metric(log_name: str) -> bool:
+    """Whether a name is a path that contains the name of the metric, and no other placeholder than that of the stage.
+
+    Example:
+        >>> _is_path_of_metric("{stage}/{metric}"), _is_path_of_metric("{stage}//{metric}")
+        (True, False)
+    """
+    rest = log_name.replace("{stage}", "").replace("{metric}", "")
+    has_other_braces = "{" in rest or "}" in rest
+    return "{metric}" in log_name and "" not in log_name.split("/") and not has_other_braces
 
 
 def _letters(text: str) -> str:

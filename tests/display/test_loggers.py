@@ -69,6 +69,7 @@ class Broken(CSVLogger):
 
 
 def make_wandb(folder: Path, monkeypatch: pytest.MonkeyPatch) -> WandbLogger:
+    pytest.importorskip("wandb")
     monkeypatch.setenv("WANDB_SILENT", "true")
     return WandbLogger(save_dir=folder, offline=True)
 

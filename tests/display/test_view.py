@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from sacrebleu.metrics.ter import TER
 
-from lightning_bleu import CorpusBLEU, CorpusCHRF, corpus_chrf, sentence_bleu, sentence_chrf
+from lightning_bleu import CorpusBLEU, CorpusCHRF, FunctionMetric, corpus_chrf, sentence_bleu, sentence_chrf
 from tests.helpers.views import HYPOTHESES, LINES, REFERENCES, view
 
 # Which sentences
@@ -59,3 +59,22 @@ def test_without_scores_of_sentences_only_the_first_are_shown() -> None:
     (first,) = shown.panels
     assert [(sample.number, sample.scores) for sample in first.samples] == [(1, []), (2, [])]
     assert (first.caption, shown.histograms, shown.figures) == ("The first sentences.", {}, {})
+
+
+def lengths(hypotheses: list[str], references: list[list[str]]) -> list[int]:
+    """The number of words, of which neither more nor less is better."""
+    return [len(line.split()) for line in hypotheses]
+
+
+def test_a_score_without_a_direction_has_a_column_and_does_not_rank() -> None:
+    length = FunctionMetric(lengths, higher_is_better=None)
+    shown = view(2, {"length": length, "bleu": CorpusBLEU()})
+    first, worst = shown.panels
+    assert shown.digits == {"length": 4, "bleu": 1}
+    assert [sample.scores[0] for sample in first.samples] == lengths(HYPOTHESES[:2], REFERENCES)
+    assert [sample.number for sample in worst.samples] == [2, 1]
+    assert worst.caption.startswith("The worst sentences for their length, by smoothed BLEU. BLEU = ")
+    shown = view(2, {"length": length})
+    (first,) = shown.panels
+    assert (first.caption, shown.signature) == ("The first sentences.", "")
+    assert [*shown.histograms] == ["val_length/news/sentence_length"]

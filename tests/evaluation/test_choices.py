@@ -12,11 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from lightning_bleu import CorpusBLEU, CorpusCHRF, sentence_chrf
-from lightning_bleu.evaluation.choices import find_worst
+from lightning_bleu import CorpusBLEU, CorpusCHRF, FunctionMetric, sentence_chrf
+from lightning_bleu.evaluation.choices import choose_sentences, find_changed, find_worst
+from lightning_bleu.evaluation.sentences import SentenceRows
 from lightning_bleu.reading.batch import read_batch
 from lightning_bleu.scoring.scoring import ratio_scoring
 from tests.helpers.corpora import random_text
+from tests.helpers.validations import count as count_lines
+from tests.helpers.validations import make_collector, score
 
 BLEU = CorpusBLEU()
 
@@ -80,6 +83,27 @@ def test_equally_bad_sentences_come_in_the_order_of_the_dataset() -> None:
     assert find_worst(statistics, BLEU.scoring, 4) == [1, 3, 0, 2]
 
 
+def test_a_score_without_a_direction_has_no_worst_sentences_and_none_that_changed() -> None:
+    rows = torch.tensor([[0.5, 1], [4, 2], [-1, 1]])
+    scoring = ratio_scoring("f", None)
+    assert find_worst(rows, scoring, 3) == []
+    a, b = (SentenceRows(torch.zeros(3, 0), statistics, scoring, {}) for statistics in (rows, rows.flip(0)))
+    assert find_changed(a, b, 3) == ([], [])
+
+
+@pytest.mark.parametrize("higher_is_better", [True, False])
+def test_the_changed_for_a_function_depend_on_its_direction(higher_is_better: bool) -> None:
+    scoring = ratio_scoring("f", higher_is_better)
+    a, b = (
+        SentenceRows(torch.zeros(5, 0), torch.tensor([[float(one), 1] for one in scores]), scoring, {})
+        for scores in ([3, 1, 2, 5, 0], [1, 1, 3, 0, 4])
+    )
+    lower, higher = [4, 2], [3, 0]  # by 4, 1; and by 5, 2
+    for count in (0, 1, 5):
+        expected = (lower[:count], higher[:count]) if higher_is_better else (higher[:count], lower[:count])
+        assert find_changed(a, b, count) == expected
+
+
 @pytest.mark.parametrize("higher_is_better", [True, False])
 def test_the_worst_for_a_function_depend_on_its_direction(higher_is_better: bool) -> None:
     rows = torch.tensor([[0.5, 1], [4, 2], [-1, 1], [2, 4], [0, 0]])
@@ -115,3 +139,30 @@ def test_as_many_different_sentences_are_found_as_there_are(
 @pytest.mark.parametrize("references", [[""] * 3, ["", "", "a"]])
 def test_sentences_without_references_have_a_worst_one_too(references: list[str]) -> None:
     assert sorted(find_worst(count(["a b", "", "c"], references), BLEU.scoring, 3)) == [0, 1, 2]
+
+
+# What is chosen of a subset
+
+
+@pytest.mark.parametrize("number", [0, 1, 2, 9])
+def test_the_first_score_with_a_direction_chooses_the_worst_sentences(number: int) -> None:
+    def numbers(hypotheses: list[str], references: list[list[str]]) -> dict[str, list[float]]:
+        return {"length": [*map(len, hypotheses)], "errors": [float(line.count("x")) for line in hypotheses]}
+
+    metric = FunctionMetric(numbers, higher_is_better={"length": None, "errors": False})
+    lines = ["a x", "a b x x", "a"]
+    validation = score(count_lines(make_collector({"n": metric, "bleu": BLEU}), lines, ["a b"] * 3))
+    (subset,) = validation.subsets
+    chosen = choose_sentences(subset, number)
+    assert chosen.ranked_by == "n/errors"
+    assert [(place, one.hypothesis) for place, one in chosen.first.items()] == [*enumerate(lines)][:number]
+    assert [*chosen.worst] == [1, 0, 2][:number]
+    assert [one.hypothesis for one in chosen.worst.values()] == [lines[place] for place in (1, 0, 2)][:number]
+
+
+def test_without_a_direction_no_sentence_is_the_worst() -> None:
+    metric = FunctionMetric(lambda hypotheses, references: [*map(len, hypotheses)], higher_is_better=None)
+    validation = score(count_lines(make_collector({"length": metric}), ["a", "b c"], ["a", "b"]))
+    (subset,) = validation.subsets
+    chosen = choose_sentences(subset, 2)
+    assert (chosen.ranked_by, [*chosen.first], chosen.worst) == ("", [0, 1], {})

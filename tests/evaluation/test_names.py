@@ -151,9 +151,9 @@ def test_the_low_end_of_a_difference_is_not_read_as_that_of_an_interval(details:
             assert naming.parse(naming.render(name), SCORES, details) == name
 
 
-@pytest.mark.parametrize("scores", [["bleu", "bleu/a"], ["bleu/a", "bleu"]])
-def test_metrics_of_which_one_begins_like_the_other_are_told_apart(scores: list[str]) -> None:
-    of_metrics = dict.fromkeys(scores, [""])
+@pytest.mark.parametrize("metrics", [["bleu", "bleu/a"], ["bleu/a", "bleu"]])
+def test_metrics_of_which_one_begins_like_the_other_are_told_apart(metrics: list[str]) -> None:
+    of_metrics = {metric: [""] for metric in metrics}
     assert LIGHTNING.parse("val_bleu/a", of_metrics, DETAILS) == Name("bleu/a")
     assert LIGHTNING.parse("val_bleu/a/low", of_metrics, DETAILS) == Name("bleu/a", detail="low")
     assert LIGHTNING.parse("val_bleu/ab", of_metrics, DETAILS) == Name("bleu", ("ab",))

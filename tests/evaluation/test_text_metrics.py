@@ -56,7 +56,7 @@ def test_the_metrics_of_a_collection_are_not_merged(others: int, kind: Any) -> N
 def test_a_metric_may_give_right_and_wrong_hypotheses_the_same_score(result: Any, expected: dict[str, float]) -> None:
     evaluator = Evaluator({"x": Returns(result)})
     assert score(evaluator, HYPOTHESES, REFERENCES) == expected
-    assert {result.higher_is_better for result in evaluator.results.values()} == {None}
+    assert {scored.higher_is_better for scored in evaluator.results.values()} == {None}
 
 
 def test_a_wrapper_that_keeps_what_it_has_seen_has_not_seen_a_probe() -> None:

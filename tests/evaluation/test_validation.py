@@ -113,7 +113,8 @@ def test_results_of_subsets_say_what_they_depend_on_and_means_do_not() -> None:
     collector = make_collector(metrics, ["news", "talks"])
     for dataloader_idx in range(2):
         count(collector, A, REFERENCES, dataloader_idx=dataloader_idx)
-    classes, orders = {}, {}
+    classes: dict[str, list[str]] = {}
+    orders = {}
     for logged_score in score(collector).scores:
         metric, settings = logged_score.name.metric, logged_score.settings
         classes.setdefault(metric, []).append(logged_score.metric_class)
@@ -182,7 +183,7 @@ def run_once(run: Run, clash: Clash, metrics: dict[str, Any], preds: list[str]) 
 
 @pytest.mark.parametrize("clash", CLASHES.values(), ids=CLASHES)
 def test_two_numbers_of_one_name_are_an_error_that_leaves_the_best_and_the_results(clash: Clash) -> None:
-    run = Run(Options(confidence=0.9, compare_to="best"), "Evaluator")
+    run = Run(Options(confidence=0.9, compare_to="best"))
     message = f"^two scores would be logged as '{re.escape(clash.logged)}': rename a metric$"
     with pytest.raises(ValueError, match=message):
         run_once(run, clash, clash.metrics, A)
@@ -219,7 +220,7 @@ def test_an_evaluator_with_two_scores_of_one_name_keeps_its_best() -> None:
         return evaluator.finish(step=1)
 
     first = validate(A)["val_f/l"].score
-    with pytest.raises(ValueError, match="^two scores would be logged as 'val_f/news/l': rename a metric$"):
+    with pytest.raises(ValueError, match=r"^two scores would be logged as 'val_f/news/l': rename a metric$"):
         validate(REFERENCES)
     assert evaluator.results["val_f/l"].score == first
     comparison = validate(REFERENCES)["val_f/l"].comparison
@@ -255,8 +256,8 @@ def test_the_results_of_an_evaluator_are_the_last_ones_of_each_stage() -> None:
 
 def test_a_validation_without_sentences_has_no_results_but_those_of_other_stages_stay() -> None:
     evaluator = Evaluator(BLEU)
-    evaluate(evaluator, [""], "val")
-    of_test = evaluate(evaluator, [""], "test")
+    evaluate(evaluator, ["news"], "val")
+    of_test = evaluate(evaluator, ["news"], "test")
     evaluator.start()
     assert evaluator.finish(step=2) == {}
     assert evaluator.results == of_test
