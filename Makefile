@@ -44,6 +44,7 @@ lint: env
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/python .ci/check_calls.py
 
 docs: env
 	$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet docs docs/_build $(ARGS)

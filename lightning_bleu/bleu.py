@@ -20,7 +20,7 @@ from torch import Tensor
 from lightning_bleu.counting.ngrams import count_matches
 from lightning_bleu.counting.words import number_tokens, tokenize
 from lightning_bleu.messages import check_choice
-from lightning_bleu.metric import CorpusMetric, count_sentences
+from lightning_bleu.metric import CorpusMetric, TorchmetricsOptions, count_sentences
 from lightning_bleu.reading.batch import Batch
 from lightning_bleu.reading.forms import Hypotheses, Ids, InputCounts, References, Strings, Tokens
 from lightning_bleu.reading.ragged import IntArray, Ragged
@@ -612,7 +612,7 @@ class CorpusBLEU(CorpusMetric):
         decoder: Decoder | None = None,
         percent: bool = False,
         keep_sentences: bool = False,
-        **kwargs: Any,
+        **kwargs: Unpack[TorchmetricsOptions],
     ) -> None:
         options = {name: value for name, value in locals().items() if name in BLEUOptions.__annotations__}
         settings = BLEUSettings.from_options(**cast(BLEUOptions, options)).for_corpus()

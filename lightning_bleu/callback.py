@@ -12,7 +12,7 @@ from sacrebleu.metrics.base import Metric as SacreMetric
 from torchmetrics import Metric
 
 from lightning_bleu.evaluation.collector import Output
-from lightning_bleu.evaluation.functions import FunctionMetric, call_with_third
+from lightning_bleu.evaluation.functions import call_with_third
 from lightning_bleu.evaluation.loaders import Origin
 from lightning_bleu.evaluation.names import STEPS, check_names, name_loaders
 from lightning_bleu.evaluation.options import OptionAttributes, check_unknown
@@ -30,6 +30,11 @@ if TYPE_CHECKING:
 
 class BLEUCallback(OptionAttributes, pl.Callback):
     """Computes and logs BLEU, and other scores, from the outputs of ``validation_step`` and ``test_step``.
+
+    Example:
+        >>> from lightning_bleu import BLEUCallback, CorpusBLEU, CorpusCHRF
+        >>> bleu = BLEUCallback({"bleu": CorpusBLEU(percent=True), "chrf": CorpusCHRF(percent=True)}, confidence=0.95)
+        >>> trainer = pl.Trainer(callbacks=[bleu], logger=False, accelerator="cpu")
 
     Return ``{"preds": ..., "target": ...}`` or ``(preds, target)`` from the step, in any form that
     :meth:`CorpusBLEU.update` accepts. Add ``"source"`` to show the source sentences in samples and files: strings, or
@@ -69,16 +74,11 @@ class BLEUCallback(OptionAttributes, pl.Callback):
             or if it returned None in a whole epoch.
         ValueError: for options that are out of range; when an epoch begins, if metrics read ids differently; and during
             an epoch, if a loader or a group has no metric.
-
-    Example:
-        >>> from lightning_bleu import BLEUCallback, CorpusBLEU, CorpusCHRF
-        >>> bleu = BLEUCallback({"bleu": CorpusBLEU(percent=True), "chrf": CorpusCHRF(percent=True)}, confidence=0.95)
-        >>> trainer = pl.Trainer(callbacks=[bleu], logger=False, accelerator="cpu")
     """
 
     def __init__(
         self,
-        metrics: Metric | SacreMetric | FunctionMetric | MetricsByName | Callable[..., Any] | None = None,
+        metrics: Metric | SacreMetric | MetricsByName | Callable[..., Any] | None = None,
         *,
         extract: Callable[..., Any] | None = None,
         dataloader_names: Sequence[str] | None = None,

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from lightning_bleu.counting.ngrams import count_matches
 from lightning_bleu.counting.words import chrf_word_ids
-from lightning_bleu.metric import CorpusMetric, count_sentences
+from lightning_bleu.metric import CorpusMetric, TorchmetricsOptions, count_sentences
 from lightning_bleu.reading.batch import Batch, to_lines
 from lightning_bleu.reading.forms import Hypotheses, InputCounts, References, Strings, kind_of
 from lightning_bleu.reading.ragged import IntArray, Ragged, lengths_of, ranges
@@ -427,7 +427,7 @@ class CorpusCHRF(CorpusMetric):
         decoder: Decoder | None = None,
         percent: bool = False,
         keep_sentences: bool = False,
-        **kwargs: Any,
+        **kwargs: Unpack[TorchmetricsOptions],
     ) -> None:
         options = {name: value for name, value in locals().items() if name in CHRFOptions.__annotations__}
         settings = CHRFSettings.from_options(**cast(CHRFOptions, options))

@@ -64,6 +64,17 @@ class EvaluatorOptions(TypedDict, total=False):
 class Evaluator(OptionAttributes):
     """Scores validations, compares them with an earlier one, shows them in loggers, and writes them to files.
 
+    Example:
+        >>> from lightning_bleu import CorpusBLEU, CorpusCHRF, Evaluator
+        >>> metrics = {"bleu": CorpusBLEU(percent=True), "chrf": CorpusCHRF(percent=True)}
+        >>> evaluator = Evaluator(metrics, compare_to="best")
+        >>> evaluator.start()
+        >>> evaluator.update(["the cat sat on the mat"], ["the cat sat on a mat"])
+        >>> evaluator.update(["it is"], ["it is"])
+        >>> results = evaluator.finish(step=500)
+        >>> {name: round(result.score, 1) for name, result in results.items()}
+        {'val_bleu': 55.8, 'val_chrf': 73.9}
+
     Call :meth:`start` before a validation, :meth:`update` with each batch, and :meth:`finish` after the last one, in a
     training loop of your own, in Lightning Fabric, or with accelerate. For the Trainer of Lightning, use
     :class:`BLEUCallback`; for those of Transformers, :class:`EvaluatorMixin`.
@@ -151,22 +162,11 @@ class Evaluator(OptionAttributes):
         TypeError: for options of the wrong type.
         ValueError: for options that are out of range, and for parts that no metric has; when a validation begins, if
             metrics read ids differently; and during a validation, if a loader or a group has no metric.
-
-    Example:
-        >>> from lightning_bleu import CorpusBLEU, CorpusCHRF, Evaluator
-        >>> metrics = {"bleu": CorpusBLEU(percent=True), "chrf": CorpusCHRF(percent=True)}
-        >>> evaluator = Evaluator(metrics, compare_to="best")
-        >>> evaluator.start()
-        >>> evaluator.update(["the cat sat on the mat"], ["the cat sat on a mat"])
-        >>> evaluator.update(["it is"], ["it is"])
-        >>> results = evaluator.finish(step=500)
-        >>> {name: round(result.score, 1) for name, result in results.items()}
-        {'val_bleu': 55.8, 'val_chrf': 73.9}
     """
 
     def __init__(
         self,
-        metrics: Metric | SacreMetric | FunctionMetric | MetricsByName | Callable[..., Any] | None = None,
+        metrics: Metric | SacreMetric | MetricsByName | Callable[..., Any] | None = None,
         *,
         decoder: Decoder | None = None,
         log_name: str | Mapping[str, str] = "{stage}_{metric}",

@@ -6,7 +6,7 @@ import copy
 import re
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 import numpy as np
 import torch
@@ -26,6 +26,18 @@ from lightning_bleu.torchmetrics_fixes import AdditiveMetric, as_list, eager
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+
+class TorchmetricsOptions(TypedDict, total=False):
+    """The options of :class:`torchmetrics.Metric`."""
+
+    compute_on_cpu: bool
+    dist_sync_on_step: bool
+    process_group: Any
+    dist_sync_fn: Callable[..., Any] | None
+    distributed_available_fn: Callable[..., Any] | None
+    sync_on_compute: bool
+    compute_with_cache: bool
 
 
 class CorpusMetric(AdditiveMetric):

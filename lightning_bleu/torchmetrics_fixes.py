@@ -155,8 +155,8 @@ class AdditiveMetric(Metric):
         for rows in as_list(state):
             if rows.numel() and [*rows.shape[-1:]] != expected:
                 raise ValueError(
-                    f"the state {name!r} is of a metric with other orders of n-grams, or of another version: its rows "
-                    f"have {[*rows.shape[-1:]]} columns, not {expected}"
+                    f"the state {name!r} is of a metric with other options, or of another version: its rows have "
+                    f"{[*rows.shape[-1:]]} columns, not {expected}"
                 )
 
     def __deepcopy__(self, memo: dict[int, Any]) -> AdditiveMetric:

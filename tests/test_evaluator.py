@@ -331,7 +331,7 @@ def test_a_batch_with_an_error_may_be_passed_again() -> None:
             with pytest.raises(TypeError, match="needs text") if is_wrong else contextlib.nullcontext():
                 evaluator.update(preds, target, group=["x", "y"])
     results = evaluator.finish(1)
-    assert [results[f"val_m/{group}"].report.reference_length for group in "xy"] == [1, 1]
+    assert [results[f"val_m/{group}"].parts["reference_length"] for group in "xy"] == [1, 1]
 
 
 def test_a_loader_with_too_many_batches_is_an_error() -> None:
@@ -365,6 +365,8 @@ def test_results_are_those_of_the_last_validation_and_of_the_last_test() -> None
 
 
 ONE: Any = (["a"], ["a"])
+OF_METRIC: Any = {"percent": True}
+OF_CALLBACK: Any = {"extract": print}
 
 
 @pytest.mark.parametrize(
@@ -379,8 +381,8 @@ ONE: Any = (["a"], ["a"])
             r"ValueError: Evaluator\(compare_to='best'\) needs .*: pass the position .* as 'index' to 'update', or",
         ),
         (lambda one: Evaluator(translations=True).start(), ".* folder of a Trainer's run: pass translations='FOLDER'$"),
-        (lambda one: Evaluator(percent=True), r"TypeError: .* the metric: Evaluator\(CorpusBLEU\(percent=True\)\)$"),
-        (lambda one: Evaluator(extract=print), "TypeError: unknown option 'extract'"),
+        (lambda one: Evaluator(**OF_METRIC), r"TypeError: .* the metric: Evaluator\(CorpusBLEU\(percent=True\)\)$"),
+        (lambda one: Evaluator(**OF_CALLBACK), "TypeError: unknown option 'extract'"),
         (lambda one: Evaluator(loggers=CSVLogger("folder")), "TypeError: 'loggers' must be a list of .*, got <.*CSVL"),  # type: ignore[arg-type]
         (lambda one: Evaluator(loggers=["folder"]), "TypeError: 'loggers' .*, got 'folder' of type str"),
     ],

@@ -9,7 +9,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from lightning_bleu import CorpusBLEU, corpus_bleu, paired_bootstrap, sentence_bleu, sentence_chrf
+from lightning_bleu import CorpusBLEU, corpus_bleu, paired_bootstrap, sentence_bleu
+from tests.helpers.metrics import KINDS
 
 pytestmark = pytest.mark.gpu
 
@@ -141,10 +142,10 @@ def test_ids_are_decoded_as_on_the_cpu() -> None:
     for preds, target in ((PREDS, lines), (lines, SEVERAL), (LOGITS, TARGET)):
         expected = corpus_bleu(preds, target, decoder=decode, **OPTIONS)
         assert corpus_bleu(move(preds, DEVICE), move(target, DEVICE), decoder=decode, **OPTIONS) == expected
-        for score in (sentence_bleu, sentence_chrf):
-            scores = score(move(preds, DEVICE), move(target, DEVICE), decoder=decode, pad_id=0)
+        for kind in KINDS.values():
+            scores = kind.score_sentences(move(preds, DEVICE), move(target, DEVICE), decoder=decode, pad_id=0)
             assert scores.device.type == DEVICE
-            assert torch.equal(scores.cpu(), score(preds, target, decoder=decode, pad_id=0))
+            assert torch.equal(scores.cpu(), kind.score_sentences(preds, target, decoder=decode, pad_id=0))
 
 
 def test_intervals_and_tests_are_those_of_the_cpu() -> None:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
+import json
 import math
 import pickle
 import random
+import re
 from collections.abc import Callable, Iterator
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,10 +22,13 @@ from torch import Tensor
 from torchmetrics import MetricCollection, MetricTracker
 from torchmetrics.utilities.exceptions import TorchMetricsUserError
 
-from lightning_bleu import CorpusBLEU, CorpusCHRF
+from lightning_bleu import CorpusBLEU, CorpusCHRF, Evaluator, Result, compare_systems
+from lightning_bleu.evaluation.choices import find_worst
+from lightning_bleu.known_metrics import KNOWN_METRICS
 from lightning_bleu.reading.forms import InputCounts
 from tests.helpers.corpora import random_text
-from tests.helpers.metrics import BLEU, BOTH, CHRF, A, B, Kind, gather_with
+from tests.helpers.error_rate import CorpusErrorRate
+from tests.helpers.metrics import BLEU, BOTH, CHRF, KINDS, A, B, Kind, gather_with
 from tests.helpers.process_groups import group_of_one
 from tests.helpers.text import Speller
 
@@ -86,18 +93,21 @@ def test_a_score_in_percent_is_100_times_as_large(make: Any, kind: Kind) -> None
     assert hundred.compute().item() == pytest.approx(100 * one.compute().item(), abs=1e-12)
     assert hundred.report() == kind.score(*BOTH, percent=True)
     assert str(hundred.report()) == str(one.report())
-    assert (hundred.signature, hundred.report().matches) == (one.signature, one.report().matches)
-    assert (hundred.plot_upper_bound, one.plot_upper_bound) == (100, 1)
+    assert (hundred.signature, hundred.report().counts()) == (one.signature, one.report().counts())
     assert kind.score_sentences(*BOTH, percent=True).tolist() == pytest.approx(
         (100 * kind.score_sentences(*BOTH)).tolist()
     )
 
 
-def test_a_metric_without_sentences_scores_zero(make: Any) -> None:
+def test_a_metric_without_sentences_or_words_has_the_score_of_its_kind(make: Any, kind: Kind) -> None:
     with pytest.warns(UserWarning, match="before the ``update`` method"):
-        assert make().compute().item() == 0
-    for batch in (([], []), ([""], ["a b"]), (["a b c d e"], [""])):
-        assert make(batch).compute().item() == make(batch).report().score == 0
+        assert make().compute().item() == kind.empty
+    for batch, expected in (
+        (([], []), kind.empty),
+        (([""], ["a b"]), kind.without_hypothesis),
+        ((["a b c d e"], [""]), kind.without_reference),
+    ):
+        assert make(batch).compute().item() == make(batch).report().score == expected
     assert make(([""], ["a"])).signature.startswith("nrefs:1|")
 
 
@@ -136,8 +146,8 @@ def test_the_functions_score_what_the_metric_does(
 ) -> None:
     """Generators are read once."""
     preds, target = random_text(rng, 30)
-    report = make((preds, target), **kind.other_orders).report()
-    assert report == kind.score(convert(preds), convert([*map(convert, target)]), **kind.other_orders)
+    report = make((preds, target), **kind.other_options).report()
+    assert report == kind.score(convert(preds), convert([*map(convert, target)]), **kind.other_options)
     alone = [kind.score_sentences([line], [group]).item() for line, group in zip(preds, target)]
     assert kind.score_sentences(preds, target).tolist() == alone
 
@@ -183,9 +193,11 @@ def test_the_precision_of_a_model_leaves_counts_alone(dtype: torch.dtype, make: 
 
 
 @pytest.mark.parametrize("val", [None, torch.tensor(0.5), [torch.tensor(0.5), torch.tensor(0.7)]], ids=str)
-def test_one_or_several_scores_can_be_plotted(val: Any, make: Any) -> None:
+def test_one_or_several_scores_can_be_plotted_between_the_bounds(val: Any, make: Any, kind: Kind) -> None:
     figure, axis = make(A).plot(val)
-    assert axis.get_ylim()[1] >= 1
+    (bottom, top), (lowest, highest) = axis.get_ylim(), kind.bounds
+    assert lowest is None or bottom <= lowest
+    assert highest is None or top >= highest
     pyplot.close(figure)
 
 
@@ -202,6 +214,7 @@ def test_one_or_several_scores_can_be_plotted(val: Any, make: Any) -> None:
         (CorpusCHRF, {"decoder": Speller()}, "decoder=Speller"),
         (CorpusCHRF, {"char_order": 6, "beta": 2}, ""),
         (CorpusCHRF, {"beta": 0.5, "keep_sentences": True}, "beta=0.5, keep_sentences=True"),
+        (CorpusErrorRate, {"characters": True, "percent": False}, "characters=True"),
     ],
 )
 def test_a_metric_is_represented_by_the_options_that_differ_from_the_defaults(
@@ -213,6 +226,150 @@ def test_a_metric_is_represented_by_the_options_that_differ_from_the_defaults(
     if not {*options} & {"tokenizer", "decoder"}:
         assert eval(shown).settings == made.settings
     assert repr(torch.nn.ModuleList([made])).splitlines()[1] == f"  (0): {shown}"
+
+
+# What a score means
+
+
+UNITS = pytest.mark.parametrize(("percent", "unit"), [(False, 1), (True, 100)], ids=["share", "percent"])
+PERFECT = ["the cat sat on the mat", "hello there world ok"]
+
+
+@UNITS
+def test_a_metric_says_once_what_its_scores_mean(percent: bool, unit: int, kind: Kind) -> None:
+    """Its direction, its unit, the score of what is perfect, and the bounds."""
+    metric = kind.metric(percent=percent)
+    scoring = metric.scoring
+    assert metric.higher_is_better == scoring.higher_is_better == kind.higher_is_better
+    assert (scoring.sign, scoring.percent, scoring.unit, metric.settings.unit) == (kind.sign, percent, unit, unit)
+    assert scoring.perfect == unit * kind.perfect
+    assert scoring.bounds == tuple(None if bound is None else unit * bound for bound in kind.bounds)
+    assert (metric.plot_lower_bound, metric.plot_upper_bound) == scoring.bounds
+    assert kind.perfect == kind.bounds[kind.higher_is_better]
+
+
+@UNITS
+def test_nothing_is_better_than_perfect_or_out_of_bounds(percent: bool, unit: int, kind: Kind) -> None:
+    assert kind.score(PERFECT, PERFECT, percent=percent).score == pytest.approx(unit * kind.perfect)
+    assert kind.score_sentences(PERFECT, PERFECT, percent=percent).tolist() == pytest.approx([unit * kind.perfect] * 2)
+    lowest, highest = kind.metric(percent=percent).scoring.bounds
+    for preds, target in (BOTH, (["x"] * 2, PERFECT), ([f"{line} and more" * 9 for line in PERFECT], PERFECT)):
+        scores = [kind.score(preds, target, percent=percent).score]
+        scores += kind.score_sentences(preds, target, percent=percent).tolist()
+        assert all(kind.sign * score < kind.sign * unit * kind.perfect for score in scores)
+        assert lowest is None or min(scores) >= lowest
+        assert highest is None or max(scores) <= highest
+
+
+def test_an_option_that_changes_the_score_is_what_its_kind_says(kind: Kind) -> None:
+    """Or the tests with other options would show nothing."""
+    assert kind.score(*BOTH).score != kind.score(*BOTH, **kind.other_options).score
+    columns = kind.metric().columns
+    assert kind.make_with_other_columns().columns != columns == kind.as_wide().columns
+    assert kind.as_wide().settings != kind.metric().settings
+
+
+@pytest.mark.parametrize("percent", [False, True])
+@pytest.mark.parametrize("saved", [dict, lambda plain: json.loads(json.dumps(plain))], ids=["plain", "JSON"])
+def test_a_metric_is_made_again_from_its_plain_settings(saved: Callable[[Any], Any], percent: bool, kind: Kind) -> None:
+    given: list[dict[str, Any]] = [{}, {**kind.other_options}, {**(kind.other_columns or {})}]
+    for options in [*given, {"lowercase": True, "pad_id": 0, "eos_id": 2, "ignore_ids": [5, 6]}, {"percent": True}]:
+        settings = kind.metric(**options).settings
+        metric = kind.metric.from_plain(saved(settings.plain()), percent=percent)
+        expected = kind.metric(**options | {"percent": percent})
+        assert type(metric) is kind.metric
+        assert metric.settings == expected.settings
+        assert metric(*BOTH) == expected(*BOTH)
+        assert metric.report() == expected.report()
+    decoding = kind.metric(decoder=Speller()).settings
+    metric = kind.metric.from_plain(saved(decoding.plain()), percent=percent)
+    assert metric.settings == kind.metric(percent=percent).settings  # for text, as it was decoded
+
+
+@pytest.mark.parametrize("corpus", [A, BOTH, ([""], ["a b"]), (["a b c d e"], [""]), ([], [])])
+def test_components_are_finite_and_those_in_the_unit_of_the_score_are_in_percent_with_it(
+    corpus: Any, kind: Kind
+) -> None:
+    of_unit = []
+    for percent in (False, True):
+        metric = kind.metric(percent=percent)
+        metric.update(*corpus)
+        of_unit.append(metric.components(metric.report()))
+    assert len({component.name for component in of_unit[0]}) == len(of_unit[0]) > 0
+    for share, hundred in zip(*of_unit, strict=True):
+        assert math.isfinite(share.value)
+        assert (share.unit, hundred.unit) in ((1, 100), (None, None))
+        assert hundred.value == pytest.approx(share.value if share.unit is None else 100 * share.value)
+        assert dataclasses.replace(hundred, value=share.value, unit=share.unit) == share
+
+
+# In evaluators and comparisons
+
+REFERENCES = ["a b c d e f g h", "i j k l m n o p", "q r s t u v w x", "y z a c e g i k"]
+WORSE = ["a b c d e f g h", "i j k l m n o x", "q r s t u v x w", "1 2 3 4 5 6 7 8"]
+"""From one without errors to one where all is wrong."""
+BETTER = ["a b c d e f g y", "i j k l m n o p", "q r s t u v w x", "y z a c e g i k"]
+"""Only the first sentence is worse than in :data:`WORSE`."""
+
+
+def run(metrics: dict[str, Any], *validations: list[str], **options: Any) -> dict[str, Result]:
+    """The last results of a run with some validations."""
+    evaluator = Evaluator(metrics, **options)
+    for step, preds in enumerate(validations):
+        evaluator.start()
+        evaluator.update(preds, REFERENCES)
+        evaluator.finish(step)
+    return evaluator.results
+
+
+@UNITS
+@pytest.mark.parametrize("is_better", [True, False], ids=["better", "worse"])
+def test_the_better_validation_becomes_the_best(is_better: bool, percent: bool, unit: int) -> None:
+    """In the direction of each metric of one evaluator."""
+    first, second = (WORSE, BETTER) if is_better else (BETTER, WORSE)
+    metrics = {name: kind.metric(percent=percent) for name, kind in KINDS.items()}
+    results = run(metrics, first, second, compare_to="best")
+    for name, kind in KINDS.items():
+        result = results[f"val_{name}"]
+        score_of_first, score_of_second = (unit * kind.score(preds, REFERENCES) for preds in (first, second))
+        assert result.higher_is_better == kind.higher_is_better
+        assert result.comparison is not None
+        assert (result.score, result.comparison.score_b) == pytest.approx((score_of_second, score_of_first))
+        assert (kind.sign * result.comparison.difference > 0) == is_better
+        assert result.best == pytest.approx(score_of_second if is_better else score_of_first)
+
+
+def test_the_worst_sentences_are_the_worst(kind: Kind) -> None:
+    metric = kind.metric(keep_sentences=True)
+    metric.update(WORSE, REFERENCES)
+    assert find_worst(metric.sentence_statistics(), metric.scoring, 3) == [3, 2, 1]
+    assert kind.score_sentences(WORSE, REFERENCES).argsort(descending=kind.higher_is_better).tolist() == [0, 1, 2, 3]
+
+
+def test_the_sentences_that_changed_are_the_worse_and_the_better_ones(kind: Kind) -> None:
+    metrics = {"metric": kind.metric()}
+    comparison = compare_systems(BETTER, WORSE, references=REFERENCES, metrics=metrics, resamples=10)
+    worse, better = comparison.changed("metric")
+    assert [change.number for change in worse] == [1]
+    assert [change.number for change in better] == [4, 3, 2]
+    assert kind.sign * comparison.tests["metric"].difference > 0
+
+
+@pytest.mark.parametrize("percent", [False, True])
+def test_the_scores_of_a_run_are_those_of_the_systems_in_its_files(percent: bool, tmp_path: Path) -> None:
+    """Of the known metrics, with their settings. A record cannot know how to make the others."""
+    metrics = {name: kind.metric(percent=percent) for name, kind in KINDS.items()}
+    metrics |= {f"other_{name}": kind.metric(percent=percent, **kind.other_options) for name, kind in KINDS.items()}
+    folders = tmp_path / "a", tmp_path / "b"
+    results = [run(metrics, preds, translations=folder) for preds, folder in zip((WORSE, BETTER), folders)]
+    known = [name for name, metric in metrics.items() if type(metric) in KNOWN_METRICS.values()]
+    unknown = [name for name in metrics if name not in known]
+    with pytest.warns(UserWarning, match=re.escape(f"The record has scores of {unknown}, which are not compared")):
+        comparison = compare_systems(*(folder / "val" / "step-0000000.txt" for folder in folders), resamples=10)
+    assert [*comparison.tests] == known
+    for name, test in comparison.tests.items():
+        assert [test.score_a, test.score_b] == pytest.approx([of_run[f"val_{name}"].score for of_run in results])
+        assert test.percent == percent
 
 
 # Errors change nothing
@@ -249,7 +406,7 @@ def interrupt() -> Iterator[str]:
 
 def test_a_warning_that_the_user_makes_an_error_changes_nothing(make: Any, kind: Kind) -> None:
     metric, words = make(A), (["the cat sat"], [["the", "cat", "sat"]])
-    collection = MetricCollection({"one": metric, "other": make(A, **kind.other_orders)})
+    collection = MetricCollection({"one": metric, "other": make(A, **kind.other_options)})
     for call in (metric.update, metric, collection.update, collection.update):  # as often as it is tried
         for one in collection.values():
             check_unchanged_by(UserWarning, "single word", one, call, *words)  # warnings are errors here
@@ -307,7 +464,7 @@ REPLICATE: dict[str, Callable[[Any], Any]] = {
 
 @pytest.mark.parametrize("replicate", REPLICATE.values(), ids=REPLICATE)
 def test_copies_are_independent(replicate: Callable[[Any], Any], make: Any, kind: Kind) -> None:
-    options = {"percent": True, **kind.other_orders}
+    options = {"percent": True, **kind.other_options}
     metric = make(A, **options)
     twin = replicate(metric)
     assert (type(twin), twin.settings, repr(twin)) == (kind.metric, metric.settings, repr(metric))
@@ -337,19 +494,16 @@ def test_copies_share_the_process_group(replicate: Callable[[Any], Any], make: A
 def test_a_state_is_saved_if_it_is_persistent_and_replaces_another_one(make: Any, kind: Kind, keep: bool) -> None:
     metric = make(A)
     assert metric.state_dict() == {}
-    other_orders, other_state, restored, fresh = (
-        make(B, B, **kind.other_orders),
-        make(B, B, keep_sentences=not keep),
-        make(B, B),
-        make(),
-    )
-    for one in (metric, other_orders, other_state, restored, fresh):
+    other_state, restored, fresh = make(B, B, keep_sentences=not keep), make(B, B), make()
+    other_columns = kind.make_with_other_columns(keep_sentences=keep)
+    other_columns.update(*B)
+    for one in (metric, other_columns, other_state, restored, fresh):
         one.persistent(True)
     saved = metric.state_dict()
-    with group_of_one(), metric.sync_context(), other_orders.sync_context():
-        synced, synced_orders = dict(metric.state_dict()), dict(other_orders.state_dict())  # lists are a tensor then
-    message = "is of a metric with other orders of n-grams, or of another version: its rows have"
-    for state in (other_orders.state_dict(), synced_orders):
+    with group_of_one(), metric.sync_context(), other_columns.sync_context():
+        synced, synced_other = dict(metric.state_dict()), dict(other_columns.state_dict())  # lists are a tensor then
+    message = "is of a metric with other options, or of another version: its rows have"
+    for state in (other_columns.state_dict(), synced_other):
         check_unchanged_by(ValueError, message, restored, restored.load_state_dict, state)
     check_unchanged_by(
         RuntimeError, "Unexpected key", restored, restored.load_state_dict, other_state.state_dict(), strict=True
@@ -401,16 +555,18 @@ def test_merging_adds_the_sentences_of_another_metric_or_state(make: Any, kind: 
 
 
 def test_metrics_that_differ_cannot_be_merged(make: Any, kind: Kind, keep: bool) -> None:
-    metric = make(A)
+    metric, other_columns = make(A), kind.make_with_other_columns(keep_sentences=keep)
+    other_columns.update(*A)
+    other_kinds = [other.metric(keep_sentences=keep) for other in KINDS.values() if other is not kind]
     for other, message in (
-        (make(A, **kind.other_orders), f"settings cannot be merged; these differ: {next(iter(kind.other_orders))}"),
+        (make(A, **kind.other_options), f"settings cannot be merged; these differ: {next(iter(kind.other_options))}"),
         (make(A, lowercase=True, pad_id=0), "settings cannot be merged; these differ: lowercase, pad_id$"),
         (make(A, keep_sentences=not keep), rf"make both with {kind.name}\(keep_sentences=True\)"),
         (make(A, keep_sentences=not keep).metric_state, "to be present in incoming state"),
         ({}, "to be present in incoming state"),
-        (CorpusBLEU(max_order=8, keep_sentences=keep), "different settings cannot be merged"),  # as wide as chrF
-        (CorpusCHRF(word_order=2, keep_sentences=keep), "different settings cannot be merged"),
-        (make(A, **kind.other_orders).metric_state, "of a metric with other orders of n-grams, or of another version"),
+        (kind.as_wide(keep_sentences=keep), "different settings cannot be merged"),
+        *((other, "different settings cannot be merged") for other in other_kinds),
+        (other_columns.metric_state, "of a metric with other options, or of another version"),
     ):
         check_unchanged_by(ValueError, message, metric, metric.merge_state, other)
 
@@ -487,9 +643,9 @@ def test_a_sync_in_every_step_reads_generators_once(make: Any, kind: Kind) -> No
 def test_metrics_of_a_collection_share_no_state(kind: Kind, keep: bool) -> None:
     """All agree on the first batch, so torchmetrics alone would let all share one state."""
     options: dict[str, dict[str, Any]] = {"one": {}, "same": {}, "percent": {"percent": True}}
-    options |= {"lowercase": {"lowercase": True}, "orders": kind.other_orders}
+    options |= {"lowercase": {"lowercase": True}, "other": {**kind.other_options}}
     metrics = {name: kind.metric(keep_sentences=keep, **some) for name, some in options.items()}
-    metrics["as wide as chrF"] = CorpusBLEU(max_order=8, keep_sentences=keep)
+    metrics["as wide"] = kind.as_wide(keep_sentences=keep)
     if kind is BLEU:  # a smoothing is an option of BLEU
         options |= {"smoothing": {"convention": "papineni"}, "equal": {"convention": "papineni", "smoothing": "exp"}}
         metrics |= {name: kind.metric(keep_sentences=keep, **options[name]) for name in ("smoothing", "equal")}
@@ -515,7 +671,9 @@ def test_a_tracker_finds_the_best_step(kind: Kind) -> None:
     for batch in (A, B):
         tracker.increment()
         tracker.update(*batch)
-    assert tracker.best_metric(return_step=True) == (max(scores), scores.index(max(scores)))
+    best = max(scores, key=lambda score: kind.sign * score)
+    assert scores[0] != scores[1]
+    assert tracker.best_metric(return_step=True) == (best, scores.index(best))
 
 
 # Subclasses

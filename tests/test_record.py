@@ -373,25 +373,37 @@ def test_the_documented_keys_are_those_of_a_line() -> None:
     assert [key for row in table for key in re.findall(r"`(\w+)`", row.split("|")[1])] == KEYS
 
 
+OF_THIS_PACKAGE: dict[str, tuple[Any, list[str], dict[str, Any]]] = {
+    "bleu": (
+        CorpusBLEU(max_order=2, percent=True),
+        ["hypothesis_length", "reference_length", "matches", "possible_matches"],
+        {"max_order": 2, "tokenizer": "13a"},
+    ),
+    "chrf": (
+        CorpusCHRF(word_order=1),
+        ["matches", "hypothesis_counts", "reference_counts"],
+        {"char_order": 6, "word_order": 1},
+    ),
+}
+"""Metrics of this package, the names of their counts, and some of their settings."""
+
+
 @pytest.mark.parametrize("kind", ["", "best", "first"])
-@pytest.mark.parametrize("name", ["bleu", "chrf"])
+@pytest.mark.parametrize("name", OF_THIS_PACKAGE)
 def test_a_line_of_a_metric_of_this_package_has_its_parts_counts_and_settings(
     name: str, kind: Any, tmp_path: Path
 ) -> None:
-    metric: Any = {"bleu": CorpusBLEU(max_order=2, percent=True), "chrf": CorpusCHRF(word_order=1)}[name]
+    metric, counts, settings = OF_THIS_PACKAGE[name]
     lines, results = record_lines(tmp_path, {"own": metric}, confidence=0.9, compare_to=kind or None)
-    settings = {"bleu": {"max_order": 2, "tokenizer": "13a"}, "chrf": {"char_order": 6, "word_order": 1}}[name]
     for step, (line, result) in enumerate(zip(lines, results, strict=True)):
         place = [step, 0.5 * step, "val_own", f"val/step-000000{step}.txt", "own", type(metric).__name__]
         expected = expected_line(place, result["val_own"], kind=kind, opponent=results[0]["val_own"])
-        report: Any = result["val_own"].report
-        integers = ["matches", "totals"] if name == "bleu" else ["matches", "hypothesis_ngrams", "reference_ngrams"]
-        expected["counts"] = line["counts"]
-        expected["settings"] = line["settings"]
+        numbers = vars(result["val_own"].report)
+        expected["counts"] = {one: [*value] if isinstance(value := numbers[one], tuple) else value for one in counts}
+        expected["settings"] = json.loads(json.dumps(metric.settings.plain()))
         assert in_order(line) == in_order(expected)
-        assert {one: line["counts"][one] for one in integers} == {one: [*getattr(report, one)] for one in integers}
         assert settings.items() <= line["settings"].items()
-        assert {**type(metric).from_plain(line["settings"]).settings.plain()} == line["settings"]
+        assert type(metric).from_plain(line["settings"]).settings.plain() == metric.settings.plain()
         assert line["higher_is_better"] is True
         assert line["percent"] is (name == "bleu")
         assert bool(line["parts"]) == (name == "bleu")
@@ -404,8 +416,8 @@ def test_a_function_with_a_dict_has_a_line_per_score(tmp_path: Path) -> None:
         for score_name, direction in (("rate", False), ("words", None)):
             key = f"val_page/{score_name}"
             place = [step, 0.5 * step, key, f"val/step-000000{step}.txt", "page", "FunctionMetric"]
-            compared = {} if direction is None else {"kind": "best", "opponent": results[0][key]}
-            line = expected_line(place, result[key], **compared)
+            kind = "" if direction is None else "best"
+            line = expected_line(place, result[key], kind=kind, opponent=results[0][key])
             expected.append(line | {"settings": {"higher_is_better": direction}})
             assert (line["higher_is_better"], line["percent"], line["parts"]) == (direction, True, {})
     assert in_order(lines) == in_order(expected)
@@ -444,7 +456,7 @@ def test_the_name_of_a_score_is_no_key_of_a_line(tmp_path: Path) -> None:
 
 # Reading a record
 
-WHOLE = [
+WHOLE: list[dict[str, Any]] = [
     {"format": 1, "key": f"val_{name}", "file": "val/x.txt", "metric": name, "class": "C", "score": 0.5, "nested": {}}
     for name in ("a", "ü", "c")
 ]
@@ -514,7 +526,8 @@ def test_a_file_outside_of_a_record_has_no_record(tmp_path: Path) -> None:
 
 
 def test_all_that_is_written_is_read(tmp_path: Path) -> None:
-    lines, _ = record_lines(tmp_path, {"bleu": CorpusBLEU(), "page": make_page(), "ter": TER()}, "../news", "talks")
+    metrics = {"bleu": CorpusBLEU(percent=True), "page": make_page(), "ter": TER()}
+    lines, _ = record_lines(tmp_path, metrics, "../news", "talks")
     for name in ("..%2Fnews", "talks"):
         file = tmp_path / "val" / name / "step-0000001.txt"
         recorded = read_record(file)

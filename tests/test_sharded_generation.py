@@ -20,7 +20,7 @@ from torch.distributed.fsdp.wrap import ModuleWrapPolicy
 from torch.utils.data import DataLoader, DistributedSampler
 
 from lightning_bleu import BLEUCallback, CorpusBLEU, distributed_index
-from tests.helpers.lightning import make_loader, make_trainer
+from tests.helpers.lightning import find_reports, make_loader, make_trainer
 from tests.helpers.pages import run_page
 from tests.helpers.process_groups import run_in_processes
 
@@ -107,10 +107,10 @@ def validate_with_lightning(folder: Path) -> dict[str, Any]:
     bleu, module, items = BLEUCallback(make_metric()), make_module(), make_items()
     trainer = make_trainer(folder, bleu, strategy=strategy, devices=2, max_epochs=1, num_sanity_val_steps=0)
     trainer.fit(module, make_loader(items), make_loader(items, batch_size=3))
-    results = {"fit": (bleu.results["val_bleu"].report.to_dict(), [*module.tokens])}
+    results = {"fit": (find_reports(bleu)["val_bleu"].to_dict(), [*module.tokens])}
     module.tokens.clear()
     trainer.validate(module, make_loader(items, batch_size=3), verbose=False)
-    return results | {"validate": (bleu.results["val_bleu"].report.to_dict(), module.tokens)}
+    return results | {"validate": (find_reports(bleu)["val_bleu"].to_dict(), module.tokens)}
 
 
 def score_by_hand() -> dict[str, Any]:
@@ -170,7 +170,7 @@ def test_the_score_of_a_sharded_model_is_that_of_one_process(tmp_path: Path) -> 
     bleu = BLEUCallback(make_metric())
     validate = make_trainer(tmp_path, bleu).validate
     validate(make_module(), make_loader(make_items(), batch_size=3), verbose=False)
-    expected = bleu.results["val_bleu"].report.to_dict()
+    expected = find_reports(bleu)["val_bleu"].to_dict()
     assert 0.2 < expected["bleu"] < 0.9
     first, second = run_in_processes(2, score_sharded_models, tmp_path)
     assert len(first) == 7

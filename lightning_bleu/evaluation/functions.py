@@ -95,6 +95,9 @@ class FunctionMetric:
     def _check_signature(self) -> None:
         signature = _signature_of(self.function)
         if signature is None:
+            inner = self.function.func if isinstance(self.function, partial) else None
+            if inner is not None and _signature_of(inner) is not None:
+                raise TypeError(f"{describe(inner)}{_signature_of(inner)} cannot be called as {self.function!r}")
             return
         arguments: list[Any] = ["hypotheses", "references"]
         if self._needs_sources and self._sources_by_position:

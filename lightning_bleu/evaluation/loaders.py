@@ -233,11 +233,12 @@ def _index_of_dispatcher(loader: Any, batch_idx: int) -> Tensor:
     if getattr(loader, "split_batches", False):
         size //= processes
     first = batch_idx * processes * size
-    end = first + processes * size
+    end: int = first + processes * size
     if loader.end_of_dataloader:
         size = -(-loader.remainder // processes)
         end = first + loader.remainder
-    return _deal(first, size, rank) % max(end, 1)
+    index = _deal(first, size, rank)
+    return index % max(end, 1)
 
 
 def _index_of_stream(loader: Any, batch_idx: int) -> Tensor | None:

@@ -140,7 +140,7 @@ class ScoredValidation:
 
 def _add(values: dict[str, Any], logged: str, value: Any) -> None:
     if logged in values:
-        raise ValueError(f"two scores would be logged as {logged!r}: rename a metric")
+        raise ValueError(f"two scores would be logged as {logged!r}: rename a metric, a score, a loader, or a group")
     values[logged] = value
 
 

@@ -82,7 +82,7 @@ def test_an_interrupted_validation_is_forgotten(returned: Any, tmp_path: Path) -
     with pytest.raises(RuntimeError, match="interrupted"):
         validate(tmp_path, bleu, step=step, logger=logger)
     validate(tmp_path, bleu, step=step, logger=logger)
-    assert bleu.results["val_bleu"].report.matches == expected_score().matches
+    assert find_reports(bleu)["val_bleu"].matches == expected_score().matches
     shown = [(row.hypothesis, *row.references) for row in read_table(logger.panels[-1])]
     assert shown == list(zip(as_lines(translate(SENTENCES)), as_lines(SENTENCES)))
 
@@ -213,7 +213,7 @@ def test_a_validation_that_is_compared_must_not_be_shuffled(tmp_path: Path) -> N
             fit(tmp_path, make_callback(**options), loaders=[make_loader(), loader])
     bleu = make_callback(confidence=0.9)  # compares nothing
     validate(tmp_path, bleu, loaders=loader)
-    assert bleu.results["val_bleu"].report.hypothesis_length == SENTENCES.numel()
+    assert bleu.results["val_bleu"].parts["hypothesis_length"] == SENTENCES.numel()
 
 
 @pytest.mark.filterwarnings("ignore:Your `test_dataloader`'s sampler has shuffling enabled")

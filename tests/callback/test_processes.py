@@ -17,6 +17,7 @@ from tests.helpers.lightning import (
     PanelLogger,
     ToyModule,
     expected_score,
+    find_reports,
     make_callback,
     make_loader,
     make_trainer,
@@ -150,7 +151,7 @@ def validate_in_parallel(folder: Path, data_parallel_size: int, tensor_parallel_
     bleu = make_callback(translations=folder)
     trainer = make_trainer(folder, bleu, strategy=strategy, devices=data_parallel_size * tensor_parallel_size)
     trainer.validate(ShardedModule(), make_loader(Items(37)), verbose=False)
-    report: dict[str, Any] = bleu.results["val_bleu"].report.to_dict()
+    report: dict[str, Any] = find_reports(bleu)["val_bleu"].to_dict()
     return report
 
 

@@ -1,28 +1,45 @@
-"""Functions of users: how they are called, what they may return, and what they leave as it was."""
+"""Functions as metrics: their options, how they are called, what they may return, and what they leave as it was."""
 
 from __future__ import annotations
 
+import copy
+import pickle
 import random
+import re
 from functools import partial, wraps
+from pathlib import Path
 from typing import Any
 
+import jsonargparse
 import numpy as np
 import pandas  # type: ignore[import-untyped]
 import pytest
 import torch
+from sacrebleu.metrics.ter import TER
 from torch import nn
+from torchmetrics.text import WordErrorRate
 
-from lightning_bleu.training.functions import call_function, call_with_third
-from lightning_bleu.training.sentences import Sentence
-from tests.helpers.callback_metrics import try_to
+from lightning_bleu import BLEUCallback, CorpusBLEU, Evaluator, FunctionMetric, Result
+from lightning_bleu.evaluation.functions import call_function, call_with_third
+from lightning_bleu.evaluation.sentences import Sentence
+from tests.helpers.callback_metrics import Returns, exact, try_to
+from tests.helpers.files import read_scores
+from tests.helpers.lightning import PanelLogger, read_table
+from tests.helpers.validations import count, make_collector
+from tests.helpers.validations import score as score_collected
 
 SENTENCES = [Sentence("a b", ["a b", "c"], "A B"), Sentence("x", ["y"], "X"), Sentence("", ["z z"], "Z Z")]
 VALUES, SIMPLE = [0.1, 1 / 3, -123456789.123456789], [0.5, -2.0, 1024]
 
 
+def call(name: str, function: Any, **options: Any) -> dict[str, torch.Tensor] | None:
+    """What is read from a function, for three sentences."""
+    return call_function(name, FunctionMetric(function, **options), SENTENCES)
+
+
 def score(value: Any) -> list[float]:
     """What is read from a function that returns a value."""
-    rows = call_function("f", lambda hypotheses, references: value, SENTENCES)
+    rows = call("f", lambda hypotheses, references: value)
     assert rows is not None
     assert rows[""].dtype == torch.float64
     assert not rows[""].requires_grad
@@ -38,12 +55,12 @@ def score(value: Any) -> list[float]:
         (np.array(VALUES), VALUES),
         (np.array(VALUES[::-1])[::-1], VALUES),
         (pandas.Series(VALUES, index=[7, 8, 9]), VALUES),
-        ([np.float64(one) for one in VALUES], VALUES),
+        ([np.float64(value) for value in VALUES], VALUES),
         (np.array(SIMPLE, np.float32), SIMPLE),
         (torch.tensor(SIMPLE), SIMPLE),
         (torch.tensor(SIMPLE, requires_grad=True), SIMPLE),
         (torch.tensor(SIMPLE, dtype=torch.bfloat16), SIMPLE),
-        ([torch.tensor(one) for one in SIMPLE], SIMPLE),
+        ([torch.tensor(value) for value in SIMPLE], SIMPLE),
         (torch.tensor([True, False, True]), [1, 0, 1]),
         (np.array([3, 2, 1], np.uint8), [3, 2, 1]),
         ([1, 0.5, True], [1, 0.5, 1]),
@@ -65,7 +82,7 @@ def test_a_function_is_called_with_lists_of_its_own() -> None:
         sources.reverse()
         return VALUES
 
-    call_function("f", change, SENTENCES)
+    call("f", change)
 
     assert SENTENCES[0] == Sentence("a b", ["a b", "c"], "A B")
 
@@ -149,7 +166,11 @@ def test_a_function_gets_a_third_argument_if_a_parameter_asks_for_it(function: A
 @pytest.mark.parametrize(
     ("value", "error", "message"),
     [
-        (0.5, ValueError, r"pair per sentence, got one number: return pairs .*, or set its corpus_level = True$"),
+        (
+            0.5,
+            ValueError,
+            r"pair per sentence, got one number: return pairs .*, or pass FunctionMetric\(..., corpus_level=True\)$",
+        ),
         ([0.5], ValueError, r"one number or pair per sentence, got the shape \(1,\) for 3 sentences$"),
         ([[0.5], [1], [2]], ValueError, r"got the shape \(3, 1\) for 3 sentences"),
         ([1, float("nan"), 2], ValueError, r"'f' returned nan for the hypothesis 'x': return a finite number .* None"),
@@ -180,21 +201,21 @@ def test_errors_name_the_metric_and_what_it_returned(value: Any, error: type[Exc
 @pytest.mark.parametrize("kind", [list, np.array, torch.tensor, tuple])
 def test_pairs_and_numbers_may_have_names(kind: Any) -> None:
     pairs = [(1, 4), (0, 0), (2.5, 3)]
-    rows = call_function("f", lambda hypotheses, references: {"a": kind(pairs), "b": VALUES}, SENTENCES)
+    rows = call("f", lambda hypotheses, references: {"a": kind(pairs), "b": VALUES})
     assert rows is not None
-    assert {name: one.tolist() for name, one in rows.items()} == {
+    assert {name: of_score.tolist() for name, of_score in rows.items()} == {
         "a": [[*pair] for pair in pairs],
         "b": [[value, 1] for value in VALUES],
     }
 
 
 def test_only_a_function_of_the_corpus_may_return_a_single_number() -> None:
-    rows = call_function("f", lambda hypotheses, references: {"a": 0.5, "b": VALUES}, SENTENCES, of_corpus=True)
+    rows = call("f", lambda hypotheses, references: {"a": 0.5, "b": VALUES}, corpus_level=True)
     assert rows is not None
     assert rows["a"].tolist() == [0.5, 1]
     assert rows["b"][:, 0].tolist() == VALUES
     with pytest.raises(ValueError, match=r"^the metric 'f' returned nan: return a finite number"):
-        call_function("f", lambda hypotheses, references: float("nan"), SENTENCES, of_corpus=True)
+        call("f", lambda hypotheses, references: float("nan"), corpus_level=True)
 
 
 @pytest.mark.parametrize("error", [None, KeyError("model")])
@@ -214,8 +235,7 @@ def test_random_states_gradients_and_the_default_type_are_as_before(error: Excep
         random.seed(7)
         np.random.seed(7)
         torch.manual_seed(7)
-        found = try_to(call_function, "f", function, SENTENCES)
-        assert found == (
+        assert try_to(call, "f", function) == (
             "RuntimeError: the metric 'f' failed: KeyError: 'model'" if function is disturb and error else ""
         )
         drawn.append((random.random(), np.random.rand(), torch.rand(1).item(), torch.get_default_dtype()))
@@ -234,7 +254,7 @@ def test_a_function_runs_without_gradients_and_without_inference_tensors(context
 
     with context():
         before = torch.is_grad_enabled(), torch.is_inference_mode_enabled()
-        scores = call_function("f", function, SENTENCES)
+        scores = call("f", function)
         after = torch.is_grad_enabled(), torch.is_inference_mode_enabled()
 
     assert seen == [(False, False, False)]
@@ -247,3 +267,557 @@ def test_a_tensor_that_was_made_in_inference_mode_is_read() -> None:
     with torch.inference_mode():
         values = torch.tensor(SIMPLE)
     assert score(values) == SIMPLE
+
+
+# FunctionMetric
+
+
+CORPUS = ["a b c d", "a x", "x x x x", "a b"], ["a b c d", "a b", "a b c d", "a b"]
+WRONG = [(0, 4), (1, 2), (4, 4), (0, 2)]
+"""The wrong words of each sentence, and all its words."""
+
+
+def wrong_words(hypotheses: list[str], references: list[list[str]]) -> list[tuple[int, int]]:
+    """The errors and the words of each sentence."""
+    return [
+        (sum(word not in options[0].split() for word in line.split()), len(line.split()))
+        for line, options in zip(hypotheses, references, strict=True)
+    ]
+
+
+def wrong_and_right(hypotheses: list[str], references: list[list[str]]) -> dict[str, Any]:
+    """Two scores."""
+    return {"wrong": wrong_words(hypotheses, references), "right": exact(hypotheses, references)}
+
+
+def of_sources(hypotheses: list[str], references: list[list[str]], sources: list[str]) -> list[float]:
+    """The length of each source."""
+    return [float(len(source)) for source in sources]
+
+
+def of_keyword_sources(hypotheses: list[str], references: list[list[str]], *, sources: list[str]) -> list[float]:
+    """The same."""
+    return of_sources(hypotheses, references, sources)
+
+
+def of_optional_sources(hypotheses: list[str], references: list[list[str]], sources: Any = None) -> list[float]:
+    """The same; -1 without sources."""
+    return [-1.0] * len(hypotheses) if sources is None else of_sources(hypotheses, references, sources)
+
+
+def evaluate(evaluator: Evaluator, corpus: Any = CORPUS, **fields: Any) -> dict[str, Result]:
+    """The results of a validation."""
+    evaluator.start()
+    evaluator.update(*corpus, **fields)
+    return evaluator.finish(1)
+
+
+def score_of(metric: Any, **fields: Any) -> float:
+    """The only score of a metric."""
+    return evaluate(Evaluator({"f": metric}), **fields)["val_f"].score
+
+
+def test_a_bare_function_is_a_metric_where_higher_is_better() -> None:
+    bare, wrapped = (evaluate(Evaluator({"f": metric}))["val_f"] for metric in (exact, FunctionMetric(exact)))
+    assert bare == wrapped
+    assert (bare.score, bare.higher_is_better, bare.percent) == (0.5, True, None)
+    assert str(bare.report) == "f = 0.5000"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"higher_is_better": "no"}, "'higher_is_better' must be True or False, got 'no' of type str"),
+        ({"higher_is_better": 1}, "'higher_is_better' must be True or False, got 1 of type int"),
+        ({"higher_is_better": {"a": True, "b": 0}}, "'higher_is_better' must be True or False, got 0 of type int"),
+        ({"corpus_level": None}, "'corpus_level' must be True or False, got None of type NoneType"),
+        ({"corpus_level": "yes"}, "'corpus_level' must be True or False, got 'yes' of type str"),
+        ({"percent": None}, "'percent' must be True or False, got None of type NoneType"),
+        ({"percent": 100}, "'percent' must be True or False, got 100 of type int"),
+        ({"perfect": True}, "'perfect' must be a number or None, got True"),
+        ({"perfect": "1"}, "'perfect' must be a number or None, got '1'"),
+    ],
+)
+def test_an_option_of_the_wrong_type_is_an_error_when_the_metric_is_made(options: Any, message: str) -> None:
+    assert try_to(FunctionMetric, exact, **options) == f"TypeError: {message}"
+
+
+def test_options_have_names() -> None:
+    assert "positional argument" in try_to(FunctionMetric, exact, False)
+    assert "unexpected keyword argument 'lower_is_better'" in try_to(FunctionMetric, exact, lower_is_better=True)
+
+
+def test_options_are_attributes() -> None:
+    plain = FunctionMetric(exact)
+    assert (plain.higher_is_better, plain.corpus_level, plain.percent, plain.perfect) == (True, False, False, None)
+    options: dict[str, Any] = {
+        "higher_is_better": {"a": None, "b": np.bool_(False)},
+        "corpus_level": True,
+        "percent": np.bool_(True),
+        "perfect": 0,
+    }
+    metric = FunctionMetric(exact, **options)
+    assert metric.function is exact
+    assert {name: getattr(metric, name) for name in options} == options
+    assert repr(metric) == "FunctionMetric(exact)"
+
+
+class Model(nn.Module):
+    """A module that scores sentences."""
+
+    def forward(self, hypotheses: list[str], references: list[list[str]]) -> torch.Tensor:
+        return torch.ones(len(hypotheses))
+
+
+ANY: Any = exact
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (5, "'function' must be a function, got 5"),
+        (None, "'function' must be a function, got None"),
+        ("exact", "'function' must be a function, got 'exact'"),
+        (Model, f"'function' must be a function, got {Model!r}"),
+        (CorpusBLEU, f"'function' must be a function, got {CorpusBLEU!r}"),
+        (lambda: [], "<lambda>() cannot be called with hypotheses and references: too many positional arguments"),
+        (lambda lines: [], "<lambda>(lines) cannot be called with hypotheses and references: too many positional"),
+        (len, "len(obj, /) cannot be called with hypotheses and references: too many positional arguments"),
+        (lambda *, hypotheses, references: [], "cannot be called with hypotheses and references: too many positional"),
+        (lambda lines, right, *, model: [], "cannot be called with hypotheses and references: missing a required"),
+        (lambda lines, right, sources, model: [], "missing a required argument: 'model'"),
+        (lambda lines, right, model, *, sources: [], "missing a required argument: 'sources'"),
+        (
+            partial(exact, []),
+            "partial(references: 'list[list[str]]') -> 'list[float]' cannot be called with hypotheses and references",
+        ),
+        (partial(ANY, [], [], []), "exact(hypotheses: 'list[str]', references: 'list[list[str]]')"),
+        (partial(ANY, model=1), "exact(hypotheses: 'list[str]', references: 'list[list[str]]')"),
+        (nn.Linear(1, 1), "Linear(input: torch.Tensor) -> torch.Tensor cannot be called with hypotheses and"),
+    ],
+)
+def test_a_function_that_cannot_be_called_is_an_error_when_the_metric_is_made(function: Any, message: str) -> None:
+    error = try_to(FunctionMetric, function)
+    assert error.startswith("TypeError: ")
+    assert message in error
+    if callable(function) and not isinstance(function, type):
+        assert try_to(Evaluator, {"f": function}) == error
+
+
+@pytest.mark.parametrize("function", [max, Model(), partial(Model()), lambda *args: [1.0] * len(args[0]), exact])
+def test_any_other_callable_is_accepted(function: Any) -> None:
+    assert FunctionMetric(function).function is function
+    Evaluator({"f": function})
+
+
+def test_a_function_without_a_signature_is_called_with_hypotheses_and_references() -> None:
+    metric = FunctionMetric(max)
+    assert (metric.takes_sources, metric.needs_sources) == (False, False)
+    assert metric(["b"], ["a"], ["c"]) == ["b"]
+
+
+# Attributes of functions
+
+
+def make_function(**attributes: Any) -> Any:
+    """A function with attributes."""
+
+    def function(hypotheses: list[str], references: list[list[str]]) -> list[tuple[int, int]]:
+        return wrong_words(hypotheses, references)
+
+    vars(function).update(attributes)
+    return function
+
+
+def decorate(function: Any) -> Any:
+    """A function that wraps another one, without its attributes."""
+
+    @wraps(function, updated=())
+    def wrapper(*args: Any) -> Any:
+        return function(*args)
+
+    return wrapper
+
+
+class Attributed:
+    """A callable with attributes."""
+
+    higher_is_better = False
+
+    def __call__(self, hypotheses: list[str], references: list[list[str]]) -> list[tuple[int, int]]:
+        return wrong_words(hypotheses, references)
+
+    def method(self, hypotheses: list[str], references: list[list[str]]) -> list[tuple[int, int]]:
+        return wrong_words(hypotheses, references)
+
+    method.corpus_level = True  # type: ignore[attr-defined]
+
+
+LOWER = make_function(higher_is_better=False)
+ATTRIBUTED: dict[str, tuple[Any, str]] = {
+    "plain": (LOWER, "FunctionMetric(function, higher_is_better=False)"),
+    "True": (make_function(higher_is_better=True), "FunctionMetric(function, higher_is_better=True)"),
+    "dict": (make_function(higher_is_better={"a": False}), "FunctionMetric(function, higher_is_better={'a': False})"),
+    "corpus_level": (make_function(corpus_level=True), "FunctionMetric(function, corpus_level=True)"),
+    "partial": (partial(LOWER), "FunctionMetric(partial, higher_is_better=False)"),
+    "wraps": (decorate(LOWER), "FunctionMetric(function, higher_is_better=False)"),
+    "partial of wraps": (partial(decorate(LOWER)), "FunctionMetric(partial, higher_is_better=False)"),
+    "wraps of partial": (decorate(partial(LOWER)), "FunctionMetric(wrapper, higher_is_better=False)"),
+    "callable": (Attributed(), "FunctionMetric(Attributed, higher_is_better=False)"),
+    "method": (Attributed().method, "FunctionMetric(method, corpus_level=True)"),
+    "partial of a FunctionMetric": (
+        partial(FunctionMetric(exact, higher_is_better=False)),
+        "FunctionMetric(partial, higher_is_better=False)",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", ATTRIBUTED)
+@pytest.mark.parametrize("make", [Evaluator, BLEUCallback])
+def test_an_attribute_of_a_bare_function_is_an_error_that_names_function_metric(make: Any, kind: str) -> None:
+    function, right = ATTRIBUTED[kind]
+    option = right.rpartition("(")[2].partition(", ")[2].rstrip(")")
+    message = f"TypeError: 'f' has the attribute {option}, which is ignored: pass {right}"
+    assert try_to(make, {"f": function}) == message
+    assert try_to(make, {"f": {"de": function}}) == message
+
+
+@pytest.mark.parametrize("kind", ATTRIBUTED)
+def test_the_options_of_a_function_metric_decide_not_the_attributes_of_its_function(kind: str) -> None:
+    function, _ = ATTRIBUTED[kind]
+    for direction in (True, False, None):
+        metric = FunctionMetric(function, higher_is_better=direction)
+        result = evaluate(Evaluator({"f": metric}))["val_f"]
+        assert result.higher_is_better is direction
+        assert metric.corpus_level is False
+
+
+class Same(Returns):
+    """A metric of torchmetrics with the same score for all sentences, and a direction."""
+
+    higher_is_better = False
+
+
+def test_metrics_of_torchmetrics_and_sacrebleu_keep_their_directions() -> None:
+    metrics: dict[str, Any] = {"same": Same(0.5), "wer": WordErrorRate(), "ter": TER()}
+    results = evaluate(Evaluator(metrics))
+    assert {name: result.higher_is_better for name, result in results.items()} == {
+        "val_same": False,
+        "val_wer": False,
+        "val_ter": False,
+    }
+
+
+# Directions
+
+
+def test_a_lower_score_is_the_best_if_lower_is_better() -> None:
+    evaluator = Evaluator({"wrong": FunctionMetric(wrong_words, higher_is_better=False)}, compare_to="best")
+    for hypotheses in (["a x c d"], ["a b c d"], ["x x x x"]):
+        results = evaluate(evaluator, (hypotheses, ["a b c d"]))
+    assert results["val_wrong"].score == 1
+    assert results["val_wrong"].best == 0
+
+
+def test_a_score_without_a_direction_has_no_best_and_no_comparison_with_it() -> None:
+    metrics: dict[str, Any] = {"length": FunctionMetric(wrong_words, higher_is_better=None), "exact": exact}
+    evaluator = Evaluator(metrics, compare_to="best", confidence=0.9)
+    for _ in range(2):
+        results = evaluate(evaluator)
+    length = results["val_length"]
+    assert length.higher_is_better is None
+    assert (length.best, length.first, length.comparison) == (None, None, None)
+    assert length.interval is not None
+    assert [*length.values()] == ["", "low", "high"]
+    assert results["val_exact"].best == results["val_exact"].score
+    assert "val_length" not in evaluator.state_dict()["best"]
+
+
+def test_a_score_without_a_direction_is_compared_with_the_first() -> None:
+    evaluator = Evaluator({"length": FunctionMetric(wrong_words, higher_is_better=None)}, compare_to="first")
+    evaluate(evaluator)
+    result = evaluate(evaluator, (["x x x x", *CORPUS[0][1:]], CORPUS[1]))["val_length"]
+    assert (result.first, result.best) == (5 / 12, None)
+    assert result.comparison is not None
+    assert (result.comparison.score_a, result.comparison.score_b) == (9 / 12, 5 / 12)
+    assert result.comparison.difference == pytest.approx(4 / 12)
+
+
+def test_no_sentences_are_the_worst_without_a_direction(tmp_path: Path) -> None:
+    length = FunctionMetric(wrong_words, higher_is_better=None)
+    wrong = FunctionMetric(wrong_words, higher_is_better=False)
+    shown = {}
+    for name, metrics in {"alone": {"length": length}, "with another": {"length": length, "wrong": wrong}}.items():
+        logger = PanelLogger(tmp_path)
+        evaluate(Evaluator(metrics, samples=2, loggers=[logger]))
+        shown[name] = [read_table(table) for table in (*logger.panels, *logger.worst)]
+    (first,) = shown["alone"]
+    assert [sentence.number for sentence in first] == [1, 2]
+    _, worst = shown["with another"]
+    assert [sentence.number for sentence in worst] == [3, 2]
+
+
+def test_each_score_of_a_dict_has_its_direction() -> None:
+    directions = {"wrong": None, "right": False}
+    evaluator = Evaluator({"f": FunctionMetric(wrong_and_right, higher_is_better=directions)}, compare_to="best")
+    results = evaluate(evaluator)
+    assert {name: result.higher_is_better for name, result in results.items()} == {
+        "val_f/wrong": None,
+        "val_f/right": False,
+    }
+    assert (results["val_f/wrong"].best, results["val_f/right"].best) == (None, 0.5)
+
+
+@pytest.mark.parametrize("direction", [True, False, None])
+def test_one_direction_is_that_of_all_scores(direction: bool | None) -> None:
+    results = evaluate(Evaluator({"f": FunctionMetric(wrong_and_right, higher_is_better=direction)}))
+    assert [result.higher_is_better for result in results.values()] == [direction] * 2
+
+
+@pytest.mark.parametrize(
+    ("function", "directions", "missing"),
+    [
+        (wrong_and_right, {"wrong": False}, "right"),
+        (wrong_and_right, {"right": True, "left": True}, "wrong"),
+        (wrong_and_right, {}, "wrong"),
+        (wrong_words, {"wrong": False}, ""),
+    ],
+)
+@pytest.mark.parametrize("corpus_level", [False, True])
+def test_a_score_that_a_dict_of_directions_lacks_is_an_error(
+    function: Any, directions: dict[str, bool], missing: str, corpus_level: bool
+) -> None:
+    metric = FunctionMetric(function, higher_is_better=directions, corpus_level=corpus_level)
+    message = f"'higher_is_better' of the metric 'f' has {[*directions]}: add {missing!r}"
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        evaluate(Evaluator({"f": metric}))
+
+
+# Percent, and the corpus at once
+
+
+@pytest.mark.parametrize("compare_to", ["best", "first"])
+def test_percent_multiplies_everything_by_100(compare_to: Any, tmp_path: Path) -> None:
+    results, tables, lines = {}, {}, {}
+    for percent in (False, True):
+        folder = tmp_path / str(percent)
+        logger = PanelLogger(folder)
+        metric = FunctionMetric(wrong_words, higher_is_better=False, percent=percent)
+        options: dict[str, Any] = {"confidence": 0.9, "compare_to": compare_to, "samples": 4}
+        evaluator = Evaluator({"f": metric}, translations=folder, loggers=[logger], **options)
+        evaluate(evaluator, (["x b c d", *CORPUS[0][1:]], CORPUS[1]))
+        results[percent] = evaluate(evaluator)["val_f"]
+        tables[percent] = [sentence.scores for sentence in read_table(logger.panels[-1])]
+        lines[percent] = (folder / "val" / "step-0000001-2.tsv").read_text(encoding="utf-8").splitlines()[1:]
+    share, result = results[False], results[True]
+    assert (share.score, share.percent) == (5 / 12, None)
+    assert result.percent is True
+    assert result.values() == {
+        name: value if name == "p_value" else pytest.approx(100 * value) for name, value in share.values().items()
+    }
+    assert (str(share.report), str(result.report)) == ("f = 0.4167", "f = 41.67")
+    assert tables[False] == [[errors / words] for errors, words in WRONG]
+    assert tables[True] == [[100 * errors / words] for errors, words in WRONG]
+    shares = [float(line.split("\t")[-1]) for line in lines[False]]
+    assert shares == [errors / words for errors, words in WRONG]
+    assert [float(line.split("\t")[-1]) for line in lines[True]] == pytest.approx([100 * value for value in shares])
+
+
+def test_percent_is_that_of_all_scores_also_of_single_numbers() -> None:
+    function = FunctionMetric(
+        lambda hypotheses, references: {"a": 0.25, "b": [0.5] * 4}, corpus_level=True, percent=True
+    )
+    results = evaluate(Evaluator({"f": function}))
+    assert {name: result.score for name, result in results.items()} == {"val_f/a": 25, "val_f/b": 50}
+    assert [result.percent for result in results.values()] == [True, True]
+
+
+def test_a_function_in_percent_is_on_the_scale_of_bleu_in_percent() -> None:
+    Evaluator({"bleu": CorpusBLEU(percent=True), "f": FunctionMetric(exact, percent=True), "g": exact})
+    message = "The metrics have different scales: 'bleu' in 0..1, 'f' in 0..100"
+    with pytest.warns(UserWarning, match=message):
+        Evaluator({"bleu": CorpusBLEU(), "f": FunctionMetric(exact, percent=True)})
+
+
+def test_sentences_without_words_get_the_better_score() -> None:
+    pairs = [(0, 0), (1, 2)]
+    for direction, score in ((True, 100), (False, 0)):
+        metric = FunctionMetric(lambda *texts: pairs, higher_is_better=direction, percent=True)
+        (subset,) = score_collected(count(make_collector({"f": metric}), ["", "a"], ["", "b"])).subsets
+        assert subset.rows["f"].score_sentences().tolist() == [score, 50]
+
+
+@pytest.mark.parametrize(("perfect", "expected"), [(None, None), (0, 0), (1, 100), (0.5, 50)])
+def test_perfect_is_a_number_that_the_function_returns(perfect: float | None, expected: float | None) -> None:
+    metric = FunctionMetric(exact, percent=True, perfect=perfect)
+    (subset,) = score_collected(count(make_collector({"f": metric}), *CORPUS)).subsets
+    assert subset.rows["f"].scoring.perfect == expected
+
+
+@pytest.mark.parametrize("corpus_level", [False, True])
+def test_a_function_of_the_corpus_is_called_for_each_group(corpus_level: bool) -> None:
+    calls = []
+
+    def function(hypotheses: list[str], references: list[list[str]]) -> list[float]:
+        calls.append(hypotheses)
+        return exact(hypotheses, references)
+
+    metric = FunctionMetric(function, corpus_level=corpus_level)
+    results = evaluate(Evaluator({"f": metric}), group=["a", "b", "a", "b"])
+    hypotheses, _ = CORPUS
+    groups = [hypotheses[::2], hypotheses[1::2]]
+    assert calls == (groups if corpus_level else [groups[0] + groups[1]])
+    assert [result.score for result in results.values()] == [0.5, 0.5, 0.5]
+
+
+def test_a_single_number_has_no_interval_and_no_comparison() -> None:
+    metric = FunctionMetric(lambda hypotheses, references: 0.25, corpus_level=True)
+    result = evaluate(Evaluator({"f": metric}, confidence=0.9, compare_to="best"))["val_f"]
+    assert result.values() == {"": 0.25}
+    bare = Evaluator({"f": lambda hypotheses, references: 0.25})
+    with pytest.raises(ValueError, match=r"pass FunctionMetric\(\.\.\., corpus_level=True\)$"):
+        evaluate(bare)
+
+
+# Sources
+
+SOURCES = ["A", "B B", "C", "D"]
+
+
+@pytest.mark.parametrize(
+    ("function", "takes", "needs"),
+    [
+        (exact, False, False),
+        (of_sources, True, True),
+        (of_keyword_sources, True, True),
+        (of_optional_sources, True, False),
+        (lambda lines, right, texts: of_sources(lines, right, texts), True, True),
+        (lambda lines, right, model=None: of_optional_sources(lines, right, model), False, False),
+        (lambda lines, right, model=None, sources=None: of_optional_sources(lines, right, sources), True, False),
+        (lambda lines, right, *, sources=None: of_optional_sources(lines, right, sources), True, False),
+        (partial(of_sources), True, True),
+        (partial(of_sources, sources=["set"] * 4), False, False),
+        (partial(of_keyword_sources, sources=["set"] * 4), False, False),
+        (partial(of_optional_sources, sources=["set"] * 4), False, False),
+    ],
+)
+def test_a_function_takes_sources_if_a_parameter_asks_for_them(function: Any, takes: bool, needs: bool) -> None:
+    metric = FunctionMetric(function)
+    assert (metric.takes_sources, metric.needs_sources) == (takes, needs)
+    is_set = isinstance(function, partial) and "sources" in function.keywords
+    unused = 0.5 if function is exact else 3.0 if is_set else -1.0
+    assert score_of(function, source=SOURCES) == score_of(metric, source=SOURCES) == (1.5 if takes else unused)
+    if needs:
+        message = "ValueError: the metric 'f' takes sources: give 'source' beside 'preds' and 'target', or remove its"
+        assert try_to(score_of, metric).startswith(message)
+    else:
+        assert score_of(metric) == unused
+
+
+def test_a_call_passes_the_sources_on_if_the_function_takes_them() -> None:
+    lines, right = ["a"], [["a"]]
+    assert FunctionMetric(exact)(lines, right, ["A A"]) == [1]
+    for function in (of_sources, of_keyword_sources, of_optional_sources):
+        assert FunctionMetric(function)(lines, right, ["A A"]) == [3]
+    assert FunctionMetric(of_optional_sources)(lines, right) == [-1]
+
+
+# Copies, subclasses, and configuration files
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda value: pickle.loads(pickle.dumps(value))])
+@pytest.mark.parametrize("make", [FunctionMetric, lambda function, **options: function])
+def test_a_copy_of_a_metric_scores_the_same(copied: Any, make: Any) -> None:
+    options = {"higher_is_better": False, "percent": True, "perfect": 0}
+    metric = make(wrong_words, **options)
+    expected = evaluate(Evaluator({"f": metric}))["val_f"]
+    assert evaluate(Evaluator({"f": copied(metric)}))["val_f"] == expected
+    evaluator = Evaluator({"f": metric})
+    evaluate(evaluator)
+    assert evaluate(copied(evaluator))["val_f"] == expected
+
+
+def test_a_deep_copy_keeps_the_function() -> None:
+    """It may be a large model."""
+    metric = FunctionMetric(Model())
+    assert copy.deepcopy(metric).function is metric.function
+    assert copy.deepcopy(Evaluator({"f": metric})).metrics["f"].function is metric.function
+
+
+class WrongWords(FunctionMetric):
+    """A metric with an option of its own."""
+
+    def __init__(self, lowercase: bool = False) -> None:
+        self.lowercase = lowercase
+        super().__init__(self.count, higher_is_better=False, percent=True, perfect=0)
+
+    def count(self, hypotheses: list[str], references: list[list[str]]) -> list[tuple[int, int]]:
+        """Errors and words."""
+        lines = [line.lower() for line in hypotheses] if self.lowercase else hypotheses
+        return wrong_words(lines, references)
+
+
+def test_a_subclass_may_have_options_of_its_own(tmp_path: Path) -> None:
+    capitals = ["A B C D", *CORPUS[0][1:]], CORPUS[1]
+    metrics = {"cased": WrongWords(), "lowered": WrongWords(lowercase=True)}
+    results = evaluate(Evaluator(metrics, translations=tmp_path), capitals)
+    assert {name: result.score for name, result in results.items()} == pytest.approx(
+        {"val_cased": 75, "val_lowered": 100 * 5 / 12}
+    )
+    assert repr(metrics["cased"]) == "WrongWords(count)"
+    pickled = pickle.loads(pickle.dumps(metrics["lowered"]))
+    assert evaluate(Evaluator({"lowered": pickled}), capitals)["val_lowered"] == results["val_lowered"]
+    assert {line["class"] for line in read_scores(tmp_path / "scores.jsonl")} == {"WrongWords"}
+
+
+HERE = "tests.evaluation.test_functions"
+
+
+def configure(function: str, **options: Any) -> dict[str, Any]:
+    """A FunctionMetric in a configuration file."""
+    init_args = {"function": f"{HERE}.{function}", **options}
+    return {"class_path": "lightning_bleu.FunctionMetric", "init_args": init_args}
+
+
+OPTIONS: dict[str, Any] = {"higher_is_better": False, "percent": True, "perfect": 0}
+DIRECTIONS = {"wrong": None, "right": False}
+
+
+@pytest.mark.parametrize(
+    ("config", "metrics"),
+    [
+        ({"f": f"{HERE}.of_optional_sources"}, {"f": of_optional_sources}),
+        ({"f": configure("wrong_words", **OPTIONS)}, {"f": FunctionMetric(wrong_words, **OPTIONS)}),
+        (
+            {"f": configure("wrong_words", higher_is_better=None, corpus_level=True)},
+            {"f": FunctionMetric(wrong_words, higher_is_better=None, corpus_level=True)},
+        ),
+        (
+            {"f": configure("wrong_and_right", higher_is_better=DIRECTIONS)},
+            {"f": FunctionMetric(wrong_and_right, higher_is_better=DIRECTIONS)},
+        ),
+        (
+            {"f": {"de": configure("wrong_words", percent=True), "fr": configure("wrong_words", percent=True)}},
+            {"f": dict.fromkeys(["de", "fr"], FunctionMetric(wrong_words, percent=True))},
+        ),
+        (
+            {"f": {"class_path": f"{HERE}.WrongWords", "init_args": {"lowercase": True}}},
+            {"f": WrongWords(lowercase=True)},
+        ),
+        (
+            {"bleu": {"class_path": "lightning_bleu.CorpusBLEU"}, "f": configure("wrong_words"), "g": f"{HERE}.exact"},
+            {"bleu": CorpusBLEU(), "f": FunctionMetric(wrong_words), "g": exact},
+        ),
+    ],
+)
+@pytest.mark.parametrize("kind", [Evaluator, BLEUCallback])
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # jsonargparse deprecates the only way in old versions
+def test_a_configuration_file_of_lightning_cli_can_have_functions(kind: Any, config: Any, metrics: Any) -> None:
+    parser = jsonargparse.ArgumentParser(exit_on_error=False)
+    parser.add_class_arguments(kind, "bleu")
+    read = parser.parse_object({"bleu": {"metrics": config}})
+    saved = parser.dump(read, skip_none=False)  # as LightningCLI does
+    for parsed in (read, parser.parse_string(saved)):
+        made = parser.instantiate_classes(parsed).bleu.metrics
+        fields = {"group": ["de", "fr", "de", "fr"]} if isinstance(metrics["f"], dict) else {}
+        assert evaluate(Evaluator(made), **fields) == evaluate(Evaluator(metrics), **fields)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
+from itertools import zip_longest
 from typing import Any
 
 import torch
@@ -13,12 +15,19 @@ from lightning_bleu import CorpusBLEU, CorpusCHRF, corpus_bleu, corpus_chrf, sen
 from lightning_bleu.bleu import BLEUOptions, BLEUSettings
 from lightning_bleu.chrf import CHRFOptions, CHRFSettings
 from tests.helpers.chrf import Groups, peer_rows
+from tests.helpers.error_rate import (
+    CorpusErrorRate,
+    ErrorRateOptions,
+    ErrorRateSettings,
+    corpus_error_rate,
+    sentence_error_rate,
+)
 from tests.reference import statistics
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Kind:
-    """A metric, its options, and its functions.
+    """A metric, its options, its functions, and what is special about it. Scores are those without ``percent``.
 
     Attributes:
         metric: the class.
@@ -27,7 +36,15 @@ class Kind:
         score: scores a corpus.
         score_sentences: scores each sentence.
         rows: the statistics of each sentence by definition.
-        other_orders: an option with which rows have another width.
+        higher_is_better: whether a higher score is better.
+        perfect: the score of a perfect corpus, and of a perfect sentence.
+        bounds: the lowest and the highest score; None where there is no bound.
+        empty: the score without sentences.
+        without_hypothesis: the score of a sentence whose hypothesis is empty.
+        without_reference: the score of a sentence whose reference is empty.
+        other_options: an option that changes the settings and the score.
+        other_columns: an option with which rows have another number of columns; None if there is none.
+        as_wide: makes a metric with other settings, perhaps of another class, whose rows have as many columns.
     """
 
     metric: Any
@@ -36,25 +53,109 @@ class Kind:
     score: Callable[..., Any]
     score_sentences: Callable[..., Tensor]
     rows: Callable[[list[str], Groups], list[list[int]]]
-    other_orders: dict[str, int]
+    higher_is_better: bool
+    perfect: float
+    bounds: tuple[float | None, float | None]
+    empty: float
+    without_hypothesis: float
+    without_reference: float
+    other_options: Mapping[str, Any]
+    other_columns: Mapping[str, Any] | None
+    as_wide: Callable[..., Any]
 
     @property
     def name(self) -> str:
         """The name of the class."""
         return str(self.metric.__name__)
 
+    @property
+    def sign(self) -> int:
+        """1 if a higher score is better, -1 if a lower one is."""
+        return 1 if self.higher_is_better else -1
+
+    def make_with_other_columns(self, **options: Any) -> Any:
+        """A metric whose rows have another number of columns, of another class if no option has this effect."""
+        if self.other_columns is None:
+            return CorpusBLEU(**options)
+        return self.metric(**self.other_columns, **options)
+
 
 def _bleu_rows(preds: list[str], target: Groups) -> list[list[int]]:
     return [statistics(line.split(), [other.split() for other in group]) for line, group in zip(preds, target)]
+
+
+def _error_rate_rows(preds: list[str], target: Groups) -> list[list[int]]:
+    rows: list[list[int]] = []
+    for line, group in zip(preds, target):
+        fewest: list[int] = []
+        for reference in group:
+            errors = 0
+            for word, other in zip_longest(line.split(), reference.split()):
+                if word != other:
+                    errors += 1
+            if not fewest or errors < fewest[0]:
+                fewest = [errors, len(reference.split())]
+        rows.append(fewest)
+    return rows
 
 
 def _types(options: Any) -> dict[str, str]:
     return {name: annotation.__forward_arg__ for name, annotation in options.__annotations__.items()}
 
 
-BLEU = Kind(CorpusBLEU, BLEUSettings, _types(BLEUOptions), corpus_bleu, sentence_bleu, _bleu_rows, {"max_order": 2})
-CHRF = Kind(CorpusCHRF, CHRFSettings, _types(CHRFOptions), corpus_chrf, sentence_chrf, peer_rows, {"word_order": 1})
-KINDS = {"bleu": BLEU, "chrf": CHRF}
+BLEU = Kind(
+    metric=CorpusBLEU,
+    settings=BLEUSettings,
+    options=_types(BLEUOptions),
+    score=corpus_bleu,
+    score_sentences=sentence_bleu,
+    rows=_bleu_rows,
+    higher_is_better=True,
+    perfect=1,
+    bounds=(0, 1),
+    empty=0,
+    without_hypothesis=0,
+    without_reference=0,
+    other_options={"max_order": 2},
+    other_columns={"max_order": 2},
+    as_wide=partial(CorpusBLEU, smoothing="floor"),
+)
+CHRF = Kind(
+    metric=CorpusCHRF,
+    settings=CHRFSettings,
+    options=_types(CHRFOptions),
+    score=corpus_chrf,
+    score_sentences=sentence_chrf,
+    rows=peer_rows,
+    higher_is_better=True,
+    perfect=1,
+    bounds=(0, 1),
+    empty=0,
+    without_hypothesis=0,
+    without_reference=0,
+    other_options={"word_order": 1},
+    other_columns={"word_order": 1},
+    as_wide=partial(CorpusBLEU, max_order=8),
+)
+ERROR_RATE = Kind(
+    metric=CorpusErrorRate,
+    settings=ErrorRateSettings,
+    options=_types(ErrorRateOptions),
+    score=corpus_error_rate,
+    score_sentences=sentence_error_rate,
+    rows=_error_rate_rows,
+    higher_is_better=False,
+    perfect=0,
+    bounds=(0, None),
+    empty=0,
+    without_hypothesis=1,
+    without_reference=1,
+    other_options={"characters": True},
+    other_columns=None,
+    as_wide=partial(CorpusErrorRate, characters=True),
+)
+KINDS = {"bleu": BLEU, "chrf": CHRF, "error_rate": ERROR_RATE}
+"""The metrics of the package, and one that is in the tests only, because it differs from them in all that it can."""
 
 A = (["the cat sat on the mat", "hello there world ok"], [["the cat sat on a mat"], ["hello there world", "ok ok"]])
 B = (["a b c d e"], [["a b c d f", "a b c"]])

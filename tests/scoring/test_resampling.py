@@ -48,7 +48,7 @@ def keep(kind: Kind, preds: list[str], **options: Any) -> Any:
 
 
 def test_the_interval_is_that_of_all_resamples(kind: Kind) -> None:
-    options = {**kind.other_orders, "percent": True}
+    options = {**kind.other_options, "percent": True}
     metric = keep(kind, B, **options)
     scores = [kind.score(pick(B, drawn), pick(TARGET, drawn), **options).score for drawn in RESAMPLES]
     interval = metric.interval(0.8, resamples=20_000)

@@ -29,7 +29,7 @@ from lightning_bleu.chrf import CHRFSettings
 from lightning_bleu.settings.lengths import REFERENCE_LENGTHS
 from lightning_bleu.settings.settings import unknown_options
 from lightning_bleu.settings.smoothing import SMOOTHINGS
-from tests.helpers.metrics import BLEU, CHRF, Kind
+from tests.helpers.metrics import BLEU, CHRF, KINDS, Kind
 from tests.helpers.text import spell
 
 LINES = (["a b c d e"], ["a b c d f"])
@@ -278,7 +278,7 @@ OF_ALL: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"decoder": "gpt2"}, TypeError, "(such as a Hugging Face tokenizer), got str"),
 ]
 WRONG: list[tuple[Kind, dict[str, Any], type[Exception], str]] = [
-    *((kind, *wrong) for kind in (BLEU, CHRF) for wrong in OF_ALL),
+    *((kind, *wrong) for kind in KINDS.values() for wrong in OF_ALL),
     *((BLEU, {name: 3}, TypeError, f"must be one of {[*names]}, got 3 of type int") for name, names in CHOICES.items()),
     *((BLEU, {name: "x"}, ValueError, f"must be one of {[*names]}, got 'x'") for name, names in CHOICES.items()),
     (BLEU, {"convention": None}, TypeError, "got None of type NoneType"),

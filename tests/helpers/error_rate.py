@@ -1,0 +1,298 @@
+"""A metric that is not in the package: the error rate, which has no n-grams, no upper bound, and is best at 0.
+
+It is written as ``lightning_bleu/chrf.py`` says: options, rows, score, signature, metric, functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Any, TypedDict, cast
+
+import numpy as np
+from torch import Tensor
+
+from lightning_bleu.metric import CorpusMetric, count_sentences
+from lightning_bleu.reading.batch import Batch, to_lines
+from lightning_bleu.reading.forms import Hypotheses, InputCounts, References, Strings, kind_of
+from lightning_bleu.reading.ragged import IntArray
+from lightning_bleu.scoring.scoring import Component, Report, Scoring, float_type, join_signature
+from lightning_bleu.settings.settings import Decoder, Settings, check_bool
+
+if TYPE_CHECKING:
+    from typing_extensions import Self, Unpack
+
+
+# Options
+
+
+class ErrorRateOptions(TypedDict, total=False):
+    """The options of a score, as the user passes them; see :class:`CorpusErrorRate`."""
+
+    characters: bool
+    lowercase: bool
+    pad_id: int | None
+    bos_id: int | None
+    eos_id: int | None
+    ignore_ids: int | Iterable[int] | None
+    decoder: Decoder | None
+    percent: bool
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ErrorRateSettings(Settings):
+    """The options of the error rate, checked. Create settings with :meth:`from_options`.
+
+    Attributes:
+        characters: whether characters are compared rather than words.
+    """
+
+    characters: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._replace(characters=check_bool("characters", self.characters))
+
+
+# Rows: the statistics of every sentence
+
+
+def error_rate_rows(batch: Batch, settings: ErrorRateSettings) -> IntArray:
+    """The errors of every sentence, and the length of its reference.
+
+    Of several references, the one with the fewest errors counts, the first one on a tie.
+
+    Args:
+        batch: the sentences.
+        settings: what to compare.
+
+    Returns:
+        shape ``(sentences, 2)``.
+
+    Raises:
+        TypeError: for tokens, and for ids that are not decoded, if characters are compared.
+
+    Example:
+        >>> from lightning_bleu.reading.batch import read_batch
+        >>> settings = ErrorRateSettings.from_options()
+        >>> error_rate_rows(read_batch(["a cat sat"], [["a cat", "a dog sat on it"]], settings), settings).tolist()
+        [[1, 2]]
+    """
+    if settings.characters and batch.sentence_count and not isinstance(batch.segments, Strings):
+        raise TypeError(f"characters=True compares text, but 'preds' and 'target' are {kind_of(batch.segments)}")
+    lines = to_lines(batch.segments)
+    if settings.lowercase:
+        lines = [line.lower() for line in lines]
+    segments = [list(line) if settings.characters else line.split() for line in lines]
+    references = iter(segments[batch.sentence_count :])
+    rows = np.empty((batch.sentence_count, 2), np.int64)
+    for number, count in enumerate(batch.reference_counts.tolist()):
+        pairs = [(_count_errors(segments[number], other), len(other)) for other in islice(references, count)]
+        rows[number] = min(pairs, key=lambda pair: pair[0])
+    return rows
+
+
+def _count_errors(hypothesis: Sequence[str], reference: Sequence[str]) -> int:
+    """The positions at which two segments differ, and the difference of their lengths.
+
+    Example:
+        >>> _count_errors(["a", "b", "c"], ["a", "c"])
+        2
+    """
+    wrong = sum(item != other for item, other in zip(hypothesis, reference))
+    return wrong + abs(len(hypothesis) - len(reference))
+
+
+# Statistics → score
+
+
+def error_rate(statistics: Tensor, settings: ErrorRateSettings) -> Tensor:
+    """The error rates of corpora or sentences. With empty references, any errors are a rate of 1.
+
+    Args:
+        statistics: numbers of shape ``(..., 2)``; see :func:`error_rate_rows`.
+        settings: the unit.
+
+    Returns:
+        shape ``(...)``.
+
+    Example:
+        >>> import torch
+        >>> error_rate(torch.tensor([[1, 4], [6, 4], [2, 0], [0, 0]]), ErrorRateSettings.from_options(percent=True))
+        tensor([ 25., 150., 100.,   0.], dtype=torch.float64)
+    """
+    errors, lengths = statistics.to(float_type(statistics.device)).unbind(-1)
+    return settings.unit * (errors / lengths).where(lengths > 0, errors.clamp(max=1))
+
+
+def error_rate_scoring(settings: ErrorRateSettings) -> Scoring:
+    """How statistics become error rates."""
+
+    def score(statistics: Tensor) -> Tensor:
+        return error_rate(statistics, settings)
+
+    return Scoring(
+        "error rate", score, score, settings.percent, higher_is_better=False, perfect=0.0, bounds=(0.0, None)
+    )
+
+
+class ErrorRateScore(Report):
+    """The error rate of a corpus, a float, with its components.
+
+    Attributes:
+        score: 0 or more, where 1 is an error for each item of the references; 100 if ``percent``.
+        errors: the number of errors.
+        reference_length: the words or characters of the references.
+        signature: everything that the score depends on.
+        percent: whether scores are in percent.
+
+    Example:
+        >>> result = corpus_error_rate(["a cat is on a mat"], ["a cat is on the mat"])
+        >>> print(result)
+        error rate = 16.67
+        >>> result.errors, result.reference_length
+        (1, 6)
+    """
+
+    score: float
+    errors: int
+    reference_length: int
+    signature: str
+    percent: bool
+
+    @classmethod
+    def from_statistics(cls, statistics: Tensor, settings: ErrorRateSettings, inputs: InputCounts) -> ErrorRateScore:
+        """Score a corpus from its statistics, integers of shape ``(2,)``."""
+        statistics = statistics.cpu()
+        errors, reference_length = statistics.tolist()
+        return cls(
+            score=error_rate_scoring(settings).score(statistics).item(),
+            errors=errors,
+            reference_length=reference_length,
+            signature=error_rate_signature(settings, inputs),
+            percent=settings.percent,
+        )
+
+    def __str__(self) -> str:
+        return f"error rate = {(1 if self.percent else 100) * self.score:.2f}"
+
+
+def error_rate_components(report: ErrorRateScore) -> list[Component]:
+    """The number of errors, and the length of the references."""
+    return [
+        Component("errors", float(report.errors), higher_is_better=False),
+        Component("reference_length", float(report.reference_length)),
+    ]
+
+
+# Signature
+
+
+def error_rate_signature(settings: ErrorRateSettings, inputs: InputCounts) -> str:
+    """Name everything that an error rate depends on, in one line.
+
+    Example:
+        >>> inputs = InputCounts(strings=3, references=6, squared_references=12)
+        >>> error_rate_signature(ErrorRateSettings.from_options(characters=True), inputs).split("|version")[0]
+        'nrefs:2|case:mixed|of:characters'
+    """
+    return join_signature(
+        {
+            "nrefs": inputs.reference_count,
+            "case": "lc" if settings.lowercase else "mixed",
+            "of": "characters" if settings.characters else "words",
+        }
+    )
+
+
+# The metric, and functions without state
+
+
+class CorpusErrorRate(CorpusMetric):
+    """The error rate of all sentences since the last reset: wrong words at their positions, per word of the references.
+
+    Args:
+        characters: compare characters instead of words.
+        lowercase: lowercase before comparing.
+        pad_id, bos_id, eos_id, ignore_ids, decoder, percent, keep_sentences: see :class:`lightning_bleu.CorpusCHRF`.
+        kwargs: passed to :class:`torchmetrics.Metric`.
+
+    Example:
+        >>> metric = CorpusErrorRate()
+        >>> metric.update(["the cat is on a mat", "it was"], ["the cat is on the mat", "it is"])
+        >>> metric.compute()
+        tensor(0.2500, dtype=torch.float64)
+    """
+
+    short_name = "error_rate"
+    settings: ErrorRateSettings
+
+    def __init__(
+        self,
+        characters: bool = False,
+        *,
+        lowercase: bool = False,
+        pad_id: int | None = None,
+        bos_id: int | None = None,
+        eos_id: int | None = None,
+        ignore_ids: int | Iterable[int] | None = (-100,),
+        decoder: Decoder | None = None,
+        percent: bool = False,
+        keep_sentences: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        options = {name: value for name, value in locals().items() if name in ErrorRateOptions.__annotations__}
+        settings = ErrorRateSettings.from_options(**cast(ErrorRateOptions, options))
+        super().__init__(settings, 2, options, keep_sentences=keep_sentences, **kwargs)
+
+    @property
+    def scoring(self) -> Scoring:
+        """How statistics become scores."""
+        return error_rate_scoring(self.settings)
+
+    def count_rows(self, batch: Batch) -> IntArray:
+        """The statistics of each sentence, shape ``(sentences, columns)``."""
+        return error_rate_rows(batch, self.settings)
+
+    def report(self) -> ErrorRateScore:
+        """The score and its components as plain numbers, synced like :meth:`compute`."""
+        return self.report_of(*self._read_report())
+
+    def report_of(self, statistics: Tensor, inputs: InputCounts) -> ErrorRateScore:
+        """The score of these statistics, of sentences of these kinds."""
+        return ErrorRateScore.from_statistics(statistics, self.settings, inputs)
+
+    def components(self, report: ErrorRateScore) -> list[Component]:
+        """The components of a score that an evaluator can log."""
+        return error_rate_components(report)
+
+    @classmethod
+    def from_plain(cls, settings: Mapping[str, Any], *, percent: bool) -> Self:
+        """The metric with settings that :meth:`Settings.plain` returned, for text."""
+        options = {**settings, "decoder": None}
+        return cls(percent=percent, **options)
+
+
+def corpus_error_rate(preds: Hypotheses, target: References, **options: Unpack[ErrorRateOptions]) -> ErrorRateScore:
+    """Find the error rate of a corpus; see :class:`CorpusErrorRate`.
+
+    Example:
+        >>> corpus_error_rate(["it was"], ["it is"], percent=True).score
+        50.0
+    """
+    settings = ErrorRateSettings.from_options(**options)
+    rows, batch = count_sentences(preds, target, settings, error_rate_rows)
+    return ErrorRateScore.from_statistics(rows.sum(0), settings, batch.input_counts)
+
+
+def sentence_error_rate(preds: Hypotheses, target: References, **options: Unpack[ErrorRateOptions]) -> Tensor:
+    """Find the error rate of each sentence; see :class:`CorpusErrorRate`.
+
+    Example:
+        >>> sentence_error_rate(["it was", "hello"], ["it is", "hello"])
+        tensor([0.5000, 0.0000], dtype=torch.float64)
+    """
+    settings = ErrorRateSettings.from_options(**options)
+    rows, batch = count_sentences(preds, target, settings, error_rate_rows)
+    return error_rate_scoring(settings).score(rows).to(batch.device, float_type(batch.device))
