@@ -221,6 +221,7 @@ class BLEUCallback(OptionAttributes, pl.Callback):
         if trainer.sanity_checking:
             for subset in finished.scored.subsets:
                 subset.sentences.read(subset.sentences.readable[:1])  # finds errors before the training
+            finished.scored.replace_opponents()
             return
         step, epoch = self._find_place(trainer)
         self._run.publish(finished, step, epoch, shown_step=logged_step(trainer))

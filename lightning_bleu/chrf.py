@@ -409,6 +409,7 @@ class CorpusCHRF(CorpusMetric):
     """
 
     short_name = "chrf"
+    counts_tokens = False
     settings: CHRFSettings
 
     def __init__(

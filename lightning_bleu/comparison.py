@@ -19,9 +19,9 @@ from lightning_bleu.evaluation.sentences import Sentence, SentenceRows
 from lightning_bleu.evaluation.validation import score_validation
 from lightning_bleu.evaluator import MetricsByName
 from lightning_bleu.known_metrics import KNOWN_METRICS
-from lightning_bleu.messages import warn_user
+from lightning_bleu.messages import WarnOnce, warn_user
 from lightning_bleu.metric import CorpusMetric
-from lightning_bleu.record import RecordedScore, read_record
+from lightning_bleu.record import RecordedScore, find_record, read_record
 from lightning_bleu.scoring.resampling import PairedTest, bootstrap
 from lightning_bleu.scoring.scoring import format_score, unit_of
 
@@ -134,8 +134,11 @@ def compare_systems(
         TypeError: for texts that are neither a file nor a list of strings, and for options of the wrong type; see also
             :class:`Evaluator`.
         ValueError: for different numbers of sentences, or fewer than two; if there are no references, or not the same
-            beside both files; for metrics that do not score sentences; if the record says nothing about a file, has
-            settings that cannot be read, or a score that is not reproduced.
+            beside both files; for metrics that do not score sentences; if the record says nothing about a file, or has
+            settings that cannot be read.
+
+    Files of a record are read as they were written, and tokens are read as tokens. If they do not reproduce the
+    recorded score, a warning says so.
 
     Example:
         >>> from lightning_bleu import CorpusCHRF
@@ -149,16 +152,22 @@ def compare_systems(
         [(2, 'a dog', 'the dog'), (1, 'the cat sat', 'the cat')]
     """
     systems = {"a": _read_lines("a", a), "b": _read_lines("b", b)}
-    files = {name: Path(system) for name, system in (("a", a), ("b", b)) if isinstance(system, str | os.PathLike)}
+    files = {
+        name: Path(system).expanduser()
+        for name, system in (("a", a), ("b", b))
+        if isinstance(system, str | os.PathLike)
+    }
     texts = Texts(systems, _read_references(references, files), _read_sources(sources, files))
     texts.check_counts()
-    records = {name: read_record(file) for name, file in files.items()} if metrics is None else {}
+    warn = WarnOnce()
+    records = {name: read_record(file, warn) for name, file in files.items()} if metrics is None else {}
     table = MetricTable.from_metrics(_rebuild_metrics(records, files) if metrics is None else metrics)
-    rows = {name: _count(table, texts, name) for name in systems}
+    are_tokens = _were_tokens(records) and all(metric.counts_tokens for metric in table)
+    rows = {name: _count(table, texts, name, are_tokens=are_tokens) for name in systems}
     has_recorded_references = references is None
     if has_recorded_references:
         for name, record in records.items():
-            _check_reproduced(rows[name], record or [], files[name])
+            _warn_if_not_reproduced(rows[name], record or [], files[name])
     pairs = {key: (rows_a, rows["b"][key]) for key, rows_a in rows["a"].items() if key in rows["b"]}
     if not pairs:
         raise ValueError("no metric has scored sentences of both systems: pass metrics of this package, or functions")
@@ -235,11 +244,18 @@ def _read_sources(sources: Any, files: Mapping[str, Path]) -> list[str] | None:
 def _read_lines(name: str, given: Any) -> list[str]:
     """The lines of a file, or the strings of a list."""
     if isinstance(given, str | os.PathLike):
-        text = Path(given).expanduser().read_bytes().decode("utf-8-sig").replace("\r\n", "\n")
-        return text.removesuffix("\n").split("\n")  # splitlines splits at other characters, too
+        return _read_file(Path(given).expanduser())
     if not isinstance(given, list | tuple) or not all(isinstance(line, str) for line in given):
         raise TypeError(f"{name!r} must be a file with a line per sentence, or a list of strings, got {given!r:.80}")
     return list(given)
+
+
+def _read_file(file: Path) -> list[str]:
+    """The lines of a file. Those of a record are read as they were written, and others may come from an editor."""
+    content = file.read_bytes()
+    is_recorded = find_record(file) is not None
+    text = content.decode() if is_recorded else content.decode("utf-8-sig").replace("\r\n", "\n")
+    return text.removesuffix("\n").split("\n")  # splitlines splits at other characters, too
 
 
 def _find_beside(systems: Iterable[Path], pattern: str) -> list[Path]:
@@ -286,18 +302,30 @@ def _rebuild_metric(recorded: RecordedScore) -> CorpusMetric:
     """The metric that gave a recorded score, for text."""
     try:
         metric = KNOWN_METRICS[recorded.class_name]
-        return metric.from_plain(recorded.settings or {}, percent=bool(recorded.percent))
-    except (ValueError, TypeError) as error:  # a callable, of which there is only the name
+        if recorded.settings is None:
+            raise ValueError("there are none")
+        return metric.from_plain(recorded.settings, percent=bool(recorded.percent))
+    except (ValueError, TypeError, KeyError) as error:  # such as a callable, of which there is only the name
         raise ValueError(
             f"pass metrics={{{recorded.metric!r}: ...}}, because its settings cannot be read: {error}"
         ) from error
 
 
-def _count(table: MetricTable, texts: Texts, system: str) -> dict[str, SentenceRows]:
+def _were_tokens(records: Mapping[str, list[RecordedScore] | None]) -> bool:
+    """Whether all recorded sentences were tokens or ids, of which the files have a line with spaces."""
+    forms = {form for record in records.values() for recorded in record or () for form in recorded.forms}
+    return bool(forms) and forms <= {"tokens", "ids"}
+
+
+def _count(table: MetricTable, texts: Texts, system: str, *, are_tokens: bool) -> dict[str, SentenceRows]:
     """What each metric counts in the sentences of a system."""
+    hypotheses: list[Any] = texts.systems[system]
+    references: list[Any] = texts.references
+    if are_tokens:
+        hypotheses = [_split_tokens(line) for line in hypotheses]
+        references = [[_split_tokens(line) for line in lines] for lines in references]
     collector = SentenceCollector(table)
-    positions = range(len(texts.references))
-    collector.update(Output(texts.systems[system], texts.references, texts.sources, index=positions))
+    collector.update(Output(hypotheses, references, texts.sources, index=range(len(references))))
     collector.agree()
     validation = score_validation(table, list(collector.subsets.values()), collector.gather(), Naming())
     collector.warn_about_mistakes()
@@ -308,8 +336,13 @@ def _count(table: MetricTable, texts: Texts, system: str) -> dict[str, SentenceR
     return subset.rows
 
 
-def _check_reproduced(rows: Mapping[str, SentenceRows], record: Iterable[RecordedScore], file: Path) -> None:
-    """Raise a ValueError if the metrics of a record do not reproduce its scores."""
+def _split_tokens(line: str) -> list[str]:
+    """The tokens of a line, as a record has them."""
+    return line.split(" ") if line else []
+
+
+def _warn_if_not_reproduced(rows: Mapping[str, SentenceRows], record: Iterable[RecordedScore], file: Path) -> None:
+    """Warn if the metrics of a record do not reproduce its scores."""
     for recorded in record:
         if recorded.metric not in rows or recorded.class_name not in KNOWN_METRICS:
             continue
@@ -317,7 +350,19 @@ def _check_reproduced(rows: Mapping[str, SentenceRows], record: Iterable[Recorde
         score = of_file.score() / (of_file.scoring.unit or 1)
         recorded_score = (recorded.score or 0) / (unit_of(recorded.percent) or 1)
         if not math.isclose(score, recorded_score):
-            raise ValueError(
-                f"pass metrics={{{recorded.metric!r}: ...}}: the record of {str(file)!r} has {recorded.score}, not "
-                f"{of_file.score()}"
+            warn_user(
+                f"The record of {str(file)!r} has {recorded.metric!r} = {recorded.score}, but its file scores "
+                f"{of_file.score()}: {_find_cause(recorded)}. The files are compared as they are."
             )
+
+
+def _find_cause(recorded: RecordedScore) -> str:
+    """Why a file may score differently than what was validated."""
+    if "ids" in recorded.forms:
+        return "ids were scored, and the file has their numbers as text"
+    if "tokens" in recorded.forms:
+        return "tokens were scored, and some of them may contain spaces"
+    return (
+        "line breaks inside sentences and characters that cannot be encoded are replaced in files, or the file or its "
+        "references have changed since"
+    )

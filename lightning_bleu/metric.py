@@ -6,7 +6,7 @@ import copy
 import re
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypedDict, TypeVar
 
 import numpy as np
 import torch
@@ -55,6 +55,8 @@ class CorpusMetric(AdditiveMetric):
     """
 
     is_differentiable: bool = False
+    counts_tokens: ClassVar[bool] = True
+    """Whether it counts tokens and ids, and not only text."""
 
     settings: Settings
     rows: list[Tensor]  # packed

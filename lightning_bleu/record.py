@@ -8,16 +8,17 @@ import re
 import tempfile
 import uuid
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from lightning_bleu.evaluation.sentences import Sentence
+from lightning_bleu.evaluation.sentences import GatheredSentences, Sentence
 from lightning_bleu.evaluation.validation import Score, ScoredSubset, ScoredValidation
-from lightning_bleu.messages import WarnOnce, warn_user
+from lightning_bleu.messages import WarnOnce
 from lightning_bleu.processes import run_in_process_0
 
 FORMAT = 1
@@ -29,7 +30,7 @@ _MAX_NAME = 100
 
 
 class Record:
-    """The folder of a run: the translations of each subset, and a line of scores for each name and validation.
+    """The folder of a run: the translations of each subset, and a line for each score of a validation.
 
     It is append-only: no translation and no line is replaced. All methods are collective, and so is the constructor.
     Process 0 reads and writes the files.
@@ -48,6 +49,15 @@ class Record:
         self._scores = self.folder / "scores.jsonl"
         # Asked once: later, half a line may be one that another run is writing.
         self._line_break = run_in_process_0(lambda: b"\n" if ends_in_half_a_line(self._scores) else b"")
+        # The translations that lines point to, also deleted ones: their names are not given again.
+        self._recorded_files: set[Path] = run_in_process_0(lambda: set(self._find_recorded_files()))
+        self._written_files: list[Path] = []
+
+    def _find_recorded_files(self) -> Iterator[Path]:
+        lines, _ = _parse_lines(self._scores)
+        for line in lines:
+            if line["file"] is not None:
+                yield self.folder / line["file"]
 
     def check_new(self, ways_out: str) -> None:
         """Check that a new run does not write among the translations of another one, unless this object wrote them.
@@ -84,21 +94,28 @@ class Record:
             files[subset.names] = self._write_translations(folder, subset, step)
         lines = []
         for score in validation.scores:
-            is_mean = validation.has_mean and not score.name.subset
-            file = None if is_mean else files[score.name.subset]
+            file = files.get(score.name.subset)  # means and all groups of a loader have none
+            name = None if file is None else file.relative_to(self.folder).as_posix()
             logged = validation.naming.render(score.name)
-            lines.append(to_line(score, logged, file=file, step=step, epoch=epoch))
+            lines.append(to_line(score, logged, file=name, step=step, epoch=epoch))
         if lines:
-            run_in_process_0(lambda: append_lines(self._scores, lines, self._line_break))
-            self._line_break = b""
+            run_in_process_0(lambda: self._append(lines))
+        self._written_files = list(files.values())
+        self._recorded_files.update(self._written_files)
 
-    def _write_translations(self, folder: Path, subset: ScoredSubset, step: int) -> str:
-        """Write the sentences of a subset, and return the name of their file in the folder of the run."""
+    def _append(self, lines: Iterable[Mapping[str, Any]]) -> None:
+        """Append lines, in process 0. If that fails, the next line does not continue half a line."""
+        start, self._line_break = self._line_break, b"\n"
+        append_lines(self._scores, lines, start)
+        self._line_break = b""
+
+    def _write_translations(self, folder: Path, subset: ScoredSubset[GatheredSentences], step: int) -> Path:
+        """Write the sentences of a subset, and return the file of the hypotheses."""
         texts = subset.sentences.texts
 
         def write() -> tuple[Path, bool]:  # in process 0, which scores the sentences alone
             scores = {key: rows.score_sentences() for key, rows in subset.rows.items()}
-            return write_translations(texts, folder, step, self._keep, scores)
+            return write_translations(texts, folder, step, scores, self._recorded_files)
 
         file, has_changed = run_in_process_0(write)
         if has_changed:
@@ -108,7 +125,14 @@ class Record:
                 "them: use another folder for each dataset and each training run, or give the position of each "
                 "sentence as 'index'."
             )
-        return file.relative_to(self.folder).as_posix()
+        return file
+
+    def delete_old_translations(self) -> None:
+        """Delete translations of earlier validations, if only some of the latest are kept."""
+        keep = self._keep
+        if keep is not None:
+            for file in self._written_files:
+                run_in_process_0(partial(delete_translations, file, keep))
 
 
 def to_line(score: Score, logged: str, *, file: str | None, step: int, epoch: float | None) -> dict[str, Any]:
@@ -129,6 +153,7 @@ def to_line(score: Score, logged: str, *, file: str | None, step: int, epoch: fl
         "file": file,
         "metric": score.name.metric,
         "class": score.metric_class,
+        "forms": list(score.forms),
         **score.result.to_dict(),
         "settings": None if score.settings is None else dict(score.settings),
     }
@@ -144,6 +169,7 @@ class RecordedScore(NamedTuple):
         score: the score; None if it is not finite.
         percent: whether it is in 0..100.
         settings: what it depends on, as plain values; None if that is unknown.
+        forms: how the sentences were passed, as far as known.
     """
 
     key: str
@@ -152,54 +178,79 @@ class RecordedScore(NamedTuple):
     score: float | None
     percent: bool | None
     settings: dict[str, Any] | None
+    forms: list[str]
 
 
-def read_record(file: Path) -> list[RecordedScore] | None:
+def read_record(file: Path, warn: WarnOnce | None = None) -> list[RecordedScore] | None:
     """The last recorded score of each name of a file of hypotheses, from the record whose folder it is in.
 
     Lines that cannot be read are skipped with a warning.
 
+    Args:
+        file: the file of hypotheses.
+        warn: warns about lines that cannot be read, once per record.
+
     Returns:
         the scores; None if the file is in no folder of a record.
     """
-    file = file.expanduser().resolve()
-    for folder in file.parents:
-        scores = folder / "scores.jsonl"
-        if scores.exists():
-            name = file.relative_to(folder).as_posix()
-            lines = [line for line in _read_lines(scores) if line["file"] == name]
-            last_lines = {line["key"]: line for line in lines}
-            return [_to_recorded(line) for line in last_lines.values()]
-    return None
-
-
-def _read_lines(scores: Path) -> list[dict[str, Any]]:
-    """The lines of a record that can be read."""
-    lines = []
-    unreadable = []
-    for number, text in enumerate(scores.read_bytes().split(b"\n"), 1):
-        if not text.strip():
-            continue
-        try:
-            line = json.loads(text)
-            is_known = line["format"] <= FORMAT and {"key", "file", "metric", "class", "score"} <= line.keys()
-        except (ValueError, TypeError, KeyError, AttributeError):
-            is_known = False
-        if is_known:
-            lines.append(line)
-        else:
-            unreadable.append(number)
+    scores = find_record(file)
+    if scores is None:
+        return None
+    lines, unreadable = _parse_lines(scores)
     if unreadable:
-        warn_user(
+        warn = warn or WarnOnce()
+        warn(
             f"{str(scores)!r} has lines that cannot be read, perhaps because a run was killed while it wrote, or "
             f"because another version wrote them; they are skipped: {unreadable}"
         )
-    return lines
+    name = file.expanduser().resolve().relative_to(scores.parent).as_posix()
+    last_lines = {line["key"]: line for line in lines if line["file"] == name}
+    return [_to_recorded(line) for line in last_lines.values()]
+
+
+def find_record(file: Path) -> Path | None:
+    """The ``scores.jsonl`` of the run that a file belongs to; None if it belongs to none."""
+    for folder in file.expanduser().resolve().parents:
+        scores = folder / "scores.jsonl"
+        if scores.exists():
+            return scores
+    return None
+
+
+def _parse_lines(scores: Path) -> tuple[list[dict[str, Any]], list[int]]:
+    """The lines of a record that can be read, and the numbers of those that cannot be read, from 1."""
+    lines = []
+    unreadable = []
+    content = scores.read_bytes() if scores.exists() else b""
+    for number, text in enumerate(content.split(b"\n"), 1):
+        if text.strip():
+            line = _parse_line(text)
+            if line is None:
+                unreadable.append(number)
+            else:
+                lines.append(line)
+    return lines, unreadable
+
+
+def _parse_line(text: bytes) -> dict[str, Any] | None:
+    """A line of a record; None if it cannot be read."""
+    try:
+        line: dict[str, Any] = json.loads(text)
+        is_known = line["format"] <= FORMAT and {"key", "file", "metric", "class", "score"} <= line.keys()
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return None
+    return line if is_known else None
 
 
 def _to_recorded(line: Mapping[str, Any]) -> RecordedScore:
     return RecordedScore(
-        line["key"], line["metric"], line["class"], line["score"], line.get("percent"), line.get("settings")
+        key=line["key"],
+        metric=line["metric"],
+        class_name=line["class"],
+        score=line["score"],
+        percent=line.get("percent"),
+        settings=line.get("settings"),
+        forms=line.get("forms", []),
     )
 
 
@@ -239,8 +290,8 @@ def write_translations(
     sentences: Sequence[Sentence],
     folder: Path,
     step: int,
-    keep: int | None = None,
     scores: Mapping[str, Tensor] | None = None,
+    taken: Collection[Path] = (),
 ) -> tuple[Path, bool]:
     """Write hypotheses to ``step-0000500.txt``, and references and sources to ``ref.txt`` and ``src.txt``.
 
@@ -255,9 +306,8 @@ def write_translations(
         sentences: the sentences, in order.
         folder: the folder, which is created.
         step: the training step.
-        keep: delete all but this number of the latest files of hypotheses in the folder, by their steps; None to delete
-            none. The new file is never deleted.
         scores: the scores of each sentence, by the names of the metrics.
+        taken: files whose names are not given again, even if they were deleted.
 
     Returns:
         the file of the hypotheses, and whether references or sources have changed, so that other translations do not
@@ -280,20 +330,24 @@ def write_translations(
     contents = {".txt": _to_text(sentence.hypothesis for sentence in sentences)}
     if scores:
         contents[".tsv"] = _to_table(scores)
-    translation = _choose_file(folder, step, contents)
+    translation = _choose_file(folder, step, contents, taken)
     files = {translation.with_suffix(suffix): content for suffix, content in contents.items()}
     write_files(shared_files | files)
     for path in old_shared_files - shared_files.keys():
         path.unlink(missing_ok=True)
-    others = [file.path for file in _find_translations(folder.iterdir()) if file.path != translation]
-    if keep is not None:
-        _delete_translations(others[: max(0, len(others) + 1 - keep)])
-    return translation, has_changed and bool(others)
+    has_others = any(file.path != translation for file in _find_translations(folder.iterdir()))
+    return translation, has_changed and has_others
 
 
-def _delete_translations(paths: Iterable[Path]) -> None:
-    """Delete files of hypotheses, and the tables beside them."""
-    for path in paths:
+def delete_translations(latest: Path, keep: int) -> None:
+    """Delete all but some of the latest files of hypotheses in a folder, by their steps, and the tables beside them.
+
+    Args:
+        latest: a file that is kept.
+        keep: how many files to keep.
+    """
+    others = [file.path for file in _find_translations(latest.parent.iterdir()) if file.path != latest]
+    for path in others[: max(0, len(others) + 1 - keep)]:
         path.unlink(missing_ok=True)  # another run may write to the same folder
         path.with_suffix(".tsv").unlink(missing_ok=True)
 
@@ -328,10 +382,10 @@ def _find_translations(paths: Iterable[Path]) -> list[_Translation]:
     return sorted(files)
 
 
-def _choose_file(folder: Path, step: int, contents: Mapping[str, bytes]) -> Path:
+def _choose_file(folder: Path, step: int, contents: Mapping[str, bytes], taken: Collection[Path]) -> Path:
     """The file of hypotheses of a step that has these contents by suffix, or else a new one."""
     number = 1
-    for file in _find_translations(folder.iterdir()):
+    for file in _find_translations({*folder.iterdir(), *(path for path in taken if path.parent == folder)}):
         if file.step == step:
             if _has_contents(file.path, contents):
                 return file.path
@@ -377,7 +431,10 @@ def append_lines(path: Path, lines: Iterable[Mapping[str, Any]], start: bytes = 
     path.parent.mkdir(parents=True, exist_ok=True)
     text = "".join(f"{json.dumps(_without_infinity(line))}\n" for line in lines)
     with path.open("ab", buffering=0) as file:
-        file.write(start + text.encode())
+        unwritten = memoryview(start + text.encode())
+        while unwritten:  # a full disk takes some bytes, and then raises an error
+            written = file.write(unwritten)
+            unwritten = unwritten[written:]
 
 
 def _without_infinity(line: Mapping[str, Any]) -> Any:

@@ -161,7 +161,7 @@ class Run:
         return _MAX_TEXTS if dashboard.shows_samples else 0
 
     def score(self, validation: Validation, *, counts: bool = True, keep: bool = True) -> FinishedValidation:
-        """Score the sentences of all processes. Nothing is logged, shown, or written.
+        """Score the sentences of all processes. Nothing is logged, shown, written, or compared with yet.
 
         Args:
             validation: the validation.
@@ -183,14 +183,16 @@ class Run:
             keep=keep,
         )
         scored.check_names()
-        scored.replace_opponents()
         collector.warn_about_mistakes()
         return FinishedValidation(validation, scored)
 
     def publish(
         self, finished: FinishedValidation, step: int, epoch: float | None = None, *, shown_step: int | None = None
     ) -> None:
-        """Log, show, and write a scored validation, and keep its results.
+        """Write a scored validation, keep its results, and log and show it.
+
+        What fails leaves nothing behind: files are written first. Only then are results and opponents replaced. Old
+        translations are deleted last.
 
         Args:
             finished: the validation.
@@ -200,14 +202,17 @@ class Run:
         """
         validation, scored = finished.validation, finished.scored
         shown_step = step if shown_step is None else shown_step
+        if self.record is not None:
+            self.record.write(scored, step=step, epoch=epoch)
         self._keep_results(scored)
+        scored.replace_opponents()
         numbers = {scored.naming.render_for_loggers(name): value for name, value in scored.numbers.items()}
         validation.dashboard.log_numbers(numbers, shown_step)
         if validation.stage == "val":
             validation.dashboard.show_charts(scored)
         validation.dashboard.show_samples(scored, shown_step, self.options.confidence)
         if self.record is not None:
-            self.record.write(scored, step=step, epoch=epoch)
+            self.record.delete_old_translations()
 
     def _keep_results(self, scored: ScoredValidation) -> None:
         """Replace the results of the stage."""

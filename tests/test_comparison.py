@@ -12,7 +12,7 @@ import pytest
 import torch
 from sacrebleu.metrics.ter import TER
 
-from lightning_bleu import CorpusBLEU, CorpusCHRF, Evaluator, compare_systems, paired_bootstrap
+from lightning_bleu import CorpusBLEU, CorpusCHRF, Evaluator, FunctionMetric, compare_systems, paired_bootstrap
 from tests.helpers.files import read_scores
 
 RNG = random.Random(1)
@@ -37,15 +37,12 @@ def errors(hypotheses: list[str], references: list[list[str]], sources: list[str
     ]
 
 
-errors.higher_is_better = False  # type: ignore[attr-defined]
-
-
 def make_metrics(**options: Any) -> dict[str, Any]:
     settings: Any = {"tokenizer": "char", "smoothing": "floor", "smoothing_value": 0.101, "max_order": 3}
     return {
         "signs": CorpusBLEU(percent=True, **settings, **options),
         "chrf": CorpusCHRF(word_order=1, beta=3, percent=True, **options),
-        "errors": errors,
+        "errors": FunctionMetric(errors, higher_is_better=False),
     }
 
 
@@ -71,8 +68,15 @@ def score(name: str, system: list[str]) -> Any:
 
 def test_files_of_runs_have_the_metrics_and_the_scores_of_their_records(tmp_path: Path) -> None:
     files = record(tmp_path / "a", A), record(tmp_path / "b", B)
-    comparison = compare_systems(str(files[0]), files[1], confidence=0.8, resamples=300, seed=5)
+    options: dict[str, Any] = {"confidence": 0.8, "resamples": 300, "seed": 5}
+    with pytest.warns(UserWarning, match=r"^The record has scores of \['errors'\], .* pass them as metrics=") as said:
+        recorded = compare_systems(str(files[0]), files[1], **options)
+    assert len(said) == 1
+    assert [*recorded.tests] == ["signs", "chrf"]
+    comparison = compare_systems(str(files[0]), files[1], metrics=make_metrics(), **options)
     assert [*comparison.tests] == ["signs", "chrf", "errors"]
+    for name, test in recorded.tests.items():
+        assert test == comparison.tests[name]
     for line in read_scores(tmp_path / "a" / "scores.jsonl"):
         assert line["file"] == (None if line["key"].count("/") == 0 else "val/odd%2Feven/step-0000500.txt")
     for name, test in comparison.tests.items():
@@ -86,7 +90,7 @@ def test_files_of_runs_have_the_metrics_and_the_scores_of_their_records(tmp_path
     assert (one.hypothesis, other.hypothesis, one.references) == (*one_line([A[7], B[7]]), one_line([REFERENCES[7]]))
     assert one.source == other.source == one_line(SOURCES)[7]
     # A list, and other metrics, are compared with a file in the same way.
-    own = compare_systems(one_line(A), files[1], metrics=make_metrics(), confidence=0.8, resamples=300, seed=5)
+    own = compare_systems(one_line(A), files[1], metrics=make_metrics(), **options)
     for name in ("signs", "chrf"):
         assert own.tests[name] == comparison.tests[name]
 
@@ -96,17 +100,19 @@ def test_a_recorded_ratio_of_sums_is_left_out_once_and_compared_with_its_functio
         wrong = [sum(x != y for x, y in zip(one, *ours)) for one, ours in zip(hypotheses, references)]
         return {"rate": [*zip(wrong, map(len, hypotheses))], "count": [(one, 1) for one in wrong]}
 
-    pairs.higher_is_better = {"rate": False, "count": False}  # type: ignore[attr-defined]
-    metrics: Any = {"bleu": CorpusBLEU(percent=True), "wrong": pairs, "rate": lambda *lines: pairs(*lines)["rate"]}
+    metrics: Any = {
+        "bleu": CorpusBLEU(percent=True),
+        "wrong": FunctionMetric(pairs, higher_is_better={"rate": False, "count": False}),
+        "rate": lambda *lines: pairs(*lines)["rate"],
+    }
     files = record(tmp_path / "a", A, metrics=metrics), record(tmp_path / "b", B, metrics=metrics)
-    with pytest.warns(UserWarning, match="rate' is not compared, .* with its function, as metrics={name: f") as said:
+    with pytest.warns(UserWarning, match=r"^The record has scores of \['wrong', 'rate'\], which are not co") as said:
         comparison = compare_systems(*files)
-    assert len(said) == 2
-    assert [*comparison.tests] == ["bleu", "wrong/count"]
+    assert len(said) == 1
+    assert [*comparison.tests] == ["bleu"]
     own = compare_systems(*files, metrics=metrics)
     assert [*own.tests] == ["bleu", "wrong/rate", "wrong/count", "rate"]
     assert own.tests["bleu"] == comparison.tests["bleu"]
-    assert own.changed("wrong/count") == comparison.changed("wrong/count")
 
 
 def test_changed_sentences_are_those_that_a_metric_ranks_differently() -> None:
@@ -130,9 +136,98 @@ def test_changed_sentences_are_those_that_a_metric_ranks_differently() -> None:
         comparison.changed("bleu")
 
 
-def test_a_function_is_found_in_the_table_of_a_run_by_any_name(tmp_path: Path) -> None:
-    files = [record(tmp_path / name, system, metrics={'no.  "1"': errors}) for name, system in {"a": A, "b": B}.items()]
-    assert 'no.  "1"' in compare_systems(*files).tests
+def test_a_record_of_other_metrics_alone_names_them_and_is_scored_by_bleu_and_chrf_in_percent(tmp_path: Path) -> None:
+    metrics: Any = {'no.  "1"': errors, "ter": TER()}
+    files = [record(tmp_path / name, system, metrics=metrics) for name, system in {"a": A, "b": B}.items()]
+    message = re.escape("""The record has scores of ['no.  "1"', 'ter'], which are not compared""")
+    with pytest.warns(UserWarning, match=f"^{message}") as said:
+        comparison = compare_systems(*files)
+    assert len(said) == 1
+    assert comparison.tests == compare_systems(one_line(A), one_line(B), references=one_line(REFERENCES)).tests
+    assert [*comparison.tests] == ["bleu", "chrf"]
+
+
+def test_one_warning_names_all_metrics_that_are_left_out(tmp_path: Path) -> None:
+    metrics: list[Any] = [{"bleu": CorpusBLEU(), "errors": errors}, {"ter": TER(), "errors": errors}]
+    files = [record(tmp_path / name, A, metrics=one) for name, one in zip("ab", metrics)]
+    with pytest.warns(UserWarning, match=r"^The record has scores of \['errors', 'ter'\], which are not") as said:
+        comparison = compare_systems(*files)
+    assert len(said) == 1
+    assert [*comparison.tests] == ["bleu"]
+
+
+def spoil_line(file: Path, number: int, change: Callable[[bytes], bytes]) -> None:
+    """Change a line of the record of a file, from 0."""
+    path = file.parents[2] / "scores.jsonl"
+    lines = path.read_bytes().splitlines()
+    lines[number] = change(lines[number])
+    path.write_bytes(b"\n".join(lines))
+
+
+@pytest.mark.parametrize("number", [0, 2])
+def test_an_unreadable_line_is_skipped_with_one_warning_and_the_others_are_compared(
+    number: int, tmp_path: Path
+) -> None:
+    """The lines are those of the group and of the mean, of BLEU and of chrF. Both files are of one run."""
+    metrics: Any = {"signs": CorpusBLEU(tokenizer="char"), "chrf": CorpusCHRF(beta=3)}
+    file = record(tmp_path, A, metrics=metrics)
+    spoil_line(file, number, lambda line: line[:-1])
+    message = re.escape(f"{str(tmp_path / 'scores.jsonl')!r} has lines that cannot be read")
+    with pytest.warns(UserWarning, match=f"^{message}.*skipped: \\[{number + 1}\\]$") as said:
+        comparison = compare_systems(file, file)
+    assert len(said) == 1
+    kept = "signs" if number else "chrf"
+    assert comparison.tests == compare_systems(file, file, metrics={kept: metrics[kept]}).tests
+
+
+@pytest.mark.parametrize("old", [b'{"step": 500}', b"", b'{"format": 2}'])
+@pytest.mark.filterwarnings("ignore:.*has lines that cannot be read")
+def test_a_file_of_a_record_without_a_readable_line_about_it_needs_metrics(old: bytes, tmp_path: Path) -> None:
+    metrics: Any = {"signs": CorpusBLEU(tokenizer="char", percent=True)}
+    files = record(tmp_path / "a", A, metrics=metrics), record(tmp_path / "b", B, metrics=metrics)
+    spoil_line(files[1], 0, lambda line: old)
+    message = "^the record of '.*b/val.*step-0000500.txt' has no line about it that can be read.*: pass metrics=...$"
+    for system in (files[0], one_line(A)):
+        with pytest.raises(ValueError, match=message):
+            compare_systems(system, files[1])
+        with pytest.raises(ValueError, match=message):
+            compare_systems(files[1], system)
+    comparison = compare_systems(*files, metrics=metrics)
+    assert comparison.tests == compare_systems(one_line(A), files[1], metrics=metrics).tests
+
+
+def test_a_file_that_a_record_does_not_know_needs_metrics(tmp_path: Path) -> None:
+    file = record(tmp_path, A, metrics=CorpusBLEU())
+    other = file.with_name("step-0000600.txt")
+    other.write_bytes(file.read_bytes())
+    with pytest.raises(ValueError, match=r"^the record of '.*step-0000600.txt' has no line about it .*: pass metrics="):
+        compare_systems(file, other)
+
+
+@pytest.mark.parametrize("settings", [b"null", b"{}"])
+def test_unknown_settings_of_a_metric_are_not_the_default_ones(settings: bytes, tmp_path: Path) -> None:
+    file = record(tmp_path, A, metrics=CorpusBLEU())
+    spoil_line(file, 0, lambda line: line.partition(b'"settings": ')[0] + b'"settings": ' + settings + b"}")
+    with pytest.raises(ValueError, match=r"^pass metrics={'bleu': ...}, because its settings cannot be read: "):
+        compare_systems(file, file)
+
+
+def test_a_score_without_a_direction_is_compared_and_no_sentence_is_worse_or_better() -> None:
+    lengths = FunctionMetric(lambda hypotheses, references: [*map(len, hypotheses)], higher_is_better=None)
+    comparison = compare_systems(A, [f"{line}x" for line in A], references=REFERENCES, metrics={"length": lengths})
+    assert comparison.tests["length"].difference == pytest.approx(-1)
+    assert comparison.changed("length") == ([], [])
+
+
+def test_files_in_the_home_folder_have_the_references_beside_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    file = record(tmp_path / "run", A, metrics=CorpusBLEU())
+    short = f"~/{file.relative_to(tmp_path)}"
+    expected = compare_systems(file, file)
+    for comparison in (compare_systems(short, Path(short)), compare_systems(Path(short), file)):
+        assert (comparison.tests, comparison.sentences) == (expected.tests, expected.sentences)
 
 
 def test_other_files_need_references_and_are_scored_in_percent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,6 +242,16 @@ def test_other_files_need_references_and_are_scored_in_percent(tmp_path: Path, m
     assert found.tests == given.tests == lists.tests
     assert {name: test.score_a for name, test in found.tests.items()} == {"bleu": 100, "chrf": 100}
     assert found.sentences == given.sentences == lists.sentences
+
+
+def test_a_recorded_score_that_is_not_reproduced_is_told(tmp_path: Path) -> None:
+    first, other = ({"signs": CorpusBLEU(tokenizer=name, percent=True)} for name in ("char", "13a"))
+    files = record(tmp_path / "a", A, metrics=first), record(tmp_path / "b", B, metrics=other)
+    message = "^The record of '.*b/val.*step-0000500.txt' has 'signs' = .*, but its file scores "
+    with pytest.warns(UserWarning, match=message) as said:
+        comparison = compare_systems(*files)
+    assert len(said) == 1
+    assert comparison.tests == compare_systems(*files, metrics=first).tests
 
 
 @pytest.mark.parametrize(
@@ -180,13 +285,6 @@ def test_other_files_need_references_and_are_scored_in_percent(tmp_path: Path, m
             lambda one: compare_systems(record(one, A, metrics=CorpusBLEU(tokenizer=str.split)), B),
             ValueError,
             "^pass metrics={'bleu': ...}, because its settings cannot be read: 'tokenizer' must be .* 'builtins",
-        ),
-        (
-            lambda one: compare_systems(
-                record(one / "a", A), record(one / "b", B, metrics={"signs": CorpusBLEU(percent=True)})
-            ),
-            ValueError,
-            "^pass metrics={'signs': ...}: the record of '.*b/val.*step-0000500.txt' has .*, not ",
         ),
     ],
 )

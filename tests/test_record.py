@@ -13,7 +13,7 @@ import subprocess
 import sys
 import warnings
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,13 +28,34 @@ from torch.multiprocessing.spawn import start_processes
 
 from lightning_bleu import CorpusBLEU, CorpusCHRF, Evaluator, FunctionMetric, Result, corpus_bleu
 from lightning_bleu.evaluation.sentences import Sentence
-from lightning_bleu.record import Record, append_lines, has_translations, name_folder, read_record, write_translations
+from lightning_bleu.record import (
+    Record,
+    RecordedScore,
+    append_lines,
+    delete_translations,
+    has_translations,
+    name_folder,
+    read_record,
+    write_translations,
+)
 from tests.helpers.corpora import random_corpus, read_lines
 from tests.helpers.files import read_files, read_scores
 from tests.helpers.text import WORDWISE, fuzz_line
 from tests.helpers.validations import count, make_collector, score
 
 FOLDER = Path("translations")
+
+
+def write(
+    sentences: list[Sentence], folder: Path, step: int, *, keep: int | None, scores: Any = None
+) -> tuple[Path, bool]:
+    """Write translations, and delete old ones; none when `keep` is None."""
+    file, has_changed = write_translations(sentences, folder, step, scores)
+    if keep is not None:
+        delete_translations(file, keep)
+    return file, has_changed
+
+
 PLAIN = [Sentence("a b", ["a c"]), Sentence("d", ["e f"])]
 SEVERAL = [Sentence("a b", ["a c", "g"]), Sentence("d", ["e f"])]
 WITH_SOURCES = [sentence._replace(source="s") for sentence in PLAIN]
@@ -96,7 +117,7 @@ def test_files_have_a_line_per_sentence(sentences: list[Sentence], files: dict[s
 def test_a_folder_is_not_mistaken_for_a_pattern(tmp_path: Path) -> None:
     folder = tmp_path / "[a]*?"
     write_translations(SEVERAL, folder, 500)
-    assert write_translations(WITH_SOURCES, folder, 1000, keep=1)[1]
+    assert write(WITH_SOURCES, folder, 1000, keep=1)[1]
     assert set(read_files(folder)) == {"ref.txt", "src.txt", "step-0001000.txt"}
 
 
@@ -114,7 +135,7 @@ def test_other_files_in_the_folder_are_left_alone(tmp_path: Path) -> None:
     own = dict.fromkeys(names, b"mine")
     for name, content in own.items():
         (tmp_path / name).write_bytes(content)
-    assert not write_translations(PLAIN, tmp_path, 500, keep=1)[1]
+    assert not write(PLAIN, tmp_path, 500, keep=1)[1]
     assert read_files(tmp_path) == {"ref.txt": b"a c\ne f\n", "step-0000500.txt": b"a b\nd\n"} | own
 
 
@@ -174,14 +195,14 @@ def test_a_full_disk_leaves_the_folder_as_it_was(sentences: list[Sentence], step
             write_translations(before, folder, 500)
         files = {path: path.read_bytes() for path in folder.iterdir()}
         with limit_files(1000), pytest.raises(OSError, match="File too large"):
-            write_translations(sentences, folder, step, keep=1)
+            write(sentences, folder, step, keep=1)
         assert {path: path.read_bytes() for path in folder.iterdir()} == files
 
 
 def write_steps(number: int, folder: Path) -> None:
     """Write what a run writes."""
     for step in range(100):
-        write_translations([Sentence(f"run {number}", ["a reference"])], folder, step, keep=2)
+        write([Sentence(f"run {number}", ["a reference"])], folder, step, keep=2)
         append_lines(folder / "scores.jsonl", [{"key": f"{number}", "step": step}] * 2)
 
 
@@ -202,7 +223,7 @@ def test_two_runs_may_write_to_one_folder(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("keep", "kept"), [(1, [4]), (3, [2, 3, 4]), (9, [1, 2, 3, 4]), (None, [1, 2, 3, 4])])
 def test_the_latest_translations_are_kept(keep: int | None, kept: list[int], tmp_path: Path) -> None:
     for step in range(1, 5):
-        write_translations(WITH_SOURCES, tmp_path, step, keep, scores={"f": torch.tensor([0.5, -1])})
+        write(WITH_SOURCES, tmp_path, step, keep=keep, scores={"f": torch.tensor([0.5, -1])})
     files = {f"step-{step:07}.{kind}" for step in kept for kind in ("txt", "tsv")}
     assert {*read_files(tmp_path)} == {"ref.txt", "src.txt", *files}
 
@@ -210,9 +231,9 @@ def test_the_latest_translations_are_kept(keep: int | None, kept: list[int], tmp
 def test_the_latest_translations_are_those_of_the_latest_steps_and_the_new_ones(tmp_path: Path) -> None:
     """Whenever they were written: a checkpoint of an early step may be tested last."""
     for step in (1000, 2000, 500):
-        write_translations(PLAIN, tmp_path, step, keep=2)
+        write(PLAIN, tmp_path, step, keep=2)
     assert {*read_files(tmp_path)} == {"ref.txt", "step-0000500.txt", "step-0002000.txt"}
-    write_translations(PLAIN, tmp_path, 12_345_678, keep=2)
+    write(PLAIN, tmp_path, 12_345_678, keep=2)
     assert {*read_files(tmp_path)} == {"ref.txt", "step-0002000.txt", "step-12345678.txt"}
 
 
@@ -225,9 +246,9 @@ def test_other_translations_of_the_same_step_get_the_next_number(tmp_path: Path)
         write_translations(sentences, tmp_path, 500)
     written = {"step-0000500.txt": b"x\nx\n", "step-0000500-2.txt": b"a b\nd\n"}
     assert read_files(tmp_path) == {"ref.txt": b"a c\ne f\n"} | written
-    write_translations([one._replace(hypothesis="y") for one in PLAIN], tmp_path, 500, keep=2)
+    write([one._replace(hypothesis="y") for one in PLAIN], tmp_path, 500, keep=2)
     assert {*read_files(tmp_path)} == {"ref.txt", "step-0000500-2.txt", "step-0000500-3.txt"}
-    write_translations(OTHER, tmp_path, 500, keep=2)  # a number is given once
+    write(OTHER, tmp_path, 500, keep=2)  # a number is given once
     assert {*read_files(tmp_path)} == {"ref.txt", "step-0000500-3.txt", "step-0000500-4.txt"}
 
 
@@ -303,8 +324,8 @@ def test_what_the_file_has_is_left_alone(before: bytes, tmp_path: Path) -> None:
 # A line per score
 
 KEYS = [
-    *("format", "step", "epoch", "key", "file", "metric", "class", "higher_is_better", "percent", "score", "parts"),
-    *("counts", "interval", "comparison", "signature", "settings"),
+    *("format", "step", "epoch", "key", "file", "metric", "class", "forms", "higher_is_better", "percent", "score"),
+    *("parts", "counts", "interval", "comparison", "signature", "settings"),
 ]
 """The keys of a line, in their order."""
 LINES = ["a b c d", "a b x", "e f g"], ["a b c d", "a b c d", "e f"], ["a b c d e", "a c", "e f g h"]
@@ -334,7 +355,9 @@ def record_lines(folder: Path, metrics: Any, *names: str, **options: Any) -> tup
     return read_scores(folder / "scores.jsonl"), results
 
 
-def expected_line(place: list[Any], result: Result, *, kind: str = "", opponent: Any = None) -> dict[str, Any]:
+def expected_line(
+    place: list[Any], result: Result, *, kind: str = "", opponent: Any = None, forms: Sequence[str] = ()
+) -> dict[str, Any]:
     """A line in plain code.
 
     Args:
@@ -342,8 +365,9 @@ def expected_line(place: list[Any], result: Result, *, kind: str = "", opponent:
         result: the result.
         kind: ``"best"`` or ``"first"``; empty without a comparison.
         opponent: the result that it is compared with.
+        forms: how the sentences were passed, as far as known.
     """
-    line: dict[str, Any] = dict(zip(KEYS, [1, *place])) | dict.fromkeys(KEYS[7:])
+    line: dict[str, Any] = dict(zip(KEYS, [1, *place, [*forms]])) | dict.fromkeys(KEYS[8:])
     line |= {"higher_is_better": result.higher_is_better, "percent": result.percent, "score": result.score}
     line |= {"parts": result.parts, "counts": {}, "signature": getattr(result.report, "signature", None)}
     if result.interval:
@@ -397,16 +421,18 @@ def test_a_line_of_a_metric_of_this_package_has_its_parts_counts_and_settings(
     lines, results = record_lines(tmp_path, {"own": metric}, confidence=0.9, compare_to=kind or None)
     for step, (line, result) in enumerate(zip(lines, results, strict=True)):
         place = [step, 0.5 * step, "val_own", f"val/step-000000{step}.txt", "own", type(metric).__name__]
-        expected = expected_line(place, result["val_own"], kind=kind, opponent=results[0]["val_own"])
+        opponent = results[0]["val_own"]
+        expected = expected_line(place, result["val_own"], kind=kind, opponent=opponent, forms=["strings"])
         numbers = vars(result["val_own"].report)
         expected["counts"] = {one: [*value] if isinstance(value := numbers[one], tuple) else value for one in counts}
         expected["settings"] = json.loads(json.dumps(metric.settings.plain()))
         assert in_order(line) == in_order(expected)
         assert settings.items() <= line["settings"].items()
-        assert type(metric).from_plain(line["settings"]).settings.plain() == metric.settings.plain()
+        rebuilt = type(metric).from_plain(line["settings"], percent=line["percent"])
+        assert rebuilt.settings == metric.settings
         assert line["higher_is_better"] is True
         assert line["percent"] is (name == "bleu")
-        assert bool(line["parts"]) == (name == "bleu")
+        assert line["parts"] == result["val_own"].parts != {}
 
 
 def test_a_function_with_a_dict_has_a_line_per_score(tmp_path: Path) -> None:
@@ -417,7 +443,7 @@ def test_a_function_with_a_dict_has_a_line_per_score(tmp_path: Path) -> None:
             key = f"val_page/{score_name}"
             place = [step, 0.5 * step, key, f"val/step-000000{step}.txt", "page", "FunctionMetric"]
             kind = "" if direction is None else "best"
-            line = expected_line(place, result[key], kind=kind, opponent=results[0][key])
+            line = expected_line(place, result[key], kind=kind, opponent=results[0][key], forms=["strings"])
             expected.append(line | {"settings": {"higher_is_better": direction}})
             assert (line["higher_is_better"], line["percent"], line["parts"]) == (direction, True, {})
     assert in_order(lines) == in_order(expected)
@@ -515,7 +541,10 @@ def test_the_last_line_of_a_name_is_read_and_lines_of_other_files_are_not(tmp_pa
     lines = [first | {"score": 0.25}, others[0], first | {"file": None}, first | {"file": "val/y.txt"}, first]
     append_lines(tmp_path / "scores.jsonl", lines)
     record = read_record(tmp_path / "val" / "x.txt")
-    assert record == [("val_a", "a", "C", 0.5, True, {"a": 1}), ("val_ü", "ü", "C", 0.5, None, None)]
+    assert record == [
+        RecordedScore("val_a", "a", "C", 0.5, True, {"a": 1}, []),
+        RecordedScore("val_ü", "ü", "C", 0.5, None, None, []),
+    ]
     assert read_record(tmp_path / "val" / "z.txt") == []
 
 
@@ -532,7 +561,7 @@ def test_all_that_is_written_is_read(tmp_path: Path) -> None:
         file = tmp_path / "val" / name / "step-0000001.txt"
         recorded = read_record(file)
         assert recorded == [
-            tuple(line[key] for key in ("key", "metric", "class", "score", "percent", "settings"))
+            RecordedScore(*(line[key] for key in ("key", "metric", "class", "score", "percent", "settings", "forms")))
             for line in lines
             if line["file"] == f"val/{name}/step-0000001.txt"
         ]

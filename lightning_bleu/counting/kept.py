@@ -1,8 +1,8 @@
-"""Kept rows: the statistics of every sentence, with what identifies it.
+"""Packed rows: the statistics of every sentence, with what identifies it.
 
 A packed row is a sentence that counts: its position in the dataset, how it was passed, a checksum of its references,
-and its statistics. The rows of all processes together say everything about a corpus: :func:`read_rows` puts them in
-order and drops repeats.
+and its statistics. The rows of all processes together describe the whole corpus: :func:`read_rows` puts them in order
+and drops repeats.
 
     position (64 bits) | kind and references | checksum | statistics
           0 1                    2                3         4 ...
@@ -21,8 +21,8 @@ import torch
 from torch import Tensor
 
 from lightning_bleu.reading.batch import Batch
-from lightning_bleu.reading.forms import KINDS, Ids, InputCounts, Strings, kind_of
-from lightning_bleu.reading.ragged import IntArray
+from lightning_bleu.reading.forms import KINDS, Form, Ids, InputCounts, Strings, kind_of
+from lightning_bleu.reading.ragged import IntArray, split_at
 
 IDENTITY_COLUMNS = 4
 """The number of columns before the statistics."""
@@ -65,7 +65,8 @@ class KeptSentences(NamedTuple):
     def input_counts(self) -> InputCounts:
         """The number of sentences by kind, and of references."""
         counts, kinds = np.divmod(self.rows[:, 2].numpy().astype(np.int64), len(KINDS))
-        sentences = dict(zip(KINDS, np.bincount(kinds, minlength=len(KINDS)).tolist()))
+        sentences_by_kind = np.bincount(kinds, minlength=len(KINDS)).tolist()
+        sentences = dict(zip(KINDS, sentences_by_kind))
         return InputCounts(**sentences, references=int(counts.sum()), squared_references=int(counts @ counts))
 
 
@@ -83,49 +84,53 @@ def pack_rows(batch: Batch, rows: IntArray) -> npt.NDArray[np.int32]:
         >>> pack_rows(batch, np.array([[1, 1, 1, 1], [0, 1, 1, 1]])).tolist()
         [[7, 0, 4, -390611389, 1, 1, 1, 1], [8, 0, 4, 112844655, 0, 1, 1, 1]]
     """
+    checksums = np.fromiter(map(zlib.crc32, _reference_bytes(batch)), np.uint32, len(rows))
     packed = np.empty((len(rows), IDENTITY_COLUMNS + rows.shape[1]), np.int32)
     packed[:, :2] = -1 if batch.positions is None else batch.positions[:, None].view(np.int32)
     packed[:, 2] = len(KINDS) * batch.reference_counts + KINDS.index(kind_of(batch.segments))
-    packed[:, 3] = np.fromiter(map(zlib.crc32, _reference_bytes(batch)), np.uint32, len(rows)).view(np.int32)
+    packed[:, 3] = checksums.view(np.int32)
     packed[:, IDENTITY_COLUMNS:] = rows
     return packed
 
 
 def _reference_bytes(batch: Batch) -> Iterator[bytes]:
     """The references of each sentence as bytes, the same in all processes and batches."""
-    segments = batch.segments
-    if isinstance(segments, Ids):
-        ids, ends = segments.ragged.ids.tobytes(), (8 * segments.ragged.lengths.cumsum()).tolist()
-        all_bytes = (ids[start:end] for start, end in zip([0, *ends], ends))
-    else:
-        lines = segments.lines if isinstance(segments, Strings) else map("\0".join, segments.lists)
-        all_bytes = (line.encode(errors="surrogatepass") for line in lines)
-    references = islice(all_bytes, batch.sentence_count, None)
+    references = iter(_segment_bytes(batch.segments)[batch.sentence_count :])
     for count in batch.reference_counts.tolist():
         yield b"\n\0".join(islice(references, count))
 
 
-def append_rows(kept: Sequence[Tensor], *more: Tensor) -> list[Tensor]:
+def _segment_bytes(form: Form) -> list[bytes]:
+    """Each segment as bytes."""
+    if isinstance(form, Ids):
+        ids, lengths = form.ragged
+        return split_at(ids.tobytes(), (8 * lengths.cumsum()).tolist())
+    lines = form.lines if isinstance(form, Strings) else map("\0".join, form.lists)
+    return [line.encode(errors="surrogatepass") for line in lines]
+
+
+def append_rows(tensors: Sequence[Tensor], *more: Tensor) -> list[Tensor]:
     """Append packed rows to a list of them.
 
-    Each tensor of the list has more rows than the next one, so there are few, and a row is copied only a few times.
+    Each tensor of the list has more rows than the next one, so there are few, and each row is copied only a few times.
 
     Raises:
         ValueError: if only some of the rows have positions.
 
     Example:
-        >>> kept: list[Tensor] = []
+        >>> tensors: list[Tensor] = []
         >>> for _ in range(7):
-        ...     kept = append_rows(kept, torch.zeros(1, 8, dtype=torch.int32))
-        >>> [len(rows) for rows in kept]
+        ...     tensors = append_rows(tensors, torch.zeros(1, 8, dtype=torch.int32))
+        >>> [len(rows) for rows in tensors]
         [4, 2, 1]
     """
-    joined = list(kept)
+    joined = list(tensors)
     for rows in filter(len, more):
         if joined:
-            if (joined[-1][-1, 1] < 0) != (rows[0, 1] < 0):
+            last_rows = joined[-1]
+            if (last_rows[-1, 1] < 0) != (rows[0, 1] < 0):
                 raise ValueError(_MIXED)
-            rows = rows.to(joined[-1].device)
+            rows = rows.to(last_rows.device)
         while joined and len(joined[-1]) <= len(rows):
             rows = torch.cat([joined.pop(), rows])
         joined.append(rows)
@@ -134,9 +139,9 @@ def append_rows(kept: Sequence[Tensor], *more: Tensor) -> list[Tensor]:
 
 def forget_positions(packed: Tensor) -> Tensor:
     """The same rows without positions, so that all of them count."""
-    forgotten = packed.clone()
-    forgotten[:, :2] = -1
-    return forgotten
+    unplaced = packed.clone()
+    unplaced[:, :2] = -1
+    return unplaced
 
 
 class SamePosition(ValueError):
@@ -155,19 +160,23 @@ def read_rows(packed: Tensor) -> KeptSentences:
         ValueError: if only some of the rows have positions.
         SamePosition: if sentences with different references have the same position.
     """
-    kept = KeptSentences(packed.cpu(), torch.arange(len(packed), device="cpu"))
-    positions = kept.positions
-    if (positions < 0).all():
-        return kept
-    if (positions < 0).any():
+    unordered = KeptSentences(packed.cpu(), torch.arange(len(packed), device="cpu"))
+    positions = unordered.positions
+    has_position = positions >= 0
+    if not has_position.any():
+        return unordered
+    if not has_position.all():
         raise ValueError(_MIXED)
     order = positions.argsort(stable=True)
-    ordered, checksums = positions[order], kept.checksums[order]
+    ordered = positions[order]
+    checksums = unordered.checksums[order]
     is_repeat = ordered[1:] == ordered[:-1]
-    if (differs := is_repeat & (checksums[1:] != checksums[:-1])).any():
+    differs = is_repeat & (checksums[1:] != checksums[:-1])
+    if differs.any():
         raise SamePosition(
             f"different sentences have the same 'index' {ordered[1:][differs][0]}: their references differ. An index "
             "is the position of a sentence in its dataset, not in its batch, and a metric takes a single dataset"
         )
-    order = order[torch.cat([torch.ones(1, dtype=torch.bool, device="cpu"), ~is_repeat])]
-    return KeptSentences(kept.rows[order], order)
+    is_first = torch.cat([torch.ones(1, dtype=torch.bool, device="cpu"), ~is_repeat])
+    order = order[is_first]
+    return KeptSentences(unordered.rows[order], order)

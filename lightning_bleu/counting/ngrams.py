@@ -77,21 +77,24 @@ def count_matches(tokens: Ragged, reference_counts: IntArray, max_order: int, *,
 
 def _chunks(tokens: Ragged, reference_counts: IntArray) -> Iterator[tuple[Ragged, IntArray]]:
     """Split a batch at sentence boundaries into chunks of limited size; a very long sentence gets its own chunk."""
-    (ids, lengths), sentences = tokens, len(reference_counts)
+    ids, lengths = tokens
+    sentences = len(reference_counts)
     # The first token of each segment, and the first reference of each sentence.
     offsets = np.concatenate([[0], lengths.cumsum()])
     references = sentences + np.concatenate([[0], reference_counts.cumsum()])
+    # The number of tokens before each sentence.
     hypothesis_tokens = offsets[: sentences + 1]
     all_tokens = hypothesis_tokens + offsets[references]
     start = 0
     while start < sentences:
-        limit = all_tokens.searchsorted(all_tokens[start] + _MAX_TOKENS, "right")
-        other = hypothesis_tokens.searchsorted(hypothesis_tokens[start] + _MAX_HYPOTHESIS_TOKENS, "right")
-        stop = max(start + 1, int(min(limit, other)) - 1)
-        ranges = [(start, stop), (references[start], references[stop])]
+        stop_by_tokens = all_tokens.searchsorted(all_tokens[start] + _MAX_TOKENS, "right")
+        max_hypothesis_tokens = hypothesis_tokens[start] + _MAX_HYPOTHESIS_TOKENS
+        stop_by_hypothesis_tokens = hypothesis_tokens.searchsorted(max_hypothesis_tokens, "right")
+        stop = max(start + 1, int(min(stop_by_tokens, stop_by_hypothesis_tokens)) - 1)
+        segment_ranges = [(start, stop), (references[start], references[stop])]
         chunk = Ragged(
-            np.concatenate([ids[offsets[first] : offsets[end]] for first, end in ranges]),
-            np.concatenate([lengths[first:end] for first, end in ranges]),
+            np.concatenate([ids[offsets[first] : offsets[end]] for first, end in segment_ranges]),
+            np.concatenate([lengths[first:end] for first, end in segment_ranges]),
         )
         yield chunk, reference_counts[start:stop]
         start = stop
@@ -99,14 +102,18 @@ def _chunks(tokens: Ragged, reference_counts: IntArray) -> Iterator[tuple[Ragged
 
 def _count_chunk(tokens: Ragged, reference_counts: IntArray, max_order: int, unk_id: int | None) -> IntArray:
     """The matches of each sentence of a chunk, shape ``(sentences, max_order)``."""
-    sentences, counted = len(reference_counts), 0
+    sentences = len(reference_counts)
     matches = np.zeros((max_order, sentences), np.int64)
+    if not sentences:
+        return matches.T
     ends = tokens.lengths.cumsum()
-    token_count, hypothesis_tokens = len(tokens.ids), int(ends[sentences - 1]) if sentences else 0
+    token_count = len(tokens.ids)
+    hypothesis_tokens = int(ends[sentences - 1])
     if hypothesis_tokens in (0, token_count):
         return matches.T
 
-    labels, largest = _label(tokens.ids, hypothesis_tokens), hypothesis_tokens
+    labels = _label(tokens.ids, hypothesis_tokens)
+    largest = hypothesis_tokens
     if max_order > _MANY_ORDERS:
         labels, largest = _renumber(labels, largest)
     if unk_id is not None:
@@ -123,6 +130,7 @@ def _count_chunk(tokens: Ragged, reference_counts: IntArray, max_order: int, unk
     head_sentences = heads[:sentences]
     positions: slice | IntArray = slice(None)
     repeats = tokens.lengths  # keys per head
+    counted = 0  # orders
     while counted < max_order and len(heads):
         head_bits = (len(head_sentences) - 1).bit_length()
         orders = min((_KEY_BITS - head_bits - side_bits) // label_bits, max_order - counted)
@@ -131,7 +139,8 @@ def _count_chunk(tokens: Ragged, reference_counts: IntArray, max_order: int, unk
             keys = keys << label_bits
             keys += next_labels[n : token_count + n][positions]
         keys = keys << side_bits
-        keys += ((heads << orders * label_bits + side_bits) + sides).repeat(repeats)
+        ends_of_keys = (heads << orders * label_bits + side_bits) + sides
+        keys += ends_of_keys.repeat(repeats)
         order, prefix, count = _match_prefixes(np.sort(keys), orders, label_bits, side_bits)
         sentence = head_sentences[prefix >> orders * label_bits]
         sums = np.bincount(order * sentences + sentence, count, orders * sentences)
@@ -143,7 +152,9 @@ def _count_chunk(tokens: Ragged, reference_counts: IntArray, max_order: int, unk
             heads = matched.searchsorted(keys >> side_bits)
             goes_on = np.append(matched, -1)[heads] == keys >> side_bits
             positions = np.arange(token_count)[positions][goes_on]
-            heads, sides, repeats = heads[goes_on], keys[goes_on] & ((1 << side_bits) - 1), np.ones_like(positions)
+            heads = heads[goes_on]
+            sides = keys[goes_on] & ((1 << side_bits) - 1)
+            repeats = np.ones_like(positions)
             head_sentences = head_sentences[matched >> orders * label_bits]
     return matches.T
 
@@ -161,11 +172,12 @@ def _segment_sides(reference_counts: IntArray) -> tuple[IntArray, IntArray, int]
     """
     hypotheses = np.arange(len(reference_counts))
     sentences = np.concatenate([hypotheses, hypotheses.repeat(reference_counts)])
-    most = int(reference_counts.max())
+    max_references = int(reference_counts.max())
     # Counting up modulo the largest number of references, so that those of one sentence differ.
-    sides = np.arange(len(sentences)) % most * 2
+    sides = np.arange(len(sentences)) % max_references * 2
     sides[: len(hypotheses)] = 1
-    return sentences, sides, max(1, (2 * most - 2).bit_length())
+    largest_side = max(1, 2 * max_references - 2)
+    return sentences, sides, largest_side.bit_length()
 
 
 def _label(ids: IntArray, hypothesis_tokens: int) -> IntArray:
@@ -188,9 +200,10 @@ def _label(ids: IntArray, hypothesis_tokens: int) -> IntArray:
         table[ids[hypothesis_tokens:]] = _NO_MATCH
         table[ids[:hypothesis_tokens]] = np.arange(1, hypothesis_tokens + 1, dtype=np.int32)
         return table[ids].astype(np.int64)
-    known = np.sort(ids[:hypothesis_tokens])
-    places = known.searchsorted(ids)
-    return np.where(known[np.minimum(places, hypothesis_tokens - 1)] == ids, places + 1, _NO_MATCH)
+    hypothesis_ids = np.sort(ids[:hypothesis_tokens])
+    places = hypothesis_ids.searchsorted(ids)
+    is_in_hypothesis = hypothesis_ids[np.minimum(places, hypothesis_tokens - 1)] == ids
+    return np.where(is_in_hypothesis, places + 1, _NO_MATCH)
 
 
 def _renumber(labels: IntArray, largest: int) -> tuple[IntArray, int]:
@@ -223,12 +236,14 @@ def _match_prefixes(
         for each n-gram: its order, from 0; a key that begins with it, without the side; and the number of its matches.
     """
     # joined[n, i]: whether keys i - 1 and i begin with the same n + 1 labels. Runs start and stop where it changes.
-    joined = np.zeros((orders, len(keys) + 1), bool)
+    width = len(keys) + 1
+    joined = np.zeros((orders, width), bool)
     limits = np.array([[1 << side_bits + label_bits * (orders - n)] for n in range(1, orders + 1)])
     np.less(keys[1:] ^ keys[:-1], limits, out=joined[:, 1:-1])
-    flat, width = joined.reshape(-1), joined.shape[1]
+    flat = joined.reshape(-1)
     edges = (flat[1:] != flat[:-1]).nonzero()[0]
-    starts, stops = edges[::2].copy(), edges[1::2] + 1  # contiguous arrays index faster
+    starts = edges[::2].copy()  # contiguous arrays index faster
+    stops = edges[1::2] + 1
     order = starts // width
     first = starts - order * width
 
@@ -254,11 +269,12 @@ def _most_in_one_reference(sides: IntArray, first: IntArray, sizes: IntArray, si
         [2, 1]
     """
     largest = np.zeros(len(first), np.int64)
-    step = max(1, _MAX_CELLS >> side_bits)
-    for start in range(0, len(first), step):
-        runs = slice(start, start + step)
-        numbers = np.arange(len(sizes[runs]), dtype=np.int64)
-        cells = sides[ranges(first[runs], sizes[runs])] + (numbers << side_bits).repeat(sizes[runs])
-        counts = np.bincount(cells, minlength=len(numbers) << side_bits).reshape(len(numbers), -1)
+    runs_at_once = max(1, _MAX_CELLS >> side_bits)
+    for start in range(0, len(first), runs_at_once):
+        runs = slice(start, start + runs_at_once)
+        run_sizes = sizes[runs]
+        run_numbers = np.arange(len(run_sizes), dtype=np.int64)
+        cells = sides[ranges(first[runs], run_sizes)] + (run_numbers << side_bits).repeat(run_sizes)
+        counts = np.bincount(cells, minlength=len(run_numbers) << side_bits).reshape(len(run_numbers), -1)
         largest[runs] = counts[:, ::2].max(1)
     return largest

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from lightning_bleu.reading.ragged import Ragged, lengths_of
+from lightning_bleu.reading.ragged import Ragged, lengths_of, split_at
 from lightning_bleu.settings.tokenizers import TokenizeFunction, Tokenizer, load_tokenizer
 
 _CHRF_WORDS = "words of chrF"
@@ -92,7 +92,8 @@ def number_tokens(lists: Sequence[list[str]]) -> Ragged:
         [[0, 1], [0]]
     """
     numbers = defaultdict[str, int](count().__next__)
-    return Ragged(np.fromiter(map(numbers.__getitem__, chain.from_iterable(lists)), np.int64), lengths_of(lists))
+    ids = np.fromiter(map(numbers.__getitem__, chain.from_iterable(lists)), np.int64)
+    return Ragged(ids, lengths_of(lists))
 
 
 # Lines → units → tokens
@@ -109,20 +110,26 @@ def split_to_units(lines: Sequence[str], tokenizer: str) -> list[list[str]]:
         >>> split_to_units(["a b c"], "13a"), split_to_units(["a b c"], "zh"), split_to_units(["a\\nb"], "13a")
         ([['a', 'b', 'c']], [['\\na', 'b', 'c\\n']], [['\\n\\na\\nb']])
     """
-    if tokenizer in _SPLITS_WORDS:
-        # 13a joins and splits lines at a line break.
-        return [[_LINE + line] if "\n" in line else line.split() for line in lines]
-    return [_mark_edges(line) for line in lines]
+    if tokenizer not in _SPLITS_WORDS:
+        return [_mark_edges(line) for line in lines]
+    units = [line.split() for line in lines]
+    # 13a joins and splits lines at a line break.
+    for number, line in enumerate(lines):
+        if "\n" in line:
+            units[number] = [_LINE + line]
+    return units
 
 
 def _mark_edges(line: str) -> list[str]:
+    """Split a line into words, and mark the first and the last one."""
     words = line.split()
-    if words:
-        # intl distinguishes leading whitespace from the start of the line.
-        if "\n" in line or line[0].isspace():
-            return [_LINE + line]
-        words[0] = _EDGE + words[0]
-        words[-1] += _EDGE
+    if not words:
+        return []
+    # intl distinguishes leading whitespace from the start of the line.
+    if "\n" in line or line[0].isspace():
+        return [_LINE + line]
+    words[0] = _EDGE + words[0]
+    words[-1] += _EDGE
     return words
 
 
@@ -138,34 +145,45 @@ def tokenize_units(units: Sequence[str], tokenize: TokenizeFunction, tokenizer: 
         >>> tokenize_units(["it's", "1,000.50,"], load_tokenizer("13a"), "13a")
         [["it's"], ['1,000.50', ',']]
     """
-    known: dict[str, Sequence[Hashable]] = {}
+    tokens_of: dict[str, Sequence[Hashable]] = {}
     if tokenizer in _KEEPS_ALPHANUMERIC:
-        known = {unit: [unit] for unit in units if unit.isalnum()}
-    inner_words = [unit for unit in units if unit not in known and _EDGE not in unit and _NEIGHBOR not in unit]
+        tokens_of = {unit: [unit] for unit in units if unit.isalnum()}
+    inner_words = [unit for unit in units if unit not in tokens_of and _EDGE not in unit and _NEIGHBOR not in unit]
     if inner_words:
-        known |= zip(inner_words, _tokenize_inner_words(inner_words, tokenize), strict=True)
-    return [known[unit] if unit in known else _tokenize_unit(unit, tokenize) for unit in units]
+        tokens_of.update(zip(inner_words, _tokenize_inner_words(inner_words, tokenize), strict=True))
+    for unit in units:
+        if unit not in tokens_of:
+            tokens_of[unit] = _tokenize_unit(unit, tokenize)
+    return [tokens_of[unit] for unit in units]
 
 
 def _tokenize_inner_words(words: list[str], tokenize: TokenizeFunction) -> list[list[Hashable]]:
     """Tokenize words from the inside of a line, in a single call."""
-    tokenized: list[list[Hashable]] = []
-    for token in _split(tokenize(f" {_NEIGHBOR} ".join(["", *words, ""]))):
+    line = f" {_NEIGHBOR} ".join(["", *words, ""])
+    tokens_by_word: list[list[Hashable]] = []
+    for token in _split(tokenize(line)):
         if token == _NEIGHBOR:
-            tokenized.append([])
+            tokens_by_word.append([])
         else:
-            tokenized[-1].append(token)
-    return tokenized[:-1]
+            tokens_by_word[-1].append(token)
+    return tokens_by_word[:-1]
 
 
 def _tokenize_unit(unit: str, tokenize: TokenizeFunction) -> Sequence[Hashable]:
     """Tokenize a line, or a word with a stand-in for each neighbor."""
     if unit.startswith(_LINE):
         return tokenize_line(unit[len(_LINE) :], tokenize)
-    left = [] if unit.startswith(_EDGE) else [_NEIGHBOR]
-    right = [] if unit.endswith(_EDGE) else [_NEIGHBOR]
-    tokens = _split(tokenize(" ".join([*left, unit.strip(_EDGE), *right])))
-    return tokens[len(left) : len(tokens) - len(right)]
+    begins_line = unit.startswith(_EDGE)
+    ends_line = unit.endswith(_EDGE)
+    context = unit.strip(_EDGE)
+    if not begins_line:
+        context = f"{_NEIGHBOR} {context}"
+    if not ends_line:
+        context = f"{context} {_NEIGHBOR}"
+    tokens = _split(tokenize(context))
+    if not begins_line:
+        tokens = tokens[1:]
+    return tokens if ends_line else tokens[:-1]
 
 
 def tokenize_line(line: str, tokenize: TokenizeFunction) -> Sequence[Hashable]:
@@ -174,6 +192,7 @@ def tokenize_line(line: str, tokenize: TokenizeFunction) -> Sequence[Hashable]:
 
 
 def _split(tokenized: str | Sequence[Hashable]) -> Sequence[Hashable]:
+    """The tokens that a tokenizer returned, perhaps as a string."""
     if not isinstance(tokenized, Iterable) or isinstance(tokenized, Mapping):
         raise TypeError(f"'tokenizer' must return a list of strings for a line, got {type(tokenized).__name__}")
     return tokenized.split() if isinstance(tokenized, str) else list(tokenized)
@@ -210,33 +229,40 @@ class TokenCache:
 
     def encode(self, hypotheses: Sequence[str], references: Sequence[str], tokenize: TokenizeFunction) -> Ragged:
         """Tokenize lines; see :func:`tokenize`."""
-        by_word, by_line = (hypotheses, references) if self._name in _WORDWISE else ([], [*hypotheses, *references])
-        new = [*{*by_line}.difference(self._lines)]
-        encoded = self._encode([*by_word, *new], tokenize)
-        self._add(self._lines, new, encoded[len(by_word) :])
-        all_ids = [*encoded[: len(by_word)], *map(self._lines.__getitem__, by_line)]
-        return Ragged(np.frombuffer(b"".join(all_ids), _ID).astype(np.int64), lengths_of(all_ids) // _ID.itemsize)
+        if self._name in _WORDWISE:
+            lines_by_word, lines_by_line = hypotheses, references
+        else:
+            lines_by_word, lines_by_line = [], [*hypotheses, *references]
+        new_lines = list(set(lines_by_line).difference(self._lines))
+        encoded = self._encode([*lines_by_word, *new_lines], tokenize)
+        self._add(self._lines, new_lines, encoded[len(lines_by_word) :])
+        segments = encoded[: len(lines_by_word)]
+        segments.extend(map(self._lines.__getitem__, lines_by_line))
+        ids = np.frombuffer(b"".join(segments), _ID).astype(np.int64)
+        return Ragged(ids, lengths_of(segments) // _ID.itemsize)
 
     def _encode(self, lines: Sequence[str], tokenize: TokenizeFunction) -> list[bytes]:
+        """The ids of each line."""
         if self._name not in _WORDWISE:
             return self._number([tokenize_line(line, tokenize) for line in lines])
-        units = split_to_units(lines, self._name)
-        new = [*set(chain.from_iterable(units)).difference(self._words)]
-        self._add(self._words, new, self._number(tokenize_units(new, tokenize, self._name)))
-        return [b"".join(map(self._words.__getitem__, of_line)) for of_line in units]
+        units_by_line = split_to_units(lines, self._name)
+        new_units = list(set(chain.from_iterable(units_by_line)).difference(self._words))
+        self._add(self._words, new_units, self._number(tokenize_units(new_units, tokenize, self._name)))
+        return [b"".join(map(self._words.__getitem__, units)) for units in units_by_line]
 
     def _number(self, tokens: Sequence[Sequence[Hashable]]) -> list[bytes]:
+        """The ids of the tokens of each unit."""
         try:
             ids = np.fromiter(map(self._numbers.__getitem__, chain.from_iterable(tokens)), _ID).tobytes()
         except TypeError:
             raise TypeError(
                 "'tokenizer' must return a list of strings for a line, or a list of other hashable tokens"
             ) from None
-        ends = (lengths_of(tokens).cumsum() * _ID.itemsize).tolist()
-        return [ids[start:end] for start, end in zip([0, *ends], ends)]
+        return split_at(ids, (lengths_of(tokens).cumsum() * _ID.itemsize).tolist())
 
-    def _add(self, known: dict[str, bytes], texts: Sequence[str], encoded: Sequence[bytes]) -> None:
-        known.update(zip(texts, encoded))
+    def _add(self, entries: dict[str, bytes], texts: Sequence[str], encoded: Sequence[bytes]) -> None:
+        """Add the ids of texts to the words or to the lines."""
+        entries.update(zip(texts, encoded))
         self._bytes += sum(map(sys.getsizeof, chain(texts, encoded)))
 
 
@@ -259,7 +285,7 @@ _caches: dict[Hashable, TokenCache] = {}
 
 def cache_size() -> int:
     """About how many bytes all caches take."""
-    return sum(cache.size for cache in [*_caches.values()])
+    return sum(cache.size for cache in list(_caches.values()))
 
 
 def clear_caches() -> None:
@@ -276,17 +302,21 @@ def _find_cache(tokenizer: Tokenizer) -> TokenCache:
     owners, name = _owners(tokenizer)
     key = (*map(id, owners), name)
     cache = _caches.get(key)
-    if cache is None:
-        cache = TokenCache()
+    return _add_cache(key, owners) if cache is None else cache
 
-        def forget(_: object, pop: Any = _caches.pop) -> None:  # globals may be gone when the interpreter exits
-            pop(key, None)
 
-        try:
-            cache.owners = [weakref.ref(owner, forget) for owner in owners]
-        except TypeError:
-            return cache  # without a weak reference the cache would never be freed: use it for this call only
-        _caches[key] = cache
+def _add_cache(key: Hashable, owners: Sequence[Any]) -> TokenCache:
+    """Create a cache that lives as long as its owners."""
+    cache = TokenCache()
+
+    def forget(_: object, pop: Any = _caches.pop) -> None:  # globals may be gone when the interpreter exits
+        pop(key, None)
+
+    try:
+        cache.owners = [weakref.ref(owner, forget) for owner in owners]
+    except TypeError:
+        return cache  # without a weak reference the cache would never be freed: use it for this call only
+    _caches[key] = cache
     return cache
 
 

@@ -13,7 +13,7 @@ from lightning_bleu.display.samples import Sample, make_samples
 from lightning_bleu.evaluation.choices import ChosenSentences
 from lightning_bleu.evaluation.metrics import CountedMetric
 from lightning_bleu.evaluation.names import Name, Naming
-from lightning_bleu.evaluation.sentences import SentenceRows
+from lightning_bleu.evaluation.sentences import GatheredSentences, SentenceRows
 from lightning_bleu.evaluation.validation import ScoredSubset
 
 if TYPE_CHECKING:
@@ -67,7 +67,9 @@ class View(NamedTuple):
         return columns, rows
 
 
-def make_view(subset: ScoredSubset, chosen: ChosenSentences, naming: Naming, confidence: float | None = None) -> View:
+def make_view(
+    subset: ScoredSubset[GatheredSentences], chosen: ChosenSentences, naming: Naming, confidence: float | None = None
+) -> View:
     """What loggers show of the sentences of one subset. The figures are those of the first BLEU, which has lengths.
 
     Args:
@@ -101,7 +103,7 @@ def make_view(subset: ScoredSubset, chosen: ChosenSentences, naming: Naming, con
     return View(panels, digits, signature, histograms, figures)
 
 
-def _panel_tag(subset: ScoredSubset, naming: Naming, metric: str, detail: str = "") -> str:
+def _panel_tag(subset: ScoredSubset[GatheredSentences], naming: Naming, metric: str, detail: str = "") -> str:
     return naming.render_panel(Name(metric, subset.names, detail=detail))
 
 
@@ -111,7 +113,7 @@ def _in_percent(rows: SentenceRows) -> Tensor:
     return 100 * scores if rows.scoring.percent is False else scores
 
 
-def _find_bleu(subset: ScoredSubset) -> tuple[str, BLEUSettings] | None:
+def _find_bleu(subset: ScoredSubset[GatheredSentences]) -> tuple[str, BLEUSettings] | None:
     """The name and the settings of the first BLEU; None if there is none."""
     for name, metric in subset.metrics.items():
         if isinstance(metric, CountedMetric) and isinstance(metric.metric.settings, BLEUSettings):
@@ -119,7 +121,7 @@ def _find_bleu(subset: ScoredSubset) -> tuple[str, BLEUSettings] | None:
     return None
 
 
-def _describe_score(subset: ScoredSubset, key: str) -> tuple[str, str]:
+def _describe_score(subset: ScoredSubset[GatheredSentences], key: str) -> tuple[str, str]:
     """The score that ranks sentences, with its signature, for captions; and the signature alone."""
     if not key:
         return "", ""

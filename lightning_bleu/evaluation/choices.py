@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from lightning_bleu.evaluation.sentences import Sentence, SentenceRows
+from lightning_bleu.evaluation.sentences import GatheredSentences, Sentence, SentenceRows
 from lightning_bleu.evaluation.validation import ScoredSubset
 from lightning_bleu.scoring.scoring import Scoring
 
@@ -75,7 +75,7 @@ class ChosenSentences(NamedTuple):
     worst: Mapping[int, Sentence]
 
 
-def choose_sentences(subset: ScoredSubset, count: int) -> ChosenSentences:
+def choose_sentences(subset: ScoredSubset[GatheredSentences], count: int) -> ChosenSentences:
     """The first sentences and the worst, for the first score that ranks sentences. Collective.
 
     Args:

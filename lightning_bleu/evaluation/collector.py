@@ -14,7 +14,7 @@ import numpy as np
 from lightning_bleu.counting.kept import SamePosition
 from lightning_bleu.evaluation.loaders import CALL, Loader, Origin, length_of
 from lightning_bleu.evaluation.metric_table import MetricTable
-from lightning_bleu.evaluation.names import check_names
+from lightning_bleu.evaluation.names import RESERVED_FOR_GROUPS, check_names
 from lightning_bleu.evaluation.sentences import GatheredSentences
 from lightning_bleu.evaluation.subsets import Subset
 from lightning_bleu.messages import WarnOnce
@@ -172,7 +172,7 @@ class SentenceCollector:
                     "for all, or for none"
                 )
         if group is not None:
-            check_names("groups", [group])
+            check_names("groups", [group], RESERVED_FOR_GROUPS)
         loader = self.loaders[loader_number]
         metrics = self.table.find_all(loader.name, group, [other.name for other in self.loaders])
         # Its sentences are read with the settings of their loader.
@@ -182,8 +182,7 @@ class SentenceCollector:
                 raise ValueError(
                     f"the metrics of {group!r} must read ids in the same way as those of its loader {loader.name!r}"
                 )
-        names = tuple(name for name in (loader.name, group) if name)
-        return Subset(names, metrics, self._max_texts, self._warn)
+        return Subset(loader.name, group, metrics, self._max_texts, self._warn)
 
     # The end of a validation
 
@@ -214,7 +213,7 @@ class SentenceCollector:
                 loader = self.loaders[loader_number].name
                 names.append(f"{loader}/{group}" if loader else group)
         self.table.check_not_labels({group for _, group in keys if group is not None})
-        check_names("groups", names)
+        check_names("groups", names, RESERVED_FOR_GROUPS)
 
     def _sort(self, keys: Iterable[SubsetKey]) -> list[SubsetKey]:
         """Subsets in the order of the loaders, then of the labels of metrics, then of the alphabet."""

@@ -18,7 +18,13 @@ from torch import Tensor, nn
 from lightning_bleu.evaluation.metrics import EvaluatorMetric, ScoreOfSubset
 from lightning_bleu.evaluation.names import check_names, score_key
 from lightning_bleu.evaluation.results import Result
-from lightning_bleu.evaluation.sentences import GatheredSentences, Sentence, SentenceRows
+from lightning_bleu.evaluation.sentences import (
+    GatheredSentences,
+    JoinedSentences,
+    Sentence,
+    SentenceRows,
+    SubsetSentences,
+)
 from lightning_bleu.processes import run_in_all, run_in_process_0
 from lightning_bleu.reading.batch import Batch
 from lightning_bleu.scoring.scoring import Report, format_score, ratio_scoring
@@ -234,11 +240,13 @@ class ScoredByFunction(EvaluatorMetric):
 
     Args:
         name: its name.
-        metric: the function.
+        function: the function, or a :class:`FunctionMetric`.
     """
 
-    def __init__(self, name: str, metric: FunctionMetric) -> None:
+    def __init__(self, name: str, function: Callable[..., Any]) -> None:
+        metric = to_function_metric(name, function)
         self.name = name
+        self.passed = function
         self.class_name = type(metric).__name__
         self.metric = metric
         self.takes_sources = metric.takes_sources
@@ -258,7 +266,7 @@ class ScoredByFunction(EvaluatorMetric):
                 "third parameter"
             )
 
-    def score(self, subsets: Sequence[GatheredSentences]) -> list[dict[str, ScoreOfSubset]]:
+    def score(self, subsets: Sequence[SubsetSentences]) -> list[dict[str, ScoreOfSubset]]:
         """Score the sentences of all processes, for each subset. Collective."""
         rows_of_subsets = self._score_corpora(subsets) if self.metric.corpus_level else self._score_sentences(subsets)
         scores = []
@@ -267,14 +275,15 @@ class ScoredByFunction(EvaluatorMetric):
             scores.append({score: value for score, value in of_subset.items() if value is not None})
         return scores
 
-    def _score_corpora(self, subsets: Sequence[GatheredSentences]) -> list[dict[str, Tensor]]:
+    def _score_corpora(self, subsets: Sequence[SubsetSentences]) -> list[dict[str, Tensor]]:
         """Call the function in process 0, with all sentences of each subset."""
         texts = [sentences.texts for sentences in subsets]
         return run_in_process_0(lambda: [call_function(self.name, self.metric, lines) or {} for lines in texts])
 
-    def _score_sentences(self, subsets: Sequence[GatheredSentences]) -> list[dict[str, Tensor]]:
-        """Call the function in each process, with its own sentences of all subsets."""
-        local = [sentence for sentences in subsets for sentence in sentences.local()]
+    def _score_sentences(self, subsets: Sequence[SubsetSentences]) -> list[dict[str, Tensor]]:
+        """Call the function in each process, once for its own sentences of all subsets."""
+        gathered = [sentences for sentences in subsets if isinstance(sentences, GatheredSentences)]
+        local = [sentence for sentences in gathered for sentence in sentences.local()]
         answers = run_in_all(lambda: call_function(self.name, self.metric, local) if local else {})
         names = {tuple(sorted(answer)) for answer in answers if answer}
         some_are_none = any(answer is None for answer in answers)
@@ -283,9 +292,16 @@ class ScoredByFunction(EvaluatorMetric):
                 f"the metric {self.name!r} returned None in some processes only, or scores with different names: "
                 "return the same scores in all, or None in all"
             )
-        return assemble_rows(subsets, answers)
+        rows_by_sentences = dict(zip(gathered, assemble_rows(gathered, answers)))
+        rows_of_subsets = []
+        for sentences in subsets:
+            if isinstance(sentences, JoinedSentences):
+                rows_of_subsets.append(_join([rows_by_sentences[member] for member in sentences.members]))
+            else:
+                rows_of_subsets.append(rows_by_sentences[sentences])
+        return rows_of_subsets
 
-    def _to_score(self, sentences: GatheredSentences, score: str, rows: Tensor) -> ScoreOfSubset | None:
+    def _to_score(self, sentences: SubsetSentences, score: str, rows: Tensor) -> ScoreOfSubset | None:
         """One score of a subset, from a row per sentence, or from a single row; None for 0/0."""
         if score not in self.directions and "" not in self.directions:
             raise ValueError(f"'higher_is_better' of the metric {self.name!r} has {[*self.directions]}: add {score!r}")
@@ -298,13 +314,18 @@ class ScoredByFunction(EvaluatorMetric):
         has_rows = rows.ndim == 2 and math.isfinite(value)
         if not has_rows:
             return value
-        return SentenceRows(sentences.kept.identity, rows, scoring, {"higher_is_better": direction})
+        return SentenceRows(sentences.identity, rows, scoring, {"higher_is_better": direction})
 
     def result_of(self, score: str, of_subset: ScoreOfSubset) -> Result:
         """The result of one of the scores."""
         result = super().result_of(score, of_subset)
         report = FunctionScore(score=result.score, name=score_key(self.name, score), percent=self.percent)
         return Result(result.score, report=report, higher_is_better=result.higher_is_better, percent=result.percent)
+
+
+def _join(several: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
+    """The rows of several subsets by score, one subset after another."""
+    return {score: torch.cat([rows[score] for rows in several]) for score in several[0]}
 
 
 def assemble_rows(

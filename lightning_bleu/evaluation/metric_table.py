@@ -10,7 +10,7 @@ from sacrebleu.metrics.base import Metric as SacreMetric
 from torch import nn
 from torchmetrics import MetricCollection
 
-from lightning_bleu.evaluation.functions import ScoredByFunction, to_function_metric
+from lightning_bleu.evaluation.functions import ScoredByFunction
 from lightning_bleu.evaluation.metrics import CountedMetric, EvaluatorMetric
 from lightning_bleu.evaluation.names import check_names
 from lightning_bleu.evaluation.results import STATISTICS
@@ -296,5 +296,5 @@ def wrap_metric(name: str, metric: Any, parts: bool | Sequence[str] = True) -> E
     if isinstance(metric, SacreMetric) or has_methods:
         return TextMetric(name, metric)
     if callable(metric):
-        return ScoredByFunction(name, to_function_metric(name, metric))
+        return ScoredByFunction(name, metric)
     raise TypeError(f"{needs}: pass metrics by name, such as {{'bleu': CorpusBLEU()}}")

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from lightning_bleu.evaluation.results import Result
-from lightning_bleu.evaluation.sentences import GatheredSentences, SentenceRows
+from lightning_bleu.evaluation.sentences import SentenceRows, SubsetSentences
 from lightning_bleu.metric import CorpusMetric
 from lightning_bleu.reading.batch import Batch
 from lightning_bleu.reading.forms import InputCounts, Strings, kind_of
@@ -28,10 +28,12 @@ class EvaluatorMetric:
 
     Attributes:
         name: its name.
+        passed: what the user passed as the metric.
         class_name: the name of its class, which is recorded.
         columns: the number of statistics of a sentence that are counted batch by batch.
         reading: how the metric reads ids.
         needs_texts: whether the texts of all sentences must be kept.
+        counts_tokens: whether it counts tokens and ids, and not only text.
         takes_sources: whether the metric takes sources.
         percent: whether scores are in 0..100 rather than in 0..1; None if they have a scale of their own.
         directions: whether a higher score is better, by the name of the score; None if neither is, or if that is
@@ -40,14 +42,20 @@ class EvaluatorMetric:
     """
 
     name: str
+    passed: Any
     class_name: str
     columns = 0
     reading = Settings()
     needs_texts = True
+    counts_tokens = False
     takes_sources = False
     percent: bool | None = None
     directions: Mapping[str, bool | None] = MappingProxyType({"": True})
     components: Sequence[Component] = ()
+
+    def scores_like(self, other: EvaluatorMetric) -> bool:
+        """Whether another metric of the same name gives the same scores to the same sentences."""
+        return self.passed is other.passed
 
     def direction_of(self, score: str) -> bool | None:
         """Whether a higher score is better."""
@@ -69,7 +77,7 @@ class EvaluatorMetric:
         """Warn about likely mistakes in a batch."""
         return iter(())
 
-    def score(self, subsets: Sequence[GatheredSentences]) -> list[dict[str, ScoreOfSubset]]:
+    def score(self, subsets: Sequence[SubsetSentences]) -> list[dict[str, ScoreOfSubset]]:
         """Score the sentences of all processes. Collective.
 
         Returns:
@@ -96,15 +104,25 @@ class CountedMetric(EvaluatorMetric):
 
     def __init__(self, name: str, metric: CorpusMetric, parts: bool | Sequence[str] = True) -> None:
         self.name = name
+        self.passed = metric
         self.class_name = type(metric).__name__
         self.metric = metric
         self.parts = parts
         self.columns = metric.columns
+        self.counts_tokens = metric.counts_tokens
         self.reading = metric.settings.for_reading
         self.percent = metric.scoring.percent
         self.directions = {"": metric.scoring.higher_is_better}
         nothing = torch.zeros(metric.columns, dtype=torch.int64, device="cpu")
         self.components = metric.components(metric.report_of(nothing, InputCounts()))
+
+    def scores_like(self, other: EvaluatorMetric) -> bool:
+        """Whether another metric of the same name gives the same scores to the same sentences."""
+        return (
+            isinstance(other, CountedMetric)
+            and type(self.metric) is type(other.metric)
+            and self.metric.settings == other.metric.settings
+        )
 
     def count_rows(self, batch: Batch) -> IntArray:
         """Count the statistics of each sentence, of shape ``(sentences, columns)``."""
@@ -114,13 +132,13 @@ class CountedMetric(EvaluatorMetric):
         """Warn about likely mistakes in a batch."""
         return suspect_script(batch.segments, batch.sentence_count, self.metric.settings)
 
-    def score(self, subsets: Sequence[GatheredSentences]) -> list[dict[str, ScoreOfSubset]]:
+    def score(self, subsets: Sequence[SubsetSentences]) -> list[dict[str, ScoreOfSubset]]:
         """Score the sentences of all processes, for each subset."""
         scores: list[dict[str, ScoreOfSubset]] = []
         for sentences in subsets:
             statistics = sentences.statistics(self.name)
             settings = self.metric.settings.plain()
-            scores.append({"": SentenceRows(sentences.kept.identity, statistics, self.metric.scoring, settings)})
+            scores.append({"": SentenceRows(sentences.identity, statistics, self.metric.scoring, settings)})
         return scores
 
     def result_of(self, score: str, of_subset: ScoreOfSubset) -> Result:

@@ -9,6 +9,12 @@ from typing import Any, NamedTuple
 from lightning_bleu.evaluation.results import STATISTICS
 from lightning_bleu.messages import warn_user
 
+ALL_GROUPS = "all"
+"""The name of the score of all sentences of a loader with groups, beside those of the groups."""
+RESERVED = ("", *STATISTICS)
+"""Names that no loader can have, because they are logged below the mean of all."""
+RESERVED_FOR_GROUPS = (*RESERVED, ALL_GROUPS)
+"""Names that no group can have."""
 STEPS = {"val": "validation_step", "test": "test_step"}
 """The step of each stage."""
 
@@ -168,7 +174,7 @@ def name_loaders(stage: str, loaders: Any, count: int, *, given: Sequence[str] |
     return names
 
 
-def check_names(kind: str, names: Sequence[Any], reserved: Iterable[str] = ("", *STATISTICS)) -> None:
+def check_names(kind: str, names: Sequence[Any], reserved: Iterable[str] = RESERVED) -> None:
     """Check names that are logged as part of a name.
 
     Args:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from lightning_bleu.evaluation.results import Result
-from lightning_bleu.evaluation.sentences import SentenceRows
+from lightning_bleu.evaluation.sentences import SentenceRows, join_rows
 from lightning_bleu.messages import WarnOnce, warn_user
 from lightning_bleu.processes import run_in_process_0
 from lightning_bleu.scoring.resampling import PairedTest, interval_of, paired_test_of, resample_scores
@@ -24,6 +24,8 @@ _DEFAULT_CONFIDENCE = 0.95
 OpponentKind: TypeAlias = Literal["best", "first"]
 RowsBySubset: TypeAlias = Mapping[str, SentenceRows]
 """The sentences of each subset, by the logged name of its score."""
+Unions: TypeAlias = Mapping[str, Sequence[str]]
+"""The logged names of scores of several subsets together, each with those of the scores of these subsets."""
 
 
 @dataclass(eq=False)
@@ -98,14 +100,14 @@ class Opponent:
         return ""
 
     def compare(self, current: RowsBySubset, scores: Mapping[str, Tensor], mean: str) -> dict[str, PairedTest]:
-        """The paired test of each score, and of their mean.
+        """The paired test of each score, also of those of several subsets together, and of the mean.
 
         The scores of the subsets are averaged in each resample. So the comparison is that of the mean. With a single
         sentence, nothing is known about chance, so the p-value is 1.
 
         Args:
             current: the current validation.
-            scores: the scores of each subset and of its resamples, and their mean; see
+            scores: the scores of each subset and of its resamples, those of unions, and the mean; see
                 :func:`lightning_bleu.scoring.resampling.resample_scores`.
             mean: the logged name of the mean.
         """
@@ -200,24 +202,27 @@ def find_uncertainty(
     confidence: float | None = None,
     opponent: Opponent | None = None,
     *,
+    unions: Unions | None = None,
     keep: bool = True,
 ) -> Uncertainty:
     """Add confidence intervals and comparisons to results, from one set of resamples. Collective with an opponent.
 
     Args:
-        results: the results of one score by logged name: those of the subsets, and of their mean.
+        results: the results of one score by logged name: those of the subsets, of unions, and of the mean.
         current: the sentences of each subset.
         mean: the logged name of the mean of the scores, which may be that of a single subset.
         confidence: the confidence level of the intervals; None for no intervals.
         opponent: what to compare with; None for no comparison.
+        unions: scores of several subsets together, which are not in the mean.
         keep: whether the validation may become the best.
     """
     other = None if opponent is None else opponent.find(current, counts=keep)
     if confidence is None and other is None:
         return Uncertainty(dict(results))
+    unions = unions or {}
     systems = [current] if other is None or other is current else [current, other]
-    scores = _resample(systems, _RESAMPLES if opponent is None else opponent.resamples)
-    scores[mean] = torch.stack(list(scores.values())).mean(0)
+    scores = _resample(systems, unions, _RESAMPLES if opponent is None else opponent.resamples)
+    scores[mean] = torch.stack([scores[name] for name in current]).mean(0)
     uncertain = dict(results)
     if confidence is not None:
         uncertain = _add_intervals(uncertain, scores, _shared_scoring(current), confidence)
@@ -225,7 +230,7 @@ def find_uncertainty(
         return Uncertainty(uncertain)
     tests = opponent.compare(current, scores, mean)
     is_new = opponent.is_replaced(current, other, tests[mean])
-    opponent_scores = _score_subsets(current if is_new else other, mean)
+    opponent_scores = _score_subsets(current if is_new else other, unions, mean)
     uncertain = _add_comparisons(uncertain, tests, opponent.kind, opponent_scores)
     return Uncertainty(uncertain, is_new and (keep or opponent.kind == "first"))
 
@@ -254,8 +259,17 @@ def _add_comparisons(
     return compared
 
 
-def _resample(systems: Sequence[RowsBySubset], resamples: int) -> dict[str, Tensor]:
-    """The scores of each subset and of its resamples, for each system; see :func:`resample_scores`."""
+def _add_unions(rows_by_subset: RowsBySubset, unions: Unions) -> dict[str, SentenceRows]:
+    """The sentences of each subset, and then of each union of subsets."""
+    with_unions = dict(rows_by_subset)
+    for union, members in unions.items():
+        with_unions[union] = join_rows([rows_by_subset[member] for member in members])
+    return with_unions
+
+
+def _resample(systems: Sequence[RowsBySubset], unions: Unions, resamples: int) -> dict[str, Tensor]:
+    """The scores of each subset and of its resamples, for each system, and those of unions of subsets."""
+    systems = [_add_unions(system, unions) for system in systems]
     scores = {}
     for seed, (name, rows) in enumerate(systems[0].items()):
         # Each subset has its own seed, so that subsets of the same size have different resamples.
@@ -264,8 +278,11 @@ def _resample(systems: Sequence[RowsBySubset], resamples: int) -> dict[str, Tens
     return scores
 
 
-def _score_subsets(rows_by_subset: RowsBySubset, mean: str) -> dict[str, float]:
-    """The score of each subset, and their mean."""
+def _score_subsets(rows_by_subset: RowsBySubset, unions: Unions, mean: str) -> dict[str, float]:
+    """The score of each subset and each union of subsets, and the mean of the subsets."""
     scores = {name: rows.score() for name, rows in rows_by_subset.items()}
-    scores[mean] = math.fsum(scores.values()) / len(scores)
+    mean_score = math.fsum(scores.values()) / len(scores)
+    for union, members in unions.items():
+        scores[union] = join_rows([rows_by_subset[member] for member in members]).score()
+    scores[mean] = mean_score
     return scores

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
@@ -76,6 +76,13 @@ class SentenceRows(NamedTuple):
         return KeptSentences(self.identity, torch.arange(len(self.identity), device="cpu"))
 
 
+def join_rows(several: Sequence[SentenceRows]) -> SentenceRows:
+    """The rows of several subsets, one after another, which are scored in the same way."""
+    identity = torch.cat([rows.identity for rows in several])
+    statistics = torch.cat([rows.statistics for rows in several])
+    return several[0]._replace(identity=identity, statistics=statistics)
+
+
 class GatheredSentences:
     """The sentences of a subset that count, of all processes, in order: their rows, and their texts.
 
@@ -112,6 +119,11 @@ class GatheredSentences:
     def __len__(self) -> int:
         return len(self.kept.rows)
 
+    @property
+    def identity(self) -> Tensor:
+        """What identifies the sentences; see :mod:`lightning_bleu.counting.kept`."""
+        return self.kept.identity
+
     def statistics(self, metric: str) -> Tensor:
         """The statistics of a metric, int32 of shape ``(sentences, columns)``."""
         return self.kept.rows[:, self._columns[metric]]
@@ -139,6 +151,38 @@ class GatheredSentences:
         if not texts_of_processes:
             return []
         return [texts_of_processes[process][index] for process, index in owners]
+
+
+class JoinedSentences:
+    """The sentences of several subsets, one after another. It has no files and no samples of its own.
+
+    Args:
+        members: the sentences of the subsets.
+    """
+
+    def __init__(self, members: Sequence[GatheredSentences]) -> None:
+        self.members = members
+
+    @property
+    def identity(self) -> Tensor:
+        """What identifies the sentences."""
+        return torch.cat([sentences.identity for sentences in self.members])
+
+    def statistics(self, metric: str) -> Tensor:
+        """The statistics of a metric, shape ``(sentences, columns)``."""
+        return torch.cat([sentences.statistics(metric) for sentences in self.members])
+
+    @property
+    def texts(self) -> list[Sentence]:
+        """All texts that are kept, in process 0. Collective when those of a subset are first used."""
+        texts = []
+        for sentences in self.members:
+            texts += sentences.texts
+        return texts
+
+
+SubsetSentences: TypeAlias = GatheredSentences | JoinedSentences
+"""The sentences of a loader or a group, or of all groups of a loader."""
 
 
 def find_owners(order: Tensor, counts: Sequence[int]) -> Tensor:

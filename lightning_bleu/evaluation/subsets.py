@@ -39,7 +39,8 @@ class Subset:
     """The sentences of a loader, or of one of its groups, that this process has seen.
 
     Args:
-        names: the names of the loader and of the group, without those that have none.
+        loader: the name of the loader; empty if it has none.
+        group: the group; None if the sentences have no groups.
         metrics: the metrics by name.
         max_texts: how many sentences to keep as text, to score, show, or write them. A few are kept to find mistakes.
         warn: warns about likely mistakes.
@@ -50,7 +51,7 @@ class Subset:
         >>> from lightning_bleu.reading.batch import read_batch
         >>> bleu, chrf = CorpusBLEU(max_order=1), CorpusCHRF()
         >>> metrics = {"bleu": CountedMetric("bleu", bleu), "chrf": CountedMetric("chrf", chrf)}
-        >>> subset = Subset((), metrics, max_texts=10)
+        >>> subset = Subset("", None, metrics, max_texts=10)
         >>> batch = read_batch(["a b", "x y"], ["a c", "x z"], bleu.settings)
         >>> subset.keep(subset.count(batch, sources=["A B", "X Y"]))
         >>> sentences = subset.gather()
@@ -58,12 +59,18 @@ class Subset:
         ([[1, 2, 2, 2], [1, 2, 2, 2]], [Sentence(hypothesis='x y', references=['x z'], source='X Y', tokenized=False)])
     """
 
-    names: tuple[str, ...]
+    loader: str
+    group: str | None
     metrics: Mapping[str, EvaluatorMetric]
     max_texts: float = 0
     warn: WarnOnce = field(default_factory=WarnOnce)
     _rows: list[torch.Tensor] = field(default_factory=list, init=False)
     _texts: list[Sentence] = field(default_factory=list, init=False)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the loader and of the group, without those that have none."""
+        return tuple(name for name in (self.loader, self.group) if name)
 
     @property
     def keeps_texts(self) -> bool:

@@ -15,7 +15,7 @@ from torchmetrics.text import WordInfoPreserved
 
 from lightning_bleu.evaluation.functions import untouched
 from lightning_bleu.evaluation.metrics import EvaluatorMetric, ScoreOfSubset
-from lightning_bleu.evaluation.sentences import GatheredSentences, Sentence
+from lightning_bleu.evaluation.sentences import Sentence, SubsetSentences
 from lightning_bleu.processes import run_in_process_0
 from lightning_bleu.reading.batch import Batch
 
@@ -41,6 +41,7 @@ class TextMetric(EvaluatorMetric):
 
     def __init__(self, name: str, metric: Any) -> None:
         self.name = name
+        self.passed = metric
         self.class_name = type(metric).__name__
         self.metric = _copy(metric)  # the trial needs a copy, because a wrapper such as MinMaxMetric keeps its range
         self._takes_one, right, wrong = self._try()
@@ -85,7 +86,7 @@ class TextMetric(EvaluatorMetric):
                 "function that chooses one, such as lambda hypotheses, references: [...]"
             )
 
-    def score(self, subsets: Sequence[GatheredSentences]) -> list[dict[str, ScoreOfSubset]]:
+    def score(self, subsets: Sequence[SubsetSentences]) -> list[dict[str, ScoreOfSubset]]:
         """Score the sentences of all processes, for each subset. Collective."""
         texts = [sentences.texts for sentences in subsets]
         scores = run_in_process_0(lambda: [self._score(sentences) for sentences in texts])

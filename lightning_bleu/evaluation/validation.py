@@ -4,29 +4,32 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from lightning_bleu.evaluation.metric_table import MetricTable
 from lightning_bleu.evaluation.metrics import EvaluatorMetric
-from lightning_bleu.evaluation.names import Name, Naming, score_key
-from lightning_bleu.evaluation.opponents import Opponent, RowsBySubset, find_uncertainty
+from lightning_bleu.evaluation.names import ALL_GROUPS, Name, Naming, score_key
+from lightning_bleu.evaluation.opponents import Opponent, RowsBySubset, Uncertainty, find_uncertainty
 from lightning_bleu.evaluation.results import Result
-from lightning_bleu.evaluation.sentences import GatheredSentences, SentenceRows
+from lightning_bleu.evaluation.sentences import GatheredSentences, JoinedSentences, SentenceRows
 from lightning_bleu.evaluation.subsets import Subset
 
 _MAX_DETAILED = 20
 """The number of loaders or groups up to which more than their scores is logged and shown."""
 
 
+SentencesT = TypeVar("SentencesT", GatheredSentences, JoinedSentences)
+
+
 @dataclass(frozen=True, eq=False)
-class ScoredSubset:
-    """The sentences of a subset with their scores.
+class ScoredSubset(Generic[SentencesT]):
+    """The sentences of a subset, or of all groups of a loader, with their scores.
 
     Attributes:
         names: the names of the loader and of the group, without those that have none.
-        metrics: the metrics by name.
+        metrics: the metrics by name. For all groups, only those that score all groups alike.
         sentences: the sentences.
         rows: the rows of each score that sentences have, by the name of the score; see :func:`score_key`.
         results: the results by the same names, of all scores.
@@ -34,9 +37,9 @@ class ScoredSubset:
 
     names: tuple[str, ...]
     metrics: Mapping[str, EvaluatorMetric]
-    sentences: GatheredSentences
-    rows: dict[str, SentenceRows]
-    results: dict[str, Result]
+    sentences: SentencesT
+    rows: dict[str, SentenceRows] = field(default_factory=dict)
+    results: dict[str, Result] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -48,12 +51,14 @@ class Score:
         result: the score.
         metric_class: the name of the class of its metric.
         settings: what the score depends on, as plain values; None if that is unknown, and for a mean.
+        forms: how the sentences were passed: ``"strings"``, ``"tokens"``, or ``"ids"``; empty if that is unknown.
     """
 
     name: Name
     result: Result
     metric_class: str
     settings: Mapping[str, Any] | None = None
+    forms: Sequence[str] = ()
 
 
 class NewOpponent(NamedTuple):
@@ -69,14 +74,17 @@ class ScoredValidation:
 
     Attributes:
         naming: how its names are written.
-        scores: its scores: for each metric and each of its scores, those of the subsets, then that of their mean.
+        scores: its scores: for each metric and each of its scores, those of the subsets, those of all groups of a
+            loader, then the mean of the subsets.
         subsets: its subsets.
+        unions: all groups of each loader that has groups.
         new_opponents: what is compared with from now on; see :meth:`replace_opponents`.
     """
 
     naming: Naming
     scores: Sequence[Score]
-    subsets: Sequence[ScoredSubset]
+    subsets: Sequence[ScoredSubset[GatheredSentences]]
+    unions: Sequence[ScoredSubset[JoinedSentences]] = ()
     new_opponents: Sequence[NewOpponent] = ()
 
     @cached_property
@@ -125,7 +133,8 @@ class ScoredValidation:
 
     def is_detailed(self, name: Name) -> bool:
         """Whether more than a score itself is logged and shown."""
-        return self.shows_subsets or not name.subset
+        is_of_subset = name.subset in [subset.names for subset in self.subsets]
+        return self.shows_subsets or not (is_of_subset and name.subset)
 
     def check_names(self) -> None:
         """Raise a ValueError if two numbers have the same logged name."""
@@ -166,32 +175,50 @@ def score_validation(
         keep: whether this validation may become the best.
     """
     scored_subsets = [
-        ScoredSubset(subset.names, subset.metrics, sentences, {}, {}) for subset, sentences in zip(subsets, gathered)
+        ScoredSubset(subset.names, subset.metrics, sentences) for subset, sentences in zip(subsets, gathered)
     ]
+    unions = _join_groups(subsets, scored_subsets)
     scores: list[Score] = []
     new_opponents: list[NewOpponent] = []
     for metric in table.names:
-        for score in _score_subsets(metric, scored_subsets):
-            name = Name(metric, score=score)
-            results, rows = _collect(name, scored_subsets, naming)
-            opponent = None if find_opponent is None else find_opponent(name)
+        for score in _score_subsets(metric, [*scored_subsets, *unions]):
+            of_all = ResultsOfScore(Name(metric, score=score), scored_subsets, unions, naming)
+            opponent = None if find_opponent is None else find_opponent(of_all.name)
             if opponent is not None and not opponent.can_judge(table.first(metric).direction_of(score)):
                 opponent = None
-            if rows:
-                mean = naming.render(name)
-                uncertainty = find_uncertainty(results, rows, mean, confidence, opponent, keep=keep)
-                results = uncertainty.results
-                if opponent is not None and uncertainty.is_new_opponent:
-                    new_opponents.append(NewOpponent(opponent, rows))
-            scores += _to_scores(name, results, scored_subsets, table, naming)
-    return ScoredValidation(naming, scores, scored_subsets, new_opponents)
+            uncertainty = of_all.find_uncertainty(confidence, opponent, keep=keep)
+            if opponent is not None and uncertainty.is_new_opponent:
+                new_opponents.append(NewOpponent(opponent, of_all.rows()))
+            scores += of_all.to_scores(uncertainty.results, table.first(metric).class_name)
+    return ScoredValidation(naming, scores, scored_subsets, unions, new_opponents)
 
 
-def _score_subsets(metric: str, subsets: Sequence[ScoredSubset]) -> list[str]:
+def _join_groups(
+    subsets: Sequence[Subset], scored_subsets: Sequence[ScoredSubset[GatheredSentences]]
+) -> list[ScoredSubset[JoinedSentences]]:
+    """All groups of each loader that has groups, with the metrics that score all of them alike."""
+    groups_of_loader: dict[str, list[ScoredSubset[GatheredSentences]]] = {}
+    for subset, scored_subset in zip(subsets, scored_subsets):
+        if subset.group is not None:
+            groups_of_loader.setdefault(subset.loader, []).append(scored_subset)
+    unions = []
+    for loader, groups in groups_of_loader.items():
+        names = (loader, ALL_GROUPS) if loader else (ALL_GROUPS,)
+        first = groups[0].metrics
+        metrics = {}
+        for name, metric in first.items():
+            if all(metric.scores_like(group.metrics[name]) for group in groups):
+                metrics[name] = metric
+        unions.append(ScoredSubset(names, metrics, JoinedSentences([group.sentences for group in groups])))
+    return unions
+
+
+def _score_subsets(metric: str, subsets: Sequence[ScoredSubset[Any]]) -> list[str]:
     """Score all subsets with the metrics of a name; returns the names of the scores. Collective."""
-    subsets_by_metric: dict[EvaluatorMetric, list[ScoredSubset]] = {}
+    subsets_by_metric: dict[EvaluatorMetric, list[ScoredSubset[Any]]] = {}
     for subset in subsets:
-        subsets_by_metric.setdefault(subset.metrics[metric], []).append(subset)
+        if metric in subset.metrics:
+            subsets_by_metric.setdefault(subset.metrics[metric], []).append(subset)
     score_names: dict[str, None] = {}  # an ordered set
     for scorer, scored_together in subsets_by_metric.items():
         answers = scorer.score([subset.sentences for subset in scored_together])
@@ -205,44 +232,86 @@ def _score_subsets(metric: str, subsets: Sequence[ScoredSubset]) -> list[str]:
     return list(score_names)
 
 
-def _collect(
-    name: Name, subsets: Sequence[ScoredSubset], naming: Naming
-) -> tuple[dict[str, Result], dict[str, SentenceRows]]:
-    """The results of a score by logged name, also of the mean; and its rows, if all subsets have rows."""
-    key = score_key(name.metric, name.score)
-    results: dict[str, Result] = {}
-    rows: dict[str, SentenceRows] = {}
-    for subset in subsets:
-        if key in subset.results:
-            logged = naming.render(name._replace(subset=subset.names))
-            results[logged] = subset.results[key]
-            if key in subset.rows:
-                rows[logged] = subset.rows[key]
-    if len(rows) < len(results):
-        rows = {}
-    if any(subset.names for subset in subsets):
-        results[naming.render(name)] = _mean(list(results.values()))
-    return results, rows
+class ResultsOfScore:
+    """The results of one score, of all subsets.
+
+    Args:
+        name: the name of the score, without a subset.
+        subsets: the scored subsets.
+        unions: all groups of each loader that has groups.
+        naming: how names are written.
+    """
+
+    def __init__(
+        self,
+        name: Name,
+        subsets: Sequence[ScoredSubset[GatheredSentences]],
+        unions: Sequence[ScoredSubset[JoinedSentences]],
+        naming: Naming,
+    ) -> None:
+        self.name = name
+        self._key = score_key(name.metric, name.score)
+        self._subsets = [subset for subset in subsets if self._key in subset.results]
+        self._unions = [union for union in unions if self._key in union.results]
+        self._all: list[ScoredSubset[Any]] = [*self._subsets, *self._unions]
+        self._has_mean = any(subset.names for subset in subsets)
+        self._naming = naming
+
+    def _logged(self, subset: ScoredSubset[Any]) -> str:
+        return self._naming.render(self.name._replace(subset=subset.names))
+
+    @property
+    def _mean(self) -> str:
+        """The logged name of the mean, or of the only subset."""
+        return self._naming.render(self.name)
+
+    def results(self) -> dict[str, Result]:
+        """The results by logged name: of the subsets, of all groups of loaders, and of the mean of the subsets."""
+        results = {self._logged(subset): subset.results[self._key] for subset in self._all}
+        if self._has_mean:
+            results[self._mean] = _average([subset.results[self._key] for subset in self._subsets])
+        return results
+
+    def rows(self) -> dict[str, SentenceRows]:
+        """The rows of the subsets by logged name; empty unless all subsets have rows."""
+        if not all(self._key in subset.rows for subset in self._subsets):
+            return {}
+        return {self._logged(subset): subset.rows[self._key] for subset in self._subsets}
+
+    def _unions_by_name(self) -> dict[str, list[str]]:
+        """The logged names of unions that have rows, each with those of its subsets."""
+        names_of_members = {subset.sentences: self._logged(subset) for subset in self._subsets}
+        unions = {}
+        for union in self._unions:
+            if self._key in union.rows:
+                members = [member for member in union.sentences.members if member in names_of_members]
+                unions[self._logged(union)] = [names_of_members[member] for member in members]
+        return unions
+
+    def find_uncertainty(self, confidence: float | None, opponent: Opponent | None, *, keep: bool) -> Uncertainty:
+        """The results with their intervals and comparisons; see :func:`find_uncertainty`."""
+        results, rows = self.results(), self.rows()
+        if not rows:
+            return Uncertainty(results)
+        unions = self._unions_by_name()
+        return find_uncertainty(results, rows, self._mean, confidence, opponent, unions=unions, keep=keep)
+
+    def to_scores(self, results: Mapping[str, Result], class_of_mean: str) -> list[Score]:
+        """The scores of the subsets, of all groups of loaders, and of the mean."""
+        scores = []
+        for subset in self._all:
+            result = subset.results[self._key] = results[self._logged(subset)]
+            score = Score(self.name._replace(subset=subset.names), result, subset.metrics[self.name.metric].class_name)
+            if self._key in subset.rows:
+                rows = subset.rows[self._key]
+                score = replace(score, settings=rows.settings, forms=rows.input_counts.kinds)
+            scores.append(score)
+        if self._has_mean:
+            scores.append(Score(self.name, results[self._mean], class_of_mean))
+        return scores
 
 
-def _mean(results: Sequence[Result]) -> Result:
+def _average(results: Sequence[Result]) -> Result:
     """The mean of the scores of subsets. All of them have one scale and one direction."""
     mean = math.fsum(result.score for result in results) / len(results)
     return Result(mean, higher_is_better=results[0].higher_is_better, percent=results[0].percent)
-
-
-def _to_scores(
-    name: Name, results: Mapping[str, Result], subsets: Sequence[ScoredSubset], table: MetricTable, naming: Naming
-) -> list[Score]:
-    """The scores of subsets, then that of the whole validation."""
-    key = score_key(name.metric, name.score)
-    scores = []
-    for subset in subsets:
-        of_subset = name._replace(subset=subset.names)
-        if key in subset.results:
-            result = subset.results[key] = results[naming.render(of_subset)]
-            settings = subset.rows[key].settings if key in subset.rows else None
-            scores.append(Score(of_subset, result, subset.metrics[name.metric].class_name, settings))
-    if any(subset.names for subset in subsets):
-        scores.append(Score(name, results[naming.render(name)], table.first(name.metric).class_name))
-    return scores

@@ -64,10 +64,10 @@ class Batch(NamedTuple):
 
     def warn(self, warn: WarnOnce) -> None:
         """Warn about likely mistakes, also about one that only several batches show."""
-        mistakes = self.mistakes
+        mistakes = list(self.mistakes)
         if self.widths is not None:
             warn.widths[self.widths] += 1
-            mistakes = [*mistakes, *suspect_teacher_forcing(warn.widths)]
+            mistakes.extend(suspect_teacher_forcing(warn.widths))
         for key, message in mistakes:
             warn(message, key)
 
@@ -112,7 +112,9 @@ def read_batch(
     """
     batch = read_sentences(preds, target, settings)
     mask = read_sample_mask(sample_mask, batch.sentence_count)
-    batch = batch._replace(positions=read_index(index, batch.sentence_count))
+    positions = read_index(index, batch.sentence_count)
+    if positions is not None:
+        batch = batch._replace(positions=positions)
     return batch if mask is None else select_sentences(batch, mask)
 
 
@@ -145,14 +147,23 @@ def select_sentences(batch: Batch, chosen: BoolArray) -> Batch:
         >>> select_sentences(batch, np.array([False, True, True])).segments
         Strings(lines=['b', 'c', 'b', 'x', 'c'])
     """
-    segments, chosen_segments = batch.segments, np.concatenate([chosen, chosen.repeat(batch.reference_counts)])
-    if isinstance(segments, Ids):
-        ids, lengths = segments.ragged
-        segments = segments._replace(ragged=Ragged(ids[chosen_segments.repeat(lengths)], lengths[chosen_segments]))
-    else:
-        segments = type(segments)([*compress(segments[0], chosen_segments)])  # type: ignore[list-item]
+    chosen_references = chosen.repeat(batch.reference_counts)
+    segments = _select_segments(batch.segments, np.concatenate([chosen, chosen_references]))
     positions = None if batch.positions is None else batch.positions[chosen]
     return batch._replace(segments=segments, reference_counts=batch.reference_counts[chosen], positions=positions)
+
+
+def _select_segments(form: Form, chosen: BoolArray) -> Form:
+    """Some segments of a form.
+
+    Example:
+        >>> _select_segments(Strings(["a", "b"]), np.array([False, True]))
+        Strings(lines=['b'])
+    """
+    if not isinstance(form, Ids):
+        return type(form)(list(compress(form[0], chosen)))  # type: ignore[arg-type]
+    ids, lengths = form.ragged
+    return form._replace(ragged=Ragged(ids[chosen.repeat(lengths)], lengths[chosen]))
 
 
 def read_sources(sources: Hypotheses, sentences: int, settings: Settings, needed_by: Sequence[str] = ()) -> list[str]:
@@ -226,4 +237,5 @@ def to_lines(form: Form) -> list[str]:
     """
     if isinstance(form, Strings):
         return form.lines
-    return [" ".join(map(str, ids)) for ids in (form.ragged.to_lists() if isinstance(form, Ids) else form.lists)]
+    lists: Sequence[Sequence[object]] = form.ragged.to_lists() if isinstance(form, Ids) else form.lists
+    return [" ".join(map(str, tokens)) for tokens in lists]

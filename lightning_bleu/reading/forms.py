@@ -130,6 +130,7 @@ def join(hypotheses: Form, references: Form) -> Form:
         Strings(lines=['a', 'b', 'c'])
     """
     if isinstance(hypotheses, Ids) and isinstance(references, Ids):
-        ids, lengths = map(np.concatenate, zip(hypotheses.ragged, references.ragged))
+        ids = np.concatenate([hypotheses.ragged.ids, references.ragged.ids])
+        lengths = np.concatenate([hypotheses.ragged.lengths, references.ragged.lengths])
         return references._replace(ragged=Ragged(ids, lengths))
     return type(hypotheses)([*hypotheses[0], *references[0]])  # type: ignore[arg-type, call-arg]

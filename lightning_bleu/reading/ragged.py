@@ -10,7 +10,8 @@ the segments say where each one ends:
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from itertools import pairwise
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +20,7 @@ from lightning_bleu.settings.settings import Settings
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
+SequenceT = TypeVar("SequenceT", list[int], bytes)
 
 
 class Ragged(NamedTuple):
@@ -39,8 +41,18 @@ class Ragged(NamedTuple):
             >>> Ragged(np.array([5, 6, 7, 5, 8]), np.array([3, 2])).to_lists()
             [[5, 6, 7], [5, 8]]
         """
-        ids, ends = self.ids.tolist(), self.lengths.cumsum().tolist()
-        return [ids[start:end] for start, end in zip([0, *ends], ends)]
+        return split_at(self.ids.tolist(), self.lengths.cumsum().tolist())
+
+
+def split_at(sequence: SequenceT, ends: list[int]) -> list[SequenceT]:
+    """Split a sequence into parts that end at these positions.
+
+    Example:
+        >>> split_at([5, 6, 7, 8], [1, 3])
+        [[5], [6, 7]]
+    """
+    limits = [0, *ends]
+    return [sequence[start:end] for start, end in pairwise(limits)]
 
 
 def lengths_of(segments: Sequence[Collection[Any]]) -> IntArray:
@@ -65,7 +77,8 @@ def ranges(starts: IntArray, lengths: IntArray) -> IntArray:
         [10, 11, 20, 21, 22]
     """
     ends: IntArray = lengths.cumsum()
-    return np.arange(lengths.sum(), dtype=np.int64) + (starts - (ends - lengths)).repeat(lengths)
+    offsets = ends - lengths
+    return np.arange(lengths.sum(), dtype=np.int64) + (starts - offsets).repeat(lengths)
 
 
 def clean(ragged: Ragged, settings: Settings) -> Ragged:
@@ -77,26 +90,28 @@ def clean(ragged: Ragged, settings: Settings) -> Ragged:
         [[5, 6], [7]]
     """
     positions = are_tokens(ragged, settings).nonzero()[0]
-    kept_lengths = positions.searchsorted(ragged.lengths.cumsum())
-    kept_lengths[1:] -= kept_lengths[:-1].copy()
+    lengths = positions.searchsorted(ragged.lengths.cumsum())  # where each segment ends among the tokens
+    lengths[1:] -= lengths[:-1].copy()
     # Each id overwrites its own position: with another array, long batches return memory to the system after each call.
-    return Ragged(ragged.ids.take(positions, out=positions, mode="clip"), kept_lengths)
+    ids = ragged.ids.take(positions, out=positions, mode="clip")
+    return Ragged(ids, lengths)
 
 
 def are_tokens(ragged: Ragged, settings: Settings) -> BoolArray:
     """Whether each id counts as a token, shape ``(ids,)``; see :func:`clean`."""
     ids, lengths = ragged
-    keep = np.ones(len(ids), bool)
-    for removed in settings.removed_ids:
-        keep &= ids != removed
-    if settings.eos_id is not None:
-        ends = lengths.cumsum()
-        search_from = ends - lengths
-        if settings.eos_id in (settings.bos_id, settings.pad_id):  # then it may also come before the first token
-            search_from = next_positions(keep, search_from)
-        ends = np.minimum(next_positions(ids == settings.eos_id, search_from), ends)
-        keep &= np.arange(len(ids)) < ends.repeat(lengths)
-    return keep
+    is_token = np.ones(len(ids), bool)
+    for removed_id in settings.removed_ids:
+        is_token &= ids != removed_id
+    if settings.eos_id is None:
+        return is_token
+    segment_ends = lengths.cumsum()
+    search_from = segment_ends - lengths
+    if settings.eos_id in (settings.bos_id, settings.pad_id):  # then it may also come before the first token
+        search_from = next_positions(is_token, search_from)
+    ends = np.minimum(next_positions(ids == settings.eos_id, search_from), segment_ends)
+    is_token &= np.arange(len(ids)) < ends.repeat(lengths)
+    return is_token
 
 
 def next_positions(flags: BoolArray, positions: IntArray) -> IntArray:
@@ -106,12 +121,12 @@ def next_positions(flags: BoolArray, positions: IntArray) -> IntArray:
         >>> next_positions(np.array([False, True, False, True, False]), np.array([0, 1, 2, 4])).tolist()
         [1, 1, 3, 5]
     """
-    found = np.append(np.flatnonzero(flags), len(flags))
-    return found[found.searchsorted(positions)]
+    set_positions = np.append(np.flatnonzero(flags), len(flags))
+    return set_positions[set_positions.searchsorted(positions)]
 
 
 def drop_empty_references(ragged: Ragged, counts: IntArray) -> tuple[Ragged, IntArray]:
-    """Drop the empty references of each sentence, but for the first one if all are empty.
+    """Drop the empty references of each sentence, except for the first one if all are empty.
 
     A tensor has the same number of references for all sentences, so sentences with fewer references have rows of
     padding.
@@ -128,8 +143,9 @@ def drop_empty_references(ragged: Ragged, counts: IntArray) -> tuple[Ragged, Int
         >>> ragged.to_lists(), counts.tolist()
         ([[6, 7], []], [1, 1])
     """
-    first = len(ragged.lengths) - counts.sum()
-    remains = (ragged.lengths[first:] > 0).reshape(len(counts), counts.max(initial=1))
+    first_reference = len(ragged.lengths) - counts.sum()
+    reference_lengths = ragged.lengths[first_reference:]
+    remains = (reference_lengths > 0).reshape(len(counts), counts.max(initial=1))
     remains[:, 0] |= ~remains.any(1)
-    lengths = [ragged.lengths[:first], ragged.lengths[first:][remains.reshape(-1)]]
+    lengths = [ragged.lengths[:first_reference], reference_lengths[remains.reshape(-1)]]
     return Ragged(ragged.ids, np.concatenate(lengths)), remains.sum(1)

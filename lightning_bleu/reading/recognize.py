@@ -90,9 +90,10 @@ def recognize_hypotheses(preds: Hypotheses, name: str = "preds") -> Form:
             raise ValueError(f"{name!r} is a {_describe(ids)}: logits need a vocabulary of at least one token")
         return _choose(ids)
     if ids.ndim != 2:
+        may_be_references = name == "preds" and ids.ndim == 3
         raise ValueError(
             f"{name!r} must have shape (sentences, tokens) as ids or (sentences, tokens, vocabulary) as logits, "
-            f"got a {_describe(ids)}{_SWAPPED if name == 'preds' and ids.ndim == 3 else ''}"
+            f"got a {_describe(ids)}{_SWAPPED if may_be_references else ''}"
         )
     return _flatten(ids)
 
@@ -103,20 +104,23 @@ def check_layout(hypotheses: Form, references: Form, removed_ids: Sequence[int])
     Where it is in both, :func:`lightning_bleu.reading.mistakes.suspect_logits` warns.
 
     Args:
-        hypotheses: what was recognized.
+        hypotheses: the recognized hypotheses.
         references: all references.
         removed_ids: ids that need not be in the vocabulary.
     """
-    if isinstance(hypotheses, Ids) and isinstance(references, Ids) and hypotheses.vocabulary in references.shape[-1:]:
-        ids = references.ragged.ids
-        label = ids[~np.isin(ids, removed_ids)].max(initial=-1)
-        if references.shape[-1] <= label < hypotheses.shape[1]:
-            raise ValueError(
-                "logits must have shape (sentences, tokens, vocabulary), got 'preds' of shape "
-                f"{(*hypotheses.shape, hypotheses.vocabulary)} and 'target' of shape {references.shape} with the label "
-                f"{label}: this looks like the layout of cross_entropy, pass preds.transpose(1, 2). If it is not, pass "
-                "ids, preds.argmax(-1)"
-            )
+    if not isinstance(hypotheses, Ids) or not isinstance(references, Ids):
+        return
+    if hypotheses.vocabulary not in references.shape[-1:]:
+        return
+    ids = references.ragged.ids
+    largest_label = ids[~np.isin(ids, removed_ids)].max(initial=-1)
+    if references.shape[-1] <= largest_label < hypotheses.shape[1]:
+        raise ValueError(
+            "logits must have shape (sentences, tokens, vocabulary), got 'preds' of shape "
+            f"{(*hypotheses.shape, hypotheses.vocabulary)} and 'target' of shape {references.shape} with the label "
+            f"{largest_label}: this looks like the layout of cross_entropy, pass preds.transpose(1, 2). If it is not, "
+            "pass ids, preds.argmax(-1)"
+        )
 
 
 def recognize_sources(sources: Hypotheses, sentences: int) -> Form:
@@ -138,20 +142,28 @@ def read_sample_mask(sample_mask: SampleMask | None, sentences: int) -> BoolArra
     """
     if sample_mask is None:
         return None
-    if isinstance(sample_mask, _SEQUENCES):
-        if wrong := {type(value) for value in sample_mask} - {bool, np.bool_}:
-            raise TypeError(f"'sample_mask' must hold booleans, got {_type_names(wrong)}")
-        sample_mask = np.array(sample_mask, bool)
-    if getattr(sample_mask, "dtype", None) not in (torch.bool, np.bool_):
-        found = getattr(sample_mask, "dtype", type(sample_mask).__name__)
-        raise TypeError(f"'sample_mask' must hold booleans, got {found}")
-    mask = np.array(sample_mask.numpy(force=True) if isinstance(sample_mask, Tensor) else sample_mask)
+    mask = _as_booleans(sample_mask)
     if mask.shape not in ((sentences,), (1,)):
         raise ValueError(
             f"'sample_mask' must have one value per sentence, shape ({sentences},), or one for the whole batch, shape "
             f"(1,); got shape {mask.shape}"
         )
     return np.broadcast_to(mask, sentences)
+
+
+def _as_booleans(sample_mask: SampleMask) -> BoolArray:
+    """A copy of a mask as an array."""
+    if isinstance(sample_mask, _SEQUENCES):
+        wrong_types = {type(value) for value in sample_mask} - {bool, np.bool_}
+        if wrong_types:
+            raise TypeError(f"'sample_mask' must hold booleans, got {_type_names(wrong_types)}")
+        return np.array(sample_mask, bool)
+    dtype = _dtype_or_type(sample_mask)
+    if dtype not in (torch.bool, np.bool_):
+        raise TypeError(f"'sample_mask' must hold booleans, got {dtype}")
+    if isinstance(sample_mask, Tensor):
+        sample_mask = sample_mask.numpy(force=True)
+    return np.array(sample_mask)
 
 
 def read_index(index: Index | None, sentences: int) -> IntArray | None:
@@ -166,22 +178,35 @@ def read_index(index: Index | None, sentences: int) -> IntArray | None:
     """
     if index is None:
         return None
-    found: Any = getattr(index, "dtype", type(index).__name__)
+    positions = _as_integers(index)
+    if positions.shape != (sentences,):
+        raise ValueError(f"'index' must have shape ({sentences},), one position per sentence, got {positions.shape}")
+    out_of_range = positions[(positions < 0) | (positions >= 2**63)]
+    if out_of_range.size:
+        raise ValueError(f"'index' must hold positions in the dataset, from 0 and below 2**63, got {out_of_range[0]}")
+    return positions.astype(np.int64)
+
+
+def _as_integers(index: Index) -> npt.NDArray[Any]:
+    """An index as an array of integers, or of objects that are integers."""
     if isinstance(index, _SEQUENCES):
-        types = {*map(type, index)}
-        found = _type_names(type_ for type_ in types if type_ is bool or not issubclass(type_, int | np.integer))
-        values = np.zeros(1) if found else np.array(index, object)
+        wrong_types = [type_ for type_ in {*map(type, index)} if not _is_integer(type_)]
+        if wrong_types:
+            raise _not_integers(_type_names(wrong_types))
+        return np.array(index, object)
+    if isinstance(index, Tensor) and not index.is_floating_point():
+        values = index.numpy(force=True)
     elif isinstance(index, Tensor):
-        values = np.zeros(index.shape) if index.is_floating_point() else index.numpy(force=True)
+        values = np.zeros(index.shape)  # not all floating-point types are known to NumPy
     else:
         values = np.asarray(index)
-    if values.dtype.kind not in "iuO" and values.size:
-        raise TypeError(f"'index' must hold integers, the positions of sentences in their dataset, got {found}")
-    if values.shape != (sentences,):
-        raise ValueError(f"'index' must have shape ({sentences},), one position per sentence, got {values.shape}")
-    if (wrong := values[(values < 0) | (values >= 2**63)]).size:
-        raise ValueError(f"'index' must hold positions in the dataset, from 0 and below 2**63, got {wrong[0]}")
-    return values.astype(np.int64)
+    if values.size and values.dtype.kind not in "iuO":
+        raise _not_integers(_dtype_or_type(index))
+    return values
+
+
+def _not_integers(description: object) -> TypeError:
+    return TypeError(f"'index' must hold integers, the positions of sentences in their dataset, got {description}")
 
 
 def read_groups(labels: Any, sentences: int) -> list[str]:
@@ -196,37 +221,51 @@ def read_groups(labels: Any, sentences: int) -> list[str]:
         ['fr', 'zh']
     """
     labels = materialize(labels)
-    if not isinstance(labels, _SEQUENCES) or not all(isinstance(label, str) for label in labels):
-        found = _type_names({*map(type, labels)}) if isinstance(labels, _SEQUENCES) else repr(labels)
-        raise TypeError(f"'group' must hold a string per sentence, the label of its group, got {found}")
+    message = "'group' must hold a string per sentence, the label of its group, got "
+    if not isinstance(labels, _SEQUENCES):
+        raise TypeError(message + repr(labels))
+    if not all(isinstance(label, str) for label in labels):
+        raise TypeError(f"{message}{_type_names({*map(type, labels)})}")
     if len(labels) != sentences:
         raise ValueError(f"'group' must hold one label per sentence, got {len(labels)} for {sentences} sentences")
-    return [*map(str.__str__, labels)]  # members of an Enum become plain strings
+    return list(map(str.__str__, labels))  # members of an Enum become plain strings
 
 
 def _recognize_references(target: References, hypotheses: Form, *, decodable: bool) -> tuple[Form, IntArray]:
+    """All references, sentence by sentence, and the number of references of each sentence."""
     sentences = segment_count(hypotheses)
     if _holds_numbers(target):
         return _recognize_reference_tensor(target, sentences)
     entries = _as_list("target", target)
     _check_sentences("target", len(entries), sentences, next(iter(entries), None))
-    strings = isinstance(hypotheses, Strings)
-    if strings and {*map(type, entries)} == {str}:
+    are_strings = isinstance(hypotheses, Strings)
+    if are_strings and {*map(type, entries)} == {str}:
         return Strings(entries), np.ones(sentences, np.int64)
     entries = _materialize_all(entries)
     if decodable and kind_of(hypotheses) != "tokens":
-        strings = _hold_text(entries, default=strings)
-    reference_lists = _list_references(entries, strings=strings)
+        are_strings = _hold_text(entries, default=are_strings)
+    reference_lists = _list_texts(entries) if are_strings else _list_ids_or_tokens(entries)
     references = list(chain.from_iterable(reference_lists))
     counts = lengths_of(reference_lists)
-    if not counts.all() or type(None) in {*map(type, references)}:
-        sentence = next(i for i, one in enumerate(reference_lists) if not one or any(item is None for item in one))
-        found = "a reference that is None (leave it out)" if reference_lists[sentence] else "no reference"
-        raise ValueError(f"every sentence needs a reference, got {found} for sentence {sentence} of 'target'")
+    if not counts.all() or NoneType in {*map(type, references)}:
+        _refuse_missing_references(reference_lists)
     return _recognize_list("target", references), counts
 
 
+def _refuse_missing_references(reference_lists: list[list[Any]]) -> None:
+    """Raise an error about the first sentence that has no references, or one that is None."""
+    for sentence, references in enumerate(reference_lists):
+        problem = ""
+        if not references:
+            problem = "no reference"
+        elif any(reference is None for reference in references):
+            problem = "a reference that is None (leave it out)"
+        if problem:
+            raise ValueError(f"every sentence needs a reference, got {problem} for sentence {sentence} of 'target'")
+
+
 def _recognize_reference_tensor(target: Tensor | npt.NDArray[Any], sentences: int) -> tuple[Form, IntArray]:
+    """The references in a tensor, which has the same number of them for each sentence."""
     ids = _as_tensor("target", target)
     if ids.is_floating_point():
         raise TypeError(f"'target' is a {_describe(ids)}: ids must be integers, and only 'preds' may be logits")
@@ -235,51 +274,62 @@ def _recognize_reference_tensor(target: Tensor | npt.NDArray[Any], sentences: in
             f"'target' must have shape (sentences, tokens) or (sentences, references, tokens), got a {_describe(ids)}"
         )
     _check_sentences("target", len(ids), sentences)
-    references = ids.shape[1] if ids.ndim == 3 else 1
-    if sentences and not references:
+    references_per_sentence = ids.shape[1] if ids.ndim == 3 else 1
+    if sentences and not references_per_sentence:
         raise ValueError(f"every sentence needs a reference, got 'target' of shape {tuple(target.shape)}")
-    return _flatten(ids), np.full(sentences, references, np.int64)
+    return _flatten(ids), np.full(sentences, references_per_sentence, np.int64)
 
 
-def _check_sentences(name: str, found: int, sentences: int, first: Any = None) -> None:
-    """Raise an error if an argument, whose first entry may be given, has another number of sentences than `preds`."""
-    if found == sentences:
+def _check_sentences(name: str, entries: int, sentences: int, first_entry: Any = None) -> None:
+    """Raise an error if an argument has another number of sentences than `preds`.
+
+    Args:
+        name: the name of the argument.
+        entries: how many entries it has.
+        sentences: how many it must have.
+        first_entry: its first entry; None if it is not a list.
+    """
+    if entries == sentences:
         return
     hint = ""
-    if isinstance(first, _SEQUENCES) and len(first) == sentences:
+    if isinstance(first_entry, _SEQUENCES) and len(first_entry) == sentences:
         hint = (
             f"; {name!r} looks like sacreBLEU's layout, one list per set of references, but the layout here is one "
             "list per sentence: transpose it with list(zip(*target)), or pass target[0] if that is the whole batch"
         )
-    elif found and sentences % found == 0 < sentences:
-        count = sentences // found
+    elif sentences and entries and sentences % entries == 0:
+        count = sentences // entries
         hint = (
             f"; if there are {count} candidates per sentence, as from generate(num_return_sequences={count}), repeat "
             f"each entry to score all of them, [one for one in {name} for _ in range({count})], or score one per "
             f"sentence, preds[::{count}]"
         )
-    raise ValueError(f"'preds' and {name!r} must have the same number of sentences, got {sentences} and {found}{hint}")
+    raise ValueError(
+        f"'preds' and {name!r} must have the same number of sentences, got {sentences} and {entries}{hint}"
+    )
 
 
 def _match_forms(hypotheses: Form, references: Form, *, decodable: bool) -> tuple[Form, Form]:
     """Raise an error for two different forms, unless ids are decoded, or lists are empty and so can be ids."""
     kinds = [kind_of(hypotheses), kind_of(references)]
-    if {*kinds} == {"strings", "ids"} and decodable:
+    if decodable and set(kinds) == {"strings", "ids"}:
         return hypotheses, references
-    if "ids" in kinds or decodable:
+    if decodable or "ids" in kinds:
         if kinds[0] == "empty":
             return _empty_ids(hypotheses), references
         if kinds[1] == "empty":
             return hypotheses, _empty_ids(references)
-    found = [kind.replace("empty", "nothing") for kind in kinds]
-    raise TypeError(
-        f"'preds' and 'target' must be of one kind, got {found[0]} and {found[1]}: tokenize (or decode) both or "
-        f"neither{'' if decodable else ', or set decoder= to score ids against strings'}"
-        + (_SWAPPED if kinds == ["tokens", "strings"] else "")
-    )
+    advice = "tokenize (or decode) both or neither"
+    if not decodable:
+        advice += ", or set decoder= to score ids against strings"
+    if kinds == ["tokens", "strings"]:
+        advice += _SWAPPED
+    preds, target = (kind.replace("empty", "nothing") for kind in kinds)
+    raise TypeError(f"'preds' and 'target' must be of one kind, got {preds} and {target}: {advice}")
 
 
 def _empty_ids(form: Form) -> Ids:
+    """As many segments without ids as a form has."""
     return Ids(Ragged(np.zeros(0, np.int64), np.zeros(segment_count(form), np.int64)), CPU)
 
 
@@ -297,38 +347,53 @@ def _recognize_list(name: str, items: list[Any]) -> Form:
         >>> _recognize_list("preds", [["a", "b"], ["c"]])
         Tokens(lists=[['a', 'b'], ['c']])
     """
+    if not items:
+        return Tokens([])
     items = _materialize_all(items)
     types = {*map(type, items)}
-    if types and all(issubclass(type_, str) for type_ in types):
+    if all(issubclass(type_, str) for type_ in types):
         return Strings(items)
-    if types and all(issubclass(type_, Tensor | np.ndarray) for type_ in types):
+    if all(issubclass(type_, Tensor | np.ndarray) for type_ in types):
         segments = [_as_segment(name, item) for item in items]
         return Ids(Ragged(torch.cat(segments).numpy(force=True), lengths_of(segments)), segments[0].device)
-    if not all(issubclass(type_, _SEQUENCES) for type_ in types):
-        raise TypeError(
-            f"{name!r} must hold sentences of one kind (strings, lists of tokens, or tensors of ids), got "
-            f"{_type_names(types)}"
-        )
-    types = {*map(type, chain.from_iterable(items))}
+    if all(issubclass(type_, _SEQUENCES) for type_ in types):
+        return _recognize_lists(name, items)
+    raise TypeError(
+        f"{name!r} must hold sentences of one kind (strings, lists of tokens, or tensors of ids), got "
+        f"{_type_names(types)}"
+    )
+
+
+def _recognize_lists(name: str, lists: list[Sequence[Any]]) -> Form:
+    """Recognize lists of tokens, or of ids."""
+    types = {*map(type, chain.from_iterable(lists))}
     if all(issubclass(type_, str) for type_ in types):
-        return Tokens([*map(list, items)])
-    if not all(issubclass(type_, int | np.integer) and type_ is not bool for type_ in types):
-        swapped = _SWAPPED if name == "preds" and types <= {*_SEQUENCES} else ""
-        raise TypeError(f"tokens of {name!r} must be all strings or all integers, got {_type_names(types)}{swapped}")
-    lengths = lengths_of(items)
+        return Tokens(list(map(list, lists)))
+    if not all(_is_integer(type_) for type_ in types):
+        may_be_references = name == "preds" and types <= {*_SEQUENCES}
+        raise TypeError(
+            f"tokens of {name!r} must be all strings or all integers, got "
+            f"{_type_names(types)}{_SWAPPED if may_be_references else ''}"
+        )
+    lengths = lengths_of(lists)
     try:
-        return Ids(Ragged(np.fromiter(chain.from_iterable(items), np.int64, int(lengths.sum())), lengths), CPU)
+        ids = np.fromiter(chain.from_iterable(lists), np.int64, int(lengths.sum()))
     except OverflowError:
         raise ValueError(f"the ids of {name!r} must fit in 64 bits") from None
+    return Ids(Ragged(ids, lengths), CPU)
 
 
 def _as_segment(name: str, value: Tensor | npt.NDArray[Any]) -> Tensor:
+    """A tensor of the ids of one segment."""
     ids = _as_tensor(name, value)
     if ids.is_floating_point():
         raise TypeError(f"{name!r} holds a {_describe(ids)}: ids must be integers")
     if ids.ndim != 1:
-        swapped = _SWAPPED if name == "preds" and ids.ndim == 2 and len(ids) > 1 else ""
-        raise ValueError(f"{name!r} must hold tensors of shape (tokens,), got a {_describe(ids)}{swapped}")
+        may_be_references = name == "preds" and ids.ndim == 2 and len(ids) > 1
+        raise ValueError(
+            f"{name!r} must hold tensors of shape (tokens,), got a "
+            f"{_describe(ids)}{_SWAPPED if may_be_references else ''}"
+        )
     return ids
 
 
@@ -341,26 +406,55 @@ def _hold_text(entries: list[Any], *, default: bool) -> bool:
     return default
 
 
-def _list_references(entries: list[Any], *, strings: bool) -> list[list[Any]]:
-    """Convert the entry of each sentence, which is a reference or a list of references, to a list."""
-    if strings:
-        return [list(entry) if isinstance(entry, _SEQUENCES) else [entry] for entry in entries]
-    several = [_holds_sentences(entry) for entry in entries]
+def _list_texts(entries: list[Any]) -> list[list[Any]]:
+    """Convert the entry of each sentence, which is a string or a list of strings, to a list.
+
+    Example:
+        >>> _list_texts([("a", "b"), "c"])
+        [['a', 'b'], ['c']]
+    """
+    if {*map(type, entries)} <= {*_SEQUENCES}:
+        return list(map(list, entries))
+    reference_lists = []
+    for entry in entries:
+        if isinstance(entry, _SEQUENCES):
+            reference_lists.append(list(entry))
+        else:
+            reference_lists.append([entry])
+    return reference_lists
+
+
+def _list_ids_or_tokens(entries: list[Any]) -> list[list[Any]]:
+    """Convert the entry of each sentence, which is a reference or a list of references, to a list.
+
+    Example:
+        >>> _list_ids_or_tokens([[5, 6], [7]]), _list_ids_or_tokens([[[5, 6]], []])
+        ([[[5, 6]], [[7]]], [[[5, 6]], []])
+    """
+    hold_references = [_holds_sentences(entry) for entry in entries]
     # An empty list is an empty reference, unless other entries are lists of references.
-    return [
-        list(entry) if nested or (isinstance(entry, _SEQUENCES) and not entry and any(several)) else [entry]
-        for entry, nested in zip(entries, several)
-    ]
+    are_empty_lists_nested = any(hold_references)
+    reference_lists = []
+    for entry, is_nested in zip(entries, hold_references):
+        if is_nested or (are_empty_lists_nested and isinstance(entry, _SEQUENCES) and not entry):
+            reference_lists.append(list(entry))
+        else:
+            reference_lists.append([entry])
+    return reference_lists
 
 
 def _holds_sentences(entry: Any) -> bool:
+    """Whether an entry is a list of references, rather than a reference."""
     if isinstance(entry, Tensor | np.ndarray):
         return entry.ndim > 1
-    types = {*map(type, entry)} if isinstance(entry, _SEQUENCES) else set()
+    if not isinstance(entry, _SEQUENCES):
+        return False
+    types = {*map(type, entry)}
     return any(issubclass(type_, Iterable | NoneType) and not issubclass(type_, str) for type_ in types)
 
 
 def _as_list(name: str, value: Any) -> list[Any]:
+    """Convert an argument to a list of sentences."""
     if isinstance(value, str):
         raise TypeError(f"{name!r} must be a list of sentences, got a str: wrap it in a list, [{value[:40]!r}]")
     items = materialize(value)
@@ -373,7 +467,9 @@ def _as_list(name: str, value: Any) -> list[Any]:
 
 
 def _materialize_all(items: list[Any]) -> list[Any]:
-    return items if {*map(type, items)} <= {str, list, tuple, Tensor} else [*map(materialize, items)]
+    if {*map(type, items)} <= {str, list, tuple, Tensor}:
+        return items
+    return list(map(materialize, items))
 
 
 def materialize(value: Any) -> Any:
@@ -382,7 +478,9 @@ def materialize(value: Any) -> Any:
         return value.tolist()
     if isinstance(value, str | bytes | list | tuple | Tensor | np.ndarray | Mapping):
         return value
-    if (isinstance(value, Set) and not isinstance(value, MappingView)) or hasattr(value, "columns"):
+    is_set = isinstance(value, Set) and not isinstance(value, MappingView)
+    is_data_frame = hasattr(value, "columns")
+    if is_set or is_data_frame:
         return value  # a set has no order, and a data frame yields column names
     return list(value) if isinstance(value, Iterable) else value
 
@@ -406,8 +504,10 @@ def _as_tensor(name: str, value: Tensor | npt.NDArray[Any]) -> Tensor:
             raise TypeError(f"{name!r} must hold integers, got an array of {value.dtype}")
         # A copy without negative strides, a read-only buffer, or a non-native byte order.
         value = torch.from_numpy(np.array(value, value.dtype.newbyteorder("="), order="C"))
-    if value.layout != torch.strided or value.is_nested:
-        raise TypeError(f"{name!r} is a {'nested' if value.is_nested else 'sparse'} tensor: ids must be a dense tensor")
+    if value.is_nested:
+        raise TypeError(f"{name!r} is a nested tensor: ids must be a dense tensor")
+    if value.layout != torch.strided:
+        raise TypeError(f"{name!r} is a sparse tensor: ids must be a dense tensor")
     if value.dtype == torch.int64:
         return value
     if value.dtype.is_floating_point:
@@ -449,3 +549,13 @@ def _describe(value: Tensor) -> str:
 def _type_names(types: Iterable[type]) -> list[str]:
     """List type names for an error message."""
     return sorted(type_.__name__ for type_ in types)
+
+
+def _dtype_or_type(value: object) -> object:
+    """Describe an array of the wrong type for an error message: its dtype, or the name of its type if it has none."""
+    return getattr(value, "dtype", type(value).__name__)
+
+
+def _is_integer(type_: type) -> bool:
+    """Whether values of a type are integers. (To Python, booleans are, too.)"""
+    return type_ is not bool and issubclass(type_, int | np.integer)

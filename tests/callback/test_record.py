@@ -128,10 +128,12 @@ def test_pandas_reads_the_scores_with_the_signature_that_is_shown(tmp_path: Path
     bleu, logger = make_callback(translations=tmp_path / "t"), PanelLogger(tmp_path)
     record = Record(bleu)
     fit(tmp_path, bleu, record, max_epochs=2, logger=logger)
-    table, report = pd.read_json(tmp_path / "t" / "scores.jsonl", lines=True), bleu.results["val_bleu"].report
+    table = pd.read_json(tmp_path / "t" / "scores.jsonl", lines=True)
+    report: Any = bleu.results["val_bleu"].report
     assert table["step"].tolist() == [STEPS, 2 * STEPS]
     assert table["score"].tolist() == pytest.approx(record.column("val_bleu"), rel=1e-12)
-    assert table["precisions"][1] == pytest.approx(list(report.precisions), rel=1e-12)
+    precisions = [table["parts"][1][f"precision_{order}"] for order in range(1, 5)]
+    assert precisions == pytest.approx(list(report.precisions), rel=1e-12)
     assert table["signature"].tolist() == [report.signature] * 2
     assert f"|version:{sacrebleu.__version__}|" in report.signature
     assert report.signature.endswith(f"|lightning_bleu:{__version__}")

@@ -112,7 +112,7 @@ def test_each_validation_and_test_writes_its_translations(namespace: str, tmp_pa
     assert written.keys() == {*files, *tables, "scores.jsonl"}
     scores = read_scores(folder / "scores.jsonl")
     assert [(score["step"], score["key"]) for score in scores] == [(6, "val_bleu"), (12, "val_bleu"), (12, "test_bleu")]
-    assert scores[-1]["bleu"] == bleu.results["test_bleu"].score
+    assert scores[-1]["score"] == bleu.results["test_bleu"].score
 
 
 def test_only_the_latest_translations_are_kept(tmp_path: Path) -> None:
