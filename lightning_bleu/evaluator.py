@@ -279,7 +279,10 @@ class Evaluator(OptionAttributes):
         return finished.scored.results
 
     def state_dict(self) -> dict[str, Any]:
-        """The best or the first validations, to save in a checkpoint: ``{"best": {logged name: ...}}``."""
+        """The best or the first validations, to save in a checkpoint; empty if there are none.
+
+        ``{"format": 1, "best": {logged name: ...}}``, or the same with ``"first"``.
+        """
         return self._run.state_dict()
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:

@@ -12,9 +12,12 @@ from lightning_bleu.evaluation.sentences import GatheredSentences, Sentence, Sen
 from lightning_bleu.evaluation.validation import ScoredSubset
 from lightning_bleu.scoring.scoring import Scoring
 
+_ROUNDING = 1e-9
+"""How far from perfect a perfect score may be, relatively."""
+
 
 def find_worst(statistics: Tensor, scoring: Scoring, count: int) -> list[int]:
-    """The sentences with the worst scores; of BLEU, the worst for their length.
+    """The sentences with the worst scores; of BLEU, the worst for their length. Perfect sentences are not among them.
 
     Args:
         statistics: the statistics of each sentence, shape ``(sentences, columns)``.
@@ -33,10 +36,20 @@ def find_worst(statistics: Tensor, scoring: Scoring, count: int) -> list[int]:
     """
     if scoring.higher_is_better is None:
         return []
-    scores = _rank(scoring, statistics)
-    order = scores.argsort(stable=True, descending=not scoring.higher_is_better)
-    numbers: list[int] = order[:count].tolist()
+    ranks = _rank(scoring, statistics)
+    order = ranks.argsort(stable=True, descending=not scoring.higher_is_better)
+    is_perfect = _find_perfect(scoring, statistics)
+    numbers: list[int] = order[~is_perfect[order]][:count].tolist()
     return numbers
+
+
+def _find_perfect(scoring: Scoring, statistics: Tensor) -> Tensor:
+    """Which sentences have the best possible score; none if that is unknown. Shape ``(sentences,)``."""
+    if scoring.perfect is None:
+        return torch.zeros(len(statistics), dtype=torch.bool, device="cpu")
+    scores = scoring.score_sentences(statistics).double()
+    missing = scoring.sign * (scoring.perfect - scores)
+    return missing <= _ROUNDING * max(1.0, abs(scoring.perfect))
 
 
 def find_changed(a: SentenceRows, b: SentenceRows, count: int) -> tuple[list[int], list[int]]:
