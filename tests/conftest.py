@@ -20,6 +20,9 @@ from tests.helpers.metrics import KINDS, Kind
 from tests.helpers.process_groups import ProcessPool
 from tests.helpers.warnings import IGNORED_WARNINGS
 
+collect_ignore_glob = ["typing/*"]
+"""Calls for type checkers, which `make lint` checks; nothing runs them."""
+
 os.environ.setdefault("MPLBACKEND", "Agg")
 os.environ["WANDB_MODE"] = "offline"  # whatever an earlier test has told W&B
 
