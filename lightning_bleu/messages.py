@@ -7,6 +7,7 @@ import sys
 import warnings
 from collections import Counter
 from collections.abc import Callable, Collection
+from types import FrameType
 
 from lightning_bleu.processes import process_rank
 
@@ -19,10 +20,17 @@ def warn_user(message: str) -> None:
     """Warn on process 0 only, and attribute the warning to the line of the user's code."""
     if process_rank() > 0:
         return
-    level, frame = 1, sys._getframe()
-    while frame is not None and frame.f_globals.get("__name__", "").split(".")[0] in _LIBRARIES:
-        level, frame = level + 1, frame.f_back  # type: ignore[assignment]
+    level = 1
+    frame: FrameType | None = sys._getframe()
+    while frame is not None and _is_library(frame):
+        level += 1
+        frame = frame.f_back
     warnings.warn(message, UserWarning, stacklevel=level)
+
+
+def _is_library(frame: FrameType) -> bool:
+    module: str = frame.f_globals.get("__name__", "")
+    return module.split(".")[0] in _LIBRARIES
 
 
 class WarnOnce:
@@ -34,14 +42,15 @@ class WarnOnce:
     """
 
     def __init__(self) -> None:
-        self._said: set[str] = set()
+        self._keys: set[str] = set()  # of the warnings so far
         self.widths: Counter[tuple[int, int]] = Counter()
 
     def __call__(self, message: str, key: str = "", warn: Callable[[str], None] = warn_user) -> None:
-        """Warn, unless this message, or another one with the same key, was said before."""
-        if (key or message) not in self._said:
+        """Warn, unless this message, or another one with the same key, appeared before."""
+        key = key or message
+        if key not in self._keys:
             warn(message)  # raises if the user turned warnings into errors
-            self._said.add(key or message)
+            self._keys.add(key)
 
     def __deepcopy__(self, memo: object) -> WarnOnce:
         return self
@@ -63,9 +72,20 @@ def check_choice(name: str, value: object, choices: Collection[str]) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{name!r} must be one of {list(choices)}, got {value!r} of type {type(value).__name__}")
     if value not in choices:
-        hint = f": did you mean {found}?" if (found := closest_name(value, choices)) else ""
+        hint = did_you_mean(value, choices)
         raise ValueError(f"{name!r} must be one of {list(choices)}, got {value!r}{hint}")
     return value
+
+
+def did_you_mean(name: str, choices: Collection[str]) -> str:
+    """A hint for the end of an error message, if a choice is similar to a name; otherwise empty.
+
+    Example:
+        >>> did_you_mean("Exp", ["none", "exp"]), did_you_mean("beam", ["none", "exp"])
+        (": did you mean 'exp'?", '')
+    """
+    similar = closest_name(name, choices)
+    return f": did you mean {similar}?" if similar else ""
 
 
 def closest_name(name: str, choices: Collection[str]) -> str | None:
@@ -75,6 +95,6 @@ def closest_name(name: str, choices: Collection[str]) -> str | None:
         >>> closest_name("SacreBLEU", ["nltk", "sacrebleu"])
         "'sacrebleu'"
     """
-    by_lowercase = {choice.lower(): choice for choice in choices}
-    found = difflib.get_close_matches(name.lower(), by_lowercase, n=1)
-    return repr(by_lowercase[found[0]]) if found else None
+    choice_of = {choice.lower(): choice for choice in choices}
+    similar = difflib.get_close_matches(name.lower(), choice_of, n=1)
+    return repr(choice_of[similar[0]]) if similar else None

@@ -15,7 +15,9 @@ T = TypeVar("T")
 
 def process_count() -> int:
     """The number of processes."""
-    return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
+    if dist.is_available() and dist.is_initialized():
+        return dist.get_world_size()
+    return 1
 
 
 def process_rank() -> int:
@@ -41,13 +43,16 @@ def gather_state(state: Tensor, group: Any = None) -> list[Tensor]:
     """
     if state.ndim < 2 and state.numel():
         return _gather_equal_shapes(state, group)
-    shape = torch.tensor([len(state), state.shape[-1] if state.ndim == 2 else 0], device=state.device)
-    shapes = [(int(sentences), int(columns)) for sentences, columns in _gather_equal_shapes(shape, group)]
-    most, columns = map(max, zip(*shapes))
-    padded = torch.zeros(most, columns, dtype=torch.int32, device=state.device)
+    columns = state.shape[-1] if state.ndim == 2 else 0
+    shape = torch.tensor([len(state), columns], device=state.device)
+    shapes = [process_shape.tolist() for process_shape in _gather_equal_shapes(shape, group)]
+    # A tensor that is large enough for every process.
+    padded_shape = [max(sizes) for sizes in zip(*shapes)]
+    padded = torch.zeros(padded_shape, dtype=torch.int32, device=state.device)
     if len(state):
         padded[: len(state)] = state
-    return [share[:sentences] for share, (sentences, _) in zip(_gather_equal_shapes(padded, group), shapes)]
+    padded_states = _gather_equal_shapes(padded, group)
+    return [rows[:sentences] for rows, (sentences, _) in zip(padded_states, shapes)]
 
 
 def _gather_equal_shapes(tensor: Tensor, group: Any) -> list[Tensor]:
@@ -61,19 +66,22 @@ def gather_objects(value: Any) -> list[Any]:
     """The values of all processes, in process 0; an empty list in the others. Collective."""
     if process_count() == 1:
         return [value]
-    gathered = [None] * process_count() if process_rank() == 0 else None
-    dist.gather_object(value, gathered)
-    return gathered or []
+    if process_rank() > 0:
+        dist.gather_object(value)
+        return []
+    values: list[Any] = [None] * process_count()
+    dist.gather_object(value, values)
+    return values
 
 
 def run_in_process_0(function: Callable[[], T]) -> T:
     """Call a function in process 0, and return what it returns in all processes. Collective.
 
-    If the function raises an error, all processes raise it, so that none waits for another one that has stopped. (An
+    If the function raises an error, all processes raise it, so that none waits for a process that has stopped. (An
     error that cannot be pickled becomes a RuntimeError with its text.)
     """
-    first, *_ = run_in_all(lambda: function() if process_rank() == 0 else None)
-    return cast(T, first)
+    results = run_in_all(lambda: function() if process_rank() == 0 else None)
+    return cast(T, results[0])
 
 
 def run_in_all(function: Callable[[], T]) -> list[T]:
@@ -88,15 +96,18 @@ def run_in_all(function: Callable[[], T]) -> list[T]:
         value = function()
     except Exception as caught:
         error = _as_picklable(caught)
-    everyone: list[Any] = [None] * process_count()
-    dist.all_gather_object(everyone, (value, error))
-    for _, raised in ((value, error), *everyone):  # first its own, with its traceback
-        if raised is not None:
-            raise raised
-    return [value for value, _ in everyone]
+    outcomes: list[Any] = [None] * process_count()
+    dist.all_gather_object(outcomes, (value, error))
+    if error is not None:  # it has a traceback, those of other processes have none
+        raise error
+    for _, error_elsewhere in outcomes:
+        if error_elsewhere is not None:
+            raise error_elsewhere
+    return [value for value, _ in outcomes]
 
 
 def _as_picklable(error: Exception) -> Exception:
+    """The error, or one with its text if it cannot be sent to other processes."""
     try:
         pickle.loads(pickle.dumps(error))
     except Exception:

@@ -6,12 +6,13 @@ They measure how much the difference depends on which sentences happen to be in 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
 
+from lightning_bleu.counting.kept import KeptSentences
 from lightning_bleu.metric import CorpusMetric
 from lightning_bleu.scoring.resampling import PairedTest, bootstrap, randomize
 from lightning_bleu.scoring.scoring import Scoring, ratio_scoring
@@ -89,50 +90,62 @@ def approximate_randomization(a: System, b: System, trials: int = 10_000, seed: 
 def _read_systems(a: Any, b: Any) -> tuple[Tensor, Tensor, Scoring]:
     """The statistics of the sentences of two systems in float64, and how they are scored.
 
-    An error unless the systems can be compared.
+    Raises:
+        TypeError, ValueError: unless the systems can be compared.
     """
     if not isinstance(a, CorpusMetric) or not isinstance(b, CorpusMetric):
-        first, second = _read_numbers(a, b)
-        return first, second, ratio_scoring("score")
+        numbers_a, numbers_b = _read_numbers(a, b)
+        return numbers_a, numbers_b, ratio_scoring("score")
     if a.scoring.name != b.scoring.name:
         raise ValueError(f"both systems must be scored by the same metric, got {a.scoring.name} and {b.scoring.name}")
-    one, other = a.kept_sentences(), b.kept_sentences()
-    _check_sizes(one.rows, other.rows)
-    differences = a.settings.differences(b.settings)
-    if one.input_counts.kinds != other.input_counts.kinds:
-        differences.append("tokens")
-    if one.input_counts.reference_count != other.input_counts.reference_count:
-        differences.append("number of references")
-    if differences:
-        pairs = ((a, one), (b, other))
-        signatures = [x.report_of(kept.statistics.sum(0), kept.input_counts).signature for x, kept in pairs]
-        shown = "but they" if signatures[0] == signatures[1] else f"got {' and '.join(signatures)}, which"
-        raise ValueError(f"both systems must be scored in the same way, {shown} differ in: {', '.join(differences)}")
-    if not torch.equal(one.positions, other.positions):
+    sentences_a, sentences_b = a.kept_sentences(), b.kept_sentences()
+    _check_sizes(sentences_a.rows, sentences_b.rows)
+    _check_settings(a, b, sentences_a, sentences_b)
+    if not torch.equal(sentences_a.positions, sentences_b.positions):
         raise ValueError("both systems must have the same sentences, but their 'index' differs")
-    if (differs := one.checksums != other.checksums).any():
+    differs = sentences_a.checksums != sentences_b.checksums
+    if differs.any():
         raise ValueError(
             "both systems must have the same sentences in the same order, but the references of sentence "
             f"{differs.nonzero()[0].item()} differ"
         )
-    return one.statistics.double(), other.statistics.double(), a.scoring
+    return sentences_a.statistics.double(), sentences_b.statistics.double(), a.scoring
 
 
-def _read_numbers(*systems: Any) -> Iterator[Tensor]:
+def _check_settings(a: CorpusMetric, b: CorpusMetric, sentences_a: KeptSentences, sentences_b: KeptSentences) -> None:
+    """Raise an error unless two systems were scored in the same way."""
+    differences = a.settings.differences(b.settings)
+    inputs_a, inputs_b = sentences_a.input_counts, sentences_b.input_counts
+    if inputs_a.kinds != inputs_b.kinds:
+        differences.append("tokens")
+    if inputs_a.reference_count != inputs_b.reference_count:
+        differences.append("number of references")
+    if not differences:
+        return
+    signature_a = a.report_of(sentences_a.statistics.sum(0), inputs_a).signature
+    signature_b = b.report_of(sentences_b.statistics.sum(0), inputs_b).signature
+    subject = "but they" if signature_a == signature_b else f"got {signature_a} and {signature_b}, which"
+    raise ValueError(f"both systems must be scored in the same way, {subject} differ in: {', '.join(differences)}")
+
+
+def _read_numbers(a: Any, b: Any) -> tuple[Tensor, Tensor]:
     """The rows of sentences that have a number each: the number, and a 1."""
     try:
-        both = [torch.as_tensor(numbers, dtype=torch.float64, device="cpu").detach() for numbers in systems]
+        numbers_a = torch.as_tensor(a, dtype=torch.float64, device="cpu").detach()
+        numbers_b = torch.as_tensor(b, dtype=torch.float64, device="cpu").detach()
+        are_lists = numbers_a.ndim == numbers_b.ndim == 1
     except (TypeError, ValueError, RuntimeError):
-        both = []
-    if [numbers.ndim for numbers in both] != [1, 1]:
+        are_lists = False
+    if not are_lists:
         raise TypeError(
             "both systems must be metrics such as CorpusBLEU(keep_sentences=True), or have a number per sentence, got "
-            f"{' and '.join(type(system).__name__ for system in systems)}"
+            f"{type(a).__name__} and {type(b).__name__}"
         )
-    _check_sizes(*both)
-    if not torch.cat(both).isfinite().all():
+    _check_sizes(numbers_a, numbers_b)
+    if not numbers_a.isfinite().all() or not numbers_b.isfinite().all():
         raise ValueError("the numbers of sentences must be finite")
-    return (torch.stack([numbers, torch.ones_like(numbers)], 1) for numbers in both)
+    ones = torch.ones_like(numbers_a)
+    return torch.stack([numbers_a, ones], 1), torch.stack([numbers_b, ones], 1)
 
 
 def _check_sizes(a: Tensor, b: Tensor) -> None:

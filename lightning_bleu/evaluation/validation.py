@@ -215,12 +215,8 @@ def _join_groups(
 
 def _score_subsets(metric: str, subsets: Sequence[ScoredSubset[Any]]) -> list[str]:
     """Score all subsets with the metrics of a name; returns the names of the scores. Collective."""
-    subsets_by_metric: dict[EvaluatorMetric, list[ScoredSubset[Any]]] = {}
-    for subset in subsets:
-        if metric in subset.metrics:
-            subsets_by_metric.setdefault(subset.metrics[metric], []).append(subset)
     score_names: dict[str, None] = {}  # an ordered set
-    for scorer, scored_together in subsets_by_metric.items():
+    for scorer, scored_together in _group_by_metric(metric, subsets):
         answers = scorer.score([subset.sentences for subset in scored_together])
         for subset, answer in zip(scored_together, answers):
             for score, of_subset in answer.items():
@@ -230,6 +226,24 @@ def _score_subsets(metric: str, subsets: Sequence[ScoredSubset[Any]]) -> list[st
                     subset.rows[key] = of_subset
                 score_names[score] = None
     return list(score_names)
+
+
+def _group_by_metric(
+    metric: str, subsets: Sequence[ScoredSubset[Any]]
+) -> list[tuple[EvaluatorMetric, list[ScoredSubset[Any]]]]:
+    """The metrics of a name, each with the subsets that it scores."""
+    groups: list[tuple[EvaluatorMetric, list[ScoredSubset[Any]]]] = []
+    for subset in subsets:
+        scorer = subset.metrics.get(metric)
+        if scorer is None:
+            continue
+        for other, scored_together in groups:
+            if scorer.scores_like(other):
+                scored_together.append(subset)
+                break
+        else:
+            groups.append((scorer, [subset]))
+    return groups
 
 
 class ResultsOfScore:

@@ -1,11 +1,11 @@
-"""Resampled corpora: the scores of bootstrap resamples and of random exchanges, and what they say.
+"""Resampled corpora: the scores of bootstrap resamples and of random exchanges, with intervals and paired tests.
 
 A resample or a shuffle is a weighted sum of sentences, so a matrix product computes many of them: weights (trials ×
 sentences) times statistics (sentences × counts). Sums of integers below 2^53 are exact in float64, in any order (the
 numbers of functions are not integers). They are scored like any corpus, so every metric and smoothing works.
 
-Everything happens on the CPU, with a generator of its own for each call. So PyTorch's global generators are unaffected,
-and the same seed gives the same result on every device, and in every process.
+Everything happens on the CPU, with a new generator for each call. So PyTorch's global generators are unaffected, and
+the same seed gives the same result on every device and in every process.
 """
 
 from __future__ import annotations
@@ -52,7 +52,9 @@ class Interval:
         return (self.high - self.low) / 2
 
     def __str__(self) -> str:
-        score, low, high = (format_score(value, self.percent) for value in (self.score, self.low, self.high))
+        score = format_score(self.score, self.percent)
+        low = format_score(self.low, self.percent)
+        high = format_score(self.high, self.percent)
         interval = f"{100 * self.confidence:g}% interval {low} to {high}"
         return f"{self.name} = {score} ({interval}, {len(self.scores)} resamples)"
 
@@ -91,12 +93,16 @@ class PairedTest:
         return self.score_a - self.score_b
 
     def __str__(self) -> str:
-        a, b = (format_score(score, self.percent) for score in (self.score_a, self.score_b))
-        shown = format_score(self.difference, self.percent, "+")
+        a = format_score(self.score_a, self.percent)
+        b = format_score(self.score_b, self.percent)
+        difference = format_score(self.difference, self.percent, "+")
         if self.low is not None and self.high is not None and self.confidence is not None:
-            low, high = (format_score(end, self.percent, "+") for end in (self.low, self.high))
-            shown += f" ({100 * self.confidence:g}% interval {low} to {high})"
-        return f"{self.name} = {a} against {b}: {shown}, p = {self.p_value:.4f} ({self.test}, {self.trials} trials)"
+            low = format_score(self.low, self.percent, "+")
+            high = format_score(self.high, self.percent, "+")
+            difference += f" ({100 * self.confidence:g}% interval {low} to {high})"
+        return (
+            f"{self.name} = {a} against {b}: {difference}, p = {self.p_value:.4f} ({self.test}, {self.trials} trials)"
+        )
 
 
 def interval_from(sentences: Tensor, scoring: Scoring, confidence: float, resamples: int, seed: int) -> Interval:
@@ -129,9 +135,12 @@ def resample_scores(systems: Sequence[Tensor], scoring: Scoring, resamples: int,
     Returns:
         shape ``(systems, 1 + resamples)``: the score of each system, then those of its resamples.
     """
-    sums = weighted_sums(systems, draw_with_replacement, resamples, seed)
-    scores = [scoring.score(sentences.sum(0)).reshape(1) for sentences in systems]
-    return torch.stack([torch.cat([score, scoring.score(own)]) for score, own in zip(scores, sums)])
+    resampled_sums = weighted_sums(systems, draw_with_replacement, resamples, seed)
+    scores = []
+    for sentences, sums in zip(systems, resampled_sums):
+        observed = scoring.score(sentences.sum(0)).reshape(1)
+        scores.append(torch.cat([observed, scoring.score(sums)]))
+    return torch.stack(scores)
 
 
 def interval_of(scores: Tensor, scoring: Scoring, confidence: float) -> Interval:
@@ -143,11 +152,12 @@ def interval_of(scores: Tensor, scoring: Scoring, confidence: float) -> Interval
 
 def paired_test_of(scores: Tensor, scoring: Scoring, confidence: float) -> PairedTest:
     """The paired bootstrap test of two systems, with the interval of their difference; see :func:`resample_scores`."""
-    a, b = scores[0], scores[-1]  # of a single system, which is compared with itself
+    a = scores[0]
+    b = scores[-1]  # of a single system: it is compared with itself
     differences = (a - b)[1:]
     sizes = differences.abs()  # x/0 is infinite, and counts as a large difference
-    by_chance = sizes - sizes[sizes.isfinite()].mean()
-    test = _paired_test("paired bootstrap", [a[0].item(), b[0].item()], by_chance, scoring)
+    chance_sizes = sizes - sizes[sizes.isfinite()].mean()
+    test = _paired_test("paired bootstrap", a[0].item(), b[0].item(), chance_sizes, scoring)
     low, high = _find_ends(differences, confidence)
     return replace(test, low=low, high=high, confidence=confidence)
 
@@ -161,29 +171,43 @@ def _find_ends(resampled: Tensor, confidence: float) -> list[float]:
 def bootstrap(a: Tensor, b: Tensor, scoring: Scoring, confidence: float, resamples: int, seed: int) -> PairedTest:
     """The paired bootstrap test of two systems; see :func:`lightning_bleu.paired_bootstrap`."""
     check_share("confidence", confidence)
-    scores = resample_scores([a.double(), b.double()], scoring, check_count("resamples", resamples), seed)
+    resamples = check_count("resamples", resamples)
+    scores = resample_scores([a.double(), b.double()], scoring, resamples, seed)
     return paired_test_of(scores, scoring, confidence)
 
 
 def randomize(a: Tensor, b: Tensor, scoring: Scoring, trials: int, seed: int) -> PairedTest:
     """Approximate randomization; see :func:`lightning_bleu.approximate_randomization`."""
-    (exchanged,) = weighted_sums([b - a], toss_coins, check_count("trials", trials), seed)
-    differences = (scoring.score(a.sum(0) + exchanged) - scoring.score(b.sum(0) - exchanged)).abs()
-    scores = [scoring.score(sentences.sum(0)).item() for sentences in (a, b)]
-    return _paired_test("approximate randomization", scores, differences, scoring)
+    trials = check_count("trials", trials)
+    (exchanged,) = weighted_sums([b - a], toss_coins, trials, seed)
+    sum_a, sum_b = a.sum(0), b.sum(0)
+    differences = scoring.score(sum_a + exchanged) - scoring.score(sum_b - exchanged)
+    score_a, score_b = scoring.score(sum_a).item(), scoring.score(sum_b).item()
+    return _paired_test("approximate randomization", score_a, score_b, differences.abs(), scoring)
 
 
-def _paired_test(test: str, scores: Sequence[float], by_chance: Tensor, scoring: Scoring) -> PairedTest:
+def _paired_test(name: str, score_a: float, score_b: float, chance_sizes: Tensor, scoring: Scoring) -> PairedTest:
     """Compute the p-value: how often chance reaches the observed difference, which itself counts as one trial.
 
     Unlike in sacreBLEU, trials that exactly equal the observed difference count. Ties are rare unless the systems
     differ in only a few sentences. Then most trials are ties, and if they did not count, a difference in a single
     sentence would look significant.
+
+    Args:
+        name: the name of the test.
+        score_a: the score of the first system.
+        score_b: the score of the second system.
+        chance_sizes: the absolute difference in each trial.
+        scoring: how they were scored.
     """
-    # Scores of equal counts may differ in the last bits, from rounding. Those of no words may be NaN, which is no gain.
-    tolerance = 1e-12 * max(100 if scoring.percent else 1, *map(abs, scores))
-    p_value = ((~(by_chance < abs(scores[0] - scores[1]) - tolerance)).sum().item() + 1) / (len(by_chance) + 1)
-    return PairedTest(test, scores[0], scores[1], p_value, len(by_chance), scoring.percent, scoring.name)
+    # Scores of equal counts may differ in the last bits, from rounding.
+    tolerance = 1e-12 * max(scoring.unit or 1.0, abs(score_a), abs(score_b))
+    # A score of no words may be NaN: it is neither smaller nor larger, and counts as a tie.
+    is_smaller = chance_sizes < abs(score_a - score_b) - tolerance
+    trials = len(chance_sizes)
+    reached = trials - is_smaller.sum().item()
+    p_value = (reached + 1) / (trials + 1)
+    return PairedTest(name, score_a, score_b, p_value, trials, scoring.percent, scoring.name)
 
 
 Draw: TypeAlias = Callable[[Tensor, torch.Generator], None]
@@ -203,14 +227,17 @@ def weighted_sums(systems: Sequence[Tensor], draw: Draw, trials: int, seed: int)
         for each system, sums of shape ``(trials, columns)``.
     """
     generator = torch.Generator("cpu").manual_seed(check_integer("seed", seed))
-    drawn_at_once = min(trials, max(1, _MAX_WEIGHTS // len(systems[0])))
-    weights = torch.empty(drawn_at_once, len(systems[0]), dtype=torch.uint8, device="cpu")
+    sentence_count = len(systems[0])
+    trials_at_once = min(trials, max(1, _MAX_WEIGHTS // sentence_count))
+    weights = torch.empty(trials_at_once, sentence_count, dtype=torch.uint8, device="cpu")
     sums = [sentences.new_zeros(trials, sentences.shape[1]) for sentences in systems]
-    for chunks in zip(*(torch.split(own, drawn_at_once) for own in sums)):
-        draw(drawn := weights[: len(chunks[0])], generator)
+    for start in range(0, trials, trials_at_once):
+        stop = min(start + trials_at_once, trials)
+        drawn = weights[: stop - start]
+        draw(drawn, generator)
         factors = drawn.double()
-        for sentences, chunk in zip(systems, chunks):
-            torch.mm(factors, sentences, out=chunk)
+        for sentences, system_sums in zip(systems, sums):
+            torch.mm(factors, sentences, out=system_sums[start:stop])
     return sums
 
 

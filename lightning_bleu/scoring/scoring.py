@@ -150,13 +150,21 @@ class Report(float):
 
     def to_dict(self) -> dict[str, Any]:
         """All attributes as plain values that :mod:`json` can serialize."""
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in vars(self).items()}
+        values = dict(vars(self))
+        for name, value in values.items():
+            if isinstance(value, tuple):
+                values[name] = list(value)
+        return values
 
     def __eq__(self, other: object) -> bool:
-        return vars(self) == vars(other) if isinstance(other, Report) else super().__eq__(other)
+        if isinstance(other, Report):
+            return vars(self) == vars(other)
+        return super().__eq__(other)
 
     def __ne__(self, other: object) -> bool:
-        return vars(self) != vars(other) if isinstance(other, Report) else super().__ne__(other)
+        if isinstance(other, Report):
+            return vars(self) != vars(other)
+        return super().__ne__(other)
 
     __hash__ = float.__hash__
 
@@ -169,7 +177,8 @@ class Report(float):
         return (), vars(self)
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in vars(self).items())})"
+        attributes = ", ".join(f"{name}={value!r}" for name, value in vars(self).items())
+        return f"{type(self).__name__}({attributes})"
 
 
 def float_type(device: torch.device) -> torch.dtype:
@@ -184,7 +193,10 @@ def format_score(value: float, percent: bool | None, sign: str = "") -> str:
         >>> format_score(0.12345, percent=False), format_score(0.12345, percent=None, sign="+")
         ('12.35', '+0.1235')
     """
-    return f"{value:{sign}.4f}" if percent is None else f"{value if percent else 100 * value:{sign}.2f}"
+    if percent is None:
+        return f"{value:{sign}.4f}"
+    in_percent = value if percent else 100 * value
+    return f"{in_percent:{sign}.2f}"
 
 
 def join_signature(fields: Mapping[str, object]) -> str:
@@ -194,6 +206,7 @@ def join_signature(fields: Mapping[str, object]) -> str:
         >>> join_signature({"nrefs": 1, "case": "mixed"}).split("|version")[0]
         'nrefs:1|case:mixed'
     """
-    # The tokenizers are sacreBLEU's.
-    versions = {"version": sacrebleu.__version__, "lightning_bleu": __version__}
-    return "|".join(f"{name}:{value}" for name, value in {**fields, **versions}.items())
+    entries = [f"{name}:{value}" for name, value in fields.items()]
+    entries.append(f"version:{sacrebleu.__version__}")  # whose tokenizers these are
+    entries.append(f"lightning_bleu:{__version__}")
+    return "|".join(entries)

@@ -44,7 +44,7 @@ _ELSEWHERE = {
 }
 """Option names in other libraries that are not similar to ours, each with its equivalent here."""
 
-_READING = ("decoder", "ignore_ids", "pad_id", "bos_id", "eos_id")
+_READING_OPTIONS = ("decoder", "ignore_ids", "pad_id", "bos_id", "eos_id")
 """How ids are read. These options depend on the vocabulary of a model, as does the ``unk_id`` of BLEU."""
 
 
@@ -83,29 +83,23 @@ class Settings:
             >>> Settings.from_options(pad_id=0, ignore_ids=None).ignore_ids
             ()
         """
-        known = [field.name for field in dataclasses.fields(cls)]
-        if unknown := options.keys() - set(known):
-            raise unknown_options(unknown, known)
+        names = [field.name for field in dataclasses.fields(cls)]
+        unknown = options.keys() - set(names)
+        if unknown:
+            raise unknown_options(unknown, names)
         return cls(**options)
 
     def __post_init__(self) -> None:
-        checked: dict[str, Any] = {"ignore_ids": _ids("ignore_ids", self.ignore_ids)}
-        for name in ("pad_id", "bos_id", "eos_id"):
-            checked[name] = check_id(name, getattr(self, name))
-        for name in ("lowercase", "percent"):
-            checked[name] = check_bool(name, getattr(self, name))
-        self._replace(**checked)
-        if self.decoder is not None and not (callable(self.decoder) or hasattr(self.decoder, "batch_decode")):
-            raise TypeError(
-                "'decoder' must be a callable that turns a list of lists of ids into strings, or an object with a "
-                f"'batch_decode' method (such as a Hugging Face tokenizer), got {type(self.decoder).__name__}"
-            )
-        owner = getattr(self.decoder, "__self__", None)
-        if getattr(self.decoder, "__name__", "") == "decode" and hasattr(owner, "batch_decode"):
-            raise ValueError(
-                "'decoder' is the method 'decode' of a Hugging Face tokenizer, which keeps special tokens and padding: "
-                "pass the tokenizer itself, decoder=tokenizer"
-            )
+        self._replace(
+            ignore_ids=_check_ids("ignore_ids", self.ignore_ids),
+            pad_id=check_id("pad_id", self.pad_id),
+            bos_id=check_id("bos_id", self.bos_id),
+            eos_id=check_id("eos_id", self.eos_id),
+            lowercase=check_bool("lowercase", self.lowercase),
+            percent=check_bool("percent", self.percent),
+        )
+        if self.decoder is not None:
+            _check_decoder(self.decoder)
 
     def _replace(self, **checked: Any) -> None:
         """Replace options by their checked values; for :meth:`__post_init__` only."""
@@ -129,7 +123,7 @@ class Settings:
             >>> Settings.from_options(pad_id=0, lowercase=True).for_reading == Settings.from_options(pad_id=0)
             True
         """
-        return Settings(**{name: getattr(self, name) for name in _READING})
+        return Settings(**{name: getattr(self, name) for name in _READING_OPTIONS})
 
     @functools.cached_property
     def removed_ids(self) -> list[int]:
@@ -139,7 +133,12 @@ class Settings:
             >>> Settings.from_options(pad_id=0, bos_id=1, eos_id=0).removed_ids
             [-100, 0, 1]
         """
-        return sorted({value for value in (*self.ignore_ids, self.pad_id, self.bos_id) if value is not None})
+        removed_ids = set(self.ignore_ids)
+        if self.pad_id is not None:
+            removed_ids.add(self.pad_id)
+        if self.bos_id is not None:
+            removed_ids.add(self.bos_id)
+        return sorted(removed_ids)
 
     def plain(self) -> dict[str, Any]:
         """Everything that a score depends on (but for its unit) as plain values that can be saved.
@@ -150,7 +149,11 @@ class Settings:
             >>> Settings.from_options(decoder=str.split).plain()["decoder"]
             'builtins.str.split'
         """
-        return {name: value if _is_plain(value) else _name(value) for name, value in self._values().items()}
+        plain = self._values()
+        for name, value in plain.items():
+            if not _is_plain(value):
+                plain[name] = _qualified_name(value)
+        return plain
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Settings):
@@ -158,7 +161,8 @@ class Settings:
         return self._values() == other._values() and self.percent == other.percent
 
     def __hash__(self) -> int:
-        return hash((*filter(_is_plain, self._values().values()), self.percent))
+        plain_values = tuple(filter(_is_plain, self._values().values()))
+        return hash((plain_values, self.percent))
 
     def differences(self, other: Settings) -> list[str]:
         """The names of the settings whose difference makes scores incomparable.
@@ -170,21 +174,25 @@ class Settings:
             >>> Settings.from_options(pad_id=0).differences(Settings.from_options(lowercase=True, percent=True))
             ['lowercase', 'pad_id']
         """
-        mine, theirs = self._values(), other._values()
-        ignored = (*_READING, "unk_id") if self.decoder is not None and other.decoder is not None else ()
-        return [name for name in mine if mine[name] != theirs.get(name) and name not in ignored]
+        values, other_values = self._values(), other._values()
+        names = [name for name in values if values[name] != other_values.get(name)]
+        if self.decoder is None or other.decoder is None:
+            return names
+        return [name for name in names if name not in _READING_OPTIONS and name != "unk_id"]
 
     def _values(self) -> dict[str, Any]:
-        names = [field.name for field in dataclasses.fields(self)]
-        return {name: getattr(self, name) for name in names if name != "percent"}
+        """The values of all options but `percent`, by name."""
+        values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        del values["percent"]
+        return values
 
 
-def unknown_options(names: Iterable[str], known: Collection[str]) -> TypeError:
+def unknown_options(names: Iterable[str], choices: Collection[str]) -> TypeError:
     """Make the error for options that do not exist.
 
     Args:
-        names: the unknown names.
-        known: the names that exist.
+        names: the names of these options.
+        choices: the names of all options that exist.
 
     Example:
         >>> print(unknown_options(["tokenise"], ["tokenizer", "lowercase"]))
@@ -192,14 +200,19 @@ def unknown_options(names: Iterable[str], known: Collection[str]) -> TypeError:
         >>> print(unknown_options(["beam"], ["samples", "log_name", "confidence", "extract"]))
         unknown option 'beam'; the nearest are ['samples', 'extract', 'log_name']
     """
-    messages = []
-    for name in sorted(names):
-        hint = _ELSEWHERE.get(name)
-        if hint is None or hint.split("'")[1] not in known:
-            hint = closest_name(name, known)
-        nearest = difflib.get_close_matches(name, known, n=3, cutoff=0)
-        messages.append(f"{name!r}: did you mean {hint}?" if hint else f"{name!r}; the nearest are {nearest}")
+    messages = [f"{name!r}{_advise(name, choices)}" for name in sorted(names)]
     return TypeError(f"unknown option {', '.join(messages)}")
+
+
+def _advise(name: str, choices: Collection[str]) -> str:
+    """Advice about the name of an option that does not exist, to be appended to it."""
+    equivalent = _ELSEWHERE.get(name)
+    if equivalent is not None and equivalent.split("'")[1] in choices:
+        return f": did you mean {equivalent}?"
+    similar = closest_name(name, choices)
+    if similar is not None:
+        return f": did you mean {similar}?"
+    return f"; the nearest are {difflib.get_close_matches(name, choices, n=3, cutoff=0)}"
 
 
 def describe_options(options: Mapping[str, object], defaults_of: type) -> list[str]:
@@ -210,10 +223,13 @@ def describe_options(options: Mapping[str, object], defaults_of: type) -> list[s
         >>> describe_options({"max_order": 4, "pad_id": 0, "tokenizer": str.split}, defaults_of=CorpusBLEU)
         ['pad_id=0', 'tokenizer=split']
     """
-    # A subclass may pass on some options, and have other defaults of its own.
-    signatures = (inspect.signature(kind).parameters.items() for kind in reversed(defaults_of.mro()))
-    defaults = {name: describe(parameter.default) for items in signatures for name, parameter in items}
-    return [f"{name}={describe(value)}" for name, value in options.items() if describe(value) != defaults[name]]
+    defaults: dict[str, str] = {}
+    # A subclass may pass on some options, and have other defaults.
+    for class_ in reversed(defaults_of.mro()):
+        for name, parameter in inspect.signature(class_).parameters.items():
+            defaults[name] = describe(parameter.default)
+    descriptions = {name: describe(value) for name, value in options.items()}
+    return [f"{name}={shown}" for name, shown in descriptions.items() if shown != defaults[name]]
 
 
 def describe(value: object) -> str:
@@ -267,10 +283,27 @@ def _is_plain(value: object) -> bool:
     return value is None or isinstance(value, bool | int | float | str | tuple)
 
 
-def _name(value: Any) -> str:
-    named = value if hasattr(value, "__qualname__") else type(value)
-    module = getattr(named, "__module__", None) or getattr(named, "__objclass__", type(named)).__module__
-    return f"{module}.{named.__qualname__}"
+def _qualified_name(value: Any) -> str:
+    """The full name of a callable, or that of its class."""
+    definition = value if hasattr(value, "__qualname__") else type(value)
+    module = getattr(definition, "__module__", None)
+    if not module:  # a method of a built-in class has none
+        module = getattr(definition, "__objclass__", type(definition)).__module__
+    return f"{module}.{definition.__qualname__}"
+
+
+def _check_decoder(decoder: Any) -> None:
+    if not callable(decoder) and not hasattr(decoder, "batch_decode"):
+        raise TypeError(
+            "'decoder' must be a callable that turns a list of lists of ids into strings, or an object with a "
+            f"'batch_decode' method (such as a Hugging Face tokenizer), got {type(decoder).__name__}"
+        )
+    method_of = getattr(decoder, "__self__", None)
+    if getattr(decoder, "__name__", "") == "decode" and hasattr(method_of, "batch_decode"):
+        raise ValueError(
+            "'decoder' is the method 'decode' of a Hugging Face tokenizer, which keeps special tokens and padding: "
+            "pass the tokenizer itself, decoder=tokenizer"
+        )
 
 
 def check_id(name: str, value: Any) -> int | None:
@@ -280,19 +313,21 @@ def check_id(name: str, value: Any) -> int | None:
         TypeError: for anything but an integer and None.
         ValueError: for an integer that is out of range.
     """
-    return None if value is None else _id(name, value)
+    return None if value is None else _check_64_bits(name, value)
 
 
-def _id(name: str, value: Any) -> int:
+def _check_64_bits(name: str, value: Any) -> int:
     number = check_integer(name, value)
     if not -(2**63) <= number < 2**63:
         raise ValueError(f"{name!r} must fit in 64 bits, got {number}")
     return number
 
 
-def _ids(name: str, value: Any) -> tuple[int, ...]:
-    if value is None:
+def _check_ids(name: str, values: Any) -> tuple[int, ...]:
+    """Convert an integer or several, or None, to a tuple of integers of 64 bits."""
+    if values is None:
         return ()
-    if not isinstance(value, Iterable) or getattr(value, "ndim", 1) == 0:
-        value = [value]
-    return tuple(_id(name, item) for item in value)
+    is_single = not isinstance(values, Iterable) or getattr(values, "ndim", 1) == 0
+    if is_single:
+        values = [values]
+    return tuple(_check_64_bits(name, value) for value in values)

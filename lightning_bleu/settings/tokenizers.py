@@ -9,7 +9,7 @@ from typing import TypeAlias
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.tokenizers.tokenizer_base import BaseTokenizer
 
-from lightning_bleu.messages import closest_name
+from lightning_bleu.messages import did_you_mean
 
 TokenizeFunction: TypeAlias = Callable[[str], "str | Sequence[Hashable]"]
 """Takes a line and returns its tokens, or a string to split on whitespace."""
@@ -18,13 +18,22 @@ Tokenizer: TypeAlias = "str | TokenizeFunction"
 """A name from :data:`TOKENIZERS`, or a callable that always returns the same tokens for the same line."""
 
 _INSTALL_COMMANDS = {
-    **dict.fromkeys(["13a", "intl", "zh", "char", "none"], ""),
+    "13a": "",
+    "intl": "",
+    "zh": "",
+    "char": "",
+    "none": "",
     "ja-mecab": 'pip install "sacrebleu[ja]"',
     "ko-mecab": 'pip install "sacrebleu[ko]"',
-    **dict.fromkeys(["spm", "flores101", "flores200", "spBLEU-1K"], "pip install sentencepiece"),
+    "spm": "pip install sentencepiece",
+    "flores101": "pip install sentencepiece",
+    "flores200": "pip install sentencepiece",
+    "spBLEU-1K": "pip install sentencepiece",
 }
 
-TOKENIZERS: Mapping[str, str] = {name: how for name, how in _INSTALL_COMMANDS.items() if name in BLEU.TOKENIZERS}
+TOKENIZERS: Mapping[str, str] = {
+    name: command for name, command in _INSTALL_COMMANDS.items() if name in BLEU.TOKENIZERS
+}
 """The tokenizers of the installed sacreBLEU, each with the command that installs its optional dependencies.
 
 ``spBLEU-1K`` requires sacreBLEU 2.6.0 or newer.
@@ -42,8 +51,21 @@ def load_tokenizer(tokenizer: Tokenizer) -> TokenizeFunction:
         >>> load_tokenizer("13a")("Hello, world!")
         'Hello , world !'
     """
-    type_name = type(tokenizer).__name__
-    advice = ""
+    _refuse_tokenizer_of_a_model(tokenizer)
+    if callable(tokenizer):
+        return tokenizer
+    if not isinstance(tokenizer, str):
+        raise TypeError(
+            f"'tokenizer' must be a name or a callable, got {tokenizer!r} of type {type(tokenizer).__name__}"
+        )
+    if tokenizer not in TOKENIZERS:
+        hint = did_you_mean(tokenizer, TOKENIZERS)
+        raise ValueError(f"'tokenizer' must be a callable or one of {list(TOKENIZERS)}, got {tokenizer!r}{hint}")
+    return _uncached(_load_by_name(tokenizer))
+
+
+def _refuse_tokenizer_of_a_model(tokenizer: Tokenizer) -> None:
+    """Raise an error for a tokenizer of Hugging Face."""
     if hasattr(tokenizer, "batch_decode"):
         advice = "to decode ids, pass decoder=tokenizer; to count its subwords, pass tokenizer=tokenizer.tokenize"
     elif hasattr(tokenizer, "decode_batch") and not callable(tokenizer):
@@ -51,22 +73,16 @@ def load_tokenizer(tokenizer: Tokenizer) -> TokenizeFunction:
             "to decode ids, pass decoder=tokenizer.decode_batch; to count its subwords, pass "
             "tokenizer=lambda line: tokenizer.encode(line).tokens"
         )
-    if advice:
-        raise TypeError(
-            f"'tokenizer' splits text into words to count, but this {type_name} is the tokenizer of a model: {advice}"
-        )
-    if callable(tokenizer):
-        return tokenizer
-    if not isinstance(tokenizer, str):
-        raise TypeError(f"'tokenizer' must be a name or a callable, got {tokenizer!r} of type {type_name}")
-    if tokenizer not in TOKENIZERS:
-        hint = f": did you mean {found}?" if (found := closest_name(tokenizer, TOKENIZERS)) else ""
-        raise ValueError(f"'tokenizer' must be a callable or one of {list(TOKENIZERS)}, got {tokenizer!r}{hint}")
-    return _uncached(_load_by_name(tokenizer))
+    else:
+        return
+    raise TypeError(
+        f"'tokenizer' splits text into words to count, but this {type(tokenizer).__name__} is the tokenizer of a "
+        f"model: {advice}"
+    )
 
 
 def _uncached(tokenizer: BaseTokenizer) -> TokenizeFunction:
-    """Go around the cache of sacreBLEU, which would keep 65,536 lines, here joined from many words."""
+    """Bypass the cache of sacreBLEU, which would keep 65,536 lines, here joined from many words."""
     call = type(tokenizer).__call__
     return functools.partial(getattr(call, "__wrapped__", call), tokenizer)
 
