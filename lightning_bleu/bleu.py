@@ -6,7 +6,6 @@ in float64 where the device supports it.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -86,24 +85,28 @@ class BLEUSettings(Settings, Convention):
 
     @classmethod
     def from_options(cls, **options: Unpack[BLEUOptions]) -> Self:  # type: ignore[override]
-        """Override the convention with the given options, and check the result.
+        """Override the convention with options, and check the result.
 
         Example:
             >>> settings = BLEUSettings.from_options(convention="nltk", tokenizer="intl")
             >>> settings.tokenizer, settings.smoothing, settings.weights
             ('intl', 'method0', (0.25, 0.25, 0.25, 0.25))
         """
-        if unknown := options.keys() - set(BLEU_OPTIONS):
+        unknown = options.keys() - set(BLEU_OPTIONS)
+        if unknown:
             raise unknown_options(unknown, BLEU_OPTIONS)
-        given: dict[str, Any] = dict(options)
-        convention = given.pop("convention", "sacrebleu")
+        convention = options.get("convention", "sacrebleu")
         if not isinstance(convention, Convention):
             convention = CONVENTIONS[check_choice("convention", convention, CONVENTIONS)]
-        defaults = {field.name: getattr(convention, field.name) for field in dataclasses.fields(Convention)}
-        given = {name: value for name, value in given.items() if name not in defaults or value is not None}
-        if given.get("smoothing", convention.smoothing) != convention.smoothing:
-            defaults["smoothing_value"] = None  # the convention's value belongs to the convention's smoothing
-        return cls(**defaults | given)
+        values = {field.name: getattr(convention, field.name) for field in dataclasses.fields(Convention)}
+        smoothing = options.get("smoothing")
+        if smoothing is not None and smoothing != convention.smoothing:
+            values["smoothing_value"] = None  # the convention's value belongs to the convention's smoothing
+        for name, value in options.items():
+            is_unset = value is None and name in values
+            if name != "convention" and not is_unset:
+                values[name] = value
+        return cls(**values)
 
     @property
     def orders(self) -> int:
@@ -137,6 +140,7 @@ class BLEUSettings(Settings, Convention):
 
 
 def _smoothing_value(smoothing: str, value: Any) -> float | None:
+    """Check the value of a smoothing; None for its default."""
     default = SMOOTHINGS[smoothing].default
     if value is None:
         return default
@@ -150,24 +154,33 @@ def _smoothing_value(smoothing: str, value: Any) -> float | None:
 
 
 def _weights(weights: Any, max_order: int) -> tuple[float, ...]:
+    """Check the weights of the orders; they are uniform when None."""
     if weights is None:
         return (1 / max_order,) * max_order
-    checked = None
-    if isinstance(weights, Iterable) and not isinstance(weights, str | bytes | Mapping):
-        with contextlib.suppress(TypeError, ValueError):
-            checked = tuple(float(weight) for weight in weights)
-    if checked is None:
+    numbers = _as_numbers(weights)
+    if numbers is None:
         raise TypeError(
             f"'weights' must hold one number for each order 1 ... max_order={max_order}, got {weights!r} of type "
             f"{type(weights).__name__}"
         )
-    if len(checked) != max_order:
+    if len(numbers) != max_order:
         raise ValueError(
-            f"'weights' must hold one weight for each order 1 ... max_order={max_order}, got {len(checked)}: {checked}"
+            f"'weights' must hold one weight for each order 1 ... max_order={max_order}, got {len(numbers)}: {numbers}"
         )
-    if not all(math.isfinite(weight) and weight >= 0 for weight in checked) or not any(checked):
-        raise ValueError(f"'weights' must be finite, not negative, and not all 0, got {checked}")
-    return checked
+    are_valid = all(0 <= number < math.inf for number in numbers)
+    if not are_valid or not any(numbers):
+        raise ValueError(f"'weights' must be finite, not negative, and not all 0, got {numbers}")
+    return numbers
+
+
+def _as_numbers(weights: Any) -> tuple[float, ...] | None:
+    """Convert to floats; None for anything but an iterable of numbers."""
+    if not isinstance(weights, Iterable) or isinstance(weights, str | bytes | Mapping):
+        return None
+    try:
+        return tuple(float(weight) for weight in weights)
+    except (TypeError, ValueError):
+        return None
 
 
 # Rows: the statistics of every sentence
@@ -191,14 +204,18 @@ def count_rows(batch: Batch, settings: BLEUSettings) -> IntArray:
         >>> count_rows(read_batch(["the cat sat"], ["the cat sat down"], settings), settings).tolist()
         [[3, 2, 3, 2, 3, 4]]
     """
-    orders, tokens, counts = settings.orders, token_ids(batch, settings), batch.reference_counts
+    orders = settings.orders
+    counts = batch.reference_counts
+    sentences = len(counts)
+    tokens = token_ids(batch, settings)
     unk_id = settings.unk_id if isinstance(batch.segments, Ids) else None
-    hypotheses, references = tokens.lengths[: len(counts)], tokens.lengths[len(counts) :]
-    rows = np.empty((len(counts), 2 * orders + 2), np.int64)
+    hypothesis_lengths, reference_lengths = tokens.lengths[:sentences], tokens.lengths[sentences:]
+    possible_matches = hypothesis_lengths[:, None] - np.arange(orders)
+    rows = np.empty((sentences, 2 * orders + 2), np.int64)
     rows[:, :orders] = count_matches(tokens, counts, orders, unk_id=unk_id)
-    rows[:, orders:-2] = np.maximum(hypotheses[:, None] - np.arange(orders), settings.min_possible_matches)
-    rows[:, -2] = hypotheses
-    rows[:, -1] = choose_reference_lengths(settings.reference_length, hypotheses, references, counts)
+    rows[:, orders:-2] = np.maximum(possible_matches, settings.min_possible_matches)
+    rows[:, -2] = hypothesis_lengths
+    rows[:, -1] = choose_reference_lengths(settings.reference_length, hypothesis_lengths, reference_lengths, counts)
     return rows
 
 
@@ -237,13 +254,16 @@ def token_ids(batch: Batch, settings: BLEUSettings) -> Ragged:
         >>> token_ids(read_batch(["Hello, world!"], ["hello!"], settings), settings).lengths.tolist()
         [4, 2]
     """
-    form, sentences = batch.segments, batch.sentence_count
-    if isinstance(form, Strings):
-        lines = [line.lower() for line in form.lines] if settings.lowercase else form.lines
-        return tokenize(lines[:sentences], lines[sentences:], settings.tokenizer)
+    form = batch.segments
+    if isinstance(form, Ids):
+        return form.ragged
     if isinstance(form, Tokens):
         return number_tokens(form.lists)
-    return form.ragged
+    lines = form.lines
+    if settings.lowercase:
+        lines = [line.lower() for line in lines]
+    sentences = batch.sentence_count
+    return tokenize(lines[:sentences], lines[sentences:], settings.tokenizer)
 
 
 # Statistics → score
@@ -315,15 +335,17 @@ def compute_bleu(statistics: Tensor, settings: BLEUSettings) -> Components:
 
     weights = torch.tensor(settings.weights, dtype=dtype, device=statistics.device)
     if settings.effective_order:
-        usable = ((counts.possible_matches > 0) | (precisions > 0)).to(dtype).cumprod(-1)
-        weights = divide(weights * usable, (weights * usable).sum(-1, keepdim=True))
+        has_ngrams = (counts.possible_matches > 0) | (precisions > 0)
+        weights = weights * has_ngrams.to(dtype).cumprod(-1)  # an order counts if all lower ones do
+        weights = divide(weights, weights.sum(-1, keepdim=True))
     # BLEU = BP * exp(sum over n of w_n * log p_n)
     log_precisions = ZERO_RULES[settings.zero_rule](counts.matches, precisions)
-    mean = torch.where(weights > 0, weights * log_precisions, 0).sum(-1).exp().where(weights.any(-1), 0)
+    weighted_sum = torch.where(weights > 0, weights * log_precisions, 0).sum(-1)
+    geometric_mean = weighted_sum.exp().where(weights.any(-1), 0)
     # BP = 1 if c > r, else exp(1 - r / c)
     brevity_penalty = (1 - divide(reference_length, hypothesis_length)).clamp(max=0).exp()
     brevity_penalty = brevity_penalty.where(hypothesis_length > 0, 0)
-    bleu = brevity_penalty * mean
+    bleu = brevity_penalty * geometric_mean
     if settings.zero_rule == "no-match":
         # What sacreBLEU prints when nothing matches, and when there are no tokens at all.
         precisions = precisions.where((counts.matches > 0).any(-1, keepdim=True), 0)
@@ -418,17 +440,17 @@ class BLEUScore(Report):
         """Score a corpus from its statistics, integers of shape ``(2 * max_order + 2,)``."""
         statistics = statistics.cpu()
         components = compute_bleu(statistics, settings)
-        matches, possible_matches, hypothesis_length, reference_length = Statistics.unpack(statistics)
+        unpacked = Statistics.unpack(statistics)
         unit = settings.unit
         return cls(
             bleu=unit * components.bleu.item(),
             precisions=tuple(unit * precision for precision in components.precisions.tolist()),
             brevity_penalty=components.brevity_penalty.item(),
-            length_ratio=hypothesis_length.item() / reference_length.item() if reference_length else 0.0,
-            hypothesis_length=int(hypothesis_length),
-            reference_length=int(reference_length),
-            matches=tuple(matches.tolist()),
-            possible_matches=tuple(possible_matches.tolist()),
+            length_ratio=divide(unpacked.hypothesis_length, unpacked.reference_length).item(),
+            hypothesis_length=int(unpacked.hypothesis_length),
+            reference_length=int(unpacked.reference_length),
+            matches=tuple(unpacked.matches.tolist()),
+            possible_matches=tuple(unpacked.possible_matches.tolist()),
             signature=bleu_signature(settings, inputs),
             percent=settings.percent,
         )
@@ -460,12 +482,13 @@ def bleu_components(report: BLEUScore, settings: BLEUSettings) -> list[Component
         {'precision_1': 0.833, 'precision_2': 0.8, 'brevity_penalty': 1.0, 'length_ratio': 1.0, \
 'hypothesis_length': 6.0, 'reference_length': 6.0, 'bleu_1': 0.833, 'bleu_2': 0.816}
     """
-    unit, max_order = settings.unit, settings.max_order
+    max_order = settings.max_order
+    components = []
     precisions_chart = f"precisions (1 at the top to {max_order})" if max_order > 1 else "precision"
-    components = [
-        Component(f"precision_{n}", precision, higher_is_better=True, unit=unit, chart=precisions_chart)
-        for n, precision in enumerate(report.precisions, 1)
-    ]
+    for n, precision in enumerate(report.precisions, 1):
+        components.append(
+            Component(f"precision_{n}", precision, higher_is_better=True, unit=settings.unit, chart=precisions_chart)
+        )
     # TensorBoard draws all lines of a chart in one color, and these two nearly coincide. So each has its own chart.
     components += [
         Component("brevity_penalty", report.brevity_penalty, higher_is_better=True, chart="brevity penalty"),
@@ -474,15 +497,24 @@ def bleu_components(report: BLEUScore, settings: BLEUSettings) -> list[Component
         Component("reference_length", float(report.reference_length)),
     ]
     orders_chart = f"BLEU of orders 1 (at the top) to {max_order}"
-    lengths = [report.hypothesis_length, report.reference_length]
-    statistics = torch.tensor([*report.matches, *report.possible_matches, *lengths], device="cpu")
-    for n in range(1, max_order + 1):
-        settings_of_order = dataclasses.replace(settings, max_order=n, weights=_weights(None, n))
-        score = bleu_scoring(settings_of_order).score(statistics).item()
+    for n, score in enumerate(_scores_of_orders(report, settings), 1):
         components.append(
-            Component(f"bleu_{n}", score, higher_is_better=True, unit=unit, chart=orders_chart, is_default=False)
+            Component(
+                f"bleu_{n}", score, higher_is_better=True, unit=settings.unit, chart=orders_chart, is_default=False
+            )
         )
     return components
+
+
+def _scores_of_orders(report: BLEUScore, settings: BLEUSettings) -> list[float]:
+    """The BLEU with the maximum order 1, 2, ... `max_order`, with uniform weights."""
+    lengths = (report.hypothesis_length, report.reference_length)
+    statistics = torch.tensor(report.matches + report.possible_matches + lengths, device="cpu")
+    scores = []
+    for n in range(1, settings.max_order + 1):
+        settings_of_order = dataclasses.replace(settings, max_order=n, weights=_weights(None, n))
+        scores.append(bleu_scoring(settings_of_order).score(statistics).item())
+    return scores
 
 
 # Signature
@@ -497,19 +529,37 @@ def bleu_signature(settings: BLEUSettings, inputs: InputCounts) -> str:
         'nrefs:2|case:lc|eff:no|tok:13a|smooth:floor[0.10]|reflen:closest'
     """
     # Of each kind of sentences, how they were tokenized: by a tokenizer, or before they were passed.
-    names = {"strings": tokenizer_name(settings.tokenizer), "tokens": "tokens", "ids": "ids"}
-    smoothing, value = settings.smoothing, settings.smoothing_value
-    if value is not None:
-        smoothing += f"[{value:.2f}]" if value >= 0.01 else f"[{value:g}]"
+    tokenizers = {"strings": tokenizer_name(settings.tokenizer), "tokens": "tokens", "ids": "ids"}
+    tokenizers_used = sorted(tokenizers[kind] for kind in inputs.kinds)
     fields = {
         "nrefs": inputs.reference_count,
         "case": "lc" if settings.lowercase else "mixed",
         "eff": "yes" if settings.effective_order else "no",
-        "tok": "+".join(sorted(names[kind] for kind in inputs.kinds)) or "?",
-        "smooth": smoothing,
+        "tok": "+".join(tokenizers_used) or "?",
+        "smooth": _smoothing_name(settings),
         "reflen": settings.reference_length,
     }
-    # The following appear only if they differ from the default.
+    fields.update(_rare_fields(settings))
+    return join_signature(fields)
+
+
+def _smoothing_name(settings: BLEUSettings) -> str:
+    """The smoothing with its value, if it takes one."""
+    value = settings.smoothing_value
+    if value is None:
+        return settings.smoothing
+    shown = f"{value:.2f}" if value >= 0.01 else f"{value:g}"
+    return f"{settings.smoothing}[{shown}]"
+
+
+def _rare_fields(settings: BLEUSettings) -> dict[str, str]:
+    """The fields of a signature that appear only if they differ from the default.
+
+    Example:
+        >>> _rare_fields(BLEUSettings.from_options(max_order=2, unk_id=3))
+        {'unk': 'unmatched', 'order': '2'}
+    """
+    fields = {}
     if settings.zero_rule != "no-match":
         fields["zero"] = settings.zero_rule
     if settings.min_possible_matches:
@@ -518,9 +568,9 @@ def bleu_signature(settings: BLEUSettings, inputs: InputCounts) -> str:
         fields["unk"] = "unmatched"
     if settings.max_order != 4:
         fields["order"] = str(settings.max_order)
-    if settings.weights != (1 / settings.max_order,) * settings.max_order:
+    if settings.weights != _weights(None, settings.max_order):
         fields["weights"] = ",".join(f"{weight:g}" for weight in settings.weights)
-    return join_signature(fields)
+    return fields
 
 
 # The metric, and functions without state
@@ -642,9 +692,10 @@ class CorpusBLEU(CorpusMetric):
     @classmethod
     def from_plain(cls, settings: Mapping[str, Any], *, percent: bool) -> Self:
         """The metric with settings that :meth:`Settings.plain` returned, for text."""
-        options = {**settings, "decoder": None}
-        convention = Convention(**{field.name: options.pop(field.name) for field in dataclasses.fields(Convention)})
-        return cls(convention=convention, percent=percent, **options)
+        options = dict(settings)
+        options["decoder"] = None
+        of_convention = {field.name: options.pop(field.name) for field in dataclasses.fields(Convention)}
+        return cls(convention=Convention(**of_convention), percent=percent, **options)
 
     @property
     def matches(self) -> Tensor:

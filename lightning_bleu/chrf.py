@@ -113,10 +113,11 @@ def chrf_rows(batch: Batch, settings: CHRFSettings) -> IntArray:
     Returns:
         shape ``(sentences, 3 * orders)``; see :func:`count_chrf_rows`.
     """
-    rows, counts = count_chrf_rows(batch, settings), batch.reference_counts
-    if len(rows) == len(counts):
+    rows = count_chrf_rows(batch, settings)  # of each reference
+    if len(rows) == batch.sentence_count:
         return rows
-    return rows[_first_best(f_score(torch.from_numpy(rows), settings).numpy(), counts)]
+    scores = f_score(torch.from_numpy(rows), settings).numpy()
+    return rows[_first_best(scores, batch.reference_counts)]
 
 
 def _first_best(scores: npt.NDArray[Any], counts: IntArray) -> IntArray:
@@ -163,7 +164,8 @@ def count_chrf_rows(batch: Batch, settings: CHRFSettings) -> IntArray:
         lines = [line.lower() for line in lines]
     rows = np.empty((len(lines) - len(counts), settings.orders, 3), np.int64)  # one per reference
     if settings.char_order:
-        rows[:, : settings.char_order] = _count(character_ids(lines, settings), counts, settings.char_order)
+        characters = character_ids(lines, settings)
+        rows[:, : settings.char_order] = _count(characters, counts, settings.char_order)
     if settings.word_order:
         word_ids = chrf_word_ids(lines[: len(counts)], lines[len(counts) :])
         rows[:, settings.char_order :] = _count(word_ids, counts, settings.word_order)
@@ -175,10 +177,12 @@ def _count(tokens: Ragged, counts: IntArray, orders: int) -> IntArray:
     if len(tokens.lengths) > 2 * len(counts):
         tokens = _repeat_hypotheses(tokens, counts)
     references = len(tokens.lengths) // 2
-    n = np.arange(orders)
+    missing = np.arange(orders)  # a segment of l tokens has l - n + 1 n-grams
+    hypothesis_ngrams = np.maximum(tokens.lengths[:references, None] - missing, 0)
+    reference_ngrams = np.maximum(tokens.lengths[references:, None] - missing, 0)
     rows = np.empty((references, orders, 3), np.int64)
-    rows[..., 1] = np.maximum(tokens.lengths[references:, None] - n, 0)
-    rows[..., 0] = np.maximum(tokens.lengths[:references, None] - n, 0) * (rows[..., 1] > 0)
+    rows[..., 0] = hypothesis_ngrams * (reference_ngrams > 0)
+    rows[..., 1] = reference_ngrams
     rows[..., 2] = count_matches(tokens, np.ones(references, np.int64), orders)
     return rows
 
@@ -192,9 +196,14 @@ def _repeat_hypotheses(tokens: Ragged, counts: IntArray) -> Ragged:
     """
     sentences = len(counts)
     lengths = tokens.lengths[:sentences]
-    starts, repeated = (lengths.cumsum() - lengths).repeat(counts), lengths.repeat(counts)
-    ids = np.concatenate([tokens.ids[ranges(starts, repeated)], tokens.ids[lengths.sum() :]])
-    return Ragged(ids, np.concatenate([repeated, tokens.lengths[sentences:]]))
+    starts = lengths.cumsum() - lengths
+    repeated_lengths = lengths.repeat(counts)
+    repeated_ids = tokens.ids[ranges(starts.repeat(counts), repeated_lengths)]
+    reference_ids = tokens.ids[lengths.sum() :]
+    return Ragged(
+        np.concatenate([repeated_ids, reference_ids]),
+        np.concatenate([repeated_lengths, tokens.lengths[sentences:]]),
+    )
 
 
 def character_ids(lines: Sequence[str], settings: CHRFSettings) -> Ragged:
@@ -206,8 +215,8 @@ def character_ids(lines: Sequence[str], settings: CHRFSettings) -> Ragged:
     """
     if not settings.whitespace:
         lines = ["".join(line.split()) for line in lines]
-    ids = np.frombuffer("".join(lines).encode("utf-32-le", "surrogatepass"), np.uint32).astype(np.int64)
-    return Ragged(ids, lengths_of(lines))
+    code_points = np.frombuffer("".join(lines).encode("utf-32-le", "surrogatepass"), np.uint32)
+    return Ragged(code_points.astype(np.int64), lengths_of(lines))
 
 
 # Statistics → score
@@ -246,17 +255,19 @@ def f_score(statistics: Tensor, settings: CHRFSettings) -> Tensor:
 
 def _averages(statistics: Tensor) -> tuple[Tensor, Tensor]:
     """Precision and recall, averaged over the orders for which both sides have n-grams."""
-    precisions, recalls, there = _ratios(statistics, 0.0)
-    orders = there.sum(-1).clamp(min=1)
-    return _sum(precisions.where(there, 0)) / orders, _sum(recalls.where(there, 0)) / orders
+    precisions, recalls, have_ngrams = _ratios(statistics, 0.0)
+    orders = have_ngrams.sum(-1).clamp(min=1)
+    precision = _sum(precisions.where(have_ngrams, 0)) / orders
+    recall = _sum(recalls.where(have_ngrams, 0)) / orders
+    return precision, recall
 
 
-def _ratios(statistics: Tensor, without: float) -> tuple[Tensor, Tensor, Tensor]:
-    """Precision and recall of each order, `without` n-grams, and whether both sides have some."""
-    triples = statistics.to(float_type(statistics.device)).reshape(*statistics.shape[:-1], statistics.shape[-1] // 3, 3)
-    hypothesis, reference, matches = triples.unbind(-1)
-    precisions = (matches / hypothesis).where(hypothesis > 0, without)
-    recalls = (matches / reference).where(reference > 0, without)
+def _ratios(statistics: Tensor, default: float) -> tuple[Tensor, Tensor, Tensor]:
+    """Precision and recall of each order, by default if there are no n-grams, and whether both sides have n-grams."""
+    statistics = statistics.to(float_type(statistics.device))
+    hypothesis, reference, matches = statistics.unflatten(-1, (-1, 3)).unbind(-1)
+    precisions = (matches / hypothesis).where(hypothesis > 0, default)
+    recalls = (matches / reference).where(reference > 0, default)
     return precisions, recalls, (hypothesis > 0) & (reference > 0)
 
 
@@ -329,7 +340,8 @@ class CHRFScore(Report):
         )
 
     def __str__(self) -> str:
-        return f"{self.name} = {(1 if self.percent else 100) * self.score:.2f}"
+        in_percent = self.score if self.percent else 100 * self.score
+        return f"{self.name} = {in_percent:.2f}"
 
 
 def chrf_components(report: CHRFScore, settings: CHRFSettings) -> list[Component]:
@@ -458,7 +470,8 @@ class CorpusCHRF(CorpusMetric):
     @classmethod
     def from_plain(cls, settings: Mapping[str, Any], *, percent: bool) -> Self:
         """The metric with settings that :meth:`Settings.plain` returned, for text."""
-        options = {**settings, "decoder": None}
+        options = dict(settings)
+        options["decoder"] = None
         return cls(percent=percent, **options)
 
 

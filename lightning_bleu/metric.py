@@ -17,7 +17,7 @@ from lightning_bleu.counting.kept import IDENTITY_COLUMNS, KeptSentences, append
 from lightning_bleu.messages import WarnOnce
 from lightning_bleu.processes import gather_state
 from lightning_bleu.reading.batch import Batch, read_batch
-from lightning_bleu.reading.forms import Hypotheses, Index, InputCounts, References, SampleMask
+from lightning_bleu.reading.forms import CPU, Hypotheses, Index, InputCounts, References, SampleMask
 from lightning_bleu.reading.ragged import IntArray
 from lightning_bleu.scoring.resampling import Interval, interval_from
 from lightning_bleu.scoring.scoring import Component, Scoring
@@ -68,10 +68,9 @@ class CorpusMetric(AdditiveMetric):
         try:
             super().__init__(columns, **{"dist_sync_fn": gather_state} | kwargs)
         except ValueError as error:
-            # torchmetrics lists unknown arguments in backquotes.
-            unknown = re.findall(r"`(\w+)`", str(error)) if "Unexpected keyword" in str(error) else []
-            if not unknown:
+            if "Unexpected keyword" not in str(error):
                 raise
+            unknown = re.findall(r"`(\w+)`", str(error))  # torchmetrics lists the names in backquotes
             raise unknown_options(unknown, [*options, "keep_sentences"]) from None
         self.settings = settings
         self._given_options = describe_options(options, defaults_of=type(self))
@@ -167,7 +166,8 @@ class CorpusMetric(AdditiveMetric):
         batch.warn(self._warn_once)
         if self.keep_sentences:
             packed = torch.from_numpy(pack_rows(batch, rows))
-            self.rows = append_rows(self.rows, packed.to("cpu" if self.compute_on_cpu else self.device))
+            device = CPU if self.compute_on_cpu else self.device
+            self.rows = append_rows(self.rows, packed.to(device))
         else:
             sums = np.concatenate([rows.sum(0), batch.input_counts])
             self.totals = self.totals + torch.from_numpy(sums).to(self.totals.device)
@@ -236,13 +236,16 @@ class CorpusMetric(AdditiveMetric):
         """The sums of the statistics, then the InputCounts."""
         if not self.keep_sentences:
             return self.totals
-        kept = self._read_rows()
-        return torch.tensor([*kept.statistics.numpy().sum(0, dtype=np.int64), *kept.input_counts], device=self.device)
+        sentences = self._read_rows()
+        sums = sentences.statistics.numpy().sum(0, dtype=np.int64)
+        return torch.from_numpy(np.concatenate([sums, sentences.input_counts])).to(self.device)
 
     def _read_rows(self) -> KeptSentences:
-        empty = torch.zeros(0, IDENTITY_COLUMNS + self.columns, dtype=torch.int32, device="cpu")
-        # torchmetrics syncs a list without rows as an empty vector.
-        return read_rows(torch.cat([empty, *(one.cpu() for one in as_list(self.rows) if len(one))]))
+        packed = [torch.zeros(0, IDENTITY_COLUMNS + self.columns, dtype=torch.int32, device="cpu")]
+        for rows in as_list(self.rows):
+            if len(rows):  # torchmetrics syncs a list without rows as an empty vector
+                packed.append(rows.cpu())
+        return read_rows(torch.cat(packed))
 
     @property
     def statistics(self) -> Tensor:
@@ -309,7 +312,8 @@ class CorpusMetric(AdditiveMetric):
                 of only one have an `index`.
         """
         if isinstance(incoming_state, CorpusMetric):
-            if names := self.settings.differences(incoming_state.settings):
+            names = self.settings.differences(incoming_state.settings)
+            if names:
                 raise ValueError(f"metrics with different settings cannot be merged; these differ: {', '.join(names)}")
             if self.keep_sentences != incoming_state.keep_sentences:
                 name = type(self).__name__
@@ -317,8 +321,10 @@ class CorpusMetric(AdditiveMetric):
         super().merge_state(incoming_state)
 
     def __repr__(self) -> str:
-        kept = ["keep_sentences=True"] if self.keep_sentences else []
-        return f"{type(self).__name__}({', '.join([*self._given_options, *kept])})"
+        options = list(self._given_options)
+        if self.keep_sentences:
+            options.append("keep_sentences=True")
+        return f"{type(self).__name__}({', '.join(options)})"
 
 
 SettingsT = TypeVar("SettingsT", bound=Settings)

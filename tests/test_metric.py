@@ -69,6 +69,13 @@ def test_the_state_is_one_vector_of_sums_or_the_rows_of_all_sentences(make: Any,
         assert metric.totals.tolist() == [*metric.statistics.tolist(), *metric.input_counts]
 
 
+def test_of_several_references_the_right_one_counts(kind: Kind, rng: random.Random) -> None:
+    preds, target = random_text(rng, 300, vocabulary=5)
+    metric = kind.metric(keep_sentences=True)
+    metric.update(preds, target)
+    assert metric.sentence_statistics().tolist() == kind.rows(preds, target)
+
+
 def test_forward_scores_the_batch_compute_everything_and_reset_forgets_it(make: Any, kind: Kind, keep: bool) -> None:
     metric = make()
     assert [metric(*batch).item() for batch in (A, B)] == [kind.score(*batch).score for batch in (A, B)]

@@ -257,6 +257,10 @@ class ScoredByFunction(EvaluatorMetric):
     def __deepcopy__(self, memo: object) -> ScoredByFunction:
         return self
 
+    def scores_like(self, other: EvaluatorMetric) -> bool:
+        """Whether another metric of the same name gives the same scores to the same sentences."""
+        return isinstance(other, ScoredByFunction) and vars(self.metric) == vars(other.metric)
+
     def check(self, batch: Batch, sources: Any) -> None:
         """Raise an error for a batch that the metric cannot score."""
         super().check(batch, sources)
