@@ -21,7 +21,7 @@ from lightning_bleu.counting.words import number_tokens, tokenize
 from lightning_bleu.messages import check_choice
 from lightning_bleu.metric import CorpusMetric, TorchmetricsOptions, count_sentences
 from lightning_bleu.reading.batch import Batch
-from lightning_bleu.reading.forms import Hypotheses, Ids, InputCounts, References, Strings, Tokens
+from lightning_bleu.reading.forms import Hypotheses, Ids, InputCounts, References, Tokens
 from lightning_bleu.reading.ragged import IntArray, Ragged
 from lightning_bleu.scoring.scoring import Component, Report, Scoring, float_type, join_signature
 from lightning_bleu.settings.conventions import CONVENTIONS, Convention
@@ -98,15 +98,15 @@ class BLEUSettings(Settings, Convention):
         convention = options.get("convention", "sacrebleu")
         if not isinstance(convention, Convention):
             convention = CONVENTIONS[check_choice("convention", convention, CONVENTIONS)]
-        values = {field.name: getattr(convention, field.name) for field in dataclasses.fields(Convention)}
-        smoothing = options.get("smoothing")
-        if smoothing is not None and smoothing != convention.smoothing:
-            values["smoothing_value"] = None  # the convention's value belongs to the convention's smoothing
+        defaults = {field.name: getattr(convention, field.name) for field in dataclasses.fields(Convention)}
+        overrides: dict[str, Any] = {}
         for name, value in options.items():
-            is_unset = value is None and name in values
-            if name != "convention" and not is_unset:
-                values[name] = value
-        return cls(**values)
+            is_default = name in defaults and value is None
+            if name != "convention" and not is_default:
+                overrides[name] = value
+        if overrides.get("smoothing", convention.smoothing) != convention.smoothing:
+            defaults["smoothing_value"] = None  # the convention's value belongs to the convention's smoothing
+        return cls(**defaults | overrides)
 
     @property
     def orders(self) -> int:
@@ -194,9 +194,8 @@ def count_rows(batch: Batch, settings: BLEUSettings) -> IntArray:
         settings: how to tokenize, and what to count.
 
     Returns:
-        shape ``(sentences, 2 * orders + 2)``. The columns are those of
-        :class:`Statistics`: matches, possible matches, hypothesis length, and reference
-        length.
+        shape ``(sentences, 2 * orders + 2)``. The columns are the fields of :class:`Statistics`: matches, possible
+        matches, hypothesis length, and reference length.
 
     Example:
         >>> from lightning_bleu.reading.batch import read_batch
@@ -270,7 +269,7 @@ def token_ids(batch: Batch, settings: BLEUSettings) -> Ragged:
 
 
 _CHUNK = 2**14
-"""The number of sentences that are scored at a time, so that intermediate results need little memory."""
+"""How many sentences are scored at a time, so that intermediate results need little memory."""
 
 
 class Statistics(NamedTuple):
@@ -301,7 +300,7 @@ class Statistics(NamedTuple):
 
 
 class Components(NamedTuple):
-    """BLEU and what it is computed from, in 0..1, in floating point.
+    """BLEU and its factors, in 0..1, in floating point.
 
     Attributes:
         bleu: shape ``(...)``.
@@ -373,10 +372,10 @@ def score_sentences(statistics: Tensor, settings: BLEUSettings) -> Tensor:
 
 
 def with_average_tokens(statistics: Tensor) -> Tensor:
-    """Each sentence with two tokens' worth of the statistics of the corpus, which matter more the shorter it is.
+    """Add two tokens' worth of the statistics of the corpus to each sentence, which matter more the shorter it is.
 
-    While a model is weak, the lowest sentence BLEU is that of short sentences without a long match. With these tokens,
-    it is that of sentences that are bad even for their length.
+    While a model is weak, short sentences without a long match have the lowest sentence BLEU. With these tokens,
+    sentences have it that are bad even for their length.
     """
     total = statistics.sum(0).double()
     return statistics + 2 * total / total[-1].clamp(min=1)
@@ -441,14 +440,15 @@ class BLEUScore(Report):
         statistics = statistics.cpu()
         components = compute_bleu(statistics, settings)
         unpacked = Statistics.unpack(statistics)
+        hypothesis_length, reference_length = unpacked.hypothesis_length.item(), unpacked.reference_length.item()
         unit = settings.unit
         return cls(
             bleu=unit * components.bleu.item(),
             precisions=tuple(unit * precision for precision in components.precisions.tolist()),
             brevity_penalty=components.brevity_penalty.item(),
-            length_ratio=divide(unpacked.hypothesis_length, unpacked.reference_length).item(),
-            hypothesis_length=int(unpacked.hypothesis_length),
-            reference_length=int(unpacked.reference_length),
+            length_ratio=hypothesis_length / reference_length if reference_length else 0.0,
+            hypothesis_length=int(hypothesis_length),
+            reference_length=int(reference_length),
             matches=tuple(unpacked.matches.tolist()),
             possible_matches=tuple(unpacked.possible_matches.tolist()),
             signature=bleu_signature(settings, inputs),
@@ -508,8 +508,8 @@ def bleu_components(report: BLEUScore, settings: BLEUSettings) -> list[Component
 
 def _scores_of_orders(report: BLEUScore, settings: BLEUSettings) -> list[float]:
     """The BLEU with the maximum order 1, 2, ... `max_order`, with uniform weights."""
-    lengths = (report.hypothesis_length, report.reference_length)
-    statistics = torch.tensor(report.matches + report.possible_matches + lengths, device="cpu")
+    lengths = [report.hypothesis_length, report.reference_length]
+    statistics = torch.tensor([*report.matches, *report.possible_matches, *lengths], device="cpu")
     scores = []
     for n in range(1, settings.max_order + 1):
         settings_of_order = dataclasses.replace(settings, max_order=n, weights=_weights(None, n))

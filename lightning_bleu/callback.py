@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytorch_lightning as pl
@@ -15,7 +15,7 @@ from lightning_bleu.evaluation.collector import Output
 from lightning_bleu.evaluation.functions import call_with_third
 from lightning_bleu.evaluation.loaders import Origin
 from lightning_bleu.evaluation.names import STEPS, check_names, name_loaders
-from lightning_bleu.evaluation.options import OptionAttributes, check_unknown
+from lightning_bleu.evaluation.options import OptionAttributes, check_single, check_unknown
 from lightning_bleu.evaluation.results import Result
 from lightning_bleu.evaluation.validation import ScoredValidation
 from lightning_bleu.evaluator import Evaluator, EvaluatorOptions, MetricsByName
@@ -25,7 +25,7 @@ from lightning_bleu.run import Validation
 from lightning_bleu.scoring.scoring import float_type
 
 if TYPE_CHECKING:
-    from typing_extensions import Unpack
+    from typing_extensions import Never, Unpack
 
 
 class BLEUCallback(OptionAttributes, pl.Callback):
@@ -79,7 +79,7 @@ class BLEUCallback(OptionAttributes, pl.Callback):
     def __init__(
         self,
         metrics: Metric | SacreMetric | MetricsByName | Callable[..., Any] | None = None,
-        *,
+        *more_metrics: Never,
         extract: Callable[..., Any] | None = None,
         dataloader_names: Sequence[str] | None = None,
         **options: Unpack[EvaluatorOptions],
@@ -91,6 +91,7 @@ class BLEUCallback(OptionAttributes, pl.Callback):
             if not (is_list and dataloader_names and all(isinstance(item, str) for item in dataloader_names)):
                 raise TypeError(f"'dataloader_names' must be a list of names, got {dataloader_names!r}")
             check_names("loaders", dataloader_names)
+        check_single(metrics, more_metrics, type(self).__name__)
         known = EvaluatorOptions.__annotations__
         unknown = {name: value for name, value in options.items() if name not in known}
         check_unknown(unknown, ["extract", "dataloader_names", *known], type(self).__name__)
@@ -203,6 +204,8 @@ class BLEUCallback(OptionAttributes, pl.Callback):
             validation.collector.skip()
             return
         output = read_output(outputs, STEPS[validation.stage], validation.collector.origin.name)
+        for message in suspect_keys(outputs, validation.collector.origin.name):
+            self._run.warn_once(message)
         validation.collector.update(output, batch_idx, dataloader_idx)
 
     on_test_batch_end = on_validation_batch_end
@@ -303,10 +306,51 @@ def read_output(value: Any, step: str, origin: str) -> Output:
         return Output(**{name: value[name] for name in Output._fields if name in value})
     if isinstance(value, tuple | list) and len(value) == 2:
         return Output(*value)
-    found = f"the keys {sorted(map(str, value))}" if isinstance(value, Mapping) else f"a {type(value).__name__}"
+    received = f"a {type(value).__name__}"
+    if isinstance(value, Mapping):
+        received = f"the keys {sorted(map(str, value))}"
+        hints = list(_find_meant(value))
+        if hints:
+            received += f" (did you mean {' and '.join(map(repr, hints))}?)"
+    elif value is None:
+        received = "None (no return statement?)"
     raise TypeError(
-        f"BLEUCallback needs hypotheses and references, but got {found} from {origin!r}. Either return "
+        f"BLEUCallback needs hypotheses and references, but got {received} from {origin!r}. Either return "
         f"{{'preds': ..., 'target': ...}} or (preds, target) from {step!r}, or use "
         "BLEUCallback(extract=lambda outputs, batch: (preds, target)). To skip a validation, return "
         "{'preds': [], 'target': []}: nothing is logged then"
     )
+
+
+_MEANT = {
+    "prediction": "preds",
+    "predictions": "preds",
+    "hypotheses": "preds",
+    "pred": "preds",
+    "targets": "target",
+    "reference": "target",
+    "references": "target",
+    "src": "source",
+    "sources": "source",
+    "indices": "index",
+    "groups": "group",
+    "sample_masks": "sample_mask",
+}
+"""Keys that steps return for what this package calls otherwise."""
+
+
+def _find_meant(output: Mapping[str, Any]) -> dict[str, str]:
+    """Keys that are missing, each with a similar one that is there: ``{"preds": "predictions"}``."""
+    return {meant: key for key, meant in _MEANT.items() if key in output and meant not in output}
+
+
+def suspect_keys(output: Any, origin: str) -> Iterator[str]:
+    """Warn about keys that are ignored, but resemble one that is missing.
+
+    Example:
+        >>> list(suspect_keys({"preds": ["a"], "target": ["b"], "sources": ["c"]}, "validation_step"))
+        ["'validation_step' returned 'sources', which is ignored: did you mean 'source'?"]
+    """
+    if isinstance(output, Mapping):
+        for meant, key in _find_meant(output).items():
+            yield f"{origin!r} returned {key!r}, which is ignored: did you mean {meant!r}?"

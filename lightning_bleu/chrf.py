@@ -61,7 +61,7 @@ class CHRFSettings(Settings):
         beta: how much more recall weighs than precision.
         whitespace: whether whitespace counts as characters.
         eps_smoothing: whether orders without n-grams count, with a tiny precision and recall, and the F-score is the
-            mean of those of the orders.
+            mean of the F-scores of all orders.
     """
 
     char_order: int = 6
@@ -142,7 +142,7 @@ def count_chrf_rows(batch: Batch, settings: CHRFSettings) -> IntArray:
 
     Returns:
         shape ``(references, 3 * orders)``: for each order of characters, then of words, the n-grams of the hypothesis
-        (0 if the reference has none), those of the reference, and those that match.
+        (0 if the reference has none), the n-grams of the reference, and the n-grams that match.
 
     Raises:
         TypeError: for tokens, and for ids that are not decoded.
@@ -264,8 +264,9 @@ def _averages(statistics: Tensor) -> tuple[Tensor, Tensor]:
 
 def _ratios(statistics: Tensor, default: float) -> tuple[Tensor, Tensor, Tensor]:
     """Precision and recall of each order, by default if there are no n-grams, and whether both sides have n-grams."""
-    statistics = statistics.to(float_type(statistics.device))
-    hypothesis, reference, matches = statistics.unflatten(-1, (-1, 3)).unbind(-1)
+    orders = statistics.shape[-1] // 3
+    triples = statistics.to(float_type(statistics.device)).reshape(*statistics.shape[:-1], orders, 3)
+    hypothesis, reference, matches = triples.unbind(-1)
     precisions = (matches / hypothesis).where(hypothesis > 0, default)
     recalls = (matches / reference).where(reference > 0, default)
     return precisions, recalls, (hypothesis > 0) & (reference > 0)

@@ -25,7 +25,7 @@ from lightning_bleu.evaluation.functions import FunctionMetric
 from lightning_bleu.evaluation.loaders import CALL
 from lightning_bleu.evaluation.names import STEPS, name_loaders
 from lightning_bleu.evaluation.opponents import OpponentKind
-from lightning_bleu.evaluation.options import OptionAttributes, Options, check_unknown
+from lightning_bleu.evaluation.options import OptionAttributes, Options, check_single, check_unknown
 from lightning_bleu.evaluation.results import Result
 from lightning_bleu.messages import check_choice
 from lightning_bleu.run import Run, Validation
@@ -167,7 +167,7 @@ class Evaluator(OptionAttributes):
     def __init__(
         self,
         metrics: Metric | SacreMetric | MetricsByName | Callable[..., Any] | None = None,
-        *,
+        *more_metrics: Never,
         decoder: Decoder | None = None,
         log_name: str | Mapping[str, str] = "{stage}_{metric}",
         parts: bool | Sequence[str] = True,
@@ -180,6 +180,7 @@ class Evaluator(OptionAttributes):
         loggers: Sequence[Any] = (),
         **unknown: Never,
     ) -> None:
+        check_single(metrics, more_metrics, type(self).__name__)
         check_unknown(unknown, EvaluatorOptions.__annotations__, type(self).__name__)
         options = Options(
             metrics=metrics,
@@ -221,6 +222,7 @@ class Evaluator(OptionAttributes):
         self._run.open_record(self._options.folder)
         several = loaders if isinstance(loaders, Mapping | list | tuple) else [loaders]
         dataloaders = list(several.values()) if isinstance(several, Mapping) else list(several)
+        _check_loaders(dataloaders)
         names = name_loaders(stage, several, len(dataloaders))
         self._validation = self._run.begin(stage, names, dataloaders, CALL)
 
@@ -251,6 +253,7 @@ class Evaluator(OptionAttributes):
             TypeError, ValueError: see :meth:`CorpusBLEU.update`.
         """
         collector = self._started().collector
+        dataloader_idx = check_integer("dataloader_idx", dataloader_idx)
         count = len(collector.loaders)
         if dataloader_idx not in range(count):
             raise IndexError(f"start() got {count} loaders, so there is none with dataloader_idx={dataloader_idx!r}")
@@ -298,3 +301,12 @@ class Evaluator(OptionAttributes):
                 "no validation was started: call start(loader) before update and finish, in all processes"
             )
         return self._validation
+
+
+def _check_loaders(dataloaders: Sequence[Any]) -> None:
+    """Raise an error unless there are loaders, none of which is a string."""
+    if not dataloaders:
+        raise ValueError("start() got no loaders: pass the loader of the validation, or nothing if there is none")
+    for dataloader in dataloaders:
+        if isinstance(dataloader, str):
+            raise TypeError(f"start() got the loader {dataloader!r}: pass loaders first, and the stage as stage='test'")

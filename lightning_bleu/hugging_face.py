@@ -19,6 +19,7 @@ from lightning_bleu.evaluation.loaders import Origin, distributed_index
 from lightning_bleu.evaluation.metric_table import MetricTable
 from lightning_bleu.evaluation.names import Naming, check_names
 from lightning_bleu.evaluator import Evaluator
+from lightning_bleu.messages import warn_user
 from lightning_bleu.monitors import describe_number
 from lightning_bleu.processes import process_count, run_in_process_0
 from lightning_bleu.run import Run, Validation
@@ -27,6 +28,8 @@ _RESERVED = ("", "loss", "runtime", "samples_per_second", "steps_per_second", "m
 """Names that no metric can have, because the Trainer uses them."""
 _STATE = "lightning_bleu.pt"
 """The file of the best or first validations in a checkpoint."""
+_NOT_PASSED: Any = object()
+"""The default of an argument that may be None."""
 _Trainer: Any = object
 """The base of the mixin. For mypy, it has all attributes of a Trainer."""
 
@@ -60,8 +63,8 @@ class EvaluatorMixin(_Trainer):  # type: ignore[misc]
     call ``evaluate`` before ``train``.
 
     Args:
-        evaluator: the evaluator. It may also be an attribute of the subclass. None for no scores. If it has no decoder,
-            the ``processing_class`` of the Trainer decodes.
+        evaluator: the evaluator. It may also be an attribute of the subclass. None for no scores, without a warning. If
+            it has no decoder, the ``processing_class`` of the Trainer decodes.
 
     Attributes:
         gen_kwargs: arguments of ``model.generate`` for a decoder-only model, for example ``{"max_new_tokens": 256}``.
@@ -76,14 +79,18 @@ class EvaluatorMixin(_Trainer):  # type: ignore[misc]
     evaluator: Evaluator | None = None
     gen_kwargs: Mapping[str, Any] = MappingProxyType({})
     _validation: Validation | None = None
+    _lacks_evaluator = False
     _is_training = False
     _loaded: tuple[int, float | None] | None = None  # step and epoch of the weights loaded at the end of a training
 
-    def __init__(self, *args: Any, evaluator: Evaluator | None = None, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, evaluator: Evaluator | None = _NOT_PASSED, **kwargs: Any) -> None:
         if "evaluator" in inspect.signature(super().__init__).parameters:
             raise TypeError(f"{super().__init__.__qualname__} has an 'evaluator' of its own: use another Trainer")
         super().__init__(*args, **kwargs)
-        self.evaluator = evaluator = self.evaluator if evaluator is None else evaluator
+        if evaluator is _NOT_PASSED:
+            evaluator = self.evaluator
+            self._lacks_evaluator = evaluator is None
+        self.evaluator = evaluator
         if evaluator is None:
             return
         if not isinstance(evaluator, Evaluator):
@@ -127,6 +134,12 @@ class EvaluatorMixin(_Trainer):  # type: ignore[misc]
     ) -> Any:
         """Evaluate a dataset, and add the scores to its metrics. The Trainer calls this. Collective."""
         run = self._run
+        if self._lacks_evaluator:
+            warn_user(
+                f"{type(self).__name__} has an EvaluatorMixin, but no evaluator, so nothing is scored: pass "
+                "evaluator=Evaluator(CorpusBLEU()), or evaluator=None if that is meant."
+            )
+            self._lacks_evaluator = False
         arguments = (description, prediction_loss_only, ignore_keys, metric_key_prefix)
         if run is None or self.args.prediction_loss_only:
             return super().evaluation_loop(dataloader, *arguments)

@@ -1,4 +1,4 @@
-"""What the package says to the user: warnings at the user's line, and "did you mean ...?"."""
+"""Messages to the user: warnings at the user's line of code, and "did you mean ...?"."""
 
 from __future__ import annotations
 

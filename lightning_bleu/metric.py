@@ -1,4 +1,4 @@
-"""What BLEU and chrF have in common: statistics of sentences as state, synced and reset by torchmetrics."""
+"""The base of BLEU and chrF: statistics of sentences as state, synced and reset by torchmetrics."""
 
 from __future__ import annotations
 
@@ -251,7 +251,7 @@ class CorpusMetric(AdditiveMetric):
     def statistics(self) -> Tensor:
         """The sums of the statistics of the sentences of this process, int64 of shape ``(columns,)``.
 
-        In ``sync_context()``, those of all processes. :meth:`compute` and :meth:`report` always sync.
+        In ``sync_context()``, the sums of all processes. :meth:`compute` and :meth:`report` always sync.
         """
         return self._read_totals()[: self.columns]
 

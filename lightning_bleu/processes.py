@@ -75,7 +75,7 @@ def gather_objects(value: Any) -> list[Any]:
 
 
 def run_in_process_0(function: Callable[[], T]) -> T:
-    """Call a function in process 0, and return what it returns in all processes. Collective.
+    """Call a function in process 0, and return its result in all processes. Collective.
 
     If the function raises an error, all processes raise it, so that none waits for a process that has stopped. (An
     error that cannot be pickled becomes a RuntimeError with its text.)
@@ -85,7 +85,7 @@ def run_in_process_0(function: Callable[[], T]) -> T:
 
 
 def run_in_all(function: Callable[[], T]) -> list[T]:
-    """Call a function in every process, and return what it returned in each. Collective.
+    """Call a function in every process, and return the results of all processes. Collective.
 
     If the function raises an error in one process, all processes raise it.
     """
@@ -98,7 +98,7 @@ def run_in_all(function: Callable[[], T]) -> list[T]:
         error = _as_picklable(caught)
     outcomes: list[Any] = [None] * process_count()
     dist.all_gather_object(outcomes, (value, error))
-    if error is not None:  # it has a traceback, those of other processes have none
+    if error is not None:  # first, because it has its traceback
         raise error
     for _, error_elsewhere in outcomes:
         if error_elsewhere is not None:

@@ -54,7 +54,8 @@ def paired_bootstrap(
         >>> paired_bootstrap([0.5, 0.7, 0.6], [0.4, 0.5, 0.6]).difference.__round__(4)
         0.1
     """
-    return bootstrap(*_read_systems(a, b), confidence, resamples, seed)
+    rows_a, rows_b, scoring = _read_systems(a, b)
+    return bootstrap(rows_a, rows_b, scoring, confidence, resamples, seed)
 
 
 def approximate_randomization(a: System, b: System, trials: int = 10_000, seed: int = 0) -> PairedTest:
@@ -84,7 +85,8 @@ def approximate_randomization(a: System, b: System, trials: int = 10_000, seed: 
         >>> print(approximate_randomization(a, b))
         BLEU = 76.00 against 54.50: +21.50, p = 0.4931 (approximate randomization, 10000 trials)
     """
-    return randomize(*_read_systems(a, b), trials, seed)
+    rows_a, rows_b, scoring = _read_systems(a, b)
+    return randomize(rows_a, rows_b, scoring, trials, seed)
 
 
 def _read_systems(a: Any, b: Any) -> tuple[Tensor, Tensor, Scoring]:

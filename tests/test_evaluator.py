@@ -396,7 +396,7 @@ def test_an_error_speaks_of_what_was_called(call: Callable[[Evaluator], Any], me
 
 def test_all_options_are_listed_everywhere() -> None:
     """A type checker reads the list, LightningCLI the signature of Evaluator, and people the documentation."""
-    (_, _, *options, _) = signature(Evaluator.__init__).parameters.values()
+    (_, _, _, *options, _) = signature(Evaluator.__init__).parameters.values()
     assert [option.name for option in options] == [*EvaluatorOptions.__annotations__]
     for option in options:
         assert option.annotation == EvaluatorOptions.__annotations__[option.name].__forward_arg__

@@ -42,7 +42,7 @@ class KeptSentences(NamedTuple):
 
     @property
     def identity(self) -> Tensor:
-        """What identifies the sentences, int32 of shape ``(sentences, 4)``."""
+        """The columns that identify the sentences, int32 of shape ``(sentences, 4)``."""
         return self.rows[:, :IDENTITY_COLUMNS]
 
     @property

@@ -72,7 +72,10 @@ def count_matches(tokens: Ragged, reference_counts: IntArray, max_order: int, *,
     """
     if len(tokens.ids) <= _MAX_HYPOTHESIS_TOKENS:
         return _count_chunk(tokens, reference_counts, max_order, unk_id)
-    return np.concatenate([_count_chunk(*chunk, max_order, unk_id) for chunk in _chunks(tokens, reference_counts)])
+    matches = []
+    for chunk, chunk_reference_counts in _chunks(tokens, reference_counts):
+        matches.append(_count_chunk(chunk, chunk_reference_counts, max_order, unk_id))
+    return np.concatenate(matches)
 
 
 def _chunks(tokens: Ragged, reference_counts: IntArray) -> Iterator[tuple[Ragged, IntArray]]:
@@ -139,8 +142,8 @@ def _count_chunk(tokens: Ragged, reference_counts: IntArray, max_order: int, unk
             keys = keys << label_bits
             keys += next_labels[n : token_count + n][positions]
         keys = keys << side_bits
-        ends_of_keys = (heads << orders * label_bits + side_bits) + sides
-        keys += ends_of_keys.repeat(repeats)
+        heads_and_sides = (heads << orders * label_bits + side_bits) + sides
+        keys += heads_and_sides.repeat(repeats)
         order, prefix, count = _match_prefixes(np.sort(keys), orders, label_bits, side_bits)
         sentence = head_sentences[prefix >> orders * label_bits]
         sums = np.bincount(order * sentences + sentence, count, orders * sentences)
@@ -173,7 +176,7 @@ def _segment_sides(reference_counts: IntArray) -> tuple[IntArray, IntArray, int]
     hypotheses = np.arange(len(reference_counts))
     sentences = np.concatenate([hypotheses, hypotheses.repeat(reference_counts)])
     max_references = int(reference_counts.max())
-    # Counting up modulo the largest number of references, so that those of one sentence differ.
+    # Counting up modulo the largest number of references, so that the references of a sentence differ.
     sides = np.arange(len(sentences)) % max_references * 2
     sides[: len(hypotheses)] = 1
     largest_side = max(1, 2 * max_references - 2)

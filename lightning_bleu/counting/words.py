@@ -204,13 +204,14 @@ def _split(tokenized: str | Sequence[Hashable]) -> Sequence[Hashable]:
 class TokenCache:
     """Caches the token ids of units for one tokenizer.
 
-    Threads share a cache without a lock: entries are added but never changed or removed, and adding one is atomic.
+    Threads share a cache without a lock: entries are added but never changed or removed, and each addition is atomic.
 
     Args:
         name: the name of the tokenizer, or None for a callable.
 
     Attributes:
-        owners: weak references to a callable and what it belongs to. The cache is freed when one of them is.
+        owners: weak references to a callable, or to the function and the object of a method. The cache is freed when
+            one of them is.
     """
 
     def __init__(self, name: str | None = None) -> None:

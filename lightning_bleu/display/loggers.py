@@ -270,7 +270,10 @@ LOGGERS: tuple[type[LoggerAdapter], ...] = (TensorBoard, LikeWandb, WandbRun, ML
 
 
 def check_loggers(loggers: Sequence[Any]) -> None:
-    """Raise a TypeError for anything that is not a logger. None of them is opened."""
+    """Raise a TypeError for anything that is not a logger, and a ValueError for one that is listed twice.
+
+    None of them is opened.
+    """
     methods = {adapter.method for adapter in LOGGERS}
     for logger in loggers:
         if not any(hasattr(type(logger), method) for method in methods):
@@ -279,6 +282,8 @@ def check_loggers(loggers: Sequence[Any]) -> None:
                 f"'loggers' must be a list of {', '.join(kinds[:-1])}, or {kinds[-1]}, got {logger!r} of type "
                 f"{type(logger).__name__}"
             )
+        if sum(logger is other for other in loggers) > 1:
+            raise ValueError(f"'loggers' has {logger!r} twice, so it would get every number twice: list it once")
 
 
 def adapt(logger: Any) -> LoggerAdapter:

@@ -196,6 +196,14 @@ def _letters(text: str) -> str:
     return re.sub(r"[-_. /]+", "/", text).strip("/")
 
 
+def check_single(metrics: Any, more_metrics: Sequence[Any], owner: str) -> None:
+    """Raise a TypeError for several metrics without names."""
+    if more_metrics:
+        names = [getattr(type(metric), "short_name", "NAME") for metric in (metrics, *more_metrics)]
+        example = ", ".join(f"{name!r}: ..." for name in names)
+        raise TypeError(f"several metrics need names: pass a dict, {owner}({{{example}}})")
+
+
 def check_unknown(unknown: Mapping[str, Any], known: Collection[str], owner: str) -> None:
     """Raise a TypeError for options that do not exist.
 
@@ -207,6 +215,9 @@ def check_unknown(unknown: Mapping[str, Any], known: Collection[str], owner: str
     if not unknown:
         return
     of_metric = {option: value for option, value in unknown.items() if option in BLEU_OPTIONS}
+    tokenizer = of_metric.get("tokenizer")
+    if hasattr(tokenizer, "batch_decode"):
+        raise TypeError(f"'tokenizer' is not an option of {owner}: to decode ids, pass decoder=tokenizer")
     if of_metric:
         example = ", ".join(f"{option}={describe(value)}" for option, value in of_metric.items())
         raise TypeError(f"{[*of_metric]} are options of the metric: {owner}(CorpusBLEU({example}))")

@@ -39,7 +39,7 @@ class Batch(NamedTuple):
         reference_counts: the number of references of each sentence, shape ``(sentences,)``.
         positions: the position of each sentence in the dataset, shape ``(sentences,)``; None if it is unknown.
         mistakes: likely mistakes that are not errors.
-        widths: the width of logits and that of their labels; None unless both are in a tensor.
+        widths: the widths of the logits and of their labels; None unless both are in a tensor.
         device: the device of the ids that were passed; the CPU for text.
     """
 
@@ -63,7 +63,7 @@ class Batch(NamedTuple):
         return InputCounts(**sentences, references=int(counts.sum()), squared_references=int(counts @ counts))
 
     def warn(self, warn: WarnOnce) -> None:
-        """Warn about likely mistakes, also about one that only several batches show."""
+        """Warn about likely mistakes, including one that shows only in several batches."""
         mistakes = list(self.mistakes)
         if self.widths is not None:
             warn.widths[self.widths] += 1
@@ -136,7 +136,7 @@ def read_sentences(preds: Hypotheses, target: References, settings: Settings) ->
 
 
 def select_sentences(batch: Batch, chosen: BoolArray) -> Batch:
-    """Some sentences of a batch, such as those of a language.
+    """Select sentences of a batch, such as the sentences of a language.
 
     Args:
         batch: the batch.

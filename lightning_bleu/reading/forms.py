@@ -44,7 +44,7 @@ class Ids(NamedTuple):
         ragged: the ids, on the CPU.
         device: the device that they were passed on.
         shape: the shape of the tensor that they were passed in, which may be padded; empty for lists. For hypotheses
-            and references together, that of the references.
+            and references together, the shape of the references.
         vocabulary: the number of logits for each token, from which the ids were chosen; None if there were no logits.
         are_nan: whether the logits contain NaN.
     """

@@ -24,7 +24,7 @@ _SPECIAL_TOKENS = re.compile(
 )
 """Special tokens of common vocabularies, and the marks of subwords in SentencePiece, BPE, and WordPiece."""
 _MARKS = ("<", "\u2581", "\u0120", "\uffed", "@@", "[", "__", "##")
-"""What every special token contains."""
+"""Every special token contains one of these."""
 _MIN_SOURCE = 8
 """How many characters a source must have, so that no hypothesis contains it by chance."""
 _MIN_GROWTH = 1.3
@@ -39,7 +39,7 @@ _EXAMINED = 8
 """How many references of a batch are examined for their script."""
 
 _MIN_BATCHES = 32
-"""How many batches of logits must be as wide as their labels. With short sentences, generated ones are by chance."""
+"""How many batches of logits must be as wide as their labels. Short generated sentences are by chance."""
 
 Mistake: TypeAlias = tuple[str, str]
 """The key of a mistake, and a message."""
@@ -48,7 +48,7 @@ Mistake: TypeAlias = tuple[str, str]
 def find_mistakes(
     hypotheses: Form, references: Form, segments: Form, counts: IntArray, settings: Settings
 ) -> Iterator[Mistake]:
-    """Warn about inputs that are probably not what was meant.
+    """Find inputs that are probably mistakes.
 
     Args:
         hypotheses: the hypotheses, as they were passed.
@@ -156,7 +156,7 @@ def _suspect_ignored_labels(references: Ids, settings: Settings) -> Iterator[Mis
 
 
 def widths_of(hypotheses: Form, references: Form) -> tuple[int, int] | None:
-    """The width of a batch of logits and that of its labels; None unless both are in a tensor.
+    """The widths of a batch of logits and of its labels; None unless both are in a tensor.
 
     Example:
         >>> import torch
@@ -180,7 +180,7 @@ def suspect_teacher_forcing(widths: Counter[tuple[int, int]]) -> Iterator[Mistak
     Example:
         >>> [key for key, message in suspect_teacher_forcing(Counter({(5, 5): 12, (8, 8): 12, (6, 6): 8}))]
         ['teacher forcing']
-        >>> [*suspect_teacher_forcing(Counter({(5, 5): 20, (8, 7): 1, (6, 6): 20}))]
+        >>> list(suspect_teacher_forcing(Counter({(5, 5): 20, (8, 7): 1, (6, 6): 20})))
         []
     """
     if len(widths) < 3 or widths.total() < _MIN_BATCHES:
@@ -419,7 +419,7 @@ def suspect_script(segments: Form, sentences: int, settings: Settings) -> Iterat
     Args:
         segments: all hypotheses, then all references.
         sentences: the number of hypotheses.
-        settings: those of a metric.
+        settings: the settings of a metric.
 
     Example:
         >>> from lightning_bleu.bleu import BLEUSettings
@@ -431,7 +431,7 @@ def suspect_script(segments: Form, sentences: int, settings: Settings) -> Iterat
     if tokenizer not in ("13a", "intl") or not isinstance(segments, Strings):
         return
     text = "\n".join(segments.lines[sentences : sentences + _EXAMINED])
-    # These characters take three bytes, those of most other scripts one or two.
+    # These characters take three bytes. Characters of most other scripts take one or two.
     if len(text.encode(errors="replace")) < 2 * len(text):
         return
     unspaced = len(re.findall(_UNSPACED, text))

@@ -34,7 +34,7 @@ from lightning_bleu.reading.ragged import BoolArray, IntArray, Ragged, lengths_o
 _SEQUENCES = (list, tuple)
 """Types that can be iterated more than once without a copy. (A union of types would be slower in isinstance.)"""
 _SWAPPED = "; hypotheses come first: are 'preds' and 'target' swapped? Of an n-best list, pass the best"
-"""A hint for what looks like references in place of hypotheses, as NLTK takes them, or like several hypotheses."""
+"""A hint for hypotheses that look like references, which come first in NLTK, or like n-best lists."""
 _INTEGERS = {torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8, torch.uint16, torch.uint32, torch.uint64}
 
 
@@ -174,7 +174,7 @@ def read_index(index: Index | None, sentences: int) -> IntArray | None:
 
     Raises:
         TypeError: if they are not integers.
-        ValueError: if there is not one per sentence, or if one is negative.
+        ValueError: if there is not one position per sentence, or if a position is negative.
     """
     if index is None:
         return None
@@ -190,7 +190,7 @@ def read_index(index: Index | None, sentences: int) -> IntArray | None:
 def _as_integers(index: Index) -> npt.NDArray[Any]:
     """An index as an array of integers, or of objects that are integers."""
     if isinstance(index, _SEQUENCES):
-        wrong_types = [type_ for type_ in {*map(type, index)} if not _is_integer(type_)]
+        wrong_types = [type_ for type_ in set(map(type, index)) if not _is_integer(type_)]
         if wrong_types:
             raise _not_integers(_type_names(wrong_types))
         return np.array(index, object)
@@ -214,7 +214,7 @@ def read_groups(labels: Any, sentences: int) -> list[str]:
 
     Raises:
         TypeError: if they are not strings.
-        ValueError: if there is not one per sentence.
+        ValueError: if there is not one label per sentence.
 
     Example:
         >>> read_groups(("fr", "zh"), 2)
@@ -225,7 +225,7 @@ def read_groups(labels: Any, sentences: int) -> list[str]:
     if not isinstance(labels, _SEQUENCES):
         raise TypeError(message + repr(labels))
     if not all(isinstance(label, str) for label in labels):
-        raise TypeError(f"{message}{_type_names({*map(type, labels)})}")
+        raise TypeError(f"{message}{_type_names(set(map(type, labels)))}")
     if len(labels) != sentences:
         raise ValueError(f"'group' must hold one label per sentence, got {len(labels)} for {sentences} sentences")
     return list(map(str.__str__, labels))  # members of an Enum become plain strings
@@ -239,7 +239,7 @@ def _recognize_references(target: References, hypotheses: Form, *, decodable: bo
     entries = _as_list("target", target)
     _check_sentences("target", len(entries), sentences, next(iter(entries), None))
     are_strings = isinstance(hypotheses, Strings)
-    if are_strings and {*map(type, entries)} == {str}:
+    if are_strings and set(map(type, entries)) == {str}:
         return Strings(entries), np.ones(sentences, np.int64)
     entries = _materialize_all(entries)
     if decodable and kind_of(hypotheses) != "tokens":
@@ -247,7 +247,7 @@ def _recognize_references(target: References, hypotheses: Form, *, decodable: bo
     reference_lists = _list_texts(entries) if are_strings else _list_ids_or_tokens(entries)
     references = list(chain.from_iterable(reference_lists))
     counts = lengths_of(reference_lists)
-    if not counts.all() or NoneType in {*map(type, references)}:
+    if not counts.all() or NoneType in set(map(type, references)):
         _refuse_missing_references(reference_lists)
     return _recognize_list("target", references), counts
 
@@ -350,7 +350,7 @@ def _recognize_list(name: str, items: list[Any]) -> Form:
     if not items:
         return Tokens([])
     items = _materialize_all(items)
-    types = {*map(type, items)}
+    types = set(map(type, items))
     if all(issubclass(type_, str) for type_ in types):
         return Strings(items)
     if all(issubclass(type_, Tensor | np.ndarray) for type_ in types):
@@ -366,11 +366,11 @@ def _recognize_list(name: str, items: list[Any]) -> Form:
 
 def _recognize_lists(name: str, lists: list[Sequence[Any]]) -> Form:
     """Recognize lists of tokens, or of ids."""
-    types = {*map(type, chain.from_iterable(lists))}
+    types = set(map(type, chain.from_iterable(lists)))
     if all(issubclass(type_, str) for type_ in types):
         return Tokens(list(map(list, lists)))
     if not all(_is_integer(type_) for type_ in types):
-        may_be_references = name == "preds" and types <= {*_SEQUENCES}
+        may_be_references = name == "preds" and types <= set(_SEQUENCES)
         raise TypeError(
             f"tokens of {name!r} must be all strings or all integers, got "
             f"{_type_names(types)}{_SWAPPED if may_be_references else ''}"
@@ -413,7 +413,7 @@ def _list_texts(entries: list[Any]) -> list[list[Any]]:
         >>> _list_texts([("a", "b"), "c"])
         [['a', 'b'], ['c']]
     """
-    if {*map(type, entries)} <= {*_SEQUENCES}:
+    if set(map(type, entries)) <= set(_SEQUENCES):
         return list(map(list, entries))
     reference_lists = []
     for entry in entries:
@@ -449,7 +449,7 @@ def _holds_sentences(entry: Any) -> bool:
         return entry.ndim > 1
     if not isinstance(entry, _SEQUENCES):
         return False
-    types = {*map(type, entry)}
+    types = set(map(type, entry))
     return any(issubclass(type_, Iterable | NoneType) and not issubclass(type_, str) for type_ in types)
 
 
@@ -467,7 +467,7 @@ def _as_list(name: str, value: Any) -> list[Any]:
 
 
 def _materialize_all(items: list[Any]) -> list[Any]:
-    if {*map(type, items)} <= {str, list, tuple, Tensor}:
+    if set(map(type, items)) <= {str, list, tuple, Tensor}:
         return items
     return list(map(materialize, items))
 

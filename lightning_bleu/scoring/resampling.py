@@ -133,7 +133,7 @@ def resample_scores(systems: Sequence[Tensor], scoring: Scoring, resamples: int,
         seed: the random seed.
 
     Returns:
-        shape ``(systems, 1 + resamples)``: the score of each system, then those of its resamples.
+        shape ``(systems, 1 + resamples)``: the score of each system, then the scores of its resamples.
     """
     resampled_sums = weighted_sums(systems, draw_with_replacement, resamples, seed)
     scores = []

@@ -1,4 +1,4 @@
-"""What intervals, tests, and evaluators need to know about a metric: how rows become scores, and what these mean."""
+"""How the rows of a metric become scores, and what these mean: used by intervals, tests, and evaluators."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Scoring:
 
     @property
     def unit(self) -> float | None:
-        """What a share of 1 is in these scores, which is 100 in percent, else 1; None for a scale of their own."""
+        """The score that corresponds to a share of 1: 100 in percent, otherwise 1; None if scores are not shares."""
         return unit_of(self.percent)
 
     @property
@@ -56,7 +56,7 @@ class Scoring:
 
 
 def unit_of(percent: bool | None) -> float | None:
-    """What a share of 1 is in percent (100), otherwise (1), and on a scale of its own (None)."""
+    """The score that corresponds to a share of 1; see :attr:`Scoring.unit`."""
     if percent is None:
         return None
     return 100.0 if percent else 1.0

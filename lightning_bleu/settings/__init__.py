@@ -1,1 +1,1 @@
-"""What the user chose: options, conventions, and the choices that have names."""
+"""The choices of the user: options, conventions, and choices by name."""

@@ -50,7 +50,7 @@ _READING_OPTIONS = ("decoder", "ignore_ids", "pad_id", "bos_id", "eos_id")
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Settings:
-    """How to read sentences, and the scale of scores: what all metrics have in common.
+    """The options that all metrics have: how to read sentences, and the scale of scores.
 
     Attributes:
         lowercase: whether text is lowercased.
@@ -112,7 +112,7 @@ class Settings:
 
     @property
     def unit(self) -> float:
-        """What a share of 1 is in scores: 100 in percent, or 1."""
+        """The score that corresponds to a share of 1: 100 in percent, otherwise 1."""
         return 100.0 if self.percent else 1.0
 
     @functools.cached_property
@@ -141,7 +141,7 @@ class Settings:
         return sorted(removed_ids)
 
     def plain(self) -> dict[str, Any]:
-        """Everything that a score depends on (but for its unit) as plain values that can be saved.
+        """Everything that a score depends on (except for its unit) as plain values that can be saved.
 
         Callables are represented by their names.
 

@@ -52,7 +52,8 @@ def none(counts: Counts, value: float) -> Tensor:
 
 def floor(counts: Counts, value: float) -> Tensor:
     """Replace 0 matches with `value` (method 1)."""
-    return divide(counts.matches.where(counts.matches > 0, value), counts.possible_matches)
+    matches = counts.matches.where(counts.matches > 0, value)
+    return divide(matches, counts.possible_matches)
 
 
 def add_k(counts: Counts, value: float) -> Tensor:
@@ -69,7 +70,8 @@ def add_to_all(counts: Counts, value: float) -> Tensor:
 
 def exp(counts: Counts, value: float) -> Tensor:
     """Count 1/2, 1/4, ... matches at the first, second, ... order without a match (method 3; mteval-v13a)."""
-    return divide(counts.matches.where(counts.matches > 0, _halving_matches(counts)), counts.possible_matches)
+    matches = counts.matches.where(counts.matches > 0, _halving_matches(counts))
+    return divide(matches, counts.possible_matches)
 
 
 def smallest(counts: Counts, value: float) -> Tensor:
@@ -79,8 +81,10 @@ def smallest(counts: Counts, value: float) -> Tensor:
 
 def exp_by_length(counts: Counts, value: float) -> Tensor:
     """Like :func:`exp`, but scaled by the logarithm of the hypothesis length (method 4, as in NLTK)."""
-    smoothed = _halving_matches(counts) * counts.hypothesis_length.clamp(min=1).log()[..., None] / value
-    return divide(counts.matches.where(counts.matches > 0, smoothed), counts.possible_matches)
+    log_lengths = counts.hypothesis_length.clamp(min=1).log()[..., None]
+    smoothed_matches = _halving_matches(counts) * log_lengths / value
+    matches = counts.matches.where(counts.matches > 0, smoothed_matches)
+    return divide(matches, counts.possible_matches)
 
 
 def average(counts: Counts, value: float) -> Tensor:
@@ -105,11 +109,12 @@ def exp_by_length_average(counts: Counts, value: float) -> Tensor:
 
 def _halving_matches(counts: Counts) -> Tensor:
     """Matches to use instead of 0: 1/2 for the first order without a match, 1/4 for the second, and so on."""
-    return 0.5 ** (counts.matches == 0).to(counts.matches.dtype).cumsum(-1)
+    has_no_match = counts.matches == 0
+    return 0.5 ** has_no_match.to(counts.matches.dtype).cumsum(-1)
 
 
 def _average(precisions: Tensor, counts: Counts) -> Tensor:
-    """Average each precision with those of the order below (already averaged) and the order above."""
+    """Average each precision with the precisions of the order below (already averaged) and of the order above."""
     assert counts.next_precision is not None
     following = torch.cat([precisions[..., 1:], counts.next_precision[..., None]], -1)
     previous = precisions[..., 0] + 1
@@ -165,17 +170,20 @@ def zero_if_a_precision_is_zero(matches: Tensor, precisions: Tensor) -> Tensor:
 
 def zero_if_nothing_matches(matches: Tensor, precisions: Tensor) -> Tensor:
     """The score is 0 if any precision is 0, or, despite smoothing, if no order has a match (sacreBLEU)."""
-    return precisions.log().where((matches > 0).any(-1, keepdim=True), -torch.inf)
+    has_matches = (matches > 0).any(-1, keepdim=True)
+    return precisions.log().where(has_matches, -torch.inf)
 
 
 def zero_if_an_order_has_no_match(matches: Tensor, precisions: Tensor) -> Tensor:
     """The score is 0, despite smoothing, if any order has no match (torchmetrics)."""
-    return precisions.log().where((matches > 0).all(-1, keepdim=True), -torch.inf)
+    have_matches = (matches > 0).all(-1, keepdim=True)
+    return precisions.log().where(have_matches, -torch.inf)
 
 
 def leave_zeros_out(matches: Tensor, precisions: Tensor) -> Tensor:
     """Orders with precision 0 are skipped without rescaling the weights; 0 if no order has a match (NLTK)."""
-    return precisions.log().where(precisions > 0, 0).where((matches > 0).any(-1, keepdim=True), -torch.inf)
+    has_matches = (matches > 0).any(-1, keepdim=True)
+    return precisions.log().where(precisions > 0, 0).where(has_matches, -torch.inf)
 
 
 ZERO_RULES: Mapping[str, Callable[[Tensor, Tensor], Tensor]] = {

@@ -103,7 +103,7 @@ def _load_by_name(name: str) -> BaseTokenizer:
         else:
             advice = "sacreBLEU itself failed to load it"
         raise ValueError(f"tokenizer {name!r} cannot be loaded ({cause}). {advice}") from error
-    if hasattr(tokenizer, "_post_tokenizer"):  # a tokenizer with a cache of its own
+    if hasattr(tokenizer, "_post_tokenizer"):  # a tokenizer that has a cache, too
         tokenizer._post_tokenizer = _uncached(tokenizer._post_tokenizer)
     return tokenizer
 

@@ -74,7 +74,7 @@ def test_values_are_passed_on_as_they_are() -> None:
 @pytest.mark.parametrize(
     ("value", "found"),
     [
-        (None, "a NoneType"),
+        (None, "None (no return statement?)"),
         (torch.tensor(1.0), "a Tensor"),
         (torch.zeros(2, 5), "a Tensor"),
         ("ab", "a str"),
