@@ -1,98 +1,155 @@
 """Time this version of the package beside another: `python benchmarks/versions.py FOLDER [--data FOLDER]`.
 
 The first folder is a checkout of the other version. Each version runs in a process of its own, and both take turns, so
-a machine that is busy now and then slows both down alike. The median of the ratios counts, and both versions must count
-the same integers.
+a machine that is busy now and then slows both down alike. The median of the ratios counts, and both versions must have
+the same results.
 
-The exit status is 1 if a ratio is below `--at-least`, 0.95 by default: this version is slower in that case.
+The cases are in `counting_cases.py`, `validation_cases.py`, and `memory_cases.py`. They use public names only, so that
+the same code runs with both versions. All of them take about five minutes on two cores, and with `--quick`, two.
+
+The exit status is 1 if a ratio is below `--at-least`, 0.95 by default: this version is slower in that case, or it needs
+more memory.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import statistics
 import subprocess
 import sys
-import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
-import numpy as np
-import torch
-from corpora import Corpus, Text, corpus, make_corpus, make_text, read_systems
+from turns import Heading, answer_turns
 
 ROOT = Path(__file__).parents[1]
-TURN = 0.1
-"""Seconds that a turn lasts at least."""
-TURNS = 15
-"""Turns of each version, for each case."""
+PAIRS = 3
+"""Pairs of workers, which take turns too: where things are in its memory can make a process some percent faster."""
+ROUNDS = 3
+"""How often a case takes its turns, if this version seems to be worse."""
 
 
-class Case(NamedTuple):
-    """What is counted.
+class Version:
+    """A worker: a process with a version of the package.
+
+    Args:
+        folder: a checkout of the version.
+        data: a folder with text.
+    """
+
+    def __init__(self, folder: Path, data: Path | None) -> None:
+        options = [] if data is None else ["--data", str(data)]
+        # Sets of words have the same order in both workers.
+        environment = {**os.environ, "PYTHONPATH": str(folder.resolve()), "PYTHONHASHSEED": "0"}
+        self._process = subprocess.Popen(
+            [sys.executable, "-W", "ignore", __file__, str(folder), *options, "--worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=environment,
+        )
+
+    def answer(self) -> Any:
+        """What the worker prints next."""
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise SystemExit("a worker failed")
+        return json.loads(line)
+
+    def turn(self, number: int) -> tuple[list[float], Any]:
+        """The numbers and the results of a turn of a case."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{number}\n")
+        self._process.stdin.flush()
+        numbers, results = self.answer()
+        return numbers, results
+
+    def end(self) -> None:
+        """End the worker."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait()
+
+
+def work(folder: Path, data: Path | None) -> None:
+    """What a worker does."""
+    # Imported here, because the main process has no version of the package.
+    import torch
+    from counting_cases import counting_cases
+    from memory_cases import memory_cases
+    from validation_cases import validation_cases
+
+    import lightning_bleu
+
+    if Path(lightning_bleu.__file__).parents[1] != folder.resolve():
+        raise SystemExit(f"there is no package lightning_bleu in {folder}")
+    torch.set_num_threads(1)
+    answer_turns([*counting_cases(data), *validation_cases(data), *memory_cases(data)])
+
+
+Pair: TypeAlias = tuple[Version, Version]
+"""The other version and this one."""
+Turn: TypeAlias = tuple[list[float], list[float]]
+"""The numbers of the other version, and those of this one."""
+
+
+class Row(NamedTuple):
+    """A row of the table.
 
     Attributes:
-        name: a name.
-        corpus: the sentences.
-        options: the options of the metric.
+        name: the name of the case.
+        unit: what its numbers are.
+        before: the number of the other version.
+        now: that of this version.
+        ratio: how many times as good this version is.
     """
 
     name: str
-    corpus: Corpus | Text
-    options: dict[str, Any]
+    unit: str
+    before: float
+    now: float
+    ratio: float
 
-    def batches(self) -> list[tuple[Any, Any]]:
-        """The arguments of each update."""
-        return self.corpus.lines if isinstance(self.corpus, Text) else self.corpus.tensors
-
-
-def cases(data: Path | None) -> Iterator[Case]:
-    """Everything that is timed."""
-    for name, references in (("WMT22", 1), ("WMT22", 4), ("Multi30k", 1)):
-        whole = corpus(name, data, references)
-        for size in (1, 16, 64, 256):
-            limit = size * max(4, min(200, 1_024 // size))
-            label = f"{whole.name}, references: {references}, batches of {size}"
-            yield Case(label, whole.in_batches_of(size, limit), {"pad_id": 0})
-    text = read_systems(data, 64)[0] if data else make_text(2_048, 64)
-    label = "WMT22 text" if data else "made-up text"
-    for references in (1, 2):
-        part = Text(text.hypotheses, [group[:references] for group in text.references], 64)
-        yield Case(f"{label}, 13a with full caches, references: {references}, batches of 64", part, {})
-    generator = np.random.default_rng(0)
-    for length, references in ((128, 1), (128, 4), (1_000, 1), (1_000, 4)):
-        for size in (16, 64):
-            ids = make_corpus("", generator.poisson(length, 4 * size), references, size)
-            yield Case(f"{length} tokens, references: {references}, batches of {size}", ids, {"pad_id": 0})
-    forty = make_corpus("", np.maximum(4, generator.poisson(40, 256)))
-    for order in (1, 2, 3, 5, 6, 9, 20, 40):
-        yield Case(f"order {order}", forty, {"pad_id": 0, "max_order": order})
-    for references in (30, 300):
-        yield Case(f"references: {references}", make_corpus("", [28] * 8, references, 2), {"pad_id": 0})
+    def __str__(self) -> str:
+        return f"| {self.name} | {self.unit} | {self.before:.2f} | {self.now:.2f} | {self.ratio:.2f} |"
 
 
-def work(data: Path | None) -> None:
-    """The worker: count the batches of the case whose number is read, and print the seconds and the statistics."""
-    from lightning_bleu import CorpusBLEU
+def measured_rows(pairs: Sequence[Pair], number: int, heading: Heading, at_least: float) -> list[Row]:
+    """The rows of a case, one for each unit. If a ratio is too low, there are more turns, and all of them count."""
+    turns: list[Turn] = []
+    rows: list[Row] = []
+    for _ in range(ROUNDS):
+        turns += take_turns(pairs, number, heading)
+        rows = make_rows(heading, turns)
+        if all(row.ratio >= at_least for row in rows):
+            break
+    return rows
 
-    torch.set_num_threads(1)
-    all_cases = list(cases(data))
-    for line in sys.stdin:
-        case = all_cases[int(line)]
-        batches, metric = case.batches(), CorpusBLEU(**case.options)
-        for batch in batches:  # also fills the caches of text
-            metric.update(*batch)
-        counts = metric.statistics.tolist()
-        passes, start = 0, time.perf_counter()
-        while time.perf_counter() - start < TURN:
-            for batch in batches:
-                metric.update(*batch)
-            metric.compute()  # another version may count some batches only now
-            passes += 1
-        print(json.dumps([(time.perf_counter() - start) / passes, counts]), flush=True)
+
+def take_turns(pairs: Sequence[Pair], number: int, heading: Heading) -> Iterator[Turn]:
+    """Let both versions take turns, in all pairs."""
+    for other, this in itertools.islice(itertools.cycle(pairs), heading.turns):
+        before, expected = other.turn(number)
+        now, results = this.turn(number)
+        if results != expected:
+            raise SystemExit(f"{heading.name}: the versions have different results")
+        yield before, now
+
+
+def make_rows(heading: Heading, turns: Sequence[Turn]) -> list[Row]:
+    """The medians of the numbers of turns, and those of their ratios."""
+    rows = []
+    for index, unit in enumerate(heading.units):
+        before = [numbers[index] for numbers, _ in turns]
+        now = [numbers[index] for _, numbers in turns]
+        ratio = statistics.median(old / new for old, new in zip(before, now))
+        rows.append(Row(heading.name, unit, statistics.median(before), statistics.median(now), ratio))
+    return rows
 
 
 def main() -> int:
@@ -102,52 +159,32 @@ def main() -> int:
     parser.add_argument("--data", type=Path, help="a folder with WMT22 and Multi30k text")
     parser.add_argument("--only", default="", help="only cases whose name begins with this")
     parser.add_argument("--at-least", type=float, default=0.95, help="the lowest ratio allowed (default: %(default)s)")
+    parser.add_argument("--quick", action="store_true", help="fewer turns: a third of them, and a single pair")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.worker:
-        work(args.data)
+        work(args.folder, args.data)
         return 0
-    command = [sys.executable, "-W", "ignore", __file__, *sys.argv[1:], "--worker"]
-    versions = [
-        subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "PYTHONPATH": str(folder.resolve())},
-        )
-        for folder in (args.folder, ROOT)
-    ]
-
-    def turn(version: subprocess.Popen[str], number: int) -> tuple[float, list[int]]:
-        assert version.stdin is not None
-        assert version.stdout is not None
-        version.stdin.write(f"{number}\n")
-        version.stdin.flush()
-        seconds, counts = json.loads(version.stdout.readline())
-        return seconds, counts
-
-    print("| case | before, µs per sentence | now | times as fast |\n| --- | ---: | ---: | ---: |")
-    slower = []
-    for number, case in enumerate(cases(args.data)):
-        if not case.name.startswith(args.only):
+    count = 1 if args.quick else PAIRS
+    pairs = [(Version(args.folder, args.data), Version(ROOT, args.data)) for _ in range(count)]
+    answers = [version.answer() for version in itertools.chain(*pairs)]
+    headings = [Heading(*fields) for fields in answers[0]]  # all have the same cases
+    print("| case | unit | before | now | before / now |\n| --- | --- | ---: | ---: | ---: |")
+    worse = []
+    for number, heading in enumerate(headings):
+        if not heading.name.startswith(args.only):
             continue
-        turns: list[tuple[float, float]] = []
-        for _ in range(TURNS):
-            (before, expected), (now, counts) = (turn(version, number) for version in versions)
-            if counts != expected:
-                raise SystemExit(f"{case.name}: the versions count differently")
-            turns.append((before, now))
-        ratio = statistics.median(before / now for before, now in turns)
-        micro = [f"{1e6 * statistics.median(times) / len(case.corpus.hypotheses):.2f}" for times in zip(*turns)]
-        print(f"| {case.name} | {' | '.join(micro)} | {ratio:.2f} |", flush=True)
-        if ratio < args.at_least:
-            slower.append(case.name)
-    for version in versions:
-        version.terminate()
-    if slower:
-        print(f"less than {args.at_least:g} times as fast: {'; '.join(slower)}")
-    return 1 if slower else 0
+        if args.quick:
+            heading = heading._replace(turns=heading.turns // 3)
+        for row in measured_rows(pairs, number, heading, args.at_least):
+            print(row, flush=True)
+            if row.ratio < args.at_least:
+                worse.append(f"{row.name}, {row.unit}")
+    for version in itertools.chain(*pairs):
+        version.end()
+    if worse:
+        print(f"less than {args.at_least:g} times as good: {'; '.join(worse)}")
+    return 1 if worse else 0
 
 
 if __name__ == "__main__":

@@ -62,6 +62,15 @@ def _gather_equal_shapes(tensor: Tensor, group: Any) -> list[Tensor]:
     return gathered
 
 
+def sum_over_processes(values: Tensor) -> Tensor:
+    """The sum of the tensors of all processes, on the CPU. Collective."""
+    if process_count() == 1:
+        return values
+    total = values.to(communication_device())
+    dist.all_reduce(total)
+    return total.cpu()
+
+
 def gather_objects(value: Any) -> list[Any]:
     """The values of all processes, in process 0; an empty list in the others. Collective."""
     if process_count() == 1:

@@ -181,6 +181,7 @@ class Run:
             confidence=self.options.confidence,
             find_opponent=find_opponent,
             keep=keep,
+            warn=self.warn_once if counts else None,
         )
         scored.check_names()
         collector.warn_about_mistakes()

@@ -13,8 +13,9 @@ import torch
 from torch import Tensor
 
 from lightning_bleu.counting.kept import KeptSentences
+from lightning_bleu.messages import warn_user
 from lightning_bleu.metric import CorpusMetric
-from lightning_bleu.scoring.resampling import PairedTest, bootstrap, randomize
+from lightning_bleu.scoring.resampling import MIN_SENTENCES, PairedTest, bootstrap, describe_few_sentences, randomize
 from lightning_bleu.scoring.scoring import Scoring, ratio_scoring
 
 System: TypeAlias = CorpusMetric | Sequence[float] | Tensor
@@ -29,7 +30,8 @@ def paired_bootstrap(
     Follows Koehn (2004), https://aclanthology.org/W04-3250, with the p-value of sacreBLEU's ``--paired-bs``: how often
     the absolute differences of the resamples, minus their mean, reach the observed difference. The interval of the
     difference is the central part of the differences of the resamples. It is two-sided and the p-value one-sided, so
-    p = 0.025 can stand beside an interval that contains 0.
+    p = 0.025 can stand beside an interval that contains 0. With fewer than 30 sentences, equal systems look different
+    too often, and a warning says so: use :func:`approximate_randomization`.
 
     Args:
         a: a :class:`lightning_bleu.CorpusBLEU` or :class:`lightning_bleu.CorpusCHRF` with ``keep_sentences=True``; or
@@ -46,15 +48,20 @@ def paired_bootstrap(
 
     Example:
         >>> from lightning_bleu import CorpusBLEU
+        >>> letters = "a b c d e f g h".split()
+        >>> target = [" ".join(letters[i % 8 :] + letters[: i % 8]) for i in range(40)]
         >>> a, b = CorpusBLEU(keep_sentences=True), CorpusBLEU(keep_sentences=True)
-        >>> a.update(["a b c d e", "a b c d", "e d c b a"], ["a b c d e", "a b c d e f", "e d c b c"])
-        >>> b.update(["a b c e d", "a b c d e", "e d c c c"], ["a b c d e", "a b c d e f", "e d c b c"])
+        >>> a.update([line.replace("h", "x") if i % 4 == 0 else line for i, line in enumerate(target)], target)
+        >>> b.update([line.replace("d", "x") if i % 3 == 0 else line for i, line in enumerate(target)], target)
         >>> print(paired_bootstrap(a, b))
-        BLEU = 76.00 against 54.50: +21.50 (95% interval -21.22 to +65.67), p = 0.1538 (paired bootstrap, 1000 trials)
-        >>> paired_bootstrap([0.5, 0.7, 0.6], [0.4, 0.5, 0.6]).difference.__round__(4)
-        0.1
+        BLEU = 92.60 against 88.78: +3.82 (95% interval -3.30 to +10.87), one-sided p = 0.1209 \
+(paired bootstrap, 1000 trials)
+        >>> paired_bootstrap([0.5, 0.75] * 20, [0.25, 0.75] * 20).difference
+        0.125
     """
     rows_a, rows_b, scoring = _read_systems(a, b)
+    if len(rows_a) < MIN_SENTENCES and not torch.equal(rows_a, rows_b):
+        warn_user(describe_few_sentences(len(rows_a)))
     return bootstrap(rows_a, rows_b, scoring, confidence, resamples, seed)
 
 
@@ -79,11 +86,13 @@ def approximate_randomization(a: System, b: System, trials: int = 10_000, seed: 
 
     Example:
         >>> from lightning_bleu import CorpusBLEU
+        >>> letters = "a b c d e f g h".split()
+        >>> target = [" ".join(letters[i % 8 :] + letters[: i % 8]) for i in range(40)]
         >>> a, b = CorpusBLEU(keep_sentences=True), CorpusBLEU(keep_sentences=True)
-        >>> a.update(["a b c d e", "a b c d", "e d c b a"], ["a b c d e", "a b c d e f", "e d c b c"])
-        >>> b.update(["a b c e d", "a b c d e", "e d c c c"], ["a b c d e", "a b c d e f", "e d c b c"])
+        >>> a.update([line.replace("h", "x") if i % 4 == 0 else line for i, line in enumerate(target)], target)
+        >>> b.update([line.replace("d", "x") if i % 3 == 0 else line for i, line in enumerate(target)], target)
         >>> print(approximate_randomization(a, b))
-        BLEU = 76.00 against 54.50: +21.50, p = 0.4931 (approximate randomization, 10000 trials)
+        BLEU = 92.60 against 88.78: +3.82, two-sided p = 0.3017 (approximate randomization, 10000 trials)
     """
     rows_a, rows_b, scoring = _read_systems(a, b)
     return randomize(rows_a, rows_b, scoring, trials, seed)

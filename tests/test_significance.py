@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from lightning_bleu import CorpusBLEU, CorpusCHRF, approximate_randomization, paired_bootstrap
 from lightning_bleu.metric import CorpusMetric
+from tests.helpers.resampling import draw_resamples
 from tests.helpers.systems import TARGET, A, B, make_metric, pick
 
 METRIC = make_metric(A)
@@ -79,9 +80,7 @@ def test_numbers_may_be_those_of_numpy() -> None:
 def test_numbers_of_sentences_are_compared_as_numpy_would(pairs: list[tuple[int, int]], seed: int) -> None:
     a, b = np.array(pairs).T
     test, other = paired_bootstrap(a.tolist(), torch.tensor(b), 99, seed, confidence=0.8), randomize(a, b, 99, seed)
-    generator = torch.Generator().manual_seed(seed)
-    drawn = torch.randint(len(a), (99, len(a)), generator=generator, dtype=torch.int32).numpy()
-    differences = (a - b)[drawn].mean(1)
+    differences = (a - b)[draw_resamples(99, len(a), seed)].mean(1)
     assert (test.score_a, test.score_b) == (other.score_a, other.score_b) == pytest.approx((a.mean(), b.mean()))
     assert (test.low, test.high) == pytest.approx(tuple(np.quantile(differences, [0.1, 0.9])))
     reached = abs(differences) - abs(differences).mean() >= abs((a - b).mean()) - 1e-9

@@ -11,6 +11,7 @@ for tokenization:
 
 from __future__ import annotations
 
+import re
 import string
 import sys
 import weakref
@@ -35,6 +36,11 @@ _WORDWISE = _SPLITS_WORDS | _SPLITS_WORDS_BY_PLACE
 """Tokenizers that treat each word by itself."""
 _KEEPS_ALPHANUMERIC = {"13a", "none"}
 """Tokenizers that never split a word of letters and digits."""
+
+_MARK = r"!-&(-,./:-@\[-`{-~"
+"""ASCII punctuation but apostrophes and hyphens, for a character class: marks that 13a splits off the end of a word."""
+_PLAIN_WORD = re.compile(rf"(?![{_MARK}])([^\n\-{_MARK}]*(?:(?<![0-9])-[^\n\-{_MARK}]*)*)([{_MARK}]?)")
+"""A word that 13a keeps, or splits only at a mark at its end: without other marks, and without hyphens after digits."""
 
 _NEIGHBOR = "\ue000"
 """A private-use character, which all tokenizers that treat words by themselves keep as a separate token."""
@@ -148,6 +154,8 @@ def tokenize_units(units: Sequence[str], tokenize: TokenizeFunction, tokenizer: 
     tokens_of: dict[str, Sequence[Hashable]] = {}
     if tokenizer in _KEEPS_ALPHANUMERIC:
         tokens_of = {unit: [unit] for unit in units if unit.isalnum()}
+    if tokenizer == "13a":
+        tokens_of.update(_tokenize_plain_words([unit for unit in units if unit not in tokens_of]))
     inner_words = [unit for unit in units if unit not in tokens_of and _EDGE not in unit and _NEIGHBOR not in unit]
     if inner_words:
         tokens_of.update(zip(inner_words, _tokenize_inner_words(inner_words, tokenize), strict=True))
@@ -155,6 +163,22 @@ def tokenize_units(units: Sequence[str], tokenize: TokenizeFunction, tokenizer: 
         if unit not in tokens_of:
             tokens_of[unit] = _tokenize_unit(unit, tokenize)
     return [tokens_of[unit] for unit in units]
+
+
+def _tokenize_plain_words(words: list[str]) -> dict[str, list[str]]:
+    """The tokens of words that 13a keeps, or splits only at a mark at their end; other words are missing.
+
+    Example:
+        >>> _tokenize_plain_words(["it's", "well-known.", "1,000", "(so)"])
+        {"it's": ["it's"], 'well-known.': ['well-known', '.']}
+    """
+    tokens_of: dict[str, list[str]] = {}
+    for word in words:
+        match = _PLAIN_WORD.fullmatch(word)
+        if match:
+            stem, mark = match.groups()
+            tokens_of[word] = [stem, mark] if mark else [stem]
+    return tokens_of
 
 
 def _tokenize_inner_words(words: list[str], tokenize: TokenizeFunction) -> list[list[Hashable]]:

@@ -6,6 +6,7 @@ import contextlib
 import inspect
 import math
 import random
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import accumulate
@@ -13,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.exceptions import ComplexWarning
 from torch import Tensor, nn
 
 from lightning_bleu.evaluation.metrics import EvaluatorMetric, ScoreOfSubset
@@ -417,15 +419,8 @@ def _read_rows(name: str, value: Any, sentences: Sequence[Sentence], corpus_leve
     """Read what a function returned as pairs of numbers."""
     needs = f"the metric {name!r} must return one number or pair per sentence"
     try:
-        is_masked = isinstance(value, np.ma.MaskedArray)
-        is_sparse = getattr(value, "layout", torch.strided) != torch.strided
-        if is_masked or is_sparse:
-            raise TypeError  # torch would ignore the mask
-        # A Series of pandas has an index of its own, and a reversed array cannot become a tensor.
-        if hasattr(value, "__array__") and not isinstance(value, Tensor):
-            value = np.array(value)
-        numbers = torch.as_tensor(value, dtype=torch.float64, device="cpu").detach().clone()
-    except (TypeError, ValueError, RuntimeError, OverflowError):
+        numbers = _to_numbers(value)
+    except (TypeError, ValueError, RuntimeError, OverflowError, ComplexWarning):
         raise TypeError(f"{needs}, got {repr(value)[:_MAX_SHOWN]}") from None
     count = len(sentences)
     is_number = numbers.ndim == 0
@@ -438,6 +433,37 @@ def _read_rows(name: str, value: Any, sentences: Sequence[Sentence], corpus_leve
         raise ValueError(f"{needs}, got the shape {tuple(numbers.shape)} for {count} sentences")
     _check_finite(name, numbers, sentences)
     return numbers if numbers.ndim == 2 else torch.stack([numbers, torch.ones_like(numbers)], -1)
+
+
+def _to_numbers(value: Any) -> Tensor:
+    """Convert numbers to a tensor of float64 on the CPU, which is a copy.
+
+    Raises:
+        TypeError, ValueError, RuntimeError, OverflowError, ComplexWarning: for anything but real numbers.
+
+    Example:
+        >>> _to_numbers(np.array([1, 0.5, True], object))
+        tensor([1.0000, 0.5000, 1.0000], dtype=torch.float64)
+    """
+    is_masked = isinstance(value, np.ma.MaskedArray)
+    if is_masked:
+        raise TypeError  # the mask would be ignored
+    if isinstance(value, Tensor):
+        is_dense = value.layout == torch.strided and not value.is_nested
+        if value.is_complex() or not is_dense:
+            raise TypeError
+    elif hasattr(value, "__array__"):  # also a Series of pandas, which has an index of its own
+        array = np.array(value)
+        if array.dtype.kind in "biuf":  # a copy without negative strides, and with the byte order of the machine
+            with np.errstate(over="ignore"):  # a number that is too large becomes infinite
+                value = array.astype(np.float64)
+        elif array.dtype.kind == "O":
+            value = array.tolist()
+        else:
+            raise TypeError
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ComplexWarning)  # complex numbers of NumPy in a list
+        return torch.as_tensor(value, dtype=torch.float64, device="cpu").detach().clone()
 
 
 def _check_finite(name: str, numbers: Tensor, sentences: Sequence[Sentence]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import torch
@@ -13,8 +14,23 @@ from torch import Tensor
 from lightning_bleu.evaluation.results import Result
 from lightning_bleu.evaluation.sentences import SentenceRows, join_rows
 from lightning_bleu.messages import WarnOnce, warn_user
-from lightning_bleu.processes import run_in_process_0
-from lightning_bleu.scoring.resampling import PairedTest, interval_of, paired_test_of, resample_scores
+from lightning_bleu.processes import (
+    gather_objects,
+    process_count,
+    process_rank,
+    run_in_process_0,
+    sum_over_processes,
+)
+from lightning_bleu.scoring.resampling import (
+    MIN_SENTENCES,
+    PairedTest,
+    describe_few_sentences,
+    draw_with_replacement,
+    interval_of,
+    paired_test_of,
+    score_resamples,
+    weighted_sums,
+)
 from lightning_bleu.scoring.scoring import Scoring
 
 MIN_LEVEL = 0.001
@@ -183,6 +199,51 @@ def _compare_sentences(name: str, then: SentenceRows, now: SentenceRows) -> str:
     return ""
 
 
+@dataclass(frozen=True, eq=False)
+class UncertainScore:
+    """The results of one score, which get intervals and comparisons.
+
+    Attributes:
+        results: the results by logged name: those of the subsets, of unions, and of the mean.
+        current: the sentences of each subset.
+        mean: the logged name of the mean of the scores, which may be that of a single subset.
+        opponent: what to compare with; None for no comparison.
+        unions: scores of several subsets together, which are not in the mean.
+        places: the place of each subset and union among all of the validation, which is the seed of its resamples.
+        keep: whether the validation may become the best.
+    """
+
+    results: Mapping[str, Result]
+    current: RowsBySubset
+    mean: str
+    opponent: Opponent | None = None
+    unions: Unions = field(default_factory=dict)
+    places: Mapping[str, int] | None = None
+    keep: bool = True
+
+    def find_systems(self) -> list[dict[str, SentenceRows]]:
+        """The current validation, and then the one to compare it with, if that is another one; with unions."""
+        other = self.other
+        systems = [self.current] if other is None or other is self.current else [self.current, other]
+        return [_add_unions(system, self.unions) for system in systems]
+
+    @cached_property
+    def other(self) -> RowsBySubset | None:
+        """The validation to compare with, which may be the current one; None for no comparison."""
+        return None if self.opponent is None else self.opponent.find(self.current, counts=self.keep)
+
+    @property
+    def resamples(self) -> int:
+        """The number of resamples."""
+        return _RESAMPLES if self.opponent is None else self.opponent.resamples
+
+    def place(self, name: str) -> int:
+        """The place of a subset or union."""
+        if self.places is not None:
+            return self.places[name]
+        return [*self.current, *self.unions].index(name)
+
+
 class Uncertainty(NamedTuple):
     """What is known about the results of one score.
 
@@ -196,43 +257,67 @@ class Uncertainty(NamedTuple):
 
 
 def find_uncertainty(
-    results: Mapping[str, Result],
-    current: RowsBySubset,
-    mean: str,
-    confidence: float | None = None,
-    opponent: Opponent | None = None,
-    *,
-    unions: Unions | None = None,
-    keep: bool = True,
-) -> Uncertainty:
-    """Add confidence intervals and comparisons to results, from one set of resamples. Collective with an opponent.
+    scores: Sequence[UncertainScore], confidence: float | None = None, *, warn: WarnOnce | None = None
+) -> list[Uncertainty]:
+    """Add confidence intervals and comparisons to the results of scores. Collective.
+
+    All scores of a subset have the same resamples, of which each process computes a share.
 
     Args:
-        results: the results of one score by logged name: those of the subsets, of unions, and of the mean.
-        current: the sentences of each subset.
-        mean: the logged name of the mean of the scores, which may be that of a single subset.
+        scores: the scores.
         confidence: the confidence level of the intervals; None for no intervals.
-        opponent: what to compare with; None for no comparison.
-        unions: scores of several subsets together, which are not in the mean.
-        keep: whether the validation may become the best.
+        warn: warns about comparisons of few sentences.
     """
-    other = None if opponent is None else opponent.find(current, counts=keep)
-    if confidence is None and other is None:
-        return Uncertainty(dict(results))
-    unions = unions or {}
-    systems = [current] if other is None or other is current else [current, other]
-    scores = _resample(systems, unions, _RESAMPLES if opponent is None else opponent.resamples)
-    scores[mean] = torch.stack([scores[name] for name in current]).mean(0)
-    uncertain = dict(results)
+    if any(score.opponent is not None for score in scores):
+        _check_agreement(scores)
+    uncertain = [score for score in scores if confidence is not None or score.other is not None]
+    resampled = dict(zip(uncertain, _resample(uncertain)))
+    uncertainties = []
+    for score in scores:
+        if score in resampled:
+            uncertainties.append(_judge(score, resampled[score], confidence))
+        else:
+            uncertainties.append(Uncertainty(dict(score.results)))
+        if warn is not None:
+            _warn_about_few_sentences(score, warn)
+    return uncertainties
+
+
+def _judge(score: UncertainScore, resampled: Mapping[str, Tensor], confidence: float | None) -> Uncertainty:
+    """The results of a score with intervals and comparisons, from the scores of resamples."""
+    current, opponent, other = score.current, score.opponent, score.other
+    scores = {**resampled, score.mean: torch.stack([resampled[name] for name in current]).mean(0)}
+    results = dict(score.results)
     if confidence is not None:
-        uncertain = _add_intervals(uncertain, scores, _shared_scoring(current), confidence)
+        results = _add_intervals(results, scores, _shared_scoring(current), confidence)
     if opponent is None or other is None:
-        return Uncertainty(uncertain)
-    tests = opponent.compare(current, scores, mean)
-    is_new = opponent.is_replaced(current, other, tests[mean])
-    opponent_scores = _score_subsets(current if is_new else other, unions, mean)
-    uncertain = _add_comparisons(uncertain, tests, opponent.kind, opponent_scores)
-    return Uncertainty(uncertain, is_new and (keep or opponent.kind == "first"))
+        return Uncertainty(results)
+    tests = opponent.compare(current, scores, score.mean)
+    is_new = opponent.is_replaced(current, other, tests[score.mean])
+    opponent_scores = _score_subsets(current if is_new else other, score.unions, score.mean)
+    results = _add_comparisons(results, tests, opponent.kind, opponent_scores)
+    return Uncertainty(results, is_new and (score.keep or opponent.kind == "first"))
+
+
+def _check_agreement(scores: Sequence[UncertainScore]) -> None:
+    """Raise a ValueError if processes would compare with different validations. Collective."""
+    compared = []
+    for score in scores:
+        is_first = score.other is score.current
+        compared.append((score.mean, None if score.other is None else "first" if is_first else "other"))
+    answers = gather_objects(compared)
+    differ = run_in_process_0(lambda: any(answer != answers[0] for answer in answers))
+    if differ:
+        raise ValueError(
+            "the processes would compare this validation with different ones: load the same state in all of them"
+        )
+
+
+def _warn_about_few_sentences(score: UncertainScore, warn: WarnOnce) -> None:
+    is_compared = score.other is not None and score.other is not score.current
+    sentences = sum(len(rows.identity) for rows in score.current.values())
+    if is_compared and sentences < MIN_SENTENCES:
+        warn(describe_few_sentences(sentences), key="few sentences")
 
 
 def _add_intervals(
@@ -267,15 +352,59 @@ def _add_unions(rows_by_subset: RowsBySubset, unions: Unions) -> dict[str, Sente
     return with_unions
 
 
-def _resample(systems: Sequence[RowsBySubset], unions: Unions, resamples: int) -> dict[str, Tensor]:
-    """The scores of each subset and of its resamples, for each system, and those of unions of subsets."""
-    systems = [_add_unions(system, unions) for system in systems]
-    scores = {}
-    for seed, (name, rows) in enumerate(systems[0].items()):
+class _Statistics(NamedTuple):
+    """The statistics of the sentences of a subset for one score, of one system.
+
+    Attributes:
+        place: the place of the subset, which is the seed of its resamples.
+        rows: float64 of shape ``(sentences, columns)``.
+    """
+
+    place: int
+    rows: Tensor
+
+
+def _resample(scores: Sequence[UncertainScore]) -> list[dict[str, Tensor]]:
+    """The scores of each subset and union, and of their resamples, for each system of each score. Collective.
+
+    Each process sums a share of the resamples, and all processes together add them up.
+    """
+    resamples = max((score.resamples for score in scores), default=0)
+    systems_by_score = {score: score.find_systems() for score in scores}
+    statistics: dict[tuple[UncertainScore, str, int], _Statistics] = {}
+    for score, systems in systems_by_score.items():
+        for number, system in enumerate(systems):
+            for name, rows in system.items():
+                statistics[score, name, number] = _Statistics(score.place(name), rows.statistics.double())
+    sums = dict(zip(statistics, _sum_resamples(list(statistics.values()), resamples)))
+    resampled = []
+    for score, systems in systems_by_score.items():
+        of_score = {}
+        for name, rows in systems[0].items():
+            keys = [(score, name, number) for number in range(len(systems))]
+            sums_of_systems = [sums[key][: score.resamples] for key in keys]
+            of_score[name] = score_resamples([statistics[key].rows for key in keys], sums_of_systems, rows.scoring)
+        resampled.append(of_score)
+    return resampled
+
+
+def _sum_resamples(statistics: Sequence[_Statistics], resamples: int) -> list[Tensor]:
+    """The sums of the resamples of each of these statistics, shape ``(resamples, columns)``. Collective."""
+    if not statistics:
+        return []
+    numbers_by_place: dict[int, list[int]] = {}
+    for number, of_subset in enumerate(statistics):
+        numbers_by_place.setdefault(of_subset.place, []).append(number)
+    rank, processes = process_rank(), process_count()
+    sums: dict[int, Tensor] = {}
+    for place, numbers in numbers_by_place.items():
         # Each subset has its own seed, so that subsets of the same size have different resamples.
-        statistics = [system[name].statistics.double() for system in systems]
-        scores[name] = resample_scores(statistics, rows.scoring, resamples, seed)
-    return scores
+        rows = [statistics[number].rows for number in numbers]
+        shares = weighted_sums(rows, draw_with_replacement, resamples, seed=place, rank=rank, processes=processes)
+        sums.update(zip(numbers, shares))
+    in_order = [sums[number] for number in range(len(statistics))]
+    total = sum_over_processes(torch.cat(in_order, 1))
+    return list(total.split_with_sizes([shares.shape[1] for shares in in_order], 1))
 
 
 def _score_subsets(rows_by_subset: RowsBySubset, unions: Unions, mean: str) -> dict[str, float]:

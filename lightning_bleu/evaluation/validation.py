@@ -11,10 +11,11 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from lightning_bleu.evaluation.metric_table import MetricTable
 from lightning_bleu.evaluation.metrics import EvaluatorMetric
 from lightning_bleu.evaluation.names import ALL_GROUPS, Name, Naming, score_key
-from lightning_bleu.evaluation.opponents import Opponent, RowsBySubset, Uncertainty, find_uncertainty
+from lightning_bleu.evaluation.opponents import Opponent, RowsBySubset, UncertainScore, find_uncertainty
 from lightning_bleu.evaluation.results import Result
 from lightning_bleu.evaluation.sentences import GatheredSentences, JoinedSentences, SentenceRows
 from lightning_bleu.evaluation.subsets import Subset
+from lightning_bleu.messages import WarnOnce
 
 _MAX_DETAILED = 20
 """The number of loaders or groups up to which more than their scores is logged and shown."""
@@ -162,6 +163,7 @@ def score_validation(
     confidence: float | None = None,
     find_opponent: Callable[[Name], Opponent | None] | None = None,
     keep: bool = True,
+    warn: WarnOnce | None = None,
 ) -> ScoredValidation:
     """Score the sentences of all processes. Collective.
 
@@ -173,23 +175,29 @@ def score_validation(
         confidence: the confidence level of the intervals; None for no intervals.
         find_opponent: what to compare a score with; None for no comparison.
         keep: whether this validation may become the best.
+        warn: warns about comparisons of few sentences.
     """
     scored_subsets = [
         ScoredSubset(subset.names, subset.metrics, sentences) for subset, sentences in zip(subsets, gathered)
     ]
     unions = _join_groups(subsets, scored_subsets)
-    scores: list[Score] = []
-    new_opponents: list[NewOpponent] = []
+    results_of_scores: list[ResultsOfScore] = []
     for metric in table.names:
         for score in _score_subsets(metric, [*scored_subsets, *unions]):
-            of_all = ResultsOfScore(Name(metric, score=score), scored_subsets, unions, naming)
-            opponent = None if find_opponent is None else find_opponent(of_all.name)
-            if opponent is not None and not opponent.can_judge(table.first(metric).direction_of(score)):
-                opponent = None
-            uncertainty = of_all.find_uncertainty(confidence, opponent, keep=keep)
-            if opponent is not None and uncertainty.is_new_opponent:
-                new_opponents.append(NewOpponent(opponent, of_all.rows()))
-            scores += of_all.to_scores(uncertainty.results, table.first(metric).class_name)
+            results_of_scores.append(
+                ResultsOfScore(Name(metric, score=score), scored_subsets, unions, naming, table.first(metric))
+            )
+    with_rows = [results for results in results_of_scores if results.rows()]
+    uncertain_scores = [results.to_uncertain(find_opponent, keep=keep) for results in with_rows]
+    uncertainties = dict(zip(with_rows, find_uncertainty(uncertain_scores, confidence, warn=warn)))
+    scores: list[Score] = []
+    new_opponents: list[NewOpponent] = []
+    for results, uncertain_score in zip(with_rows, uncertain_scores):
+        if uncertain_score.opponent is not None and uncertainties[results].is_new_opponent:
+            new_opponents.append(NewOpponent(uncertain_score.opponent, uncertain_score.current))
+    for results in results_of_scores:
+        uncertainty = uncertainties.get(results)
+        scores += results.to_scores(results.results() if uncertainty is None else uncertainty.results)
     return ScoredValidation(naming, scores, scored_subsets, unions, new_opponents)
 
 
@@ -254,6 +262,7 @@ class ResultsOfScore:
         subsets: the scored subsets.
         unions: all groups of each loader that has groups.
         naming: how names are written.
+        metric: the metric, or one of those that score the subsets.
     """
 
     def __init__(
@@ -262,8 +271,12 @@ class ResultsOfScore:
         subsets: Sequence[ScoredSubset[GatheredSentences]],
         unions: Sequence[ScoredSubset[JoinedSentences]],
         naming: Naming,
+        metric: EvaluatorMetric,
     ) -> None:
         self.name = name
+        self._metric = metric
+        everything: list[ScoredSubset[Any]] = [*subsets, *unions]
+        self._places = {subset.names: place for place, subset in enumerate(everything)}
         self._key = score_key(name.metric, name.score)
         self._subsets = [subset for subset in subsets if self._key in subset.results]
         self._unions = [union for union in unions if self._key in union.results]
@@ -302,15 +315,15 @@ class ResultsOfScore:
                 unions[self._logged(union)] = [names_of_members[member] for member in members]
         return unions
 
-    def find_uncertainty(self, confidence: float | None, opponent: Opponent | None, *, keep: bool) -> Uncertainty:
-        """The results with their intervals and comparisons; see :func:`find_uncertainty`."""
-        results, rows = self.results(), self.rows()
-        if not rows:
-            return Uncertainty(results)
-        unions = self._unions_by_name()
-        return find_uncertainty(results, rows, self._mean, confidence, opponent, unions=unions, keep=keep)
+    def to_uncertain(self, find_opponent: Callable[[Name], Opponent | None] | None, *, keep: bool) -> UncertainScore:
+        """What intervals and comparisons need to know. All subsets must have rows."""
+        opponent = None if find_opponent is None else find_opponent(self.name)
+        if opponent is not None and not opponent.can_judge(self._metric.direction_of(self.name.score)):
+            opponent = None
+        places = {self._logged(subset): self._places[subset.names] for subset in self._all}
+        return UncertainScore(self.results(), self.rows(), self._mean, opponent, self._unions_by_name(), places, keep)
 
-    def to_scores(self, results: Mapping[str, Result], class_of_mean: str) -> list[Score]:
+    def to_scores(self, results: Mapping[str, Result]) -> list[Score]:
         """The scores of the subsets, of all groups of loaders, and of the mean."""
         scores = []
         for subset in self._all:
@@ -321,7 +334,7 @@ class ResultsOfScore:
                 score = replace(score, settings=rows.settings, forms=rows.input_counts.kinds)
             scores.append(score)
         if self._has_mean:
-            scores.append(Score(self.name, results[self._mean], class_of_mean))
+            scores.append(Score(self.name, results[self._mean], self._metric.class_name))
         return scores
 
 

@@ -35,6 +35,15 @@ _SEQUENCES = (list, tuple)
 """Types that can be iterated more than once without a copy. (A union of types would be slower in isinstance.)"""
 _SWAPPED = "; hypotheses come first: are 'preds' and 'target' swapped? Of an n-best list, pass the best"
 """A hint for hypotheses that look like references, which come first in NLTK, or like n-best lists."""
+_ROWS = "a list of its rows, tensor.unbind()"
+_ONE_PER_SENTENCE = "a tensor of shape (sentences,)"
+"""What to pass instead of a nested tensor."""
+_KEYS = ("input_ids", "sequences", "logits")
+"""Keys of what the tokenizers and models of Transformers return that have ids or logits."""
+_MAX_SHOWN = 40
+"""The number of characters of a value that error messages show."""
+_MAX_SHOWN_OF_KEYS = 200
+"""The number of characters of a list of keys that error messages show."""
 _INTEGERS = {torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8, torch.uint16, torch.uint32, torch.uint64}
 
 
@@ -80,6 +89,7 @@ def recognize_hypotheses(preds: Hypotheses, name: str = "preds") -> Form:
     if not _holds_numbers(preds):
         return _recognize_list(name, _as_list(name, preds))
     ids = _as_tensor(name, preds)
+    _check_has_values(name, ids)
     if ids.is_floating_point():
         if ids.ndim != 3:
             raise TypeError(
@@ -126,7 +136,11 @@ def check_layout(hypotheses: Form, references: Form, removed_ids: Sequence[int])
 def recognize_sources(sources: Hypotheses, sentences: int) -> Form:
     """Recognize one source per sentence; see :func:`lightning_bleu.reading.batch.read_sources`."""
     form = recognize_hypotheses(sources, "source")
-    _check_sentences("source", segment_count(form), sentences)
+    count = segment_count(form)
+    if count != sentences:
+        raise ValueError(
+            f"'source' has {_count_sentences(count)}, 'preds' {sentences}: pass one source for each hypothesis"
+        )
     return form
 
 
@@ -162,6 +176,8 @@ def _as_booleans(sample_mask: SampleMask) -> BoolArray:
     if dtype not in (torch.bool, np.bool_):
         raise TypeError(f"'sample_mask' must hold booleans, got {dtype}")
     if isinstance(sample_mask, Tensor):
+        _check_dense("sample_mask", sample_mask, instead=_ONE_PER_SENTENCE)
+        _check_has_values("sample_mask", sample_mask)
         sample_mask = sample_mask.numpy(force=True)
     return np.array(sample_mask)
 
@@ -194,7 +210,10 @@ def _as_integers(index: Index) -> npt.NDArray[Any]:
         if wrong_types:
             raise _not_integers(_type_names(wrong_types))
         return np.array(index, object)
+    if isinstance(index, Tensor):
+        _check_dense("index", index, instead=_ONE_PER_SENTENCE)
     if isinstance(index, Tensor) and not index.is_floating_point():
+        _check_has_values("index", index)
         values = index.numpy(force=True)
     elif isinstance(index, Tensor):
         values = np.zeros(index.shape)  # not all floating-point types are known to NumPy
@@ -237,7 +256,7 @@ def _recognize_references(target: References, hypotheses: Form, *, decodable: bo
     if _holds_numbers(target):
         return _recognize_reference_tensor(target, sentences)
     entries = _as_list("target", target)
-    _check_sentences("target", len(entries), sentences, next(iter(entries), None))
+    _check_reference_count(len(entries), sentences, next(iter(entries), None))
     are_strings = isinstance(hypotheses, Strings)
     if are_strings and set(map(type, entries)) == {str}:
         return Strings(entries), np.ones(sentences, np.int64)
@@ -267,46 +286,57 @@ def _refuse_missing_references(reference_lists: list[list[Any]]) -> None:
 def _recognize_reference_tensor(target: Tensor | npt.NDArray[Any], sentences: int) -> tuple[Form, IntArray]:
     """The references in a tensor, which has the same number of them for each sentence."""
     ids = _as_tensor("target", target)
+    _check_has_values("target", ids)
     if ids.is_floating_point():
         raise TypeError(f"'target' is a {_describe(ids)}: ids must be integers, and only 'preds' may be logits")
     if ids.ndim not in (2, 3):
         raise ValueError(
             f"'target' must have shape (sentences, tokens) or (sentences, references, tokens), got a {_describe(ids)}"
         )
-    _check_sentences("target", len(ids), sentences)
+    _check_reference_count(len(ids), sentences)
     references_per_sentence = ids.shape[1] if ids.ndim == 3 else 1
     if sentences and not references_per_sentence:
         raise ValueError(f"every sentence needs a reference, got 'target' of shape {tuple(target.shape)}")
     return _flatten(ids), np.full(sentences, references_per_sentence, np.int64)
 
 
-def _check_sentences(name: str, entries: int, sentences: int, first_entry: Any = None) -> None:
-    """Raise an error if an argument has another number of sentences than `preds`.
+def _check_reference_count(entries: int, sentences: int, first_entry: Any = None) -> None:
+    """Raise an error if `target` has another number of sentences than `preds`.
 
     Args:
-        name: the name of the argument.
-        entries: how many entries it has.
+        entries: how many entries `target` has.
         sentences: how many it must have.
         first_entry: its first entry; None if it is not a list.
     """
     if entries == sentences:
         return
-    hint = ""
+    guess = ""
     if isinstance(first_entry, _SEQUENCES) and len(first_entry) == sentences:
-        hint = (
-            f"; {name!r} looks like sacreBLEU's layout, one list per set of references, but the layout here is one "
+        guess = (
+            ". 'target' looks like sacreBLEU's layout, one list per set of references, but the layout here is one "
             "list per sentence: transpose it with list(zip(*target)), or pass target[0] if that is the whole batch"
         )
     elif sentences and entries and sentences % entries == 0:
         count = sentences // entries
-        hint = (
-            f"; if there are {count} candidates per sentence, as from generate(num_return_sequences={count}), repeat "
-            f"each entry to score all of them, [one for one in {name} for _ in range({count})], or score one per "
+        guess = (
+            f". If there are {count} candidates per sentence, as from generate(num_return_sequences={count}), repeat "
+            f"each entry to score all of them, [one for one in target for _ in range({count})], or score one per "
             f"sentence, preds[::{count}]"
         )
     raise ValueError(
-        f"'preds' and {name!r} must have the same number of sentences, got {sentences} and {entries}{hint}"
+        f"'preds' has {_count_sentences(sentences)}, 'target' {entries}: both must have the same number of "
+        f"sentences{guess}"
     )
+
+
+def _count_sentences(count: int) -> str:
+    """A number of sentences in words.
+
+    Example:
+        >>> _count_sentences(1), _count_sentences(2)
+        ('1 sentence', '2 sentences')
+    """
+    return f"{count} sentence{'' if count == 1 else 's'}"
 
 
 def _match_forms(hypotheses: Form, references: Form, *, decodable: bool) -> tuple[Form, Form]:
@@ -355,13 +385,36 @@ def _recognize_list(name: str, items: list[Any]) -> Form:
         return Strings(items)
     if all(issubclass(type_, Tensor | np.ndarray) for type_ in types):
         segments = [_as_segment(name, item) for item in items]
-        return Ids(Ragged(torch.cat(segments).numpy(force=True), lengths_of(segments)), segments[0].device)
+        ids = torch.cat(segments)
+        _check_has_values(name, ids)
+        return Ids(Ragged(ids.numpy(force=True), lengths_of(segments)), segments[0].device)
     if all(issubclass(type_, _SEQUENCES) for type_ in types):
         return _recognize_lists(name, items)
     raise TypeError(
         f"{name!r} must hold sentences of one kind (strings, lists of tokens, or tensors of ids), got "
-        f"{_type_names(types)}"
+        f"{_type_names(types)}{_describe_wrong_sentence(name, items)}"
     )
+
+
+def _describe_wrong_sentence(name: str, items: list[Any]) -> str:
+    """The end of an error message: the first item that is not a sentence, and what to do; empty if there is none.
+
+    Example:
+        >>> _describe_wrong_sentence("preds", ["a", None])
+        ": sentence 1 is None; pass '' for an empty sentence, or leave the sentence out everywhere"
+    """
+    for position, item in enumerate(items):
+        if isinstance(item, str | list | tuple | Tensor | np.ndarray):
+            continue
+        if isinstance(item, bytes | bytearray):
+            return ": decode bytes to strings, line.decode()"
+        # References are numbered without their sentences here.
+        place = "a reference" if name == "target" else f"sentence {position}"
+        description = f": {place} is {repr(item)[:_MAX_SHOWN]}"
+        if item is None:
+            description += "; pass '' for an empty sentence, or leave the sentence out everywhere"
+        return description
+    return ""
 
 
 def _recognize_lists(name: str, lists: list[Sequence[Any]]) -> Form:
@@ -372,8 +425,8 @@ def _recognize_lists(name: str, lists: list[Sequence[Any]]) -> Form:
     if not all(_is_integer(type_) for type_ in types):
         may_be_references = name == "preds" and types <= set(_SEQUENCES)
         raise TypeError(
-            f"tokens of {name!r} must be all strings or all integers, got "
-            f"{_type_names(types)}{_SWAPPED if may_be_references else ''}"
+            f"tokens of {name!r} must be all strings or all integers, got {_type_names(types)}"
+            f"{_SWAPPED if may_be_references else _describe_wrong_token(name, lists)}"
         )
     lengths = lengths_of(lists)
     try:
@@ -381,6 +434,24 @@ def _recognize_lists(name: str, lists: list[Sequence[Any]]) -> Form:
     except OverflowError:
         raise ValueError(f"the ids of {name!r} must fit in 64 bits") from None
     return Ids(Ragged(ids, lengths), CPU)
+
+
+def _describe_wrong_token(name: str, lists: list[Sequence[Any]]) -> str:
+    """The end of an error message: the first token that is None or bytes, and what to do; empty if there is none.
+
+    Example:
+        >>> _describe_wrong_token("preds", [["a"], ["b", None]])
+        ": sentence 1 has None at position 1; leave it out"
+    """
+    for number, tokens in enumerate(lists):
+        for position, token in enumerate(tokens):
+            if isinstance(token, bytes | bytearray):
+                return ": decode bytes to strings, token.decode()"
+            if token is None:
+                # References are numbered without their sentences here.
+                place = "a reference" if name == "target" else f"sentence {number}"
+                return f": {place} has None at position {position}; leave it out"
+    return ""
 
 
 def _as_segment(name: str, value: Tensor | npt.NDArray[Any]) -> Tensor:
@@ -437,6 +508,8 @@ def _list_ids_or_tokens(entries: list[Any]) -> list[list[Any]]:
     reference_lists = []
     for entry, is_nested in zip(entries, hold_references):
         if is_nested or (are_empty_lists_nested and isinstance(entry, _SEQUENCES) and not entry):
+            if isinstance(entry, Tensor):
+                _check_dense("target", entry)
             reference_lists.append(list(entry))
         else:
             reference_lists.append([entry])
@@ -461,9 +534,27 @@ def _as_list(name: str, value: Any) -> list[Any]:
     if not isinstance(items, _SEQUENCES):
         raise TypeError(
             f"{name!r} must be a list of strings, lists of tokens, or tensors of ids, or a single tensor, "
-            f"got {type(value).__name__}"
+            f"got {type(value).__name__}{_advise(name, value)}"
         )
     return list(items)
+
+
+def _advise(name: str, value: Any) -> str:
+    """The end of an error message: what to pass instead of a value of the wrong type, if that is known.
+
+    Example:
+        >>> _advise("preds", {"input_ids": [[5, 6]], "attention_mask": [[1, 1]]})
+        " with the keys ['input_ids', 'attention_mask']: pass preds['input_ids']"
+    """
+    if isinstance(value, bytes | bytearray):
+        return f": decode it, and wrap it in a list, [{name}.decode()]"
+    if not isinstance(value, Mapping):
+        return ""
+    keys = list(value)
+    usual_keys = ("labels", *_KEYS) if name == "target" else _KEYS
+    known_keys = [key for key in usual_keys if key in keys]
+    advice = f"{name}[{known_keys[0]!r}]" if known_keys else f"one of its values, or list({name}.values())"
+    return f" with the keys {repr(keys)[:_MAX_SHOWN_OF_KEYS]}: pass {advice}"
 
 
 def _materialize_all(items: list[Any]) -> list[Any]:
@@ -476,7 +567,7 @@ def materialize(value: Any) -> Any:
     """Convert a deque, a generator, a dict view, an array of strings, or a similar iterable to a list."""
     if isinstance(value, np.ndarray) and not _holds_numbers(value):
         return value.tolist()
-    if isinstance(value, str | bytes | list | tuple | Tensor | np.ndarray | Mapping):
+    if isinstance(value, str | bytes | bytearray | list | tuple | Tensor | np.ndarray | Mapping):
         return value
     is_set = isinstance(value, Set) and not isinstance(value, MappingView)
     is_data_frame = hasattr(value, "columns")
@@ -501,13 +592,11 @@ def _as_tensor(name: str, value: Tensor | npt.NDArray[Any]) -> Tensor:
     """
     if isinstance(value, np.ndarray):
         if value.dtype.kind not in "iufb":
-            raise TypeError(f"{name!r} must hold integers, got an array of {value.dtype}")
+            advice = f": decode it, np.char.decode(array)" if value.dtype.kind == "S" else ""
+            raise TypeError(f"{name!r} must hold integers, got an array of {value.dtype}{advice}")
         # A copy without negative strides, a read-only buffer, or a non-native byte order.
         value = torch.from_numpy(np.array(value, value.dtype.newbyteorder("="), order="C"))
-    if value.is_nested:
-        raise TypeError(f"{name!r} is a nested tensor: ids must be a dense tensor")
-    if value.layout != torch.strided:
-        raise TypeError(f"{name!r} is a sparse tensor: ids must be a dense tensor")
+    _check_dense(name, value)
     if value.dtype == torch.int64:
         return value
     if value.dtype.is_floating_point:
@@ -515,6 +604,28 @@ def _as_tensor(name: str, value: Tensor | npt.NDArray[Any]) -> Tensor:
     if value.dtype not in _INTEGERS:
         raise TypeError(f"{name!r} is a {_describe(value)}: ids must be integers")
     return value.to(torch.int64)
+
+
+def _check_dense(name: str, value: Tensor, instead: str = _ROWS) -> None:
+    """Raise a TypeError for a nested or sparse tensor.
+
+    Args:
+        name: the name of the argument.
+        value: the tensor.
+        instead: what to pass instead of a nested tensor.
+    """
+    if value.is_nested:
+        raise TypeError(f"{name!r} must be a dense tensor, got a nested tensor: pass {instead}")
+    if value.layout != torch.strided:
+        raise TypeError(f"{name!r} must be a dense tensor, got a sparse tensor: pass tensor.to_dense()")
+
+
+def _check_has_values(name: str, value: Tensor) -> None:
+    """Raise a TypeError for a tensor on the meta device."""
+    if value.is_meta:
+        raise TypeError(
+            f"{name!r} has a tensor on the meta device, which has a shape but no values: pass a tensor on a real device"
+        )
 
 
 def _choose(logits: Tensor) -> Ids:

@@ -14,12 +14,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from lightning_bleu.scoring.scoring import Scoring, format_score
 from lightning_bleu.settings.settings import check_integer
 
+MIN_SENTENCES = 30
+"""The number of sentences below which a paired bootstrap finds differences too often."""
+_BOOTSTRAP = "paired bootstrap"
+_RANDOMIZATION = "approximate randomization"
 _MAX_WEIGHTS = 2**18
 """The maximum number of weights drawn at once, so that they stay in the cache, also in floating point."""
 
@@ -67,7 +72,8 @@ class PairedTest:
         test: the name of the test.
         score_a: the score of the first system.
         score_b: the score of the second system.
-        p_value: the probability of a difference at least this large if the systems were equally good.
+        p_value: the probability of a difference at least this large if the systems were equally good. That of the
+            bootstrap is one-sided, in the direction of the difference.
         trials: the number of resamples or shuffles.
         percent: whether scores are in 0..100 rather than in 0..1; None if they have a scale of their own.
         name: the name of the score.
@@ -92,6 +98,11 @@ class PairedTest:
         """The score of the first system minus the score of the second."""
         return self.score_a - self.score_b
 
+    @property
+    def sides(self) -> str:
+        """``"one-sided"`` or ``"two-sided"``: which differences the p-value counts."""
+        return "one-sided" if self.test == _BOOTSTRAP else "two-sided"
+
     def __str__(self) -> str:
         a = format_score(self.score_a, self.percent)
         b = format_score(self.score_b, self.percent)
@@ -100,9 +111,16 @@ class PairedTest:
             low = format_score(self.low, self.percent, "+")
             high = format_score(self.high, self.percent, "+")
             difference += f" ({100 * self.confidence:g}% interval {low} to {high})"
-        return (
-            f"{self.name} = {a} against {b}: {difference}, p = {self.p_value:.4f} ({self.test}, {self.trials} trials)"
-        )
+        p_value = f"{self.sides} p = {self.p_value:.4f}"
+        return f"{self.name} = {a} against {b}: {difference}, {p_value} ({self.test}, {self.trials} trials)"
+
+
+def describe_few_sentences(sentences: int) -> str:
+    """The warning about a paired bootstrap of few sentences."""
+    return (
+        f"With {sentences} sentences, a paired bootstrap calls equal systems different too often: its p-values and "
+        f"intervals need at least {MIN_SENTENCES} sentences. approximate_randomization holds its level with few ones."
+    )
 
 
 def interval_from(sentences: Tensor, scoring: Scoring, confidence: float, resamples: int, seed: int) -> Interval:
@@ -133,9 +151,23 @@ def resample_scores(systems: Sequence[Tensor], scoring: Scoring, resamples: int,
         seed: the random seed.
 
     Returns:
-        shape ``(systems, 1 + resamples)``: the score of each system, then the scores of its resamples.
+        shape ``(systems, 1 + resamples)``; see :func:`score_resamples`.
     """
     resampled_sums = weighted_sums(systems, draw_with_replacement, resamples, seed)
+    return score_resamples(systems, resampled_sums, scoring)
+
+
+def score_resamples(systems: Sequence[Tensor], resampled_sums: Sequence[Tensor], scoring: Scoring) -> Tensor:
+    """Score systems and their resamples.
+
+    Args:
+        systems: the statistics of each system, shape ``(sentences, columns)``.
+        resampled_sums: the sums of the resamples of each system, shape ``(resamples, columns)``.
+        scoring: how to score them.
+
+    Returns:
+        shape ``(systems, 1 + resamples)``: the score of each system, then the scores of its resamples.
+    """
     scores = []
     for sentences, sums in zip(systems, resampled_sums):
         observed = scoring.score(sentences.sum(0)).reshape(1)
@@ -157,7 +189,7 @@ def paired_test_of(scores: Tensor, scoring: Scoring, confidence: float) -> Paire
     differences = (a - b)[1:]
     sizes = differences.abs()  # x/0 is infinite, and counts as a large difference
     chance_sizes = sizes - sizes[sizes.isfinite()].mean()
-    test = _paired_test("paired bootstrap", a[0].item(), b[0].item(), chance_sizes, scoring)
+    test = _paired_test(_BOOTSTRAP, a[0].item(), b[0].item(), chance_sizes, scoring)
     low, high = _find_ends(differences, confidence)
     return replace(test, low=low, high=high, confidence=confidence)
 
@@ -183,7 +215,7 @@ def randomize(a: Tensor, b: Tensor, scoring: Scoring, trials: int, seed: int) ->
     sum_a, sum_b = a.sum(0), b.sum(0)
     differences = scoring.score(sum_a + exchanged) - scoring.score(sum_b - exchanged)
     score_a, score_b = scoring.score(sum_a).item(), scoring.score(sum_b).item()
-    return _paired_test("approximate randomization", score_a, score_b, differences.abs(), scoring)
+    return _paired_test(_RANDOMIZATION, score_a, score_b, differences.abs(), scoring)
 
 
 def _paired_test(name: str, score_a: float, score_b: float, chance_sizes: Tensor, scoring: Scoring) -> PairedTest:
@@ -214,31 +246,43 @@ Draw: TypeAlias = Callable[[Tensor, torch.Generator], None]
 """Fills weights, bytes of shape ``(trials, sentences)``, in place from a generator."""
 
 
-def weighted_sums(systems: Sequence[Tensor], draw: Draw, trials: int, seed: int) -> list[Tensor]:
+def weighted_sums(
+    systems: Sequence[Tensor], draw: Draw, trials: int, seed: int, *, rank: int = 0, processes: int = 1
+) -> list[Tensor]:
     """Draw weights and compute weighted sums of the sentences of each system, with the same weights.
 
     Args:
         systems: for each system, float64 of shape ``(sentences, columns)``.
-        draw: draws the weights of a chunk of trials. The result does not depend on the size of the chunks.
+        draw: draws the weights of a chunk of trials.
         trials: the number of sums.
         seed: the random seed.
+        rank: the number of this process.
+        processes: how many processes compute a share of the chunks each. The sums of the others are 0 here.
 
     Returns:
         for each system, sums of shape ``(trials, columns)``.
     """
-    generator = torch.Generator("cpu").manual_seed(check_integer("seed", seed))
+    seed = check_integer("seed", seed)
     sentence_count = len(systems[0])
-    trials_at_once = min(trials, max(1, _MAX_WEIGHTS // sentence_count))
-    weights = torch.empty(trials_at_once, sentence_count, dtype=torch.uint8, device="cpu")
+    chunk_size = max(1, _MAX_WEIGHTS // sentence_count)
+    weights = torch.empty(min(trials, chunk_size), sentence_count, dtype=torch.uint8, device="cpu")
     sums = [sentences.new_zeros(trials, sentences.shape[1]) for sentences in systems]
-    for start in range(0, trials, trials_at_once):
-        stop = min(start + trials_at_once, trials)
+    for chunk, start in enumerate(range(0, trials, chunk_size)):
+        if chunk % processes != rank:
+            continue
+        stop = min(start + chunk_size, trials)
         drawn = weights[: stop - start]
-        draw(drawn, generator)
+        draw(drawn, _make_generator(seed, chunk))
         factors = drawn.double()
         for sentences, system_sums in zip(systems, sums):
             torch.mm(factors, sentences, out=system_sums[start:stop])
     return sums
+
+
+def _make_generator(seed: int, chunk: int) -> torch.Generator:
+    """The generator of a chunk of trials."""
+    mixed = np.random.SeedSequence([seed % 2**64, chunk]).generate_state(1, np.uint64)
+    return torch.Generator("cpu").manual_seed(int(mixed[0] >> np.uint64(1)))
 
 
 def draw_with_replacement(weights: Tensor, generator: torch.Generator) -> None:
@@ -264,7 +308,8 @@ def check_share(name: str, value: Any) -> None:
     if not isinstance(value, int | float) and not hasattr(value, "__float__"):
         raise TypeError(f"{name!r} must be a number between 0 and 1, got {value!r}")
     if not 0 < value < 1:
-        raise ValueError(f"{name!r} must lie between 0 and 1, got {value!r}")
+        hint = f": did you mean {float(value) / 100:g}?" if 1 < value < 100 else ""
+        raise ValueError(f"{name!r} must lie between 0 and 1, got {value!r}{hint}")
 
 
 def check_count(name: str, value: Any) -> int:

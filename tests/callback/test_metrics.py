@@ -29,6 +29,7 @@ from tests.helpers.callback_metrics import (
     return_groups,
     return_sentences,
     score_alone,
+    unions_of,
     values_alone,
 )
 from tests.helpers.corpora import read_lines
@@ -117,11 +118,14 @@ def test_each_metric_scores_each_subset_as_it_would_alone(way: str, namespace: s
         own_lines = lines[epoch * len(results) : (epoch + 1) * len(results)]
         for line, (tag, result) in zip(own_lines, results.items(), strict=True):
             place = {"format": 1, "step": 6 * (epoch + 1), "epoch": epoch, "key": tag}
-            origin = {name: line.pop(name) for name in ("file", "metric", "class", "settings")}
+            origin = {name: line.pop(name) for name in ("file", "metric", "class", "forms", "settings")}
             assert line == place | result.to_dict()
-            is_mean = "" not in subsets and not any(f"/{subset}" in tag for subset in subsets)
-            assert is_mean == (origin["file"] is None)
-            assert is_mean or (tmp_path / origin["file"]).exists()
+            # The mean, and all groups of a loader, have no file.
+            has_file = "" in subsets or any(f"/{subset}" in tag for subset in subsets)
+            assert has_file == (origin["file"] is not None)
+            assert not has_file or (tmp_path / origin["file"]).exists()
+            is_of_sentences = has_file or any(f"/{union}" in tag for union in unions_of(subsets))
+            assert origin["forms"] == (["strings"] if is_of_sentences and result.interval else [])
     assert "val_rouge" not in bleu.results  # which has several scores
     (*tested,) = trainer.test(trainer.lightning_module, loaders, verbose=False)
     found = {
@@ -353,7 +357,7 @@ def test_all_sentences_of_a_large_loader_are_scored(tmp_path: Path) -> None:
     assert logged["val_f"] == score_alone(checksum, *corpus_of(range(300)))[""]
 
 
-def test_a_function_of_the_corpus_is_called_for_each_subset_with_its_sentences_in_order(tmp_path: Path) -> None:
+def test_a_function_of_the_corpus_is_called_for_each_subset_and_for_all_groups_with_the_sentences_in_order(tmp_path: Path) -> None:
     calls: list[Any] = []
 
     def record(hypotheses: list[str], references: list[list[str]], *, sources: Any = None) -> float | None:
@@ -363,8 +367,9 @@ def test_a_function_of_the_corpus_is_called_for_each_subset_with_its_sentences_i
     step, loaders, subsets = WAYS["masked groups in any order with repeats"]
     metric = FunctionMetric(record, corpus_level=True)
     bleu = BLEUCallback({"f": metric}, confidence=0.9, compare_to="best", translations=tmp_path)
-    assert validate(tmp_path, bleu, step=step, loaders=loaders) == {"val_f/even": 0.5, "val_f": 0.5}
-    assert calls == [corpus_of(items) for items in subsets.values()]
+    logged = validate(tmp_path, bleu, step=step, loaders=loaders)
+    assert logged == {"val_f/even": 0.5, "val_f/all": 0.5, "val_f": 0.5}
+    assert calls == [corpus_of(items) for items in (*subsets.values(), *unions_of(subsets).values())]
     assert not [*tmp_path.rglob("*.tsv")]
 
 

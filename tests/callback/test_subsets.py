@@ -117,8 +117,18 @@ def test_groups_score_and_write_like_one_loader_each(tmp_path: Path) -> None:
         trainer = fit(tmp_path, bleu, step=step, loaders=data, logger=PanelLogger(tmp_path), max_epochs=2)
         files = read_files(tmp_path / kind)
         found.append((bleu.results, trainer.callback_metrics, files, trainer.logger.panels, trainer.logger.worst))
-    assert found[0] == found[1]
-    assert "val/rare/src.txt" in found[0][2]
+    groups, loaders_alone = found
+    assert groups[3:] == loaders_alone[3:]
+    # All groups have a score and a line besides, and no file.
+    unions = {tag for tag in groups[1] if "/all" in tag}
+    assert {"val_bleu/all/precision_1", "val_chrf/all/p_value", "val_ter/all"} < unions
+    for own, of_loaders in zip(groups[:2], loaders_alone[:2]):
+        assert {tag: value for tag, value in own.items() if tag not in unions} == of_loaders
+    scores = "scores.jsonl"
+    lines = groups[2][scores].splitlines()
+    assert [line for line in lines if b'/all"' not in line] == loaders_alone[2][scores].splitlines()
+    assert groups[2] | {scores: b""} == loaders_alone[2] | {scores: b""}
+    assert "val/rare/src.txt" in groups[2]
     assert len(found[0][3]) == len(found[0][4]) == 2 * 3
 
 
@@ -150,13 +160,17 @@ def test_without_a_subset_the_best_so_far_stays(tmp_path: Path) -> None:
     message = "This validation has no sentences of ['val_bleu/odd'], unlike the best validation so far: they"
     assert len(collect_warnings(fit, tmp_path, bleu, record, step=step, max_epochs=5, message=message)) == 1
     for epoch in (1, 3):
-        assert [*record.results[epoch]] == ["val_bleu/even", "val_bleu/rare", "val_bleu"]
+        assert [*record.results[epoch]] == ["val_bleu/even", "val_bleu/rare", "val_bleu/all", "val_bleu"]
         assert {(one.best, one.comparison) for one in record.results[epoch].values()} == {(None, None)}
     assert all(one.interval is not None for results in record.results for one in results.values())
     first, _, third, _, last = (results["val_bleu"] for results in record.results)
     assert third.comparison is not None
     assert third.comparison.score_b == first.score == first.best
     assert first.score < third.score < last.score == last.best
+    (*_, last_all) = (results["val_bleu/all"] for results in record.results)
+    assert last_all.best == last_all.score
+    assert last_all.comparison is not None
+    assert last_all.comparison.score_b == record.results[2]["val_bleu/all"].score
 
 
 @pytest.mark.parametrize("subsets", [20, 21])
@@ -172,18 +186,24 @@ def test_more_than_20_subsets_have_scores_only(subsets: int, tmp_path: Path) -> 
     tags = [f"val_{name}/{subset}" for name in metrics for subset in range(subsets)]
     compared = [f"/{part}" for part in ("best", "difference", "difference_low", "difference_high", "p_value")]
     means = [f"val_{name}{part}" for name in metrics for part in ("", "/low", "/high", *compared)]
+    unions = [f"val_{name}/all{part}" for name in metrics for part in ("", "/low", "/high", *compared)]
+    unions += [f"val_bleu/all/{component.name}" for component in bleu.results["val_bleu/all"].components]
+    unions += [f"val_chrf/all/{component.name}" for component in bleu.results["val_chrf/all"].components]
     events = read_events(Path(logger.log_dir))
     shown = {*events.Tags()["tensors"], *events.Tags()["images"], *events.Tags()["histograms"]}
     layout = events.Tensors("custom_scalars__config__")[0].tensor_proto.string_val[0].decode(errors="replace")
-    assert {*tags, *means} <= {*logged}
+    assert {*tags, *means, *unions} <= {*logged}
+    assert {"val_bleu/all/precision_1", "val_chrf/all/recall"} < {*unions}
+    assert "val_bleu/all" in layout
     if subsets == 20:
         assert {"val_bleu/7/precision_1", "val_chrf/7/low", "val_bleu/7/best"} < {*logged}
         assert {"val_worst/7/text_summary", "val_bleu/7/lengths"} < shown
         assert "val_bleu/7" in layout
     else:
-        assert {*tags, *means} == {*logged}
+        assert {*tags, *means, *unions} == {*logged}
         assert shown == {"custom_scalars__config__"}
         assert "val_bleu/7" not in layout
+    assert not [tag for tag in shown if "/all" in tag]
     assert len([*(tmp_path / "t").rglob("ref.txt")]) == subsets
     assert bleu.results["val_bleu/7"].interval is not None
 

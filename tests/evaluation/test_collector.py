@@ -37,10 +37,10 @@ def count_kept(collector: SentenceCollector) -> dict[Any, int]:
 @pytest.mark.parametrize(
     ("preds", "target", "fields", "error", "message"),
     [
-        (["a", "b"], ["a"], {"source": ["a", "b"]}, ValueError, "'preds' and 'target' must have the same number"),
+        (["a", "b"], ["a"], {"source": ["a", "b"]}, ValueError, "'preds' has 2 sentences, 'target' 1: "),
         (["a"], ["a"], {"sample_mask": [1]}, TypeError, "'sample_mask' must hold booleans"),
         (["a"], ["a"], {"sample_mask": [True] * 3}, ValueError, "'sample_mask' must have one value"),
-        (["a"], ["a"], {"source": ["a", "b"]}, ValueError, "'preds' and 'source' must have the same number"),
+        (["a"], ["a"], {"source": ["a", "b"]}, ValueError, "'source' has 2 sentences, 'preds' 1: "),
         (["a"], ["a"], {"source": "a"}, TypeError, "'source' must be a list of sentences, got a str"),
         (["a"], ["a"], {"source": [None]}, TypeError, "'source' must hold sentences of one kind"),
         (["a"], ["a"], {"index": [0, 1]}, ValueError, "'index' must have shape"),

@@ -94,9 +94,12 @@ NO_NAMES: list[Any] = [[], "news", {"news"}, {"a": 1}, 2, b"ab", ["a", 1], [None
         ("compare_to", [True], TypeError, "must be one of ['best', 'first'], got True of type bool"),
         ("compare_to", ["Best"], ValueError, "must be one of ['best', 'first'], got 'Best': did you mean 'best'?"),
         ("confidence", ["0.95"], TypeError, "must be a number between 0 and 1, got '0.95'"),
-        ("confidence", [True, 95, 0, 1.0, float("nan")], ValueError, SHARE),
+        ("confidence", [True, 0, 1.0, 100, 1e9, float("nan")], ValueError, SHARE),
+        ("confidence", [95, 95.0, np.float64(95)], ValueError, SHARE + ": did you mean 0.95?"),
+        ("confidence", [99.9], ValueError, SHARE + ": did you mean 0.999?"),
         ("significance_level", [[0.05]], TypeError, "must be a number between 0 and 1, got [0.05]"),
         ("significance_level", [-0.05], ValueError, SHARE),
+        ("significance_level", [5], ValueError, SHARE + ": did you mean 0.05?"),
         (
             "significance_level",
             [0.0009],

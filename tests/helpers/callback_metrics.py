@@ -22,6 +22,7 @@ from torchmetrics.text import CHRFScore, ExtendedEditDistance, ROUGEScore, Trans
 from lightning_bleu import CorpusBLEU, CorpusCHRF, FunctionMetric
 from lightning_bleu.metric import CorpusMetric
 from tests.helpers.chrf import streams
+from tests.helpers.resampling import draw_resamples
 
 WORDS = ["The", "cat", "sat", "on", "a", "mat,", "while", "two", "dogs", "ran.", "It", "is", "cold!"]
 RIGHT = [0.3, 0.7, 0.5]
@@ -63,6 +64,16 @@ def groups_of(items: Iterable[int], above: str = "") -> dict[str, list[int]]:
     """The sentences of each group, below the name of a loader."""
     items = [*items]
     return {f"{above}{group}": [item for item in items if group_of(item) == group] for group in ("even", "odd")}
+
+
+def unions_of(subsets: Mapping[str, Iterable[int]]) -> dict[str, list[int]]:
+    """All sentences of the groups of each loader, group after group."""
+    unions: dict[str, list[int]] = {}
+    for subset, items in subsets.items():
+        loader, _, group = subset.rpartition("/")
+        if group in ("even", "odd"):
+            unions.setdefault(join(loader, "all"), []).extend(items)
+    return unions
 
 
 def return_sentences(batch: Tensor, epoch: int) -> dict[str, Any]:
@@ -232,27 +243,35 @@ def expected_scores(
 
     Args:
         names: the names of the metrics.
-        subsets: the sentences of each subset; of a single one without a name, of ``""``.
+        subsets: the sentences of each subset; of a single one without a name, of ``""``. All groups of a loader have a
+            score, too.
         stage: the stage.
         epoch: the epoch.
     """
     expected: dict[str, float] = {}
     for name, metric in make_metrics(*names).items():
-        scored = {subset: score_alone(metric, *corpus_of(items, epoch)) for subset, items in subsets.items()}
+        scored, of_unions = (
+            {subset: score_alone(metric, *corpus_of(items, epoch)) for subset, items in several.items()}
+            for several in (subsets, unions_of(subsets))
+        )
         if "" not in scored:
             first = next(iter(scored.values()))
             parts = [""] if "" in first else [*first]  # a mean has no components
             scored[""] = {part: math.fsum(one[part] for one in scored.values()) / len(subsets) for part in parts}
+        scored |= of_unions
         for subset, one in scored.items():
             expected |= {join(f"{stage}_{name}", subset, part): value for part, value in one.items()}
     return expected
 
 
 def resample_alone(score: str, subsets: Mapping[str, Iterable[int]], epoch: int) -> dict[str, Any]:
-    """The scores of 1,000 bootstrap resamples by logged name, each subset with a seed of its own, and their means."""
+    """The scores of 1,000 bootstrap resamples by logged name, and their means.
+
+    Each subset has a seed of its own, and so have all groups of a loader, after the subsets. These are not in the mean.
+    """
     name, _, part = score.partition("/")
     scores: dict[str, Any] = {}
-    for seed, (subset, items) in enumerate(subsets.items()):
+    for seed, (subset, items) in enumerate([*subsets.items(), *unions_of(subsets).items()]):
         corpus = corpus_of(items, epoch)
         if name in COUNTED:
             metric = COUNTED[name](keep_sentences=True)
@@ -260,11 +279,10 @@ def resample_alone(score: str, subsets: Mapping[str, Iterable[int]], epoch: int)
             scores[join(f"val_{name}", subset)] = np.array(metric.interval(seed=seed).scores)
         else:
             rows = rows_alone(FUNCTIONS[name], corpus)[part]
-            generator = torch.Generator().manual_seed(seed)
-            drawn = torch.randint(len(rows), (1000, len(rows)), generator=generator, dtype=torch.int32).numpy()
+            drawn = draw_resamples(1000, len(rows), seed)
             sums, counts = rows[drawn].sum(1).T
             scores[join(f"val_{name}", subset, part)] = sums / counts
-    return scores | {join(f"val_{name}", part): np.mean([*scores.values()], 0)}
+    return scores | {join(f"val_{name}", part): np.mean([*scores.values()][: len(subsets)], 0)}
 
 
 def expected_comparisons(score: str, subsets: Mapping[str, Iterable[int]], epochs: int = 3) -> list[dict[str, float]]:

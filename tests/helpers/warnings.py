@@ -1,4 +1,4 @@
-"""Warnings of Lightning and its dependencies that are not about what is tested."""
+"""Warnings that are not about what is tested: of Lightning and its dependencies, and of few sentences."""
 
 IGNORED_WARNINGS = [
     "ignore:.*does not have many workers",
@@ -8,4 +8,5 @@ IGNORED_WARNINGS = [
     "ignore:.*The number of training batches",
     "ignore:.*[`']pin_memory[`']",
     "ignore:Be aware that when using `ckpt_path`",
+    "ignore:With \\d+ sentences, a paired bootstrap",
 ]

@@ -145,9 +145,9 @@ def test_the_printed_lines_show_scores_and_p_values() -> None:
     assert interval.half_width == (0.31 - 0.2) / 2
     assert len(repr(interval)) < 200  # without the scores of the resamples
     test = PairedTest("paired bootstrap", score_a=0.25, score_b=0.375, p_value=0.0123, trials=100)
-    assert str(test) == "BLEU = 25.00 against 37.50: -12.50, p = 0.0123 (paired bootstrap, 100 trials)"
+    assert str(test) == "BLEU = 25.00 against 37.50: -12.50, one-sided p = 0.0123 (paired bootstrap, 100 trials)"
     shown = str(dataclasses.replace(test, low=-0.2, high=0.01, confidence=0.9))
-    assert shown.startswith("BLEU = 25.00 against 37.50: -12.50 (90% interval -20.00 to +1.00), p = 0.0123 (")
+    assert shown.startswith("BLEU = 25.00 against 37.50: -12.50 (90% interval -20.00 to +1.00), one-sided p = 0.0123 (")
 
 
 # Draws
@@ -165,10 +165,26 @@ def test_a_seed_determines_the_draws_and_leaves_the_generators_of_pytorch_alone(
     assert metric.interval(seed=2).scores != first.scores
 
 
+@pytest.mark.parametrize("processes", [1, 2, 3])
+@pytest.mark.parametrize("draw", [draw_with_replacement, toss_coins])
+def test_processes_that_draw_a_share_each_draw_what_one_does(
+    draw: Draw, processes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And the first trials are the same, however many there are."""
+    monkeypatch.setattr(resampling, "_MAX_WEIGHTS", 100)
+    systems = [torch.arange(74.0, dtype=torch.float64).reshape(37, 2), torch.ones(37, 1, dtype=torch.float64)]
+    whole = weighted_sums(systems, draw, 99, 3)
+    shares = [weighted_sums(systems, draw, 99, 3, rank=rank, processes=processes) for rank in range(processes)]
+    for sums, shares_of_system in zip(whole, zip(*shares)):
+        assert torch.equal(torch.stack(shares_of_system).sum(0), sums)
+        assert (torch.stack(shares_of_system).any(-1).sum(0) == 1).all()  # each trial is drawn once
+    for sums, first in zip(whole, weighted_sums(systems, draw, 11, 3)):
+        assert torch.equal(sums[:11], first)
+
+
 @pytest.mark.parametrize("draw", [draw_with_replacement, toss_coins])
 def test_memory_does_not_grow_with_the_number_of_trials(draw: Draw, monkeypatch: pytest.MonkeyPatch) -> None:
     sentences = torch.arange(74.0, dtype=torch.float64).reshape(37, 2)
-    (whole,) = weighted_sums([sentences], draw, 100, 3)
     sizes: list[int] = []
 
     def record_size(weights: torch.Tensor, generator: torch.Generator) -> None:
@@ -177,6 +193,7 @@ def test_memory_does_not_grow_with_the_number_of_trials(draw: Draw, monkeypatch:
 
     for most in (1, 100, 1000):
         monkeypatch.setattr(resampling, "_MAX_WEIGHTS", most)
+        (whole,) = weighted_sums([sentences], draw, 100, 3)
         assert all(torch.equal(sums, whole) for sums in weighted_sums([sentences] * 2, record_size, 100, 3))
         assert max(sizes) <= max(most, 37)  # at least one trial at a time
         sizes.clear()
@@ -190,7 +207,7 @@ def test_the_sums_of_one_sentence_are_multiples_of_it(draw: Draw) -> None:
 
 def draw_many(draw: Draw, trials: int, sentences: int, seed: int = 0) -> torch.Tensor:
     weights = torch.empty(trials, sentences, dtype=torch.uint8)
-    draw(weights, torch.Generator().manual_seed(seed))
+    draw(weights, resampling._make_generator(seed, chunk=0))
     return weights.double()
 
 
