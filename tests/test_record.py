@@ -444,7 +444,7 @@ def test_a_function_with_a_dict_has_a_line_per_score(tmp_path: Path) -> None:
             place = [step, 0.5 * step, key, f"val/step-000000{step}.txt", "page", "FunctionMetric"]
             kind = "" if direction is None else "best"
             line = expected_line(place, result[key], kind=kind, opponent=results[0][key], forms=["strings"])
-            expected.append(line | {"settings": {"higher_is_better": direction}})
+            expected.append(line | {"settings": {"higher_is_better": direction, "function": "page"}})
             assert (line["higher_is_better"], line["percent"], line["parts"]) == (direction, True, {})
     assert in_order(lines) == in_order(expected)
 

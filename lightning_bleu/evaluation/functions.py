@@ -320,13 +320,27 @@ class ScoredByFunction(EvaluatorMetric):
         has_rows = rows.ndim == 2 and math.isfinite(value)
         if not has_rows:
             return value
-        return SentenceRows(sentences.identity, rows, scoring, {"higher_is_better": direction})
+        settings = {"higher_is_better": direction, "function": name_function(self.metric.function)}
+        return SentenceRows(sentences.identity, rows, scoring, settings)
 
     def result_of(self, score: str, of_subset: ScoreOfSubset) -> Result:
         """The result of one of the scores."""
         result = super().result_of(score, of_subset)
         report = FunctionScore(score=result.score, name=score_key(self.name, score), percent=self.percent)
         return Result(result.score, report=report, higher_is_better=result.higher_is_better, percent=result.percent)
+
+
+def name_function(function: Callable[..., Any]) -> str:
+    """What tells a function from another one under the same name; empty for one without a name of its own.
+
+    Example:
+        >>> name_function(name_function), name_function(lambda hypotheses, references: []), name_function(partial(max))
+        ('name_function', '', '')
+    """
+    if isinstance(function, partial):
+        return ""
+    name = str(getattr(function, "__qualname__", type(function).__qualname__))
+    return "" if "<" in name else name  # <lambda>, and <locals> of another function
 
 
 def _join(several: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:

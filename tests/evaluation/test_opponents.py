@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
+import warnings
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +14,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from lightning_bleu import CorpusBLEU, paired_bootstrap
+from lightning_bleu import CorpusBLEU, Evaluator, FunctionMetric, paired_bootstrap
 from lightning_bleu.evaluation.opponents import MIN_LEVEL, Opponent, UncertainScore, find_uncertainty
 from lightning_bleu.evaluation.results import Result
 from lightning_bleu.evaluation.sentences import SentenceRows
 from lightning_bleu.scoring.resampling import PairedTest
+from tests.helpers.callback_metrics import try_to
 from tests.helpers.process_groups import ProcessPool
 
 SENTENCES = torch.randint(3, 50, (60, 12), generator=torch.Generator().manual_seed(0))
@@ -329,3 +333,63 @@ def test_process_0_decides_which_validation_is_the_best(second: tuple[float, flo
         chosen = metrics[second[0] > 0.6]
         assert scores == [score(metrics[0]), score(chosen)]
         assert torch.equal(kept, statistics(chosen))
+
+
+# Functions under the same name
+
+
+def longest(hypotheses: list[str], references: list[list[str]]) -> list[int]:
+    """A number per sentence."""
+    return [max(map(len, line.split())) for line in hypotheses]
+
+
+def words(hypotheses: list[str], references: list[list[str]]) -> list[int]:
+    """Another number per sentence."""
+    return [len(line.split()) for line in hypotheses]
+
+
+def validate(evaluator: Evaluator, step: int) -> Result:
+    """The result of a validation of two sentences."""
+    evaluator.start()
+    evaluator.update(["a b c", "d"], ["a", "d"])
+    return evaluator.finish(step)["val_f"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "differ"),
+    [
+        (longest, words, True),
+        (FunctionMetric(longest), longest, False),
+        (lambda hypotheses, references: longest(hypotheses, references), lambda a, b: words(a, b), False),
+        (partial(longest), partial(words), False),
+    ],
+)
+def test_another_function_under_the_same_name_is_not_compared(before: Any, after: Any, differ: bool) -> None:
+    """Lambdas and partials cannot be told apart."""
+    evaluator = Evaluator({"f": before}, compare_to="best")
+    first = validate(evaluator, 0)
+    resumed = Evaluator({"f": after}, compare_to="best")
+    resumed.load_state_dict(evaluator.state_dict())
+    expected = pytest.warns(UserWarning, match=r"'val_f' with different settings \(function\)")
+    with expected if differ else contextlib.nullcontext():
+        result = validate(resumed, 1)
+    assert result.comparison is not None
+    assert result.comparison.score_b == (result.score if differ else first.score)
+
+
+def test_processes_with_different_states_are_an_error(pool: ProcessPool) -> None:
+    first, second = pool.run(2, validate_with_state_in_one_process)
+    assert first == second
+    assert re.match("ValueError: the processes would compare this validation with different ones: load the", first)
+
+
+def validate_with_state_in_one_process(rank: int, processes: int) -> str:
+    """The error of a validation that is compared in the first process only."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        evaluator = Evaluator({"f": words}, compare_to="best")
+        validate(evaluator, 0)
+        resumed = Evaluator({"f": words}, compare_to="best")
+        if rank == 0:
+            resumed.load_state_dict(evaluator.state_dict())
+        return try_to(validate, resumed, 1)
