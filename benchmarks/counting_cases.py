@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from corpora import Corpus, Ids, Text, corpus, make_corpus, make_text, read_systems
-from turns import Case, Heading, Measurement, Pass
+from turns import Case, Heading, Measurement, Pass, clock
 
 from lightning_bleu import CorpusBLEU, CorpusCHRF
 
@@ -147,10 +146,10 @@ def cold_pass(metric: Metric, batches: Batches) -> Pass:
 def count(metric: Metric, batches: Batches) -> Measurement:
     """Count all sentences, and score them, because another version may count some of them only then."""
     metric.reset()
-    start = time.perf_counter()
+    start = clock()
     for batch in batches:
         metric.update(*batch)
     metric.compute()
-    seconds = time.perf_counter() - start
+    seconds = clock() - start
     sentences = sum(len(preds) for preds, _ in batches)
     return Measurement([1e6 * seconds / sentences], metric.statistics.tolist())

@@ -17,6 +17,19 @@ from typing import Any, NamedTuple
 TURN = 0.1
 """Seconds that a turn lasts at least."""
 
+_clock: Callable[[], float] = time.perf_counter
+
+
+def clock() -> float:
+    """The seconds on the clock that cases are timed with."""
+    return _clock()
+
+
+def use_cpu_time() -> None:
+    """Time what this process computes, and not how long it waits, for example for other processes."""
+    global _clock
+    _clock = time.process_time
+
 
 class Measurement(NamedTuple):
     """What was measured.

@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import itertools
 import logging
-import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -24,7 +23,7 @@ from counting_cases import EOS_ID, PAD_ID, Batches, corpus_label, ended_sentence
 from pytorch_lightning.loggers import TensorBoardLogger
 from torch.utils.data import DataLoader
 from torch.utils.tensorboard import SummaryWriter
-from turns import Case, Heading, Measurement, Pass
+from turns import Case, Heading, Measurement, Pass, clock
 from validation import Batches as BatchDataset
 from validation import Model
 
@@ -72,14 +71,14 @@ def loop(data: Path | None, folder: Path, *, shows: bool) -> Pass:
 
 def validate(evaluator: Evaluator, batches: Batches) -> Measurement:
     """Validate once."""
-    times = [time.perf_counter()]
+    times = [clock()]
     evaluator.start()
-    times.append(time.perf_counter())
+    times.append(clock())
     for batch in batches:
         evaluator.update(*batch)
-    times.append(time.perf_counter())
+    times.append(clock())
     results = evaluator.finish(0)
-    times.append(time.perf_counter())
+    times.append(clock())
     in_start, in_batches, in_finish = (end - start for start, end in itertools.pairwise(times))
     return measurement(in_batches, len(batches), in_start + in_finish, results["val_bleu"].score)
 
@@ -101,9 +100,9 @@ def timed_hook(name: str) -> Callable[..., None]:
 
     @functools.wraps(hook)
     def run(self: TimedCallback, *args: Any, **kwargs: Any) -> None:
-        start = time.perf_counter()
+        start = clock()
         hook(self, *args, **kwargs)
-        self.seconds[name] += time.perf_counter() - start
+        self.seconds[name] += clock() - start
 
     return run
 
@@ -172,9 +171,9 @@ class StoredTrainer(transformers.Seq2SeqTrainer):
 
     def timed(self, name: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Call a function, and add up its time."""
-        start = time.perf_counter()
+        start = clock()
         result = function(*args, **kwargs)
-        self.seconds[name] += time.perf_counter() - start
+        self.seconds[name] += clock() - start
         return result
 
 

@@ -469,10 +469,15 @@ class BLEUScore(Report):
         )
 
 
-def bleu_components(report: BLEUScore, settings: BLEUSettings) -> list[Component]:
+def bleu_components(report: BLEUScore, settings: BLEUSettings, *, optional: bool = True) -> list[Component]:
     """The precisions, the brevity penalty, and the lengths; and, if they are named, the BLEU of each order.
 
     ``bleu_n`` has uniform weights: it is the score of ``CorpusBLEU(max_order=n)``.
+
+    Args:
+        report: the score.
+        settings: how it was scored.
+        optional: compute the BLEU of each order, too.
 
     Example:
         >>> from lightning_bleu import corpus_bleu
@@ -497,7 +502,7 @@ def bleu_components(report: BLEUScore, settings: BLEUSettings) -> list[Component
         Component("reference_length", float(report.reference_length)),
     ]
     orders_chart = f"BLEU of orders 1 (at the top) to {max_order}"
-    for n, score in enumerate(_scores_of_orders(report, settings), 1):
+    for n, score in enumerate(_scores_of_orders(report, settings) if optional else [], 1):
         components.append(
             Component(
                 f"bleu_{n}", score, higher_is_better=True, unit=settings.unit, chart=orders_chart, is_default=False
@@ -685,9 +690,9 @@ class CorpusBLEU(CorpusMetric):
         """The score of these statistics, of sentences of these kinds."""
         return BLEUScore.from_statistics(statistics, self.settings, inputs)
 
-    def components(self, report: BLEUScore) -> list[Component]:
+    def components(self, report: BLEUScore, *, optional: bool = True) -> list[Component]:
         """The components of a score that an evaluator can log."""
-        return bleu_components(report, self.settings)
+        return bleu_components(report, self.settings, optional=optional)
 
     @classmethod
     def from_plain(cls, settings: Mapping[str, Any], *, percent: bool) -> Self:

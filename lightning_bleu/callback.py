@@ -59,12 +59,12 @@ class BLEUCallback(OptionAttributes, pl.Callback):
             third parameter, ``dataloader_idx``, it also gets the index of the loader.
         dataloader_names: one name per loader. When None: the keys of a dict of loaders, or ``dataloader_idx_0`` and so
             on, as in Lightning.
-        options: ``decoder``, ``log_name``, ``parts``, ``samples``, ``translations``, ``keep_translations``,
-            ``confidence``, ``compare_to``, ``significance_level``, and ``loggers`` of :class:`Evaluator`. The
-            validation that ``compare_to`` needs is saved in checkpoints. The first one may be one of
-            ``trainer.validate`` before ``trainer.fit``, or the sanity check with ``num_sanity_val_steps=-1``. The step
-            and the epoch of files are those of the checkpoint (0 and null for one with ``save_weights_only=True``).
-            Callbacks of one Trainer need different ``log_name``.
+        options: ``decoder``, ``log_name``, ``separator``, ``parts``, ``samples``, ``translations``,
+            ``keep_translations``, ``confidence``, ``compare_to``, ``significance_level``, and ``loggers`` of
+            :class:`Evaluator`. The validation that ``compare_to`` needs is saved in checkpoints. The first one may be
+            one of ``trainer.validate`` before ``trainer.fit``, or the sanity check with ``num_sanity_val_steps=-1``.
+            The step and the epoch of files are those of the checkpoint (0 and null for one with
+            ``save_weights_only=True``). Callbacks of one Trainer need different ``log_name``.
 
     Attributes:
         results: the last result of each score by its logged name; see :class:`Evaluator`.
@@ -72,8 +72,9 @@ class BLEUCallback(OptionAttributes, pl.Callback):
     Raises:
         TypeError: for options of the wrong type; and if no `preds` and `target` can be found in what a step returned,
             or if it returned None in a whole epoch.
-        ValueError: for options that are out of range; when an epoch begins, if metrics read ids differently; and during
-            an epoch, if a loader or a group has no metric.
+        ValueError: for options that are out of range; before a training, a validation, or a test, if a logger cannot
+            take the names; when an epoch begins, if metrics read ids differently; and during an epoch, if a loader or a
+            group has no metric.
     """
 
     def __init__(
@@ -130,6 +131,9 @@ class BLEUCallback(OptionAttributes, pl.Callback):
         self._check_other_callbacks(callbacks)
         for message in suspect_monitors(callbacks, namings.values(), self._options.table):
             self._run.warn_once(message)
+        validates = stage == "validate" or (stage == "fit" and trainer.enable_validation)
+        if validates or stage == "test":
+            self._run.check_loggers("test" if stage == "test" else "val", loggers=_find_loggers(trainer))
         self._is_fit = stage == "fit"
         if self._is_fit:
             self._loaded = None
@@ -172,8 +176,12 @@ class BLEUCallback(OptionAttributes, pl.Callback):
             self._run.record.check_new(f"such as with {other}, or resume that run with trainer.fit(ckpt_path=...)")
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """The weights are no longer those of the checkpoint from which training resumes."""
+        """The weights are no longer those of the checkpoint from which training resumes. The loaders are known now."""
         self._loaded = None
+        dataloaders, given = find_loaders(trainer, "val")
+        if dataloaders:
+            names = name_loaders("val", given, len(dataloaders), given=self.dataloader_names)
+            self._run.check_loggers("val", names, loggers=_find_loggers(trainer))
 
     def on_validation_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Start a validation or a test."""
@@ -182,8 +190,9 @@ class BLEUCallback(OptionAttributes, pl.Callback):
         dataloaders, given = find_loaders(trainer, stage)
         names = name_loaders(stage, given, max(1, len(dataloaders)), given=self.dataloader_names)
         origin = Origin("extract" if self.extract else STEPS[stage], owner=type(self).__name__)
-        loggers = () if trainer.fast_dev_run else trainer.loggers  # type: ignore[attr-defined]
-        self._validation = self._run.begin(stage, names, dataloaders, origin, loggers=loggers, device=pl_module.device)
+        self._validation = self._run.begin(
+            stage, names, dataloaders, origin, loggers=_find_loggers(trainer), device=pl_module.device
+        )
 
     on_test_epoch_start = on_validation_epoch_start
 
@@ -224,6 +233,7 @@ class BLEUCallback(OptionAttributes, pl.Callback):
         if trainer.sanity_checking:
             for subset in finished.scored.subsets:
                 subset.sentences.read(subset.sentences.readable[:1])  # finds errors before the training
+            self._run.check_names(finished)
             finished.scored.replace_opponents()
             return
         step, epoch = self._find_place(trainer)
@@ -244,6 +254,11 @@ class BLEUCallback(OptionAttributes, pl.Callback):
         # Callbacks hear nothing of a checkpoint with weights only.
         is_unknown = trainer.ckpt_path is not None and not self._is_fit
         return trainer.global_step, None if is_unknown else trainer.current_epoch
+
+
+def _find_loggers(trainer: pl.Trainer) -> Sequence[Any]:
+    """The loggers in which validations are shown."""
+    return () if trainer.fast_dev_run else trainer.loggers  # type: ignore[attr-defined]
 
 
 class LoadedWeights(NamedTuple):

@@ -464,7 +464,7 @@ class CorpusCHRF(CorpusMetric):
         """The score of these statistics, of sentences of these kinds."""
         return CHRFScore.from_statistics(statistics, self.settings, inputs)
 
-    def components(self, report: CHRFScore) -> list[Component]:
+    def components(self, report: CHRFScore, *, optional: bool = True) -> list[Component]:
         """The components of a score that an evaluator can log."""
         return chrf_components(report, self.settings)
 

@@ -51,6 +51,7 @@ class EvaluatorOptions(TypedDict, total=False):
 
     decoder: Decoder | None
     log_name: str | Mapping[str, str]
+    separator: str | None
     parts: bool | Sequence[str]
     samples: int
     translations: bool | str | os.PathLike[str] | None
@@ -122,6 +123,9 @@ class Evaluator(OptionAttributes):
         log_name: the logged names, with placeholders for the stage and for the name of the metric:
             ``"{stage}/{metric}"`` logs ``val/bleu`` and ``test/bleu``. Or a dict of the names of each stage:
             ``{"val": "valid/{metric}", "test": "test/{metric}"}``.
+        separator: what joins the pieces of logged names, any ASCII punctuation except braces: ``"_"`` logs
+            ``val_bleu_low`` and ``val_bleu_NAME``. None is ``"/"``, and in :class:`EvaluatorMixin` ``"_"``. Folders and
+            the names of samples and figures stay the same.
         parts: whether to log the components of the scores, or a list of the names of those to log. With BLEU-N, these
             can also be ``"bleu_1"`` to ``"bleu_N"``, the scores of ``CorpusBLEU(max_order=n)``.
         samples: show the first N and the worst N sentences of each validation. 0 for no samples, no histogram, and no
@@ -161,7 +165,8 @@ class Evaluator(OptionAttributes):
     Raises:
         TypeError: for options of the wrong type.
         ValueError: for options that are out of range, and for parts that no metric has; when a validation begins, if
-            metrics read ids differently; and during a validation, if a loader or a group has no metric.
+            metrics read ids differently, or if a logger cannot take the names; and during a validation, if a loader or
+            a group has no metric.
     """
 
     def __init__(
@@ -170,6 +175,7 @@ class Evaluator(OptionAttributes):
         *more_metrics: Never,
         decoder: Decoder | None = None,
         log_name: str | Mapping[str, str] = "{stage}_{metric}",
+        separator: str | None = None,
         parts: bool | Sequence[str] = True,
         samples: int = 8,
         translations: bool | str | os.PathLike[str] | None = None,
@@ -186,6 +192,7 @@ class Evaluator(OptionAttributes):
             metrics=metrics,
             decoder=decoder,
             log_name=log_name,
+            separator=separator,
             parts=parts,
             samples=samples,
             translations=translations,
@@ -213,16 +220,17 @@ class Evaluator(OptionAttributes):
             stage: ``"val"`` or ``"test"``.
 
         Raises:
-            ValueError: if metrics read ids differently, or if there is no folder for translations.
+            ValueError: if metrics read ids differently, if a logger cannot take the names, or if there is no folder for
+                translations.
         """
         check_choice("stage", stage, STEPS)
+        several = loaders if isinstance(loaders, Mapping | list | tuple) else [loaders]
+        dataloaders = list(several.values()) if isinstance(several, Mapping) else list(several)
+        _check_loaders(dataloaders)
         self._validation = None
         if self._options.uses_folder_of_run:
             raise ValueError("translations=True needs the folder of a Trainer's run: pass translations='FOLDER'")
         self._run.open_record(self._options.folder)
-        several = loaders if isinstance(loaders, Mapping | list | tuple) else [loaders]
-        dataloaders = list(several.values()) if isinstance(several, Mapping) else list(several)
-        _check_loaders(dataloaders)
         names = name_loaders(stage, several, len(dataloaders))
         self._validation = self._run.begin(stage, names, dataloaders, CALL)
 

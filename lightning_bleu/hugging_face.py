@@ -72,8 +72,9 @@ class EvaluatorMixin(_Trainer):  # type: ignore[misc]
 
     Raises:
         TypeError: if there is no :class:`Evaluator`; during an evaluation, if predictions are not ids.
-        ValueError: for names that the Trainer uses; during an evaluation, if a dataset has no metric, or if repeated
-            sentences cannot be told from others.
+        ValueError: for names that the Trainer uses; before a training or an evaluation, if a logger of the evaluator
+            cannot take the names; during an evaluation, if a dataset has no metric, or if repeated sentences cannot be
+            told from others.
     """
 
     evaluator: Evaluator | None = None
@@ -232,6 +233,8 @@ class EvaluatorMixin(_Trainer):  # type: ignore[misc]
         run = self._run
         if run is not None:
             self._open_record(trial)
+            if self.args.eval_strategy != "no":
+                run.check_loggers("val", naming=_name_stage(run, "eval", "val"))
             if not resume_from_checkpoint:
                 run.load_state_dict({})
                 if run.record is not None:
@@ -298,7 +301,7 @@ class EvaluatorMixin(_Trainer):  # type: ignore[misc]
 
 def _name_stage(run: Run, prefix: str, stage: str) -> Naming:
     """How the names of an evaluation are written, from its prefix, such as ``"eval_news"``."""
-    return Naming(prefix, run.options.namings[stage].log_name, "_", _shown_as)
+    return Naming(prefix, run.options.namings[stage].log_name, run.options.separator or "_", _shown_as)
 
 
 def _find_metrics(table: MetricTable, prefix: str) -> MetricTable:

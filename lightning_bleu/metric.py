@@ -101,8 +101,13 @@ class CorpusMetric(AdditiveMetric):
         """The score of these statistics, of sentences of these kinds."""
 
     @abstractmethod
-    def components(self, report: Any) -> list[Component]:
-        """The components of a score that an evaluator can log."""
+    def components(self, report: Any, *, optional: bool = True) -> list[Component]:
+        """The components of a score that an evaluator can log.
+
+        Args:
+            report: the score.
+            optional: also compute those that are logged only if they are named.
+        """
 
     @classmethod
     @abstractmethod
@@ -170,7 +175,11 @@ class CorpusMetric(AdditiveMetric):
             self.rows = append_rows(self.rows, packed.to(device))
         else:
             sums = np.concatenate([rows.sum(0), batch.input_counts])
-            self.totals = self.totals + torch.from_numpy(sums).to(self.totals.device)
+            if self.totals.is_cpu:
+                totals = torch.from_numpy(self.totals.numpy() + sums)  # NumPy adds short vectors in less time
+            else:
+                totals = self.totals + torch.from_numpy(sums).to(self.totals.device)
+            vars(self)["totals"] = totals  # without nn.Module.__setattr__, as in _state_changed
 
     @eager
     def forward(self, *args: Any, **kwargs: Any) -> Any:

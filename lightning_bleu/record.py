@@ -153,7 +153,7 @@ def to_line(score: Score, logged: str, *, file: str | None, step: int, epoch: fl
         "file": file,
         "metric": score.name.metric,
         "class": score.metric_class,
-        "forms": list(score.forms),
+        "forms": score.forms,
         **score.result.to_dict(),
         "settings": None if score.settings is None else dict(score.settings),
     }

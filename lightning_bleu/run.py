@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -94,6 +94,23 @@ class Run:
         elif self.record is None or self.record.folder != Path(folder).expanduser():
             self.record = Record(folder, self.options.keep_translations, self.warn_once)
 
+    def check_loggers(
+        self, stage: str, loaders: Sequence[str] = (), *, naming: Naming | None = None, loggers: Sequence[Any] = ()
+    ) -> None:
+        """Check before a training that loggers can take the names of its validations, as :meth:`begin` does.
+
+        Args:
+            stage: ``"val"`` or ``"test"``.
+            loaders: the names of the loaders, if they are known.
+            naming: how names are written, if not as `log_name` says.
+            loggers: the loggers of the trainer.
+
+        Raises:
+            ValueError: if a logger cannot.
+        """
+        expected = _shown_names(naming or self.options.namings[stage], self.options.expected_names(stage, loaders))
+        Dashboard(loggers, self.options.loggers, 0, self.warn_once, expected)
+
     def begin(
         self,
         stage: str,
@@ -122,7 +139,8 @@ class Run:
         """
         options = self.options
         naming = naming or options.namings[stage]
-        dashboard = Dashboard(loggers, options.loggers, options.samples, self.warn_once)
+        expected = _shown_names(naming, options.expected_names(stage, names, table))
+        dashboard = Dashboard(loggers, options.loggers, options.samples, self.warn_once, expected)
         collector = SentenceCollector(
             table or options.table,
             names,
@@ -186,6 +204,15 @@ class Run:
         scored.check_names()
         collector.warn_about_mistakes()
         return FinishedValidation(validation, scored)
+
+    def check_names(self, finished: FinishedValidation) -> None:
+        """Check that loggers can take all names, which are only known now, such as those of groups.
+
+        Raises:
+            ValueError: if a logger cannot.
+        """
+        scored = finished.scored
+        finished.validation.dashboard.check_names(_shown_names(scored.naming, scored.numbers))
 
     def publish(
         self, finished: FinishedValidation, step: int, epoch: float | None = None, *, shown_step: int | None = None
@@ -257,3 +284,8 @@ class Run:
         """What to compare a score with, by its logged name, which is that of a dataset in Transformers."""
         opponent = self._new_opponent()
         return self._opponents.setdefault(naming.render(name), opponent) if counts else opponent
+
+
+def _shown_names(naming: Naming, names: Iterable[Name]) -> list[str]:
+    """The names of numbers in loggers."""
+    return [naming.render_for_loggers(name) for name in names]

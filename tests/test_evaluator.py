@@ -364,6 +364,91 @@ def test_results_are_those_of_the_last_validation_and_of_the_last_test() -> None
     assert [*evaluator.results] == ["test_bleu", "val_bleu"]
 
 
+WRONG_LOADERS: list[tuple[Any, type[Exception], str]] = [
+    ("val", TypeError, r"start\(\) got the loader 'val': pass loaders first, and the stage as stage='test'"),
+    (["news"], TypeError, r"start\(\) got the loader 'news': pass loaders first"),
+    ({"news": "talks"}, TypeError, r"start\(\) got the loader 'talks': pass loaders first"),
+    ({}, ValueError, r"start\(\) got no loaders: pass the loader of the validation, or nothing if there is none$"),
+    ([], ValueError, r"start\(\) got no loaders: "),
+]
+
+
+@pytest.mark.parametrize(("loaders", "kind", "message"), WRONG_LOADERS)
+def test_a_start_without_loaders_is_an_error_that_changes_nothing(
+    loaders: Any, kind: type[Exception], message: str
+) -> None:
+    evaluator = Evaluator()
+    evaluator.start()
+    evaluator.update(["a b c d"], ["a b c d"])
+    with pytest.raises(kind, match=f"^{message}"):
+        evaluator.start(loaders)
+    assert evaluator.finish(1)["val_bleu"].score == 1
+
+
+@pytest.mark.parametrize("number", [0.0, "0", True, None])
+def test_the_number_of_a_loader_is_an_integer(number: Any) -> None:
+    evaluator = Evaluator()
+    evaluator.start()
+    with pytest.raises(TypeError, match=f"^'dataloader_idx' must be an integer, got {number!r} of type "):
+        evaluator.update(["a b c d"], ["a b c e"], dataloader_idx=number)
+    evaluator.update(["a b c d"], ["a b c d"], dataloader_idx=torch.tensor(0))  # type: ignore[arg-type]
+    assert evaluator.finish(1)["val_bleu"].score == 1
+
+
+@pytest.mark.parametrize("kind", [Evaluator, BLEUCallback])
+def test_several_metrics_need_names(kind: Any) -> None:
+    name = kind.__name__
+    for metrics, example in (
+        ((CorpusBLEU(), CorpusCHRF()), "'bleu': ..., 'chrf': ..."),
+        ((CorpusBLEU(), checksum), "'bleu': ..., 'NAME': ..."),
+        ((None, CorpusCHRF()), "'NAME': ..., 'chrf': ..."),
+    ):
+        message = f"several metrics need names: pass a dict, {name}({{{example}}})"
+        with pytest.raises(TypeError, match=f"^{re.escape(message)}$"):
+            kind(*metrics)
+
+
+@pytest.mark.parametrize("kind", [Evaluator, BLEUCallback])
+def test_a_tokenizer_that_decodes_is_a_decoder(kind: Any) -> None:
+    class Tokenizer:
+        def batch_decode(self, ids: list[list[int]], skip_special_tokens: bool = False) -> list[str]:
+            return [" ".join(map(str, row)) for row in ids]
+
+    tokenizer = Tokenizer()
+    message = f"^'tokenizer' is not an option of {kind.__name__}: to decode ids, pass decoder=tokenizer$"
+    with pytest.raises(TypeError, match=message):
+        kind(tokenizer=tokenizer)
+    with pytest.raises(TypeError, match=message):
+        kind(tokenizer=tokenizer, pad_id=0)
+    kind(decoder=tokenizer)
+    with pytest.raises(TypeError, match=rf"^\['tokenizer'\] are options of the metric: {kind.__name__}\(CorpusBLEU"):
+        kind(tokenizer="zh")
+
+
+def test_what_is_wrong_with_a_batch_changes_no_state() -> None:
+    evaluator = Evaluator(samples=1)
+    evaluator.start()
+    lines, meta = ["a b c d", "e f g h"], torch.zeros(2, 5, dtype=torch.long, device="meta")
+    wrong: list[tuple[Any, Any, dict[str, Any], type[Exception], str]] = [
+        (lines, lines, {"source": ["a"]}, ValueError, "^'source' has 1 sentence, 'preds' 2: pass one source for each"),
+        (lines, lines[:1], {}, ValueError, "^'preds' has 2 sentences, 'target' 1: both must have the same number"),
+        ({"input_ids": meta}, lines, {}, TypeError, r"pass preds\['input_ids'\]$"),
+        (meta, lines, {}, TypeError, "^'preds' has a tensor on the meta device"),
+        (lines, lines, {"source": meta}, TypeError, "^'source' has a tensor on the meta device"),
+        (lines, lines, {"sample_mask": meta[:, 0].bool()}, TypeError, "^'sample_mask' has a tensor on the meta device"),
+        (lines, lines, {"index": meta[:, 0]}, TypeError, "^'index' has a tensor on the meta device"),
+        (["a", None], lines, {}, TypeError, "sentence 1 is None"),
+        (lines, lines, {"source": ["a", None]}, TypeError, "^'source' .*: sentence 1 is None"),
+        ([b"a", b"b"], lines, {}, TypeError, "decode bytes to strings"),
+    ]
+    for preds, target, fields, kind, message in wrong:
+        with pytest.raises(kind, match=message):
+            evaluator.update(preds, target, **fields)
+    evaluator.update(lines, lines)
+    (result,) = evaluator.finish(1).values()
+    assert (result.score, result.parts["hypothesis_length"]) == (1, 8)
+
+
 ONE: Any = (["a"], ["a"])
 OF_METRIC: Any = {"percent": True}
 OF_CALLBACK: Any = {"extract": print}

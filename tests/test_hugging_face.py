@@ -480,6 +480,9 @@ class StandIn:
     def prediction_step(self, *args: Any) -> Any:
         return None, self.preds, None
 
+    def evaluation_loop(self, *args: Any) -> str:
+        return "evaluated"
+
 
 class Evaluating(EvaluatorMixin, StandIn):  # type: ignore[misc]
     pass
@@ -526,6 +529,23 @@ def test_predictions_that_are_no_ids_are_an_error(predictions: Any, received: st
 def test_options_are_checked(options: Any, kind: type[Exception], message: str) -> None:
     with pytest.raises(kind, match=message):
         Evaluating(**{"evaluator": Evaluator()} | options)
+
+
+def test_a_mixin_without_an_evaluator_warns_at_its_first_evaluation() -> None:
+    message = r"^Evaluating has an EvaluatorMixin, but no evaluator, so nothing is scored: .* evaluator=None if that is"
+    trainer = Evaluating()
+    with pytest.warns(UserWarning, match=message) as caught:
+        assert trainer.evaluation_loop([], "Evaluation") == "evaluated"
+    assert [warning.filename for warning in caught] == [__file__]
+    assert trainer.evaluation_loop([], "Evaluation") == "evaluated"  # warnings are errors
+
+
+def test_no_evaluator_on_purpose_is_silent() -> None:
+    has_one: Any = type("HasOne", (Evaluating,), {"evaluator": Evaluator()})
+    for trainer in (Evaluating(evaluator=None), has_one(evaluator=None)):
+        assert trainer.evaluator is None
+        assert trainer.evaluation_loop([], "Evaluation") == "evaluated"
+    assert isinstance(has_one().evaluator, Evaluator)
 
 
 def test_a_trainer_with_an_evaluator_of_its_own_is_an_error() -> None:

@@ -10,6 +10,7 @@ from pytorch_lightning.callbacks import EarlyStopping, LearningRateMonitor, Mode
 from lightning_bleu import CorpusBLEU, CorpusCHRF, FunctionMetric
 from lightning_bleu.evaluation.metric_table import MetricTable, wrap_metric
 from lightning_bleu.evaluation.names import STEPS, Naming
+from lightning_bleu.evaluation.options import Options
 from lightning_bleu.monitors import suspect_monitors
 from tests.helpers.callback_metrics import errors, exact, make_metrics
 
@@ -132,6 +133,9 @@ def test_a_threshold_of_a_function_in_percent_is_in_percent() -> None:
     ("naming", "monitor"),
     [
         (Naming("val", "{stage}/{metric}"), "val/page/news/rate/low"),
+        (Naming("val", separator="_"), "val_page_news_rate_low"),
+        (Naming("val", "{stage}/{metric}", "."), "val/page.news.rate.low"),
+        (Options(separator="-").namings["val"], "val_page-news-rate"),
         (Naming("eval", separator="_"), "eval_page_news_rate_low"),
         (Naming("eval_news", separator="_"), "eval_news_page_rate"),
     ],

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
 import os
 import random
 import re
-import resource
 import subprocess
 import sys
 import warnings
@@ -39,7 +37,7 @@ from lightning_bleu.record import (
     write_translations,
 )
 from tests.helpers.corpora import random_corpus, read_lines
-from tests.helpers.files import read_files, read_scores
+from tests.helpers.files import limit_files, read_files, read_scores
 from tests.helpers.text import WORDWISE, fuzz_line
 from tests.helpers.validations import count, make_collector, score
 
@@ -163,17 +161,6 @@ def test_the_score_of_hard_text_is_the_same_after_it_was_written(tokenizer: str,
 
 
 # Complete files or none
-
-
-@contextlib.contextmanager
-def limit_files(size: int) -> Iterator[None]:
-    """Within this context, files cannot grow beyond a number of bytes, as if the disk were full."""
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
 LONG = "long " * 1000

@@ -119,10 +119,11 @@ def split_to_units(lines: Sequence[str], tokenizer: str) -> list[list[str]]:
     if tokenizer not in _SPLITS_WORDS:
         return [_mark_edges(line) for line in lines]
     units = [line.split() for line in lines]
-    # 13a joins and splits lines at a line break.
-    for number, line in enumerate(lines):
-        if "\n" in line:
-            units[number] = [_LINE + line]
+    has_line_breaks = "\n" in "".join(lines)
+    if has_line_breaks:  # 13a joins and splits lines there
+        for number, line in enumerate(lines):
+            if "\n" in line:
+                units[number] = [_LINE + line]
     return units
 
 
@@ -151,18 +152,25 @@ def tokenize_units(units: Sequence[str], tokenize: TokenizeFunction, tokenizer: 
         >>> tokenize_units(["it's", "1,000.50,"], load_tokenizer("13a"), "13a")
         [["it's"], ['1,000.50', ',']]
     """
+    tokens_of = _tokenize_simple_words(units, tokenizer)
+    rest = [unit for unit in units if unit not in tokens_of]
+    inner_words = [unit for unit in rest if _EDGE not in unit and _NEIGHBOR not in unit]
+    if inner_words:
+        tokens_of.update(zip(inner_words, _tokenize_inner_words(inner_words, tokenize), strict=True))
+    for unit in rest:
+        if unit not in tokens_of:
+            tokens_of[unit] = _tokenize_unit(unit, tokenize)
+    return [tokens_of[unit] for unit in units]
+
+
+def _tokenize_simple_words(units: Sequence[str], tokenizer: str) -> dict[str, Sequence[Hashable]]:
+    """The tokens of units whose tokens are known without a call of the tokenizer."""
     tokens_of: dict[str, Sequence[Hashable]] = {}
     if tokenizer in _KEEPS_ALPHANUMERIC:
         tokens_of = {unit: [unit] for unit in units if unit.isalnum()}
     if tokenizer == "13a":
         tokens_of.update(_tokenize_plain_words([unit for unit in units if unit not in tokens_of]))
-    inner_words = [unit for unit in units if unit not in tokens_of and _EDGE not in unit and _NEIGHBOR not in unit]
-    if inner_words:
-        tokens_of.update(zip(inner_words, _tokenize_inner_words(inner_words, tokenize), strict=True))
-    for unit in units:
-        if unit not in tokens_of:
-            tokens_of[unit] = _tokenize_unit(unit, tokenize)
-    return [tokens_of[unit] for unit in units]
+    return tokens_of
 
 
 def _tokenize_plain_words(words: list[str]) -> dict[str, list[str]]:

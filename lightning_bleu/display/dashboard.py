@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache, partial
 from typing import Any
 
@@ -23,23 +23,43 @@ class Dashboard:
         own_loggers: the loggers of the evaluator, which get the numbers, too.
         samples: how many sentences to show; see :class:`lightning_bleu.Evaluator`.
         warn: warns about loggers that fail, and tells which ones get numbers only.
+        names: the names of the numbers that will be logged, as far as they are known.
 
     Attributes:
         shows_samples: whether process 0 shows samples.
+
+    Raises:
+        ValueError: if a logger cannot take the names.
     """
 
-    def __init__(self, loggers: Sequence[Any], own_loggers: Sequence[Any], samples: int, warn: WarnOnce) -> None:
+    def __init__(
+        self,
+        loggers: Sequence[Any],
+        own_loggers: Sequence[Any],
+        samples: int,
+        warn: WarnOnce,
+        names: Collection[str] = (),
+    ) -> None:
         self._warn = warn
         self._samples = samples
         self._adapters: list[LoggerAdapter] = []
         self._own_adapters: list[LoggerAdapter] = []
-        self.shows_samples = run_in_process_0(lambda: self._open(loggers, own_loggers))
+        self.shows_samples = run_in_process_0(lambda: self._open(loggers, own_loggers, names))
 
-    def _open(self, loggers: Sequence[Any], own_loggers: Sequence[Any]) -> bool:
+    def _open(self, loggers: Sequence[Any], own_loggers: Sequence[Any], names: Collection[str]) -> bool:
         """Open the loggers, in process 0. Returns whether there are samples to show."""
         self._own_adapters = [self._adapt(logger) for logger in own_loggers if logger not in loggers]
         self._adapters = [self._adapt(logger) for logger in loggers] + self._own_adapters
+        self._check_names(names)
         return self._samples > 0 and any(adapter.shows_samples for adapter in self._adapters)
+
+    def check_names(self, names: Collection[str]) -> None:
+        """Raise a ValueError if a logger cannot take these names of numbers."""
+        run_in_process_0(lambda: self._check_names(names))
+
+    def _check_names(self, names: Collection[str]) -> None:
+        for adapter in self._adapters:
+            adapter.check_names(names)
 
     def _adapt(self, logger: Any) -> LoggerAdapter:
         name = type(logger).__name__

@@ -10,8 +10,9 @@ from __future__ import annotations
 import contextlib
 import inspect
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
+from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -19,6 +20,7 @@ import numpy as np
 from lightning_bleu.display.charts import SECTIONS, Chart
 from lightning_bleu.display.samples import sample_table
 from lightning_bleu.display.view import View
+from lightning_bleu.evaluation.names import find_nested
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -55,6 +57,9 @@ class LoggerAdapter:
             writer: the class of what it writes to. An instance of Lightning's placeholder has every method.
         """
         raise NotImplementedError
+
+    def check_names(self, names: Collection[str]) -> None:
+        """Raise a ValueError if numbers with these names cannot be logged together."""
 
     def log_numbers(self, numbers: Mapping[str, float], step: int) -> None:
         """Log numbers by name."""
@@ -210,6 +215,10 @@ class WandbRun(LoggerAdapter):
         self.logger.log(panels)
 
 
+_SERVICES_OF_MLFLOW = ("", "databricks", "databricks-uc", "uc")
+"""Tracking URIs of MLflow that look like paths."""
+
+
 class MLflow(LoggerAdapter):
     """The MLflow logger of Lightning: a table of the samples of all validations, which needs pandas, and figures."""
 
@@ -217,6 +226,21 @@ class MLflow(LoggerAdapter):
     def fits(logger: Any, writer: type) -> bool:
         """Whether it writes tables to a run."""
         return hasattr(writer, "log_table") and hasattr(logger, "run_id")
+
+    def check_names(self, names: Collection[str]) -> None:
+        """Raise a ValueError if one of these names is a folder of another one, and the store consists of files.
+
+        In such a store, a metric is a file with the path of its name. A server does not tell what its store is.
+        """
+        nested = find_nested(names)
+        uri = str(getattr(self.logger.experiment, "tracking_uri", ""))
+        if nested is not None and _is_file_store(uri):
+            folder, name = nested
+            raise ValueError(
+                f"{type(self.logger).__name__} writes each metric to a file in {uri!r}, so it cannot log both "
+                f'{folder!r} and {name!r}: set separator="_", or use a database, such as '
+                'tracking_uri="sqlite:///mlflow.db"'
+            )
 
     def show_samples(self, view: View, step: int) -> None:
         """Show figures and a table."""
@@ -234,6 +258,18 @@ class MLflow(LoggerAdapter):
     def _allowed(name: str) -> str:
         """A name with only the characters that MLflow allows."""
         return re.sub(r"[^\w./ -]", "_", name, flags=re.ASCII)
+
+
+def _is_file_store(uri: str) -> bool:
+    """Whether a tracking URI of MLflow is a local path, so that metrics are files.
+
+    Example:
+        >>> _is_file_store("./mlruns"), _is_file_store("file:///mlruns"), _is_file_store("sqlite:///mlflow.db")
+        (True, True, False)
+    """
+    scheme = urlsplit(uri).scheme
+    has_drive = len(scheme) == 1  # of Windows
+    return uri not in _SERVICES_OF_MLFLOW and (has_drive or scheme in ("", "file"))
 
 
 class Comet(LoggerAdapter):

@@ -12,8 +12,8 @@ from torchmetrics import MetricCollection
 
 from lightning_bleu.evaluation.functions import ScoredByFunction
 from lightning_bleu.evaluation.metrics import CountedMetric, EvaluatorMetric
-from lightning_bleu.evaluation.names import check_names
-from lightning_bleu.evaluation.results import STATISTICS
+from lightning_bleu.evaluation.names import Name, check_names
+from lightning_bleu.evaluation.results import COMPARED, INTERVAL, STATISTICS
 from lightning_bleu.evaluation.text_metrics import TextMetric
 from lightning_bleu.messages import check_choice, warn_user
 from lightning_bleu.metric import CorpusMetric
@@ -107,6 +107,32 @@ class MetricTable:
         """Everything that can be logged below a score: the names of components and statistics."""
         return [*STATISTICS, *(component.name for metric in self for component in metric.components)]
 
+    def expected_names(
+        self, loaders: Collection[str] = (), *, interval: bool = False, compare_to: str | None = None
+    ) -> list[Name]:
+        """What a validation logs, as far as it is known before: groups are not, and some names of scores are not.
+
+        Args:
+            loaders: the names of the loaders; ``""`` for one without a name.
+            interval: whether intervals are logged.
+            compare_to: ``"best"`` or ``"first"`` if validations are compared.
+        """
+        subsets: list[tuple[str, ...]] = [(loader,) for loader in loaders if loader]
+        names = []
+        for metric, labeled in self._by_label.items():
+            components = [component.name for of_label in labeled.values() for component in of_label.logged_components]
+            for score, direction in self.first(metric).directions.items():
+                statistics: list[str] = []
+                if all(map(_scores_sentences, labeled.values())):
+                    statistics += INTERVAL if interval else ()
+                    is_compared = compare_to == "first" or (compare_to == "best" and direction is not None)
+                    statistics += [*COMPARED, str(compare_to)] if is_compared else ()
+                names += [Name(metric, (), score, detail) for detail in ("", *statistics)]
+                # A mean has no components.
+                details = dict.fromkeys(["", *components, *statistics] if subsets else components)
+                names += [Name(metric, subset, score, detail) for subset in subsets or [()] for detail in details]
+        return names
+
     def check_not_labels(self, labels: Collection[str]) -> None:
         """Raise a ValueError if the names of the metrics are those of loaders or groups."""
         if self._by_label.keys() <= set(labels):
@@ -195,6 +221,13 @@ class MetricTable:
         if len(owners) > 1:
             raise _different_readings(owners)
         return next(iter(owners), Settings(decoder=decoder))
+
+
+def _scores_sentences(metric: EvaluatorMetric) -> bool:
+    """Whether a metric scores each sentence, so that its scores have intervals and can be compared."""
+    return isinstance(metric, CountedMetric) or (
+        isinstance(metric, ScoredByFunction) and not metric.metric.corpus_level
+    )
 
 
 def _different_readings(owners: Mapping[Settings, str]) -> ValueError:

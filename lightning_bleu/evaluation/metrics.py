@@ -53,6 +53,11 @@ class EvaluatorMetric:
     directions: Mapping[str, bool | None] = MappingProxyType({"": True})
     components: Sequence[Component] = ()
 
+    @property
+    def logged_components(self) -> Sequence[Component]:
+        """Those of the components that are logged."""
+        return self.components
+
     def scores_like(self, other: EvaluatorMetric) -> bool:
         """Whether another metric of the same name gives the same scores to the same sentences."""
         return self.passed is other.passed
@@ -116,6 +121,11 @@ class CountedMetric(EvaluatorMetric):
         nothing = torch.zeros(metric.columns, dtype=torch.int64, device="cpu")
         self.components = metric.components(metric.report_of(nothing, InputCounts()))
 
+    @property
+    def logged_components(self) -> Sequence[Component]:
+        """Those of the components that are logged."""
+        return [component for component in self.components if self._logs(component)]
+
     def scores_like(self, other: EvaluatorMetric) -> bool:
         """Whether another metric of the same name gives the same scores to the same sentences."""
         return (
@@ -145,7 +155,8 @@ class CountedMetric(EvaluatorMetric):
         """The result of the score, with its components."""
         assert isinstance(of_subset, SentenceRows)
         report = self.metric.report_of(of_subset.statistics.sum(0), of_subset.input_counts)
-        components = filter(self._logs, self.metric.components(report))
+        are_named = not isinstance(self.parts, bool)
+        components = filter(self._logs, self.metric.components(report, optional=are_named))
         return Result(
             report.score,
             tuple(components),

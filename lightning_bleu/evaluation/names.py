@@ -55,7 +55,7 @@ class Naming(NamedTuple):
     Attributes:
         stage: how the names begin: ``"val"``, or, in Transformers, ``"eval_news"``.
         log_name: the names of the scores, with placeholders for the stage and for the name of the metric.
-        separator: what separates the name of a score from those of its parts.
+        separator: what joins the pieces of a name: those of the score, the subset, and the part.
         shown_as: the name that the loggers of a trainer give to a logged name.
 
     Example:
@@ -199,12 +199,24 @@ def check_names(kind: str, names: Sequence[Any], reserved: Iterable[str] = RESER
             raise ValueError(f"the {kind} cannot have the name {name!r}, which is reserved")
         if name.encode(errors="replace").decode() != name:
             raise ValueError(f"the {kind} cannot have the name {name!r}: a lone surrogate cannot be written to a file")
-    distinct = set(names)
-    if len(distinct) < len(names):
+    if len(set(names)) < len(names):
         raise ValueError(f"the {kind} must have different names, got {list(names)}")
+    nested = find_nested(names)
+    if nested is not None:
+        folder, name = nested
+        raise ValueError(f"the names {folder!r} and {name!r} of the {kind} clash, because {folder}/... is logged")
+
+
+def find_nested(names: Collection[str]) -> tuple[str, str] | None:
+    """A name that is a folder of another one, and that other one; None if there is none.
+
+    Example:
+        >>> find_nested(["val_bleu", "val_bleu/low"]), find_nested(["val_bleu", "val_bleu_low"])
+        (('val_bleu', 'val_bleu/low'), None)
+    """
+    distinct = set(names)
     for name in names:
-        for prefix in accumulate(name.split("/"), "{}/{}".format):
-            if prefix != name and prefix in distinct:
-                raise ValueError(
-                    f"the names {prefix!r} and {name!r} of the {kind} clash, because {prefix}/... is logged"
-                )
+        for folder in accumulate(name.split("/"), "{}/{}".format):
+            if folder != name and folder in distinct:
+                return folder, name
+    return None

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+import string
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, get_args
 
 from lightning_bleu.bleu import BLEU_OPTIONS, CorpusBLEU
 from lightning_bleu.evaluation.metric_table import MetricTable
-from lightning_bleu.evaluation.names import STEPS, Naming
+from lightning_bleu.evaluation.names import STEPS, Name, Naming
 from lightning_bleu.evaluation.opponents import MIN_LEVEL, OpponentKind
 from lightning_bleu.messages import check_choice
 from lightning_bleu.scoring.resampling import check_share
@@ -33,6 +34,7 @@ class Options:
     metrics: Any = None
     decoder: Decoder | None = None
     log_name: str | Mapping[str, str] = "{stage}_{metric}"
+    separator: str | None = None
     parts: bool | Sequence[str] = True
     samples: int = 8
     translations: bool | str | os.PathLike[str] | None = None
@@ -44,7 +46,8 @@ class Options:
 
     def __post_init__(self) -> None:
         Settings(decoder=self.decoder)  # checks it
-        self.namings = _check_log_name(self.log_name)
+        _check_separator(self.separator)
+        self.namings = _check_log_name(self.log_name, self.separator or "/")
         if not isinstance(self.parts, bool | list | tuple):
             raise TypeError(f"'parts' must be True, False, or a list of names, got {self.parts!r}")
         check_integer("samples", self.samples, at_least=0)
@@ -57,6 +60,13 @@ class Options:
         if self.metrics is None:
             self.metrics = CorpusBLEU()
         self.table = MetricTable.from_metrics(self.metrics, self.parts)
+
+    def expected_names(self, stage: str, loaders: Collection[str] = (), table: MetricTable | None = None) -> list[Name]:
+        """What a validation or a test logs, as far as it is known before; see :meth:`MetricTable.expected_names`."""
+        compare_to = self.compare_to if stage == "val" else None
+        return (table or self.table).expected_names(
+            loaders, interval=self.confidence is not None, compare_to=compare_to
+        )
 
     @property
     def folder(self) -> str | os.PathLike[str] | None:
@@ -124,6 +134,11 @@ class OptionAttributes:
         return self._options.log_name
 
     @property
+    def separator(self) -> str | None:
+        """What joins the pieces of logged names."""
+        return self._options.separator
+
+    @property
     def parts(self) -> bool | Sequence[str]:
         """The components that are logged."""
         return self._options.parts
@@ -164,7 +179,21 @@ class OptionAttributes:
         return self._options.loggers
 
 
-def _check_log_name(log_name: Any) -> dict[str, Naming]:
+_SEPARATORS = "".join(sorted({*string.punctuation} - {*"{}"}))
+"""The characters of separators: punctuation without braces."""
+
+
+def _check_separator(separator: Any) -> None:
+    """Raise an error unless a separator is None or punctuation."""
+    if separator is None:
+        return
+    if not isinstance(separator, str):
+        raise TypeError(f"'separator' must be a string, got {separator!r} of type {type(separator).__name__}")
+    if not separator or not {*separator} <= {*_SEPARATORS}:
+        raise ValueError(f"'separator' must be one or more of the characters {_SEPARATORS}, got {separator!r}")
+
+
+def _check_log_name(log_name: Any, separator: str) -> dict[str, Naming]:
     """The logged names of each stage."""
     names = log_name if isinstance(log_name, Mapping) else dict.fromkeys(STEPS, log_name)
     if names.keys() != STEPS.keys() or not all(isinstance(name, str) for name in names.values()):
@@ -176,7 +205,7 @@ def _check_log_name(log_name: Any) -> dict[str, Naming]:
             "'log_name' must be a name with '{stage}' and '{metric}', or a dict of names that differ in more than "
             "punctuation, such as {'val': 'valid_{metric}', 'test': 'test_{metric}'}, got " + repr(log_name)
         )
-    return {stage: Naming(stage, names[stage]) for stage in STEPS}
+    return {stage: Naming(stage, names[stage], separator) for stage in STEPS}
 
 
 def _is_path_of_metric(log_name: str) -> bool:

@@ -118,3 +118,7 @@ STATISTICS = {
     "first": Statistic(lambda result: result.first, has_unit=True),
 }
 """The statistics that are logged below a score, in order. No loader and no group can have one of these names."""
+INTERVAL = ("low", "high")
+"""Those of an interval."""
+COMPARED = ("difference", "difference_low", "difference_high", "p_value")
+"""Those of a comparison, besides the score of what is compared with."""

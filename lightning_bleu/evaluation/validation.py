@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -51,15 +51,23 @@ class Score:
         name: what it is the score of.
         result: the score.
         metric_class: the name of the class of its metric.
-        settings: what the score depends on, as plain values; None if that is unknown, and for a mean.
-        forms: how the sentences were passed: ``"strings"``, ``"tokens"``, or ``"ids"``; empty if that is unknown.
+        rows: the rows of its sentences; None if they have no scores, and for a mean.
     """
 
     name: Name
     result: Result
     metric_class: str
-    settings: Mapping[str, Any] | None = None
-    forms: Sequence[str] = ()
+    rows: SentenceRows | None = None
+
+    @property
+    def settings(self) -> Mapping[str, Any] | None:
+        """What the score depends on, as plain values; None if that is unknown, and for a mean."""
+        return None if self.rows is None else self.rows.settings
+
+    @property
+    def forms(self) -> list[str]:
+        """How the sentences were passed: ``"strings"``, ``"tokens"``, or ``"ids"``; empty if that is unknown."""
+        return [] if self.rows is None else self.rows.input_counts.kinds
 
 
 class NewOpponent(NamedTuple):
@@ -328,11 +336,9 @@ class ResultsOfScore:
         scores = []
         for subset in self._all:
             result = subset.results[self._key] = results[self._logged(subset)]
-            score = Score(self.name._replace(subset=subset.names), result, subset.metrics[self.name.metric].class_name)
-            if self._key in subset.rows:
-                rows = subset.rows[self._key]
-                score = replace(score, settings=rows.settings, forms=rows.input_counts.kinds)
-            scores.append(score)
+            metric_class = subset.metrics[self.name.metric].class_name
+            name = self.name._replace(subset=subset.names)
+            scores.append(Score(name, result, metric_class, subset.rows.get(self._key)))
         if self._has_mean:
             scores.append(Score(self.name, results[self._mean], self._metric.class_name))
         return scores

@@ -172,9 +172,8 @@ def _as_booleans(sample_mask: SampleMask) -> BoolArray:
         if wrong_types:
             raise TypeError(f"'sample_mask' must hold booleans, got {_type_names(wrong_types)}")
         return np.array(sample_mask, bool)
-    dtype = _dtype_or_type(sample_mask)
-    if dtype not in (torch.bool, np.bool_):
-        raise TypeError(f"'sample_mask' must hold booleans, got {dtype}")
+    if getattr(sample_mask, "dtype", None) not in (torch.bool, np.bool_):
+        raise TypeError(f"'sample_mask' must hold booleans, got {_dtype_or_type(sample_mask)}")
     if isinstance(sample_mask, Tensor):
         _check_dense("sample_mask", sample_mask, instead=_ONE_PER_SENTENCE)
         _check_has_values("sample_mask", sample_mask)
@@ -441,7 +440,7 @@ def _describe_wrong_token(name: str, lists: list[Sequence[Any]]) -> str:
 
     Example:
         >>> _describe_wrong_token("preds", [["a"], ["b", None]])
-        ": sentence 1 has None at position 1; leave it out"
+        ': sentence 1 has None at position 1; leave it out'
     """
     for number, tokens in enumerate(lists):
         for position, token in enumerate(tokens):
@@ -592,7 +591,7 @@ def _as_tensor(name: str, value: Tensor | npt.NDArray[Any]) -> Tensor:
     """
     if isinstance(value, np.ndarray):
         if value.dtype.kind not in "iufb":
-            advice = f": decode it, np.char.decode(array)" if value.dtype.kind == "S" else ""
+            advice = ": decode it, np.char.decode(array)" if value.dtype.kind == "S" else ""
             raise TypeError(f"{name!r} must hold integers, got an array of {value.dtype}{advice}")
         # A copy without negative strides, a read-only buffer, or a non-native byte order.
         value = torch.from_numpy(np.array(value, value.dtype.newbyteorder("="), order="C"))

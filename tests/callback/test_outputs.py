@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict, UserDict
 from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -11,8 +12,9 @@ import pytest
 import torch
 from transformers.utils.generic import ModelOutput
 
-from lightning_bleu.callback import read_output
+from lightning_bleu.callback import read_output, suspect_keys
 from lightning_bleu.evaluation.collector import Output
+from tests.helpers.lightning import collect_warnings, make_callback, return_ids, validate
 
 PREDS, TARGET, SOURCE, MASK, INDEX = object(), object(), object(), object(), object()
 
@@ -86,6 +88,10 @@ def test_values_are_passed_on_as_they_are() -> None:
         ({"loss": 1.0, "preds": PREDS}, "the keys ['loss', 'preds']"),
         ({"Preds": PREDS, "target": TARGET, 1: 2}, "the keys ['1', 'Preds', 'target']"),
         ({"a": PREDS, "b": TARGET}, "the keys ['a', 'b']"),
+        ({"predictions": PREDS, "target": TARGET}, "the keys ['predictions', 'target'] (did you mean 'preds'?)"),
+        ({"preds": PREDS, "references": TARGET}, "the keys ['preds', 'references'] (did you mean 'target'?)"),
+        ({"pred": PREDS, "targets": TARGET}, "the keys ['pred', 'targets'] (did you mean 'preds' and 'target'?)"),
+        ({"hypotheses": PREDS, "preds": PREDS, "x": 1}, "the keys ['hypotheses', 'preds', 'x']"),
     ],
 )
 def test_an_error_says_what_was_found_and_what_to_return(value: Any, found: str) -> None:
@@ -97,3 +103,45 @@ def test_an_error_says_what_was_found_and_what_to_return(value: Any, found: str)
         "outputs, batch: (preds, target)). To skip a validation, return {'preds': [], 'target': []}: nothing is logged "
         "then"
     )
+
+
+@pytest.mark.parametrize(
+    ("key", "meant"),
+    [
+        ("sources", "source"),
+        ("src", "source"),
+        ("indices", "index"),
+        ("groups", "group"),
+        ("sample_masks", "sample_mask"),
+    ],
+)
+def test_a_key_that_resembles_a_missing_one_is_warned_about(key: str, meant: str) -> None:
+    output = {"preds": PREDS, "target": TARGET, key: SOURCE}
+    message = f"'validation_step' returned {key!r}, which is ignored: did you mean {meant!r}?"
+    assert list(suspect_keys(output, "validation_step")) == [message]
+    assert list(suspect_keys(output | {meant: SOURCE}, "validation_step")) == []
+    assert list(suspect_keys(output | {meant: None}, "validation_step")) == []
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        (PREDS, TARGET),
+        {"preds": PREDS, "target": TARGET, "loss": 1, 5: 6},
+        {"preds": PREDS, "target": TARGET, "source_lang": "fr", "group_id": 7, "target_lengths": [3], "idx": 1},
+        {"preds": PREDS, "target": TARGET, "predictions": PREDS, "references": TARGET, "targets": TARGET},
+    ],
+)
+def test_other_keys_are_the_users_own(value: Any) -> None:
+    assert list(suspect_keys(value, "validation_step")) == []
+
+
+def test_a_training_warns_once_about_a_key_that_is_ignored(tmp_path: Path) -> None:
+    def step(batch: torch.Tensor, epoch: int) -> dict[str, Any]:
+        return return_ids(batch, epoch) | {"sources": batch, "source_lang": "fr"}
+
+    message = "'validation_step' returned 'sources', which is ignored: did you mean 'source'?"
+    callback = make_callback()
+    for expected in (1, 0):  # in two validations of several batches
+        assert len(collect_warnings(validate, tmp_path, callback, step=step, message=message)) == expected
+    assert len(collect_warnings(validate, tmp_path, make_callback(), step=step, message="did you mean")) == 1

@@ -13,6 +13,7 @@ from lightning_bleu.display.charts import Chart, lay_out_charts
 from lightning_bleu.display.dashboard import Dashboard
 from lightning_bleu.display.loggers import adapt, to_custom_scalars
 from lightning_bleu.display.view import make_view
+from lightning_bleu.evaluation.choices import choose_sentences
 from lightning_bleu.evaluation.names import Naming
 from lightning_bleu.evaluation.opponents import Opponent
 from lightning_bleu.evaluation.validation import ScoredValidation
@@ -127,6 +128,18 @@ def test_charts_have_the_names_that_loggers_show() -> None:
     assert charts[1] == Chart(
         "Scores", "eval/chrf_news", ("eval/chrf_news", "eval/chrf_news_low", "eval/chrf_news_high"), is_band=True
     )
+
+
+@pytest.mark.parametrize("separator", ["/", "_", "::"])
+def test_charts_have_the_names_that_are_logged(separator: str) -> None:
+    naming = Naming(separator=separator)
+    validation = validate(CorpusCHRF(), ("news", "talks"), naming=naming, confidence=0.95)
+    charts = lay_out_charts(validation)
+    news = f"val_chrf{separator}news"
+    assert charts[1] == Chart("Scores", news, (news, f"{news}{separator}low", f"{news}{separator}high"), is_band=True)
+    assert {name for chart in charts for name in chart.names} <= validation.logged_numbers.keys()
+    view = make_view(validation.subsets[0], choose_sentences(validation.subsets[0], 1), naming)
+    assert view.panels[0].tag == "val_samples/news"
 
 
 def test_with_more_than_20_loaders_only_the_mean_has_a_chart() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from pytorch_lightning.loggers import CometLogger, CSVLogger, MLFlowLogger, Tens
 from pytorch_lightning.loggers.logger import DummyLogger, Logger
 from torch.utils.tensorboard import SummaryWriter
 
+from lightning_bleu import Evaluator
 from lightning_bleu.display.dashboard import Dashboard
 from lightning_bleu.display.loggers import (
     LOGGERS,
@@ -163,6 +165,18 @@ def test_what_is_no_logger_is_an_error_that_names_the_kinds(wrong: Any) -> None:
     )
     with pytest.raises(TypeError, match=message):
         check_loggers([Unopened(), wrong])
+
+
+def test_a_logger_that_is_listed_twice_is_an_error() -> None:
+    """It would get every number twice. Two loggers that are equal are two loggers."""
+    logger, other = Unopened(), Unopened()
+    message = f"^'loggers' has {re.escape(repr(logger))} twice, so it would get every number twice: list it once$"
+    for loggers in ([logger, logger], [logger, other, logger]):
+        with pytest.raises(ValueError, match=message):
+            check_loggers(loggers)
+        with pytest.raises(ValueError, match=message):
+            Evaluator(loggers=loggers)
+    check_loggers([logger, other])
 
 
 class Writer:

@@ -12,11 +12,11 @@ from tests.helpers.views import HYPOTHESES, LINES, REFERENCES, view
 
 
 @pytest.mark.parametrize("samples", [1, 2, 5, 9])
-def test_the_first_and_the_worst_are_as_many_as_asked_for(samples: int) -> None:
+def test_the_first_and_the_worst_are_as_many_as_asked_for_without_perfect_ones_among_the_worst(samples: int) -> None:
     first, worst = (panel.samples for panel in view(samples).panels)
     assert [sample.number for sample in first] == list(range(1, min(samples, 5) + 1))
     # Nothing of the second matches; the third is right; most of the others matches, but no 4-gram of the first.
-    assert [sample.number for sample in worst] == [2, 1, 5, 4, 3][:samples]
+    assert [sample.number for sample in worst] == [2, 1, 5, 4][:samples]
     for sample in (*first, *worst):
         hypothesis, references = LINES[sample.number - 1]
         assert (sample.hypothesis.text, [segment.text for segment in sample.references]) == (hypothesis, references)
@@ -38,7 +38,7 @@ def test_all_metrics_that_score_sentences_have_a_column_and_the_first_ranks_them
     assert shown.signature == report.signature
     assert first.caption == f"The first sentences. {report}\n{report.signature}"
     assert worst.caption == f"The worst sentences, by chrF2++. {report}\n{report.signature}"
-    assert [sample.number - 1 for sample in worst.samples] == scores.argsort().tolist()
+    assert [sample.number - 1 for sample in worst.samples] == scores.argsort().tolist()[:-1]  # the last one is right
     others = sentence_bleu(HYPOTHESES, REFERENCES, tokenizer="intl", max_order=2, percent=True)
     words = [len(line.split()) for line in HYPOTHESES]
     columns = [list(column) for column in zip(*(sample.scores for sample in first.samples))]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 from collections.abc import Sequence
 from typing import Any
@@ -79,7 +80,7 @@ def test_of_two_sentences_without_a_match_the_longer_one_is_worse() -> None:
 
 
 def test_equally_bad_sentences_come_in_the_order_of_the_dataset() -> None:
-    statistics = count(["a b", "x y", "a b", "x z"], ["a b", "a b", "a b", "a b"])
+    statistics = count(["a b", "x y", "a b", "x z"], ["a c", "a b", "a c", "a b"])
     assert find_worst(statistics, BLEU.scoring, 4) == [1, 3, 0, 2]
 
 
@@ -124,16 +125,22 @@ def test_the_worst_of_chrf_are_those_with_the_lowest_scores(rng: random.Random) 
     st.integers(0, 10),
     st.sampled_from([torch.int32, torch.int64]),
 )
-def test_as_many_different_sentences_are_found_as_there_are(
+def test_as_many_different_sentences_are_found_as_there_are_that_are_not_perfect(
     rows: list[list[int]], number: int, dtype: torch.dtype
 ) -> None:
     hypotheses = [[7] * row[0] + [8] * row[1] for row in rows]
     references = [[7] * row[2] + [9] * row[3] + [8] * row[4] for row in rows]
     statistics = count(hypotheses, references).to(dtype) if rows else torch.zeros(0, 10, dtype=dtype)
     worst = find_worst(statistics, BLEU.scoring, number)
-    assert len({*worst}) == len(worst) == min(number, len(rows))
-    assert {*worst} <= {*range(len(rows))}
+    scores = BLEU.scoring.score_sentences(statistics).tolist()
+    imperfect = {place for place, score_of in enumerate(scores) if score_of < 1 - 1e-9}
+    assert len({*worst}) == len(worst) == min(number, len(imperfect))
+    assert {*worst} <= imperfect
     assert worst == find_worst(statistics, BLEU.scoring, len(rows))[:number]
+    # Where no score is known to be perfect, nothing is left out.
+    unknown = find_worst(statistics, dataclasses.replace(BLEU.scoring, perfect=None), len(rows))
+    assert {*unknown} == {*range(len(rows))}
+    assert [place for place in unknown if place in imperfect][:number] == worst
 
 
 @pytest.mark.parametrize("references", [[""] * 3, ["", "", "a"]])

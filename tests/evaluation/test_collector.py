@@ -138,7 +138,7 @@ def test_subsets_are_in_the_order_of_loaders_then_of_metrics_then_of_the_alphabe
         count(collector, ["a"], ["a"], group=["de"], dataloader_idx=1)
     count(collector, ["a"] * 3, ["a"] * 3, group=["fr", "de", "zh"])
     assert [tag for tag in score(collector).results if "bleu" in tag] == [
-        *(f"val_bleu/talks/{group}" for group in ("zh", "fr", "de")),
+        *(f"val_bleu/talks/{group}" for group in ("zh", "fr", "de", "all")),
         "val_bleu",
     ]
 
@@ -176,7 +176,7 @@ class Language(str, enum.Enum):
 @pytest.mark.parametrize("labels", [["de", "fr"], iter(["de", "fr"]), [*Language], [*map(np.str_, ("de", "fr"))]])
 def test_labels_of_groups_may_be_of_a_subclass_of_strings(labels: Any) -> None:
     results = score(count(make_collector(), ["a", "b"], ["a", "b"], group=labels)).results
-    assert [*results] == ["val_bleu/de", "val_bleu/fr", "val_bleu"]
+    assert [*results] == ["val_bleu/de", "val_bleu/fr", "val_bleu/all", "val_bleu"]
 
 
 # In several processes

@@ -64,6 +64,20 @@ def score(value: Any) -> list[float]:
         (torch.tensor([True, False, True]), [1, 0, 1]),
         (np.array([3, 2, 1], np.uint8), [3, 2, 1]),
         ([1, 0.5, True], [1, 0.5, 1]),
+        (np.array(VALUES, object), VALUES),
+        (np.array([1, 0.5, True], object), [1, 0.5, 1]),
+        (np.array([np.float32(0.5), np.int8(-2), np.bool_(True)], object), [0.5, -2, 1]),
+        (np.array([torch.tensor(value) for value in SIMPLE], object), SIMPLE),
+        (np.array(VALUES, ">f8"), VALUES),
+        (np.array(VALUES, "<f8"), VALUES),
+        (np.array([3, -2, 1], ">i4"), [3, -2, 1]),
+        (np.array(VALUES, np.longdouble), VALUES),
+        ([np.longdouble(value) for value in SIMPLE], SIMPLE),
+        (np.array(SIMPLE, np.float16), SIMPLE),
+        (pandas.Series(VALUES, dtype=object, index=[7, 8, 9]), VALUES),
+        (pandas.array(VALUES, dtype=object), VALUES),
+        (pandas.array(VALUES, dtype="Float64"), VALUES),
+        (pandas.Series([3, 2, 1], dtype="Int64"), [3, 2, 1]),
     ],
 )
 def test_numbers_come_in_any_form_and_keep_all_digits(value: Any, expected: list[float]) -> None:
@@ -188,7 +202,19 @@ def test_a_function_gets_a_third_argument_if_a_parameter_asks_for_it(function: A
         ("abc", TypeError, "one number or pair per sentence, got 'abc'"),
         ([[1], [1, 2], [3]], TypeError, "one number or pair per sentence, got"),
         (np.array(["1", "2", "3"]), TypeError, "one number or pair per sentence, got"),
-        ([1j, 2, 3], TypeError, "one number or pair per sentence, got"),
+        ([1j, 2, 3], TypeError, r"one number or pair per sentence, got \[1j, 2, 3\]"),
+        (np.array([1j, 2, 3]), TypeError, r"one number or pair per sentence, got array\(\[0\.\+1\.j"),
+        (np.array([1, 2, 3], complex), TypeError, "one number or pair per sentence, got array"),
+        (np.array([1j, 2, 3], object), TypeError, "one number or pair per sentence, got array"),
+        (torch.tensor([1j, 2, 3]), TypeError, r"one number or pair per sentence, got tensor\(\[0\.\+1\.j"),
+        ([np.complex128(1), 2, 3], TypeError, r"one number or pair per sentence, got \["),
+        ([(1, np.complex64(1))] * 3, TypeError, r"one number or pair per sentence, got \[\(1, "),
+        (pandas.Series([1j, 2, 3]), TypeError, "one number or pair per sentence, got 0 "),
+        (np.array([1, None, 3], object), TypeError, r"one number or pair per sentence, got array\(\[1, None, 3\]"),
+        (np.array(["1", "2", "3"], object), TypeError, "one number or pair per sentence, got array"),
+        (np.array([1, "2", 3], object), TypeError, "one number or pair per sentence, got array"),
+        (np.array([1, 2, 3], "M8[s]"), TypeError, "one number or pair per sentence, got array"),
+        (torch.ones(3, device="meta"), TypeError, r"one number or pair per sentence, got tensor\(.*meta"),
         (np.ma.masked_equal([1, 2, 3], 2), TypeError, r"one number or pair per sentence, got masked_array\("),
         (torch.eye(3)[1].to_sparse(), TypeError, r"one number or pair per sentence, got tensor\(indices="),
     ],
@@ -198,7 +224,47 @@ def test_errors_name_the_metric_and_what_it_returned(value: Any, error: type[Exc
         score(value)
 
 
-@pytest.mark.parametrize("kind", [list, np.array, torch.tensor, tuple])
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested")
+def test_a_nested_tensor_is_not_taken_for_numbers() -> None:
+    rows = [torch.ones(1), torch.ones(1), torch.ones(2)]
+    with pytest.raises(TypeError, match=r"^the metric 'f' must return .* per sentence, got nested_tensor\("):
+        score(torch.nested.nested_tensor(rows))
+
+
+def test_a_number_that_is_too_large_for_float64_is_not_finite() -> None:
+    values = np.array([1, 2, np.longdouble(2) ** 10_000])  # which may be a float64 itself
+    with pytest.raises(ValueError, match=r"^the metric 'f' returned inf for the hypothesis ''"):
+        score(values)
+
+
+@pytest.mark.parametrize(
+    "number", [0.5, np.float32(0.5), np.longdouble(0.5), np.array(0.5, ">f8"), np.array(0.5, object)]
+)
+def test_a_single_number_may_be_of_any_type_of_real_numbers(number: Any) -> None:
+    rows = call("f", lambda hypotheses, references: number, corpus_level=True)
+    assert rows is not None
+    assert rows[""].tolist() == [0.5, 1]
+
+
+@pytest.mark.parametrize("wrong", [1j, np.complex128(1), np.array("1", object), torch.tensor(1j)])
+def test_a_single_number_is_a_real_number(wrong: Any) -> None:
+    with pytest.raises(TypeError, match=r"^the metric 'f' must return one number or pair per sentence, got "):
+        call("f", lambda hypotheses, references: wrong, corpus_level=True)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        list,
+        np.array,
+        torch.tensor,
+        tuple,
+        lambda pairs: np.array(pairs, object),
+        lambda pairs: np.array(pairs, ">f8"),
+        lambda pairs: pandas.Series(pairs),
+        lambda pairs: pandas.DataFrame(pairs, dtype=object),
+    ],
+)
 def test_pairs_and_numbers_may_have_names(kind: Any) -> None:
     pairs = [(1, 4), (0, 0), (2.5, 3)]
     rows = call("f", lambda hypotheses, references: {"a": kind(pairs), "b": VALUES})
@@ -652,7 +718,7 @@ def test_perfect_is_a_number_that_the_function_returns(perfect: float | None, ex
 
 
 @pytest.mark.parametrize("corpus_level", [False, True])
-def test_a_function_of_the_corpus_is_called_for_each_group(corpus_level: bool) -> None:
+def test_a_function_of_the_corpus_is_called_for_each_group_and_for_all_of_them(corpus_level: bool) -> None:
     calls = []
 
     def function(hypotheses: list[str], references: list[list[str]]) -> list[float]:
@@ -663,8 +729,11 @@ def test_a_function_of_the_corpus_is_called_for_each_group(corpus_level: bool) -
     results = evaluate(Evaluator({"f": metric}), group=["a", "b", "a", "b"])
     hypotheses, _ = CORPUS
     groups = [hypotheses[::2], hypotheses[1::2]]
-    assert calls == (groups if corpus_level else [groups[0] + groups[1]])
-    assert [result.score for result in results.values()] == [0.5, 0.5, 0.5]
+    everything = groups[0] + groups[1]
+    assert calls == ([*groups, everything] if corpus_level else [everything])
+    assert {logged: result.score for logged, result in results.items()} == dict.fromkeys(
+        ["val_f/a", "val_f/b", "val_f/all", "val_f"], 0.5
+    )
 
 
 def test_a_single_number_has_no_interval_and_no_comparison() -> None:

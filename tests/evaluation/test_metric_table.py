@@ -15,9 +15,11 @@ from torchmetrics.text import TranslationEditRate, WordErrorRate
 
 from lightning_bleu import BLEUCallback, CorpusBLEU, CorpusCHRF, Evaluator, FunctionMetric
 from lightning_bleu.evaluation.metric_table import MetricTable
+from lightning_bleu.evaluation.opponents import Opponent
 from lightning_bleu.settings.settings import Settings
 from tests.helpers.callback_metrics import errors, exact
 from tests.helpers.lightning import validate
+from tests.helpers.validations import count, make_collector, score
 
 
 def spell(rows: list[list[int]]) -> list[str]:
@@ -35,6 +37,36 @@ def assert_labels(table: MetricTable, expected: dict[str, list[str]]) -> None:
 
 
 # Metrics
+
+
+EXPECTED: dict[str, Any] = {
+    "bleu": CorpusBLEU(),
+    "chrf": CorpusCHRF(),
+    "ter": TER(),
+    "rate": errors,
+    "length": FunctionMetric(exact, higher_is_better=None),
+    "corpus": FunctionMetric(lambda hypotheses, references: 1.0, corpus_level=True),
+}
+
+
+@pytest.mark.parametrize("kind", [None, "best", "first"])
+@pytest.mark.parametrize("confidence", [None, 0.9])
+@pytest.mark.parametrize("loaders", [("",), ("news",), ("news", "talks/ted")])
+def test_what_is_expected_before_a_validation_is_what_it_logs(loaders: Any, confidence: Any, kind: Any) -> None:
+    collector = make_collector(EXPECTED, loaders)
+    for number in range(len(loaders)):
+        count(collector, ["a b c", "d"], ["a b d", "e"], dataloader_idx=number)
+    find_opponent = None if kind is None else lambda name: Opponent(kind)
+    scored = score(collector, confidence=confidence, find_opponent=find_opponent)
+    expected = collector.table.expected_names(loaders, interval=confidence is not None, compare_to=kind)
+    assert sorted(expected) == sorted(scored.numbers)
+
+
+def test_only_the_components_that_are_logged_are_expected() -> None:
+    metrics = {"bleu": {"de": CorpusBLEU(max_order=2), "zh": CorpusBLEU()}}
+    for parts, expected in ((False, []), (["precision_3", "length_ratio"], ["length_ratio", "precision_3"])):
+        names = MetricTable.from_metrics(metrics, parts).expected_names()
+        assert [name.detail for name in names if name.detail] == expected
 
 
 @pytest.mark.parametrize(

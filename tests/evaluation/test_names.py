@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from lightning_bleu import CorpusBLEU
 from lightning_bleu.evaluation.metric_table import MetricTable
-from lightning_bleu.evaluation.names import Name, Naming, name_loaders
+from lightning_bleu.evaluation.names import Name, Naming, find_nested, name_loaders
 from lightning_bleu.evaluation.results import STATISTICS
 
 LOADER: Any = [["a batch"]]
@@ -88,7 +88,11 @@ def test_names_must_not_clash(names: list[Any], message: str) -> None:
 LIGHTNING = Naming("val", "{stage}_{metric}")
 FOLDERS = Naming("val", "{stage}/{metric}")
 TRANSFORMERS = Naming("eval_news", "{stage}_{metric}", "_", lambda logged: logged.replace("eval_", "eval/", 1))
+UNDERSCORES = Naming("val", "{stage}_{metric}", "_")
+DASHES = Naming("val", "{stage}/{metric}", "-")
+COLONS = Naming("val", "{stage}/{metric}", "::")
 NAMINGS = {"Lightning": LIGHTNING, "folders": FOLDERS, "Transformers": TRANSFORMERS}
+NAMINGS |= {"underscores": UNDERSCORES, "dashes": DASHES, "colons": COLONS}
 DETAILS = MetricTable.from_metrics(CorpusBLEU()).detail_names()
 """The names of all statistics, and of the components of BLEU."""
 
@@ -120,6 +124,31 @@ def test_a_name_is_that_of_the_metric_then_the_subset_the_score_and_the_detail(
     assert LIGHTNING.render(name) == LIGHTNING.render_panel(name) == lightning
     assert FOLDERS.render(name) == FOLDERS.render_panel(name) == folders
     assert TRANSFORMERS.render(name) == transformers
+
+
+def test_a_separator_joins_the_pieces_of_a_name_but_not_those_of_a_panel() -> None:
+    name = Name("rouge", ("de/news",), "l/f1", "difference_low")
+    assert UNDERSCORES.render(name) == UNDERSCORES.render_for_loggers(name) == "val_rouge_de_news_l_f1_difference_low"
+    assert DASHES.render(name) == "val/rouge-de-news-l-f1-difference_low"
+    assert COLONS.render(name) == "val/rouge::de::news::l::f1::difference_low"
+    panels = {UNDERSCORES: "val_rouge", DASHES: "val/rouge", COLONS: "val/rouge"}
+    for naming, tag in panels.items():
+        assert naming.render_panel(name) == f"{tag}/de/news/l/f1/difference_low"
+        assert naming.folder == naming._replace(separator="/").folder == ["val"]
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (["val_bleu", "val_bleu/low"], ("val_bleu", "val_bleu/low")),
+        (["a/b/c/d", "x", "a/b"], ("a/b", "a/b/c/d")),
+        (["val_bleu", "val_bleu_low", "val_bleurt/low", "val/bleu"], None),
+        (["val_bleu/a", "val_bleu/b", "val_bleu/b"], None),
+        ([], None),
+    ],
+)
+def test_a_name_may_be_a_folder_of_another_one(names: list[str], expected: Any) -> None:
+    assert find_nested(names) == expected
 
 
 def test_loggers_of_a_trainer_have_names_of_their_own_and_panels_have_folders() -> None:

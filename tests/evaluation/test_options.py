@@ -23,6 +23,7 @@ DECODER = (
     [
         ("log_name", ["{stage}_{metric}", "{stage}/{metric}", "新/{metric} of {stage}", "{metric}{stage}"]),
         ("log_name", [{"val": "valid/{metric}", "test": "test/{metric}"}, {"test": "{metric}.b", "val": "a/{metric}"}]),
+        ("separator", [None, "/", "_", "-", ".", "::", "|", "->", "\\"]),
         ("parts", [True, False, [], ["bleu_1", "bleu_3", "precision_4"], ("brevity_penalty",)]),
         ("decoder", [None, str.split, CorpusBLEU]),
         ("extract", [None, lambda outputs, batch: ..., print, Path]),
@@ -72,6 +73,13 @@ NO_NAMES: list[Any] = [[], "news", {"news"}, {"a": 1}, 2, b"ab", ["a", 1], [None
             [None, {"val": "valid/{metric}"}, {"val": "val/{metric}", "test": 1}],
             TypeError,
             "must be a string, or a dict of strings for 'val' and 'test', got {value!r}",
+        ),
+        ("separator", [1, b"_", ["_"]], TypeError, "must be a string, got {value!r} of type {kind}"),
+        (
+            "separator",
+            ["", " ", "a", "_0", "_ _", "{", "}", "{metric}", "·", "\n", "\0", "\ud800"],
+            ValueError,
+            "must be one or more of the characters !\"#$%&'()*+,-./:;<=>?@[\\]^_`|~, got {value!r}",
         ),
         (
             "log_name",

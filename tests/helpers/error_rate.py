@@ -263,7 +263,7 @@ class CorpusErrorRate(CorpusMetric):
         """The score of these statistics, of sentences of these kinds."""
         return ErrorRateScore.from_statistics(statistics, self.settings, inputs)
 
-    def components(self, report: ErrorRateScore) -> list[Component]:
+    def components(self, report: ErrorRateScore, *, optional: bool = True) -> list[Component]:
         """The components of a score that an evaluator can log."""
         return error_rate_components(report)
 

@@ -1,8 +1,11 @@
-"""What the callback has written to a folder."""
+"""What an evaluator has written to a folder, and a disk that is full."""
 
 from __future__ import annotations
 
+import contextlib
 import json
+import resource
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,3 +18,14 @@ def read_files(folder: Path) -> dict[str, bytes]:
 def read_scores(path: Path) -> list[dict[str, Any]]:
     """The lines of a file of scores."""
     return [json.loads(line) for line in path.read_text().splitlines() if line]
+
+
+@contextlib.contextmanager
+def limit_files(size: int) -> Iterator[None]:
+    """Within this context, files cannot grow beyond a number of bytes, as if the disk were full."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)

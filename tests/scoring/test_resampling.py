@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 import random
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,7 @@ from lightning_bleu.scoring.resampling import (
     Draw,
     Interval,
     PairedTest,
+    check_share,
     draw_with_replacement,
     toss_coins,
     weighted_sums,
@@ -148,6 +151,22 @@ def test_the_printed_lines_show_scores_and_p_values() -> None:
     assert str(test) == "BLEU = 25.00 against 37.50: -12.50, one-sided p = 0.0123 (paired bootstrap, 100 trials)"
     shown = str(dataclasses.replace(test, low=-0.2, high=0.01, confidence=0.9))
     assert shown.startswith("BLEU = 25.00 against 37.50: -12.50 (90% interval -20.00 to +1.00), one-sided p = 0.0123 (")
+
+
+@pytest.mark.parametrize(
+    ("value", "meant"),
+    [(95, "0.95"), (99.9, "0.999"), (5, "0.05"), (np.float32(90), "0.9"), (torch.tensor(95), "0.95")],
+)
+def test_a_share_in_percent_gets_a_hint(value: Any, meant: str) -> None:
+    message = f"'confidence' must lie between 0 and 1, got {value!r}: did you mean {meant}?"
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        check_share("confidence", value)
+
+
+@pytest.mark.parametrize("value", [0, 1, True, 1.0, -95, 100, math.inf, math.nan])
+def test_what_cannot_be_meant_in_percent_gets_none(value: float) -> None:
+    with pytest.raises(ValueError, match=f"^'confidence' must lie between 0 and 1, got {value!r}$"):
+        check_share("confidence", value)
 
 
 # Draws

@@ -1,0 +1,241 @@
+"""What joins the pieces of logged names, and names that a logger cannot take."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from pytorch_lightning.callbacks import ModelCheckpoint
+from pytorch_lightning.loggers import CSVLogger, MLFlowLogger, TensorBoardLogger
+from pytorch_lightning.loggers.logger import DummyLogger
+
+from lightning_bleu import BLEUCallback, CorpusCHRF, Evaluator
+from lightning_bleu.display.loggers import MLflow, adapt
+from tests.helpers.files import read_files, read_scores
+from tests.helpers.lightning import collect_warnings, fit, make_callback, make_loader, make_module, make_trainer
+
+OPTIONS: dict[str, Any] = {"confidence": 0.9, "compare_to": "best"}
+
+
+def folder_of(path: Path, separator: str) -> dict[str, Any]:
+    """The files of a run, and its record without names."""
+    files = read_files(path)
+    del files["scores.jsonl"]
+    lines = [{key: value for key, value in line.items() if key != "key"} for line in read_scores(path / "scores.jsonl")]
+    return {"files": files, "lines": lines}
+
+
+def test_a_separator_changes_all_logged_names_and_no_file(tmp_path: Path) -> None:
+    runs = {}
+    for name, separator in {"slash": "/", "underscore": "_", "colons": "::"}.items():
+        folder = tmp_path / name
+        bleu = make_callback(separator=separator, translations=folder / "t", dataloader_names=["a/b", "c"], **OPTIONS)
+        trainer = fit(folder, bleu, loaders=[make_loader(), make_loader()], max_epochs=1)
+        logged = {key.replace(separator, "/") if separator != "_" else key for key in trainer.callback_metrics}
+        names = {"val_bleu", "val_bleu/best", "val_bleu/a/b", "val_bleu/a/b/precision_1", "val_bleu/c/difference_low"}
+        assert {key.replace("/", "_") if separator == "_" else key for key in names} <= logged
+        keys = [line["key"] for line in read_scores(folder / "t" / "scores.jsonl")]
+        assert keys == [*bleu.results] == [f"val_bleu{separator}a{separator}b", f"val_bleu{separator}c", "val_bleu"]
+        runs[name] = folder_of(folder / "t", separator)
+    assert runs["slash"] == runs["underscore"] == runs["colons"]
+    assert {"val/a/b/step-0000006.txt", "val/c/ref.txt"} <= {*map(str, runs["slash"]["files"])}
+
+
+def test_monitors_have_the_names_that_are_logged(tmp_path: Path) -> None:
+    bleu = make_callback(separator="_", **OPTIONS)
+    fit(tmp_path, bleu, ModelCheckpoint(tmp_path, monitor="val_bleu_best", mode="max"), max_epochs=1)
+    wrong = ModelCheckpoint(tmp_path, monitor="val_bleu_low", mode="min")
+    arguments = (tmp_path, make_callback(separator="_", **OPTIONS), wrong)
+    assert len(collect_warnings(fit, *arguments, message="set mode='max'", max_epochs=1)) == 1
+
+
+# Loggers that cannot take names
+
+
+class FakeMLflow:
+    """A logger with what the MLflow logger of Lightning has."""
+
+    run_id = ""
+
+    def __init__(self, uri: str) -> None:
+        self.experiment = Client(uri)
+        self.logged: list[Any] = []
+
+    def log_metrics(self, numbers: Any, step: int) -> None:
+        self.logged.append(numbers)
+
+    def save(self) -> None: ...
+
+
+class Client(SimpleNamespace):
+    """What it writes to."""
+
+    def __init__(self, uri: str) -> None:
+        super().__init__(tracking_uri=uri)
+
+    def log_table(self, *args: Any) -> None: ...
+
+    log_image = log_table
+
+
+CLASH = (
+    r"^(?:FakeMLflow|MLFlowLogger) writes each metric to a file in '.+', so it cannot log both 'val_bleu' and "
+    r"'val_bleu/{}': set separator=\"_\", or use a database, such as tracking_uri=\"sqlite:///mlflow.db\"$"
+)
+FILES = ["mlruns", "./mlruns", "/tmp/mlruns", "file:mlruns", "file:./mlruns", "file:///tmp/mlruns", r"C:\mlruns"]
+OTHERS = ["sqlite:///mlflow.db", "postgresql+psycopg2://u:p@host/db", "http://localhost:5000", "https://host/mlflow"]
+OTHERS += ["databricks", "databricks://profile", "databricks-uc", "uc", "uc:http://localhost:8080"]
+
+
+@pytest.mark.parametrize("uri", [*FILES, *OTHERS])
+def test_a_local_path_is_a_file_store(uri: str) -> None:
+    adapter = adapt(FakeMLflow(uri))
+    assert type(adapter) is MLflow
+    adapter.check_names(["val_bleu", "val_bleu_low", "val_chrf/low"])
+    if uri in FILES:
+        with pytest.raises(ValueError, match=CLASH.format("low")):
+            adapter.check_names(["val_loss", "val_bleu/low", "val_bleu"])
+    else:
+        adapter.check_names(["val_bleu/low", "val_bleu"])
+
+
+def test_a_client_that_does_not_say_where_it_writes_takes_all_names() -> None:
+    logger = FakeMLflow("mlruns")
+    del logger.experiment.tracking_uri
+    adapt(logger).check_names(["val_bleu", "val_bleu/low"])
+
+
+NESTED: list[Any] = [
+    ({}, "", "precision_1"),
+    ({"parts": ["length_ratio"]}, "", "length_ratio"),
+    ({"parts": False, "confidence": 0.9}, "", "low"),
+    ({"parts": False, "compare_to": "first"}, "", "difference"),
+    ({"parts": False, "metrics": {"bleu": CorpusCHRF()}}, "news", "news"),
+]
+FLAT: list[Any] = [
+    ({"parts": False}, ""),
+    ({"separator": "_", **OPTIONS}, ""),
+    ({"separator": "_", **OPTIONS}, "news"),
+    ({"metrics": {"bleu": lambda hypotheses, references: [1.0] * len(hypotheses)}}, ""),
+]
+
+
+@pytest.mark.parametrize(("options", "loader", "part"), NESTED)
+def test_an_evaluator_does_not_start_if_its_logger_cannot_take_the_names(
+    options: dict[str, Any], loader: str, part: str
+) -> None:
+    loaders = {loader: ["a batch"]} if loader else None
+    files = Evaluator(loggers=[DummyLogger(), FakeMLflow("mlruns")], **options)
+    with pytest.raises(ValueError, match=CLASH.format(part)):
+        files.start(loaders)
+    with pytest.raises(RuntimeError, match="no validation was started"):
+        files.finish(0)
+    Evaluator(loggers=[FakeMLflow("sqlite:///mlflow.db")], **options).start(loaders)
+
+
+@pytest.mark.parametrize(("options", "loader"), FLAT)
+def test_an_evaluator_logs_names_that_are_no_folders_to_files(options: dict[str, Any], loader: str) -> None:
+    logger = FakeMLflow("mlruns")
+    evaluator = Evaluator(loggers=[logger], samples=0, **options)
+    evaluator.start({loader: ["a batch"]} if loader else None)
+    evaluator.update(["a b", "c"], ["a b", "d"])
+    evaluator.finish(0)
+    (numbers,) = logger.logged
+    assert not [name for name in numbers if "/" in name]
+
+
+def test_a_test_has_no_comparison_so_its_names_may_be_files() -> None:
+    evaluator = Evaluator(loggers=[FakeMLflow("mlruns")], parts=False, compare_to="best")
+    evaluator.start(stage="test")
+    with pytest.raises(ValueError, match=CLASH.format("difference")):
+        evaluator.start()
+
+
+def open_mlflow(uri: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    pytest.importorskip("mlflow")
+    monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
+    monkeypatch.setenv("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "")  # the logger sets it; this takes it back
+    return MLFlowLogger(tracking_uri=uri.format(folder), artifact_location=(folder / "artifacts").as_uri())
+
+
+def read_names(logger: Any) -> set[str]:
+    """The names of what MLflow has stored."""
+    return {name for name in logger.experiment.get_run(logger.run_id).data.metrics if "bleu" in name}
+
+
+FILE_STORES = ["{}/mlruns", "file:{}/mlruns"]
+SQLITE = "sqlite:///{}/mlflow.db"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("uri", FILE_STORES)
+def test_names_that_mlflow_cannot_write_to_files_are_an_error_before_a_run(
+    uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logger = open_mlflow(uri, tmp_path, monkeypatch)
+    bleu = make_callback(translations=tmp_path / "t")
+    with pytest.raises(ValueError, match=CLASH.format("precision_1")):
+        fit(tmp_path, bleu, logger=logger, max_epochs=1)
+    trainer = make_trainer(tmp_path, bleu, logger=logger)
+    for run, stage in ((trainer.validate, "val"), (trainer.test, "test")):
+        with pytest.raises(ValueError, match=CLASH.format("precision_1").replace("val_", f"{stage}_")):
+            run(make_module(), make_loader(), verbose=False)
+    assert read_names(logger) == set()
+    assert not (tmp_path / "t").exists()
+    # This is why.
+    logger.log_metrics({"val_bleu": 0.5})
+    with pytest.raises(Exception, match="Not a directory"):
+        logger.log_metrics({"val_bleu/low": 0.5})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sanity", [0, 1])
+def test_loaders_and_groups_are_checked_before_the_training(
+    sanity: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logger = open_mlflow(FILE_STORES[0], tmp_path, monkeypatch)
+    options: dict[str, Any] = {"logger": logger, "max_epochs": 1, "num_sanity_val_steps": sanity}
+    loaders = [make_loader(), make_loader()]
+    with pytest.raises(ValueError, match=CLASH.format("dataloader_idx_0")):
+        fit(tmp_path, make_callback(parts=False), loaders=loaders, **options)
+
+    def in_groups(batch: Any, epoch: int) -> dict[str, Any]:
+        return {"preds": ["a"] * len(batch), "target": ["a"] * len(batch), "group": ["de"] * len(batch)}
+
+    if sanity:  # otherwise, the groups are not known
+        with pytest.raises(ValueError, match=CLASH.format("(de|all)")):
+            fit(tmp_path, BLEUCallback(parts=False), step=in_groups, **options)
+    assert read_names(logger) == set()
+    # Without validations, nothing is logged.
+    fit(tmp_path, make_callback(), limit_val_batches=0, **options)
+    fit(tmp_path, make_callback(), fast_dev_run=True, **options)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("uri", "options", "names"),
+    [
+        (FILE_STORES[0], {"parts": False}, {"val_bleu"}),
+        (FILE_STORES[1], {"separator": "_", "parts": ["length_ratio"]}, {"val_bleu", "val_bleu_length_ratio"}),
+        (SQLITE, {"parts": ["length_ratio"]}, {"val_bleu", "val_bleu/length_ratio"}),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy is deprecated:DeprecationWarning")
+def test_mlflow_gets_all_names_that_its_store_can_take(
+    uri: str, options: dict[str, Any], names: set[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logger = open_mlflow(uri, tmp_path, monkeypatch)
+    fit(tmp_path, make_callback(samples=1, **options), logger=logger, max_epochs=2)
+    assert read_names(logger) == names
+    history = logger.experiment.get_metric_history(logger.run_id, "val_bleu")
+    assert [value.step for value in history] == [5, 11]
+
+
+def test_other_loggers_take_all_names(tmp_path: Path) -> None:
+    loggers = [CSVLogger(tmp_path), TensorBoardLogger(tmp_path)]
+    for logger in loggers:
+        adapt(logger).check_names(["val_bleu", "val_bleu/low"])
