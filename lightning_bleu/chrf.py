@@ -164,15 +164,15 @@ def count_chrf_rows(batch: Batch, settings: CHRFSettings) -> IntArray:
         lines = [line.lower() for line in lines]
     rows = np.empty((len(lines) - len(counts), settings.orders, 3), np.int64)  # one per reference
     if settings.char_order:
-        characters = character_ids(lines, settings)
-        rows[:, : settings.char_order] = _count(characters, counts, settings.char_order)
+        char_ids = character_ids(lines, settings)
+        rows[:, : settings.char_order] = _ngram_rows(char_ids, counts, settings.char_order)
     if settings.word_order:
         word_ids = chrf_word_ids(lines[: len(counts)], lines[len(counts) :])
-        rows[:, settings.char_order :] = _count(word_ids, counts, settings.word_order)
+        rows[:, settings.char_order :] = _ngram_rows(word_ids, counts, settings.word_order)
     return rows.reshape(len(rows), 3 * settings.orders)
 
 
-def _count(tokens: Ragged, counts: IntArray, orders: int) -> IntArray:
+def _ngram_rows(tokens: Ragged, counts: IntArray, orders: int) -> IntArray:
     """The n-grams of each reference and of its hypothesis, and those that match, ``(references, orders, 3)``."""
     if len(tokens.lengths) > 2 * len(counts):
         tokens = _repeat_hypotheses(tokens, counts)
@@ -181,7 +181,7 @@ def _count(tokens: Ragged, counts: IntArray, orders: int) -> IntArray:
     hypothesis_ngrams = np.maximum(tokens.lengths[:references, None] - missing, 0)
     reference_ngrams = np.maximum(tokens.lengths[references:, None] - missing, 0)
     rows = np.empty((references, orders, 3), np.int64)
-    rows[..., 0] = hypothesis_ngrams * (reference_ngrams > 0)
+    rows[..., 0] = hypothesis_ngrams * (reference_ngrams > 0)  # an order that the reference lacks does not count
     rows[..., 1] = reference_ngrams
     rows[..., 2] = count_matches(tokens, np.ones(references, np.int64), orders)
     return rows

@@ -1,4 +1,4 @@
-"""The base of BLEU and chrF: statistics of sentences as state, synced and reset by torchmetrics."""
+"""The base of all metrics of this package: statistics of sentences as state, synced and reset by torchmetrics."""
 
 from __future__ import annotations
 

@@ -63,13 +63,13 @@ def suspect_monitors(callbacks: Iterable[Any], namings: Iterable[Naming], table:
     namings = list(namings)
     for callback in callbacks:
         monitor = getattr(callback, "monitor", None)
-        if isinstance(monitor, str):
-            for naming in namings:
-                number = describe_number(monitor, naming, table)
-                if number is not None:
-                    yield from _suspect_mode(callback, number)
-                    yield from _suspect_threshold(callback, number)
-                    break
+        if not isinstance(monitor, str):
+            continue
+        for naming in namings:
+            meaning = describe_number(monitor, naming, table)
+            if meaning is not None:  # of one stage at most
+                yield from _suspect_mode(callback, meaning)
+                yield from _suspect_threshold(callback, meaning)
 
 
 def _suspect_mode(callback: Any, number: LoggedNumber) -> Iterator[str]:

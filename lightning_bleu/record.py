@@ -449,6 +449,7 @@ def _shared_files(sentences: Sequence[Sentence]) -> dict[str, bytes]:
     for number in range(most):
         lines = []
         for sentence in sentences:
+            # A sentence with fewer references than others repeats its first one.
             has_reference = number < len(sentence.references)
             lines.append(sentence.references[number if has_reference else 0])
         files["ref.txt" if most == 1 else f"ref-{number + 1}.txt"] = _to_text(lines)

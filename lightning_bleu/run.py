@@ -263,18 +263,21 @@ class Run:
 
         With ``compare_to="first"``, scores that it does not have keep their first validation.
         """
-        unknown = state_dict.keys() - {"format", *get_args(OpponentKind)}
-        if unknown:
-            raise ValueError(f"expected evaluator.state_dict(), got a dict with the keys {sorted(unknown)}")
         if state_dict.get("format", STATE_FORMAT) != STATE_FORMAT:
             raise ValueError(
                 f"the state has the format {state_dict['format']!r}, and this version of lightning_bleu reads "
                 f"{STATE_FORMAT}: load it with the version that saved it"
             )
-        if self.options.compare_to == "best":
-            self._opponents = {}
-        for name, state in state_dict.get(str(self.options.compare_to), {}).items():
-            self._opponents.setdefault(name, self._new_opponent()).load_state_dict(state)
+        unknown = state_dict.keys() - {"format", *get_args(OpponentKind)}
+        if unknown:
+            names = sorted(map(str, unknown))
+            raise ValueError(f"expected evaluator.state_dict(), got a dict with the unknown keys {names}")
+        kind = self.options.compare_to
+        if kind == "best":
+            self._opponents = {}  # of another run; a first validation is never replaced
+        saved = {} if kind is None else state_dict.get(kind, {})
+        for logged_name, state in saved.items():
+            self._opponents.setdefault(logged_name, self._new_opponent()).load_state_dict(state)
 
     def _new_opponent(self) -> Opponent:
         options = self.options

@@ -6,6 +6,7 @@ import logging
 import re
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -166,3 +167,9 @@ def test_the_command_fuzzes_all_targets_until_the_time_is_up(capfd: pytest.Captu
     assert list(inputs) == TARGETS
     assert min(inputs.values()) > 0
     assert f"\n{sum(inputs.values()):,} inputs in " in output
+
+
+def test_every_module_with_a_target_is_fuzzed() -> None:
+    folder = Path(__file__).parent / "fuzz"
+    modules = {path.stem for path in folder.glob("*.py") if re.search("^TARGET = ", path.read_text(), re.MULTILINE)}
+    assert modules == {*TARGETS}

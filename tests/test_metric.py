@@ -268,9 +268,23 @@ def test_nothing_is_better_than_perfect_or_out_of_bounds(percent: bool, unit: in
         assert highest is None or max(scores) <= highest
 
 
+def test_a_metric_counts_tokens_or_says_that_it_needs_text(kind: Kind) -> None:
+    """As its class says, on which the reading of recorded tokens depends."""
+    tokens = [["a", "b"]], [[["a", "c"]]]
+    metric = kind.metric()
+    if kind.metric.counts_tokens:
+        metric.update(*tokens)
+        assert metric.report().signature.startswith("nrefs:1|")
+    else:
+        with pytest.raises(TypeError, match="pass strings"):
+            metric.update(*tokens)
+
+
 def test_an_option_that_changes_the_score_is_what_its_kind_says(kind: Kind) -> None:
     """Or the tests with other options would show nothing."""
-    assert kind.score(*BOTH).score != kind.score(*BOTH, **kind.other_options).score
+    default, other = kind.score(*BOTH), kind.score(*BOTH, **kind.other_options)
+    assert default.score != other.score
+    assert (default.signature, str(default).split(" = ")[0]) != (other.signature, str(other).split(" = ")[0])
     columns = kind.metric().columns
     assert kind.make_with_other_columns().columns != columns == kind.as_wide().columns
     assert kind.as_wide().settings != kind.metric().settings

@@ -184,9 +184,9 @@ def _segment_sides(reference_counts: IntArray) -> tuple[IntArray, IntArray, int]
 
 
 def _label(ids: IntArray, hypothesis_tokens: int) -> IntArray:
-    """Give equal ids equal labels, from 1 to the number of hypothesis tokens.
+    """Give equal ids equal labels, from 1 to the number of hypothesis tokens, which is at least 1.
 
-    Ids that appear only in references all get the label :data:`_NO_MATCH`.
+    Ids that appear only in references all get the label :data:`_NO_MATCH`. Which label an id gets is of no importance.
 
     Example:
         >>> _label(np.array([70, 80, 70, 80, 90, 70]), hypothesis_tokens=3).tolist()
@@ -205,7 +205,8 @@ def _label(ids: IntArray, hypothesis_tokens: int) -> IntArray:
         return table[ids].astype(np.int64)
     hypothesis_ids = np.sort(ids[:hypothesis_tokens])
     places = hypothesis_ids.searchsorted(ids)
-    is_in_hypothesis = hypothesis_ids[np.minimum(places, hypothesis_tokens - 1)] == ids
+    last_place = len(hypothesis_ids) - 1  # larger ids would come after it
+    is_in_hypothesis = hypothesis_ids[np.minimum(places, last_place)] == ids
     return np.where(is_in_hypothesis, places + 1, _NO_MATCH)
 
 

@@ -98,24 +98,27 @@ class Opponent:
             consequence = "counts as the first" if becomes_first else "is compared with itself"
             warn_user(f"The {label} {difference}: they cannot be compared, so this validation {consequence}")
             return current
-        return {name: self._restore(name, rows) for name, rows in current.items()}
+        return {name: self._saved_rows(name, rows.scoring) for name, rows in current.items()}
 
-    def _restore(self, name: str, rows: SentenceRows) -> SentenceRows:
-        """The saved sentences of a subset. The scoring is that of the current ones."""
-        return rows._replace(**self._saved[name])
+    def _saved_rows(self, name: str, scoring: Scoring) -> SentenceRows:
+        """The saved sentences of a subset, to score them like the current ones."""
+        saved = self._saved[name]
+        return SentenceRows(saved["identity"], saved["statistics"], scoring, saved["settings"])
 
     def _find_difference(self, current: RowsBySubset) -> str:
-        """Why a validation and the opponent cannot be compared; empty if they can be."""
-        added = [name for name in current if name not in self._saved]
-        if added:
-            return f"had no sentences of {added}"
+        """Why a validation and the opponent cannot be compared, as what the opponent did; empty if they can be."""
+        unsaved = [name for name in current if name not in self._saved]
+        if unsaved:
+            return f"had no sentences of {unsaved}"
         for name, rows in current.items():
-            difference = _compare_sentences(name, self._restore(name, rows), rows)
+            difference = _compare_sentences(name, self._saved_rows(name, rows.scoring), rows)
             if difference:
                 return difference
         return ""
 
-    def compare(self, current: RowsBySubset, scores: Mapping[str, Tensor], mean: str) -> dict[str, PairedTest]:
+    def compare(
+        self, current: RowsBySubset, scores: Mapping[str, Tensor], mean: str, unions: Unions
+    ) -> dict[str, PairedTest]:
         """The paired test of each score, also of those of several subsets together, and of the mean.
 
         The scores of the subsets are averaged in each resample. So the comparison is that of the mean. With a single
@@ -126,12 +129,14 @@ class Opponent:
             scores: the scores of each subset and of its resamples, those of unions, and the mean; see
                 :func:`lightning_bleu.scoring.resampling.resample_scores`.
             mean: the logged name of the mean.
+            unions: scores of several subsets together.
         """
         scoring = _shared_scoring(current)
         confidence = self.confidence or _DEFAULT_CONFIDENCE
         tests = {name: paired_test_of(of_name, scoring, confidence) for name, of_name in scores.items()}
-        of_one_sentence = [name for name, rows in current.items() if len(rows.identity) == 1]
-        if len(of_one_sentence) == len(current):
+        counts = {name: len(rows.identity) for name, rows in _add_unions(current, unions).items()}
+        of_one_sentence = [name for name, count in counts.items() if count == 1]
+        if all(counts[name] == 1 for name in current):
             of_one_sentence.append(mean)
         for name in of_one_sentence:
             tests[name] = replace(tests[name], p_value=1.0)
@@ -292,7 +297,7 @@ def _judge(score: UncertainScore, resampled: Mapping[str, Tensor], confidence: f
         results = _add_intervals(results, scores, _shared_scoring(current), confidence)
     if opponent is None or other is None:
         return Uncertainty(results)
-    tests = opponent.compare(current, scores, score.mean)
+    tests = opponent.compare(current, scores, score.mean, score.unions)
     is_new = opponent.is_replaced(current, other, tests[score.mean])
     opponent_scores = _score_subsets(current if is_new else other, score.unions, score.mean)
     results = _add_comparisons(results, tests, opponent.kind, opponent_scores)

@@ -289,7 +289,8 @@ class ResultsOfScore:
         self._subsets = [subset for subset in subsets if self._key in subset.results]
         self._unions = [union for union in unions if self._key in union.results]
         self._all: list[ScoredSubset[Any]] = [*self._subsets, *self._unions]
-        self._has_mean = any(subset.names for subset in subsets)
+        # A function may score all groups together, and none of them alone.
+        self._has_mean = bool(self._subsets) and any(subset.names for subset in subsets)
         self._naming = naming
 
     def _logged(self, subset: ScoredSubset[Any]) -> str:

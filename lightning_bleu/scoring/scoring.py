@@ -132,7 +132,7 @@ class Report(float):
         if number:
             return float(*number)  # type: ignore[return-value]
         if cls.__annotations__.keys() - attributes.keys():
-            raise TypeError(f"{cls.__name__} is a result, not a metric: make a CorpusBLEU or a CorpusCHRF")
+            raise TypeError(f"{cls.__name__} is a result, not a metric: make a metric, such as CorpusBLEU()")
         report = super().__new__(cls, next(iter(attributes.values())))
         vars(report).update(attributes)
         return report

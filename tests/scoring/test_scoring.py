@@ -62,7 +62,7 @@ def test_a_report_cannot_be_changed(report: Any) -> None:
 
 
 def test_a_report_is_no_metric(report: Any, kind: Kind) -> None:
-    with pytest.raises(TypeError, match=f"^{type(report).__name__} is a result, not a metric: make a CorpusBLEU or"):
+    with pytest.raises(TypeError, match=f"^{type(report).__name__} is a result, not a metric: make a metric, such as"):
         type(report)(**kind.other_options)
 
 
