@@ -271,7 +271,7 @@ class Run:
         unknown = state_dict.keys() - {"format", *get_args(OpponentKind)}
         if unknown:
             names = sorted(map(str, unknown))
-            raise ValueError(f"expected evaluator.state_dict(), got a dict with the unknown keys {names}")
+            raise ValueError(f"expected evaluator.state_dict(), got a dict with the keys {names}")
         kind = self.options.compare_to
         if kind == "best":
             self._opponents = {}  # of another run; a first validation is never replaced

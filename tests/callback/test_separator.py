@@ -11,7 +11,7 @@ from pytorch_lightning.callbacks import ModelCheckpoint
 from pytorch_lightning.loggers import CSVLogger, MLFlowLogger, TensorBoardLogger
 from pytorch_lightning.loggers.logger import DummyLogger
 
-from lightning_bleu import BLEUCallback, CorpusCHRF, Evaluator
+from lightning_bleu import BLEUCallback, CorpusCHRF, Evaluator, EvaluatorMixin
 from lightning_bleu.display.loggers import MLflow, adapt
 from tests.helpers.files import read_files, read_scores
 from tests.helpers.lightning import collect_warnings, fit, make_callback, make_loader, make_module, make_trainer
@@ -152,6 +152,41 @@ def test_a_test_has_no_comparison_so_its_names_may_be_files() -> None:
         evaluator.start()
 
 
+class Trainer:
+    """What the mixin needs of a Trainer."""
+
+    def __init__(self, **args: Any) -> None:
+        best = {"metric_for_best_model": None, "greater_is_better": None}
+        self.args = SimpleNamespace(output_dir="out", prediction_loss_only=False, device="cpu", **best, **args)
+        self.state = SimpleNamespace(is_world_process_zero=True)
+        self.callback_handler = SimpleNamespace(callbacks=[])
+        self.processing_class = None
+
+    def _get_output_dir(self, trial: Any) -> str:
+        return "out"
+
+    def train(self, *args: Any) -> str:
+        return "trained"
+
+
+class Evaluating(EvaluatorMixin, Trainer):  # type: ignore[misc]
+    pass
+
+
+def test_a_trainer_of_transformers_joins_names_with_the_separator_that_is_set() -> None:
+    message = CLASH.format("precision_1").replace("val_bleu", "eval/bleu")
+    evaluator = Evaluator(loggers=[FakeMLflow("mlruns")], separator="/")
+    trainer = Evaluating(evaluator=evaluator, eval_strategy="epoch")
+    with pytest.raises(ValueError, match=message):
+        trainer.train()
+    with pytest.raises(ValueError, match=message):
+        trainer.evaluation_loop([], "Evaluation")
+    assert Evaluating(evaluator=evaluator, eval_strategy="no").train() == "trained"
+    for separator in (None, "_", "-"):
+        flat = Evaluator(loggers=[FakeMLflow("mlruns")], separator=separator)
+        assert Evaluating(evaluator=flat, eval_strategy="epoch").train() == "trained"
+
+
 def open_mlflow(uri: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     pytest.importorskip("mlflow")
     monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
@@ -167,7 +202,6 @@ def read_names(logger: Any) -> set[str]:
 
 
 FILE_STORES = ["{}/mlruns", "file:{}/mlruns"]
-SQLITE = "sqlite:///{}/mlflow.db"
 
 
 @pytest.mark.slow
@@ -220,11 +254,9 @@ def test_loaders_and_groups_are_checked_before_the_training(
     [
         (FILE_STORES[0], {"parts": False}, {"val_bleu"}),
         (FILE_STORES[1], {"separator": "_", "parts": ["length_ratio"]}, {"val_bleu", "val_bleu_length_ratio"}),
-        (SQLITE, {"parts": ["length_ratio"]}, {"val_bleu", "val_bleu/length_ratio"}),
     ],
 )
-@pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy is deprecated:DeprecationWarning")
-def test_mlflow_gets_all_names_that_its_store_can_take(
+def test_mlflow_writes_names_that_are_no_folders_to_files(
     uri: str, options: dict[str, Any], names: set[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     logger = open_mlflow(uri, tmp_path, monkeypatch)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from contextlib import nullcontext
+from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple
 
@@ -10,7 +12,7 @@ import pytest
 from sacrebleu.metrics.ter import TER
 from torchmetrics.text import WordErrorRate
 
-from lightning_bleu import CorpusBLEU, CorpusCHRF, Evaluator, Result
+from lightning_bleu import CorpusBLEU, CorpusCHRF, Evaluator, FunctionMetric, Result
 from lightning_bleu.evaluation.loaders import CALL
 from lightning_bleu.evaluation.metric_table import MetricTable
 from lightning_bleu.evaluation.names import Name, Naming
@@ -18,7 +20,8 @@ from lightning_bleu.evaluation.opponents import Opponent
 from lightning_bleu.evaluation.options import Options
 from lightning_bleu.run import Run
 from lightning_bleu.scoring.resampling import Interval
-from tests.helpers.callback_metrics import exact
+from tests.helpers.callback_metrics import corpus_of, exact
+from tests.helpers.files import read_scores
 from tests.helpers.systems import TARGET as REFERENCES
 from tests.helpers.systems import A
 from tests.helpers.validations import count, make_collector, score
@@ -125,6 +128,177 @@ def test_results_of_subsets_say_what_they_depend_on_and_means_do_not() -> None:
     assert orders == {("news",): 4, ("talks",): 2}
 
 
+# All groups of a loader
+
+GROUPS = {"many": 30, "few": 3}
+"""The number of sentences of each group."""
+LABELS = [label for label, size in GROUPS.items() for _ in range(size)]
+
+
+def error_rate(hypotheses: list[str], references: list[list[str]]) -> list[tuple[int, int]]:
+    """The wrong words of each sentence, and all of them."""
+    return [(line.split().count("else"), len(line.split())) for line in hypotheses]
+
+
+def make_metrics() -> dict[str, Any]:
+    """A metric of each kind."""
+    return {"bleu": CorpusBLEU(percent=True), "chrf": CorpusCHRF(), "f": exact, "rate": error_rate, "ter": TER()}
+
+
+def evaluate_groups(evaluator: Evaluator, epoch: int = 0, labels: Any = LABELS) -> dict[str, Result]:
+    """A validation of sentences with these groups; of sentences without groups when None."""
+    hypotheses, references, _ = corpus_of(range(len(LABELS)), epoch)
+    evaluator.start()
+    evaluator.update(hypotheses, references, group=labels)
+    return evaluator.finish(step=epoch)
+
+
+def test_all_groups_score_like_the_loader_without_groups() -> None:
+    options: dict[str, Any] = {"confidence": 0.9, "compare_to": "best"}
+    evaluator, without_groups = Evaluator(make_metrics(), **options), Evaluator(make_metrics(), **options)
+    for epoch in range(2):
+        results = evaluate_groups(evaluator, epoch)
+        expected = evaluate_groups(without_groups, epoch, None)
+        subsets = ("/many", "/few", "/all", "")
+        assert list(results) == [f"val_{name}{subset}" for name in make_metrics() for subset in subsets]
+        for name in make_metrics():
+            of_all, of_loader = results[f"val_{name}/all"], expected[f"val_{name}"]
+            assert without_interval(of_all) == without_interval(of_loader)
+            mean = fmean(results[f"val_{name}/{group}"].score for group in GROUPS)
+            assert results[f"val_{name}"].score == pytest.approx(mean)
+            assert of_all.score != pytest.approx(mean, rel=1e-3)
+            assert (of_all.interval is None) == (of_all.comparison is None) == (name == "ter")
+            if of_all.interval and of_loader.interval:
+                # Of other resamples, because the sentences are in the order of the groups.
+                error = (of_loader.interval.high - of_loader.interval.low) / 5
+                assert of_all.interval.low == pytest.approx(of_loader.interval.low, abs=error)
+                assert of_all.interval.high == pytest.approx(of_loader.interval.high, abs=error)
+                assert of_all.values().keys() == of_loader.values().keys()
+    assert results["val_bleu/all"].comparison is not None
+    assert results["val_bleu/all"].comparison.difference != 0
+
+
+def without_interval(result: Result) -> list[Any]:
+    """What does not depend on resamples."""
+    scores = result.comparison and [getattr(result.comparison, name) for name in ("score_a", "score_b", "difference")]
+    return [result.score, result.components, str(result.report), result.higher_is_better, result.percent, scores]
+
+
+def test_all_groups_have_a_score_of_each_metric_that_scores_them_alike() -> None:
+    """With the same settings, also of two objects; no matter what the other metrics do."""
+    ter = TER()
+    metrics: dict[str, Any] = {
+        "same": {"many": CorpusBLEU(tokenizer="char"), "few": CorpusBLEU(tokenizer="char")},
+        "other": {"many": CorpusBLEU(), "few": CorpusBLEU(tokenizer="char")},
+        "f": {"many": exact, "few": FunctionMetric(exact)},
+        "g": {"many": exact, "few": error_rate},
+        "ter": {"many": ter, "few": ter},
+        "ters": {"many": TER(), "few": TER(case_sensitive=True)},
+    }
+    results = evaluate_groups(Evaluator(metrics, confidence=0.9))
+    assert {name for name in metrics if f"val_{name}/all" in results} == {"same", "f", "ter"}
+    for name in metrics:
+        mean = fmean(results[f"val_{name}/{group}"].score for group in GROUPS)
+        assert results[f"val_{name}"].score == pytest.approx(mean)
+    expected = evaluate_groups(Evaluator({"same": CorpusBLEU(tokenizer="char")}), 0, None)
+    assert results["val_same/all"].score == expected["val_same"].score
+
+
+def test_several_loaders_have_a_score_of_all_groups_each_and_none_together() -> None:
+    sizes = {"news": 5, "talks": 8}
+    collector = make_collector({"bleu": CorpusBLEU(), "ter": TER()}, [*sizes])
+    expected = {}
+    for dataloader_idx, (loader, size) in enumerate(sizes.items()):
+        hypotheses, references, _ = corpus_of(range(size), dataloader_idx)
+        labels = ["ab"[number % 2] for number in range(size)]
+        count(collector, hypotheses, references, dataloader_idx=dataloader_idx, group=labels)
+        whole = score(count(make_collector(CorpusBLEU()), hypotheses, references))
+        expected[f"val_bleu/{loader}/all"] = whole.results["val_bleu"].score
+    scored = score(collector, confidence=0.9)
+    subsets = [f"/{loader}/{group}" for loader in sizes for group in "ab"]
+    names = [*subsets, "/news/all", "/talks/all", ""]
+    assert list(scored.results) == [f"val_{name}{subset}" for name in ("bleu", "ter") for subset in names]
+    assert {logged: scored.results[logged].score for logged in expected} == expected
+    mean = fmean(scored.results[f"val_bleu{subset}"].score for subset in subsets)
+    assert scored.results["val_bleu"].score == pytest.approx(mean)
+
+
+def test_a_group_cannot_be_all_but_a_loader_can() -> None:
+    message = "^the groups cannot have the name 'all', which is reserved$"
+    collector = make_collector(names=["all", "news"])
+    for dataloader_idx in range(2):
+        with pytest.raises(ValueError, match=message):
+            count(collector, ["a", "a"], ["a", "a"], dataloader_idx=dataloader_idx, group=["x", "all"])
+    with pytest.raises(ValueError, match=message):
+        evaluate_groups(Evaluator(), labels=["all"] * len(LABELS))
+    for dataloader_idx in range(2):
+        count(collector, ["a"], ["a"], dataloader_idx=dataloader_idx)
+    assert list(score(collector).results) == ["val_bleu/all", "val_bleu/news", "val_bleu"]
+
+
+def numbers(hypotheses: list[str], references: list[list[str]]) -> list[float]:
+    """The numbers that the hypotheses are."""
+    return [*map(float, hypotheses)]
+
+
+@pytest.mark.parametrize("resumes", [False, True])
+def test_the_best_score_of_all_groups_is_that_of_the_validation_with_the_best_mean(resumes: bool) -> None:
+    evaluator = Evaluator({"f": numbers}, compare_to="best")
+    # Scores of a group of 10 and of one of 50; then what all are compared with, and their best score.
+    validations = [(0, 0.6, 0.5, 0.5), (1, 0, 0.5, 1 / 6), (0, 0.9, 1 / 6, 1 / 6)]
+    for small, large, opponent, best in validations:
+        if resumes:
+            state = evaluator.state_dict()
+            evaluator = Evaluator({"f": numbers}, compare_to="best")
+            evaluator.load_state_dict(state)
+        evaluator.start()
+        evaluator.update([f"{small}"] * 10 + [f"{large}"] * 50, ["0"] * 60, group=["small"] * 10 + ["large"] * 50)
+        result = evaluator.finish(1)["val_f/all"]
+        assert result.score == pytest.approx((10 * small + 50 * large) / 60)
+        assert result.best == pytest.approx(best)
+        assert result.comparison is not None
+        assert result.comparison.score_b == pytest.approx(opponent)
+        assert result.comparison.difference == pytest.approx(result.score - opponent)
+
+
+def test_nothing_is_known_about_chance_with_one_sentence_also_of_all_groups() -> None:
+    evaluator = Evaluator({"f": numbers}, compare_to="first")
+    for number in range(2):
+        evaluator.start()
+        evaluator.update([f"{number}"], ["0"], group=["only"])
+        with nullcontext() if number == 0 else pytest.warns(UserWarning, match="1 sentence"):
+            results = evaluator.finish(number)
+    for name in ("val_f/only", "val_f/all", "val_f"):
+        comparison = results[name].comparison
+        assert comparison is not None
+        assert (comparison.difference, comparison.p_value) == (1, 1)
+
+
+def test_a_function_may_score_all_groups_and_none_of_them_alone() -> None:
+    def spread(hypotheses: list[str], references: list[list[str]]) -> float | None:
+        return None if len(hypotheses) <= max(GROUPS.values()) else float(len(hypotheses))
+
+    metrics = {"f": FunctionMetric(spread, corpus_level=True), "bleu": CorpusBLEU()}
+    results = evaluate_groups(Evaluator(metrics, confidence=0.9, compare_to="best"))
+    of_bleu = [f"val_bleu{subset}" for subset in ("/many", "/few", "/all", "")]
+    assert list(results) == ["val_f/all", *of_bleu]
+    assert results["val_f/all"].score == len(LABELS)
+
+
+def test_the_record_has_a_line_without_a_file_for_all_groups(tmp_path: Path) -> None:
+    evaluator = Evaluator(make_metrics(), translations=tmp_path)
+    results = evaluate_groups(evaluator)
+    lines = {line["key"]: line for line in read_scores(tmp_path / "scores.jsonl")}
+    assert lines.keys() == results.keys()
+    for name in make_metrics():
+        of_group, of_all = lines[f"val_{name}/many"], lines[f"val_{name}/all"]
+        assert of_all["file"] is None
+        assert {key: of_all[key] for key in results["val_bleu"].to_dict()} == results[f"val_{name}/all"].to_dict()
+        for key in ("step", "epoch", "metric", "class", "forms", "settings"):
+            assert of_all[key] == of_group[key]
+    assert sorted(path.name for path in (tmp_path / "val").iterdir()) == sorted(GROUPS)
+
+
 # Two scores of one name
 
 
@@ -185,7 +359,9 @@ def run_once(run: Run, clash: Clash, metrics: dict[str, Any], preds: list[str]) 
 @pytest.mark.filterwarnings("ignore:The best validation so far scored .* with different settings .function.")
 def test_two_numbers_of_one_name_are_an_error_that_leaves_the_best_and_the_results(clash: Clash) -> None:
     run = Run(Options(confidence=0.9, compare_to="best"))
-    message = f"^two scores would be logged as '{re.escape(clash.logged)}': rename a metric, a score, a loader, or a group$"
+    message = (
+        f"^two scores would be logged as '{re.escape(clash.logged)}': rename a metric, a score, a loader, or a group$"
+    )
     with pytest.raises(ValueError, match=message):
         run_once(run, clash, clash.metrics, A)
     assert (run.state_dict(), run.results) == ({}, {})
@@ -221,7 +397,9 @@ def test_an_evaluator_with_two_scores_of_one_name_keeps_its_best() -> None:
         return evaluator.finish(step=1)
 
     first = validate(A)["val_f/l"].score
-    with pytest.raises(ValueError, match=r"^two scores would be logged as 'val_f/news/l': rename a metric, a score, a "):
+    with pytest.raises(
+        ValueError, match=r"^two scores would be logged as 'val_f/news/l': rename a metric, a score, a "
+    ):
         validate(REFERENCES)
     assert evaluator.results["val_f/l"].score == first
     comparison = validate(REFERENCES)["val_f/l"].comparison
