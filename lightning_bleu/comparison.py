@@ -167,7 +167,7 @@ def compare_systems(
     has_recorded_references = references is None
     if has_recorded_references:
         for name, record in records.items():
-            _warn_if_not_reproduced(rows[name], record or [], files[name])
+            _warn_if_not_reproduced(rows[name], record or [], files[name], warn)
     pairs = {key: (rows_a, rows["b"][key]) for key, rows_a in rows["a"].items() if key in rows["b"]}
     if not pairs:
         raise ValueError("no metric has scored sentences of both systems: pass metrics of this package, or functions")
@@ -341,7 +341,9 @@ def _split_tokens(line: str) -> list[str]:
     return line.split(" ") if line else []
 
 
-def _warn_if_not_reproduced(rows: Mapping[str, SentenceRows], record: Iterable[RecordedScore], file: Path) -> None:
+def _warn_if_not_reproduced(
+    rows: Mapping[str, SentenceRows], record: Iterable[RecordedScore], file: Path, warn: WarnOnce
+) -> None:
     """Warn if the metrics of a record do not reproduce its scores."""
     for recorded in record:
         if recorded.metric not in rows or recorded.class_name not in KNOWN_METRICS:
@@ -350,7 +352,7 @@ def _warn_if_not_reproduced(rows: Mapping[str, SentenceRows], record: Iterable[R
         score = of_file.score() / (of_file.scoring.unit or 1)
         recorded_score = (recorded.score or 0) / (unit_of(recorded.percent) or 1)
         if not math.isclose(score, recorded_score):
-            warn_user(
+            warn(
                 f"The record of {str(file)!r} has {recorded.metric!r} = {recorded.score}, but its file scores "
                 f"{of_file.score()}: {_find_cause(recorded)}. The files are compared as they are."
             )

@@ -49,7 +49,7 @@ def describe_number(logged: str, naming: Naming, table: MetricTable) -> LoggedNu
     statistic = STATISTICS.get(name.detail)
     if statistic is None:
         return LoggedNumber(direction, unit)
-    return LoggedNumber(direction if statistic.has_direction else None, unit if statistic.has_unit else None)
+    return LoggedNumber(direction if statistic.has_direction else None, unit if statistic.is_score else None)
 
 
 def suspect_monitors(callbacks: Iterable[Any], namings: Iterable[Naming], table: MetricTable) -> Iterator[str]:

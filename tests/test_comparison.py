@@ -254,6 +254,130 @@ def test_a_recorded_score_that_is_not_reproduced_is_told(tmp_path: Path) -> None
     assert comparison.tests == compare_systems(*files, metrics=first).tests
 
 
+# Texts that files cannot hold as they are, or that look like something else
+
+STRANGE = {
+    "a byte order mark": ("\ufeffthe cat sat", "\ufeffthe cat sits"),
+    "a byte order mark of one side": ("\ufeffthe cat", "the cat"),
+    "U+2028": ("a b\u2028c d", "a b\u2028c e"),
+    "U+0085": ("a b\x85c d", "a b\x85c e"),
+    "a carriage return": ("one, two\rthree", "one, two\rthree!"),
+    "several line breaks": ("a\r\n\r\nb", "a\r\nb\u2029c"),
+    "tabs and control characters": ("a\tb\x00\x1f c", "a\tb\x00 c"),
+    "a lone surrogate": ("a \ud800 c", "a \ud800 d"),
+    "no words": ("", "a b"),
+}
+"""Hypotheses and references whose scores are those of their files."""
+
+
+@pytest.mark.parametrize(("hypothesis", "reference"), STRANGE.values(), ids=STRANGE)
+@pytest.mark.parametrize("place", [0, 1])
+def test_files_of_an_evaluator_have_the_scores_that_it_logged(
+    hypothesis: str, reference: str, place: int, tmp_path: Path
+) -> None:
+    """Where line breaks are spaces for the metric, and characters that cannot be encoded are on both sides."""
+    metrics: Any = {"bleu": CorpusBLEU(max_order=2), "chrf": CorpusCHRF(), "spaces": CorpusCHRF(whitespace=True)}
+    results, file = write_file(metrics, tmp_path, *insert(place, hypothesis, reference))
+    comparison = compare_systems(file, file)
+    assert [*comparison.tests] == [*metrics]
+    for name, test in comparison.tests.items():
+        assert test.score_a == test.score_b == pytest.approx(results[f"val_{name}"].score, abs=1e-12)
+    assert 0 < comparison.tests["bleu"].score_a < 1
+
+
+def insert(place: int, hypothesis: Any, reference: Any, other: Any = "x y z") -> tuple[list[Any], list[Any]]:
+    """Hypotheses and references with a sentence at a place."""
+    hypotheses, references = [other, other], [other, other]
+    hypotheses.insert(place, hypothesis)
+    references.insert(place, reference)
+    return hypotheses, references
+
+
+def write_file(metrics: Any, folder: Path, hypotheses: Any, references: Any) -> tuple[Any, Path]:
+    """The results of a validation, and the file that it wrote."""
+    evaluator = Evaluator(metrics, translations=folder)
+    evaluator.start()
+    evaluator.update(hypotheses, references)
+    return evaluator.finish(5), folder / "val" / "step-0000005.txt"
+
+
+TOKENS: dict[str, tuple[Any, Any, Any]] = {
+    "words with punctuation": (["it's", "a.b,", "c"], ["it's", "a.b,", "d"], ["x", "y"]),
+    "escaped words": (["x&amp;y", "<skipped>", "-"], ["x&amp;y", "<skipped>", "z"], ["x", "y"]),
+    "a byte order mark": (["\ufeffa", "b", "c"], ["\ufeffa", "b", "d"], ["x", "y"]),
+    "no tokens": ([], ["a"], ["x.", "y."]),
+    "ids": ([5, 17, 3], [5, 17, 4], [6, 7]),
+}
+"""Tokens or ids of a hypothesis and a reference, and of other sentences."""
+
+
+@pytest.mark.parametrize(("hypothesis", "reference", "other"), TOKENS.values(), ids=TOKENS)
+@pytest.mark.parametrize("tokenizer", ["13a", "char"])
+def test_tokens_of_an_evaluator_are_read_as_tokens(
+    hypothesis: Any, reference: Any, other: Any, tokenizer: str, tmp_path: Path
+) -> None:
+    metric = CorpusBLEU(max_order=2, tokenizer=tokenizer, percent=True)
+    results, file = write_file(metric, tmp_path, *insert(0, hypothesis, reference, other))
+    comparison = compare_systems(file, file)
+    (test,) = comparison.tests.values()
+    assert 0 < test.score_a < 100
+    assert test.score_a == pytest.approx(results["val_bleu"].score, abs=1e-12)
+    # The same sentences as lists are text.
+    lines = [sentence.hypothesis for sentence, _ in comparison.sentences]
+    assert lines == [" ".join(map(str, tokens)) for tokens in (hypothesis, other, other)]
+
+
+NOT_REPRODUCED: dict[str, tuple[Any, tuple[Any, Any], str]] = {
+    "line breaks are spaces": (
+        {"m": CorpusCHRF(whitespace=True, char_order=2)},
+        insert(0, "a\nb", "a b"),
+        "line breaks inside sentences and characters that cannot be encoded are replaced in files, or the file or its ",
+    ),
+    "lone surrogates are question marks": (
+        {"m": CorpusBLEU(max_order=1)},
+        insert(0, "a \ud800", "a \udfff"),
+        "line breaks inside sentences and characters that cannot be encoded are replaced",
+    ),
+    "tokens with spaces": (
+        {"m": CorpusBLEU(max_order=1)},
+        insert(0, ["a b", "c"], ["a d", "c"], ["x"]),
+        "tokens were scored, and some of them may contain spaces",
+    ),
+    "text and tokens": (
+        {"m": CorpusBLEU(max_order=1)},
+        insert(0, "a b.", "a c."),
+        "tokens were scored",
+    ),
+}
+"""Metrics, sentences, and what a warning gives as the cause."""
+
+
+@pytest.mark.parametrize(("metrics", "corpus", "cause"), NOT_REPRODUCED.values(), ids=NOT_REPRODUCED)
+def test_one_warning_has_both_scores_and_the_cause_if_a_file_does_not_have_the_recorded_score(
+    metrics: Any, corpus: Any, cause: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    evaluator = Evaluator(metrics, translations=tmp_path)
+    evaluator.start()
+    evaluator.update(*corpus)
+    if "text and tokens" in request.node.name:
+        evaluator.update([["a.", "b"]], [["a.", "c"]])
+    recorded = evaluator.finish(5)["val_m"].score
+    file = tmp_path / "val" / "step-0000005.txt"
+    with pytest.warns(UserWarning, match="^The record of ") as said:
+        comparison = compare_systems(file, file)
+    assert len(said) == 1
+    of_file = comparison.tests["m"].score_a
+    assert of_file != pytest.approx(recorded)
+    message = str(said[0].message)
+    assert f"step-0000005.txt' has 'm' = {recorded}, but its file scores {of_file}: {cause}" in message
+    assert message.endswith(". The files are compared as they are.")
+    # What the user passes is not compared with the record.
+    assert compare_systems(file, file, metrics=metrics).tests.keys() == {"m"}
+
+
+# Errors
+
+
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [

@@ -188,6 +188,29 @@ def test_a_metric_counts_the_same_under_any_default_device(make: Any, kind: Kind
         assert contents(merged) == expected
 
 
+def test_an_update_replaces_the_sums_and_leaves_those_before_alone(kind: Kind) -> None:
+    """Which copies, a synced metric, and the state before an error share."""
+    metric = kind.metric()
+    metric.update(*A)
+    sums, twin = metric.totals, copy.copy(metric)
+    before = sums.clone()
+    for _ in range(2):
+        metric.update(*B)
+        assert torch.equal(sums, before)
+        assert torch.equal(twin.totals, before)
+    assert metric.statistics.tolist() == np.sum(kind.rows(*A) + 2 * kind.rows(*B), 0).tolist()
+    assert torch.equal(metric.metric_state["totals"], metric.totals)
+
+
+def test_sums_stay_on_the_device_that_they_were_moved_to(kind: Kind) -> None:
+    """The meta device stands for an accelerator: it has no values, so NumPy cannot add there."""
+    metric = kind.metric().to("meta")
+    metric.update(*A)
+    metric.update(*B)
+    assert (metric.totals.device.type, metric.totals.dtype) == ("meta", torch.int64)
+    assert metric.totals.shape == kind.metric().totals.shape
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
 def test_the_precision_of_a_model_leaves_counts_alone(dtype: torch.dtype, make: Any) -> None:
     metric = make(A, B)

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import warnings
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -306,6 +306,47 @@ def test_what_the_file_has_is_left_alone(before: bytes, tmp_path: Path) -> None:
         (line["step"], line["epoch"], line["key"], line["file"], line["score"])
         for line in map(json.loads, added.splitlines())
     ] == [(step, 0, "val_bleu", f"val/step-000000{step}.txt", 1.0) for step in (3, 4)]
+
+
+def write_line(record: Record, step: int) -> None:
+    """Write the lines of a validation with two metrics."""
+    metrics = {"bleu": CorpusBLEU(), "chrf": CorpusCHRF()}
+    record.write(score(count(make_collector(metrics), ["a b c d"], ["a b c d"])), step=step, epoch=0)
+
+
+@pytest.mark.parametrize("reopens", [False, True])
+def test_a_full_disk_is_an_error_and_the_next_line_does_not_continue_half_a_line(reopens: bool, tmp_path: Path) -> None:
+    """Wherever the line is cut. Nothing is cut back, because another run may have appended."""
+    whole = tmp_path / "whole"
+    for step in (1, 2):
+        write_line(Record(whole), step)
+    first, second = (whole / "scores.jsonl").read_bytes().split(b"\n")[:2]
+    skipped = {1: [3], 10: [3], len(first) - 1: [3], len(first): [], len(first) + 1: []}
+    skipped |= {len(first) + 2: [4], len(first) + len(second): [4]}  # one byte of the second line, and all but one
+    for number, (length, unreadable) in enumerate(skipped.items()):
+        folder = tmp_path / f"{number}"
+        record = Record(folder)
+        write_line(record, 1)
+        path = folder / "scores.jsonl"
+        before = path.read_bytes()
+        with limit_files(len(before) + length), pytest.raises(OSError, match="File too large"):
+            write_line(record, 2)
+        half = path.read_bytes().removeprefix(before)
+        assert len(half) == length
+        write_line(Record(folder) if reopens else record, 3)
+        after = path.read_bytes().removeprefix(before + half)
+        write_line(Record(folder) if reopens else record, 4)
+        # Readers skip at most the half line, with one warning.
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            recorded = [read_record(folder / f"val/step-000000{step}.txt") for step in (1, 2, 3, 4)]
+        assert len(caught) == (4 if unreadable else 0)  # once for each reading
+        for warning in caught:
+            assert str(warning.message).endswith(f"they are skipped: {unreadable}")
+        names = [[line.key for line in lines or ()] for lines in recorded]
+        both = ["val_bleu", "val_chrf"]
+        assert names == [both, both[: int(length >= len(first))], both, both]
+        assert after.startswith(b"" if half.endswith(b"\n") and reopens else b"\n")
 
 
 # A line per score

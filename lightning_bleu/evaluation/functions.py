@@ -19,7 +19,6 @@ from torch import Tensor, nn
 
 from lightning_bleu.evaluation.metrics import EvaluatorMetric, ScoreOfSubset
 from lightning_bleu.evaluation.names import check_names, score_key
-from lightning_bleu.evaluation.results import Result
 from lightning_bleu.evaluation.sentences import (
     GatheredSentences,
     JoinedSentences,
@@ -323,11 +322,10 @@ class ScoredByFunction(EvaluatorMetric):
         settings = {"higher_is_better": direction, "function": name_function(self.metric.function)}
         return SentenceRows(sentences.identity, rows, scoring, settings)
 
-    def result_of(self, score: str, of_subset: ScoreOfSubset) -> Result:
-        """The result of one of the scores."""
-        result = super().result_of(score, of_subset)
-        report = FunctionScore(score=result.score, name=score_key(self.name, score), percent=self.percent)
-        return Result(result.score, report=report, higher_is_better=result.higher_is_better, percent=result.percent)
+    def report_of(self, score: str, of_subset: ScoreOfSubset) -> FunctionScore:
+        """The score with its name."""
+        value = float(super().report_of(score, of_subset))
+        return FunctionScore(score=value, name=score_key(self.name, score), percent=self.percent)
 
 
 def name_function(function: Callable[..., Any]) -> str:

@@ -315,13 +315,19 @@ def wrap_metric(name: str, metric: Any, parts: bool | Sequence[str] = True) -> E
     Args:
         name: its name.
         metric: a :class:`lightning_bleu.metric.CorpusMetric`, a metric of sacreBLEU or torchmetrics, or a function.
-        parts: see :class:`CountedMetric`.
+        parts: the names of the components to log, or whether to log the default ones.
 
     Raises:
         TypeError: if it is none of them, or if it cannot score text.
     """
+    wrapped = _wrap(name, metric)
+    wrapped.parts = parts
+    return wrapped
+
+
+def _wrap(name: str, metric: Any) -> EvaluatorMetric:
     if isinstance(metric, CorpusMetric):
-        return CountedMetric(name, metric, parts)
+        return CountedMetric(name, metric)
     needs = f"{name!r} must be a metric of lightning_bleu, torchmetrics, or sacreBLEU, or a function, got {metric!r}"
     if isinstance(metric, type):
         raise TypeError(f"{needs}: make an instance of it")

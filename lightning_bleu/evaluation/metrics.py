@@ -16,7 +16,7 @@ from lightning_bleu.reading.batch import Batch
 from lightning_bleu.reading.forms import InputCounts, Strings, kind_of
 from lightning_bleu.reading.mistakes import Mistake, suspect_script
 from lightning_bleu.reading.ragged import IntArray
-from lightning_bleu.scoring.scoring import Component
+from lightning_bleu.scoring.scoring import Component, Report
 from lightning_bleu.settings.settings import Settings
 
 ScoreOfSubset: TypeAlias = SentenceRows | float
@@ -28,6 +28,7 @@ class EvaluatorMetric:
 
     Attributes:
         name: its name.
+        parts: the names of the components to log, or whether to log the default ones.
         passed: what the user passed as the metric.
         class_name: the name of its class, which is recorded.
         columns: the number of statistics of a sentence that are counted batch by batch.
@@ -42,6 +43,7 @@ class EvaluatorMetric:
     """
 
     name: str
+    parts: bool | Sequence[str] = True
     passed: Any
     class_name: str
     columns = 0
@@ -54,9 +56,15 @@ class EvaluatorMetric:
     components: Sequence[Component] = ()
 
     @property
-    def logged_components(self) -> Sequence[Component]:
+    def logged_components(self) -> list[Component]:
         """Those of the components that are logged."""
-        return self.components
+        return [component for component in self.components if self._logs(component)]
+
+    def _logs(self, component: Component) -> bool:
+        """Whether a component is logged."""
+        if isinstance(self.parts, bool):
+            return self.parts and component.is_default
+        return component.name in self.parts
 
     def scores_like(self, other: EvaluatorMetric) -> bool:
         """Whether another metric of the same name gives the same scores to the same sentences."""
@@ -90,10 +98,31 @@ class EvaluatorMetric:
         """
         raise NotImplementedError
 
-    def result_of(self, score: str, of_subset: ScoreOfSubset) -> Result:
-        """The result of one of the scores that :meth:`score` returned."""
-        value = of_subset.score() if isinstance(of_subset, SentenceRows) else of_subset
-        return Result(value, higher_is_better=self.direction_of(score), percent=self.percent)
+    def result_of(self, score: str, of_subset: ScoreOfSubset, sentences: int) -> Result:
+        """The result of one of the scores that :meth:`score` returned, with the components that are logged.
+
+        Args:
+            score: the name of the score.
+            of_subset: what :meth:`score` returned for it.
+            sentences: the number of sentences of the subset.
+        """
+        report = self.report_of(score, of_subset)
+        components = [component for component in self.components_of(report, sentences) if self._logs(component)]
+        return Result(
+            float(report),
+            tuple(components),
+            report if isinstance(report, Report) else None,
+            higher_is_better=self.direction_of(score),
+            percent=self.percent,
+        )
+
+    def report_of(self, score: str, of_subset: ScoreOfSubset) -> Report | float:
+        """A score as an object that prints, if the metric has one, or as a number."""
+        return of_subset.score() if isinstance(of_subset, SentenceRows) else of_subset
+
+    def components_of(self, report: Any, sentences: int) -> list[Component]:
+        """The components of a score; see :attr:`components`."""
+        return []
 
 
 class CountedMetric(EvaluatorMetric):
@@ -102,17 +131,15 @@ class CountedMetric(EvaluatorMetric):
     Args:
         name: its name.
         metric: the metric. Only its settings matter: its state is not used.
-        parts: the names of the components to log, or whether to log the default ones.
     """
 
     needs_texts = False
 
-    def __init__(self, name: str, metric: CorpusMetric, parts: bool | Sequence[str] = True) -> None:
+    def __init__(self, name: str, metric: CorpusMetric) -> None:
         self.name = name
         self.passed = metric
         self.class_name = type(metric).__name__
         self.metric = metric
-        self.parts = parts
         self.columns = metric.columns
         self.counts_tokens = metric.counts_tokens
         self.reading = metric.settings.for_reading
@@ -120,11 +147,6 @@ class CountedMetric(EvaluatorMetric):
         self.directions = {"": metric.scoring.higher_is_better}
         nothing = torch.zeros(metric.columns, dtype=torch.int64, device="cpu")
         self.components = metric.components(metric.report_of(nothing, InputCounts()))
-
-    @property
-    def logged_components(self) -> Sequence[Component]:
-        """Those of the components that are logged."""
-        return [component for component in self.components if self._logs(component)]
 
     def scores_like(self, other: EvaluatorMetric) -> bool:
         """Whether another metric of the same name gives the same scores to the same sentences."""
@@ -151,22 +173,13 @@ class CountedMetric(EvaluatorMetric):
             scores.append({"": SentenceRows(sentences.identity, statistics, self.metric.scoring, settings)})
         return scores
 
-    def result_of(self, score: str, of_subset: ScoreOfSubset) -> Result:
-        """The result of the score, with its components."""
+    def report_of(self, score: str, of_subset: ScoreOfSubset) -> Report:
+        """The score with all that it is computed from."""
         assert isinstance(of_subset, SentenceRows)
-        report = self.metric.report_of(of_subset.statistics.sum(0), of_subset.input_counts)
-        are_named = not isinstance(self.parts, bool)
-        components = filter(self._logs, self.metric.components(report, optional=are_named))
-        return Result(
-            report.score,
-            tuple(components),
-            report,
-            higher_is_better=self.direction_of(score),
-            percent=self.percent,
-        )
+        report: Report = self.metric.report_of(of_subset.statistics.sum(0), of_subset.input_counts)
+        return report
 
-    def _logs(self, component: Component) -> bool:
-        """Whether a component is logged."""
-        if isinstance(self.parts, bool):
-            return self.parts and component.is_default
-        return component.name in self.parts
+    def components_of(self, report: Any, sentences: int) -> list[Component]:
+        """The components of a score; see :attr:`components`."""
+        are_named = not isinstance(self.parts, bool)
+        return self.metric.components(report, optional=are_named)

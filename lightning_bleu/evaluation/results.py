@@ -91,31 +91,47 @@ class Statistic(NamedTuple):
     Attributes:
         read: takes a result, and returns the number; None if there is none.
         has_direction: whether it is better in the direction of the score.
-        has_unit: whether it is on the scale of the score.
+        is_score: whether it is itself a score, and not a difference, a width, or a probability.
     """
 
     read: Callable[[Result], float | None]
-    has_direction: bool = True
-    has_unit: bool = False
+    has_direction: bool
+    is_score: bool
 
 
-def _of_interval(attribute: str) -> Callable[[Result], float | None]:
-    return lambda result: getattr(result.interval, attribute, None)
+def _low(result: Result) -> float | None:
+    return None if result.interval is None else result.interval.low
 
 
-def _of_comparison(attribute: str) -> Callable[[Result], float | None]:
-    return lambda result: getattr(result.comparison, attribute, None)
+def _high(result: Result) -> float | None:
+    return None if result.interval is None else result.interval.high
+
+
+def _difference(result: Result) -> float | None:
+    return None if result.comparison is None else result.comparison.difference
+
+
+def _difference_low(result: Result) -> float | None:
+    return None if result.comparison is None else result.comparison.low
+
+
+def _difference_high(result: Result) -> float | None:
+    return None if result.comparison is None else result.comparison.high
+
+
+def _p_value(result: Result) -> float | None:
+    return None if result.comparison is None else result.comparison.p_value
 
 
 STATISTICS = {
-    "low": Statistic(_of_interval("low"), has_unit=True),
-    "high": Statistic(_of_interval("high"), has_unit=True),
-    "difference": Statistic(_of_comparison("difference")),
-    "difference_low": Statistic(_of_comparison("low")),
-    "difference_high": Statistic(_of_comparison("high")),
-    "p_value": Statistic(_of_comparison("p_value"), has_direction=False),
-    "best": Statistic(lambda result: result.best, has_unit=True),
-    "first": Statistic(lambda result: result.first, has_unit=True),
+    "low": Statistic(_low, has_direction=True, is_score=True),
+    "high": Statistic(_high, has_direction=True, is_score=True),
+    "difference": Statistic(_difference, has_direction=True, is_score=False),
+    "difference_low": Statistic(_difference_low, has_direction=True, is_score=False),
+    "difference_high": Statistic(_difference_high, has_direction=True, is_score=False),
+    "p_value": Statistic(_p_value, has_direction=False, is_score=False),
+    "best": Statistic(lambda result: result.best, has_direction=True, is_score=True),
+    "first": Statistic(lambda result: result.first, has_direction=True, is_score=True),
 }
 """The statistics that are logged below a score, in order. No loader and no group can have one of these names."""
 INTERVAL = ("low", "high")

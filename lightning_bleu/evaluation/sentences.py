@@ -163,6 +163,9 @@ class JoinedSentences:
     def __init__(self, members: Sequence[GatheredSentences]) -> None:
         self.members = members
 
+    def __len__(self) -> int:
+        return sum(map(len, self.members))
+
     @property
     def identity(self) -> Tensor:
         """What identifies the sentences."""

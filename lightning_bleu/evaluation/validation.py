@@ -237,7 +237,7 @@ def _score_subsets(metric: str, subsets: Sequence[ScoredSubset[Any]]) -> list[st
         for subset, answer in zip(scored_together, answers):
             for score, of_subset in answer.items():
                 key = score_key(metric, score)
-                subset.results[key] = scorer.result_of(score, of_subset)
+                subset.results[key] = scorer.result_of(score, of_subset, len(subset.sentences))
                 if isinstance(of_subset, SentenceRows):
                     subset.rows[key] = of_subset
                 score_names[score] = None

@@ -357,7 +357,7 @@ def test_all_sentences_of_a_large_loader_are_scored(tmp_path: Path) -> None:
     assert logged["val_f"] == score_alone(checksum, *corpus_of(range(300)))[""]
 
 
-def test_a_function_of_the_corpus_is_called_for_each_subset_and_for_all_groups_with_the_sentences_in_order(tmp_path: Path) -> None:
+def test_a_function_of_the_corpus_is_called_for_each_subset_and_all_groups_in_order(tmp_path: Path) -> None:
     calls: list[Any] = []
 
     def record(hypotheses: list[str], references: list[list[str]], *, sources: Any = None) -> float | None:

@@ -169,7 +169,7 @@ class Trainer:
         return "trained"
 
 
-class Evaluating(EvaluatorMixin, Trainer):  # type: ignore[misc]
+class Evaluating(EvaluatorMixin, Trainer):
     pass
 
 

@@ -7,14 +7,16 @@ import functools
 import gc
 import random
 import re
+import string
 import subprocess
 import sys
 import threading
 import tracemalloc
 import types
 import weakref
-from collections.abc import Callable
-from itertools import chain, pairwise
+from collections.abc import Callable, Iterable
+from itertools import chain, pairwise, product
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,10 +25,18 @@ from hypothesis import strategies as st
 
 from lightning_bleu import CorpusBLEU, corpus_bleu
 from lightning_bleu.counting import words
-from lightning_bleu.counting.words import cache_size, clear_caches, number_tokens, split_to_units, tokenize
+from lightning_bleu.counting.words import (
+    cache_size,
+    clear_caches,
+    number_tokens,
+    split_to_units,
+    tokenize,
+    tokenize_units,
+)
 from lightning_bleu.settings.tokenizers import load_tokenizer
+from tests.helpers.corpora import read_lines
 from tests.helpers.counting import number_alike
-from tests.helpers.text import WORDWISE, fuzz_line, sacrebleu_tokens
+from tests.helpers.text import PIECES, WORDWISE, fuzz_line, sacrebleu_tokens
 
 
 @pytest.fixture(autouse=True)
@@ -86,6 +96,54 @@ def test_most_words_of_different_lines_share_a_unit(tokenizer: str) -> None:
 def test_words_of_letters_and_digits_stay_as_they_are(tokenizer: str) -> None:
     alphanumeric = [f"{character}a1{character}" for character in map(chr, range(sys.maxunicode)) if character.isalnum()]
     assert str(load_tokenizer(tokenizer)(" ".join(alphanumeric))).split() == alphanumeric
+
+
+# Words that 13a keeps, or splits only at a mark at their end, are recognized without sacreBLEU
+
+
+def differ_from_sacrebleu(words_: Iterable[str]) -> list[str]:
+    """The words that 13a does not split as sacreBLEU does."""
+    distinct = list(dict.fromkeys(words_))
+    tokens = tokenize_units(distinct, load_tokenizer("13a"), "13a")
+    return [word for word, ours in zip(distinct, tokens, strict=True) if ours != sacrebleu_tokens("13a", word)]
+
+
+def read_words(*folders: Path) -> set[str]:
+    """The words of all files of real text."""
+    return {
+        word for folder in folders for path in folder.iterdir() for line in read_lines(path) for word in line.split()
+    }
+
+
+def test_all_words_of_real_text_are_split_as_in_sacrebleu(wmt22: Path, multi30k: Path) -> None:
+    real_words = read_words(wmt22, multi30k)
+    assert len(real_words) > 90_000
+    assert differ_from_sacrebleu(real_words) == []
+
+
+def test_all_short_words_of_letters_digits_and_marks_are_split_as_in_sacrebleu() -> None:
+    assert differ_from_sacrebleu(map("".join, product("a1٣.,-'&;<é", repeat=4))) == []
+    assert differ_from_sacrebleu(map("".join, product(f"a1{string.punctuation}", repeat=2))) == []
+
+
+@given(st.lists(st.sampled_from(PIECES) | st.characters(), max_size=8).map("".join).map(str.split))
+def test_hostile_words_are_split_as_in_sacrebleu(hostile_words: list[str]) -> None:
+    assert differ_from_sacrebleu(hostile_words) == []
+
+
+def test_most_words_are_split_without_the_regular_expressions_of_sacrebleu(wmt22: Path) -> None:
+    """Which take most of the time of new text."""
+    german = read_lines(wmt22 / "generaltest2022.en-de.ref.A.de")
+    text = " ".join(german).split()
+    assert len(words._tokenize_plain_words(text)) > 0.95 * len({*text})
+
+
+@pytest.mark.parametrize(("word", "tokens"), [("it's", ["it's"]), ("COVID-19.", ["COVID-19", "."]), ("-,", ["-", ","])])
+def test_a_word_with_a_mark_at_its_end_is_split_without_the_tokenizer(word: str, tokens: list[str]) -> None:
+    def fail(line: str) -> list[str]:
+        raise AssertionError(line)
+
+    assert tokenize_units([word], fail, "13a") == [tokens]
 
 
 def test_tokens_are_numbered_in_the_order_of_their_first_appearance() -> None:

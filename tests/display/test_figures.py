@@ -5,11 +5,13 @@ from __future__ import annotations
 import io
 import random
 import sys
+from itertools import combinations
 from typing import Any
 
 import matplotlib.pyplot as plt
 import pytest
 import torch
+from matplotlib.transforms import Bbox
 from PIL import Image
 from torch import Tensor
 
@@ -156,6 +158,59 @@ def test_odd_lengths_are_drawn_without_a_warning(name: str, confidence: float | 
     statistics = from_lengths(*ODD_LENGTHS[name])
     for figure in (bleu_by_length_figure(statistics, SETTINGS, confidence), length_scatter_figure(statistics)):
         assert png(figure).size == (700, 430)
+
+
+def spread(longest: int) -> Tensor:
+    """Statistics of sentences of six buckets of lengths, the first two of many digits of sentences."""
+    lengths = [longest * (2 * bucket + 1) // 12 for bucket in range(6)]
+    rows = from_lengths([round(1.2 * length) for length in lengths] * 40, lengths * 40)
+    return torch.cat([rows, rows[:2].repeat(100_000, 1)])
+
+
+def visible_texts(figure: Any) -> list[tuple[str, Bbox]]:
+    """All texts of a figure that are drawn, and where."""
+    figure.canvas.draw()
+    (axes,) = figure.axes
+    texts = [axes.xaxis.label, axes.yaxis.label, axes._left_title, *axes.texts]
+    for legend in figure.legends:
+        texts.extend(legend.get_texts())
+    for axis in (axes.xaxis, axes.yaxis):
+        texts.append(axis.get_offset_text())  # such as 1e6
+        low, high = axis.get_view_interval()
+        texts.extend(tick.label1 for tick in axis.get_major_ticks() if low <= tick.get_loc() <= high)
+    return [(text.get_text(), text.get_window_extent()) for text in texts if text.get_text()]
+
+
+@pytest.mark.parametrize(
+    "statistics",
+    [
+        *(pytest.param(from_lengths(*lengths), id=name) for name, lengths in ODD_LENGTHS.items()),
+        *(
+            pytest.param(spread(longest), id=f"{longest} tokens")
+            for longest in (60, 3_000, 60_000, 150_000, 30_000_000)
+        ),
+        pytest.param(from_lengths([30], [10]).repeat(123_456, 1), id="many of over twice the length"),
+    ],
+)
+def test_no_text_is_cut_off_or_overlaps_another(statistics: Tensor) -> None:
+    for figure in (bleu_by_length_figure(statistics, SETTINGS), length_scatter_figure(statistics)):
+        texts = visible_texts(figure)
+        for text, place in texts:
+            assert figure.bbox.x0 <= place.x0 < place.x1 <= figure.bbox.x1, text
+            assert figure.bbox.y0 <= place.y0 < place.y1 <= figure.bbox.y1, text
+        for (text, place), (other_text, other_place) in combinations(texts, 2):
+            assert not place.overlaps(other_place), (text, other_text)
+
+
+def test_the_axes_are_at_the_same_place_in_all_figures_of_a_kind() -> None:
+    """So that the figures of successive validations can be compared."""
+    for draw in (lambda statistics: bleu_by_length_figure(statistics, SETTINGS), length_scatter_figure):
+        places = set()
+        for lengths in ODD_LENGTHS.values():
+            figure: Any = draw(from_lengths(*lengths))
+            figure.canvas.draw()
+            places.add(figure.axes[0].get_position().bounds)
+        assert len(places) == 1
 
 
 def test_pyplot_does_not_keep_the_figures() -> None:

@@ -41,6 +41,8 @@ from lightning_bleu.display.charts import COMPONENTS, lay_out_charts
 from lightning_bleu.evaluation.collector import SentenceCollector
 from lightning_bleu.evaluation.loaders import Origin
 from lightning_bleu.evaluation.metric_table import MetricTable, wrap_metric
+from lightning_bleu.evaluation.names import Naming
+from lightning_bleu.evaluation.results import STATISTICS
 from tests.helpers.callback_metrics import (
     FUNCTIONS,
     OF_TEXT,
@@ -49,6 +51,7 @@ from tests.helpers.callback_metrics import (
     corpus_of,
     errors,
     exact,
+    make_metrics,
     score_alone,
     try_to,
 )
@@ -261,3 +264,33 @@ def test_all_processes_raise_the_error_of_one(pool: ProcessPool) -> None:
     assert first == other
     starts = [*messages.values(), "RuntimeError: the metric 'x' failed: MemoryError: too many"]
     assert [error.startswith(start) for error, start in zip(first, starts, strict=True)] == [True] * len(starts)
+
+
+def test_every_statistic_that_is_logged_is_recorded() -> None:
+    test = PairedTest("paired bootstrap", 0.5, 0.25, 0.03, 1000, low=0.1, high=0.4, confidence=0.9)
+    interval = Interval(0.5, 0.45, 0.55, 0.9, ())
+    opponents: list[dict[str, Any]] = [{"best": 0.6}, {"first": 0.25}]
+    for opponent in opponents:
+        result = Result(0.5, interval=interval, comparison=test, **opponent)
+        recorded = json.dumps(result.to_dict())
+        assert result.statistics().keys() == STATISTICS.keys() - ({"best", "first"} - opponent.keys())
+        for value in result.statistics().values():
+            assert json.dumps(value) in recorded
+
+
+@pytest.mark.parametrize("parts", [True, False, ["bleu_1", "recall"]])
+def test_every_number_that_is_logged_is_understood_by_monitors(parts: Any) -> None:
+    """With its metric, its score, and its component or statistic."""
+    table = MetricTable.from_metrics(make_metrics(), parts)
+    sentences = [("the cat sat on the mat", ["the cat is on a mat"]), ("a b c", ["a b d"])]
+    evaluator = Evaluator(make_metrics(), parts=parts, confidence=0.9, compare_to="best")
+    evaluator.start({"news": None, "talks": None})
+    for number in (0, 1):
+        hypotheses, references = zip(*sentences)
+        evaluator.update(hypotheses, references, source=["s", "t"], dataloader_idx=number)
+    for logged, result in evaluator.finish(0).items():
+        for detail in result.values():
+            name = Naming().parse("/".join(filter(None, [logged, detail])), table.score_names(), table.detail_names())
+            assert name is not None
+            assert name.detail == detail
+            assert name.subset in [(), ("news",), ("talks",)]

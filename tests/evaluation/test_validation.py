@@ -130,7 +130,7 @@ def test_results_of_subsets_say_what_they_depend_on_and_means_do_not() -> None:
 
 # All groups of a loader
 
-GROUPS = {"many": 30, "few": 3}
+GROUPS = {"few": 3, "many": 30}
 """The number of sentences of each group."""
 LABELS = [label for label, size in GROUPS.items() for _ in range(size)]
 
@@ -142,7 +142,13 @@ def error_rate(hypotheses: list[str], references: list[list[str]]) -> list[tuple
 
 def make_metrics() -> dict[str, Any]:
     """A metric of each kind."""
-    return {"bleu": CorpusBLEU(percent=True), "chrf": CorpusCHRF(), "f": exact, "rate": error_rate, "ter": TER()}
+    return {
+        "bleu": CorpusBLEU(percent=True),
+        "chrf": CorpusCHRF(percent=True),
+        "f": exact,
+        "rate": error_rate,
+        "ter": TER(),
+    }
 
 
 def evaluate_groups(evaluator: Evaluator, epoch: int = 0, labels: Any = LABELS) -> dict[str, Result]:
@@ -159,7 +165,7 @@ def test_all_groups_score_like_the_loader_without_groups() -> None:
     for epoch in range(2):
         results = evaluate_groups(evaluator, epoch)
         expected = evaluate_groups(without_groups, epoch, None)
-        subsets = ("/many", "/few", "/all", "")
+        subsets = ("/few", "/many", "/all", "")
         assert list(results) == [f"val_{name}{subset}" for name in make_metrics() for subset in subsets]
         for name in make_metrics():
             of_all, of_loader = results[f"val_{name}/all"], expected[f"val_{name}"]
@@ -280,7 +286,7 @@ def test_a_function_may_score_all_groups_and_none_of_them_alone() -> None:
 
     metrics = {"f": FunctionMetric(spread, corpus_level=True), "bleu": CorpusBLEU()}
     results = evaluate_groups(Evaluator(metrics, confidence=0.9, compare_to="best"))
-    of_bleu = [f"val_bleu{subset}" for subset in ("/many", "/few", "/all", "")]
+    of_bleu = [f"val_bleu{subset}" for subset in ("/few", "/many", "/all", "")]
     assert list(results) == ["val_f/all", *of_bleu]
     assert results["val_f/all"].score == len(LABELS)
 
