@@ -82,12 +82,12 @@ class Comparison:
             sentence_a, sentence_b = self.sentences[number]
             return Change(number + 1, scores_a[number].item(), scores_b[number].item(), sentence_a, sentence_b)
 
-        worse, better = find_changed(a, b, count)
-        return [describe(number) for number in worse], [describe(number) for number in better]
+        worse_in_a, better_in_a = find_changed(a, b, count)
+        return [describe(number) for number in worse_in_a], [describe(number) for number in better_in_a]
 
     def __str__(self) -> str:
         confidence = next(iter(self.tests.values())).confidence or 0
-        rows = [["metric", "a", "b", f"a - b ({100 * confidence:g}% interval)", "p"]]
+        rows = [["metric", "a", "b", f"a - b ({100 * confidence:g}% interval)", "one-sided p"]]
         for name, test in self.tests.items():
             score_a, score_b = (format_score(score, test.percent) for score in (test.score_a, test.score_b))
             difference, low, high = (
@@ -145,7 +145,7 @@ def compare_systems(
         >>> a, b = ["the cat sat", "a dog", "it is"], ["the cat", "the dog", "it is"]
         >>> comparison = compare_systems(a, b, references=["the cat sat", "a dog", "it is"], metrics=CorpusCHRF())
         >>> print(comparison)
-        metric  a       b      a - b (95% interval)      p
+        metric  a       b      a - b (95% interval)      one-sided p
         chrf    100.00  58.23  +41.77 (+0.00 to +57.72)  0.0010
         >>> worse, better = comparison.changed("chrf")
         >>> [(one.number, one.a.hypothesis, one.b.hypothesis) for one in better]
@@ -276,7 +276,11 @@ def _find_beside(systems: Iterable[Path], pattern: str) -> list[Path]:
 
 
 def _rebuild_metrics(records: Mapping[str, list[RecordedScore] | None], files: Mapping[str, Path]) -> Any:
-    """The metrics of this package in the records of the systems; all of this package in percent without a record."""
+    """The metrics of this package in the records of the systems.
+
+    All metrics of this package in percent, if there is no record (None), or if it has none of them. Of a metric in two
+    records, the settings of the first system count. A record without a line about a file is an error.
+    """
     metrics: dict[str, CorpusMetric] = {}
     left_out = []
     for name, record in records.items():

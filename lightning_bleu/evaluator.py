@@ -85,8 +85,10 @@ class Evaluator(OptionAttributes):
     ``val_bleu/hypothesis_length``, and ``val_bleu/reference_length``. Without sentences, nothing is logged.
 
     With several loaders or groups, each score is logged as ``val_bleu/NAME``, its components below that name, and
-    ``val_bleu`` is the mean of the scores. Groups of several loaders are ``val_bleu/LOADER/GROUP``. With more than 20
-    loaders or groups, only their scores are logged and shown, without components and samples.
+    ``val_bleu`` is the unweighted mean of the scores. With groups, ``val_bleu/all`` is the score of all sentences, if
+    the metric scores all groups alike; it is not in the mean. Groups of several loaders are ``val_bleu/LOADER/GROUP``
+    and ``val_bleu/LOADER/all``. With more than 20 loaders or groups, only their scores are logged and shown, without
+    components and samples.
 
     With several processes, every sentence counts exactly once, even if the sampler repeats some to give all processes
     the same number. Scores, samples, and files are those of a single process. (See
@@ -129,13 +131,14 @@ class Evaluator(OptionAttributes):
         parts: whether to log the components of the scores, or a list of the names of those to log. With BLEU-N, these
             can also be ``"bleu_1"`` to ``"bleu_N"``, the scores of ``CorpusBLEU(max_order=n)``.
         samples: show the first N and the worst N sentences of each validation. 0 for no samples, no histogram, and no
-            figures. The first metric that scores sentences ranks them, one of this package or a function.
+            figures. The first metric that scores sentences ranks them, one of this package or a function. Sentences
+            with the best possible score are not among the worst.
         translations: a folder, or, with a Trainer, True for the folder ``translations`` of its run. Each validation and
             test writes one sentence per line, in the order of the dataset: hypotheses to
             ``FOLDER/val/step-0000500.txt``, references to ``ref.txt`` (or ``ref-1.txt``, ...), sources to ``src.txt``.
-            The scores of each sentence go to ``step-0000500.tsv``, with a column per metric that scores sentences. The
-            scores of the corpus, with the signature, are a line of ``FOLDER/scores.jsonl``. Nothing is overwritten:
-            other translations of a step go to ``step-0000500-2.txt``. With several loaders or groups, each has a folder
+            The scores of each sentence go to ``step-0000500.tsv``, with a column per metric that scores sentences. Each
+            logged score, with its signature, is a line of ``FOLDER/scores.jsonl``. Nothing is overwritten: other
+            translations of a step go to ``step-0000500-2.txt``. With several loaders or groups, each has a folder
             of its own below ``val``. Each training run needs a folder of its own. Unless the sentences have an
             ``index``, the loader must not shuffle.
         keep_translations: how many of the latest files of hypotheses to keep in each folder; None for all.
@@ -148,9 +151,9 @@ class Evaluator(OptionAttributes):
             which is also small when the validation is clearly worse. ``val_bleu/best`` is the best score so far,
             including this validation; ``val_bleu/first``, the first one. The first validation is compared with itself.
             With several loaders or groups, the best validation is that with the best mean, the means are compared, and
-            ``val_bleu/NAME/best`` is the score of NAME in the best validation; a validation without one of them is not
-            compared. Tests are not compared. :meth:`state_dict` has the best or the first validation, so a resumed run
-            is compared with it. Use a new evaluator for each training run.
+            ``val_bleu/NAME/best`` is the score of NAME, or of ``all``, in the best validation; a validation without one
+            of them is not compared. Tests are not compared. :meth:`state_dict` has the best or the first validation, so
+            a resumed run is compared with it. Use a new evaluator for each training run.
         significance_level: only an improvement with a smaller p-value becomes the new best. Monitor ``val_bleu/best``
             to stop early or to keep checkpoints, so that noise rarely prolongs training or replaces a checkpoint.
             Implies ``compare_to="best"``.
@@ -251,7 +254,7 @@ class Evaluator(OptionAttributes):
         Args:
             preds, target, sample_mask, index: see :meth:`CorpusBLEU.update`.
             source: the source sentences, as strings, or as ids, which are decoded like the hypotheses.
-            group: a label per sentence, such as its language, for a score per group.
+            group: a label per sentence, such as its language, for a score per group; any name but ``"all"``.
             batch_idx: the number of the batch in its loader, if some batches are skipped; counted when None.
             dataloader_idx: the number of its loader.
 

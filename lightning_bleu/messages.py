@@ -20,7 +20,7 @@ def warn_user(message: str) -> None:
     """Warn on process 0 only, and attribute the warning to the line of the user's code."""
     if process_rank() > 0:
         return
-    level = 1
+    level = 1  # this function
     frame: FrameType | None = sys._getframe()
     while frame is not None and _is_library(frame):
         level += 1

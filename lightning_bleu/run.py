@@ -263,6 +263,7 @@ class Run:
 
         With ``compare_to="first"``, scores that it does not have keep their first validation.
         """
+        # A state without opponents is {}, also without a format.
         if state_dict.get("format", STATE_FORMAT) != STATE_FORMAT:
             raise ValueError(
                 f"the state has the format {state_dict['format']!r}, and this version of lightning_bleu reads "
@@ -274,7 +275,7 @@ class Run:
             raise ValueError(f"expected evaluator.state_dict(), got a dict with the keys {names}")
         kind = self.options.compare_to
         if kind == "best":
-            self._opponents = {}  # of another run; a first validation is never replaced
+            self._opponents = {}  # forgets those of another run; a first validation stays
         saved = {} if kind is None else state_dict.get(kind, {})
         for logged_name, state in saved.items():
             self._opponents.setdefault(logged_name, self._new_opponent()).load_state_dict(state)

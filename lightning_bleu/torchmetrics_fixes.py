@@ -139,12 +139,13 @@ class AdditiveMetric(Metric):
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
         # torchmetrics loads states of any shape, and keeps the cached score. (No issues yet.)
+        # It also removes them from the dictionary, so they are looked up first.
         loaded = {name: state_dict[prefix + name] for name in self._defaults if prefix + name in state_dict}
         for name, state in loaded.items():
             self._check_width(name, state)
         super()._load_from_state_dict(state_dict, prefix, *args)
         for name, state in loaded.items():
-            if isinstance(self._defaults[name], list):
+            if isinstance(self._defaults[name], list):  # a saved state may be a tensor, or many small ones
                 setattr(self, name, append_rows([], *as_list(state)))
         if loaded:
             self._state_changed()

@@ -84,7 +84,7 @@ def test_files_of_runs_have_the_metrics_and_the_scores_of_their_records(tmp_path
         assert (test.score_a, test.score_b) == pytest.approx((expected.score_a, expected.score_b))
         assert (test.low, test.high, test.p_value) == pytest.approx((expected.low, expected.high, expected.p_value))
     table = [re.split("  +", line) for line in str(comparison).splitlines()]
-    assert table[0] == ["metric", "a", "b", "a - b (80% interval)", "p"]
+    assert table[0] == ["metric", "a", "b", "a - b (80% interval)", "one-sided p"]
     assert table[3][:3] == ["errors", *(f"{sum(one) / 40:.4f}" for one in (score("errors", A), score("errors", B)))]
     one, other = comparison.sentences[7]
     assert (one.hypothesis, other.hypothesis, one.references) == (*one_line([A[7], B[7]]), one_line([REFERENCES[7]]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import csv
+import dataclasses
 import itertools
 import json
 import pickle
@@ -26,6 +27,7 @@ from torch.utils.data import DataLoader, DistributedSampler, IterableDataset, Sa
 from torch.utils.tensorboard import SummaryWriter
 
 from lightning_bleu import BLEUCallback, CorpusBLEU, CorpusCHRF, Evaluator
+from lightning_bleu.evaluation.options import OptionAttributes, Options
 from lightning_bleu.evaluator import EvaluatorOptions
 from tests.helpers.callback_metrics import (
     OF_TEXT,
@@ -483,6 +485,13 @@ def test_all_options_are_listed_everywhere() -> None:
     """A type checker reads the list, LightningCLI the signature of Evaluator, and people the documentation."""
     (_, _, _, *options, _) = signature(Evaluator.__init__).parameters.values()
     assert [option.name for option in options] == [*EvaluatorOptions.__annotations__]
+    checked = {field.name: field.default for field in dataclasses.fields(Options)}
+    assert checked == {"metrics": None} | {option.name: option.default for option in options}
+    passed: dict[str, Any] = {"samples": 3, "confidence": 0.9, "separator": "_", "parts": False, "compare_to": "first"}
+    passed |= {"log_name": "{stage}/{metric}", "translations": "t", "keep_translations": 2, "decoder": print}
+    for name, value in passed.items():
+        assert getattr(Evaluator(**passed), name) == getattr(BLEUCallback(**passed), name) == value
+    assert {*checked} <= {*dir(OptionAttributes)}
     for option in options:
         assert option.annotation == EvaluatorOptions.__annotations__[option.name].__forward_arg__
         assert f"``{option.name}``" in str(BLEUCallback.__doc__)

@@ -158,7 +158,7 @@ def tokenize_units(units: Sequence[str], tokenize: TokenizeFunction, tokenizer: 
     if inner_words:
         tokens_of.update(zip(inner_words, _tokenize_inner_words(inner_words, tokenize), strict=True))
     for unit in rest:
-        if unit not in tokens_of:
+        if unit not in tokens_of:  # a line, a word at the edge of one, or one with the separator of the others
             tokens_of[unit] = _tokenize_unit(unit, tokenize)
     return [tokens_of[unit] for unit in units]
 

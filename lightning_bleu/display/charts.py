@@ -31,15 +31,15 @@ class Chart(NamedTuple):
 
 
 def lay_out_charts(validation: ScoredValidation) -> list[Chart]:
-    """The charts of a validation: of its scores, its comparisons, and its components. Charts of means come first."""
+    """The charts of a validation: lines of scores and of components, then bands. Those of means come first."""
     detailed = [score for score in validation.scores if validation.is_detailed(score.name)]
-    if validation.has_mean:
-        detailed.sort(key=lambda score: bool(score.name.subset))
-    naming = validation.naming
-    lines = _chart_scores(detailed, validation)
-    lines += [chart for score in detailed for chart in _chart_components(score, validation)]
-    bands = [chart for score in detailed for chart in _chart_uncertainty(score, naming, _title(score.name, validation))]
-    return lines + bands
+    detailed.sort(key=lambda score: bool(score.name.subset))  # means first
+    charts = _chart_scores(detailed, validation)
+    for score in detailed:
+        charts += _chart_components(score, validation)
+    for score in detailed:
+        charts += _chart_uncertainty(score, validation)
+    return charts
 
 
 def _title(name: Name, validation: ScoredValidation) -> str:
@@ -59,8 +59,9 @@ def _chart_scores(scores: Iterable[Score], validation: ScoredValidation) -> list
     return [Chart(SCORES, _title(name, validation), tuple(names)) for name, names in names_by_chart.items()]
 
 
-def _chart_uncertainty(score: Score, naming: Naming, title: str) -> list[Chart]:
+def _chart_uncertainty(score: Score, validation: ScoredValidation) -> list[Chart]:
     """A band for the interval of a score, and one for the interval of the difference."""
+    naming, title = validation.naming, _title(score.name, validation)
     charts = []
     if score.result.interval is not None:
         charts.append(_band(SCORES, title, score.name, naming, ("", "low", "high")))

@@ -63,9 +63,9 @@ def find_changed(a: SentenceRows, b: SentenceRows, count: int) -> tuple[list[int
     ranks_a, ranks_b = ranks.chunk(2)
     gains = (ranks_a - ranks_b) * a.scoring.sign
     order = gains.argsort(stable=True)
-    worse = order[gains[order] < 0]
-    better = order[gains[order] > 0].flip(0)
-    return worse[:count].tolist(), better[:count].tolist()
+    worse_in_a = order[gains[order] < 0]
+    better_in_a = order[gains[order] > 0].flip(0)
+    return worse_in_a[:count].tolist(), better_in_a[:count].tolist()
 
 
 def _rank(scoring: Scoring, statistics: Tensor) -> Tensor:

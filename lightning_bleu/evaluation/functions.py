@@ -316,8 +316,7 @@ class ScoredByFunction(EvaluatorMetric):
             return None
         scoring = ratio_scoring(score_key(self.name, score), direction, self.percent, self.metric.perfect)
         value: float = scoring.score(sums).item()
-        has_rows = rows.ndim == 2 and math.isfinite(value)
-        if not has_rows:
+        if rows.ndim < 2 or not math.isfinite(value):  # of the corpus, or a ratio that no test can use
             return value
         settings = {"higher_is_better": direction, "function": name_function(self.metric.function)}
         return SentenceRows(sentences.identity, rows, scoring, settings)

@@ -243,15 +243,16 @@ def suspect_start(form: Ids, settings: Settings, side: str = "hypotheses", name:
     is_long = lengths > 2
     starts = (lengths.cumsum() - lengths)[is_long]
     starts_with_end = ids[starts] == eos_id
-    if 2 * np.count_nonzero(starts_with_end) <= len(lengths):
+    if 2 * np.count_nonzero(starts_with_end) <= len(lengths):  # as a rule
         return
     second_ids = ids[starts + 1]
     last_ids = ids[starts + lengths[is_long] - 1]
-    # After the end of an empty sentence, there is only padding, whose id may be unknown.
     padding = [eos_id, *settings.ignore_ids]
     if settings.pad_id is not None:
         padding.append(settings.pad_id)
-    goes_on = starts_with_end & ~np.isin(second_ids, padding) & (second_ids != last_ids)
+    # Of an empty sentence, only padding follows, whose id may be unknown.
+    is_empty = np.isin(second_ids, padding) | (second_ids == last_ids)
+    goes_on = starts_with_end & ~is_empty
     if 2 * np.count_nonzero(goes_on) > len(lengths):
         advice = f"pass {name}[:, 1:]"
         if settings.bos_id is None:

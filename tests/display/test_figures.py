@@ -160,11 +160,13 @@ def test_odd_lengths_are_drawn_without_a_warning(name: str, confidence: float | 
         assert png(figure).size == (700, 430)
 
 
-def spread(longest: int) -> Tensor:
-    """Statistics of sentences of six buckets of lengths, the first two of many digits of sentences."""
+LONGEST = [60, 3_000, 60_000, 120_000, 300_000, 30_000_000]
+
+
+def six_bars(longest: int, sentences: int) -> Tensor:
+    """Statistics of six buckets of this many sentences each, with references of up to about `longest` tokens."""
     lengths = [longest * (2 * bucket + 1) // 12 for bucket in range(6)]
-    rows = from_lengths([round(1.2 * length) for length in lengths] * 40, lengths * 40)
-    return torch.cat([rows, rows[:2].repeat(100_000, 1)])
+    return from_lengths([round(1.2 * length) for length in lengths], lengths).repeat(sentences, 1)
 
 
 def visible_texts(figure: Any) -> list[tuple[str, Bbox]]:
@@ -185,10 +187,8 @@ def visible_texts(figure: Any) -> list[tuple[str, Bbox]]:
     "statistics",
     [
         *(pytest.param(from_lengths(*lengths), id=name) for name, lengths in ODD_LENGTHS.items()),
-        *(
-            pytest.param(spread(longest), id=f"{longest} tokens")
-            for longest in (60, 3_000, 60_000, 150_000, 30_000_000)
-        ),
+        pytest.param(six_bars(60, 100_000), id="many sentences"),
+        *(pytest.param(six_bars(longest, 1_234), id=f"{longest} tokens") for longest in LONGEST),
         pytest.param(from_lengths([30], [10]).repeat(123_456, 1), id="many of over twice the length"),
     ],
 )
@@ -200,6 +200,11 @@ def test_no_text_is_cut_off_or_overlaps_another(statistics: Tensor) -> None:
             assert figure.bbox.y0 <= place.y0 < place.y1 <= figure.bbox.y1, text
         for (text, place), (other_text, other_place) in combinations(texts, 2):
             assert not place.overlaps(other_place), (text, other_text)
+
+
+@pytest.mark.parametrize("longest", LONGEST)
+def test_evenly_spread_lengths_have_six_bars(longest: int) -> None:
+    assert len(labels_of(bleu_by_length_figure(six_bars(longest, MIN_SENTENCES), SETTINGS))) == 6
 
 
 def test_the_axes_are_at_the_same_place_in_all_figures_of_a_kind() -> None:

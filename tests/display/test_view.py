@@ -54,6 +54,12 @@ def test_a_single_chrf_has_no_figures() -> None:
     assert (shown.digits, [*shown.histograms], shown.figures) == ({"chrf": 1}, ["val_chrf/news/sentence_chrf"], {})
 
 
+def test_without_a_sentence_that_is_not_perfect_only_the_first_are_shown() -> None:
+    lines = ["all of this is right", "and this"]
+    (first,) = view(2, preds=lines, target=lines).panels
+    assert [sample.number for sample in first.samples] == [1, 2]
+
+
 def test_without_scores_of_sentences_only_the_first_are_shown() -> None:
     shown = view(2, {"ter": TER()})
     (first,) = shown.panels

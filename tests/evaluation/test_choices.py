@@ -18,6 +18,7 @@ from lightning_bleu.evaluation.choices import choose_sentences, find_changed, fi
 from lightning_bleu.evaluation.sentences import SentenceRows
 from lightning_bleu.reading.batch import read_batch
 from lightning_bleu.scoring.scoring import ratio_scoring
+from tests.helpers.callback_metrics import errors
 from tests.helpers.corpora import random_text
 from tests.helpers.validations import count as count_lines
 from tests.helpers.validations import make_collector, score
@@ -146,6 +147,62 @@ def test_as_many_different_sentences_are_found_as_there_are_that_are_not_perfect
 @pytest.mark.parametrize("references", [[""] * 3, ["", "", "a"]])
 def test_sentences_without_references_have_a_worst_one_too(references: list[str]) -> None:
     assert sorted(find_worst(count(["a b", "", "c"], references), BLEU.scoring, 3)) == [0, 1, 2]
+
+
+# Perfect sentences
+
+
+@pytest.mark.parametrize("percent", [False, True])
+@pytest.mark.parametrize(
+    "make",
+    [
+        CorpusBLEU,
+        lambda **options: CorpusBLEU(max_order=6, smoothing="add-k", **options),
+        CorpusCHRF,
+        lambda **options: CorpusCHRF(word_order=2, beta=3, whitespace=True, **options),
+    ],
+    ids=["BLEU", "BLEU of more orders", "chrF", "chrF++"],
+)
+def test_a_sentence_like_its_reference_is_never_among_the_worst(make: Any, percent: bool, rng: random.Random) -> None:
+    metric = make(percent=percent)
+    lines = [" ".join(rng.choices(["a", "b", "c.", "it's"], k=number % 12 + 1)) for number in range(60)]
+    hypotheses = [f"{line} x" if number % 5 == 0 else line for number, line in enumerate(lines)]
+    statistics = count(hypotheses, [["other words", line] for line in lines], metric)
+    assert sorted(find_worst(statistics, metric.scoring, 60)) == [*range(0, 60, 5)]
+    assert find_worst(statistics[1:5], metric.scoring, 60) == []
+
+
+@pytest.mark.parametrize(
+    ("higher_is_better", "perfect", "worst"),
+    [
+        (True, 1, [3, 1, 4]),
+        (True, None, [3, 1, 4, 2, 0]),  # nothing is left out
+        (True, 5, [3, 1, 4, 2, 0]),
+        (False, 0, [0, 2, 4, 1]),
+        (False, None, [0, 2, 4, 1, 3]),
+        (False, -1, [0, 2, 4, 1, 3]),
+        (True, 0.5, [3, 1]),  # what is better than perfect is perfect
+        (False, 0.5, [0, 2]),
+    ],
+)
+def test_sentences_with_the_perfect_score_of_a_function_are_left_out(
+    higher_is_better: bool, perfect: float | None, worst: list[int]
+) -> None:
+    scores = [1.0, 0.25, 1 - 1e-15, 0.0, 0.5]
+    metric = FunctionMetric(lambda *texts: scores, higher_is_better=higher_is_better, perfect=perfect)
+    (subset,) = score(count_lines(make_collector({"f": metric}), ["a"] * 5, ["b"] * 5)).subsets
+    chosen = choose_sentences(subset, 5)
+    assert [*chosen.worst] == worst
+    assert [*chosen.first] == [0, 1, 2, 3, 4]
+
+
+def test_if_all_sentences_are_perfect_none_is_the_worst_and_no_other_score_ranks_them() -> None:
+    """The score that ranks them is the same in each validation."""
+    metrics = {"errors": FunctionMetric(errors, higher_is_better=False, perfect=0), "bleu": BLEU}
+    hypotheses, references = ["a b c", "a b d"], ["a b c", "a b c"]
+    (subset,) = score(count_lines(make_collector(metrics), hypotheses, references)).subsets
+    chosen = choose_sentences(subset, 2)
+    assert (chosen.ranked_by, [*chosen.first], chosen.worst) == ("errors", [0, 1], {})
 
 
 # What is chosen of a subset

@@ -284,7 +284,7 @@ def test_a_function_may_score_all_groups_and_none_of_them_alone() -> None:
     def spread(hypotheses: list[str], references: list[list[str]]) -> float | None:
         return None if len(hypotheses) <= max(GROUPS.values()) else float(len(hypotheses))
 
-    metrics = {"f": FunctionMetric(spread, corpus_level=True), "bleu": CorpusBLEU()}
+    metrics: dict[str, Any] = {"f": FunctionMetric(spread, corpus_level=True), "bleu": CorpusBLEU()}
     results = evaluate_groups(Evaluator(metrics, confidence=0.9, compare_to="best"))
     of_bleu = [f"val_bleu{subset}" for subset in ("/few", "/many", "/all", "")]
     assert list(results) == ["val_f/all", *of_bleu]
