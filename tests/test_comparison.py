@@ -244,6 +244,15 @@ def test_other_files_need_references_and_are_scored_in_percent(tmp_path: Path, m
     assert found.sentences == given.sentences == lists.sentences
 
 
+def test_a_line_of_a_file_ends_with_a_line_feed_only(tmp_path: Path) -> None:
+    lines = ["a\u2028b", "c\x85d\x0c", "e\rf", ""]
+    for name in ("a", "ref"):
+        (tmp_path / f"{name}.txt").write_bytes("".join(f"{line}\r\n" for line in lines).encode())
+    comparison = compare_systems(tmp_path / "a.txt", lines)
+    assert [sentence.hypothesis for sentence, _ in comparison.sentences] == lines
+    assert [sentence.references for sentence, _ in comparison.sentences] == [[line] for line in lines]
+
+
 def test_a_recorded_score_that_is_not_reproduced_is_told(tmp_path: Path) -> None:
     first, other = ({"signs": CorpusBLEU(tokenizer=name, percent=True)} for name in ("char", "13a"))
     files = record(tmp_path / "a", A, metrics=first), record(tmp_path / "b", B, metrics=other)

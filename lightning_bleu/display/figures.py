@@ -116,7 +116,9 @@ def length_scatter_figure(statistics: Tensor) -> Figure:
     axes.plot(*pairs[:, is_off], "x", color=_ORANGE, markersize=4, clip_on=False, label=off if is_off.any() else None)
     for ratio, style, label in ((1, "-", "equal"), (2, ":", "half, double"), (0.5, ":", None)):
         axes.axline((0, 0), slope=ratio, color="black", linewidth=0.8, linestyle=style, zorder=1, label=label)
-    axes.figure.legend(loc="upper right", fontsize=8, frameon=False, borderaxespad=0.2)
+    axes.figure.legend(
+        loc="upper right", fontsize=8, frameon=False, borderaxespad=0.2, handlelength=1.5, handletextpad=0.5
+    )
     axes.set(xlim=(0, limit), ylim=(0, limit), xlabel="reference", ylabel="hypothesis")
     axes.locator_params(integer=True)
     for axis in (axes.xaxis, axes.yaxis):

@@ -200,6 +200,8 @@ def test_no_text_is_cut_off_or_overlaps_another(statistics: Tensor) -> None:
             assert figure.bbox.y0 <= place.y0 < place.y1 <= figure.bbox.y1, text
         for (text, place), (other_text, other_place) in combinations(texts, 2):
             assert not place.overlaps(other_place), (text, other_text)
+        for legend in figure.legends:
+            assert not legend.get_window_extent().overlaps(figure.axes[0].get_window_extent())
 
 
 @pytest.mark.parametrize("longest", LONGEST)
