@@ -210,10 +210,11 @@ class UncertainScore:
 
     Attributes:
         results: the results by logged name: those of the subsets, of unions, and of the mean.
-        current: the sentences of each subset.
+        current: the sentences of each subset, and of unions whose statistics are not those of their subsets.
         mean: the logged name of the mean of the scores, which may be that of a single subset.
         opponent: what to compare with; None for no comparison.
-        unions: scores of several subsets together, which are not in the mean.
+        averaged: the names of the scores that the mean is of; all of `current` when None.
+        unions: other scores of several subsets together, which have the statistics of these subsets.
         places: the place of each subset and union among all of the validation, which is the seed of its resamples.
         keep: whether the validation may become the best.
     """
@@ -222,9 +223,15 @@ class UncertainScore:
     current: RowsBySubset
     mean: str
     opponent: Opponent | None = None
+    averaged: Sequence[str] | None = None
     unions: Unions = field(default_factory=dict)
     places: Mapping[str, int] | None = None
     keep: bool = True
+
+    @property
+    def in_mean(self) -> Sequence[str]:
+        """The names of the scores that the mean is of."""
+        return list(self.current) if self.averaged is None else self.averaged
 
     def find_systems(self) -> list[dict[str, SentenceRows]]:
         """The current validation, and then the one to compare it with, if that is another one; with unions."""
@@ -291,7 +298,7 @@ def find_uncertainty(
 def _judge(score: UncertainScore, resampled: Mapping[str, Tensor], confidence: float | None) -> Uncertainty:
     """The results of a score with intervals and comparisons, from the scores of resamples."""
     current, opponent, other = score.current, score.opponent, score.other
-    scores = {**resampled, score.mean: torch.stack([resampled[name] for name in current]).mean(0)}
+    scores = {**resampled, score.mean: torch.stack([resampled[name] for name in score.in_mean]).mean(0)}
     results = dict(score.results)
     if confidence is not None:
         results = _add_intervals(results, scores, _shared_scoring(current), confidence)
@@ -299,7 +306,7 @@ def _judge(score: UncertainScore, resampled: Mapping[str, Tensor], confidence: f
         return Uncertainty(results)
     tests = opponent.compare(current, scores, score.mean, score.unions)
     is_new = opponent.is_replaced(current, other, tests[score.mean])
-    opponent_scores = _score_subsets(current if is_new else other, score.unions, score.mean)
+    opponent_scores = _score_system(current if is_new else other, score)
     results = _add_comparisons(results, tests, opponent.kind, opponent_scores)
     return Uncertainty(results, is_new and (score.keep or opponent.kind == "first"))
 
@@ -320,7 +327,7 @@ def _check_agreement(scores: Sequence[UncertainScore]) -> None:
 
 def _warn_about_few_sentences(score: UncertainScore, warn: WarnOnce) -> None:
     is_compared = score.other is not None and score.other is not score.current
-    sentences = sum(len(rows.identity) for rows in score.current.values())
+    sentences = sum(len(score.current[name].identity) for name in score.in_mean)
     if is_compared and sentences < MIN_SENTENCES:
         warn(describe_few_sentences(sentences), key="few sentences")
 
@@ -397,12 +404,13 @@ def _sum_resamples(statistics: Sequence[_Statistics], resamples: int) -> list[Te
     """The sums of the resamples of each of these statistics, shape ``(resamples, columns)``. Collective."""
     if not statistics:
         return []
-    numbers_by_place: dict[int, list[int]] = {}
+    # A union lacks the subsets without a score, so it may have fewer sentences for one score than for another.
+    numbers_by_place: dict[tuple[int, int], list[int]] = {}
     for number, of_subset in enumerate(statistics):
-        numbers_by_place.setdefault(of_subset.place, []).append(number)
+        numbers_by_place.setdefault((of_subset.place, len(of_subset.rows)), []).append(number)
     rank, processes = process_rank(), process_count()
     sums: dict[int, Tensor] = {}
-    for place, numbers in numbers_by_place.items():
+    for (place, _), numbers in numbers_by_place.items():
         # Each subset has its own seed, so that subsets of the same size have different resamples.
         rows = [statistics[number].rows for number in numbers]
         shares = weighted_sums(rows, draw_with_replacement, resamples, seed=place, rank=rank, processes=processes)
@@ -412,11 +420,8 @@ def _sum_resamples(statistics: Sequence[_Statistics], resamples: int) -> list[Te
     return list(total.split_with_sizes([shares.shape[1] for shares in in_order], 1))
 
 
-def _score_subsets(rows_by_subset: RowsBySubset, unions: Unions, mean: str) -> dict[str, float]:
+def _score_system(system: RowsBySubset, score: UncertainScore) -> dict[str, float]:
     """The score of each subset and each union of subsets, and the mean of the subsets."""
-    scores = {name: rows.score() for name, rows in rows_by_subset.items()}
-    mean_score = math.fsum(scores.values()) / len(scores)
-    for union, members in unions.items():
-        scores[union] = join_rows([rows_by_subset[member] for member in members]).score()
-    scores[mean] = mean_score
+    scores = {name: rows.score() for name, rows in _add_unions(system, score.unions).items()}
+    scores[score.mean] = math.fsum(scores[name] for name in score.in_mean) / len(score.in_mean)
     return scores

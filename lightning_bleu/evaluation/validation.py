@@ -309,19 +309,30 @@ class ResultsOfScore:
         return results
 
     def rows(self) -> dict[str, SentenceRows]:
-        """The rows of the subsets by logged name; empty unless all subsets have rows."""
-        if not all(self._key in subset.rows for subset in self._subsets):
+        """The rows of the subsets by logged name, and of unions whose rows are not those of their subsets.
+
+        Empty unless all subsets have rows.
+        """
+        if not self._subsets or not all(self._key in subset.rows for subset in self._subsets):
             return {}
-        return {self._logged(subset): subset.rows[self._key] for subset in self._subsets}
+        with_rows = [*self._subsets, *self._find_unions(scores_corpora=True)]
+        return {self._logged(subset): subset.rows[self._key] for subset in with_rows}
+
+    def _find_unions(self, *, scores_corpora: bool) -> list[ScoredSubset[Any]]:
+        """The unions that have rows, of metrics whose rows depend on all sentences, or of the others."""
+        return [
+            union
+            for union in self._unions
+            if self._key in union.rows and union.metrics[self.name.metric].scores_corpora == scores_corpora
+        ]
 
     def _unions_by_name(self) -> dict[str, list[str]]:
-        """The logged names of unions that have rows, each with those of its subsets."""
+        """The logged names of unions that have the rows of their subsets, each with those of these subsets."""
         names_of_members = {subset.sentences: self._logged(subset) for subset in self._subsets}
         unions = {}
-        for union in self._unions:
-            if self._key in union.rows:
-                members = [member for member in union.sentences.members if member in names_of_members]
-                unions[self._logged(union)] = [names_of_members[member] for member in members]
+        for union in self._find_unions(scores_corpora=False):
+            members = [member for member in union.sentences.members if member in names_of_members]
+            unions[self._logged(union)] = [names_of_members[member] for member in members]
         return unions
 
     def to_uncertain(self, find_opponent: Callable[[Name], Opponent | None] | None, *, keep: bool) -> UncertainScore:
@@ -330,7 +341,16 @@ class ResultsOfScore:
         if opponent is not None and not opponent.can_judge(self._metric.direction_of(self.name.score)):
             opponent = None
         places = {self._logged(subset): self._places[subset.names] for subset in self._all}
-        return UncertainScore(self.results(), self.rows(), self._mean, opponent, self._unions_by_name(), places, keep)
+        return UncertainScore(
+            self.results(),
+            self.rows(),
+            self._mean,
+            opponent,
+            averaged=[self._logged(subset) for subset in self._subsets],
+            unions=self._unions_by_name(),
+            places=places,
+            keep=keep,
+        )
 
     def to_scores(self, results: Mapping[str, Result]) -> list[Score]:
         """The scores of the subsets, of all groups of loaders, and of the mean."""

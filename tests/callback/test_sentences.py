@@ -278,7 +278,7 @@ def test_every_process_raises_the_error_of_process_0(tmp_path: Path) -> None:
         (tmp_path / path).touch()
     first, second = run_in_processes(2, find_errors, tmp_path)
     assert first == second
-    assert first.pop().startswith("TypeError: BLEUCallback needs hypotheses and references, but got a NoneType")
+    assert first.pop().startswith("TypeError: BLEUCallback needs hypotheses and references, but got None")
     assert first.pop() == "UserWarning: DownLogger cannot show samples: ConnectionError: no answer"
     assert [error.partition(start)[:2] for error, start in zip(first, WRONG.values())] == [
         ("", one) for one in WRONG.values()

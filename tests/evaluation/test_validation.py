@@ -280,6 +280,56 @@ def test_nothing_is_known_about_chance_with_one_sentence_also_of_all_groups() ->
         assert (comparison.difference, comparison.p_value) == (1, 1)
 
 
+@pytest.mark.parametrize("resumes", [False, True])
+def test_the_numbers_of_a_function_of_the_corpus_are_those_of_all_groups_together(resumes: bool) -> None:
+    def ranks(hypotheses: list[str], references: list[list[str]]) -> list[float]:
+        return [float(line) + len(hypotheses) for line in hypotheses]
+
+    def make() -> Evaluator:
+        return Evaluator({"f": FunctionMetric(ranks, corpus_level=True)}, confidence=0.9, compare_to="best")
+
+    evaluator = make()
+    earlier: dict[str, Result] = {}
+    for mean in (0, 5):
+        if resumes:
+            state = evaluator.state_dict()
+            evaluator = make()
+            evaluator.load_state_dict(state)
+        evaluator.start()
+        evaluator.update([f"{mean + n % 3}" for n in range(40)], ["0"] * 40, group=["a"] * 10 + ["b"] * 30)
+        results = evaluator.finish(1)
+        for subset, size in {"/a": 10, "/b": 30, "/all": 40, "": 20}.items():
+            result = results[f"val_f{subset}"]
+            assert result.score == result.best == pytest.approx(size + mean + 1, abs=0.1)
+            assert result.interval is not None
+            assert size + mean < result.interval.low < result.score < result.interval.high < size + mean + 2
+            assert result.comparison is not None
+            assert result.comparison.score_a == result.score
+            assert result.comparison.score_b == earlier.get(subset, result).score
+            earlier[subset] = result
+
+
+def test_a_group_without_a_score_leaves_all_groups_theirs() -> None:
+    """All of its sentences are 0/0, so it counts for nothing."""
+
+    def rate(hypotheses: list[str], references: list[list[str]]) -> list[tuple[int, int]]:
+        return [(line.count("x"), len(line)) for line in hypotheses]
+
+    evaluator = Evaluator({"bleu": CorpusBLEU(max_order=1), "rate": rate}, confidence=0.9, compare_to="best")
+    for line in ("xy", "xx"):
+        evaluator.start()
+        evaluator.update([""] * 5 + [line, "y"] * 20, ["xy"] * 45, group=["a"] * 5 + ["b"] * 40)
+        results = evaluator.finish(1)
+    assert [name for name in results if "rate" in name] == ["val_rate/b", "val_rate/all", "val_rate"]
+    assert results["val_rate/all"].score == results["val_rate/b"].score == 2 / 3
+    interval, comparison = results["val_rate/all"].interval, results["val_rate/all"].comparison
+    assert interval is not None
+    assert interval.low < 2 / 3 < interval.high
+    assert comparison is not None
+    assert comparison.difference == pytest.approx(1 / 3)
+    assert results["val_bleu/all"].interval is not None
+
+
 def test_a_function_may_score_all_groups_and_none_of_them_alone() -> None:
     def spread(hypotheses: list[str], references: list[list[str]]) -> float | None:
         return None if len(hypotheses) <= max(GROUPS.values()) else float(len(hypotheses))
