@@ -234,8 +234,9 @@ class Run:
             self.record.write(scored, step=step, epoch=epoch)
         self._keep_results(scored)
         scored.replace_opponents()
-        numbers = {scored.naming.render_for_loggers(name): value for name, value in scored.numbers.items()}
-        validation.dashboard.log_numbers(numbers, shown_step)
+        if validation.dashboard.gets_numbers:
+            numbers = {scored.naming.render_for_loggers(name): value for name, value in scored.numbers.items()}
+            validation.dashboard.log_numbers(numbers, shown_step)
         if validation.stage == "val":
             validation.dashboard.show_charts(scored)
         validation.dashboard.show_samples(scored, shown_step, self.options.confidence)

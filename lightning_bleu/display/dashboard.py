@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import cache, partial
 from typing import Any
 
@@ -74,6 +74,11 @@ class Dashboard:
             message = f"{name} gets numbers only: it has no method that shows tables, text, or images."
             self._warn(message, warn=rank_zero_info)
         return adapter
+
+    @property
+    def gets_numbers(self) -> bool:
+        """Whether loggers of the evaluator get numbers."""
+        return bool(self._own_adapters)
 
     def log_numbers(self, numbers: Mapping[str, float], step: int) -> None:
         """Log numbers by name to the loggers of the evaluator."""

@@ -89,9 +89,7 @@ class Naming(NamedTuple):
 
     def _join(self, name: Name, separator: str) -> str:
         pieces = [self.tag(name.metric)]
-        for part in (*name.subset, name.score, name.detail):
-            if part:
-                pieces += part.split("/")
+        pieces += [part.replace("/", separator) for part in (*name.subset, name.score, name.detail) if part]
         return separator.join(pieces)
 
     def parse(self, logged: str, scores: Mapping[str, Collection[str]], details: Collection[str]) -> Name | None:
