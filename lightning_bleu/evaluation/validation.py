@@ -114,8 +114,9 @@ class ScoredValidation:
         numbers = {}
         for score in self.scores:
             values = score.result.values() if self.is_detailed(score.name) else {"": score.result.score}
+            metric, subset, score_name, _ = score.name
             for detail, value in values.items():
-                numbers[score.name._replace(detail=detail)] = value
+                numbers[Name(metric, subset, score_name, detail)] = value
         return numbers
 
     @cached_property
@@ -292,9 +293,10 @@ class ResultsOfScore:
         # A function may score all groups together, and none of them alone.
         self._has_mean = bool(self._subsets) and any(subset.names for subset in subsets)
         self._naming = naming
+        self._logged_names = {subset.names: naming.render(name._replace(subset=subset.names)) for subset in self._all}
 
     def _logged(self, subset: ScoredSubset[Any]) -> str:
-        return self._naming.render(self.name._replace(subset=subset.names))
+        return self._logged_names[subset.names]
 
     @property
     def _mean(self) -> str:
