@@ -136,12 +136,13 @@ def _length_buckets(lengths: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int6
     """
     width = next(number for number in _ROUND_NUMBERS if np.quantile(lengths, 1 - _TAIL) <= _MAX_BARS * number)
     cells = ((lengths - 1) // width).clip(0, _MAX_BARS - 1)
-    starts, total = [0], 0
-    for cell, count in enumerate(np.bincount(cells, minlength=_MAX_BARS)[:-1].tolist(), 1):
-        total += count
-        if total >= MIN_SENTENCES <= (cells >= cell).sum():
-            starts, total = [*starts, cell], 0
-    ends = [*starts[1:], max(cells.max() + 1, starts[-1] + 1)]
+    counts = np.bincount(cells, minlength=_MAX_BARS)
+    starts = [0]
+    for cell in range(1, _MAX_BARS):
+        before, after = counts[starts[-1] : cell].sum(), counts[cell:].sum()
+        if before >= MIN_SENTENCES and after >= MIN_SENTENCES:
+            starts.append(cell)
+    ends = [*starts[1:], cells.max() + 1]
     labels = [f"{width * start + 1}–{width * end}" for start, end in zip(starts, ends)]
     if lengths.max() > width * ends[-1]:
         labels[-1] = f">{width * starts[-1]}"
