@@ -251,7 +251,7 @@ class ScoredByFunction(EvaluatorMetric):
         self.class_name = type(metric).__name__
         self.metric = metric
         self.takes_sources = metric.takes_sources
-        self.scores_corpora = metric.corpus_level
+        self.scores_sentences = not metric.corpus_level
         self.percent = True if metric.percent else None
         directions = metric.higher_is_better
         self.directions = dict(directions) if isinstance(directions, Mapping) else {"": directions}

@@ -123,7 +123,7 @@ class MetricTable:
             components = [component.name for of_label in labeled.values() for component in of_label.logged_components]
             for score, direction in self.first(metric).directions.items():
                 statistics: list[str] = []
-                if all(map(_scores_sentences, labeled.values())):
+                if all(of_label.scores_sentences for of_label in labeled.values()):
                     statistics += INTERVAL if interval else ()
                     is_compared = compare_to == "first" or (compare_to == "best" and direction is not None)
                     statistics += [*COMPARED, str(compare_to)] if is_compared else ()
@@ -221,13 +221,6 @@ class MetricTable:
         if len(owners) > 1:
             raise _different_readings(owners)
         return next(iter(owners), Settings(decoder=decoder))
-
-
-def _scores_sentences(metric: EvaluatorMetric) -> bool:
-    """Whether a metric scores each sentence, so that its scores have intervals and can be compared."""
-    return isinstance(metric, CountedMetric) or (
-        isinstance(metric, ScoredByFunction) and not metric.metric.corpus_level
-    )
 
 
 def _different_readings(owners: Mapping[Settings, str]) -> ValueError:

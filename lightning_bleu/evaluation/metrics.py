@@ -36,7 +36,7 @@ class EvaluatorMetric:
         needs_texts: whether the texts of all sentences must be kept.
         counts_tokens: whether it counts tokens and ids, and not only text.
         takes_sources: whether the metric takes sources.
-        scores_corpora: whether the numbers of a sentence depend on the other sentences of its subset.
+        scores_sentences: whether it scores each sentence independently of the others.
         percent: whether scores are in 0..100 rather than in 0..1; None if they have a scale of their own.
         directions: whether a higher score is better, by the name of the score; None if neither is, or if that is
             unknown. The name ``""`` is that of a single score, and stands for all scores that have no entry.
@@ -52,7 +52,7 @@ class EvaluatorMetric:
     needs_texts = True
     counts_tokens = False
     takes_sources = False
-    scores_corpora = False
+    scores_sentences = False
     percent: bool | None = None
     directions: Mapping[str, bool | None] = MappingProxyType({"": True})
     components: Sequence[Component] = ()
@@ -136,6 +136,7 @@ class CountedMetric(EvaluatorMetric):
     """
 
     needs_texts = False
+    scores_sentences = True
 
     def __init__(self, name: str, metric: CorpusMetric) -> None:
         self.name = name

@@ -143,8 +143,13 @@ class ScoredValidation:
 
     def is_detailed(self, name: Name) -> bool:
         """Whether more than a score itself is logged and shown."""
-        is_of_subset = name.subset in [subset.names for subset in self.subsets]
-        return self.shows_subsets or not (is_of_subset and name.subset)
+        if self.shows_subsets or not name.subset:
+            return True
+        return name.subset not in self._names_of_subsets
+
+    @cached_property
+    def _names_of_subsets(self) -> set[tuple[str, ...]]:
+        return {subset.names for subset in self.subsets}
 
     def check_names(self) -> None:
         """Raise a ValueError if two numbers have the same logged name."""
@@ -317,22 +322,22 @@ class ResultsOfScore:
         """
         if not self._subsets or not all(self._key in subset.rows for subset in self._subsets):
             return {}
-        with_rows = [*self._subsets, *self._find_unions(scores_corpora=True)]
+        with_rows = [*self._subsets, *self._find_unions(scores_sentences=False)]
         return {self._logged(subset): subset.rows[self._key] for subset in with_rows}
 
-    def _find_unions(self, *, scores_corpora: bool) -> list[ScoredSubset[Any]]:
-        """The unions that have rows, of metrics whose rows depend on all sentences, or of the others."""
+    def _find_unions(self, *, scores_sentences: bool) -> list[ScoredSubset[Any]]:
+        """The unions that have rows, of metrics that score each sentence independently, or of the others."""
         return [
             union
             for union in self._unions
-            if self._key in union.rows and union.metrics[self.name.metric].scores_corpora == scores_corpora
+            if self._key in union.rows and union.metrics[self.name.metric].scores_sentences == scores_sentences
         ]
 
     def _unions_by_name(self) -> dict[str, list[str]]:
         """The logged names of unions that have the rows of their subsets, each with those of these subsets."""
         names_of_members = {subset.sentences: self._logged(subset) for subset in self._subsets}
         unions = {}
-        for union in self._find_unions(scores_corpora=False):
+        for union in self._find_unions(scores_sentences=True):
             members = [member for member in union.sentences.members if member in names_of_members]
             unions[self._logged(union)] = [names_of_members[member] for member in members]
         return unions
