@@ -45,7 +45,7 @@ class Scoring:
 
     @property
     def unit(self) -> float | None:
-        """The score that corresponds to a share of 1: 100 in percent, otherwise 1; None if scores are not shares."""
+        """100 if scores are in percent, 1 if they are shares, and None if they are neither."""
         return unit_of(self.percent)
 
     @property
@@ -56,7 +56,7 @@ class Scoring:
 
 
 def unit_of(percent: bool | None) -> float | None:
-    """The score that corresponds to a share of 1; see :attr:`Scoring.unit`."""
+    """100 if scores are in percent, 1 if they are shares, and None if they are neither."""
     if percent is None:
         return None
     return 100.0 if percent else 1.0
