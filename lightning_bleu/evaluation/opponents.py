@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -313,16 +314,28 @@ def _judge(score: UncertainScore, resampled: Mapping[str, Tensor], confidence: f
 
 def _check_agreement(scores: Sequence[UncertainScore]) -> None:
     """Raise a ValueError if processes would compare with different validations. Collective."""
-    compared = []
-    for score in scores:
-        is_first = score.other is score.current
-        compared.append((score.mean, None if score.other is None else "first" if is_first else "other"))
-    answers = gather_objects(compared)
+    if process_count() == 1:
+        return
+    answers = gather_objects([(score.mean, _identify_other(score)) for score in scores])
     differ = run_in_process_0(lambda: any(answer != answers[0] for answer in answers))
     if differ:
         raise ValueError(
             "the processes would compare this validation with different ones: load the same state in all of them"
         )
+
+
+def _identify_other(score: UncertainScore) -> str:
+    """What differs between processes that compare a score with different validations."""
+    if score.other is None:
+        return "none"
+    if score.other is score.current:
+        return "current"
+    digest = hashlib.blake2b(digest_size=16)
+    for name, rows in score.other.items():
+        digest.update(name.encode())
+        digest.update(rows.identity.contiguous().numpy())
+        digest.update(rows.statistics.contiguous().numpy())
+    return digest.hexdigest()
 
 
 def _warn_about_few_sentences(score: UncertainScore, warn: WarnOnce) -> None:

@@ -6,6 +6,7 @@ import contextlib
 import re
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -317,22 +318,26 @@ def test_a_checkpoint_does_not_hold_what_is_around_the_statistics(tmp_path: Path
     assert (tmp_path / "best.pt").stat().st_size < 20_000
 
 
-def compare_alone(rank: int, world_size: int, shares: list[tuple[float, ...]]) -> tuple[list[float], Tensor]:
-    """The best scores after each validation, and what is kept, in a process that knows only its own sentences."""
+def compare_with_another_rounding(rank: int, processes: int, rights: tuple[float, float]) -> Tensor:
+    """The statistics of the best of two validations, whose scores have the opposite order in process 1."""
     best = Opponent()
-    metrics = [make_metric(right[rank], sync_on_compute=False) for right in shares]
-    return [compare(best, metric)[1] for metric in metrics], best.state_dict()["bleu"]["statistics"]
+    for right in rights:
+        rows = rows_of(make_metric(right, sync_on_compute=False))
+        if rank == 1:
+            score_rows = rows.scoring.score
+            rows = rows._replace(scoring=replace(rows.scoring, score=lambda sums: 1 - score_rows(sums)))
+        compare_rows(best, {"bleu": rows}, "bleu")
+    kept: Tensor = best.state_dict()["bleu"]["statistics"]
+    return kept
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("second", [(0.7, 0.5), (0.5, 0.7)], ids=["process 0 is better", "process 1 is better"])
-def test_process_0_decides_which_validation_is_the_best(second: tuple[float, float], pool: ProcessPool) -> None:
-    """The scores of processes can differ in the last bit. Here they differ by far, so that it matters."""
-    for rank, (scores, kept) in enumerate(pool.run(2, compare_alone, [(0.6, 0.6), second])):
-        metrics = [make_metric(right) for right in (0.6, second[rank])]
-        chosen = metrics[second[0] > 0.6]
-        assert scores == [score(metrics[0]), score(chosen)]
-        assert torch.equal(kept, statistics(chosen))
+@pytest.mark.parametrize("second", [0.7, 0.5], ids=["process 0 is better", "process 1 is better"])
+def test_process_0_decides_which_validation_is_the_best(second: float, pool: ProcessPool) -> None:
+    """The scores of processes can differ in the last bit. Here they have the opposite order, so that it matters."""
+    expected = statistics(make_metric(max(0.6, second)))
+    for kept in pool.run(2, compare_with_another_rounding, (0.6, second)):
+        assert torch.equal(kept, expected)
 
 
 # Functions under the same name
@@ -377,19 +382,24 @@ def test_another_function_under_the_same_name_is_not_compared(before: Any, after
     assert result.comparison.score_b == (result.score if differ else first.score)
 
 
-def test_processes_with_different_states_are_an_error(pool: ProcessPool) -> None:
-    first, second = pool.run(2, validate_with_state_in_one_process)
+@pytest.mark.parametrize("states", [("better", None), ("better", "worse")], ids=["one has none", "they differ"])
+def test_processes_with_different_states_are_an_error(states: tuple[str | None, ...], pool: ProcessPool) -> None:
+    first, second = pool.run(2, validate_with_states, states)
     assert first == second
     assert re.match("ValueError: the processes would compare this validation with different ones: load the", first)
 
 
-def validate_with_state_in_one_process(rank: int, processes: int) -> str:
-    """The error of a validation that is compared in the first process only."""
+def validate_with_states(rank: int, processes: int, states: tuple[str | None, ...]) -> str:
+    """The error of a validation that is compared with another one in each process."""
+    hypotheses = {"better": ["a b c", "d"], "worse": ["a", "d"]}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        evaluator = Evaluator({"f": words}, compare_to="best")
-        validate(evaluator, 0)
         resumed = Evaluator({"f": words}, compare_to="best")
-        if rank == 0:
-            resumed.load_state_dict(evaluator.state_dict())
+        for name, lines in hypotheses.items():
+            evaluator = Evaluator({"f": words}, compare_to="best")
+            evaluator.start()
+            evaluator.update(lines, ["a", "d"])
+            evaluator.finish(0)
+            if states[rank] == name:
+                resumed.load_state_dict(evaluator.state_dict())
         return try_to(validate, resumed, 1)
