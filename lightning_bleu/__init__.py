@@ -13,6 +13,7 @@ from lightning_bleu.evaluation.functions import FunctionMetric
 from lightning_bleu.evaluation.loaders import distributed_index
 from lightning_bleu.evaluation.results import Result
 from lightning_bleu.evaluator import Evaluator
+from lightning_bleu.generation.prompts import Prompts
 from lightning_bleu.hugging_face import EvaluatorMixin
 from lightning_bleu.scoring.resampling import Interval, PairedTest
 from lightning_bleu.settings.conventions import CONVENTIONS, Convention
@@ -36,6 +37,7 @@ __all__ = [
     "FunctionMetric",
     "Interval",
     "PairedTest",
+    "Prompts",
     "Result",
     "__version__",
     "approximate_randomization",

@@ -316,7 +316,7 @@ def read_output(value: Any, step: str, origin: str) -> Output:
 
     Example:
         >>> read_output({"preds": ["a"], "target": ["b"], "loss": 1.0}, "validation_step", "validation_step")
-        Output(preds=['a'], target=['b'], source=None, sample_mask=None, index=None, group=None)
+        Output(preds=['a'], target=['b'], source=None, sample_mask=None, index=None, group=None, row=None)
     """
     if isinstance(value, Mapping) and {"preds", "target"} <= set(value):
         return Output(**{name: value[name] for name in Output._fields if name in value})
@@ -350,6 +350,7 @@ _MEANT = {
     "sources": "source",
     "indices": "index",
     "groups": "group",
+    "rows": "row",
     "sample_masks": "sample_mask",
 }
 """Keys that steps return for what this package calls otherwise."""

@@ -19,9 +19,9 @@ from lightning_bleu.evaluation.sentences import GatheredSentences
 from lightning_bleu.evaluation.subsets import Subset
 from lightning_bleu.messages import WarnOnce
 from lightning_bleu.processes import gather_objects, run_in_process_0
-from lightning_bleu.reading.batch import Batch, read_sentences, read_sources, select_sentences
+from lightning_bleu.reading.batch import read_sentences, read_sources, select_sentences
 from lightning_bleu.reading.ragged import BoolArray
-from lightning_bleu.reading.recognize import read_groups, read_index, read_sample_mask
+from lightning_bleu.reading.recognize import read_groups, read_index, read_rows, read_sample_mask
 from lightning_bleu.settings.settings import Decoder, Settings
 
 Group: TypeAlias = str | None
@@ -39,6 +39,7 @@ class Output(NamedTuple):
     sample_mask: Any = None
     index: Any = None
     group: Any = None
+    row: Any = None
 
 
 class LocalView(NamedTuple):
@@ -46,7 +47,8 @@ class LocalView(NamedTuple):
 
     Attributes:
         keys: its subsets.
-        given: for each loader, whether its sentences had an ``"index"`` and a ``"source"``, as far as known.
+        given: for each loader, whether its sentences had an ``"index"``, a ``"row"``, and a ``"source"``, as far as
+            known.
         returned: whether steps returned something, as far as known.
     """
 
@@ -118,8 +120,13 @@ class SentenceCollector:
         if batch_idx is None:
             batch_idx = self._count_batches(dataloader_idx)
         batch = read_sentences(output.preds, output.target, loader.settings)
-        mask = read_sample_mask(output.sample_mask, batch.sentence_count)
-        batch = batch._replace(positions=_find_positions(loader, output.index, batch_idx, batch, mask))
+        rows = read_rows(output.row, batch.sentence_count)
+        mask = read_sample_mask(output.sample_mask, batch.sentence_count, rows)
+        index = read_index(output.index, batch.sentence_count, rows)
+        is_counted = batch.sentence_count > 0 and (mask is None or mask.any())
+        if is_counted:
+            index = loader.find_positions(index, batch_idx, batch.sentence_count, rows)
+        batch = batch._replace(positions=index)
         members = _members_of_groups(output.group, batch.sentence_count, mask)
         subsets = {(dataloader_idx, group): self._find_subset(dataloader_idx, group) for group in members}
         sources = self._read_sources(output.source, loader, batch.sentence_count, subsets.values())
@@ -131,7 +138,8 @@ class SentenceCollector:
             counted.append(subset.count(share, sources_of_share))
         if subsets:
             loader.check_given("source", output.source is not None)
-            loader.given.update(index=output.index is not None, source=output.source is not None)
+            loader.given.update(index=output.index is not None, row=rows is not None)
+            loader.given.update(source=output.source is not None)
         for subset, counted_batch in zip(subsets.values(), counted):
             subset.keep(counted_batch)
         self.subsets.update(subsets)
@@ -242,6 +250,11 @@ class SentenceCollector:
             )
 
     @property
+    def some_skipped(self) -> bool:
+        """Whether steps returned something for some batches only; after :meth:`agree`, in all processes."""
+        return self._returned == {True, False}
+
+    @property
     def only_skipped(self) -> bool:
         """Whether no step returned anything; after :meth:`agree`, in all processes."""
         return self._returned == {False}
@@ -283,14 +296,6 @@ class SentenceCollector:
                         f"not be in the order of the dataset. {origin.give.title()} the position of each sentence in "
                         f"the dataset as 'index' {origin.to} {origin.name!r}."
                     )
-
-
-def _find_positions(loader: Loader, index: Any, batch_idx: int, batch: Batch, mask: BoolArray | None) -> Any:
-    """The positions of the sentences of a batch in the dataset; None if they are unknown."""
-    is_counted = batch.sentence_count > 0 and (mask is None or mask.any())
-    if is_counted:
-        index = loader.find_positions(index, batch_idx, batch.sentence_count)
-    return read_index(index, batch.sentence_count)
 
 
 def _members_of_groups(labels: Any, sentences: int, mask: BoolArray | None) -> Mapping[Group, BoolArray]:
