@@ -160,9 +160,9 @@ def _check_counts(counts: Tensor, layout: Layout) -> None:
             )
         if count > 1 and layout != "last":
             raise ValueError(
-                f"each row of a batch must have one answer with answers = {layout!r}, got {count} answers in row "
-                f"{row}: for chats, set answers = 'last' or 'every' in the Trainer; for packed rows, eval_packing=False "
-                "in SFTConfig"
+                f"with answers = {layout!r}, each row of a batch must have one answer, got {count} answers in row "
+                f"{row}: for chats, set answers = 'last' or 'every' in the Trainer; for packed rows, set "
+                "eval_packing=False in SFTConfig"
             )
 
 
