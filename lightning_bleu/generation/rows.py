@@ -54,7 +54,8 @@ def find_token_mask(inputs: Mapping[str, Any]) -> Tensor:
     if ids is None or mask is None:
         raise ValueError(
             f"to find prompts and answers, a batch must have input_ids and attention_mask, got {name_inputs(inputs)}: "
-            "use a data collator that pads (not padding_free), and eval_packing=False in SFTConfig"
+            "use a data collator that pads (not padding_free); in SFTConfig, packing needs eval_packing=False and "
+            "packing_strategy='wrapped'"
         )
     if mask.shape != ids.shape or _is_packed(mask, inputs.get("position_ids")):
         raise ValueError(
