@@ -208,6 +208,8 @@ class BLEUCallback(OptionAttributes, pl.Callback):
     ) -> None:
         """Count the sentences of a batch."""
         validation = self._started()
+        if validation.collector.ignores(dataloader_idx):
+            return
         if self.extract is not None:
             outputs = call_with_third(self.extract, "dataloader_idx", outputs, batch, dataloader_idx)
         if outputs is None:

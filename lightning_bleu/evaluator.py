@@ -40,7 +40,7 @@ MetricsByName: TypeAlias = Mapping[
     Metric
     | SacreMetric
     | FunctionMetric
-    | Mapping[str, Metric | SacreMetric | FunctionMetric | Callable[..., Any]]
+    | Mapping[str, Metric | SacreMetric | FunctionMetric | Callable[..., Any] | None]
     | Callable[..., Any],
 ]
 """Metrics by name, or by name and by loader or group."""
@@ -118,8 +118,10 @@ class Evaluator(OptionAttributes):
               process 0, and has no interval and no comparison.
 
             Instead of a metric, a dict of a metric for each loader or group:
-            ``{"bleu": {"de": CorpusBLEU(), "zh": CorpusBLEU(tokenizer="zh")}}``. :class:`CorpusBLEU` and
-            :class:`CorpusCHRF` may stand alone, with the names ``bleu`` and ``chrf``; ``CorpusBLEU()`` when None.
+            ``{"bleu": {"de": CorpusBLEU(), "zh": CorpusBLEU(tokenizer="zh")}}``. None for one that has no such score:
+            the mean is that of the others. A loader with None under every name is ignored, whatever its steps return.
+            :class:`CorpusBLEU` and :class:`CorpusCHRF` may stand alone, with the names ``bleu`` and ``chrf``;
+            ``CorpusBLEU()`` when None.
         decoder: decodes ids for all metrics that set no decoder; see :class:`CorpusBLEU`. All metrics of a loader read
             ids in the same way: those that set nothing take the settings of the others.
         log_name: the logged names, with placeholders for the stage and for the name of the metric:

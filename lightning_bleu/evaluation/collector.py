@@ -14,6 +14,7 @@ import numpy as np
 from lightning_bleu.counting.kept import SamePosition
 from lightning_bleu.evaluation.loaders import CALL, Loader, Origin, length_of
 from lightning_bleu.evaluation.metric_table import MetricTable
+from lightning_bleu.evaluation.metrics import EvaluatorMetric
 from lightning_bleu.evaluation.names import RESERVED_FOR_GROUPS, check_names
 from lightning_bleu.evaluation.sentences import GatheredSentences
 from lightning_bleu.evaluation.subsets import Subset
@@ -96,6 +97,7 @@ class SentenceCollector:
         for name, dataloader in zip_longest(names, dataloaders):
             settings = table.shared_reading(decoder, name, names)
             self.loaders.append(Loader(name, settings, dataloader, origin, needed_by))
+        self._ignored = [not table.may_score(name) for name in names]
         self.subsets: dict[SubsetKey, Subset] = {}
         needs_texts = any(metric.needs_texts for metric in table)
         self._max_texts = math.inf if needs_texts else max_texts
@@ -105,14 +107,22 @@ class SentenceCollector:
 
     # One batch
 
+    def ignores(self, dataloader_idx: int) -> bool:
+        """Whether the batches of a loader are ignored, because none of its sentences can have a metric."""
+        return self._ignored[dataloader_idx]
+
     def update(self, output: Output, batch_idx: int | None = None, dataloader_idx: int = 0) -> None:
         """Count the sentences of a batch. After an error, it is as if there had been no batch.
+
+        Those of a loader that is ignored may be anything.
 
         Args:
             output: the sentences.
             batch_idx: the index of the batch in this process; counted when None.
             dataloader_idx: the number of the loader.
         """
+        if self.ignores(dataloader_idx):
+            return
         self._returned.add(True)
         loader = self.loaders[dataloader_idx]
         if batch_idx is None:
@@ -174,7 +184,7 @@ class SentenceCollector:
         if group is not None:
             check_names("groups", [group], RESERVED_FOR_GROUPS)
         loader = self.loaders[loader_number]
-        metrics = self.table.find_all(loader.name, group, [other.name for other in self.loaders])
+        metrics = self._find_metrics(loader_number, group)
         # Its sentences are read with the settings of their loader.
         allowed = (Settings(), loader.settings, replace(loader.settings, decoder=None))
         for metric in metrics.values():
@@ -183,6 +193,10 @@ class SentenceCollector:
                     f"the metrics of {group!r} must read ids in the same way as those of its loader {loader.name!r}"
                 )
         return Subset(loader.name, group, metrics, self._max_texts, self._warn)
+
+    def _find_metrics(self, loader_number: int, group: Group) -> dict[str, EvaluatorMetric]:
+        """The metrics of a subset by name."""
+        return self.table.find_all(self.loaders[loader_number].name, group, [loader.name for loader in self.loaders])
 
     # The end of a validation
 
@@ -225,21 +239,26 @@ class SentenceCollector:
 
         return sorted(keys, key=place)
 
-    def _check_all_or_none(self, given: Sequence[set[tuple[str, bool]]], keys: Iterable[SubsetKey]) -> None:
+    def _check_all_or_none(self, given: Sequence[set[tuple[str, bool]]], keys: Collection[SubsetKey]) -> None:
         """Raise a ValueError if a field was given for some sentences only."""
         mixed = {field for of_loader in given for field, is_given in of_loader if (field, not is_given) in of_loader}
         if len({group is None for _, group in keys}) > 1:
             mixed.add("group")
         where = "in some processes"
-        if not mixed and any(metric.takes_sources for metric in self.table):
-            of_all_loaders = set().union(*given)
-            if {("source", True), ("source", False)} <= of_all_loaders:
+        if not mixed:
+            loaders_with_sources = {key[0] for key in keys if self._takes_sources(*key)}
+            given_together = set().union(*(given[number] for number in loaders_with_sources))
+            if {("source", True), ("source", False)} <= given_together:
                 mixed, where = {"source"}, "for some loaders"
         if mixed:
             origin = self.origin
             raise ValueError(
                 f"{origin.name!r} {origin.got} {min(mixed)!r} {where} only: {origin.give} it in all, or in none"
             )
+
+    def _takes_sources(self, loader_number: int, group: Group) -> bool:
+        """Whether a metric of a subset takes sources."""
+        return any(metric.takes_sources for metric in self._find_metrics(loader_number, group).values())
 
     @property
     def only_skipped(self) -> bool:
