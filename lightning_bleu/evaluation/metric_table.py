@@ -14,6 +14,7 @@ from lightning_bleu.evaluation.functions import ScoredByFunction
 from lightning_bleu.evaluation.metrics import CountedMetric, EvaluatorMetric
 from lightning_bleu.evaluation.names import Name, check_names
 from lightning_bleu.evaluation.results import COMPARED, INTERVAL, STATISTICS
+from lightning_bleu.evaluation.task_metrics import CountedIds, TokenCount
 from lightning_bleu.evaluation.text_metrics import TextMetric
 from lightning_bleu.messages import check_choice, warn_user
 from lightning_bleu.metric import CorpusMetric
@@ -369,6 +370,8 @@ def wrap_metric(name: str, metric: Any, parts: bool | Sequence[str] = True) -> E
 def _wrap(name: str, metric: Any) -> EvaluatorMetric:
     if isinstance(metric, CorpusMetric):
         return CountedMetric(name, metric)
+    if isinstance(metric, TokenCount):
+        return CountedIds(name, metric)
     needs = f"{name!r} must be a metric of lightning_bleu, torchmetrics, or sacreBLEU, or a function, got {metric!r}"
     if isinstance(metric, type):
         raise TypeError(f"{needs}: make an instance of it")
