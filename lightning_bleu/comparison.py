@@ -21,7 +21,7 @@ from lightning_bleu.evaluator import MetricsByName
 from lightning_bleu.known_metrics import KNOWN_METRICS
 from lightning_bleu.messages import WarnOnce, warn_user
 from lightning_bleu.metric import CorpusMetric
-from lightning_bleu.record import RecordedScore, find_record, read_record
+from lightning_bleu.record import RecordedScore, find_record, lacks_references, read_record
 from lightning_bleu.scoring.resampling import PairedTest, bootstrap
 from lightning_bleu.scoring.scoring import format_score, unit_of
 
@@ -214,6 +214,12 @@ class Texts(NamedTuple):
 def _read_references(references: Any, files: Mapping[str, Path]) -> list[list[str]]:
     """The references of each sentence, from what the user passed, or from the files beside the systems."""
     if references is None:
+        for file in files.values():
+            if lacks_references(file):
+                raise ValueError(
+                    f"{str(file)!r} was written without references, so those beside it are not its own: pass "
+                    "references=..."
+                )
         references = _find_beside(files.values(), r"ref(-\d+)?\.txt")
     elif isinstance(references, str | os.PathLike):
         references = [Path(references)]
@@ -288,8 +294,8 @@ def _rebuild_metrics(records: Mapping[str, list[RecordedScore] | None], files: M
             continue
         if not record:
             raise ValueError(
-                f"the record of {str(files[name])!r} has no line about it that can be read, so its settings are "
-                "unknown: pass metrics=..."
+                f"the record of {str(files[name])!r} has no line about a score of it that can be read, so its settings "
+                "are unknown: pass metrics=..."
             )
         for recorded in record:
             if recorded.class_name not in KNOWN_METRICS:

@@ -80,7 +80,7 @@ class Record:
         run_in_process_0(lambda: check_folder(name_folder(self.folder, *names)))
 
     def write(self, validation: ScoredValidation, *, step: int, epoch: float | None) -> None:
-        """Write the sentences of a validation, and a line for each score.
+        """Write the sentences of a validation, a line for each score, and one for each file without any.
 
         Args:
             validation: the validation.
@@ -93,15 +93,24 @@ class Record:
             folder = name_folder(self.folder, *validation.naming.folder, *subset.names)
             files[subset.names] = self._write_translations(folder, subset, step)
         lines = []
+        for subset in validation.subsets:
+            if not subset.results or not subset.sentences.has_references:
+                name = self._name(files[subset.names])
+                lines.append(to_line_of_file(subset.sentences, file=name, step=step, epoch=epoch))
         for score in validation.scores:
             file = files.get(score.name.subset)  # means and all groups of a loader have none
-            name = None if file is None else file.relative_to(self.folder).as_posix()
             logged = validation.naming.render(score.name)
-            lines.append(to_line(score, logged, file=name, step=step, epoch=epoch))
+            lines.append(
+                to_line(score, logged, file=None if file is None else self._name(file), step=step, epoch=epoch)
+            )
         if lines:
             run_in_process_0(lambda: self._append(lines))
         self._written_files = list(files.values())
         self._recorded_files.update(self._written_files)
+
+    def _name(self, file: Path) -> str:
+        """The name of a file in the lines."""
+        return file.relative_to(self.folder).as_posix()
 
     def _append(self, lines: Iterable[Mapping[str, Any]]) -> None:
         """Append lines, in process 0. If that fails, the next line does not continue half a line."""
@@ -159,8 +168,31 @@ def to_line(score: Score, logged: str, *, file: str | None, step: int, epoch: fl
     }
 
 
+def to_line_of_file(sentences: GatheredSentences, *, file: str, step: int, epoch: float | None) -> dict[str, Any]:
+    """The line of a file without a score, or without references, in ``scores.jsonl``.
+
+    Args:
+        sentences: its sentences.
+        file: the file of the hypotheses, in the folder of the record.
+        step: the number of training steps before the validation.
+        epoch: the epoch; None if it is unknown.
+    """
+    return {
+        "format": FORMAT,
+        "step": step,
+        "epoch": epoch,
+        "key": None,
+        "file": file,
+        "metric": None,
+        "class": None,
+        "forms": sentences.kept.input_counts.kinds,
+        "references": sentences.has_references,
+        "score": None,
+    }
+
+
 class RecordedScore(NamedTuple):
-    """A line of ``scores.jsonl`` about a file.
+    """A line of ``scores.jsonl`` about a score of a file.
 
     Attributes:
         key: the logged name of the score.
@@ -204,8 +236,18 @@ def read_record(file: Path, warn: WarnOnce | None = None) -> list[RecordedScore]
             f"because another version wrote them; they are skipped: {unreadable}"
         )
     name = file.expanduser().resolve().relative_to(scores.parent).as_posix()
-    last_lines = {line["key"]: line for line in lines if line["file"] == name}
+    last_lines = {line["key"]: line for line in lines if line["file"] == name and line["key"] is not None}
     return [_to_recorded(line) for line in last_lines.values()]
+
+
+def lacks_references(file: Path) -> bool:
+    """Whether a file of hypotheses was written without references, so that those beside it are not its own."""
+    scores = find_record(file)
+    if scores is None:
+        return False
+    lines, _ = _parse_lines(scores)
+    name = file.expanduser().resolve().relative_to(scores.parent).as_posix()
+    return any(line["file"] == name and line.get("references") is False for line in lines)
 
 
 def find_record(file: Path) -> Path | None:
@@ -299,8 +341,9 @@ def write_translations(
     translations or scores already, the new ones go to ``step-0000500-2``, and so on. The same ones write nothing.
 
     With several references, they go to ``ref-1.txt``, ``ref-2.txt``, and so on. A sentence with fewer references than
-    others repeats its first one, which changes no score. (An empty line would be a reference of length 0.) Line breaks
-    inside a sentence become spaces. A file appears only when it is complete.
+    others repeats its first one, which changes no score. (An empty line would be a reference of length 0.) Without
+    references, the files of earlier translations stay as they are. Line breaks inside a sentence become spaces. A file
+    appears only when it is complete.
 
     Args:
         sentences: the sentences, in order.
@@ -324,6 +367,9 @@ def write_translations(
     folder.mkdir(parents=True, exist_ok=True)
     shared_files = {folder / name: content for name, content in _shared_files(sentences).items()}
     old_shared_files = {path for path in folder.iterdir() if _SHARED_FILE.fullmatch(path.name)}
+    lack_references = len(sentences) > 0 and not any(sentence.references for sentence in sentences)
+    if lack_references:
+        old_shared_files &= shared_files.keys()
     has_changed = shared_files.keys() != old_shared_files or not all(
         path.read_bytes() == content for path, content in shared_files.items()
     )

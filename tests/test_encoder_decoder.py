@@ -19,10 +19,13 @@ pytestmark = pytest.mark.slow
 
 def make_model() -> Any:
     """A T5 that ends sentences early, late, and not at all."""
-    from transformers import T5Config, T5ForConditionalGeneration
+    import transformers
+
+    make_config: Any = transformers.T5Config  # has no types
+    make: Any = transformers.T5ForConditionalGeneration
 
     torch.manual_seed(0)
-    config = T5Config(
+    config = make_config(
         vocab_size=SIZE,
         d_model=32,
         d_kv=16,
@@ -35,7 +38,7 @@ def make_model() -> Any:
         initializer_factor=4.0,
         tie_word_embeddings=False,
     )
-    model = T5ForConditionalGeneration(config).eval()
+    model = make(config).eval()
     model.generation_config.max_new_tokens = 12
     return model
 

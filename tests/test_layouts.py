@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 
-from lightning_bleu import CorpusBLEU, Evaluator, EvaluatorMixin, Prompts
+from lightning_bleu import CorpusBLEU, Evaluator, EvaluatorMixin, Prompts, TokenCount
 from tests.helpers.language_models import (
     EOS,
     PAD,
@@ -24,6 +24,7 @@ from tests.helpers.language_models import (
     make_model,
     make_tokenizer,
     score_of,
+    to_text,
 )
 from tests.helpers.process_groups import run_in_processes
 
@@ -344,3 +345,50 @@ def test_rows_that_the_trainer_has_cut_warn(turns: list[Turn]) -> None:
     trainer.args.max_length = len(cut["input_ids"])
     with pytest.warns(UserWarning, match=r"Rows of max_length=\d+ tokens have answers without an end"):
         trainer.evaluate()
+
+
+def test_prompts_without_references_are_answered_and_not_scored(turns: list[Turn], folder: Path) -> None:
+    unlabeled = [{"input_ids": turn.prompt} for turn in turns]
+    for number, base in enumerate(("Trainer", "Seq2SeqTrainer")):
+        metrics = {"bleu": CorpusBLEU(), "gen_len": TokenCount()}
+        evaluator = Evaluator(metrics, translations=folder / f"unlabeled-{number}")
+        predicted = make_trainer(unlabeled, "right", base, evaluator=evaluator).predict(unlabeled)
+        written = folder / f"unlabeled-{number}" / "test"
+        assert (written / "step-0000000.txt").read_text().splitlines() == [to_text(turn.generated) for turn in turns]
+        assert (written / "src.txt").read_text().splitlines() == [to_text(turn.prompt) for turn in turns]
+        assert not (written / "ref.txt").exists()
+        assert {"test_bleu", "test_loss"}.isdisjoint(predicted.metrics)
+        lengths = [sum(token != PAD for token in ids) for ids in predicted.predictions]
+        assert predicted.metrics["test_gen_len"] == sum(lengths) / len(turns)
+        assert predicted.label_ids is None
+
+
+def test_a_dataset_without_metrics_is_not_generated(turns: list[Turn]) -> None:
+    items = [encode([turn]) for turn in turns]
+    evaluator = Evaluator({"bleu": {"all": None, "some": CorpusBLEU()}})
+    trainer = make_trainer({"all": items, "some": items[:2]}, evaluator=evaluator)
+    prompt_counts = []
+
+    def complete(prompts: Prompts) -> Any:
+        prompt_counts.append(len(prompts.inputs["input_ids"]))
+        return EvaluatorMixin.complete(trainer, prompts)
+
+    trainer.complete = complete
+    scores = trainer.evaluate()
+    assert prompt_counts == [2]
+    assert {"eval_all_loss", "eval_some_loss", "eval_some_bleu"} <= scores.keys()
+    assert "eval_all_bleu" not in scores
+
+
+def test_some_batches_without_references_are_an_error(turns: list[Turn]) -> None:
+    items = [encode([turn]) for turn in turns]
+    trainer = make_trainer(items)
+    batches = iter(range(9))
+
+    def split(inputs: Any) -> Any:
+        prompts = EvaluatorMixin.split(trainer, inputs)
+        return prompts._replace(target=None) if prompts and next(batches) == 1 else prompts
+
+    trainer.split = split
+    with pytest.raises(ValueError, match="'target' for some batches only"):
+        trainer.predict(items)

@@ -23,7 +23,10 @@ PATCH = 3 * 2 * 4 * 4
 
 def make_model() -> Any:
     """A Qwen2-VL, whose answers depend on images and their places."""
-    from transformers import Qwen2VLConfig, Qwen2VLForConditionalGeneration
+    import transformers
+
+    make_config: Any = transformers.Qwen2VLConfig  # has no types
+    make: Any = transformers.Qwen2VLForConditionalGeneration
 
     torch.manual_seed(0)
     text = {
@@ -40,7 +43,7 @@ def make_model() -> Any:
         "eos_token_id": EOS,
     }
     vision = {"depth": 1, "embed_dim": 16, "hidden_size": 32, "num_heads": 2, "patch_size": 4, "mlp_ratio": 2}
-    config = Qwen2VLConfig(
+    config = make_config(
         text_config=text,
         vision_config=vision | {"initializer_range": 0.5},
         image_token_id=IMAGE,
@@ -48,7 +51,7 @@ def make_model() -> Any:
         vision_start_token_id=START,
         vision_end_token_id=END,
     )
-    model = Qwen2VLForConditionalGeneration(config).eval()
+    model = make(config).eval()
     with torch.no_grad():
         model.lm_head.weight[EOS] *= 1.5
         model.lm_head.weight[SIZE:] = -1  # generates no images

@@ -76,16 +76,20 @@ def make_messages() -> tuple[list[dict[str, Any]], list[list[Answer]]]:
 
 
 def make_trainer(rows: Any, *, answers: str = "one", **options: Any) -> Any:
-    from datasets import Dataset, disable_progress_bars  # type: ignore[import-untyped]
-    from trl import SFTConfig, SFTTrainer  # type: ignore[import-untyped]
-
-    disable_progress_bars()
-    dataset = Dataset.from_list(rows)
-    args = {"per_device_eval_batch_size": 2, "use_cpu": True, "bf16": False, "report_to": "none", "disable_tqdm": True}
+    datasets, trl = pytest.importorskip("datasets"), pytest.importorskip("trl")
+    datasets.disable_progress_bars()
+    dataset = datasets.Dataset.from_list(rows)
+    args: Any = {
+        "per_device_eval_batch_size": 2,
+        "use_cpu": True,
+        "bf16": False,
+        "report_to": "none",
+        "disable_tqdm": True,
+    }
     args |= {"gradient_checkpointing": False} | options
-    return type("Tuned", (EvaluatorMixin, SFTTrainer), {"answers": answers})(
+    return type("Tuned", (EvaluatorMixin, trl.SFTTrainer), {"answers": answers})(
         make_model(),
-        SFTConfig("runs", **args),
+        trl.SFTConfig("runs", **args),
         train_dataset=dataset,
         eval_dataset=dataset,
         processing_class=make_chat_tokenizer(),

@@ -56,7 +56,8 @@ class Loader:
             does.
 
     Attributes:
-        given: whether the step returns an ``"index"``, a ``"row"``, and a ``"source"``, as far as known.
+        given: whether the step returns an ``"index"``, a ``"row"``, a ``"source"``, and a ``"target"``, as far as
+            known.
         unknown: why repeated sentences cannot be found; empty if they can be.
     """
 
@@ -69,7 +70,7 @@ class Loader:
     unknown: str = field(default="", init=False)
 
     def check_given(self, field: str, is_given: bool) -> None:
-        """Raise a ValueError if only some batches have an ``"index"``, or a ``"source"``."""
+        """Raise a ValueError if only some batches have an ``"index"``, a ``"source"``, or a ``"target"``."""
         if self.given.get(field, is_given) != is_given:
             origin = self.origin
             raise ValueError(
