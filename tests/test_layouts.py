@@ -358,8 +358,8 @@ def test_prompts_without_references_are_answered_and_not_scored(turns: list[Turn
         assert (written / "src.txt").read_text().splitlines() == [to_text(turn.prompt) for turn in turns]
         assert not (written / "ref.txt").exists()
         assert {"test_bleu", "test_loss"}.isdisjoint(predicted.metrics)
-        lengths = [sum(token != PAD for token in ids) for ids in predicted.predictions]
-        assert predicted.metrics["test_gen_len"] == sum(lengths) / len(turns)
+        lengths = [sum(token not in (PAD, -100) for token in ids) for ids in predicted.predictions]
+        assert predicted.metrics["test_gen_len"] == pytest.approx(sum(lengths) / len(turns))
         assert predicted.label_ids is None
 
 
