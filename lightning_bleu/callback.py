@@ -40,9 +40,11 @@ class BLEUCallback(OptionAttributes, pl.Callback):
     :meth:`CorpusBLEU.update` accepts. Add ``"source"`` to show the source sentences in samples and files: strings, or
     ids, which are decoded like the hypotheses. Add ``"index"``, the position of each sentence in its dataset, if the
     loader shuffles, has a sampler of its own, or reads an iterable dataset in several processes: a position counts
-    once, and samples, files, and tests are in the order of the positions. Add ``"sample_mask"`` to leave sentences out;
-    both are arguments of :meth:`CorpusBLEU.update`. Add ``"group"``, a label per sentence such as its language, for a
-    score per group: ``val_bleu`` is then the mean of the groups, and ``val_bleu/all`` the score of all sentences. Other
+    once, and samples, files, and tests are in the order of the positions. Add ``"sample_mask"`` to leave sentences
+    out; both are arguments of :meth:`CorpusBLEU.update`. Add ``"row"``, the row of the batch of each sentence, if a
+    row can have several sentences or none; ``"index"`` and ``"sample_mask"`` then have one value per row. Add
+    ``"group"``, a label per sentence such as its language, for a score per group: ``val_bleu`` is then the mean of
+    the groups, and ``val_bleu/all`` the score of all sentences. Other
     keys are ignored. Without references, return ``"target": None``: the hypotheses are shown and written, and only
     metrics that need no references score them.
 

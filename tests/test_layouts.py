@@ -350,7 +350,7 @@ def test_rows_that_the_trainer_has_cut_warn(turns: list[Turn]) -> None:
 def test_prompts_without_references_are_answered_and_not_scored(turns: list[Turn], folder: Path) -> None:
     unlabeled = [{"input_ids": turn.prompt} for turn in turns]
     for number, base in enumerate(("Trainer", "Seq2SeqTrainer")):
-        metrics = {"bleu": CorpusBLEU(), "gen_len": TokenCount()}
+        metrics: Any = {"bleu": CorpusBLEU(), "gen_len": TokenCount()}
         evaluator = Evaluator(metrics, translations=folder / f"unlabeled-{number}")
         predicted = make_trainer(unlabeled, "right", base, evaluator=evaluator).predict(unlabeled)
         written = folder / f"unlabeled-{number}" / "test"

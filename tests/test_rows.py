@@ -94,7 +94,7 @@ ROWS: Any = {"preds": ["a b", "c d"], "target": ["a b", "c e"]}
         (
             {"row": ["a", "b"]},
             TypeError,
-            r"'row' must hold integers, the rows of the batch of sentences, got \['str'\]",
+            r"'row' must hold integers, .* got \['str'\]",
         ),
         ({"row": [0, 3], "index": [7, 8]}, ValueError, r"'index' must have one value per row .* \(2,\), .* up to 3"),
         ({"row": [0, 3], "sample_mask": [True, False]}, ValueError, r"'sample_mask' must have one value per row"),
