@@ -44,9 +44,8 @@ class BLEUCallback(OptionAttributes, pl.Callback):
     out; both are arguments of :meth:`CorpusBLEU.update`. Add ``"row"``, the row of the batch of each sentence, if a
     row can have several sentences or none; ``"index"`` and ``"sample_mask"`` then have one value per row. Add
     ``"group"``, a label per sentence such as its language, for a score per group: ``val_bleu`` is then the mean of
-    the groups, and ``val_bleu/all`` the score of all sentences. Other
-    keys are ignored. Without references, return ``"target": None``: the hypotheses are shown and written, and only
-    metrics that need no references score them.
+    the groups, and ``val_bleu/all`` the score of all sentences. Other keys are ignored. Without references, return
+    ``"target": None``: the hypotheses are shown and written, and only metrics that need no references score them.
 
     What is logged, shown, and written is that of an :class:`Evaluator`: ``val_bleu`` and ``test_bleu``, also on the
     progress bar, their components as ``val_bleu/precision_1`` and so on, sample translations, figures, and charts.

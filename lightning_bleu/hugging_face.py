@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +17,14 @@ from lightning_bleu.evaluation.loaders import Origin, distributed_index
 from lightning_bleu.evaluation.metric_table import MetricTable
 from lightning_bleu.evaluation.names import Naming, check_names
 from lightning_bleu.evaluator import Evaluator
-from lightning_bleu.generation.endings import suspect_answers, suspect_limit, suspect_sampling
+from lightning_bleu.generation.endings import suspect_answers, suspect_default_limit, suspect_limit, suspect_sampling
 from lightning_bleu.generation.generator import GeneratorMixin
 from lightning_bleu.generation.prompts import Prompts
 from lightning_bleu.generation.rows import name_inputs
 from lightning_bleu.messages import warn_user
 from lightning_bleu.monitors import describe_number
 from lightning_bleu.processes import process_count, run_in_process_0
+from lightning_bleu.reading.mistakes import Mistake
 from lightning_bleu.run import Run, Validation
 
 _RESERVED = ("", "loss", "runtime", "samples_per_second", "steps_per_second", "model_preparation_time")
@@ -214,11 +215,13 @@ class EvaluatorMixin(GeneratorMixin):
         if self._is_encoder_decoder and not self._overrides("complete"):
             loss, preds, returned = super().prediction_step(model, inputs_of_loss, False, ignore_keys, **kwargs)
             _check_ids(preds, prompts.target)
+            self._warn(suspect_default_limit(preds, prompts.target, self._generation))
         else:
             loss = None
             if all(inputs_of_loss.get(name) is not None for name in self._label_names):
                 loss, _, _ = super().prediction_step(model, inputs_of_loss, True, ignore_keys, **kwargs)
-            preds, returned = self.complete(prompts), self._prepare_input(prompts.target)
+            preds = self.complete(prompts)
+            returned = self._prepare_input(prompts.target) if isinstance(prompts.target, Tensor) else None
             self._suspect_mistakes(inputs, prompts, preds)
         validation.collector.update(
             Output(preds, prompts.target, prompts.source, index=prompts.index, group=prompts.group, row=prompts.row)
@@ -252,19 +255,24 @@ class EvaluatorMixin(GeneratorMixin):
 
     def _suspect_mistakes(self, inputs: Mapping[str, Any], prompts: Prompts, preds: Any) -> None:
         """Warn about sampling, answers without an end, and limits, unless the user generates in another way."""
-        run = self._run
-        if run is None or self._overrides("complete"):
+        if self._overrides("complete"):
             return
         settings = self._generation
-        mistakes = list(suspect_sampling(settings))
+        self._warn(suspect_sampling(settings))
         if isinstance(prompts.target, Tensor) and not self._overrides("split"):
             lengths = inputs["attention_mask"].bool().sum(1)
             if prompts.row is not None:
                 lengths = lengths[prompts.row]
-            mistakes += suspect_answers(prompts.target, lengths, settings, getattr(self.args, "max_length", None))
-            mistakes += suspect_limit(preds, prompts.target, settings)
+            max_length = getattr(self.args, "max_length", None)
+            self._warn(suspect_answers(prompts.target, lengths, settings, max_length))
+            self._warn(suspect_limit(preds, prompts.target, settings))
+
+    def _warn(self, mistakes: Iterable[Mistake]) -> None:
+        """Warn about each mistake once."""
+        run = self._run
         for key, message in mistakes:
-            run.warn_once(message, key)
+            if run is not None:
+                run.warn_once(message, key)
 
     def train(self, resume_from_checkpoint: Any = None, trial: Any = None, *args: Any, **kwargs: Any) -> Any:
         """Train. A new run forgets the best validation of another one. Collective."""

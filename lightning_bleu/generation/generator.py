@@ -55,8 +55,7 @@ class GeneratorMixin(_Trainer):  # type: ignore[misc]
         """Within this context, evaluations generate with the arguments of a call."""
         outer = self._call_arguments
         # Trainer.evaluate calls itself for each of several datasets. Another evaluation in it has its own arguments.
-        is_inside_evaluation = self._is_evaluating
-        self._call_arguments = arguments if is_inside_evaluation else {**outer, **arguments}
+        self._call_arguments = arguments if self._is_evaluating else {**outer, **arguments}
         try:
             yield
         finally:
@@ -79,17 +78,16 @@ class GeneratorMixin(_Trainer):  # type: ignore[misc]
             the model is sharded, all processes must return the same.
 
         Raises:
-            ValueError: if a batch is not what :attr:`answers` says: without labels (in ``evaluate``) or
-                or if neither the model nor ``processing_class`` has a padding token.
+            ValueError: if a batch is not what :attr:`answers` says, has no ``attention_mask``, or is packed; if a row
+                has no prompt; or if neither the model nor ``processing_class`` has a padding token.
         """
         label_name = self._label_names[0]
         labels = inputs.get(label_name)
         if labels is None or self.answers == "apart":
             inputs.pop(label_name, None)  # the loss cannot take them, even if they are None
         if self._is_encoder_decoder:
-            return _split_encoder_inputs(
-                inputs, labels, label_name, getattr(self.model, "main_input_name", "input_ids")
-            )
+            source_name = getattr(self.model, "main_input_name", "input_ids")
+            return _split_encoder_inputs(inputs, labels, label_name, source_name)
         mask = find_token_mask(inputs)
         answers = find_answers(self.answers, inputs["input_ids"], mask, labels)
         model = self.accelerator.unwrap_model(self.model)
@@ -119,9 +117,10 @@ class GeneratorMixin(_Trainer):  # type: ignore[misc]
         arguments = dict(settings.arguments)
         arguments["pad_token_id"] = settings.find_pad_id(self.processing_class)
         inputs = self._prepare_inputs(dict(prompts.inputs))
-        prompt_count = len(next(iter(inputs.values())))
-        if not prompt_count:  # other processes may need this one, if the model is sharded
-            placeholder = torch.ones(1, 1, dtype=torch.long, device=self.args.device)
+        ids = inputs.get("input_ids")
+        has_no_prompts = ids is not None and len(ids) == 0
+        if has_no_prompts:  # other processes may need this one, if the model is sharded
+            placeholder = torch.ones(1, 1, dtype=torch.long, device=ids.device)
             inputs = {"input_ids": placeholder * arguments["pad_token_id"], "attention_mask": placeholder}
         # If the model is sharded, `generate` syncs the processes. FSDP 1 must also gather the outermost parameters.
         gather = getattr(self.model, "summon_full_params", None)
@@ -130,7 +129,8 @@ class GeneratorMixin(_Trainer):  # type: ignore[misc]
         generated = getattr(generated, "sequences", generated)  # return_dict_in_generate=True
         if self._is_encoder_decoder:
             return generated
-        return generated[:prompt_count, inputs["input_ids"].shape[1] :]
+        answers = generated[:, inputs["input_ids"].shape[1] :]
+        return answers[:0] if has_no_prompts else answers
 
     def _check_generation(self) -> None:
         """Raise a ValueError for settings that contradict each other, before anything is generated."""
