@@ -1,108 +1,271 @@
-"""Two systems side by side: which one is better, by how much, and which of their sentences differ."""
+"""Systems side by side: which are better than a baseline, by how much, and in which sentences."""
 
 from __future__ import annotations
 
 import math
-import os
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from lightning_bleu.evaluation.choices import find_changed
+import numpy as np
+import torch
+
+from lightning_bleu.evaluation.buckets import find_length_buckets
+from lightning_bleu.evaluation.choices import find_changed, find_gains
 from lightning_bleu.evaluation.collector import Output, SentenceCollector
 from lightning_bleu.evaluation.functions import FunctionMetric
 from lightning_bleu.evaluation.metric_table import MetricTable
 from lightning_bleu.evaluation.names import Naming
-from lightning_bleu.evaluation.sentences import Sentence, SentenceRows
+from lightning_bleu.evaluation.sentences import SentenceRows
 from lightning_bleu.evaluation.validation import score_validation
 from lightning_bleu.evaluator import MetricsByName
-from lightning_bleu.known_metrics import KNOWN_METRICS
-from lightning_bleu.messages import WarnOnce, warn_user
+from lightning_bleu.messages import WarnOnce, check_choice
 from lightning_bleu.metric import CorpusMetric
-from lightning_bleu.record import RecordedScore, find_record, read_record
-from lightning_bleu.scoring.resampling import PairedTest, bootstrap
-from lightning_bleu.scoring.scoring import format_score, unit_of
+from lightning_bleu.processes import alone
+from lightning_bleu.scoring.resampling import (
+    MIN_SENTENCES,
+    Interval,
+    PairedTest,
+    check_count,
+    check_share,
+    describe_few_sentences,
+    interval_of,
+    paired_test_of,
+    resample_scores,
+)
+from lightning_bleu.significance import holm
+from lightning_bleu.systems import RunRecords, Systems, TextFile, Translations, read_systems
 
-TextFile: TypeAlias = str | os.PathLike[str]
-"""A file with a sentence per line."""
+if TYPE_CHECKING:
+    from typing_extensions import Never
+
+UNCLEAR = "no clear difference"
+
+
+class Verdict(NamedTuple):
+    """Whether a system is better than the baseline.
+
+    Attributes:
+        words: ``"better"``, ``"worse"``, or ``"no clear difference"``; ``"higher"`` or ``"lower"`` for a score of
+            which neither is better.
+        note: why there is no clear difference, if the interval or the p-value alone would show one; else empty.
+    """
+
+    words: str
+    note: str = ""
 
 
 class Change(NamedTuple):
-    """A sentence that two systems translate differently.
+    """A sentence that a system translates better or worse than the baseline.
 
     Attributes:
         number: the number of its line, from 1.
-        score_a: the score of the first system.
-        score_b: the score of the second one.
-        a: its texts, as the first system translates it.
-        b: its texts, as the second one does. Only the hypotheses differ.
+        source: the source sentence; None if there is none.
+        references: its references.
+        baseline: the hypothesis of the baseline.
+        hypothesis: the hypothesis of the system.
+        baseline_score: the score of the first.
+        score: the score of the second.
     """
 
     number: int
-    score_a: float
-    score_b: float
-    a: Sentence
-    b: Sentence
+    source: str | None
+    references: list[str]
+    baseline: str
+    hypothesis: str
+    baseline_score: float
+    score: float
+
+
+class Changes(NamedTuple):
+    """The sentences that a system translates better than the baseline, and those that it translates worse.
+
+    Attributes:
+        improved: those that it translates better, those that changed most first.
+        got_worse: those that it translates worse.
+    """
+
+    improved: list[Change]
+    got_worse: list[Change]
+
+
+class ChangeCounts(NamedTuple):
+    """How many sentences a system translates better than the baseline, as well, and worse."""
+
+    improved: int
+    same: int
+    got_worse: int
+
+
+class ScoresByLength(NamedTuple):
+    """The scores of sentences of similar length.
+
+    Attributes:
+        lengths: the lengths of the references, in words, such as ``"11–20"``.
+        counts: the number of sentences of these lengths.
+        scores: for each system, the score of these sentences.
+    """
+
+    lengths: list[str]
+    counts: list[int]
+    scores: dict[str, list[float]]
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two systems on the same sentences; ``str(...)`` is a table.
+    """Systems on the same sentences. The first one is the baseline, with which the others are compared.
 
     Attributes:
-        tests: the paired bootstrap test of each metric, by name.
-        sentences: the texts of each sentence, as `a` translates it, and as `b` does.
-        rows: what each metric counted in the sentences of `a`, and of `b`.
+        texts: the texts.
+        intervals: the score of each system with its interval, by metric and system.
+        tests: the paired bootstrap test of each system against the baseline, by metric and system. Its `difference` is
+            that of the score of the system minus that of the baseline, and its p-value is not adjusted.
+        rows: what each metric counted in the sentences of each system, by metric and system.
+        confidence: the confidence level of the intervals.
+        resamples: the number of resamples.
     """
 
-    tests: Mapping[str, PairedTest]
-    sentences: Sequence[tuple[Sentence, Sentence]] = field(repr=False)
-    rows: Mapping[str, tuple[SentenceRows, SentenceRows]] = field(repr=False)
+    texts: Systems = field(repr=False)
+    intervals: Mapping[str, Mapping[str, Interval]]
+    tests: Mapping[str, Mapping[str, PairedTest]]
+    rows: Mapping[str, Mapping[str, SentenceRows]] = field(repr=False)
+    confidence: float
+    resamples: int
 
-    def changed(self, metric: str, count: int = 10) -> tuple[list[Change], list[Change]]:
-        """The sentences that `a` translates worse than `b`, and those that it translates better.
+    @property
+    def systems(self) -> list[str]:
+        """The names of all systems."""
+        return list(self.texts.hypotheses)
+
+    @property
+    def baseline(self) -> str:
+        """The name of the first system."""
+        return self.systems[0]
+
+    @property
+    def metrics(self) -> list[str]:
+        """The names of the metrics."""
+        return list(self.intervals)
+
+    @property
+    def max_p_value(self) -> float:
+        """A difference is clear if its adjusted, one-sided p-value is below this one."""
+        return (1 - self.confidence) / 2
+
+    @property
+    def resamples_needed(self) -> int:
+        """The smallest number of resamples that can show a clear difference.
+
+        The smallest p-value is 1 / (resamples + 1), and adjusting multiplies it by the number of compared systems.
+        """
+        compared = len(self.systems) - 1
+        return math.floor(round(compared / self.max_p_value, 9))
+
+    def p_values(self, metric: str) -> dict[str, float]:
+        """The p-value of each system but the baseline, adjusted by :func:`holm` for the number of these systems.
+
+        Metrics are not adjusted for: look at one of them, which you have chosen before.
+
+        Raises:
+            ValueError: if there is no such metric.
+        """
+        check_choice("metric", metric, self.metrics)
+        return holm({system: test.p_value for system, test in self.tests[metric].items()})
+
+    def verdict(self, metric: str, system: str) -> Verdict:
+        """Whether a system is better than the baseline.
+
+        It is better or worse if two things hold: the interval of the difference excludes 0, and the adjusted, one-sided
+        p-value is below (1 - confidence) / 2.
+
+        Raises:
+            ValueError: if there is no such metric or system.
+        """
+        check_choice("metric", metric, self.metrics)
+        check_choice("system", system, self.systems[1:])
+        test = self.tests[metric][system]
+        p_value = self.p_values(metric)[system]
+        is_significant = p_value < self.max_p_value
+        excludes_0 = test.low is not None and test.high is not None and (test.low > 0 or test.high < 0)
+        if is_significant and excludes_0:
+            return Verdict(self._name_difference(metric, test.difference))
+        if is_significant:
+            return Verdict(UNCLEAR, f"p = {p_value:.4f} is below {self.max_p_value:g}, but the interval includes 0")
+        if excludes_0:
+            return Verdict(UNCLEAR, f"the interval excludes 0, but p = {p_value:.4f} is not below {self.max_p_value:g}")
+        return Verdict(UNCLEAR)
+
+    def _name_difference(self, metric: str, difference: float) -> str:
+        sign = self.rows[metric][self.baseline].scoring.sign
+        if sign == 0:
+            return "higher" if difference > 0 else "lower"
+        return "better" if sign * difference > 0 else "worse"
+
+    def changed(self, metric: str, system: str, count: int = 10) -> Changes:
+        """The sentences that a system translates better than the baseline, and those that it translates worse.
 
         BLEU ranks sentences for their length, as in samples, so that short ones do not come first.
 
         Args:
             metric: the name of the metric.
-            count: how many sentences to return of each, at most, those that changed most first.
+            system: the name of the system.
+            count: how many sentences to return of each, at most.
+
+        Raises:
+            ValueError: if there is no such metric or system.
+        """
+        check_choice("metric", metric, self.metrics)
+        check_choice("system", system, self.systems[1:])
+        rows, baseline_rows = self.rows[metric][system], self.rows[metric][self.baseline]
+        scores, baseline_scores = rows.score_sentences(), baseline_rows.score_sentences()
+        texts = self.texts
+
+        def describe(number: int) -> Change:
+            return Change(
+                number + 1,
+                None if texts.sources is None else texts.sources[number],
+                texts.references[number],
+                texts.hypotheses[self.baseline][number],
+                texts.hypotheses[system][number],
+                baseline_scores[number].item(),
+                scores[number].item(),
+            )
+
+        got_worse, improved = find_changed(rows, baseline_rows, count)
+        return Changes([describe(number) for number in improved], [describe(number) for number in got_worse])
+
+    def count_changed(self, metric: str, system: str) -> ChangeCounts:
+        """How many sentences a system translates better than the baseline, as well, and worse.
+
+        Raises:
+            ValueError: if there is no such metric or system.
+        """
+        check_choice("metric", metric, self.metrics)
+        check_choice("system", system, self.systems[1:])
+        gains = find_gains(self.rows[metric][system], self.rows[metric][self.baseline])
+        improved, got_worse = int((gains > 0).sum()), int((gains < 0).sum())
+        return ChangeCounts(improved, len(gains) - improved - got_worse, got_worse)
+
+    def scores_by_length(self, metric: str) -> ScoresByLength:
+        """The score of each system on sentences of similar length: the words of the first reference.
 
         Raises:
             ValueError: if there is no such metric.
         """
-        if metric not in self.rows:
-            raise ValueError(f"'metric' must be one of {[*self.rows]}, got {metric!r}")
-        a, b = self.rows[metric]
-        scores_a, scores_b = a.score_sentences(), b.score_sentences()
-
-        def describe(number: int) -> Change:
-            sentence_a, sentence_b = self.sentences[number]
-            return Change(number + 1, scores_a[number].item(), scores_b[number].item(), sentence_a, sentence_b)
-
-        worse_in_a, better_in_a = find_changed(a, b, count)
-        return [describe(number) for number in worse_in_a], [describe(number) for number in better_in_a]
-
-    def __str__(self) -> str:
-        confidence = next(iter(self.tests.values())).confidence or 0
-        rows = [["metric", "a", "b", f"a - b ({100 * confidence:g}% interval)", "one-sided p"]]
-        for name, test in self.tests.items():
-            score_a, score_b = (format_score(score, test.percent) for score in (test.score_a, test.score_b))
-            difference, low, high = (
-                format_score(value or 0, test.percent, "+") for value in (test.difference, test.low, test.high)
-            )
-            rows.append([name, score_a, score_b, f"{difference} ({low} to {high})", f"{test.p_value:.4f}"])
-        widths = [max(map(len, column)) for column in zip(*rows)]
-        lines = ["  ".join(map(str.ljust, row, widths)) for row in rows]
-        return "\n".join(line.rstrip() for line in lines)
+        check_choice("metric", metric, self.metrics)
+        lengths = np.array([max(1, len(references[0].split())) for references in self.texts.references])
+        buckets, labels = find_length_buckets(lengths)
+        members = [torch.from_numpy(buckets == bucket) for bucket in range(len(labels))]
+        scores = {}
+        for system, rows in self.rows[metric].items():
+            sums = torch.stack([rows.statistics[is_member].sum(0) for is_member in members])
+            scores[system] = rows.scoring.score(sums).tolist()
+        return ScoresByLength(labels, np.bincount(buckets).tolist(), scores)
 
 
 def compare_systems(
-    a: TextFile | Sequence[str],
-    b: TextFile | Sequence[str],
-    *,
+    systems: Mapping[str, Translations],
+    *more_systems: Never,
     references: TextFile | Sequence[Any] | None = None,
     sources: TextFile | Sequence[str] | None = None,
     metrics: CorpusMetric | FunctionMetric | MetricsByName | Callable[..., Any] | None = None,
@@ -110,20 +273,21 @@ def compare_systems(
     resamples: int = 1000,
     seed: int = 0,
 ) -> Comparison:
-    """Compare two systems, or two checkpoints, by their translations of the same sentences. Collective.
+    """Compare systems, or checkpoints, by their translations of the same sentences.
+
+    It concerns the process that calls it only, so call it in a script, or where ``trainer.is_global_zero``.
 
     Args:
-        a: the translations: a file with a line per sentence, such as one of ``Evaluator(translations=...)``, or a list
-            of strings.
-        b: those of the other system.
+        systems: the translations of each system by its name, the baseline first: a file with a line per sentence, such
+            as one of ``Evaluator(translations=...)``, or a list of strings. One system alone is scored.
         references: a file, a list of ``Path`` for several references per sentence, or a list of strings or of lists of
-            strings. When None: ``ref.txt``, or ``ref-1.txt`` and so on, beside `a` or `b`.
-        sources: a file, or a list of strings. When None: ``src.txt`` beside `a` or `b`, if there is one.
+            strings. When None: ``ref.txt``, or ``ref-1.txt`` and so on, beside a system.
+        sources: a file, or a list of strings. When None: ``src.txt`` beside a system, if there is one.
         metrics: metrics of this package and functions, as for :class:`Evaluator`. When None: the metrics of
-            this package in the record of the run, with their names and settings, if a file belongs to one; else all
+            this package in the records of the runs, with their names and settings, if a file belongs to one; else all
             metrics of this package, BLEU and chrF, in percent. Pass functions again: a record has only their scores.
         confidence: the confidence level of the intervals.
-        resamples: the number of bootstrap resamples.
+        resamples: the number of bootstrap resamples, which are the same for all systems.
         seed: the random seed.
 
     Returns:
@@ -134,196 +298,57 @@ def compare_systems(
         TypeError: for texts that are neither a file nor a list of strings, and for options of the wrong type; see also
             :class:`Evaluator`.
         ValueError: for different numbers of sentences, or fewer than two; if there are no references, or not the same
-            beside both files; for metrics that do not score sentences; if the record says nothing about a file, or has
-            settings that cannot be read.
+            beside all files; for a file that is not UTF-8; for metrics that do not score sentences; if the record says
+            nothing about a file, or has settings that cannot be read.
 
     Files of a record are read as they were written, and tokens are read as tokens. If they do not reproduce the
-    recorded score, a warning says so.
+    recorded score, a warning says so. With fewer than 30 sentences, equal systems look different too often, and a
+    warning says so, too.
 
     Example:
         >>> from lightning_bleu import CorpusCHRF
-        >>> a, b = ["the cat sat", "a dog", "it is"], ["the cat", "the dog", "it is"]
-        >>> comparison = compare_systems(a, b, references=["the cat sat", "a dog", "it is"], metrics=CorpusCHRF())
-        >>> print(comparison)
-        metric  a       b      a - b (95% interval)      one-sided p
-        chrf    100.00  58.23  +41.77 (+0.00 to +57.72)  0.0010
-        >>> worse, better = comparison.changed("chrf")
-        >>> [(one.number, one.a.hypothesis, one.b.hypothesis) for one in better]
-        [(2, 'a dog', 'the dog'), (1, 'the cat sat', 'the cat')]
+        >>> references = [f"the cat sat on mat {number}" for number in range(40)]
+        >>> systems = {
+        ...     "old": [line.replace("cat", "dog") for line in references],
+        ...     "new": [line.replace("sat", "lay") if "1" in line else line for line in references],
+        ... }
+        >>> comparison = compare_systems(systems, references=references, metrics=CorpusCHRF())
+        >>> comparison.tests["chrf"]["new"].difference > 0, comparison.verdict("chrf", "new").words
+        (True, 'better')
+        >>> improved, got_worse = comparison.changed("chrf", "new", count=1)
+        >>> improved[0].baseline, improved[0].hypothesis
+        ('the dog sat on mat 9', 'the cat sat on mat 9')
     """
-    systems = {"a": _read_lines("a", a), "b": _read_lines("b", b)}
-    files = {
-        name: Path(system).expanduser()
-        for name, system in (("a", a), ("b", b))
-        if isinstance(system, str | os.PathLike)
-    }
-    texts = Texts(systems, _read_references(references, files), _read_sources(sources, files))
-    texts.check_counts()
+    if more_systems:
+        raise TypeError(
+            'pass the systems as a dict of names, the baseline first: compare_systems({"old": "old.txt", "new": '
+            '"new.txt"}). A difference is the score of a system minus that of the baseline'
+        )
+    check_share("confidence", confidence)
+    resamples = check_count("resamples", resamples)
+    texts = read_systems(systems, references, sources)
     warn = WarnOnce()
-    records = {name: read_record(file, warn) for name, file in files.items()} if metrics is None else {}
-    table = MetricTable.from_metrics(_rebuild_metrics(records, files) if metrics is None else metrics)
-    are_tokens = _were_tokens(records) and all(metric.counts_tokens for metric in table)
-    rows = {name: _count(table, texts, name, are_tokens=are_tokens) for name in systems}
+    records = RunRecords(texts.files if metrics is None else {}, warn)
+    table = MetricTable.from_metrics(records.rebuild_metrics() if metrics is None else metrics)
+    are_tokens = records.were_tokens() and all(metric.counts_tokens for metric in table)
+    with alone():
+        rows_by_system = {name: _count(table, texts, name, are_tokens=are_tokens) for name in texts.hypotheses}
     has_recorded_references = references is None
     if has_recorded_references:
-        for name, record in records.items():
-            _warn_if_not_reproduced(rows[name], record or [], files[name], warn)
-    pairs = {key: (rows_a, rows["b"][key]) for key, rows_a in rows["a"].items() if key in rows["b"]}
-    if not pairs:
-        raise ValueError("no metric has scored sentences of both systems: pass metrics of this package, or functions")
-    tests = {}
-    for key, (rows_a, rows_b) in pairs.items():
-        scoring = rows_a.scoring
-        tests[key] = bootstrap(rows_a.statistics, rows_b.statistics, scoring, confidence, resamples, seed)
-    sentences = list(zip(texts.sentences("a"), texts.sentences("b")))
-    return Comparison(tests, sentences, pairs)
+        for name, rows in rows_by_system.items():
+            records.check_scores(name, rows)
+    rows_by_metric = _find_shared_metrics(rows_by_system)
+    _warn_about_few_sentences(texts, warn)
+    intervals: dict[str, dict[str, Interval]] = {}
+    tests: dict[str, dict[str, PairedTest]] = {}
+    for metric, rows_of_systems in rows_by_metric.items():
+        intervals[metric], tests[metric] = _resample(rows_of_systems, confidence, resamples, seed)
+    return Comparison(texts, intervals, tests, rows_by_metric, confidence, resamples)
 
 
-class Texts(NamedTuple):
-    """The texts of several systems.
-
-    Attributes:
-        systems: the hypotheses of each system by its name.
-        references: the references of each sentence.
-        sources: the source of each sentence; None if there are none.
-    """
-
-    systems: Mapping[str, list[str]]
-    references: list[list[str]]
-    sources: list[str] | None
-
-    def check_counts(self) -> None:
-        """Raise a ValueError unless there is a line of everything for each of at least two sentences."""
-        counts = {name: len(lines) for name, lines in self.systems.items()}
-        counts["references"] = len(self.references)
-        if self.sources is not None:
-            counts["sources"] = len(self.sources)
-        if len(set(counts.values())) > 1 or len(self.references) < 2:
-            shown = ", ".join(f"{name!r} has {count}" for name, count in counts.items())
-            raise ValueError(f"there must be a line or string for each of at least two sentences, but {shown}")
-
-    def sentences(self, system: str) -> list[Sentence]:
-        """The sentences as a system translates them."""
-        sentences = []
-        for number, (hypothesis, references) in enumerate(zip(self.systems[system], self.references)):
-            source = None if self.sources is None else self.sources[number]
-            sentences.append(Sentence(hypothesis, references, source))
-        return sentences
-
-
-def _read_references(references: Any, files: Mapping[str, Path]) -> list[list[str]]:
-    """The references of each sentence, from what the user passed, or from the files beside the systems."""
-    if references is None:
-        references = _find_beside(files.values(), r"ref(-\d+)?\.txt")
-    elif isinstance(references, str | os.PathLike):
-        references = [Path(references)]
-    if not references:
-        raise ValueError("there are no references: pass references=..., or put 'ref.txt' beside 'a' or 'b'")
-    are_files = all(isinstance(item, os.PathLike) for item in references)
-    if are_files:
-        return _read_reference_files(references)
-    return [[item] if isinstance(item, str) else list(item) for item in references]
-
-
-def _read_reference_files(files: Sequence[Path]) -> list[list[str]]:
-    """The references of each sentence, from a file for each set of references."""
-    columns = [_read_lines("references", file) for file in files]
-    counts = {str(file): len(lines) for file, lines in zip(files, columns)}
-    if len(set(counts.values())) > 1:
-        raise ValueError(f"the files of references must have a line for each sentence, but they have {counts}")
-    return [list(row) for row in zip(*columns)]
-
-
-def _read_sources(sources: Any, files: Mapping[str, Path]) -> list[str] | None:
-    """The sources, from what the user passed, or from the file beside the systems; None if there are none."""
-    if sources is None:
-        sources = next(iter(_find_beside(files.values(), r"src\.txt")), None)
-    return None if sources is None else _read_lines("sources", sources)
-
-
-def _read_lines(name: str, given: Any) -> list[str]:
-    """The lines of a file, or the strings of a list."""
-    if isinstance(given, str | os.PathLike):
-        return _read_file(Path(given).expanduser())
-    if not isinstance(given, list | tuple) or not all(isinstance(line, str) for line in given):
-        raise TypeError(f"{name!r} must be a file with a line per sentence, or a list of strings, got {given!r:.80}")
-    return list(given)
-
-
-def _read_file(file: Path) -> list[str]:
-    """The lines of a file. Those of a record are read as they were written, and others may come from an editor."""
-    content = file.read_bytes()
-    is_recorded = find_record(file) is not None
-    text = content.decode() if is_recorded else content.decode("utf-8-sig").replace("\r\n", "\n")
-    return text.removesuffix("\n").split("\n")  # splitlines splits at other characters, too
-
-
-def _find_beside(systems: Iterable[Path], pattern: str) -> list[Path]:
-    """The files with such names beside a system. An error if those beside another one differ."""
-    files_by_system = []
-    for system in systems:
-        files = [file for file in system.parent.iterdir() if re.fullmatch(pattern, file.name)]
-        if files:
-            files_by_system.append(sorted(files, key=lambda file: (len(file.name), file.name)))
-    if not files_by_system:
-        return []
-    first = files_by_system[0]
-    contents = {tuple(file.read_bytes() for file in files) for files in files_by_system}
-    if len(contents) > 1:
-        other = files_by_system[1]
-        raise ValueError(f"{str(first[0])!r} and {str(other[0])!r} differ: pass references=... and sources=...")
-    return first
-
-
-def _rebuild_metrics(records: Mapping[str, list[RecordedScore] | None], files: Mapping[str, Path]) -> Any:
-    """The metrics of this package in the records of the systems.
-
-    All metrics of this package in percent, if there is no record (None), or if it has none of them. Of a metric in two
-    records, the settings of the first system count. A record without a line about a file is an error.
-    """
-    metrics: dict[str, CorpusMetric] = {}
-    left_out = []
-    for name, record in records.items():
-        if record is None:
-            continue
-        if not record:
-            raise ValueError(
-                f"the record of {str(files[name])!r} has no line about it that can be read, so its settings are "
-                "unknown: pass metrics=..."
-            )
-        for recorded in record:
-            if recorded.class_name not in KNOWN_METRICS:
-                left_out.append(recorded.metric)
-            elif recorded.metric not in metrics:
-                metrics[recorded.metric] = _rebuild_metric(recorded)
-    if left_out:
-        names = list(dict.fromkeys(left_out))
-        warn_user(f"The record has scores of {names}, which are not compared: pass them as metrics=...")
-    return metrics or {metric.short_name: metric(percent=True) for metric in KNOWN_METRICS.values()}
-
-
-def _rebuild_metric(recorded: RecordedScore) -> CorpusMetric:
-    """The metric that gave a recorded score, for text."""
-    try:
-        metric = KNOWN_METRICS[recorded.class_name]
-        if recorded.settings is None:
-            raise ValueError("there are none")
-        return metric.from_plain(recorded.settings, percent=bool(recorded.percent))
-    except (ValueError, TypeError, KeyError) as error:  # such as a callable, of which there is only the name
-        raise ValueError(
-            f"pass metrics={{{recorded.metric!r}: ...}}, because its settings cannot be read: {error}"
-        ) from error
-
-
-def _were_tokens(records: Mapping[str, list[RecordedScore] | None]) -> bool:
-    """Whether all recorded sentences were tokens or ids, of which the files have a line with spaces."""
-    forms = {form for record in records.values() for recorded in record or () for form in recorded.forms}
-    return bool(forms) and forms <= {"tokens", "ids"}
-
-
-def _count(table: MetricTable, texts: Texts, system: str, *, are_tokens: bool) -> dict[str, SentenceRows]:
+def _count(table: MetricTable, texts: Systems, system: str, *, are_tokens: bool) -> dict[str, SentenceRows]:
     """What each metric counts in the sentences of a system."""
-    hypotheses: list[Any] = texts.systems[system]
+    hypotheses: list[Any] = texts.hypotheses[system]
     references: list[Any] = texts.references
     if are_tokens:
         hypotheses = [_split_tokens(line) for line in hypotheses]
@@ -345,30 +370,37 @@ def _split_tokens(line: str) -> list[str]:
     return line.split(" ") if line else []
 
 
-def _warn_if_not_reproduced(
-    rows: Mapping[str, SentenceRows], record: Iterable[RecordedScore], file: Path, warn: WarnOnce
-) -> None:
-    """Warn if the metrics of a record do not reproduce its scores."""
-    for recorded in record:
-        if recorded.metric not in rows or recorded.class_name not in KNOWN_METRICS:
-            continue
-        of_file = rows[recorded.metric]
-        score = of_file.score() / (of_file.scoring.unit or 1)
-        recorded_score = (recorded.score or 0) / (unit_of(recorded.percent) or 1)
-        if not math.isclose(score, recorded_score):
-            warn(
-                f"The record of {str(file)!r} has {recorded.metric!r} = {recorded.score}, but its file scores "
-                f"{of_file.score()}: {_find_cause(recorded)}. The files are compared as they are."
-            )
+def _find_shared_metrics(
+    rows_by_system: Mapping[str, Mapping[str, SentenceRows]],
+) -> dict[str, dict[str, SentenceRows]]:
+    """What each metric counted in the sentences of each system, for the metrics that scored all systems."""
+    shared: dict[str, dict[str, SentenceRows]] = {}
+    for metric in next(iter(rows_by_system.values())):
+        if all(metric in rows for rows in rows_by_system.values()):
+            shared[metric] = {system: rows[metric] for system, rows in rows_by_system.items()}
+    if not shared:
+        raise ValueError("no metric has scored sentences of all systems: pass metrics of this package, or functions")
+    return shared
 
 
-def _find_cause(recorded: RecordedScore) -> str:
-    """Why a file may score differently than what was validated."""
-    if "ids" in recorded.forms:
-        return "ids were scored, and the file has their numbers as text"
-    if "tokens" in recorded.forms:
-        return "tokens were scored, and some of them may contain spaces"
-    return (
-        "line breaks inside sentences and characters that cannot be encoded are replaced in files, or the file or its "
-        "references have changed since"
-    )
+def _warn_about_few_sentences(texts: Systems, warn: WarnOnce) -> None:
+    """Warn if equal systems look different too often."""
+    baseline, *others = texts.hypotheses.values()
+    sentences = len(texts.references)
+    if sentences < MIN_SENTENCES and any(hypotheses != baseline for hypotheses in others):
+        warn(describe_few_sentences(sentences))
+
+
+def _resample(
+    rows_of_systems: Mapping[str, SentenceRows], confidence: float, resamples: int, seed: int
+) -> tuple[dict[str, Interval], dict[str, PairedTest]]:
+    """The intervals of all systems, and the tests of all but the first, from the same resamples."""
+    scoring = next(iter(rows_of_systems.values())).scoring
+    statistics = [rows.statistics.double() for rows in rows_of_systems.values()]
+    scores = dict(zip(rows_of_systems, resample_scores(statistics, scoring, resamples, seed)))
+    intervals = {system: interval_of(of_system, scoring, confidence) for system, of_system in scores.items()}
+    baseline, *others = scores
+    tests = {}
+    for system in others:
+        tests[system] = paired_test_of(torch.stack([scores[system], scores[baseline]]), scoring, confidence)
+    return intervals, tests

@@ -58,14 +58,22 @@ def find_changed(a: SentenceRows, b: SentenceRows, count: int) -> tuple[list[int
     Returns:
         the numbers of the sentences, from 0, at most `count` of each, those that changed most first.
     """
-    # BLEU ranks with averages, here those of both systems.
-    ranks = _rank(a.scoring, torch.cat([a.statistics, b.statistics]))
-    ranks_a, ranks_b = ranks.chunk(2)
-    gains = (ranks_a - ranks_b) * a.scoring.sign
+    gains = find_gains(a, b)
     order = gains.argsort(stable=True)
     worse_in_a = order[gains[order] < 0]
     better_in_a = order[gains[order] > 0].flip(0)
     return worse_in_a[:count].tolist(), better_in_a[:count].tolist()
+
+
+def find_gains(a: SentenceRows, b: SentenceRows) -> Tensor:
+    """How much better the first system translates each sentence; below 0 if it translates it worse.
+
+    Returns:
+        shape ``(sentences,)``. BLEU ranks with averages, here those of both systems.
+    """
+    ranks = _rank(a.scoring, torch.cat([a.statistics, b.statistics]))
+    ranks_a, ranks_b = ranks.chunk(2)
+    return (ranks_a - ranks_b) * a.scoring.sign
 
 
 def _rank(scoring: Scoring, statistics: Tensor) -> Tensor:

@@ -119,7 +119,7 @@ def describe_few_sentences(sentences: int) -> str:
     """The warning about a paired bootstrap of few sentences."""
     return (
         f"With {sentences} sentences, a paired bootstrap calls equal systems different too often: its p-values and "
-        f"intervals need at least {MIN_SENTENCES} sentences. approximate_randomization holds its level with few ones."
+        f"intervals need at least {MIN_SENTENCES}. approximate_randomization holds its level with few sentences."
     )
 
 
