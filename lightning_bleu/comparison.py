@@ -22,6 +22,7 @@ from lightning_bleu.evaluator import MetricsByName
 from lightning_bleu.messages import WarnOnce, check_choice
 from lightning_bleu.metric import CorpusMetric
 from lightning_bleu.processes import alone
+from lightning_bleu.recorded_metrics import RunRecords
 from lightning_bleu.scoring.resampling import (
     MIN_SENTENCES,
     Interval,
@@ -34,7 +35,7 @@ from lightning_bleu.scoring.resampling import (
     resample_scores,
 )
 from lightning_bleu.significance import holm
-from lightning_bleu.systems import RunRecords, Systems, TextFile, Translations, read_systems
+from lightning_bleu.texts import SystemTexts, TextFile, Translations, read_systems
 
 if TYPE_CHECKING:
     from typing_extensions import Never
@@ -125,7 +126,7 @@ class Comparison:
         resamples: the number of resamples.
     """
 
-    texts: Systems = field(repr=False)
+    texts: SystemTexts = field(repr=False)
     intervals: Mapping[str, Mapping[str, Interval]]
     tests: Mapping[str, Mapping[str, PairedTest]]
     rows: Mapping[str, Mapping[str, SentenceRows]] = field(repr=False)
@@ -324,17 +325,23 @@ def compare_systems(
             'pass the systems as a dict of names, the baseline first: compare_systems({"old": "old.txt", "new": '
             '"new.txt"}). A difference is the score of a system minus that of the baseline'
         )
+    texts = read_systems(systems, references, sources)
+    return compare_texts(texts, metrics, confidence=confidence, resamples=resamples, seed=seed)
+
+
+def compare_texts(
+    texts: SystemTexts, metrics: Any = None, *, confidence: float = 0.95, resamples: int = 1000, seed: int = 0
+) -> Comparison:
+    """Compare systems whose texts have been read; see :func:`compare_systems`."""
     check_share("confidence", confidence)
     resamples = check_count("resamples", resamples)
-    texts = read_systems(systems, references, sources)
     warn = WarnOnce()
     records = RunRecords(texts.files if metrics is None else {}, warn)
     table = MetricTable.from_metrics(records.rebuild_metrics() if metrics is None else metrics)
     are_tokens = records.were_tokens() and all(metric.counts_tokens for metric in table)
     with alone():
         rows_by_system = {name: _count(table, texts, name, are_tokens=are_tokens) for name in texts.hypotheses}
-    has_recorded_references = references is None
-    if has_recorded_references:
+    if texts.has_own_references:
         for name, rows in rows_by_system.items():
             records.check_scores(name, rows)
     rows_by_metric = _find_shared_metrics(rows_by_system)
@@ -346,7 +353,7 @@ def compare_systems(
     return Comparison(texts, intervals, tests, rows_by_metric, confidence, resamples)
 
 
-def _count(table: MetricTable, texts: Systems, system: str, *, are_tokens: bool) -> dict[str, SentenceRows]:
+def _count(table: MetricTable, texts: SystemTexts, system: str, *, are_tokens: bool) -> dict[str, SentenceRows]:
     """What each metric counts in the sentences of a system."""
     hypotheses: list[Any] = texts.hypotheses[system]
     references: list[Any] = texts.references
@@ -383,7 +390,7 @@ def _find_shared_metrics(
     return shared
 
 
-def _warn_about_few_sentences(texts: Systems, warn: WarnOnce) -> None:
+def _warn_about_few_sentences(texts: SystemTexts, warn: WarnOnce) -> None:
     """Warn if equal systems look different too often."""
     baseline, *others = texts.hypotheses.values()
     sentences = len(texts.references)

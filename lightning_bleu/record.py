@@ -20,6 +20,7 @@ from lightning_bleu.evaluation.sentences import GatheredSentences, Sentence
 from lightning_bleu.evaluation.validation import Score, ScoredSubset, ScoredValidation
 from lightning_bleu.messages import WarnOnce
 from lightning_bleu.processes import run_in_process_0
+from lightning_bleu.texts import find_record
 
 FORMAT = 1
 """The format of the lines of ``scores.jsonl``."""
@@ -206,15 +207,6 @@ def read_record(file: Path, warn: WarnOnce | None = None) -> list[RecordedScore]
     name = file.expanduser().resolve().relative_to(scores.parent).as_posix()
     last_lines = {line["key"]: line for line in lines if line["file"] == name}
     return [_to_recorded(line) for line in last_lines.values()]
-
-
-def find_record(file: Path) -> Path | None:
-    """The ``scores.jsonl`` of the run that a file belongs to; None if it belongs to none."""
-    for folder in file.expanduser().resolve().parents:
-        scores = folder / "scores.jsonl"
-        if scores.exists():
-            return scores
-    return None
 
 
 def _parse_lines(scores: Path) -> tuple[list[dict[str, Any]], list[int]]:
