@@ -126,6 +126,7 @@ def test_the_distributions_have_the_package_and_the_tests(distributions: Path) -
     (sdist,) = distributions.glob("*.tar.gz")
     names = zipfile.ZipFile(wheel).namelist()
     assert "lightning_bleu/py.typed" in names
+    assert "lightning_bleu/rendering/templates/page.html" in names
     assert "lightning_bleu/counting/ngrams.py" in names
     assert any(name.endswith("LICENSE") for name in names)
     assert {name.split("/")[0].split("-")[0] for name in names} == {"lightning_bleu"}
