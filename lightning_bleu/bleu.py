@@ -268,6 +268,8 @@ def token_ids(batch: Batch, settings: BLEUSettings) -> Ragged:
 # Statistics → score
 
 
+BLEU_NAME = "BLEU"
+"""The name of the score."""
 _CHUNK = 2**14
 """How many sentences are scored at a time, so that intermediate results need little memory."""
 
@@ -389,7 +391,7 @@ def bleu_scoring(settings: BLEUSettings) -> Scoring:
         tensor(69.0066, dtype=torch.float64)
     """
     return Scoring(
-        "BLEU",
+        BLEU_NAME,
         score=lambda statistics: compute_bleu(statistics, settings).bleu * settings.unit,
         score_sentences=lambda statistics: score_sentences(statistics, settings),
         percent=settings.percent,

@@ -3,26 +3,35 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
+from lightning_bleu.bleu import BLEU_NAME, BLEUSettings, Statistics
+from lightning_bleu.comparison_view import describe_comparison
+from lightning_bleu.display.marks import Line
+from lightning_bleu.display.samples import tokenize_line
 from lightning_bleu.evaluation.buckets import find_length_buckets
-from lightning_bleu.evaluation.choices import find_changed, find_gains
+from lightning_bleu.evaluation.choices import find_changed, find_gains, find_worst
 from lightning_bleu.evaluation.collector import Output, SentenceCollector
 from lightning_bleu.evaluation.functions import FunctionMetric
 from lightning_bleu.evaluation.metric_table import MetricTable
+from lightning_bleu.evaluation.metrics import CountedMetric
 from lightning_bleu.evaluation.names import Naming
-from lightning_bleu.evaluation.sentences import SentenceRows
-from lightning_bleu.evaluation.validation import score_validation
+from lightning_bleu.evaluation.sentences import GatheredSentences, SentenceRows
+from lightning_bleu.evaluation.validation import ScoredSubset, score_validation
 from lightning_bleu.evaluator import MetricsByName
 from lightning_bleu.messages import WarnOnce, check_choice
 from lightning_bleu.metric import CorpusMetric
 from lightning_bleu.processes import alone
 from lightning_bleu.recorded_metrics import RunRecords
+from lightning_bleu.rendering.blocks import View
+from lightning_bleu.rendering.clean import to_line
+from lightning_bleu.rendering.viewable import Viewable
 from lightning_bleu.scoring.resampling import (
     MIN_SENTENCES,
     Interval,
@@ -78,6 +87,24 @@ class Change(NamedTuple):
     score: float
 
 
+class WorstSentence(NamedTuple):
+    """A sentence that a system translates worse than most.
+
+    Attributes:
+        number: the number of its line, from 1.
+        source: the source sentence; None if there is none.
+        references: its references.
+        hypothesis: the hypothesis of the system.
+        scores: its scores by metric.
+    """
+
+    number: int
+    source: str | None
+    references: list[str]
+    hypothesis: str
+    scores: dict[str, float]
+
+
 class Changes(NamedTuple):
     """The sentences that a system translates better than the baseline, and those that it translates worse.
 
@@ -112,9 +139,11 @@ class ScoresByLength(NamedTuple):
     scores: dict[str, list[float]]
 
 
-@dataclass(frozen=True)
-class Comparison:
+@dataclass(frozen=True, repr=False)
+class Comparison(Viewable):
     """Systems on the same sentences. The first one is the baseline, with which the others are compared.
+
+    ``print(comparison)`` shows it as text, a notebook as a table, and :meth:`to_html` writes a page.
 
     Attributes:
         texts: the texts.
@@ -124,14 +153,18 @@ class Comparison:
         rows: what each metric counted in the sentences of each system, by metric and system.
         confidence: the confidence level of the intervals.
         resamples: the number of resamples.
+        signatures: what the scores of a metric depend on, by metric, for metrics that have a signature.
+        bleu_settings: how texts are tokenized, to mark their words.
     """
 
-    texts: SystemTexts = field(repr=False)
+    texts: SystemTexts
     intervals: Mapping[str, Mapping[str, Interval]]
     tests: Mapping[str, Mapping[str, PairedTest]]
-    rows: Mapping[str, Mapping[str, SentenceRows]] = field(repr=False)
+    rows: Mapping[str, Mapping[str, SentenceRows]]
     confidence: float
     resamples: int
+    signatures: Mapping[str, str]
+    bleu_settings: BLEUSettings
 
     @property
     def systems(self) -> list[str]:
@@ -205,7 +238,8 @@ class Comparison:
     def changed(self, metric: str, system: str, count: int = 10) -> Changes:
         """The sentences that a system translates better than the baseline, and those that it translates worse.
 
-        BLEU ranks sentences for their length, as in samples, so that short ones do not come first.
+        BLEU ranks sentences for their length, as in samples, so that short ones do not come first. Sentences that
+        appear several times with the same texts are returned once.
 
         Args:
             metric: the name of the metric.
@@ -219,21 +253,55 @@ class Comparison:
         check_choice("system", system, self.systems[1:])
         rows, baseline_rows = self.rows[metric][system], self.rows[metric][self.baseline]
         scores, baseline_scores = rows.score_sentences(), baseline_rows.score_sentences()
-        texts = self.texts
+        hypotheses, baseline_hypotheses = self.texts.hypotheses[system], self.texts.hypotheses[self.baseline]
+        got_worse, improved = find_changed(rows, baseline_rows, len(scores))
 
-        def describe(number: int) -> Change:
-            return Change(
-                number + 1,
-                None if texts.sources is None else texts.sources[number],
-                texts.references[number],
-                texts.hypotheses[self.baseline][number],
-                texts.hypotheses[system][number],
-                baseline_scores[number].item(),
-                scores[number].item(),
-            )
+        def describe(numbers: Sequence[int]) -> list[Change]:
+            changes: dict[tuple[str, ...], Change] = {}
+            for number in numbers:
+                if len(changes) == count:
+                    break
+                references = self.texts.references[number]
+                # Test sets of chats have the same sentence many times.
+                key = (baseline_hypotheses[number], hypotheses[number], *references)
+                if key not in changes:
+                    changes[key] = Change(
+                        number + 1,
+                        self._source(number),
+                        references,
+                        baseline_hypotheses[number],
+                        hypotheses[number],
+                        baseline_scores[number].item(),
+                        scores[number].item(),
+                    )
+            return list(changes.values())
 
-        got_worse, improved = find_changed(rows, baseline_rows, count)
-        return Changes([describe(number) for number in improved], [describe(number) for number in got_worse])
+        return Changes(describe(improved), describe(got_worse))
+
+    def _source(self, number: int) -> str | None:
+        return None if self.texts.sources is None else self.texts.sources[number]
+
+    def worst(self, metric: str, system: str, count: int = 10) -> list[WorstSentence]:
+        """The sentences that a system translates worst. Perfect ones are not among them.
+
+        Args:
+            metric: the name of the metric.
+            system: the name of the system.
+            count: how many sentences to return, at most.
+
+        Raises:
+            ValueError: if there is no such metric or system.
+        """
+        check_choice("metric", metric, self.metrics)
+        check_choice("system", system, self.systems)
+        rows = self.rows[metric][system]
+        scores = {name: self.rows[name][system].score_sentences() for name in self.metrics}
+        worst = []
+        for number in find_worst(rows.statistics, rows.scoring, count):
+            scores_of_sentence = {name: of_metric[number].item() for name, of_metric in scores.items()}
+            references, hypothesis = self.texts.references[number], self.texts.hypotheses[system][number]
+            worst.append(WorstSentence(number + 1, self._source(number), references, hypothesis, scores_of_sentence))
+        return worst
 
     def count_changed(self, metric: str, system: str) -> ChangeCounts:
         """How many sentences a system translates better than the baseline, as well, and worse.
@@ -248,20 +316,73 @@ class Comparison:
         return ChangeCounts(improved, len(gains) - improved - got_worse, got_worse)
 
     def scores_by_length(self, metric: str) -> ScoresByLength:
-        """The score of each system on sentences of similar length: the words of the first reference.
+        """The score of each system on sentences of similar length.
+
+        The length is the reference length of BLEU in the baseline, or the number of tokens of the first reference.
 
         Raises:
             ValueError: if there is no such metric.
         """
         check_choice("metric", metric, self.metrics)
-        lengths = np.array([max(1, len(references[0].split())) for references in self.texts.references])
-        buckets, labels = find_length_buckets(lengths)
+        buckets, labels = find_length_buckets(self._reference_lengths().clip(1))
         members = [torch.from_numpy(buckets == bucket) for bucket in range(len(labels))]
         scores = {}
         for system, rows in self.rows[metric].items():
             sums = torch.stack([rows.statistics[is_member].sum(0) for is_member in members])
             scores[system] = rows.scoring.score(sums).tolist()
         return ScoresByLength(labels, np.bincount(buckets).tolist(), scores)
+
+    def _reference_lengths(self) -> npt.NDArray[np.int64]:
+        for rows in self.rows.values():
+            baseline = rows[self.baseline]
+            if baseline.scoring.name == BLEU_NAME:
+                return Statistics.unpack(baseline.statistics).reference_length.numpy()
+        return np.array([len(self.tokenize(references[0]).tokens) for references in self.texts.references])
+
+    def tokenize(self, text: str) -> Line:
+        """A text with its tokens, as BLEU counts them."""
+        return tokenize_line(text, False, self.bleu_settings)
+
+    def describe(self, examples: int) -> View:
+        """What there is to see; see :class:`Viewable`."""
+        return describe_comparison(self, examples)
+
+    def __repr__(self) -> str:
+        systems, metrics = to_line(", ".join(self.systems), 50), to_line(", ".join(self.metrics), 30)
+        return f"Comparison({len(self.texts.references):,} sentences; {systems}; {metrics})"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The scores and the tests as plain values that :mod:`json` can serialize."""
+        return {
+            "baseline": self.baseline,
+            "sentences": len(self.texts.references),
+            "confidence": self.confidence,
+            "resamples": self.resamples,
+            "metrics": {metric: self._metric_to_dict(metric) for metric in self.metrics},
+        }
+
+    def _metric_to_dict(self, metric: str) -> dict[str, Any]:
+        scoring = self.rows[metric][self.baseline].scoring
+        systems: dict[str, dict[str, Any]] = {}
+        for system, interval in self.intervals[metric].items():
+            systems[system] = {"score": interval.score, "low": interval.low, "high": interval.high}
+        adjusted = self.p_values(metric)
+        for system, test in self.tests[metric].items():
+            systems[system].update(
+                difference=test.difference,
+                difference_low=test.low,
+                difference_high=test.high,
+                p_value=test.p_value,
+                adjusted_p_value=adjusted[system],
+                verdict=self.verdict(metric, system).words,
+                **self.count_changed(metric, system)._asdict(),
+            )
+        return {
+            "higher_is_better": scoring.higher_is_better,
+            "percent": scoring.percent,
+            "signature": self.signatures.get(metric),
+            "systems": systems,
+        }
 
 
 def compare_systems(
@@ -340,21 +461,31 @@ def compare_texts(
     table = MetricTable.from_metrics(records.rebuild_metrics() if metrics is None else metrics)
     are_tokens = records.were_tokens() and all(metric.counts_tokens for metric in table)
     with alone():
-        rows_by_system = {name: _count(table, texts, name, are_tokens=are_tokens) for name in texts.hypotheses}
+        scored = {name: _count(table, texts, name, are_tokens=are_tokens) for name in texts.hypotheses}
     if texts.has_own_references:
-        for name, rows in rows_by_system.items():
-            records.check_scores(name, rows)
-    rows_by_metric = _find_shared_metrics(rows_by_system)
+        for name, subset in scored.items():
+            records.check_scores(name, subset.rows)
+    rows_by_metric = _find_shared_metrics({name: subset.rows for name, subset in scored.items()})
     _warn_about_few_sentences(texts, warn)
     intervals: dict[str, dict[str, Interval]] = {}
     tests: dict[str, dict[str, PairedTest]] = {}
     for metric, rows_of_systems in rows_by_metric.items():
         intervals[metric], tests[metric] = _resample(rows_of_systems, confidence, resamples, seed)
-    return Comparison(texts, intervals, tests, rows_by_metric, confidence, resamples)
+    baseline = next(iter(scored.values()))
+    return Comparison(
+        texts,
+        intervals,
+        tests,
+        rows_by_metric,
+        confidence,
+        resamples,
+        signatures=_find_signatures(baseline, rows_by_metric),
+        bleu_settings=_find_bleu_settings(table),
+    )
 
 
-def _count(table: MetricTable, texts: SystemTexts, system: str, *, are_tokens: bool) -> dict[str, SentenceRows]:
-    """What each metric counts in the sentences of a system."""
+def _count(table: MetricTable, texts: SystemTexts, system: str, *, are_tokens: bool) -> ScoredSubset[GatheredSentences]:
+    """Score the sentences of a system."""
     hypotheses: list[Any] = texts.hypotheses[system]
     references: list[Any] = texts.references
     if are_tokens:
@@ -369,7 +500,25 @@ def _count(table: MetricTable, texts: SystemTexts, system: str, *, are_tokens: b
     missing = [key for key in subset.results if key not in subset.rows]
     if missing:
         raise ValueError(f"{missing} must score sentences: pass metrics of this package, or functions")
-    return subset.rows
+    return subset
+
+
+def _find_signatures(subset: ScoredSubset[GatheredSentences], metrics: Iterable[str]) -> dict[str, str]:
+    """The signatures of the metrics that have one."""
+    signatures = {}
+    for metric in metrics:
+        signature = getattr(subset.results[metric].report, "signature", None)
+        if signature is not None:
+            signatures[metric] = signature
+    return signatures
+
+
+def _find_bleu_settings(table: MetricTable) -> BLEUSettings:
+    """The settings of the first BLEU; the default ones if there is none."""
+    for metric in table:
+        if isinstance(metric, CountedMetric) and isinstance(metric.metric.settings, BLEUSettings):
+            return metric.metric.settings
+    return BLEUSettings.from_options()
 
 
 def _split_tokens(line: str) -> list[str]:

@@ -57,14 +57,14 @@ references=[Line(text='Hello!', tokens=['Hello', '!'])], source=None)]
     scores = list(scores)
     samples = []
     for index, sentence in sentences.items():
-        hypothesis = _to_line(sentence.hypothesis, sentence.tokenized, settings)
-        references = [_to_line(reference, sentence.tokenized, settings) for reference in sentence.references]
+        hypothesis = tokenize_line(sentence.hypothesis, sentence.tokenized, settings)
+        references = [tokenize_line(reference, sentence.tokenized, settings) for reference in sentence.references]
         scores_of_sentence = [of_metric[index].item() for of_metric in scores]
         samples.append(Sample(index + 1, scores_of_sentence, hypothesis, references, sentence.source))
     return samples
 
 
-def _to_line(text: str, is_tokenized: bool, settings: BLEUSettings) -> Line:
+def tokenize_line(text: str, is_tokenized: bool, settings: BLEUSettings) -> Line:
     """The beginning of a text, with its tokens."""
     text = text[:_MAX_CHARACTERS]
     if is_tokenized:
