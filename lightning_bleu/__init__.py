@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from lightning_bleu.bleu import BLEUScore, CorpusBLEU, corpus_bleu, sentence_bleu
 from lightning_bleu.chrf import CHRFScore, CorpusCHRF, corpus_chrf, sentence_chrf
-from lightning_bleu.comparison import Comparison, compare_systems
+from lightning_bleu.comparison import Comparison
 from lightning_bleu.evaluation.choices import find_worst
 from lightning_bleu.evaluation.functions import FunctionMetric
 from lightning_bleu.evaluation.loaders import distributed_index
@@ -17,6 +17,7 @@ from lightning_bleu.hugging_face import EvaluatorMixin
 from lightning_bleu.scoring.resampling import Interval, PairedTest
 from lightning_bleu.settings.conventions import CONVENTIONS, Convention
 from lightning_bleu.significance import approximate_randomization, paired_bootstrap
+from lightning_bleu.systems import compare_systems
 from lightning_bleu.version import __version__
 
 if TYPE_CHECKING:

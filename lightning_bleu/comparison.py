@@ -3,52 +3,53 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
 from lightning_bleu.bleu import BLEU_NAME, BLEUSettings, Statistics
-from lightning_bleu.comparison_view import describe_comparison
-from lightning_bleu.display.marks import Line
+from lightning_bleu.display.marks import Line, mark_words
 from lightning_bleu.display.samples import tokenize_line
 from lightning_bleu.evaluation.buckets import find_length_buckets
 from lightning_bleu.evaluation.choices import find_changed, find_gains, find_worst
-from lightning_bleu.evaluation.collector import Output, SentenceCollector
-from lightning_bleu.evaluation.functions import FunctionMetric
-from lightning_bleu.evaluation.metric_table import MetricTable
-from lightning_bleu.evaluation.metrics import CountedMetric
-from lightning_bleu.evaluation.names import Naming
-from lightning_bleu.evaluation.sentences import GatheredSentences, SentenceRows
-from lightning_bleu.evaluation.validation import ScoredSubset, score_validation
-from lightning_bleu.evaluator import MetricsByName
-from lightning_bleu.messages import WarnOnce, check_choice
-from lightning_bleu.metric import CorpusMetric
-from lightning_bleu.processes import alone
-from lightning_bleu.recorded_metrics import RunRecords
-from lightning_bleu.rendering.blocks import View
+from lightning_bleu.evaluation.sentences import SentenceRows
+from lightning_bleu.messages import check_choice
+from lightning_bleu.rendering.blocks import (
+    Bar,
+    Block,
+    Cell,
+    Chart,
+    Example,
+    ExampleLine,
+    Examples,
+    Heading,
+    Note,
+    Part,
+    Point,
+    Range,
+    Span,
+    Table,
+    TableCell,
+    Tone,
+    View,
+)
 from lightning_bleu.rendering.clean import to_line
 from lightning_bleu.rendering.viewable import Viewable
-from lightning_bleu.scoring.resampling import (
-    MIN_SENTENCES,
-    Interval,
-    PairedTest,
-    check_count,
-    check_share,
-    describe_few_sentences,
-    interval_of,
-    paired_test_of,
-    resample_scores,
-)
+from lightning_bleu.scoring.resampling import Interval, PairedTest
 from lightning_bleu.significance import holm
-from lightning_bleu.texts import SystemTexts, TextFile, Translations, read_systems
+from lightning_bleu.texts import SystemTexts
 
-if TYPE_CHECKING:
-    from typing_extensions import Never
-
+_MAX_SENTENCES = 3
+"""The number of compared systems up to which verdicts are told in words."""
+_MAX_CHARTED = 5
+"""The number of systems up to which a chart can tell them apart."""
+_MAX_REFERENCES = 5
+"""The maximum number of references shown per sentence."""
+_TONES: dict[str, Tone] = {"better": "good", "worse": "bad"}
 UNCLEAR = "no clear difference"
 
 
@@ -345,7 +346,7 @@ class Comparison(Viewable):
 
     def describe(self, examples: int) -> View:
         """What there is to see; see :class:`Viewable`."""
-        return describe_comparison(self, examples)
+        return _describe_comparison(self, examples)
 
     def __repr__(self) -> str:
         systems, metrics = to_line(", ".join(self.systems), 50), to_line(", ".join(self.metrics), 30)
@@ -385,178 +386,239 @@ class Comparison(Viewable):
         }
 
 
-def compare_systems(
-    systems: Mapping[str, Translations],
-    *more_systems: Never,
-    references: TextFile | Sequence[Any] | None = None,
-    sources: TextFile | Sequence[str] | None = None,
-    metrics: CorpusMetric | FunctionMetric | MetricsByName | Callable[..., Any] | None = None,
-    confidence: float = 0.95,
-    resamples: int = 1000,
-    seed: int = 0,
-) -> Comparison:
-    """Compare systems, or checkpoints, by their translations of the same sentences.
+# What there is to see of it
 
-    It concerns the process that calls it only, so call it in a script, or where ``trainer.is_global_zero``.
+
+def _describe_comparison(comparison: Comparison, examples: int) -> View:
+    """What there is to see of a comparison, with at most so many sentences of each kind."""
+    blocks: list[Block] = [Note(_describe_method(comparison), quiet=True)]
+    blocks += [Note(sentence) for sentence in _describe_verdicts(comparison)]
+    blocks += [_score_table(comparison, metric) for metric in comparison.metrics]
+    compared = comparison.systems[1:]
+    if compared:
+        blocks.append(_change_table(comparison, comparison.metrics[0]))
+    blocks += _length_charts(comparison)
+    if examples > 0:
+        for system in compared:
+            blocks += _changed_sentences(comparison, comparison.metrics[0], system, examples)
+        if not compared:
+            blocks.append(describe_worst(comparison, examples))
+    signatures = [f"{metric}: {signature}" for metric, signature in comparison.signatures.items()]
+    if signatures:
+        blocks.append(Note("\n".join(signatures), quiet=True))
+    return View(_title(comparison), blocks)
+
+
+def _title(comparison: Comparison) -> str:
+    compared = comparison.systems[1:]
+    if not compared:
+        return comparison.baseline
+    names = ", ".join(compared) if len(compared) <= _MAX_SENTENCES else f"{len(compared)} systems"
+    return f"{names} against {comparison.baseline}"
+
+
+def _describe_method(comparison: Comparison) -> str:
+    """How many sentences were compared, and how."""
+    references = max(map(len, comparison.texts.references))
+    plural = "" if references == 1 else "s"
+    sentences = [f"{len(comparison.texts.references):,} sentences, {references} reference{plural} each."]
+    compared = len(comparison.systems) - 1
+    if compared == 0:
+        sentences.append(f"Intervals from {comparison.resamples:,} bootstrap resamples.")
+        return " ".join(sentences)
+    sentences.append(f"Paired bootstrap with {comparison.resamples:,} resamples.")
+    adjusted = f", adjusted for {compared} systems (Holm)" if compared > 1 else ""
+    sentences.append(f"One-sided p{adjusted}.")
+    sentences.append(f"Better or worse: the interval excludes 0, and p < {comparison.max_p_value:g}.")
+    if comparison.resamples < comparison.resamples_needed:
+        sentences.append(
+            f"So few resamples cannot show a clear difference: use at least {comparison.resamples_needed:,}."
+        )
+    return " ".join(sentences)
+
+
+def _describe_verdicts(comparison: Comparison) -> list[str]:
+    """A sentence per system, if they are not too many, and the reasons why differences are not clear."""
+    compared = comparison.systems[1:]
+    if len(compared) > _MAX_SENTENCES:
+        return []
+    return [_describe_verdict(comparison, system) for system in compared]
+
+
+def _describe_verdict(comparison: Comparison, system: str) -> str:
+    metrics_by_words: dict[str, list[str]] = {}
+    notes = []
+    for metric in comparison.metrics:
+        verdict = comparison.verdict(metric, system)
+        test = comparison.tests[metric][system]
+        difference = format_in_unit(test.difference, test.percent, "+")
+        metrics_by_words.setdefault(verdict.words, []).append(f"{metric} ({difference})")
+        if verdict.note:
+            notes.append(f" For {metric}, {verdict.note}.")
+    verdicts = [f"{words} in {' and '.join(metrics)}" for words, metrics in metrics_by_words.items()]
+    return f"{system}: {', '.join(verdicts)}.{''.join(notes)}"
+
+
+def _score_table(comparison: Comparison, metric: str) -> Table:
+    """The scores of a metric, their differences from the baseline, and what is known about chance."""
+    direction = {1: "Higher is better.", -1: "Lower is better.", 0: "Neither higher nor lower is better."}
+    note = direction[comparison.rows[metric][comparison.baseline].scoring.sign]
+    interval_name = f"{100 * comparison.confidence:g}% interval"
+    intervals = comparison.intervals[metric]
+    if len(comparison.systems) == 1:
+        interval = intervals[comparison.baseline]
+        low, high = (format_in_unit(end, interval.percent) for end in (interval.low, interval.high))
+        row: list[TableCell] = [comparison.baseline, format_in_unit(interval.score, interval.percent)]
+        row.append(f"{low} to {high}")
+        return Table([metric, "score", interval_name], [row], note=note)
+    baseline = intervals[comparison.baseline]
+    rows: list[list[TableCell]] = [
+        [
+            comparison.baseline,
+            format_in_unit(baseline.score, baseline.percent),
+            "",
+            Cell("baseline", "quiet"),
+            "",
+            "",
+            "",
+        ]
+    ]
+    rows += [_compared_row(comparison, metric, system) for system in comparison.systems[1:]]
+    return Table([metric, "score", "difference", "", interval_name, "", "p"], rows, note=note)
+
+
+def _compared_row(comparison: Comparison, metric: str, system: str) -> list[TableCell]:
+    """The row of a system that is compared with the baseline."""
+    test = comparison.tests[metric][system]
+    low, high = test.low or 0.0, test.high or 0.0
+    words = comparison.verdict(metric, system).words
+    is_clear = words in ("better", "worse", "higher", "lower")
+    tone = _TONES.get(words, "quiet")
+    shown_low, shown_high = (format_in_unit(end, test.percent, "+") for end in (low, high))
+    return [
+        system,
+        format_in_unit(test.score_a, test.percent),
+        format_in_unit(test.difference, test.percent, "+"),
+        Cell(words if is_clear else "unclear", tone),
+        f"{shown_low} to {shown_high}",
+        Range(test.difference, low, high, _find_axis(comparison, metric), tone),
+        f"{comparison.p_values(metric)[system]:.4f}",
+    ]
+
+
+def _find_axis(comparison: Comparison, metric: str) -> tuple[float, float]:
+    """Both ends of the axis on which the differences of a metric are drawn."""
+    ends = [0.0]
+    for test in comparison.tests[metric].values():
+        ends += [test.difference, test.low or 0.0, test.high or 0.0]
+    return min(ends), max(ends)
+
+
+def _change_table(comparison: Comparison, metric: str) -> Table:
+    """How many sentences each system translates better and worse than the baseline."""
+    rows: list[list[TableCell]] = []
+    total = len(comparison.texts.references)
+    for system in comparison.systems[1:]:
+        improved, same, got_worse = comparison.count_changed(metric, system)
+        parts = [
+            Part(improved / total, "good", f"{improved:,}"),
+            Part(same / total, "quiet", f"{same:,}"),
+            Part(got_worse / total, "bad", f"{got_worse:,}"),
+        ]
+        rows.append([system, f"{improved:,}", f"{same:,}", f"{got_worse:,}", Bar(parts)])
+    return Table(["", "better", "same", "worse", ""], rows, f"Sentences that changed, by {metric}")
+
+
+def _length_charts(comparison: Comparison) -> list[Block]:
+    """The scores of sentences of similar length; nothing if all are of one length, or if there are too many systems."""
+    if len(comparison.systems) > _MAX_CHARTED:
+        return []
+    charts: list[Block] = []
+    for metric in comparison.metrics:
+        lengths, counts, scores = comparison.scores_by_length(metric)
+        if len(lengths) == 1:
+            return []
+        # Terminals may lack the dash.
+        categories = [f"{length.replace('–', '-')}\nn={count:,}" for length, count in zip(lengths, counts)]
+        series = {}
+        for system, of_system in scores.items():
+            series[system] = [Point(place, score) for place, score in enumerate(of_system)]
+        charts.append(Chart(f"{metric} by length of the reference", series, "tokens", categories))
+    return [Heading("Scores by length"), *charts]
+
+
+def _changed_sentences(comparison: Comparison, metric: str, system: str, count: int) -> list[Block]:
+    """The sentences that a system translates better and worse than the baseline."""
+    changes = comparison.changed(metric, system, count)
+    counts = comparison.count_changed(metric, system)
+    blocks: list[Block] = []
+    for title, sentences, total in (
+        ("Improved most", changes.improved, counts.improved),
+        ("Got worse most", changes.got_worse, counts.got_worse),
+    ):
+        examples = [_to_example(comparison, metric, system, change) for change in sentences]
+        blocks.append(Examples(f"{title}: {len(examples)} of {total:,}", examples, f"By {metric}."))
+    return [Heading(f"{system} against {comparison.baseline}"), *blocks]
+
+
+def _to_example(comparison: Comparison, metric: str, system: str, change: Change) -> Example:
+    percent = comparison.rows[metric][system].scoring.percent
+    references = [comparison.tokenize(reference) for reference in change.references]
+    lines = _shared_lines(change.source, change.references)
+    for name, hypothesis, score in (
+        (comparison.baseline, change.baseline, change.baseline_score),
+        (system, change.hypothesis, change.score),
+    ):
+        spans = _mark(comparison.tokenize(hypothesis), references)
+        lines.append(ExampleLine(name, spans, format_in_unit(score, percent)))
+    return Example(change.number, lines)
+
+
+def describe_worst(comparison: Comparison, count: int, title: str = "") -> Examples:
+    """The worst sentences of the baseline, by the first metric.
 
     Args:
-        systems: the translations of each system by its name, the baseline first: a file with a line per sentence, such
-            as one of ``Evaluator(translations=...)``, or a list of strings. One system alone is scored.
-        references: a file, a list of ``Path`` for several references per sentence, or a list of strings or of lists of
-            strings. When None: ``ref.txt``, or ``ref-1.txt`` and so on, beside a system.
-        sources: a file, or a list of strings. When None: ``src.txt`` beside a system, if there is one.
-        metrics: metrics of this package and functions, as for :class:`Evaluator`. When None: the metrics of
-            this package in the records of the runs, with their names and settings, if a file belongs to one; else all
-            metrics of this package, BLEU and chrF, in percent. Pass functions again: a record has only their scores.
-        confidence: the confidence level of the intervals.
-        resamples: the number of bootstrap resamples, which are the same for all systems.
-        seed: the random seed.
+        comparison: the comparison.
+        count: how many sentences to show, at most.
+        title: the beginning of the title.
+    """
+    metric = comparison.metrics[0]
+    worst = comparison.worst(metric, comparison.baseline, count)
+    examples = []
+    for sentence in worst:
+        references = [comparison.tokenize(reference) for reference in sentence.references]
+        lines = _shared_lines(sentence.source, sentence.references)
+        lines.append(ExampleLine("hypothesis", _mark(comparison.tokenize(sentence.hypothesis), references)))
+        scores = []
+        for name, score in sentence.scores.items():
+            percent = comparison.rows[name][comparison.baseline].scoring.percent
+            scores.append(f"{name} {format_in_unit(score, percent)}")
+        examples.append(Example(sentence.number, lines, "  ".join(scores)))
+    return Examples(f"{title}Worst {len(examples)}", examples, f"By {metric}.")
 
-    Returns:
-        a :class:`Comparison`.
 
-    Raises:
-        OSError: for a file that cannot be read.
-        TypeError: for texts that are neither a file nor a list of strings, and for options of the wrong type; see also
-            :class:`Evaluator`.
-        ValueError: for different numbers of sentences, or fewer than two; if there are no references, or not the same
-            beside all files; for a file that is not UTF-8; for metrics that do not score sentences; if the record says
-            nothing about a file, or has settings that cannot be read.
+def _shared_lines(source: str | None, references: Sequence[str]) -> list[ExampleLine]:
+    """The source and the references of a sentence."""
+    lines = []
+    if source is not None:
+        lines.append(ExampleLine("source", [Span(source)]))
+    for number, reference in enumerate(references[:_MAX_REFERENCES], 1):
+        label = "reference" if len(references) == 1 else f"reference {number}"
+        lines.append(ExampleLine(label, [Span(reference)]))
+    return lines
 
-    Files of a record are read as they were written, and tokens are read as tokens. If they do not reproduce the
-    recorded score, a warning says so. With fewer than 30 sentences, equal systems look different too often, and a
-    warning says so, too.
+
+def _mark(hypothesis: Line, references: Sequence[Line]) -> list[Span]:
+    marked, _ = mark_words(hypothesis, references)
+    return [Span(text, mark) for text, mark in marked]
+
+
+def format_in_unit(value: float, percent: bool | None, sign: str = "") -> str:
+    """A score as text in its own unit: with two digits in percent, otherwise with four.
 
     Example:
-        >>> from lightning_bleu import CorpusCHRF
-        >>> references = [f"the cat sat on mat {number}" for number in range(40)]
-        >>> systems = {
-        ...     "old": [line.replace("cat", "dog") for line in references],
-        ...     "new": [line.replace("sat", "lay") if "1" in line else line for line in references],
-        ... }
-        >>> comparison = compare_systems(systems, references=references, metrics=CorpusCHRF())
-        >>> comparison.tests["chrf"]["new"].difference > 0, comparison.verdict("chrf", "new").words
-        (True, 'better')
-        >>> improved, got_worse = comparison.changed("chrf", "new", count=1)
-        >>> improved[0].baseline, improved[0].hypothesis
-        ('the dog sat on mat 9', 'the cat sat on mat 9')
+        >>> format_in_unit(48.8612, percent=True), format_in_unit(0.138694, percent=False, sign="+")
+        ('48.86', '+0.1387')
     """
-    if more_systems:
-        raise TypeError(
-            'pass the systems as a dict of names, the baseline first: compare_systems({"old": "old.txt", "new": '
-            '"new.txt"}). A difference is the score of a system minus that of the baseline'
-        )
-    texts = read_systems(systems, references, sources)
-    return compare_texts(texts, metrics, confidence=confidence, resamples=resamples, seed=seed)
-
-
-def compare_texts(
-    texts: SystemTexts, metrics: Any = None, *, confidence: float = 0.95, resamples: int = 1000, seed: int = 0
-) -> Comparison:
-    """Compare systems whose texts have been read; see :func:`compare_systems`."""
-    check_share("confidence", confidence)
-    resamples = check_count("resamples", resamples)
-    warn = WarnOnce()
-    records = RunRecords(texts.files if metrics is None else {}, warn)
-    table = MetricTable.from_metrics(records.rebuild_metrics() if metrics is None else metrics)
-    are_tokens = records.were_tokens() and all(metric.counts_tokens for metric in table)
-    with alone():
-        scored = {name: _count(table, texts, name, are_tokens=are_tokens) for name in texts.hypotheses}
-    if texts.has_own_references:
-        for name, subset in scored.items():
-            records.check_scores(name, subset.rows)
-    rows_by_metric = _find_shared_metrics({name: subset.rows for name, subset in scored.items()})
-    _warn_about_few_sentences(texts, warn)
-    intervals: dict[str, dict[str, Interval]] = {}
-    tests: dict[str, dict[str, PairedTest]] = {}
-    for metric, rows_of_systems in rows_by_metric.items():
-        intervals[metric], tests[metric] = _resample(rows_of_systems, confidence, resamples, seed)
-    baseline = next(iter(scored.values()))
-    return Comparison(
-        texts,
-        intervals,
-        tests,
-        rows_by_metric,
-        confidence,
-        resamples,
-        signatures=_find_signatures(baseline, rows_by_metric),
-        bleu_settings=_find_bleu_settings(table),
-    )
-
-
-def _count(table: MetricTable, texts: SystemTexts, system: str, *, are_tokens: bool) -> ScoredSubset[GatheredSentences]:
-    """Score the sentences of a system."""
-    hypotheses: list[Any] = texts.hypotheses[system]
-    references: list[Any] = texts.references
-    if are_tokens:
-        hypotheses = [_split_tokens(line) for line in hypotheses]
-        references = [[_split_tokens(line) for line in lines] for lines in references]
-    collector = SentenceCollector(table)
-    collector.update(Output(hypotheses, references, texts.sources, index=range(len(references))))
-    collector.agree()
-    validation = score_validation(table, list(collector.subsets.values()), collector.gather(), Naming())
-    collector.warn_about_mistakes()
-    (subset,) = validation.subsets
-    missing = [key for key in subset.results if key not in subset.rows]
-    if missing:
-        raise ValueError(f"{missing} must score sentences: pass metrics of this package, or functions")
-    return subset
-
-
-def _find_signatures(subset: ScoredSubset[GatheredSentences], metrics: Iterable[str]) -> dict[str, str]:
-    """The signatures of the metrics that have one."""
-    signatures = {}
-    for metric in metrics:
-        signature = getattr(subset.results[metric].report, "signature", None)
-        if signature is not None:
-            signatures[metric] = signature
-    return signatures
-
-
-def _find_bleu_settings(table: MetricTable) -> BLEUSettings:
-    """The settings of the first BLEU; the default ones if there is none."""
-    for metric in table:
-        if isinstance(metric, CountedMetric) and isinstance(metric.metric.settings, BLEUSettings):
-            return metric.metric.settings
-    return BLEUSettings.from_options()
-
-
-def _split_tokens(line: str) -> list[str]:
-    """The tokens of a line, as a record has them."""
-    return line.split(" ") if line else []
-
-
-def _find_shared_metrics(
-    rows_by_system: Mapping[str, Mapping[str, SentenceRows]],
-) -> dict[str, dict[str, SentenceRows]]:
-    """What each metric counted in the sentences of each system, for the metrics that scored all systems."""
-    shared: dict[str, dict[str, SentenceRows]] = {}
-    for metric in next(iter(rows_by_system.values())):
-        if all(metric in rows for rows in rows_by_system.values()):
-            shared[metric] = {system: rows[metric] for system, rows in rows_by_system.items()}
-    if not shared:
-        raise ValueError("no metric has scored sentences of all systems: pass metrics of this package, or functions")
-    return shared
-
-
-def _warn_about_few_sentences(texts: SystemTexts, warn: WarnOnce) -> None:
-    """Warn if equal systems look different too often."""
-    baseline, *others = texts.hypotheses.values()
-    sentences = len(texts.references)
-    if sentences < MIN_SENTENCES and any(hypotheses != baseline for hypotheses in others):
-        warn(describe_few_sentences(sentences))
-
-
-def _resample(
-    rows_of_systems: Mapping[str, SentenceRows], confidence: float, resamples: int, seed: int
-) -> tuple[dict[str, Interval], dict[str, PairedTest]]:
-    """The intervals of all systems, and the tests of all but the first, from the same resamples."""
-    scoring = next(iter(rows_of_systems.values())).scoring
-    statistics = [rows.statistics.double() for rows in rows_of_systems.values()]
-    scores = dict(zip(rows_of_systems, resample_scores(statistics, scoring, resamples, seed)))
-    intervals = {system: interval_of(of_system, scoring, confidence) for system, of_system in scores.items()}
-    baseline, *others = scores
-    tests = {}
-    for system in others:
-        tests[system] = paired_test_of(torch.stack([scores[system], scores[baseline]]), scoring, confidence)
-    return intervals, tests
+    digits = 2 if percent else 4
+    return f"{value:{sign}.{digits}f}"

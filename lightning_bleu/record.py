@@ -55,7 +55,7 @@ class Record:
         self._written_files: list[Path] = []
 
     def _find_recorded_files(self) -> Iterator[Path]:
-        lines, _ = _parse_lines(self._scores)
+        lines, _ = read_lines(self._scores)
         for line in lines:
             if line["file"] is not None:
                 yield self.folder / line["file"]
@@ -98,7 +98,7 @@ class Record:
             file = files.get(score.name.subset)  # means and all groups of a loader have none
             name = None if file is None else file.relative_to(self.folder).as_posix()
             logged = validation.naming.render(score.name)
-            lines.append(to_line(score, logged, file=name, step=step, epoch=epoch))
+            lines.append(to_line(score, logged, file=name, stage=validation.naming.stage, step=step, epoch=epoch))
         if lines:
             run_in_process_0(lambda: self._append(lines))
         self._written_files = list(files.values())
@@ -136,18 +136,22 @@ class Record:
                 run_in_process_0(partial(delete_translations, file, keep))
 
 
-def to_line(score: Score, logged: str, *, file: str | None, step: int, epoch: float | None) -> dict[str, Any]:
+def to_line(
+    score: Score, logged: str, *, file: str | None, stage: str, step: int, epoch: float | None
+) -> dict[str, Any]:
     """The line of a score in ``scores.jsonl``.
 
     Args:
         score: the score.
         logged: its logged name.
         file: the file of the hypotheses, in the folder of the record; None for a mean.
+        stage: ``"val"`` or ``"test"``.
         step: the number of training steps before the validation.
         epoch: the epoch; None if it is unknown.
     """
     return {
         "format": FORMAT,
+        "stage": stage,
         "step": step,
         "epoch": epoch,
         "key": logged,
@@ -197,7 +201,7 @@ def read_record(file: Path, warn: WarnOnce | None = None) -> list[RecordedScore]
     scores = find_record(file)
     if scores is None:
         return None
-    lines, unreadable = _parse_lines(scores)
+    lines, unreadable = read_lines(scores)
     if unreadable:
         warn = warn or WarnOnce()
         warn(
@@ -209,7 +213,7 @@ def read_record(file: Path, warn: WarnOnce | None = None) -> list[RecordedScore]
     return [_to_recorded(line) for line in last_lines.values()]
 
 
-def _parse_lines(scores: Path) -> tuple[list[dict[str, Any]], list[int]]:
+def read_lines(scores: Path) -> tuple[list[dict[str, Any]], list[int]]:
     """The lines of a record that can be read, and the numbers of those that cannot be read, from 1."""
     lines = []
     unreadable = []

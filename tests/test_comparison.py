@@ -31,7 +31,8 @@ from tests.helpers.files import read_scores
 from tests.helpers.process_groups import ProcessPool
 
 RNG = random.Random(1)
-REFERENCES = [" ".join(RNG.choices(["a b", "cd", "e,f", "g\u2028h", "ij."], k=RNG.randint(1, 9))) for _ in range(40)]
+WORDS = ["a b", "cd", "e,f", "g\u2028h", "ij."]
+REFERENCES = [f"k{number} {' '.join(RNG.choices(WORDS, k=RNG.randint(1, 9)))}" for number in range(40)]
 SOURCES = [line.upper() for line in REFERENCES]
 
 
@@ -142,8 +143,10 @@ def test_changed_sentences_are_those_that_a_metric_ranks_differently() -> None:
     comparison = compare(A, B, references=REFERENCES, sources=SOURCES, metrics=make_metrics())
     numbers = [y - x for x, y in zip(score("errors", A), score("errors", B))]
     changes = comparison.changed("errors", "b", 5)
-    assert [change.score - change.baseline_score for change in changes.got_worse] == sorted(numbers)[:-6:-1]
-    assert [change.score - change.baseline_score for change in changes.improved] == sorted(numbers)[:5]
+    more_errors = sorted((number for number in numbers if number > 0), reverse=True)
+    fewer_errors = sorted(number for number in numbers if number < 0)
+    assert [change.score - change.baseline_score for change in changes.got_worse] == more_errors[:5]
+    assert [change.score - change.baseline_score for change in changes.improved] == fewer_errors[:5]
     for change in (*changes.improved, *changes.got_worse):
         number = change.number - 1
         assert (change.baseline, change.hypothesis) == (A[number], B[number])

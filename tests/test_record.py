@@ -352,7 +352,20 @@ def test_a_full_disk_is_an_error_and_the_next_line_does_not_continue_half_a_line
 # A line per score
 
 KEYS = [
-    *("format", "step", "epoch", "key", "file", "metric", "class", "forms", "higher_is_better", "percent", "score"),
+    *(
+        "format",
+        "stage",
+        "step",
+        "epoch",
+        "key",
+        "file",
+        "metric",
+        "class",
+        "forms",
+        "higher_is_better",
+        "percent",
+        "score",
+    ),
     *("parts", "counts", "interval", "comparison", "signature", "settings"),
 ]
 """The keys of a line, in their order."""
@@ -389,13 +402,13 @@ def expected_line(
     """A line in plain code.
 
     Args:
-        place: the values of its first keys.
+        place: the values of its keys from ``"step"`` to ``"class"``.
         result: the result.
         kind: ``"best"`` or ``"first"``; empty without a comparison.
         opponent: the result that it is compared with.
         forms: how the sentences were passed, as far as known.
     """
-    line: dict[str, Any] = dict(zip(KEYS, [1, *place, [*forms]])) | dict.fromkeys(KEYS[8:])
+    line: dict[str, Any] = dict(zip(KEYS, [1, "val", *place, [*forms]])) | dict.fromkeys(KEYS[9:])
     line |= {"higher_is_better": result.higher_is_better, "percent": result.percent, "score": result.score}
     line |= {"parts": result.parts, "counts": {}, "signature": getattr(result.report, "signature", None)}
     if result.interval:
