@@ -12,6 +12,7 @@ from lightning_bleu.evaluation.choices import find_worst
 from lightning_bleu.evaluation.functions import FunctionMetric
 from lightning_bleu.evaluation.loaders import distributed_index
 from lightning_bleu.evaluation.results import Result
+from lightning_bleu.evaluation.task_metrics import TokenCount
 from lightning_bleu.evaluator import Evaluator
 from lightning_bleu.hugging_face import EvaluatorMixin
 from lightning_bleu.scoring.resampling import Interval, PairedTest
@@ -38,6 +39,7 @@ __all__ = [
     "Interval",
     "PairedTest",
     "Result",
+    "TokenCount",
     "__version__",
     "approximate_randomization",
     "compare_systems",

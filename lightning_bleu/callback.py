@@ -43,7 +43,8 @@ class BLEUCallback(OptionAttributes, pl.Callback):
     once, and samples, files, and tests are in the order of the positions. Add ``"sample_mask"`` to leave sentences out;
     both are arguments of :meth:`CorpusBLEU.update`. Add ``"group"``, a label per sentence such as its language, for a
     score per group: ``val_bleu`` is then the mean of the groups, and ``val_bleu/all`` the score of all sentences. Other
-    keys are ignored.
+    keys are ignored. Without references, return ``"target": None``: the hypotheses are shown and written, and only
+    metrics that need no references score them.
 
     What is logged, shown, and written is that of an :class:`Evaluator`: ``val_bleu`` and ``test_bleu``, also on the
     progress bar, their components as ``val_bleu/precision_1`` and so on, sample translations, figures, and charts.
@@ -208,6 +209,8 @@ class BLEUCallback(OptionAttributes, pl.Callback):
     ) -> None:
         """Count the sentences of a batch."""
         validation = self._started()
+        if validation.collector.ignores(dataloader_idx):
+            return
         if self.extract is not None:
             outputs = call_with_third(self.extract, "dataloader_idx", outputs, batch, dataloader_idx)
         if outputs is None:

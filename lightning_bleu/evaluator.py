@@ -27,6 +27,7 @@ from lightning_bleu.evaluation.names import STEPS, name_loaders
 from lightning_bleu.evaluation.opponents import OpponentKind
 from lightning_bleu.evaluation.options import OptionAttributes, Options, check_single, check_unknown
 from lightning_bleu.evaluation.results import Result
+from lightning_bleu.evaluation.task_metrics import TokenCount
 from lightning_bleu.messages import check_choice
 from lightning_bleu.run import Run, Validation
 from lightning_bleu.settings.settings import Decoder, check_integer
@@ -40,7 +41,8 @@ MetricsByName: TypeAlias = Mapping[
     Metric
     | SacreMetric
     | FunctionMetric
-    | Mapping[str, Metric | SacreMetric | FunctionMetric | Callable[..., Any]]
+    | TokenCount
+    | Mapping[str, Metric | SacreMetric | FunctionMetric | TokenCount | Callable[..., Any] | None]
     | Callable[..., Any],
 ]
 """Metrics by name, or by name and by loader or group."""
@@ -118,8 +120,10 @@ class Evaluator(OptionAttributes):
               process 0, and has no interval and no comparison.
 
             Instead of a metric, a dict of a metric for each loader or group:
-            ``{"bleu": {"de": CorpusBLEU(), "zh": CorpusBLEU(tokenizer="zh")}}``. :class:`CorpusBLEU` and
-            :class:`CorpusCHRF` may stand alone, with the names ``bleu`` and ``chrf``; ``CorpusBLEU()`` when None.
+            ``{"bleu": {"de": CorpusBLEU(), "zh": CorpusBLEU(tokenizer="zh")}}``. None for one that has no such score:
+            the mean is that of the others. A loader with None under every name is ignored, whatever its steps return.
+            :class:`CorpusBLEU` and :class:`CorpusCHRF` may stand alone, with the names ``bleu`` and ``chrf``;
+            ``CorpusBLEU()`` when None.
         decoder: decodes ids for all metrics that set no decoder; see :class:`CorpusBLEU`. All metrics of a loader read
             ids in the same way: those that set nothing take the settings of the others.
         log_name: the logged names, with placeholders for the stage and for the name of the metric:
@@ -252,7 +256,9 @@ class Evaluator(OptionAttributes):
         """Count the sentences of a batch.
 
         Args:
-            preds, target, sample_mask, index: see :meth:`CorpusBLEU.update`.
+            preds, target, sample_mask, index: see :meth:`CorpusBLEU.update`. If `target` is None, the hypotheses have
+                no references: they are shown and written, and only metrics that need none score them. Either all
+                batches of a loader have references, or none has.
             source: the source sentences, as strings, or as ids, which are decoded like the hypotheses.
             group: a label per sentence, such as its language, for a score per group; any name but ``"all"``.
             batch_idx: the number of the batch in its loader, if some batches are skipped; counted when None.

@@ -47,7 +47,8 @@ class EvaluatorMixin(_Trainer):  # type: ignore[misc]
     ``evaluate``, ``predict``, and ``train`` then have the scores among their metrics: ``eval_bleu``, its components as
     ``eval_bleu_precision_1`` and so on, ``test_bleu`` in ``predict``, and ``eval_NAME_bleu`` with a dict of evaluation
     datasets. ``metric_for_best_model`` can name any of them. Metrics by dataset work as metrics by loader:
-    ``{"bleu": {"de": CorpusBLEU(), "zh": CorpusBLEU(tokenizer="zh")}}``.
+    ``{"bleu": {"de": CorpusBLEU(), "zh": CorpusBLEU(tokenizer="zh")}}``. A dataset with None under every name is not
+    generated; only its loss is computed.
 
     Each process counts its own sentences as soon as they are generated. They are not gathered, the memory is constant,
     and every sentence counts once. ``compute_metrics`` stays free for metrics of your own. Batches without labels are
@@ -144,16 +145,20 @@ class EvaluatorMixin(_Trainer):  # type: ignore[misc]
         arguments = (description, prediction_loss_only, ignore_keys, metric_key_prefix)
         if run is None or self.args.prediction_loss_only:
             return super().evaluation_loop(dataloader, *arguments)
+        table = _find_metrics(run.options.table, metric_key_prefix)
         self._open_record(getattr(self, "_trial", None))
         stage = "test" if description == "Prediction" else "val"
         outer = self._validation  # of an evaluation around this one
         try:
+            self._validation = None
+            if not table.names:
+                return super().evaluation_loop(dataloader, *arguments)
             self._validation = validation = run.begin(
                 stage,
                 [""],
                 [dataloader],
                 Origin("prediction_step"),
-                table=_find_metrics(run.options.table, metric_key_prefix),
+                table=table,
                 naming=_name_stage(run, metric_key_prefix, stage),
                 decoder=self.processing_class if hasattr(self.processing_class, "batch_decode") else None,
                 loggers=self._find_loggers(stage) if self.state.is_world_process_zero else (),

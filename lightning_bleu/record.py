@@ -20,10 +20,8 @@ from lightning_bleu.evaluation.sentences import GatheredSentences, Sentence
 from lightning_bleu.evaluation.validation import Score, ScoredSubset, ScoredValidation
 from lightning_bleu.messages import WarnOnce
 from lightning_bleu.processes import run_in_process_0
-from lightning_bleu.texts import find_record
+from lightning_bleu.scores_file import FORMAT, read_lines
 
-FORMAT = 1
-"""The format of the lines of ``scores.jsonl``."""
 _SHARED_FILE = re.compile(r"src\.txt|ref(-\d+)?\.txt")
 _TRANSLATION = re.compile(r"step-(\d{7,})(?:-(\d+))?\.txt")
 _MAX_NAME = 100
@@ -81,7 +79,7 @@ class Record:
         run_in_process_0(lambda: check_folder(name_folder(self.folder, *names)))
 
     def write(self, validation: ScoredValidation, *, step: int, epoch: float | None) -> None:
-        """Write the sentences of a validation, and a line for each score.
+        """Write the sentences of a validation, a line for each score, and one for each file without any.
 
         Args:
             validation: the validation.
@@ -93,16 +91,25 @@ class Record:
         for subset in validation.subsets:
             folder = name_folder(self.folder, *validation.naming.folder, *subset.names)
             files[subset.names] = self._write_translations(folder, subset, step)
+        stage = validation.naming.stage
         lines = []
+        for subset in validation.subsets:
+            if not subset.results or not subset.sentences.has_references:
+                unscored_file = self._name(files[subset.names])
+                lines.append(to_line_of_file(subset.sentences, file=unscored_file, stage=stage, step=step, epoch=epoch))
         for score in validation.scores:
             file = files.get(score.name.subset)  # means and all groups of a loader have none
-            name = None if file is None else file.relative_to(self.folder).as_posix()
             logged = validation.naming.render(score.name)
-            lines.append(to_line(score, logged, file=name, stage=validation.naming.stage, step=step, epoch=epoch))
+            name = None if file is None else self._name(file)
+            lines.append(to_line(score, logged, file=name, stage=stage, step=step, epoch=epoch))
         if lines:
             run_in_process_0(lambda: self._append(lines))
         self._written_files = list(files.values())
         self._recorded_files.update(self._written_files)
+
+    def _name(self, file: Path) -> str:
+        """The name of a file in the lines."""
+        return file.relative_to(self.folder).as_posix()
 
     def _append(self, lines: Iterable[Mapping[str, Any]]) -> None:
         """Append lines, in process 0. If that fails, the next line does not continue half a line."""
@@ -164,90 +171,31 @@ def to_line(
     }
 
 
-class RecordedScore(NamedTuple):
-    """A line of ``scores.jsonl`` about a file.
-
-    Attributes:
-        key: the logged name of the score.
-        metric: the name of the metric.
-        class_name: the name of its class.
-        score: the score; None if it is not finite.
-        percent: whether it is in 0..100.
-        settings: what it depends on, as plain values; None if that is unknown.
-        forms: how the sentences were passed, as far as known.
-    """
-
-    key: str
-    metric: str
-    class_name: str
-    score: float | None
-    percent: bool | None
-    settings: dict[str, Any] | None
-    forms: list[str]
-
-
-def read_record(file: Path, warn: WarnOnce | None = None) -> list[RecordedScore] | None:
-    """The last recorded score of each name of a file of hypotheses, from the record whose folder it is in.
-
-    Lines that cannot be read are skipped with a warning.
+def to_line_of_file(
+    sentences: GatheredSentences, *, file: str, stage: str, step: int, epoch: float | None
+) -> dict[str, Any]:
+    """The line of a file without a score, or without references, in ``scores.jsonl``.
 
     Args:
-        file: the file of hypotheses.
-        warn: warns about lines that cannot be read, once per record.
-
-    Returns:
-        the scores; None if the file is in no folder of a record.
+        sentences: its sentences.
+        file: the file of the hypotheses, in the folder of the record.
+        stage: ``"val"`` or ``"test"``.
+        step: the number of training steps before the validation.
+        epoch: the epoch; None if it is unknown.
     """
-    scores = find_record(file)
-    if scores is None:
-        return None
-    lines, unreadable = read_lines(scores)
-    if unreadable:
-        warn = warn or WarnOnce()
-        warn(
-            f"{str(scores)!r} has lines that cannot be read, perhaps because a run was killed while it wrote, or "
-            f"because another version wrote them; they are skipped: {unreadable}"
-        )
-    name = file.expanduser().resolve().relative_to(scores.parent).as_posix()
-    last_lines = {line["key"]: line for line in lines if line["file"] == name}
-    return [_to_recorded(line) for line in last_lines.values()]
-
-
-def read_lines(scores: Path) -> tuple[list[dict[str, Any]], list[int]]:
-    """The lines of a record that can be read, and the numbers of those that cannot be read, from 1."""
-    lines = []
-    unreadable = []
-    content = scores.read_bytes() if scores.exists() else b""
-    for number, text in enumerate(content.split(b"\n"), 1):
-        if text.strip():
-            line = _parse_line(text)
-            if line is None:
-                unreadable.append(number)
-            else:
-                lines.append(line)
-    return lines, unreadable
-
-
-def _parse_line(text: bytes) -> dict[str, Any] | None:
-    """A line of a record; None if it cannot be read."""
-    try:
-        line: dict[str, Any] = json.loads(text)
-        is_known = line["format"] <= FORMAT and {"key", "file", "metric", "class", "score"} <= line.keys()
-    except (ValueError, TypeError, KeyError, AttributeError):
-        return None
-    return line if is_known else None
-
-
-def _to_recorded(line: Mapping[str, Any]) -> RecordedScore:
-    return RecordedScore(
-        key=line["key"],
-        metric=line["metric"],
-        class_name=line["class"],
-        score=line["score"],
-        percent=line.get("percent"),
-        settings=line.get("settings"),
-        forms=line.get("forms", []),
-    )
+    return {
+        "format": FORMAT,
+        "stage": stage,
+        "step": step,
+        "epoch": epoch,
+        "key": None,
+        "file": file,
+        "metric": None,
+        "class": None,
+        "forms": sentences.kept.input_counts.kinds,
+        "references": sentences.has_references,
+        "score": None,
+    }
 
 
 def name_folder(folder: Path, *names: str) -> Path:
@@ -295,8 +243,9 @@ def write_translations(
     translations or scores already, the new ones go to ``step-0000500-2``, and so on. The same ones write nothing.
 
     With several references, they go to ``ref-1.txt``, ``ref-2.txt``, and so on. A sentence with fewer references than
-    others repeats its first one, which changes no score. (An empty line would be a reference of length 0.) Line breaks
-    inside a sentence become spaces. A file appears only when it is complete.
+    others repeats its first one, which changes no score. (An empty line would be a reference of length 0.) Without
+    references, the files of earlier translations stay as they are. Line breaks inside a sentence become spaces. A file
+    appears only when it is complete.
 
     Args:
         sentences: the sentences, in order.
@@ -320,6 +269,9 @@ def write_translations(
     folder.mkdir(parents=True, exist_ok=True)
     shared_files = {folder / name: content for name, content in _shared_files(sentences).items()}
     old_shared_files = {path for path in folder.iterdir() if _SHARED_FILE.fullmatch(path.name)}
+    lack_references = len(sentences) > 0 and not any(sentence.references for sentence in sentences)
+    if lack_references:
+        old_shared_files &= shared_files.keys()
     has_changed = shared_files.keys() != old_shared_files or not all(
         path.read_bytes() == content for path, content in shared_files.items()
     )

@@ -10,7 +10,7 @@ from lightning_bleu.evaluation.sentences import SentenceRows
 from lightning_bleu.known_metrics import KNOWN_METRICS
 from lightning_bleu.messages import WarnOnce, warn_user
 from lightning_bleu.metric import CorpusMetric
-from lightning_bleu.record import RecordedScore, read_record
+from lightning_bleu.scores_file import RecordedScore, read_record
 from lightning_bleu.scoring.scoring import unit_of
 
 
@@ -43,8 +43,8 @@ class RunRecords:
                 continue
             if not scores:
                 raise ValueError(
-                    f"the record of {str(self._files[name])!r} has no line about it that can be read, so its settings "
-                    "are unknown: pass metrics=..."
+                    f"the record of {str(self._files[name])!r} has no line about a score of it that can be read, so "
+                    "its settings are unknown: pass metrics=..."
                 )
             for recorded in scores:
                 if recorded.class_name not in KNOWN_METRICS:

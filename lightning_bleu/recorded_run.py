@@ -10,7 +10,6 @@ from typing import Any
 
 from lightning_bleu.comparison import Comparison, describe_worst, format_in_unit
 from lightning_bleu.messages import warn_user
-from lightning_bleu.record import read_lines
 from lightning_bleu.rendering.blocks import (
     Bar,
     Block,
@@ -26,6 +25,7 @@ from lightning_bleu.rendering.blocks import (
 )
 from lightning_bleu.rendering.clean import to_line
 from lightning_bleu.rendering.viewable import Viewable
+from lightning_bleu.scores_file import read_lines
 from lightning_bleu.systems import compare_texts
 from lightning_bleu.texts import read_systems
 

@@ -155,8 +155,9 @@ class Run:
             for dataloader in dataloaders:
                 count_stream(dataloader)
         if self.record is not None:
-            for name in names:
-                self.record.check_folder(*naming.folder, name)
+            for number, name in enumerate(names):
+                if not collector.ignores(number):
+                    self.record.check_folder(*naming.folder, name)
         return Validation(stage, naming, collector, dashboard, device or communication_device())
 
     def _compares(self, stage: str) -> bool:

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
+from lightning_bleu.scores_file import find_record, lacks_references
+
 TextFile: TypeAlias = str | os.PathLike[str]
 """A file with a sentence per line."""
 Translations: TypeAlias = TextFile | Sequence[str]
@@ -81,6 +83,12 @@ def _check_counts(texts: SystemTexts) -> None:
 def _read_references(references: Any, files: Mapping[str, Path]) -> list[list[str]]:
     """The references of each sentence, from what the user passed, or from the files beside the systems."""
     if references is None:
+        for file in files.values():
+            if lacks_references(file):
+                raise ValueError(
+                    f"{str(file)!r} was written without references, so those beside it are not its own: pass "
+                    "references=..."
+                )
         references = _find_beside(files.values(), r"ref(-\d+)?\.txt")
     elif isinstance(references, str | os.PathLike):
         references = [Path(references)]
@@ -152,12 +160,3 @@ def _find_beside(systems: Iterable[Path], pattern: str) -> list[Path]:
         if files != first and [file.read_bytes() for file in files] != first_content:
             raise ValueError(f"{str(first[0])!r} and {str(files[0])!r} differ: pass references=... and sources=...")
     return first
-
-
-def find_record(file: Path) -> Path | None:
-    """The ``scores.jsonl`` of the run that a file belongs to; None if it belongs to none."""
-    for folder in file.expanduser().resolve().parents:
-        scores = folder / "scores.jsonl"
-        if scores.exists():
-            return scores
-    return None

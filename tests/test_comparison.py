@@ -221,7 +221,7 @@ def test_a_file_of_a_record_without_a_readable_line_about_it_needs_metrics(old: 
     metrics: Any = {"signs": CorpusBLEU(tokenizer="char", percent=True)}
     files = record(tmp_path / "a", A, metrics=metrics), record(tmp_path / "b", B, metrics=metrics)
     spoil_line(files[1], 0, lambda line: old)
-    message = "^the record of '.*b/val.*step-0000500.txt' has no line about it that can be read.*: pass metrics=...$"
+    message = "^the record of '.*b/val.*step-0000500.txt' has no line about a score of it that can.*: pass metrics=...$"
     for system in (files[0], one_line(A)):
         with pytest.raises(ValueError, match=message):
             compare(system, files[1])
@@ -235,7 +235,7 @@ def test_a_file_that_a_record_does_not_know_needs_metrics(tmp_path: Path) -> Non
     file = record(tmp_path, A, metrics=CorpusBLEU())
     other = file.with_name("step-0000600.txt")
     other.write_bytes(file.read_bytes())
-    with pytest.raises(ValueError, match=r"^the record of '.*step-0000600.txt' has no line about it .*: pass metrics="):
+    with pytest.raises(ValueError, match=r"^the record of '.*step-0000600.txt' has no line about a score of it .*: "):
         compare(file, other)
 
 

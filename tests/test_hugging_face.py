@@ -247,6 +247,27 @@ def test_datasets_have_their_scores_and_metrics(found: tuple[list[Scores], Path]
 
 
 @pytest.mark.slow
+def test_a_dataset_without_metrics_has_only_a_loss(tmp_path: Path) -> None:
+    metrics: Any = {"bleu": {"news": CorpusBLEU(), "talks": None}}
+    evaluator = Evaluator(metrics, decoder=decode, translations=tmp_path / "t")
+    trainer = make_trainer(evaluator, output_dir=str(tmp_path), eval_dataset={"news": ITEMS, "talks": OTHERS})
+    asked_for_loss_only = set()
+    predict = trainer.prediction_step
+
+    def prediction_step(model: Any, inputs: Any, prediction_loss_only: bool, **kwargs: Any) -> Any:
+        asked_for_loss_only.add((trainer._validation is None, prediction_loss_only))
+        return predict(model, inputs, prediction_loss_only, **kwargs)
+
+    trainer.prediction_step = prediction_step
+    scores = trainer.evaluate()
+    assert asked_for_loss_only == {(False, True), (True, True)}
+    assert {name for name in scores if name.endswith(("bleu", "chrf"))} == {"eval_news_bleu"}
+    assert scores["eval_news_bleu"] == expected_scores(ITEMS)["eval_bleu"]
+    assert scores["eval_talks_loss"] == 0
+    assert [path.name for path in (tmp_path / "t").iterdir() if path.is_dir()] == ["eval_news"]
+
+
+@pytest.mark.slow
 def test_every_kind_of_metric_is_logged_beside_failing_ones(found: tuple[list[Scores], Path]) -> None:
     hypotheses, references, sources = texts_of(ITEMS)
     lines = [[own[0] for own in references]]

@@ -126,14 +126,18 @@ wrong.
     if explanation:
         above.append(explanation)
     has_sources = any(sample.source is not None for sample in samples)
-    texts = "source, hypothesis, references" if has_sources else "hypothesis, references"
+    has_references = any(sample.references for sample in samples)
+    texts = ["source"] if has_sources else []
+    texts.append("hypothesis")
+    if has_references:
+        texts.append("references")
     # <pre> keeps names in one piece, and the padding of numbers.
-    header = ["no.", *(f"<pre>{escape(name)}</pre>" for name in digits), texts]
+    header = ["no.", *(f"<pre>{escape(name)}</pre>" for name in digits), ", ".join(texts)]
     return f"{'<br>'.join(above)}\n\n| {' | '.join(header)} |\n|{' --- |' * len(header)}\n{rows}"
 
 
 def _row(sample: Sample, digits: Iterable[int]) -> str:
-    hypothesis, references = mark_words(sample.hypothesis, sample.references)
+    hypothesis, references = _mark(sample)
     lines = []
     if sample.source is not None:
         lines.append(_line("src", [Span(sample.source, "")]))
@@ -148,6 +152,13 @@ def _row(sample: Sample, digits: Iterable[int]) -> str:
     cells = " | ".join(f"<pre>{number}</pre>" for number in numbers)
     # A single line keeps rows low: cards are only 350 pixels high.
     return f"| {cells} | {'<br>'.join(lines)} |"
+
+
+def _mark(sample: Sample) -> tuple[list[Span], list[list[Span]]]:
+    """The hypothesis and its references with marked words. Without references, no word is wrong."""
+    if not sample.references:
+        return [Span(sample.hypothesis.text, "")], []
+    return mark_words(sample.hypothesis, sample.references)
 
 
 def _line(label: str, spans: Iterable[Span]) -> str:

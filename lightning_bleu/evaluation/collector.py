@@ -14,12 +14,19 @@ import numpy as np
 from lightning_bleu.counting.kept import SamePosition
 from lightning_bleu.evaluation.loaders import CALL, Loader, Origin, length_of
 from lightning_bleu.evaluation.metric_table import MetricTable
+from lightning_bleu.evaluation.metrics import EvaluatorMetric
 from lightning_bleu.evaluation.names import RESERVED_FOR_GROUPS, check_names
 from lightning_bleu.evaluation.sentences import GatheredSentences
 from lightning_bleu.evaluation.subsets import Subset
 from lightning_bleu.messages import WarnOnce
 from lightning_bleu.processes import gather_objects, run_in_process_0
-from lightning_bleu.reading.batch import Batch, read_sentences, read_sources, select_sentences
+from lightning_bleu.reading.batch import (
+    Batch,
+    read_hypotheses,
+    read_sentences,
+    read_sources,
+    select_sentences,
+)
 from lightning_bleu.reading.ragged import BoolArray
 from lightning_bleu.reading.recognize import read_groups, read_index, read_sample_mask
 from lightning_bleu.settings.settings import Decoder, Settings
@@ -31,7 +38,10 @@ SubsetKey: TypeAlias = tuple[int, Group]
 
 
 class Output(NamedTuple):
-    """The sentences that a step returned; see :meth:`lightning_bleu.CorpusBLEU.update`."""
+    """The sentences that a step returned; see :meth:`lightning_bleu.CorpusBLEU.update`.
+
+    Without references, `target` is None.
+    """
 
     preds: Any
     target: Any
@@ -46,7 +56,8 @@ class LocalView(NamedTuple):
 
     Attributes:
         keys: its subsets.
-        given: for each loader, whether its sentences had an ``"index"`` and a ``"source"``, as far as known.
+        given: for each loader, whether its sentences had an ``"index"``, a ``"source"``, and a ``"target"``, as far as
+            known.
         returned: whether steps returned something, as far as known.
     """
 
@@ -96,6 +107,7 @@ class SentenceCollector:
         for name, dataloader in zip_longest(names, dataloaders):
             settings = table.shared_reading(decoder, name, names)
             self.loaders.append(Loader(name, settings, dataloader, origin, needed_by))
+        self._ignored = [not table.may_score(name) for name in names]
         self.subsets: dict[SubsetKey, Subset] = {}
         needs_texts = any(metric.needs_texts for metric in table)
         self._max_texts = math.inf if needs_texts else max_texts
@@ -105,23 +117,39 @@ class SentenceCollector:
 
     # One batch
 
+    def ignores(self, dataloader_idx: int) -> bool:
+        """Whether the batches of a loader are ignored, because none of its sentences can have a metric."""
+        return self._ignored[dataloader_idx]
+
     def update(self, output: Output, batch_idx: int | None = None, dataloader_idx: int = 0) -> None:
         """Count the sentences of a batch. After an error, it is as if there had been no batch.
+
+        Those of a loader that is ignored may be anything.
 
         Args:
             output: the sentences.
             batch_idx: the index of the batch in this process; counted when None.
             dataloader_idx: the number of the loader.
         """
+        if self.ignores(dataloader_idx):
+            return
         self._returned.add(True)
         loader = self.loaders[dataloader_idx]
         if batch_idx is None:
             batch_idx = self._count_batches(dataloader_idx)
-        batch = read_sentences(output.preds, output.target, loader.settings)
+        has_references = output.target is not None
+        if has_references:
+            batch = read_sentences(output.preds, output.target, loader.settings)
+        else:
+            batch = read_hypotheses(output.preds, loader.settings)
         mask = read_sample_mask(output.sample_mask, batch.sentence_count)
         batch = batch._replace(positions=_find_positions(loader, output.index, batch_idx, batch, mask))
         members = _members_of_groups(output.group, batch.sentence_count, mask)
-        subsets = {(dataloader_idx, group): self._find_subset(dataloader_idx, group) for group in members}
+        if members:
+            loader.check_given("target", has_references)
+        subsets = {}
+        for group in members:
+            subsets[dataloader_idx, group] = self._find_subset(dataloader_idx, group, has_references=has_references)
         sources = self._read_sources(output.source, loader, batch.sentence_count, subsets.values())
         batch.warn(self._warn)
         counted = []
@@ -131,7 +159,7 @@ class SentenceCollector:
             counted.append(subset.count(share, sources_of_share))
         if subsets:
             loader.check_given("source", output.source is not None)
-            loader.given.update(index=output.index is not None, source=output.source is not None)
+            loader.given.update(index=output.index is not None, source=output.source is not None, target=has_references)
         for subset, counted_batch in zip(subsets.values(), counted):
             subset.keep(counted_batch)
         self.subsets.update(subsets)
@@ -159,7 +187,7 @@ class SentenceCollector:
         needed_by = [metric.name for subset in subsets for metric in subset.metrics.values() if metric.takes_sources]
         return read_sources(source, sentences, loader.settings, needed_by)
 
-    def _find_subset(self, loader_number: int, group: Group) -> Subset:
+    def _find_subset(self, loader_number: int, group: Group, *, has_references: bool) -> Subset:
         """The subset of a loader and a group, a new one if it is first seen."""
         key = (loader_number, group)
         if key in self.subsets:
@@ -174,7 +202,7 @@ class SentenceCollector:
         if group is not None:
             check_names("groups", [group], RESERVED_FOR_GROUPS)
         loader = self.loaders[loader_number]
-        metrics = self.table.find_all(loader.name, group, [other.name for other in self.loaders])
+        metrics = self._find_metrics(loader_number, group, has_references=has_references)
         # Its sentences are read with the settings of their loader.
         allowed = (Settings(), loader.settings, replace(loader.settings, decoder=None))
         for metric in metrics.values():
@@ -183,6 +211,12 @@ class SentenceCollector:
                     f"the metrics of {group!r} must read ids in the same way as those of its loader {loader.name!r}"
                 )
         return Subset(loader.name, group, metrics, self._max_texts, self._warn)
+
+    def _find_metrics(self, loader_number: int, group: Group, *, has_references: bool) -> dict[str, EvaluatorMetric]:
+        """The metrics of a subset by name. Without references, only those that need none."""
+        loader_names = [loader.name for loader in self.loaders]
+        metrics = self.table.find_all(self.loaders[loader_number].name, group, loader_names)
+        return {name: metric for name, metric in metrics.items() if has_references or not metric.needs_references}
 
     # The end of a validation
 
@@ -194,7 +228,11 @@ class SentenceCollector:
         for loader, of_loader in zip(self.loaders, agreed.given):
             loader.given = dict(of_loader)
         self._returned = agreed.returned
-        self.subsets = {key: self._find_subset(*key) for key in agreed.keys}
+        subsets = {}
+        for loader_number, group in agreed.keys:
+            has_references = self.loaders[loader_number].given["target"]
+            subsets[loader_number, group] = self._find_subset(loader_number, group, has_references=has_references)
+        self.subsets = subsets
 
     def _merge(self, views: Sequence[LocalView]) -> LocalView:
         """What all processes know together. An error if they contradict each other."""
@@ -225,21 +263,29 @@ class SentenceCollector:
 
         return sorted(keys, key=place)
 
-    def _check_all_or_none(self, given: Sequence[set[tuple[str, bool]]], keys: Iterable[SubsetKey]) -> None:
+    def _check_all_or_none(self, given: Sequence[set[tuple[str, bool]]], keys: Collection[SubsetKey]) -> None:
         """Raise a ValueError if a field was given for some sentences only."""
         mixed = {field for of_loader in given for field, is_given in of_loader if (field, not is_given) in of_loader}
         if len({group is None for _, group in keys}) > 1:
             mixed.add("group")
         where = "in some processes"
-        if not mixed and any(metric.takes_sources for metric in self.table):
-            of_all_loaders = set().union(*given)
-            if {("source", True), ("source", False)} <= of_all_loaders:
-                mixed, where = {"source"}, "for some loaders"
+        if not mixed and self._mixes_sources(given, keys):
+            mixed, where = {"source"}, "for some loaders"
         if mixed:
             origin = self.origin
             raise ValueError(
                 f"{origin.name!r} {origin.got} {min(mixed)!r} {where} only: {origin.give} it in all, or in none"
             )
+
+    def _mixes_sources(self, given: Sequence[set[tuple[str, bool]]], keys: Collection[SubsetKey]) -> bool:
+        """Whether some sentences have a source, and others have none, among those whose metrics take sources."""
+        given_together: set[tuple[str, bool]] = set()
+        for loader_number, group in keys:
+            has_references = ("target", True) in given[loader_number]
+            metrics = self._find_metrics(loader_number, group, has_references=has_references)
+            if any(metric.takes_sources for metric in metrics.values()):
+                given_together |= given[loader_number]
+        return {("source", True), ("source", False)} <= given_together
 
     @property
     def only_skipped(self) -> bool:

@@ -54,7 +54,7 @@ class Loader:
             does.
 
     Attributes:
-        given: whether the step returns an ``"index"`` and a ``"source"``, as far as known.
+        given: whether the step returns an ``"index"``, a ``"source"``, and a ``"target"``, as far as known.
         unknown: why repeated sentences cannot be found; empty if they can be.
     """
 
@@ -67,7 +67,7 @@ class Loader:
     unknown: str = field(default="", init=False)
 
     def check_given(self, field: str, is_given: bool) -> None:
-        """Raise a ValueError if only some batches have an ``"index"``, or a ``"source"``."""
+        """Raise a ValueError if only some batches have an ``"index"``, a ``"source"``, or a ``"target"``."""
         if self.given.get(field, is_given) != is_given:
             origin = self.origin
             raise ValueError(

@@ -14,6 +14,7 @@ from lightning_bleu.evaluation.functions import ScoredByFunction
 from lightning_bleu.evaluation.metrics import CountedMetric, EvaluatorMetric
 from lightning_bleu.evaluation.names import Name, check_names
 from lightning_bleu.evaluation.results import COMPARED, INTERVAL, STATISTICS
+from lightning_bleu.evaluation.task_metrics import CountedIds, TokenCount
 from lightning_bleu.evaluation.text_metrics import TextMetric
 from lightning_bleu.messages import check_choice, warn_user
 from lightning_bleu.metric import CorpusMetric
@@ -31,10 +32,10 @@ class MetricTable:
     ``""``, and is the only one of its name.
 
     Args:
-        by_label: the metrics of each name by label.
+        by_label: the metrics of each name by label; None for a label that has no such score.
     """
 
-    def __init__(self, by_label: Mapping[str, Mapping[str, EvaluatorMetric]]) -> None:
+    def __init__(self, by_label: Mapping[str, Mapping[str, EvaluatorMetric | None]]) -> None:
         self._by_label = by_label
 
     @classmethod
@@ -42,7 +43,7 @@ class MetricTable:
         """Check the metrics of an evaluator.
 
         Args:
-            metrics: a metric; or metrics by name, each a metric, or a dict of a metric for each label.
+            metrics: a metric; or metrics by name, each a metric, or a dict of a metric, or None, for each label.
             parts: the names of the components to log, or whether to log any.
 
         Raises:
@@ -52,10 +53,13 @@ class MetricTable:
         """
         named = _name_metrics(metrics)
         check_names("metrics", [name for name, _ in named], reserved=_RESERVED)
-        by_label: dict[str, dict[str, EvaluatorMetric]] = {}
+        by_label: dict[str, dict[str, EvaluatorMetric | None]] = {}
         for name, labeled in named:
-            by_label[name] = {label: wrap_metric(name, metric, parts) for label, metric in labeled.items()}
-            _check_alike(name, list(by_label[name].values()))
+            metrics_by_label = {
+                label: wrap_metric(name, metric, parts) for label, metric in labeled.items() if metric is not None
+            }
+            _check_alike(name, list(metrics_by_label.values()))
+            by_label[name] = {label: metrics_by_label.get(label) for label in labeled}
         table = cls(by_label)
         table._check_parts(parts)
         table._warn_about_scales()
@@ -77,8 +81,12 @@ class MetricTable:
 
     def __iter__(self) -> Iterator[EvaluatorMetric]:
         """All metrics."""
-        for labeled in self._by_label.values():
-            yield from labeled.values()
+        for name in self._by_label:
+            yield from self._metrics_of(name)
+
+    def _metrics_of(self, name: str) -> list[EvaluatorMetric]:
+        """The metrics of a name, of all labels that have one."""
+        return [metric for metric in self._by_label[name].values() if metric is not None]
 
     @property
     def names(self) -> list[str]:
@@ -93,7 +101,7 @@ class MetricTable:
 
     def first(self, name: str) -> EvaluatorMetric:
         """The first metric of a name. Those of other labels have the same scale, direction, and names of scores."""
-        return next(iter(self._by_label[name].values()))
+        return self._metrics_of(name)[0]
 
     def score_names(self) -> dict[str, list[str]]:
         """The names of the scores of each metric, as far as they are known."""
@@ -117,13 +125,17 @@ class MetricTable:
             interval: whether intervals are logged.
             compare_to: ``"best"`` or ``"first"`` if validations are compared.
         """
-        subsets: list[tuple[str, ...]] = [(loader,) for loader in loaders if loader]
         names = []
-        for metric, labeled in self._by_label.items():
-            components = [component.name for of_label in labeled.values() for component in of_label.logged_components]
+        for metric in self.names:
+            scored_loaders = [loader for loader in loaders if self._may_score(metric, loader)]
+            if loaders and not scored_loaders:
+                continue
+            subsets: list[tuple[str, ...]] = [(loader,) for loader in scored_loaders if loader]
+            metrics = self._metrics_of(metric)
+            components = [component.name for of_label in metrics for component in of_label.logged_components]
             for score, direction in self.first(metric).directions.items():
                 statistics: list[str] = []
-                if all(of_label.scores_sentences for of_label in labeled.values()):
+                if all(of_label.scores_sentences for of_label in metrics):
                     statistics += INTERVAL if interval else ()
                     is_compared = compare_to == "first" or (compare_to == "best" and direction is not None)
                     statistics += [*COMPARED, str(compare_to)] if is_compared else ()
@@ -141,27 +153,54 @@ class MetricTable:
                 f"{self.names} are names of loaders or groups, not of metrics: pass {{'bleu': {{{example}}}}}"
             )
 
+    def may_score(self, loader: str) -> bool:
+        """Whether a loader, or one of its groups, may have a metric. If not, None is its metric under every name."""
+        return any(self._may_score(name, loader) for name in self.names)
+
+    def _may_score(self, name: str, loader: str) -> bool:
+        """Whether a loader, or one of its groups, may have a metric of this name."""
+        if not self._is_none(name, loader):
+            return True
+        metrics_of_groups = [metric for label, metric in self._by_label[name].items() if label.startswith(f"{loader}/")]
+        return any(metric is not None for metric in metrics_of_groups)
+
+    def _is_none(self, name: str, label: str) -> bool:
+        """Whether None was passed for a label."""
+        labeled = self._by_label[name]
+        return label in labeled and labeled[label] is None
+
     def for_dataset(self, dataset: str, missing: Callable[[str, list[str]], ValueError]) -> MetricTable:
         """The metrics of a dataset, each for all of its loaders and groups.
+
+        It has no :attr:`names` if None is the metric of the dataset under all of them: then there is nothing to score.
 
         Args:
             dataset: the name of the dataset.
             missing: makes the error for a name that has no metric for it, from the name and its labels.
         """
-        by_label: dict[str, dict[str, EvaluatorMetric]] = {}
+        by_label: dict[str, dict[str, EvaluatorMetric | None]] = {}
         for name, labeled in self._by_label.items():
-            metric = labeled.get(dataset) or labeled.get("")
-            if metric is None:
+            label = dataset if dataset in labeled else ""
+            if label not in labeled:
                 raise missing(name, list(labeled))
-            by_label[name] = {"": metric}
+            if labeled[label] is not None:
+                by_label[name] = {"": labeled[label]}
         return MetricTable(by_label)
 
     def find_all(self, loader: str, group: str | None, loaders: Collection[str] = ()) -> dict[str, EvaluatorMetric]:
-        """The metric of each name for a subset; see :meth:`find`."""
-        return {name: self.find(name, loader, group, loaders) for name in self.names}
+        """The metrics of a subset by name, without names of which it has none; see :meth:`find`."""
+        metrics = {}
+        for name in self.names:
+            metric = self.find(name, loader, group, loaders)
+            if metric is not None:
+                metrics[name] = metric
+        return metrics
 
-    def find(self, name: str, loader: str, group: str | None, loaders: Collection[str] = ()) -> EvaluatorMetric:
+    def find(self, name: str, loader: str, group: str | None, loaders: Collection[str] = ()) -> EvaluatorMetric | None:
         """The metric of a subset: that of ``LOADER/GROUP``, else of its group, else of its loader, else the only one.
+
+        None if that is what the user passed for it. None for a loader holds for its groups, too, except for those that
+        have the label ``LOADER/GROUP``.
 
         Args:
             name: the name of the metric.
@@ -174,6 +213,8 @@ class MetricTable:
         """
         labeled = self._by_label[name]
         both = f"{loader}/{group}"
+        if both not in labeled and self._is_none(name, loader):
+            return None
         for label in (both, group, loader, ""):
             if label is None or label not in labeled:
                 continue
@@ -211,9 +252,9 @@ class MetricTable:
         owners: dict[Settings, str] = {}
         for name, labeled in self._by_label.items():
             for label, metric in labeled.items():
-                may_be_group = loader not in labeled and label not in loaders
+                may_be_group = labeled.get(loader) is None and label not in loaders
                 reads_loader = label == loader or may_be_group
-                if reads_loader and metric.reading != Settings():
+                if metric is not None and reads_loader and metric.reading != Settings():
                     reading = metric.reading
                     if reading.decoder is None:
                         reading = replace(reading, decoder=decoder)
@@ -256,20 +297,28 @@ def _name_metrics(metrics: Any) -> list[tuple[str, dict[str, Any]]]:
 
 def _members_by_label(name: str, metric: Any) -> dict[str, dict[str, Any]]:
     """What the user passed for one name, by name and label. Members of a collection have names of their own."""
+    if metric is None:
+        raise TypeError(
+            f"{name!r} must be a metric, got None: leave it out, or pass None for some loaders or groups, "
+            f"{{{name!r}: {{'LOADER': CorpusBLEU(), 'OTHER': None}}}}"
+        )
     labeled = _as_dict(metric)
     if labeled is None:
-        labeled = {"": metric}
-    elif labeled:
+        return {member: {"": of_all} for member, of_all in _members_of(name, metric).items()}
+    if labeled:
         for label in labeled:
             check_names(f"loaders or groups of {name!r}", [label])
     else:
         raise ValueError(f"{name!r} must have a metric for each loader or group, got an empty dict")
-    members = {label: _members_of(name, of_label) for label, of_label in labeled.items()}
+    members = {label: _members_of(name, of_label) for label, of_label in labeled.items() if of_label is not None}
+    if not members:
+        raise ValueError(f"{name!r} must have a metric for a loader or group, got None for {list(labeled)}")
     first, *others = [list(of_label) for of_label in members.values()]
     for other in others:
         if other != first:
             raise ValueError(f"the collections of {name!r} must have the same names, got {first} and {other}")
-    return {member: {label: of_label[member] for label, of_label in members.items()} for member in first}
+    absent: dict[str, None] = dict.fromkeys(first)  # the members of None
+    return {member: {label: members.get(label, absent)[member] for label in labeled} for member in first}
 
 
 def _as_dict(value: Any) -> Mapping[str, Any] | None:
@@ -321,6 +370,8 @@ def wrap_metric(name: str, metric: Any, parts: bool | Sequence[str] = True) -> E
 def _wrap(name: str, metric: Any) -> EvaluatorMetric:
     if isinstance(metric, CorpusMetric):
         return CountedMetric(name, metric)
+    if isinstance(metric, TokenCount):
+        return CountedIds(name, metric)
     needs = f"{name!r} must be a metric of lightning_bleu, torchmetrics, or sacreBLEU, or a function, got {metric!r}"
     if isinstance(metric, type):
         raise TypeError(f"{needs}: make an instance of it")

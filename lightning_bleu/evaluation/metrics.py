@@ -36,6 +36,7 @@ class EvaluatorMetric:
         needs_texts: whether the texts of all sentences must be kept.
         counts_tokens: whether it counts tokens and ids, and not only text.
         takes_sources: whether the metric takes sources.
+        needs_references: whether it cannot score sentences without references.
         scores_sentences: whether it scores each sentence independently of the others.
         percent: whether scores are in 0..100 rather than in 0..1; None if they have a scale of their own.
         directions: whether a higher score is better, by the name of the score; None if neither is, or if that is
@@ -52,6 +53,7 @@ class EvaluatorMetric:
     needs_texts = True
     counts_tokens = False
     takes_sources = False
+    needs_references = True
     scores_sentences = False
     percent: bool | None = None
     directions: Mapping[str, bool | None] = MappingProxyType({"": True})

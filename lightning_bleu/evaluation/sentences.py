@@ -21,7 +21,7 @@ class Sentence(NamedTuple):
 
     Attributes:
         hypothesis: the hypothesis.
-        references: its references.
+        references: its references; empty if the step returned none.
         source: the source sentence, if the step returned one.
         tokenized: whether the texts are tokens separated by spaces, rather than text that is still to be tokenized.
     """
@@ -123,6 +123,11 @@ class GatheredSentences:
     def identity(self) -> Tensor:
         """What identifies the sentences; see :mod:`lightning_bleu.counting.kept`."""
         return self.kept.identity
+
+    @property
+    def has_references(self) -> bool:
+        """Whether the sentences have references; all of them do, or none does."""
+        return self.kept.input_counts.references > 0
 
     def statistics(self, metric: str) -> Tensor:
         """The statistics of a metric, int32 of shape ``(sentences, columns)``."""

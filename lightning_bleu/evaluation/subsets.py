@@ -91,7 +91,9 @@ class Subset:
             metric.check(batch, sources)
             for key, message in metric.suspect(batch):
                 self.warn(message, key)
-        rows = np.concatenate([metric.count_rows(batch) for metric in self.metrics.values()], 1)
+        rows = np.zeros((batch.sentence_count, 0), np.int64)
+        if self.metrics:
+            rows = np.concatenate([metric.count_rows(batch) for metric in self.metrics.values()], 1)
         texts = to_sentences(batch, sources) if self.keeps_texts else []
         return CountedBatch(torch.from_numpy(kept.pack_rows(batch, rows)), texts)
 

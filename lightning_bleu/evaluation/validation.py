@@ -226,10 +226,10 @@ def _join_groups(
     unions = []
     for loader, groups in groups_of_loader.items():
         names = (loader, ALL_GROUPS) if loader else (ALL_GROUPS,)
-        first = groups[0].metrics
         metrics = {}
-        for name, metric in first.items():
-            if all(metric.scores_like(group.metrics[name]) for group in groups):
+        for name, metric in groups[0].metrics.items():
+            metrics_of_groups = [group.metrics.get(name) for group in groups]
+            if all(other is not None and metric.scores_like(other) for other in metrics_of_groups):
                 metrics[name] = metric
         unions.append(ScoredSubset(names, metrics, JoinedSentences([group.sentences for group in groups])))
     return unions

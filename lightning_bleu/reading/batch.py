@@ -21,13 +21,34 @@ from lightning_bleu.reading.forms import (
     References,
     SampleMask,
     Strings,
+    Tokens,
     join,
     kind_of,
+    segment_count,
 )
 from lightning_bleu.reading.mistakes import Mistake, find_mistakes, suspect_teacher_forcing, widths_of
 from lightning_bleu.reading.ragged import BoolArray, IntArray, Ragged, clean, drop_empty_references
-from lightning_bleu.reading.recognize import check_layout, read_index, read_sample_mask, recognize, recognize_sources
+from lightning_bleu.reading.recognize import (
+    check_layout,
+    read_index,
+    read_sample_mask,
+    recognize,
+    recognize_hypotheses,
+    recognize_sources,
+)
 from lightning_bleu.settings.settings import Decoder, Settings
+
+
+class PassedIds(NamedTuple):
+    """The ids of hypotheses as they were passed.
+
+    Attributes:
+        ragged: the ids, with padding and special ids.
+        pad_id: the id that pads them, as far as known.
+    """
+
+    ragged: Ragged
+    pad_id: int | None
 
 
 class Batch(NamedTuple):
@@ -36,11 +57,13 @@ class Batch(NamedTuple):
     Attributes:
         segments: all hypotheses, then all references, sentence by sentence. Ids have no padding left, and are decoded
             if there is a decoder.
-        reference_counts: the number of references of each sentence, shape ``(sentences,)``.
+        reference_counts: the number of references of each sentence, shape ``(sentences,)``; 0 for all sentences, or for
+            none.
         positions: the position of each sentence in the dataset, shape ``(sentences,)``; None if it is unknown.
         mistakes: likely mistakes that are not errors.
         widths: the widths of the logits and of their labels; None unless both are in a tensor.
         device: the device of the ids that were passed; the CPU for text.
+        passed_ids: the ids of the hypotheses, before padding was removed and before they were decoded; None for text.
     """
 
     segments: Form
@@ -49,6 +72,7 @@ class Batch(NamedTuple):
     mistakes: Sequence[Mistake] = ()
     widths: tuple[int, int] | None = None
     device: torch.device = CPU
+    passed_ids: PassedIds | None = None
 
     @property
     def sentence_count(self) -> int:
@@ -132,7 +156,53 @@ def read_sentences(preds: Hypotheses, target: References, settings: Settings) ->
     device = getattr(hypotheses, "device", CPU)
     if device == CPU:
         device = getattr(references, "device", CPU)
-    return Batch(segments, counts, mistakes=mistakes, widths=widths_of(hypotheses, references), device=device)
+    return Batch(
+        segments,
+        counts,
+        mistakes=mistakes,
+        widths=widths_of(hypotheses, references),
+        device=device,
+        passed_ids=_passed_ids(hypotheses, settings),
+    )
+
+
+def read_hypotheses(preds: Hypotheses, settings: Settings) -> Batch:
+    """Read hypotheses that have no references; see :func:`read_sentences`.
+
+    Example:
+        >>> read_hypotheses([[5, 6], [7]], Settings.from_options()).texts()
+        [('5 6', []), ('7', [])]
+    """
+    hypotheses = recognize_hypotheses(preds)
+    counts = np.zeros(segment_count(hypotheses), np.int64)
+    segments, _ = _read(hypotheses, counts, settings)
+    no_references = Tokens([])
+    mistakes = list(find_mistakes(hypotheses, no_references, segments, counts, settings))
+    device = getattr(hypotheses, "device", CPU)
+    return Batch(segments, counts, mistakes=mistakes, device=device, passed_ids=_passed_ids(hypotheses, settings))
+
+
+def _passed_ids(hypotheses: Form, settings: Settings) -> PassedIds | None:
+    """The ids of hypotheses as they were passed; None for text."""
+    if not isinstance(hypotheses, Ids):
+        return None
+    pad_id = _pad_id_of(settings.decoder) if settings.pad_id is None else settings.pad_id
+    return PassedIds(hypotheses.ragged, pad_id)
+
+
+def _pad_id_of(decoder: Decoder | None) -> int | None:
+    """The padding id of a tokenizer, or of the tokenizer of a processor; None if it has none.
+
+    Example:
+        >>> from types import SimpleNamespace
+        >>> tokenizer = SimpleNamespace(pad_token_id=7)
+        >>> _pad_id_of(tokenizer), _pad_id_of(SimpleNamespace(tokenizer=tokenizer)), _pad_id_of(str.split)
+        (7, 7, None)
+    """
+    owner = getattr(decoder, "__self__", decoder)  # of the bound method tokenizer.batch_decode
+    owner = getattr(owner, "tokenizer", owner)
+    pad_id: int | None = getattr(owner, "pad_token_id", None)
+    return pad_id
 
 
 def select_sentences(batch: Batch, chosen: BoolArray) -> Batch:
@@ -149,8 +219,15 @@ def select_sentences(batch: Batch, chosen: BoolArray) -> Batch:
     """
     chosen_references = chosen.repeat(batch.reference_counts)
     segments = _select_segments(batch.segments, np.concatenate([chosen, chosen_references]))
-    positions = None if batch.positions is None else batch.positions[chosen]
-    return batch._replace(segments=segments, reference_counts=batch.reference_counts[chosen], positions=positions)
+    passed_ids = batch.passed_ids
+    if passed_ids is not None:
+        passed_ids = passed_ids._replace(ragged=_select_rows(passed_ids.ragged, chosen))
+    return batch._replace(
+        segments=segments,
+        reference_counts=batch.reference_counts[chosen],
+        positions=None if batch.positions is None else batch.positions[chosen],
+        passed_ids=passed_ids,
+    )
 
 
 def _select_segments(form: Form, chosen: BoolArray) -> Form:
@@ -162,8 +239,18 @@ def _select_segments(form: Form, chosen: BoolArray) -> Form:
     """
     if not isinstance(form, Ids):
         return type(form)(list(compress(form[0], chosen)))  # type: ignore[arg-type]
-    ids, lengths = form.ragged
-    return form._replace(ragged=Ragged(ids[chosen.repeat(lengths)], lengths[chosen]))
+    return form._replace(ragged=_select_rows(form.ragged, chosen))
+
+
+def _select_rows(ragged: Ragged, chosen: BoolArray) -> Ragged:
+    """Some segments of ids.
+
+    Example:
+        >>> _select_rows(Ragged(np.array([5, 6, 7]), np.array([2, 1])), np.array([False, True])).to_lists()
+        [[7]]
+    """
+    ids, lengths = ragged
+    return Ragged(ids[chosen.repeat(lengths)], lengths[chosen])
 
 
 def read_sources(sources: Hypotheses, sentences: int, settings: Settings, needed_by: Sequence[str] = ()) -> list[str]:

@@ -462,7 +462,9 @@ def suspect_prompts(sentences: Iterable[tuple[str, Sequence[str], str]]) -> Iter
     prompted_hypotheses = sum(_has_prompt(hypothesis, source) for hypothesis, _, source in with_long_source)
     if 2 * prompted_hypotheses <= len(with_long_source):
         return
-    prompted_references = sum(_has_prompt(references[0], source) for _, references, source in with_long_source)
+    prompted_references = 0
+    for _, references, source in with_long_source:
+        prompted_references += any(_has_prompt(reference, source) for reference in references[:1])
     if 2 * prompted_references <= len(with_long_source):
         yield (
             "prompts",

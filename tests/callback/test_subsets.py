@@ -88,6 +88,26 @@ def test_extract_may_take_the_index_of_the_loader(tmp_path: Path) -> None:
     assert logged["val_bleu/dataloader_idx_1"] == SCORES[1].bleu
 
 
+@pytest.mark.parametrize("returned", [None, 5.0, {"loss": 1.0}, ("a", "b"), {"preds": [1], "target": "x", "group": 5}])
+def test_the_steps_of_a_loader_without_metrics_return_anything(returned: Any, tmp_path: Path) -> None:
+    def step(batch: Any, epoch: int) -> Any:
+        return return_ids(batch, epoch) if len(batch) > 1 else returned
+
+    def extract(outputs: Any, batch: Tensor, dataloader_idx: int) -> Any:
+        assert dataloader_idx == 0
+        return outputs
+
+    loaders = {"gen": make_loader(), "other": make_loader(SENTENCES[:3], batch_size=1)}
+    metrics = {"bleu": {"gen": CorpusBLEU(pad_id=PAD_ID), "other": None}}
+    for function in (None, extract):
+        folder = tmp_path / f"{function is None}"
+        bleu = BLEUCallback(metrics, extract=function, translations=folder, confidence=0.9, compare_to="best")
+        logged = validate(tmp_path, bleu, step=step, loaders=loaders)
+        assert logged["val_bleu"] == logged["val_bleu/gen"] == SCORES[0].bleu
+        assert not [name for name in logged if "other" in name]
+        assert [path.name for path in (folder / "val").iterdir()] == ["gen"]
+
+
 # Groups
 
 

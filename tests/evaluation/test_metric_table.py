@@ -62,6 +62,21 @@ def test_what_is_expected_before_a_validation_is_what_it_logs(loaders: Any, conf
     assert sorted(expected) == sorted(scored.numbers)
 
 
+SOME_HAVE_METRICS: dict[str, Any] = {
+    "bleu": {"gen": CorpusBLEU(), "news": None, "talks": CorpusBLEU(lowercase=True)},
+    "chrf": {"gen": CorpusCHRF(), "news": None, "talks": None},
+}
+
+
+@pytest.mark.parametrize("loaders", [("gen",), ("news",), ("talks", "news"), ("gen", "news", "talks")])
+def test_none_is_expected_where_it_is_logged(loaders: Any) -> None:
+    collector = make_collector(SOME_HAVE_METRICS, loaders)
+    for number in range(len(loaders)):
+        count(collector, ["a b c", "d"], ["a b d", "e"], dataloader_idx=number)
+    expected = collector.table.expected_names(loaders, interval=True)
+    assert sorted(expected) == sorted(score(collector, confidence=0.9).numbers)
+
+
 def test_only_the_components_that_are_logged_are_expected() -> None:
     metrics = {"bleu": {"de": CorpusBLEU(max_order=2), "zh": CorpusBLEU()}}
     for parts, expected in ((False, []), (["precision_3", "length_ratio"], ["length_ratio", "precision_3"])):
@@ -137,7 +152,21 @@ NOT_A_METRIC = "must be a metric of lightning_bleu, torchmetrics, or sacreBLEU, 
             "got ['x/a'] and ['x/b']",
         ),
         ({"x": nn.ModuleDict({"low": CorpusBLEU()})}, ValueError, "cannot have the name 'low', which is"),
-        ({"x": {"de": None}}, TypeError, f"'x' {NOT_A_METRIC} None"),
+        (
+            {"x": None},
+            TypeError,
+            "'x' must be a metric, got None: leave it out, or pass None for some loaders or groups",
+        ),
+        (
+            {"x": {"de": None, "zh": None}},
+            ValueError,
+            "'x' must have a metric for a loader or group, got None for ['de'",
+        ),
+        (
+            {"x": {"low": None, "de": TER()}},
+            ValueError,
+            "the loaders or groups of 'x' cannot have the name 'low', which",
+        ),
         ({"x": {0: TER()}}, TypeError, "the names of the loaders or groups of 'x' must be strings, got 0 of type int"),
         ({"x": {"": TER()}}, ValueError, "the loaders or groups of 'x' cannot have the name '', which is reserved"),
         ({"x": {"low": TER()}}, ValueError, "the loaders or groups of 'x' cannot have the name 'low', which is"),
@@ -221,6 +250,62 @@ def test_a_label_without_a_metric_of_its_own_is_an_error(
         table.find("x", loader, group, loaders)
 
 
+MEMBERS = MetricCollection({"b": CorpusBLEU(), "c": CorpusCHRF()})
+
+
+@pytest.mark.parametrize("metrics", [SOME_HAVE_METRICS, {"x": {"gen": MEMBERS, "news": None}}])
+def test_none_is_the_metric_of_a_label_that_has_none(metrics: Any) -> None:
+    table = MetricTable.from_metrics(metrics)
+    assert len([*table]) == (3 if "bleu" in metrics else 2)
+    assert [*table.find_all("gen", None)] == table.names
+    assert table.find_all("news", None) == {}
+    assert table.find_all("news", "gen") == {}
+    assert table.find_all("", "gen") == table.find_all("gen", None)  # a group
+    with pytest.raises(ValueError, match=r"has metrics for .*'news'.*, but the loader is 'other'"):
+        table.find_all("other", None)
+
+
+def test_none_for_a_loader_holds_for_its_groups() -> None:
+    bleu = CorpusBLEU()
+    table = MetricTable.from_metrics({"x": {"news": None, "talks": bleu, "de": bleu, "news/zh": bleu}})
+    (_, de, news_zh) = table
+    found = {(loader, group): table.find("x", loader, group) for loader in ("news", "talks") for group in ("de", "zh")}
+    assert found["news", "de"] is None
+    assert found["news", "zh"] is news_zh
+    assert found["talks", "de"] is de
+    assert table.find("x", "news", "fr") is table.find("x", "news", None) is None
+
+
+@pytest.mark.parametrize(
+    ("labels", "loader", "expected"),
+    [
+        ({"gen": CorpusBLEU(), "news": None}, "news", False),
+        ({"gen": CorpusBLEU(), "news": None}, "gen", True),
+        ({"gen": CorpusBLEU(), "news": None}, "talks", True),  # an error at its first batch
+        ({"gen/de": CorpusBLEU(), "news": None, "news/zh": None}, "news", False),
+        ({"news/de": CorpusBLEU(), "news": None}, "news", True),
+        ({"de": CorpusBLEU(), "zh": None}, "", True),  # groups
+    ],
+)
+def test_a_loader_may_have_a_metric_unless_it_has_none_under_all_names(
+    labels: Any, loader: str, expected: bool
+) -> None:
+    assert MetricTable.from_metrics({"x": labels}).may_score(loader) is expected
+    others = {"y": {**dict.fromkeys(labels), loader or "other": CorpusCHRF()}}
+    assert MetricTable.from_metrics({"x": labels} | others).may_score(loader)
+
+
+def test_a_dataset_without_metrics_has_a_table_without_names() -> None:
+    def missing(name: str, labels: list[str]) -> ValueError:
+        return ValueError(f"{name} {labels}")
+
+    table = MetricTable.from_metrics(SOME_HAVE_METRICS)
+    names = {dataset: table.for_dataset(dataset, missing).names for dataset in ("gen", "news", "talks")}
+    assert names == {"gen": ["bleu", "chrf"], "news": [], "talks": ["bleu"]}
+    with pytest.raises(ValueError, match=re.escape("bleu ['gen', 'news', 'talks']")):
+        table.for_dataset("other", missing)
+
+
 # How ids are read
 
 
@@ -242,6 +327,8 @@ DE, FR = CorpusBLEU(decoder=spell, pad_id=0), CorpusBLEU(decoder=SPLIT)
         ({"a": {"news": DE, "talks": FR}}, "news", {"decoder": spell, "pad_id": 0}),
         ({"a": {"news": DE, "talks": FR}}, "talks", {"decoder": str.split}),
         ({"a": {"de": DE, "fr": DE}}, "news", {"decoder": spell, "pad_id": 0}),  # groups
+        ({"a": {"news": None, "news/de": DE}}, "news", {"decoder": spell, "pad_id": 0}),
+        ({"a": {"news": None, "talks": DE}}, "news", {}),
     ],
 )
 def test_a_metric_that_sets_nothing_reads_ids_as_the_others(metrics: Any, loader: str, expected: Any) -> None:

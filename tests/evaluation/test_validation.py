@@ -13,6 +13,7 @@ from sacrebleu.metrics.ter import TER
 from torchmetrics.text import WordErrorRate
 
 from lightning_bleu import CorpusBLEU, CorpusCHRF, Evaluator, FunctionMetric, Result
+from lightning_bleu.evaluation.collector import Output
 from lightning_bleu.evaluation.loaders import CALL
 from lightning_bleu.evaluation.metric_table import MetricTable
 from lightning_bleu.evaluation.names import Name, Naming
@@ -109,6 +110,45 @@ def test_there_is_a_result_for_each_score_of_each_subset_then_of_their_mean() ->
         assert scored.naming.render(logged_score.name) == logged
         if logged_score.name.subset == ("talks",):
             assert talks.results[logged.removeprefix("val_").replace("/talks", "")] is result
+
+
+def count_pairs(hypotheses: list[str], references: list[list[str]], sources: list[str]) -> list[int]:
+    """The number of sentences that equal their source."""
+    return [hypothesis == source for hypothesis, source in zip(hypotheses, sources)]
+
+
+def test_a_mean_is_that_of_the_loaders_that_have_the_metric() -> None:
+    metrics = {
+        "bleu": {"gen": CorpusBLEU(), "news": None, "talks": CorpusBLEU(), "other": None},
+        "same": {"gen": count_pairs, "news": None, "talks": None, "other": None},
+        "chrf": {"gen": None, "news": CorpusCHRF(), "talks": CorpusCHRF(), "other": None},
+    }
+    collector = make_collector(metrics, ["gen", "news", "talks", "other"])
+    count(collector, A[:2], REFERENCES[:2], dataloader_idx=0, source=A[:2])
+    for number in (1, 2):  # they need no sources, because no metric takes them there
+        count(collector, A[number : number + 2], REFERENCES[number : number + 2], dataloader_idx=number)
+    collector.update(Output("anything", 5), 7, 3)
+    results = score(collector, confidence=0.9, find_opponent=lambda name: Opponent()).results
+    assert [*results] == [
+        *("val_bleu/gen", "val_bleu/talks", "val_bleu", "val_same/gen", "val_same"),
+        *("val_chrf/news", "val_chrf/talks", "val_chrf"),
+    ]
+    for name, loaders in {"bleu": ("gen", "talks"), "same": ("gen",), "chrf": ("news", "talks")}.items():
+        assert results[f"val_{name}"].score == fmean(results[f"val_{name}/{loader}"].score for loader in loaders)
+        assert results[f"val_{name}"].interval is not None
+
+
+def test_groups_without_a_metric_are_kept_and_not_scored() -> None:
+    metrics = {
+        "bleu": {"de": CorpusBLEU(), "zh": CorpusBLEU(), "ja": None},
+        "chrf": {"de": CorpusCHRF(), "zh": None, "ja": None},
+    }
+    collector = count(make_collector(metrics), A[:3], REFERENCES[:3], group=["ja", "de", "zh"])
+    scored = score(collector)
+    assert [*scored.results] == ["val_bleu/de", "val_bleu/zh", "val_bleu", "val_chrf/de", "val_chrf"]
+    assert {subset.names: len(subset.sentences) for subset in scored.subsets} == {("de",): 1, ("zh",): 1, ("ja",): 1}
+    with pytest.raises(ValueError, match=r"^'bleu' has no metric for the group 'fr'"):
+        count(collector, ["a"], ["b"], group=["fr"])
 
 
 def test_results_of_subsets_say_what_they_depend_on_and_means_do_not() -> None:
