@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import os
+import pickle
 import re
 import subprocess
 import sys
@@ -88,8 +89,13 @@ def test_the_stub_dir_and_all_have_the_same_names() -> None:
     (listed,) = [ast.literal_eval(node.value) for node in stub.body if isinstance(node, ast.Assign)]
     assert len(set(listed)) == len(listed)
     assert sorted(listed) == sorted(lightning_bleu.__all__) == sorted(dir(lightning_bleu))
+    imported: dict[str, object] = {}
+    exec("from lightning_bleu import *", imported)
     for name in listed:
-        assert getattr(lightning_bleu, name) is not None
+        value = getattr(lightning_bleu, name)
+        assert imported[name] is value
+        if callable(value):
+            assert pickle.loads(pickle.dumps(value)) is value
     with pytest.raises(AttributeError, match="lightning_bleu attribute BLEUCallbak"):
         getattr(lightning_bleu, "BLEUCallbak")  # noqa: B009  # type checkers reject it as an attribute
 
