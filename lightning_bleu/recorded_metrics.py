@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from lightning_bleu.evaluation.sentences import SentenceRows
 from lightning_bleu.known_metrics import KNOWN_METRICS
-from lightning_bleu.messages import WarnOnce, warn_user
 from lightning_bleu.metric import CorpusMetric
 from lightning_bleu.scores_file import RecordedScore, read_record
 from lightning_bleu.scoring.scoring import unit_of
@@ -19,13 +18,13 @@ class RunRecords:
 
     Args:
         files: the files of the systems, by the names of the systems.
-        warn: warns about lines that cannot be read.
+        warn: warns about what is skipped, and about scores that differ.
 
     Attributes:
         scores: the recorded scores of each system; None if its file is in no folder of a record.
     """
 
-    def __init__(self, files: Mapping[str, Path], warn: WarnOnce) -> None:
+    def __init__(self, files: Mapping[str, Path], warn: Callable[[str], object]) -> None:
         self._files = files
         self._warn = warn
         self.scores = {name: read_record(file, warn) for name, file in files.items()}
@@ -53,7 +52,7 @@ class RunRecords:
                     metrics[recorded.metric] = _rebuild_metric(recorded)
         if left_out:
             names = list(dict.fromkeys(left_out))
-            warn_user(f"The record has scores of {names}, which are not compared: pass them as metrics=...")
+            self._warn(f"The record has scores of {names}, which are not compared: pass them as metrics=...")
         return metrics or {metric.short_name: metric(percent=True) for metric in KNOWN_METRICS.values()}
 
     def were_tokens(self) -> bool:

@@ -344,4 +344,4 @@ def _describe_file(run: RecordedRun, file: Path, examples: int, *, is_only: bool
 
 def _score_file(name: str, file: Path) -> Comparison:
     """The scores of the sentences of a file, by the metrics of the record."""
-    return compare_texts(read_systems({name: file}, None, None), resamples=1)
+    return compare_texts(read_systems({name: file}, None, None), resamples=1, warn=lambda message: None)

@@ -104,12 +104,18 @@ def compare_systems(
 
 
 def compare_texts(
-    texts: SystemTexts, metrics: Any = None, *, confidence: float = 0.95, resamples: int = 1000, seed: int = 0
+    texts: SystemTexts,
+    metrics: Any = None,
+    *,
+    confidence: float = 0.95,
+    resamples: int = 1000,
+    seed: int = 0,
+    warn: Callable[[str], object] | None = None,
 ) -> Comparison:
     """Compare systems whose texts have been read; see :func:`compare_systems`."""
     check_share("confidence", confidence)
     resamples = check_count("resamples", resamples)
-    warn = WarnOnce()
+    warn = warn or WarnOnce()
     records = RunRecords(texts.files if metrics is None else {}, warn)
     table = MetricTable.from_metrics(records.rebuild_metrics() if metrics is None else metrics)
     are_tokens = records.were_tokens() and all(metric.counts_tokens for metric in table)
@@ -192,7 +198,7 @@ def _find_shared_metrics(
     return shared
 
 
-def _warn_about_few_sentences(texts: SystemTexts, warn: WarnOnce) -> None:
+def _warn_about_few_sentences(texts: SystemTexts, warn: Callable[[str], object]) -> None:
     """Warn if equal systems look different too often."""
     baseline, *others = texts.hypotheses.values()
     sentences = len(texts.references)

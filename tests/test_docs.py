@@ -14,8 +14,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from hatchling.metadata.core import ProjectMetadata
-from hatchling.plugin.manager import PluginManager
 
 import lightning_bleu
 from lightning_bleu import CorpusBLEU, Evaluator, FunctionMetric
@@ -99,17 +97,6 @@ def test_links_lead_somewhere(page: Path) -> None:
             path = page.parent / target if target else page
             assert path.exists(), link
             assert not anchor or anchor in anchors(path), link
-
-
-def test_the_readme_of_a_package_index_names_files_instead_of_linking_to_them(tmp_path: Path) -> None:
-    description = ProjectMetadata(str(ROOT), PluginManager()).core.readme
-    page = tmp_path / "description.md"
-    page.write_text(description, encoding="utf-8")
-    websites = [link for link in links(ROOT / "README.md") if link.startswith("https://")]
-    files = {link.partition("#")[0] for link in links(ROOT / "README.md")} - {*websites}
-    assert [*links(page)] == websites
-    assert "docs/pictures/dashboard.png" in files
-    assert [file for file in files if file not in description] == []
 
 
 @pytest.mark.slow

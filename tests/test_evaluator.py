@@ -12,7 +12,7 @@ import pickle
 import re
 import warnings
 from collections.abc import Callable, Iterator
-from inspect import signature
+from inspect import getdoc, signature
 from pathlib import Path
 from typing import Any
 
@@ -495,7 +495,7 @@ def test_all_options_are_listed_everywhere() -> None:
     for option in options:
         assert option.annotation == EvaluatorOptions.__annotations__[option.name].__forward_arg__
         assert f"``{option.name}``" in str(BLEUCallback.__doc__)
-        assert f"        {option.name}: " in str(Evaluator.__doc__)
+        assert f"\n    {option.name}: " in str(getdoc(Evaluator))
     parser = jsonargparse.ArgumentParser(exit_on_error=False)
     parser.add_class_arguments(BLEUCallback, "bleu")
     read = parser.parse_args(["--bleu.translations=true", "--bleu.confidence=0.9"]).bleu

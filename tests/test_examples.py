@@ -272,7 +272,7 @@ def test_significant_gains_trains_twice_and_compares_the_best_checkpoints(
     runs = example.main([*sizes, "--seeds", "3", "--logdir", str(tmp_path)])
     printed = capsys.readouterr().out
     assert f"total: {runs[0].validations} validations if any gain counts, {runs[1].validations} if only" in printed
-    assert printed.count("a - b (95% interval)") == printed.count("chrf") == 1
+    assert printed.count("significant gains against any gain") == 1
     assert all(len(run.translations) == 300 for run in runs)
     assert list(tmp_path.rglob("*.ckpt"))
 

@@ -1,0 +1,47 @@
+from .bleu import BLEUScore, CorpusBLEU, corpus_bleu, sentence_bleu
+from .callback import BLEUCallback
+from .chrf import CHRFScore, CorpusCHRF, corpus_chrf, sentence_chrf
+from .comparison import Comparison
+from .evaluation.choices import find_worst
+from .evaluation.functions import FunctionMetric
+from .evaluation.loaders import distributed_index
+from .evaluation.results import Result
+from .evaluation.task_metrics import TokenCount
+from .evaluator import Evaluator
+from .hugging_face import EvaluatorMixin
+from .recorded_run import RecordedRun, read_run
+from .scoring.resampling import Interval, PairedTest
+from .settings.conventions import CONVENTIONS, Convention
+from .significance import approximate_randomization, paired_bootstrap
+from .systems import compare_systems
+from .version import __version__
+
+__all__ = [
+    "CONVENTIONS",
+    "BLEUCallback",
+    "BLEUScore",
+    "CHRFScore",
+    "Comparison",
+    "Convention",
+    "CorpusBLEU",
+    "CorpusCHRF",
+    "Evaluator",
+    "EvaluatorMixin",
+    "FunctionMetric",
+    "Interval",
+    "PairedTest",
+    "RecordedRun",
+    "Result",
+    "TokenCount",
+    "__version__",
+    "approximate_randomization",
+    "compare_systems",
+    "corpus_bleu",
+    "corpus_chrf",
+    "distributed_index",
+    "find_worst",
+    "paired_bootstrap",
+    "read_run",
+    "sentence_bleu",
+    "sentence_chrf",
+]
