@@ -197,7 +197,7 @@ class Comparison(Viewable):
         return math.floor(round(compared / self.max_p_value, 9))
 
     def p_values(self, metric: str) -> dict[str, float]:
-        """The p-value of each system but the baseline, adjusted by :func:`holm` for the number of these systems.
+        """The p-value of each system but the baseline, adjusted for the number of these systems as in Holm (1979).
 
         Metrics are not adjusted for: look at one of them, which you have chosen before.
 

@@ -17,6 +17,7 @@ import torch
 
 import lightning_bleu
 from lightning_bleu import CorpusBLEU, Evaluator, FunctionMetric
+from lightning_bleu.command import parse_arguments
 from tests.helpers.examples import EXAMPLES, run_script
 from tests.helpers.pages import blocks, parse, run_page
 
@@ -115,6 +116,9 @@ def test_commands_are_understood(command: str, capsys: pytest.CaptureFixture[str
         with pytest.raises(SystemExit, match=r"^0$"):
             run_script(ROOT / arguments[0], "--help")
         assert options <= option_names(capsys.readouterr().out)
+        return
+    elif program == "lightning-bleu":
+        parse_arguments(arguments)  # exits after an error
         return
     elif program == "sacrebleu":
         run = [sys.executable, "-m", "sacrebleu", "--help"]

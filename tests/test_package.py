@@ -32,8 +32,8 @@ LAYERS = [name for name in re.findall(r"^  (\w+)", FLOW, re.MULTILINE) if [*PACK
 
 
 def modules() -> dict[str, Path]:
-    """The modules of the package by their names, ``counting.ngrams`` for example, without that of ``python -m``."""
-    paths = sorted(path for path in PACKAGE.rglob("*.py") if path.name != "__main__.py")
+    """The modules of the package by their names, ``counting.ngrams`` for example."""
+    paths = sorted(PACKAGE.rglob("*.py"))
     return {".".join(path.relative_to(PACKAGE).with_suffix("").parts): path for path in paths}
 
 
