@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from lightning_bleu.bleu import BLEUScore, CorpusBLEU, corpus_bleu, sentence_bleu
 from lightning_bleu.chrf import CHRFScore, CorpusCHRF, corpus_chrf, sentence_chrf
 from lightning_bleu.comparison import Comparison, compare_systems
-from lightning_bleu.evaluation.choices import find_worst
+from lightning_bleu.display.results import Results
+from lightning_bleu.display.samples import Sample, Samples
 from lightning_bleu.evaluation.functions import FunctionMetric
 from lightning_bleu.evaluation.loaders import distributed_index
 from lightning_bleu.evaluation.results import Result
@@ -37,13 +38,15 @@ __all__ = [
     "Interval",
     "PairedTest",
     "Result",
+    "Results",
+    "Sample",
+    "Samples",
     "__version__",
     "approximate_randomization",
     "compare_systems",
     "corpus_bleu",
     "corpus_chrf",
     "distributed_index",
-    "find_worst",
     "paired_bootstrap",
     "sentence_bleu",
     "sentence_chrf",

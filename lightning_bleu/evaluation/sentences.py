@@ -128,6 +128,11 @@ class SentenceRows(NamedTuple):
         """The score of the corpus."""
         return self.scoring.score(self.statistics.sum(0)).item()
 
+    def select(self, numbers: Sequence[int]) -> SentenceRows:
+        """Some of the sentences, by their numbers."""
+        index = torch.tensor(numbers, dtype=torch.int64, device="cpu")
+        return self._replace(identity=self.identity[index], statistics=self.statistics[index])
+
     def score_sentences(self) -> Tensor:
         """The score of each sentence."""
         return self.scoring.score_sentences(self.statistics)
