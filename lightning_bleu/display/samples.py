@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lightning_bleu.bleu import BLEUSettings
@@ -26,6 +26,8 @@ _REPR_TEXT = 40
 """The number of characters of a sentence in the ``repr`` of a sample."""
 _REPR_SCORES = 2
 """The number of scores there."""
+_REPR_SCORE = 25
+"""The number of characters of each of them."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -103,8 +105,9 @@ class Sample:
         return to_text(View("", [Examples("", [self.to_example()])]))
 
     def __repr__(self) -> str:
-        scores = [to_line(score, _REPR_TEXT // 2) for score in self.describe_scores()[:_REPR_SCORES]]
-        return f"Sample({', '.join([f'no. {self.number}', *scores])}, {to_line(self.hypothesis, _REPR_TEXT)!r})"
+        scores = [to_line(score, _REPR_SCORE) for score in self.describe_scores()[:_REPR_SCORES]]
+        text = to_line(repr(self.hypothesis[:_REPR_TEXT]), _REPR_TEXT)
+        return f"Sample({', '.join([f'no. {self.number}', *scores])}, {text})"
 
 
 @dataclass(frozen=True, repr=False)
@@ -119,6 +122,7 @@ class Samples(Viewable):
         worst: the worst sentences, the worst first. Perfect ones are not among them.
         improved: the sentences that improved most against the validation that `compare_to` names.
         got_worse: those that got worse most.
+        opponent: what that is, ``"best"`` or ``"first"``.
         order: what the worst ones are the worst by.
         score: the line that the score prints by which they are ranked.
         signature: its signature.
@@ -129,6 +133,7 @@ class Samples(Viewable):
     worst: list[Sample]
     improved: list[Sample]
     got_worse: list[Sample]
+    opponent: str = "best"
     order: str = ""
     score: str = ""
     signature: str = ""
@@ -158,8 +163,8 @@ class Samples(Viewable):
         return [
             Note(self.caption, quiet=True),
             _to_examples(f"Worst {{}}{self.order}", self.worst[:examples]),
-            _to_examples("Improved most: {}", self.improved[:examples]),
-            _to_examples("Got worse most: {}", self.got_worse[:examples]),
+            _to_examples(f"Improved most against the {self.opponent}: {{}}", self.improved[:examples]),
+            _to_examples(f"Got worse most against the {self.opponent}: {{}}", self.got_worse[:examples]),
             _to_examples("First {}", self.first[:examples], folded=bool(self.worst)),
         ]
 
@@ -186,20 +191,22 @@ def make_samples(subset: ScoredSubset[GatheredSentences], chosen: ChosenSentence
     """
     bleu = find_bleu(subset)
     settings = BLEUSettings.from_options() if bleu is None else bleu[1]
-    order = score = signature = ""
-    if chosen.ranked_by:
-        order = describe_order(subset.rows[chosen.ranked_by])
-        report = subset.results[chosen.ranked_by].report
-        score, signature = str(report), getattr(report, "signature", "")
-    return Samples(
+    samples = Samples(
         name,
         first=_make(chosen.first, subset, settings),
         worst=_make(chosen.worst, subset, settings),
         improved=_make(chosen.improved, subset, settings),
         got_worse=_make(chosen.got_worse, subset, settings),
-        order=order,
-        score=score,
-        signature=signature,
+    )
+    if not chosen.ranked_by:
+        return samples
+    result = subset.results[chosen.ranked_by]
+    return replace(
+        samples,
+        opponent=result.opponent,
+        order=describe_order(subset.rows[chosen.ranked_by]),
+        score=str(result.report),
+        signature=getattr(result.report, "signature", ""),
     )
 
 

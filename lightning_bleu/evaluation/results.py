@@ -43,6 +43,11 @@ class Result(Viewable):
     percent: bool | None = None
 
     @property
+    def opponent(self) -> str:
+        """What it is compared with, if it is: ``"best"`` or ``"first"``."""
+        return "best" if self.first is None else "first"
+
+    @property
     def parts(self) -> dict[str, float]:
         """The values of the components by name."""
         return {component.name: component.value for component in self.components}
@@ -105,7 +110,7 @@ class Result(Viewable):
         if test is None:
             return None
         return {
-            "with": "best" if self.first is None else "first",
+            "with": self.opponent,
             "score": test.score_b,
             "difference": test.difference,
             "interval": {"low": test.low, "high": test.high, "confidence": test.confidence},
@@ -212,10 +217,9 @@ def _cells(result: Result) -> dict[str, TableCell]:
         low, high = format_in_unit(interval.low, percent), format_in_unit(interval.high, percent)
         cells[f"{100 * interval.confidence:g}% interval"] = f"{low} to {high}"
     if test is not None and test.low is not None and test.high is not None and test.confidence is not None:
-        opponent = "best" if result.first is None else "first"
         difference = format_in_unit(test.difference, percent, "+")
         low, high = format_in_unit(test.low, percent, "+"), format_in_unit(test.high, percent, "+")
-        title = f"against the {opponent} ({100 * test.confidence:g}% interval)"
+        title = f"against the {result.opponent} ({100 * test.confidence:g}% interval)"
         cells[title] = f"{difference} ({low} to {high})"
         cells[f"{test.sides} p"] = f"{test.p_value:.4f}"
     if result.best is not None:
