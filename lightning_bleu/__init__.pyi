@@ -2,7 +2,8 @@ from .bleu import BLEUScore, CorpusBLEU, corpus_bleu, sentence_bleu
 from .callback import BLEUCallback
 from .chrf import CHRFScore, CorpusCHRF, corpus_chrf, sentence_chrf
 from .comparison import Comparison
-from .evaluation.choices import find_worst
+from .display.results import Results
+from .display.samples import Sample, Samples
 from .evaluation.functions import FunctionMetric
 from .evaluation.loaders import distributed_index
 from .evaluation.results import Result
@@ -32,6 +33,9 @@ __all__ = [
     "PairedTest",
     "RecordedRun",
     "Result",
+    "Results",
+    "Sample",
+    "Samples",
     "TokenCount",
     "__version__",
     "approximate_randomization",
@@ -39,7 +43,6 @@ __all__ = [
     "corpus_bleu",
     "corpus_chrf",
     "distributed_index",
-    "find_worst",
     "paired_bootstrap",
     "read_run",
     "sentence_bleu",

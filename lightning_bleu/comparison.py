@@ -13,7 +13,7 @@ import torch
 
 from lightning_bleu.bleu import BLEU_NAME, BLEUSettings, Statistics
 from lightning_bleu.display.marks import Line, mark_words
-from lightning_bleu.display.samples import tokenize_line
+from lightning_bleu.display.samples import Sample, tokenize_line
 from lightning_bleu.evaluation.buckets import find_length_buckets
 from lightning_bleu.evaluation.choices import find_changed, find_gains, find_worst
 from lightning_bleu.evaluation.sentences import SentenceRows
@@ -86,24 +86,6 @@ class Change(NamedTuple):
     hypothesis: str
     baseline_score: float
     score: float
-
-
-class WorstSentence(NamedTuple):
-    """A sentence that a system translates worse than most.
-
-    Attributes:
-        number: the number of its line, from 1.
-        source: the source sentence; None if there is none.
-        references: its references.
-        hypothesis: the hypothesis of the system.
-        scores: its scores by metric.
-    """
-
-    number: int
-    source: str | None
-    references: list[str]
-    hypothesis: str
-    scores: dict[str, float]
 
 
 class Changes(NamedTuple):
@@ -282,7 +264,7 @@ class Comparison(Viewable):
     def _source(self, number: int) -> str | None:
         return None if self.texts.sources is None else self.texts.sources[number]
 
-    def worst(self, metric: str, system: str, count: int = 10) -> list[WorstSentence]:
+    def worst(self, metric: str, system: str, count: int = 10) -> list[Sample]:
         """The sentences that a system translates worst. Perfect ones are not among them.
 
         Args:
@@ -297,12 +279,14 @@ class Comparison(Viewable):
         check_choice("system", system, self.systems)
         rows = self.rows[metric][system]
         scores = {name: self.rows[name][system].score_sentences() for name in self.metrics}
-        worst = []
+        percent = {name: self.rows[name][system].scoring.percent for name in self.metrics}
+        samples = []
         for number in find_worst(rows.statistics, rows.scoring, count):
+            texts = [self.texts.hypotheses[system][number], *self.texts.references[number]]
             scores_of_sentence = {name: of_metric[number].item() for name, of_metric in scores.items()}
-            references, hypothesis = self.texts.references[number], self.texts.hypotheses[system][number]
-            worst.append(WorstSentence(number + 1, self._source(number), references, hypothesis, scores_of_sentence))
-        return worst
+            lines = [self.tokenize(text) for text in texts]
+            samples.append(Sample(number + 1, lines, self._source(number), scores_of_sentence, percent=percent))
+        return samples
 
     def count_changed(self, metric: str, system: str) -> ChangeCounts:
         """How many sentences a system translates better than the baseline, as well, and worse.
@@ -584,16 +568,7 @@ def describe_worst(comparison: Comparison, count: int, title: str = "") -> Examp
     """
     metric = comparison.metrics[0]
     worst = comparison.worst(metric, comparison.baseline, count)
-    examples = []
-    for sentence in worst:
-        references = [comparison.tokenize(reference) for reference in sentence.references]
-        lines = _shared_lines(sentence.source, sentence.references)
-        lines.append(ExampleLine("hypothesis", _mark(comparison.tokenize(sentence.hypothesis), references)))
-        scores = []
-        for name, score in sentence.scores.items():
-            percent = comparison.rows[name][comparison.baseline].scoring.percent
-            scores.append(f"{name} {format_in_unit(score, percent)}")
-        examples.append(Example(sentence.number, lines, "  ".join(scores)))
+    examples = [sample.to_example() for sample in worst]
     return Examples(f"{title}Worst {len(examples)}", examples, f"By {metric}.")
 
 
@@ -610,7 +585,7 @@ def _shared_lines(source: str | None, references: Sequence[str]) -> list[Example
 
 def _mark(hypothesis: Line, references: Sequence[Line]) -> list[Span]:
     marked, _ = mark_words(hypothesis, references)
-    return [Span(text, mark) for text, mark in marked]
+    return marked
 
 
 def format_in_unit(value: float, percent: bool | None, sign: str = "") -> str:

@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
 from sacrebleu.metrics.base import Metric as SacreMetric
 from torchmetrics import Metric
 
+from lightning_bleu.display.results import Results
 from lightning_bleu.evaluation.collector import Output
 from lightning_bleu.evaluation.functions import FunctionMetric
 from lightning_bleu.evaluation.loaders import CALL
 from lightning_bleu.evaluation.names import STEPS, name_loaders
 from lightning_bleu.evaluation.opponents import OpponentKind
 from lightning_bleu.evaluation.options import OptionAttributes, Options, check_single, check_unknown
-from lightning_bleu.evaluation.results import Result
 from lightning_bleu.evaluation.task_metrics import TokenCount
 from lightning_bleu.messages import check_choice
 from lightning_bleu.run import Run, Validation
@@ -214,7 +214,7 @@ class Evaluator(OptionAttributes):
         self._validation: Validation | None = None
 
     @property
-    def results(self) -> dict[str, Result]:
+    def results(self) -> Results:
         """The last result of each score by its logged name."""
         return self._run.results
 
@@ -277,7 +277,7 @@ class Evaluator(OptionAttributes):
         output = Output(preds, target, source, sample_mask, index, group)
         collector.update(output, batch_idx, dataloader_idx)
 
-    def finish(self, step: int, epoch: float | None = None) -> dict[str, Result]:
+    def finish(self, step: int, epoch: float | None = None) -> Results:
         """Score the sentences of all processes, and log, show, and write the results. Collective.
 
         Args:
@@ -295,8 +295,7 @@ class Evaluator(OptionAttributes):
         validation = self._started()
         self._validation = None  # frees the memory
         finished = self._run.score(validation)
-        self._run.publish(finished, step, None if epoch is None else float(epoch))
-        return finished.scored.results
+        return self._run.publish(finished, step, None if epoch is None else float(epoch))
 
     def state_dict(self) -> dict[str, Any]:
         """The best or the first validations, to save in a checkpoint; empty if there are none.

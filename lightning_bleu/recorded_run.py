@@ -38,7 +38,7 @@ class RecordedValidation:
     """A validation in the record of a run.
 
     Attributes:
-        stage: ``"val"`` or ``"test"``.
+        stage: ``"val"`` or ``"test"``; ``"eval"`` instead of ``"val"`` in Trainers of Transformers.
         step: the number of training steps before it.
         epoch: the epoch; None if it is unknown.
         scores: its lines in ``scores.jsonl``, by logged name.
@@ -149,7 +149,7 @@ def read_run(folder: str | os.PathLike[str]) -> RecordedRun:
 def _by_stage_and_step(item: tuple[tuple[str, int], Any]) -> tuple[bool, str, int]:
     """Validations before tests, each in the order of its steps."""
     (stage, step), _ = item
-    return stage != "val", stage, step
+    return stage == "test", stage, step
 
 
 # What there is to see of it
@@ -187,7 +187,7 @@ def _describe_stage(run: RecordedRun, stage: str) -> list[Block]:
     validations = run.of_stage(stage)
     keys = _keys_of(validations)
     shown = keys[:_MAX_COLUMNS]
-    best = {key: run.best(key) for key in keys} if stage == "val" else {}
+    best = {} if stage == "test" else {key: run.best(key) for key in keys}
     blocks: list[Block] = []
     sentences = _describe_best(shown, best)
     if sentences:
@@ -306,7 +306,8 @@ def _curve(validations: Sequence[RecordedValidation], key: str, best: RecordedVa
 
 def _describe_sentences(run: RecordedRun, examples: int) -> list[Block]:
     """The worst sentences of the best validation; of the latest, if the translations of the best were deleted."""
-    validations = run.of_stage("val") or list(run.validations)
+    validations = [validation for validation in run.validations if validation.stage != "test"]
+    validations = validations or list(run.validations)
     key = _main_key(validations)
     best = None if key is None else run.best(key)
     for validation in [best, *reversed(validations)]:

@@ -9,10 +9,10 @@ import torch
 
 from lightning_bleu.bleu import BLEUSettings
 from lightning_bleu.comparison import Comparison
+from lightning_bleu.display.samples import find_bleu
 from lightning_bleu.evaluation.collector import Output, SentenceCollector
 from lightning_bleu.evaluation.functions import FunctionMetric
 from lightning_bleu.evaluation.metric_table import MetricTable
-from lightning_bleu.evaluation.metrics import CountedMetric
 from lightning_bleu.evaluation.names import Naming
 from lightning_bleu.evaluation.sentences import GatheredSentences, SentenceRows
 from lightning_bleu.evaluation.validation import ScoredSubset, score_validation
@@ -131,6 +131,7 @@ def compare_texts(
     for metric, rows_of_systems in rows_by_metric.items():
         intervals[metric], tests[metric] = _resample(rows_of_systems, confidence, resamples, seed)
     baseline = next(iter(scored.values()))
+    bleu = find_bleu(baseline)
     return Comparison(
         texts,
         intervals,
@@ -139,7 +140,7 @@ def compare_texts(
         confidence,
         resamples,
         signatures=_find_signatures(baseline, rows_by_metric),
-        bleu_settings=_find_bleu_settings(table),
+        bleu_settings=BLEUSettings.from_options() if bleu is None else bleu[1],
     )
 
 
@@ -170,14 +171,6 @@ def _find_signatures(subset: ScoredSubset[GatheredSentences], metrics: Iterable[
         if signature is not None:
             signatures[metric] = signature
     return signatures
-
-
-def _find_bleu_settings(table: MetricTable) -> BLEUSettings:
-    """The settings of the first BLEU; the default ones if there is none."""
-    for metric in table:
-        if isinstance(metric, CountedMetric) and isinstance(metric.metric.settings, BLEUSettings):
-            return metric.metric.settings
-    return BLEUSettings.from_options()
 
 
 def _split_tokens(line: str) -> list[str]:

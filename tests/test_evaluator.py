@@ -129,7 +129,14 @@ def run_loop(rank: int, processes: int, folder: Path, case: str) -> Any:
         for number, loader in enumerate(all_loaders):
             for batch in loader:
                 evaluator.update(**return_sentences(batch, epoch), **give(batch), dataloader_idx=number)
-        found.append(evaluator.finish(100 * epoch, epoch))
+        results = evaluator.finish(100 * epoch, epoch)
+        found.append((dict(results), str(results), [*results.samples]))
+        # Only process 0 has sentences; then, here are those that all processes should find.
+        shown = {name: samples.to_dicts() for name, samples in results.samples.items()}
+        if rank == 0:
+            (folder / f"{epoch}.json").write_text(json.dumps(shown))
+        else:
+            assert not any(shown.values())
     writers[0].close()
     return found, to_plain(evaluator.state_dict())
 
@@ -149,10 +156,13 @@ def test_several_processes_yield_what_one_does(case: str, processes: int, pool: 
     assert {"val_bleu", "val_bleu/low", "test_bleu"} <= {*stored}
     if case == "sampler":
         scores = expected_scores(["bleu"], {"": range(SIZE)}, epoch=1)
-        assert expected[0][1]["val_bleu"].score == pytest.approx(100 * scores["val_bleu"], abs=1e-12)
+        assert expected[0][1][0]["val_bleu"].score == pytest.approx(100 * scores["val_bleu"], abs=1e-12)
     folder = tmp_path / str(processes)
     assert pool.run(processes, run_loop, folder, case) == [expected] * processes
     assert read_run(folder) == (stored, files)
+    for epoch in range(4):
+        assert (folder / f"{epoch}.json").read_text() == (tmp_path / "1" / f"{epoch}.json").read_text()
+    assert '"kind": "improved"' in (folder / "1.json").read_text()
     assert not [*read_events(folder / "not used").Tags()["scalars"]]
 
 
@@ -265,7 +275,10 @@ def describe(folder: Path, evaluator: Any) -> list[Any]:
         rename(evaluator.results),
         rename({tag: values for tag, values in shown.items() if re.match("(val|eval)[_/]", tag)}),
         rename(files),
-        [line | {name: str(line[name]).replace("eval", "val", 1) for name in ("key", "file")} for line in lines],
+        [
+            line | {name: str(line[name]).replace("eval", "val", 1) for name in ("stage", "key", "file")}
+            for line in lines
+        ],
         {tag: rename(state) for tag, state in rename(to_plain(evaluator.state_dict()["best"])).items()},
     ]
 

@@ -22,6 +22,7 @@ from lightning_bleu.messages import WarnOnce
 from lightning_bleu.processes import gather_objects, run_in_process_0
 from lightning_bleu.reading.batch import (
     Batch,
+    Sources,
     read_hypotheses,
     read_sentences,
     read_sources,
@@ -155,7 +156,7 @@ class SentenceCollector:
         counted = []
         for subset, is_member in zip(subsets.values(), members.values()):
             share = batch if is_member.all() else select_sentences(batch, is_member)
-            sources_of_share = None if sources is None else list(compress(sources, is_member))
+            sources_of_share = None if sources is None else sources.select(is_member)
             counted.append(subset.count(share, sources_of_share))
         if subsets:
             loader.check_given("source", output.source is not None)
@@ -179,8 +180,8 @@ class SentenceCollector:
             )
         return batch_count
 
-    def _read_sources(self, source: Any, loader: Loader, sentences: int, subsets: Iterable[Subset]) -> list[str] | None:
-        """The source sentences as text; None if there are none, or if they will not be kept."""
+    def _read_sources(self, source: Any, loader: Loader, sentences: int, subsets: Iterable[Subset]) -> Sources | None:
+        """The source sentences; None if there are none, or if they will not be kept."""
         keep_texts = [subset for subset in subsets if subset.keeps_texts]
         if source is None or not keep_texts:
             return None

@@ -28,7 +28,8 @@ from lightning_bleu.evaluation.sentences import (
 )
 from lightning_bleu.processes import run_in_all, run_in_process_0
 from lightning_bleu.reading.batch import Batch
-from lightning_bleu.scoring.scoring import Report, format_score, ratio_scoring
+from lightning_bleu.rendering.clean import to_line
+from lightning_bleu.scoring.scoring import Report, format_in_unit, format_score, ratio_scoring
 from lightning_bleu.settings.settings import check_bool, describe
 
 _MAX_SHOWN = 200
@@ -371,6 +372,10 @@ def assemble_rows(
     return assembled
 
 
+_REPR_NAME = 80
+"""The number of characters of a name in the ``repr`` of a score."""
+
+
 class FunctionScore(Report):
     """The score of a function. ``str(...)`` is one line.
 
@@ -386,6 +391,9 @@ class FunctionScore(Report):
 
     def __str__(self) -> str:
         return f"{self.name} = {format_score(self.score, self.percent)}"
+
+    def __repr__(self) -> str:
+        return f"FunctionScore({format_in_unit(self.score, self.percent)}, {to_line(self.name, _REPR_NAME)})"
 
 
 def call_function(name: str, metric: FunctionMetric, sentences: Sequence[Sentence]) -> dict[str, Tensor] | None:

@@ -83,9 +83,7 @@ def _(block: Chart) -> list[str]:
 def _(block: Examples) -> list[str]:
     if not block.items:
         return []
-    lines = [to_line(block.title)]
-    if block.note:
-        lines.append(to_line(block.note))
+    lines = list(filter(None, [to_line(block.title), to_line(block.note)]))
     for example in block.items:
         lines += _example_lines(example)
     return lines

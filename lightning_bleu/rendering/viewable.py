@@ -60,8 +60,16 @@ class Viewable:
         """
         return to_markdown(self.describe(examples))
 
+    def to_text(self, *, examples: int = 0) -> str:
+        """Text for a terminal or a log.
+
+        Args:
+            examples: how many sentences to show of each kind, at most.
+        """
+        return to_text(self.describe(examples))
+
     def __str__(self) -> str:
-        return to_text(self.describe(examples=0))
+        return self.to_text()
 
     def _repr_html_(self) -> str:
         return to_fragment(self.describe(examples=3))
