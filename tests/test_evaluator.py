@@ -269,6 +269,8 @@ def describe(folder: Path, evaluator: Any) -> list[Any]:
     lines = read_scores(folder / "translations" / "scores.jsonl")
     for line in lines:
         del line["epoch"]  # loops number them from 0 or from 1
+        for key in ("stage", "key", "file"):
+            line[key] = str(line[key]).replace("eval", "val", 1)
     del files["scores.jsonl"]
     shown = {tag: [value for _, value in events] for tag, events in stored.items() if not_scalar(events)}
     return [
