@@ -12,7 +12,7 @@ from lightning_bleu.evaluation.choices import find_worst
 from lightning_bleu.evaluation.functions import FunctionMetric
 from lightning_bleu.evaluation.loaders import distributed_index
 from lightning_bleu.evaluation.results import Result
-from lightning_bleu.evaluation.task_metrics import TokenCount
+from lightning_bleu.evaluation.task_metrics import CER, ROUGE, TER, WER, ExactMatch, TokenCount
 from lightning_bleu.evaluator import Evaluator
 from lightning_bleu.hugging_face import EvaluatorMixin
 from lightning_bleu.scoring.resampling import Interval, PairedTest
@@ -24,7 +24,11 @@ if TYPE_CHECKING:
     from lightning_bleu.callback import BLEUCallback
 
 __all__ = [
+    "CER",
     "CONVENTIONS",
+    "ROUGE",
+    "TER",
+    "WER",
     "BLEUCallback",
     "BLEUScore",
     "CHRFScore",
@@ -34,6 +38,7 @@ __all__ = [
     "CorpusCHRF",
     "Evaluator",
     "EvaluatorMixin",
+    "ExactMatch",
     "FunctionMetric",
     "Interval",
     "PairedTest",

@@ -16,6 +16,7 @@ from lightning_bleu.evaluation.functions import FunctionMetric
 from lightning_bleu.evaluation.metric_table import MetricTable
 from lightning_bleu.evaluation.names import Naming
 from lightning_bleu.evaluation.sentences import Sentence, SentenceRows
+from lightning_bleu.evaluation.task_metrics import TASK_METRICS, TaskMetric
 from lightning_bleu.evaluation.validation import score_validation
 from lightning_bleu.evaluator import MetricsByName
 from lightning_bleu.known_metrics import KNOWN_METRICS
@@ -25,6 +26,8 @@ from lightning_bleu.record import RecordedScore, find_record, lacks_references, 
 from lightning_bleu.scoring.resampling import PairedTest, bootstrap
 from lightning_bleu.scoring.scoring import format_score, unit_of
 
+_RECORDED_METRICS: dict[str, type[CorpusMetric] | type[TaskMetric]] = {**KNOWN_METRICS, **TASK_METRICS}
+"""The metrics that are made again from their recorded settings."""
 TextFile: TypeAlias = str | os.PathLike[str]
 """A file with a sentence per line."""
 
@@ -287,7 +290,7 @@ def _rebuild_metrics(records: Mapping[str, list[RecordedScore] | None], files: M
     All metrics of this package in percent, if there is no record (None), or if it has none of them. Of a metric in two
     records, the settings of the first system count. A record without a line about a file is an error.
     """
-    metrics: dict[str, CorpusMetric] = {}
+    metrics: dict[str, CorpusMetric | TaskMetric] = {}
     left_out = []
     for name, record in records.items():
         if record is None:
@@ -298,7 +301,7 @@ def _rebuild_metrics(records: Mapping[str, list[RecordedScore] | None], files: M
                 "are unknown: pass metrics=..."
             )
         for recorded in record:
-            if recorded.class_name not in KNOWN_METRICS:
+            if recorded.class_name not in _RECORDED_METRICS:
                 left_out.append(recorded.metric)
             elif recorded.metric not in metrics:
                 metrics[recorded.metric] = _rebuild_metric(recorded)
@@ -308,10 +311,10 @@ def _rebuild_metrics(records: Mapping[str, list[RecordedScore] | None], files: M
     return metrics or {metric.short_name: metric(percent=True) for metric in KNOWN_METRICS.values()}
 
 
-def _rebuild_metric(recorded: RecordedScore) -> CorpusMetric:
+def _rebuild_metric(recorded: RecordedScore) -> CorpusMetric | TaskMetric:
     """The metric that gave a recorded score, for text."""
     try:
-        metric = KNOWN_METRICS[recorded.class_name]
+        metric = _RECORDED_METRICS[recorded.class_name]
         if recorded.settings is None:
             raise ValueError("there are none")
         return metric.from_plain(recorded.settings, percent=bool(recorded.percent))
@@ -356,7 +359,7 @@ def _warn_if_not_reproduced(
 ) -> None:
     """Warn if the metrics of a record do not reproduce its scores."""
     for recorded in record:
-        if recorded.metric not in rows or recorded.class_name not in KNOWN_METRICS:
+        if recorded.metric not in rows or recorded.class_name not in _RECORDED_METRICS:
             continue
         of_file = rows[recorded.metric]
         score = of_file.score() / (of_file.scoring.unit or 1)

@@ -126,7 +126,7 @@ def _describe_score(subset: ScoredSubset[GatheredSentences], key: str) -> tuple[
     if not key:
         return "", ""
     report = subset.results[key].report
-    signature: str = getattr(report, "signature", "")
+    signature: str = getattr(report, "signature", None) or ""
     return f" {report}\n{signature}".rstrip(), signature
 
 
