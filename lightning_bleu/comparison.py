@@ -123,8 +123,8 @@ def compare_systems(
             strings. When None: ``ref.txt``, or ``ref-1.txt`` and so on, beside `a` or `b`.
         sources: a file, or a list of strings. When None: ``src.txt`` beside `a` or `b`, if there is one.
         metrics: metrics of this package and functions, as for :class:`Evaluator`. When None: the metrics of
-            this package in the record of the run, with their names and settings, if a file belongs to one; else all
-            metrics of this package, BLEU and chrF, in percent. Pass functions again: a record has only their scores.
+            this package in the record of the run, with their names and settings, if a file belongs to one; else BLEU
+            and chrF in percent. Pass functions again: a record has only their scores.
         confidence: the confidence level of the intervals.
         resamples: the number of bootstrap resamples.
         seed: the random seed.
