@@ -7,7 +7,7 @@ from .display.samples import Sample, Samples
 from .evaluation.functions import FunctionMetric
 from .evaluation.loaders import distributed_index
 from .evaluation.results import Result
-from .evaluation.task_metrics import TokenCount
+from .evaluation.task_metrics import CER, ROUGE, TER, WER, ExactMatch, TokenCount
 from .evaluator import Evaluator
 from .hugging_face import EvaluatorMixin
 from .recorded_run import RecordedRun, read_run
@@ -18,7 +18,11 @@ from .systems import compare_systems
 from .version import __version__
 
 __all__ = [
+    "CER",
     "CONVENTIONS",
+    "ROUGE",
+    "TER",
+    "WER",
     "BLEUCallback",
     "BLEUScore",
     "CHRFScore",
@@ -28,6 +32,7 @@ __all__ = [
     "CorpusCHRF",
     "Evaluator",
     "EvaluatorMixin",
+    "ExactMatch",
     "FunctionMetric",
     "Interval",
     "PairedTest",

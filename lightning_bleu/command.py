@@ -19,6 +19,7 @@ from lightning_bleu.version import __version__
 
 if TYPE_CHECKING:
     from lightning_bleu.comparison import Comparison
+    from lightning_bleu.evaluation.task_metrics import TaskMetric
     from lightning_bleu.metric import CorpusMetric
     from lightning_bleu.recorded_run import RecordedRun
     from lightning_bleu.rendering.viewable import Viewable
@@ -196,13 +197,14 @@ def _make_metrics(options: argparse.Namespace) -> dict[str, Any] | None:
     """The metrics by name; None if no option says which."""
     if options.metric is None and options.tokenize is None and not options.lowercase:
         return None
-    from lightning_bleu import CorpusBLEU, CorpusCHRF
+    from lightning_bleu import TER, CorpusBLEU, CorpusCHRF
 
     shared: dict[str, Any] = {"percent": True, "lowercase": options.lowercase}
-    makers: dict[str, Callable[[], CorpusMetric]] = {
+    makers: dict[str, Callable[[], CorpusMetric | TaskMetric]] = {
         "bleu": lambda: CorpusBLEU(tokenizer=options.tokenize, **shared),
         "chrf": lambda: CorpusCHRF(**shared),
         "chrf++": lambda: CorpusCHRF(word_order=2, **shared),
+        "ter": lambda: TER(percent=True),
     }
     return {name: makers[name]() for name in options.metric or ("bleu", "chrf")}
 

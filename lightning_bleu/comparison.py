@@ -40,6 +40,7 @@ from lightning_bleu.rendering.blocks import (
 from lightning_bleu.rendering.clean import to_line
 from lightning_bleu.rendering.viewable import Viewable
 from lightning_bleu.scoring.resampling import Interval, PairedTest
+from lightning_bleu.scoring.scoring import describe_directions, format_in_unit
 from lightning_bleu.significance import holm
 from lightning_bleu.texts import SystemTexts
 
@@ -445,8 +446,7 @@ def _describe_verdict(comparison: Comparison, system: str) -> str:
 
 def _score_table(comparison: Comparison, metric: str) -> Table:
     """The scores of a metric, their differences from the baseline, and what is known about chance."""
-    direction = {1: "Higher is better.", -1: "Lower is better.", 0: "Neither higher nor lower is better."}
-    note = direction[comparison.rows[metric][comparison.baseline].scoring.sign]
+    note = describe_directions({metric: comparison.rows[metric][comparison.baseline].scoring.higher_is_better})
     interval_name = f"{100 * comparison.confidence:g}% interval"
     intervals = comparison.intervals[metric]
     if len(comparison.systems) == 1:
@@ -586,14 +586,3 @@ def _shared_lines(source: str | None, references: Sequence[str]) -> list[Example
 def _mark(hypothesis: Line, references: Sequence[Line]) -> list[Span]:
     marked, _ = mark_words(hypothesis, references)
     return marked
-
-
-def format_in_unit(value: float, percent: bool | None, sign: str = "") -> str:
-    """A score as text in its own unit: with two digits in percent, otherwise with four.
-
-    Example:
-        >>> format_in_unit(48.8612, percent=True), format_in_unit(0.138694, percent=False, sign="+")
-        ('48.86', '+0.1387')
-    """
-    digits = 2 if percent else 4
-    return f"{value:{sign}.{digits}f}"

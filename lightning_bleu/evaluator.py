@@ -104,7 +104,8 @@ class Evaluator(OptionAttributes):
         metrics: the metrics by name. ``{"bleu": CorpusBLEU(), "chrf": CorpusCHRF()}`` logs ``val_bleu`` and
             ``val_chrf``. A metric may be
 
-            - one of this package;
+            - one of this package: :class:`CorpusBLEU`, :class:`CorpusCHRF`, :class:`WER`, :class:`CER`, :class:`TER`,
+              :class:`ROUGE`, :class:`ExactMatch`, or :class:`TokenCount`;
             - a function ``comet(hypotheses, references, sources)`` that takes a list of strings, a list of references
               for each, and, with a parameter ``sources`` or a third one without a default, a list of strings. It
               returns one number per sentence: a list, an array, or a tensor of shape ``(sentences,)``, whose mean is
@@ -116,14 +117,14 @@ class Evaluator(OptionAttributes):
             - a :class:`FunctionMetric` of such a function, if lower numbers are better, if they are shares to log in
               percent, or if the function needs all sentences at once;
             - one of torchmetrics that takes a list of strings, and a reference or a list of references for each; or one
-              of sacreBLEU, such as ``sacrebleu.metrics.TER()``. It scores the text of all sentences at the end, in
-              process 0, and has no interval and no comparison.
+              of sacreBLEU. It scores the text of all sentences at the end, in process 0, and has no interval and no
+              comparison.
 
             Instead of a metric, a dict of a metric for each loader or group:
             ``{"bleu": {"de": CorpusBLEU(), "zh": CorpusBLEU(tokenizer="zh")}}``. None for one that has no such score:
             the mean is that of the others. A loader with None under every name is ignored, whatever its steps return.
-            :class:`CorpusBLEU` and :class:`CorpusCHRF` may stand alone, with the names ``bleu`` and ``chrf``;
-            ``CorpusBLEU()`` when None.
+            Those of this package may stand alone, with the names ``bleu``, ``chrf``, ``wer``, ``cer``, ``ter``,
+            ``rouge``, and ``exact_match``; ``CorpusBLEU()`` when None.
         decoder: decodes ids for all metrics that set no decoder; see :class:`CorpusBLEU`. All metrics of a loader read
             ids in the same way: those that set nothing take the settings of the others.
         log_name: the logged names, with placeholders for the stage and for the name of the metric:

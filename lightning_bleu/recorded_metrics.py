@@ -7,10 +7,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from lightning_bleu.evaluation.sentences import SentenceRows
+from lightning_bleu.evaluation.task_metrics import TASK_METRICS, TaskMetric
 from lightning_bleu.known_metrics import KNOWN_METRICS
 from lightning_bleu.metric import CorpusMetric
 from lightning_bleu.scores_file import RecordedScore, read_record
 from lightning_bleu.scoring.scoring import unit_of
+
+_RECORDED_METRICS: dict[str, type[CorpusMetric] | type[TaskMetric]] = {**KNOWN_METRICS, **TASK_METRICS}
+"""The metrics that are made again from their recorded settings."""
 
 
 class RunRecords:
@@ -29,13 +33,13 @@ class RunRecords:
         self._warn = warn
         self.scores = {name: read_record(file, warn) for name, file in files.items()}
 
-    def rebuild_metrics(self) -> dict[str, CorpusMetric]:
+    def rebuild_metrics(self) -> dict[str, CorpusMetric | TaskMetric]:
         """The metrics of this package in the records.
 
-        All metrics of this package in percent, if there is no record, or if none has them. Of a metric in several
+        BLEU and chrF in percent, if there is no record, or if none has them. Of a metric in several
         records, the settings of the first system count. A record without a line about a file is an error.
         """
-        metrics: dict[str, CorpusMetric] = {}
+        metrics: dict[str, CorpusMetric | TaskMetric] = {}
         left_out = []
         for name, scores in self.scores.items():
             if scores is None:
@@ -46,7 +50,7 @@ class RunRecords:
                     "its settings are unknown: pass metrics=..."
                 )
             for recorded in scores:
-                if recorded.class_name not in KNOWN_METRICS:
+                if recorded.class_name not in _RECORDED_METRICS:
                     left_out.append(recorded.metric)
                 elif recorded.metric not in metrics:
                     metrics[recorded.metric] = _rebuild_metric(recorded)
@@ -68,7 +72,7 @@ class RunRecords:
             rows: what each metric counted in its sentences.
         """
         for recorded in self.scores.get(name) or ():
-            if recorded.metric not in rows or recorded.class_name not in KNOWN_METRICS:
+            if recorded.metric not in rows or recorded.class_name not in _RECORDED_METRICS:
                 continue
             of_file = rows[recorded.metric]
             score = of_file.score() / (of_file.scoring.unit or 1)
@@ -80,10 +84,10 @@ class RunRecords:
                 )
 
 
-def _rebuild_metric(recorded: RecordedScore) -> CorpusMetric:
+def _rebuild_metric(recorded: RecordedScore) -> CorpusMetric | TaskMetric:
     """The metric that gave a recorded score, for text."""
     try:
-        metric = KNOWN_METRICS[recorded.class_name]
+        metric = _RECORDED_METRICS[recorded.class_name]
         if recorded.settings is None:
             raise ValueError("there are none")
         return metric.from_plain(recorded.settings, percent=bool(recorded.percent))

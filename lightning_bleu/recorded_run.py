@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lightning_bleu.comparison import Comparison, describe_worst, format_in_unit
+from lightning_bleu.comparison import Comparison, describe_worst
 from lightning_bleu.messages import warn_user
 from lightning_bleu.rendering.blocks import (
     Bar,
@@ -26,6 +26,7 @@ from lightning_bleu.rendering.blocks import (
 from lightning_bleu.rendering.clean import to_line
 from lightning_bleu.rendering.viewable import Viewable
 from lightning_bleu.scores_file import read_lines
+from lightning_bleu.scoring.scoring import describe_directions, format_in_unit
 from lightning_bleu.systems import compare_texts
 from lightning_bleu.texts import read_systems
 
@@ -269,15 +270,7 @@ def _describe_columns(validations: Sequence[RecordedValidation], keys: Sequence[
     lines: dict[str, Mapping[str, Any]] = {}
     for validation in validations:
         lines.update({key: line for key, line in validation.scores.items() if key in keys})
-    lower_is_better = [key for key, line in lines.items() if line.get("higher_is_better") is False]
-    has_higher = any(line.get("higher_is_better") for line in lines.values())
-    note = ""
-    if has_higher and lower_is_better:
-        note = f"Higher is better; for {', '.join(lower_is_better)}, lower."
-    elif has_higher:
-        note = "Higher is better."
-    elif lower_is_better:
-        note = "Lower is better."
+    note = describe_directions({key: line.get("higher_is_better") for key, line in lines.items()})
     if len(validations) > 1:
         note += " *: the best."
     if missing > 0:

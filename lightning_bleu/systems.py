@@ -59,8 +59,8 @@ def compare_systems(
             strings. When None: ``ref.txt``, or ``ref-1.txt`` and so on, beside a system.
         sources: a file, or a list of strings. When None: ``src.txt`` beside a system, if there is one.
         metrics: metrics of this package and functions, as for :class:`Evaluator`. When None: the metrics of
-            this package in the records of the runs, with their names and settings, if a file belongs to one; else all
-            metrics of this package, BLEU and chrF, in percent. Pass functions again: a record has only their scores.
+            this package in the records of the runs, with their names and settings, if a file belongs to one; else BLEU
+            and chrF in percent. Pass functions again: a record has only their scores.
         confidence: the confidence level of the intervals.
         resamples: the number of bootstrap resamples, which are the same for all systems.
         seed: the random seed.

@@ -26,7 +26,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, DistributedSampler, IterableDataset, Sampler
 from torch.utils.tensorboard import SummaryWriter
 
-from lightning_bleu import BLEUCallback, CorpusBLEU, CorpusCHRF, Evaluator
+from lightning_bleu import ROUGE, WER, BLEUCallback, CorpusBLEU, CorpusCHRF, Evaluator
 from lightning_bleu.evaluation.options import OptionAttributes, Options
 from lightning_bleu.evaluator import EvaluatorOptions
 from tests.helpers.callback_metrics import (
@@ -111,7 +111,8 @@ CASES: dict[str, tuple[Callable[[int, int], Any], Callable[[Tensor], dict[str, A
 
 
 def make_metrics() -> dict[str, Any]:
-    own = {"bleu": CorpusBLEU(percent=True), "chrf": CorpusCHRF(percent=True)}
+    own: dict[str, Any] = {"bleu": CorpusBLEU(percent=True), "chrf": CorpusCHRF(percent=True)}
+    own |= {"wer": WER(percent=True), "rouge": ROUGE(["rouge1", "rougeL"], percent=True)}
     return own | {"checksum": checksum, "order": OF_TEXT["order"](), "ter": OF_TEXT["ter"]()}
 
 

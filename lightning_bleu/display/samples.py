@@ -211,7 +211,7 @@ def make_samples(subset: ScoredSubset[GatheredSentences], chosen: ChosenSentence
         opponent=result.opponent,
         order=describe_order(subset.rows[chosen.ranked_by]),
         score=str(result.report),
-        signature=getattr(result.report, "signature", ""),
+        signature=getattr(result.report, "signature", None) or "",
     )
 
 

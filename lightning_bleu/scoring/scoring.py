@@ -236,14 +236,22 @@ def describe_directions(directions: Mapping[str, bool | None]) -> str:
     return "; ".join(clauses) + "."
 
 
-def join_signature(fields: Mapping[str, object]) -> str:
+def join_signature(fields: Mapping[str, object], versions: Mapping[str, str] | None = None) -> str:
     """A signature: one line that names the options a score depends on, and the versions, in sacreBLEU's format.
+
+    Args:
+        fields: the options.
+        versions: the versions of the libraries that compute the score; sacreBLEU's when None.
 
     Example:
         >>> join_signature({"nrefs": 1, "case": "mixed"}).split("|version")[0]
         'nrefs:1|case:mixed'
+        >>> join_signature({"nrefs": 1}, {"rouge-score": "0.1.2"}).split("|lightning_bleu")[0]
+        'nrefs:1|rouge-score:0.1.2'
     """
+    if versions is None:
+        versions = {"version": sacrebleu.__version__}
     entries = [f"{name}:{value}" for name, value in fields.items()]
-    entries.append(f"version:{sacrebleu.__version__}")  # whose tokenizers these are
+    entries += [f"{name}:{version}" for name, version in versions.items()]
     entries.append(f"lightning_bleu:{__version__}")
     return "|".join(entries)
