@@ -7,6 +7,7 @@
 # make docs   builds the documentation in docs/_build
 # make fuzz   compares random inputs with slow programs and with sacreBLEU, for SECONDS=60
 # make bench  measures speed beside other implementations
+# make release builds the wheel, and runs the tests of the sdist on it in an environment of its own
 # make lowest runs the tests with the lowest versions that pyproject.toml allows, in an environment of its own
 
 PYTHON ?= python3
@@ -16,7 +17,7 @@ BIN := .venv/bin
 # uv does not compile modules, so their first import does. If that were not saved, each process would take 5 s longer.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: env demo test quick examples lint docs fuzz bench lowest build clean
+.PHONY: env demo test quick examples lint docs fuzz bench lowest release clean
 
 env: .venv/.done
 
@@ -58,8 +59,8 @@ bench: env
 lowest:
 	bash .ci/lowest $(ARGS)
 
-build: env
-	$(BIN)/python -m build --no-isolation
+release:
+	bash .ci/release $(ARGS)
 
 clean:
 	rm -rf .venv .venv-lowest dist docs/_build runs

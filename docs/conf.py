@@ -9,7 +9,6 @@ import typing
 from sphinx.domains.python import PyObject, PythonDomain
 
 import lightning_bleu
-import lightning_bleu.callback
 
 project = "lightning_bleu"
 author = "The lightning_bleu developers"
@@ -63,6 +62,8 @@ TYPE_ALIASES = {
     "SampleMask": "lightning_bleu.reading.forms",
     "Tokenizer": "lightning_bleu.settings.tokenizers",
 }
+for name in lightning_bleu.__all__:
+    getattr(lightning_bleu, name)  # imports its module
 placeholders = {name: type(name, (), {"__module__": module}) for name, module in TYPE_ALIASES.items()}
 for name, module in list(sys.modules.items()):
     if name.startswith("lightning_bleu."):

@@ -130,8 +130,9 @@ def main(argv: Sequence[str] | None = None) -> list[Run]:
             runs.append(train(monitor, data, model, args))
         plain, significant = runs[-2:]
         print(f"seed {seed}")
-        comparison = compare_systems(plain.translations, significant.translations, references=references)
-        print(f"  validations: {plain.validations} (a, any gain), {significant.validations} (b, significant gains)")
+        systems = {"any gain": plain.translations, "significant gains": significant.translations}
+        comparison = compare_systems(systems, references=references)
+        print(f"  validations: {plain.validations} for any gain, {significant.validations} for significant gains")
         print(comparison)
     validations = [sum(run.validations for run in runs[start::2]) for start in (0, 1)]
     print(f"total: {validations[0]} validations if any gain counts, {validations[1]} if only significant gains count")

@@ -47,7 +47,7 @@ from torch.nn.functional import cross_entropy
 from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import DataLoader, Dataset
 
-from lightning_bleu import BLEUCallback, BLEUScore, CorpusBLEU, CorpusCHRF, find_worst, sentence_bleu
+from lightning_bleu import BLEUCallback, BLEUScore, CorpusBLEU, CorpusCHRF
 
 PAD, BOS, EOS, UNK = range(4)
 
@@ -282,37 +282,6 @@ def make_loader(batches: list[Batch], shuffle: bool = False) -> DataLoader[Batch
     return DataLoader(dataset, batch_size=None, shuffle=shuffle)
 
 
-def print_worst(folder: Path, count: int = 2) -> None:
-    """Print the worst translations in a folder of files that the callback wrote."""
-    (file,) = folder.glob("step-*.txt")
-    sources, hypotheses, references = map(read_lines, (folder / "src.txt", file, folder / "ref.txt"))
-    bleu = CorpusBLEU(keep_sentences=True, sync_on_compute=False)  # the files have the sentences of all processes
-    bleu.update(hypotheses, references)
-    scores = 100 * sentence_bleu(hypotheses, references)
-    print(f"\nThe worst of {len(scores)} test translations, ranked as in TensorBoard: worst for their length")
-    print("[Brackets]: no match in the other line")
-    for i in find_worst(bleu.sentence_statistics(), bleu.scoring, count):
-        hypothesis, wrong = mark(hypotheses[i], references[i])
-        reference, missing = mark(references[i], hypotheses[i])
-        print(f"\nSentence {i + 1}: BLEU {scores[i]:.2f}, wrong words: {wrong}, missing words: {missing}")
-        print(f"source      {sources[i]}\nhypothesis  {hypothesis}\nreference   {reference}")
-
-
-def mark(line: str, other: str) -> tuple[str, int]:
-    """Put brackets around the words that have no match in another line, and count them.
-
-    For example, "a cat, a dog" and "a cat" become "a cat[, a dog]" and 3.
-    """
-    words = r"[\w'’-]+|[^\w\s]"
-    left = Counter(re.findall(words, other))
-
-    def put_brackets(word: re.Match[str]) -> str:
-        left[word[0]] -= 1
-        return f"[{word[0]}]" if left[word[0]] < 0 else word[0]
-
-    return re.sub(words, put_brackets, line).replace("] [", " "), (-left).total()
-
-
 def tensorboard_command(folder: str) -> str:
     """The command that shows the logs, also if the environment of this program is not activated."""
     program = "tensorboard"
@@ -401,12 +370,17 @@ def main(argv: Sequence[str] | None = None) -> BLEUScore:
     assert isinstance(result, BLEUScore)  # for type checkers
     if trainer.is_global_zero:
         folder = Path(logger.log_dir, "translations")
-        print_worst(folder / "test")
+        print("\nThe worst test translations for their length")
+        for sample in bleu.results.samples["test"].worst[:2]:
+            print(sample)
+        saved_page = Path(logger.log_dir, "results.html")
+        bleu.results.to_html(saved_page)
         print(f"\nTest score  {bleu.results['test_bleu'].interval}")
         print(f"            {bleu.results['test_chrf'].interval}")
         print(f"            {result}")
         print(f"Signature   {result.signature}")
         print(f"Checkpoint  {checkpoint.best_model_path}")
+        print(f"Page        {saved_page}")
         print(f"Files       {folder}")
         print(f"TensorBoard {tensorboard_command(args.logdir)}")
         print(f"            (counts steps from 0: step {interval} above is step {interval - 1} there)")

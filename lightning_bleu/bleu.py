@@ -23,7 +23,7 @@ from lightning_bleu.metric import CorpusMetric, TorchmetricsOptions, count_sente
 from lightning_bleu.reading.batch import Batch
 from lightning_bleu.reading.forms import Hypotheses, Ids, InputCounts, References, Tokens
 from lightning_bleu.reading.ragged import IntArray, Ragged
-from lightning_bleu.scoring.scoring import Component, Report, Scoring, float_type, join_signature
+from lightning_bleu.scoring.scoring import Component, Report, Scoring, float_type, format_in_unit, join_signature
 from lightning_bleu.settings.conventions import CONVENTIONS, Convention
 from lightning_bleu.settings.lengths import REFERENCE_LENGTHS
 from lightning_bleu.settings.settings import (
@@ -268,6 +268,8 @@ def token_ids(batch: Batch, settings: BLEUSettings) -> Ragged:
 # Statistics → score
 
 
+BLEU_NAME = "BLEU"
+"""The name of the score."""
 _CHUNK = 2**14
 """How many sentences are scored at a time, so that intermediate results need little memory."""
 
@@ -389,7 +391,7 @@ def bleu_scoring(settings: BLEUSettings) -> Scoring:
         tensor(69.0066, dtype=torch.float64)
     """
     return Scoring(
-        "BLEU",
+        BLEU_NAME,
         score=lambda statistics: compute_bleu(statistics, settings).bleu * settings.unit,
         score_sentences=lambda statistics: score_sentences(statistics, settings),
         percent=settings.percent,
@@ -397,6 +399,10 @@ def bleu_scoring(settings: BLEUSettings) -> Scoring:
         bounds=(0.0, settings.unit),
         rank_sentences=lambda statistics: score_sentences(with_average_tokens(statistics), settings),
     )
+
+
+_REPR_ORDERS = 4
+"""The number of precisions in the ``repr`` of a score."""
 
 
 class BLEUScore(Report):
@@ -466,6 +472,16 @@ class BLEUScore(Report):
         return (
             f"BLEU = {scale * self.bleu:.2f} {precisions} (BP = {self.brevity_penalty:.3f} "
             f"ratio = {self.length_ratio:.3f} hyp_len = {self.hypothesis_length} ref_len = {self.reference_length})"
+        )
+
+    def __repr__(self) -> str:
+        digits = 1 if self.percent else 3
+        precisions = [f"{precision:.{digits}f}" for precision in self.precisions[:_REPR_ORDERS]]
+        if len(self.precisions) > _REPR_ORDERS:
+            precisions.append("...")
+        return (
+            f"BLEUScore({format_in_unit(self.bleu, self.percent)}, precisions={'/'.join(precisions)}, "
+            f"brevity_penalty={self.brevity_penalty:.3f}, lengths={self.hypothesis_length}/{self.reference_length})"
         )
 
 

@@ -11,12 +11,12 @@ import torch
 from sacrebleu.metrics.base import Metric as SacreMetric
 from torchmetrics import Metric
 
+from lightning_bleu.display.results import Results
 from lightning_bleu.evaluation.collector import Output
 from lightning_bleu.evaluation.functions import call_with_third
 from lightning_bleu.evaluation.loaders import Origin
 from lightning_bleu.evaluation.names import STEPS, check_names, name_loaders
 from lightning_bleu.evaluation.options import OptionAttributes, check_single, check_unknown
-from lightning_bleu.evaluation.results import Result
 from lightning_bleu.evaluation.validation import ScoredValidation
 from lightning_bleu.evaluator import Evaluator, EvaluatorOptions, MetricsByName
 from lightning_bleu.lightning_trainer import find_loaders, logged_names, logged_step, run_folder
@@ -109,7 +109,7 @@ class BLEUCallback(OptionAttributes, pl.Callback):
         self._loaded: LoadedWeights | None = None
 
     @property
-    def results(self) -> dict[str, Result]:
+    def results(self) -> Results:
         """The last result of each score by its logged name."""
         return self._run.results
 

@@ -20,7 +20,7 @@ from lightning_bleu.metric import CorpusMetric, TorchmetricsOptions, count_sente
 from lightning_bleu.reading.batch import Batch, to_lines
 from lightning_bleu.reading.forms import Hypotheses, InputCounts, References, Strings, kind_of
 from lightning_bleu.reading.ragged import IntArray, Ragged, lengths_of, ranges
-from lightning_bleu.scoring.scoring import Component, Report, Scoring, float_type, join_signature
+from lightning_bleu.scoring.scoring import Component, Report, Scoring, float_type, format_in_unit, join_signature
 from lightning_bleu.settings.settings import Decoder, Settings, check_bool, check_integer, check_number
 
 if TYPE_CHECKING:
@@ -343,6 +343,11 @@ class CHRFScore(Report):
     def __str__(self) -> str:
         in_percent = self.score if self.percent else 100 * self.score
         return f"{self.name} = {in_percent:.2f}"
+
+    def __repr__(self) -> str:
+        values = (self.score, self.precision, self.recall)
+        score, precision, recall = (format_in_unit(value, self.percent) for value in values)
+        return f"CHRFScore({score}, {self.name}, precision={precision}, recall={recall})"
 
 
 def chrf_components(report: CHRFScore, settings: CHRFSettings) -> list[Component]:

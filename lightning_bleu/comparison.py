@@ -1,380 +1,588 @@
-"""Two systems side by side: which one is better, by how much, and which of their sentences differ."""
+"""Systems side by side: which are better than a baseline, by how much, and in which sentences."""
 
 from __future__ import annotations
 
 import math
-import os
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
-from lightning_bleu.evaluation.choices import find_changed
-from lightning_bleu.evaluation.collector import Output, SentenceCollector
-from lightning_bleu.evaluation.functions import FunctionMetric
-from lightning_bleu.evaluation.metric_table import MetricTable
-from lightning_bleu.evaluation.names import Naming
-from lightning_bleu.evaluation.sentences import Sentence, SentenceRows
-from lightning_bleu.evaluation.validation import score_validation
-from lightning_bleu.evaluator import MetricsByName
-from lightning_bleu.known_metrics import KNOWN_METRICS
-from lightning_bleu.messages import WarnOnce, warn_user
-from lightning_bleu.metric import CorpusMetric
-from lightning_bleu.record import RecordedScore, find_record, lacks_references, read_record
-from lightning_bleu.scoring.resampling import PairedTest, bootstrap
-from lightning_bleu.scoring.scoring import format_score, unit_of
+import numpy as np
+import numpy.typing as npt
+import torch
 
-TextFile: TypeAlias = str | os.PathLike[str]
-"""A file with a sentence per line."""
+from lightning_bleu.bleu import BLEU_NAME, BLEUSettings, Statistics
+from lightning_bleu.display.marks import Line, mark_words
+from lightning_bleu.display.samples import Sample, tokenize_line
+from lightning_bleu.evaluation.buckets import find_length_buckets
+from lightning_bleu.evaluation.choices import find_changed, find_gains, find_worst
+from lightning_bleu.evaluation.sentences import SentenceRows
+from lightning_bleu.messages import check_choice
+from lightning_bleu.rendering.blocks import (
+    Bar,
+    Block,
+    Cell,
+    Chart,
+    Example,
+    ExampleLine,
+    Examples,
+    Heading,
+    Note,
+    Part,
+    Point,
+    Range,
+    Span,
+    Table,
+    TableCell,
+    Tone,
+    View,
+)
+from lightning_bleu.rendering.clean import to_line
+from lightning_bleu.rendering.viewable import Viewable
+from lightning_bleu.scoring.resampling import Interval, PairedTest
+from lightning_bleu.scoring.scoring import describe_directions, format_in_unit
+from lightning_bleu.significance import holm
+from lightning_bleu.texts import SystemTexts
+
+_MAX_SENTENCES = 3
+"""The number of compared systems up to which verdicts are told in words."""
+_MAX_CHARTED = 5
+"""The number of systems up to which a chart can tell them apart."""
+_MAX_REFERENCES = 5
+"""The maximum number of references shown per sentence."""
+_TONES: dict[str, Tone] = {"better": "good", "worse": "bad"}
+UNCLEAR = "no clear difference"
+
+
+class Verdict(NamedTuple):
+    """Whether a system is better than the baseline.
+
+    Attributes:
+        words: ``"better"``, ``"worse"``, or ``"no clear difference"``; ``"higher"`` or ``"lower"`` for a score of
+            which neither is better.
+        note: why there is no clear difference, if the interval or the p-value alone would show one; else empty.
+    """
+
+    words: str
+    note: str = ""
 
 
 class Change(NamedTuple):
-    """A sentence that two systems translate differently.
+    """A sentence that a system translates better or worse than the baseline.
 
     Attributes:
         number: the number of its line, from 1.
-        score_a: the score of the first system.
-        score_b: the score of the second one.
-        a: its texts, as the first system translates it.
-        b: its texts, as the second one does. Only the hypotheses differ.
+        source: the source sentence; None if there is none.
+        references: its references.
+        baseline: the hypothesis of the baseline.
+        hypothesis: the hypothesis of the system.
+        baseline_score: the score of the first.
+        score: the score of the second.
     """
 
     number: int
-    score_a: float
-    score_b: float
-    a: Sentence
-    b: Sentence
+    source: str | None
+    references: list[str]
+    baseline: str
+    hypothesis: str
+    baseline_score: float
+    score: float
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """Two systems on the same sentences; ``str(...)`` is a table.
+class Changes(NamedTuple):
+    """The sentences that a system translates better than the baseline, and those that it translates worse.
 
     Attributes:
-        tests: the paired bootstrap test of each metric, by name.
-        sentences: the texts of each sentence, as `a` translates it, and as `b` does.
-        rows: what each metric counted in the sentences of `a`, and of `b`.
+        improved: those that it translates better, those that changed most first.
+        got_worse: those that it translates worse.
     """
 
-    tests: Mapping[str, PairedTest]
-    sentences: Sequence[tuple[Sentence, Sentence]] = field(repr=False)
-    rows: Mapping[str, tuple[SentenceRows, SentenceRows]] = field(repr=False)
+    improved: list[Change]
+    got_worse: list[Change]
 
-    def changed(self, metric: str, count: int = 10) -> tuple[list[Change], list[Change]]:
-        """The sentences that `a` translates worse than `b`, and those that it translates better.
 
-        BLEU ranks sentences for their length, as in samples, so that short ones do not come first.
+class ChangeCounts(NamedTuple):
+    """How many sentences a system translates better than the baseline, as well, and worse."""
 
-        Args:
-            metric: the name of the metric.
-            count: how many sentences to return of each, at most, those that changed most first.
+    improved: int
+    same: int
+    got_worse: int
+
+
+class ScoresByLength(NamedTuple):
+    """The scores of sentences of similar length.
+
+    Attributes:
+        lengths: the lengths of the references, in words, such as ``"11–20"``.
+        counts: the number of sentences of these lengths.
+        scores: for each system, the score of these sentences.
+    """
+
+    lengths: list[str]
+    counts: list[int]
+    scores: dict[str, list[float]]
+
+
+@dataclass(frozen=True, repr=False)
+class Comparison(Viewable):
+    """Systems on the same sentences. The first one is the baseline, with which the others are compared.
+
+    ``print(comparison)`` shows it as text, a notebook as a table, and :meth:`to_html` writes a page.
+
+    Attributes:
+        texts: the texts.
+        intervals: the score of each system with its interval, by metric and system.
+        tests: the paired bootstrap test of each system against the baseline, by metric and system. Its `difference` is
+            that of the score of the system minus that of the baseline, and its p-value is not adjusted.
+        rows: what each metric counted in the sentences of each system, by metric and system.
+        confidence: the confidence level of the intervals.
+        resamples: the number of resamples.
+        signatures: what the scores of a metric depend on, by metric, for metrics that have a signature.
+        bleu_settings: how texts are tokenized, to mark their words.
+    """
+
+    texts: SystemTexts
+    intervals: Mapping[str, Mapping[str, Interval]]
+    tests: Mapping[str, Mapping[str, PairedTest]]
+    rows: Mapping[str, Mapping[str, SentenceRows]]
+    confidence: float
+    resamples: int
+    signatures: Mapping[str, str]
+    bleu_settings: BLEUSettings
+
+    @property
+    def systems(self) -> list[str]:
+        """The names of all systems."""
+        return list(self.texts.hypotheses)
+
+    @property
+    def baseline(self) -> str:
+        """The name of the first system."""
+        return self.systems[0]
+
+    @property
+    def metrics(self) -> list[str]:
+        """The names of the metrics."""
+        return list(self.intervals)
+
+    @property
+    def max_p_value(self) -> float:
+        """A difference is clear if its adjusted, one-sided p-value is below this one."""
+        return (1 - self.confidence) / 2
+
+    @property
+    def resamples_needed(self) -> int:
+        """The smallest number of resamples that can show a clear difference.
+
+        The smallest p-value is 1 / (resamples + 1), and adjusting multiplies it by the number of compared systems.
+        """
+        compared = len(self.systems) - 1
+        return math.floor(round(compared / self.max_p_value, 9))
+
+    def p_values(self, metric: str) -> dict[str, float]:
+        """The p-value of each system but the baseline, adjusted for the number of these systems as in Holm (1979).
+
+        Metrics are not adjusted for: look at one of them, which you have chosen before.
 
         Raises:
             ValueError: if there is no such metric.
         """
-        if metric not in self.rows:
-            raise ValueError(f"'metric' must be one of {[*self.rows]}, got {metric!r}")
-        a, b = self.rows[metric]
-        scores_a, scores_b = a.score_sentences(), b.score_sentences()
+        check_choice("metric", metric, self.metrics)
+        return holm({system: test.p_value for system, test in self.tests[metric].items()})
 
-        def describe(number: int) -> Change:
-            sentence_a, sentence_b = self.sentences[number]
-            return Change(number + 1, scores_a[number].item(), scores_b[number].item(), sentence_a, sentence_b)
+    def verdict(self, metric: str, system: str) -> Verdict:
+        """Whether a system is better than the baseline.
 
-        worse_in_a, better_in_a = find_changed(a, b, count)
-        return [describe(number) for number in worse_in_a], [describe(number) for number in better_in_a]
+        It is better or worse if two things hold: the interval of the difference excludes 0, and the adjusted, one-sided
+        p-value is below (1 - confidence) / 2.
 
-    def __str__(self) -> str:
-        confidence = next(iter(self.tests.values())).confidence or 0
-        rows = [["metric", "a", "b", f"a - b ({100 * confidence:g}% interval)", "one-sided p"]]
-        for name, test in self.tests.items():
-            score_a, score_b = (format_score(score, test.percent) for score in (test.score_a, test.score_b))
-            difference, low, high = (
-                format_score(value or 0, test.percent, "+") for value in (test.difference, test.low, test.high)
+        Raises:
+            ValueError: if there is no such metric or system.
+        """
+        check_choice("metric", metric, self.metrics)
+        check_choice("system", system, self.systems[1:])
+        test = self.tests[metric][system]
+        p_value = self.p_values(metric)[system]
+        is_significant = p_value < self.max_p_value
+        excludes_0 = test.low is not None and test.high is not None and (test.low > 0 or test.high < 0)
+        if is_significant and excludes_0:
+            return Verdict(self._name_difference(metric, test.difference))
+        if is_significant:
+            return Verdict(UNCLEAR, f"p = {p_value:.4f} is below {self.max_p_value:g}, but the interval includes 0")
+        if excludes_0:
+            return Verdict(UNCLEAR, f"the interval excludes 0, but p = {p_value:.4f} is not below {self.max_p_value:g}")
+        return Verdict(UNCLEAR)
+
+    def _name_difference(self, metric: str, difference: float) -> str:
+        sign = self.rows[metric][self.baseline].scoring.sign
+        if sign == 0:
+            return "higher" if difference > 0 else "lower"
+        return "better" if sign * difference > 0 else "worse"
+
+    def changed(self, metric: str, system: str, count: int = 10) -> Changes:
+        """The sentences that a system translates better than the baseline, and those that it translates worse.
+
+        BLEU ranks sentences for their length, as in samples, so that short ones do not come first. Sentences that
+        appear several times with the same texts are returned once.
+
+        Args:
+            metric: the name of the metric.
+            system: the name of the system.
+            count: how many sentences to return of each, at most.
+
+        Raises:
+            ValueError: if there is no such metric or system.
+        """
+        check_choice("metric", metric, self.metrics)
+        check_choice("system", system, self.systems[1:])
+        rows, baseline_rows = self.rows[metric][system], self.rows[metric][self.baseline]
+        scores, baseline_scores = rows.score_sentences(), baseline_rows.score_sentences()
+        hypotheses, baseline_hypotheses = self.texts.hypotheses[system], self.texts.hypotheses[self.baseline]
+        got_worse, improved = find_changed(rows, baseline_rows, len(scores))
+
+        def describe(numbers: Sequence[int]) -> list[Change]:
+            changes: dict[tuple[str, ...], Change] = {}
+            for number in numbers:
+                if len(changes) == count:
+                    break
+                references = self.texts.references[number]
+                # Test sets of chats have the same sentence many times.
+                key = (baseline_hypotheses[number], hypotheses[number], *references)
+                if key not in changes:
+                    changes[key] = Change(
+                        number + 1,
+                        self._source(number),
+                        references,
+                        baseline_hypotheses[number],
+                        hypotheses[number],
+                        baseline_scores[number].item(),
+                        scores[number].item(),
+                    )
+            return list(changes.values())
+
+        return Changes(describe(improved), describe(got_worse))
+
+    def _source(self, number: int) -> str | None:
+        return None if self.texts.sources is None else self.texts.sources[number]
+
+    def worst(self, metric: str, system: str, count: int = 10) -> list[Sample]:
+        """The sentences that a system translates worst. Perfect ones are not among them.
+
+        Args:
+            metric: the name of the metric.
+            system: the name of the system.
+            count: how many sentences to return, at most.
+
+        Raises:
+            ValueError: if there is no such metric or system.
+        """
+        check_choice("metric", metric, self.metrics)
+        check_choice("system", system, self.systems)
+        rows = self.rows[metric][system]
+        scores = {name: self.rows[name][system].score_sentences() for name in self.metrics}
+        percent = {name: self.rows[name][system].scoring.percent for name in self.metrics}
+        samples = []
+        for number in find_worst(rows.statistics, rows.scoring, count):
+            texts = [self.texts.hypotheses[system][number], *self.texts.references[number]]
+            scores_of_sentence = {name: of_metric[number].item() for name, of_metric in scores.items()}
+            lines = [self.tokenize(text) for text in texts]
+            samples.append(Sample(number + 1, lines, self._source(number), scores_of_sentence, percent=percent))
+        return samples
+
+    def count_changed(self, metric: str, system: str) -> ChangeCounts:
+        """How many sentences a system translates better than the baseline, as well, and worse.
+
+        Raises:
+            ValueError: if there is no such metric or system.
+        """
+        check_choice("metric", metric, self.metrics)
+        check_choice("system", system, self.systems[1:])
+        gains = find_gains(self.rows[metric][system], self.rows[metric][self.baseline])
+        improved, got_worse = int((gains > 0).sum()), int((gains < 0).sum())
+        return ChangeCounts(improved, len(gains) - improved - got_worse, got_worse)
+
+    def scores_by_length(self, metric: str) -> ScoresByLength:
+        """The score of each system on sentences of similar length.
+
+        The length is the reference length of BLEU in the baseline, or the number of tokens of the first reference.
+
+        Raises:
+            ValueError: if there is no such metric.
+        """
+        check_choice("metric", metric, self.metrics)
+        buckets, labels = find_length_buckets(self._reference_lengths().clip(1))
+        members = [torch.from_numpy(buckets == bucket) for bucket in range(len(labels))]
+        scores = {}
+        for system, rows in self.rows[metric].items():
+            sums = torch.stack([rows.statistics[is_member].sum(0) for is_member in members])
+            scores[system] = rows.scoring.score(sums).tolist()
+        return ScoresByLength(labels, np.bincount(buckets).tolist(), scores)
+
+    def _reference_lengths(self) -> npt.NDArray[np.int64]:
+        for rows in self.rows.values():
+            baseline = rows[self.baseline]
+            if baseline.scoring.name == BLEU_NAME:
+                return Statistics.unpack(baseline.statistics).reference_length.numpy()
+        return np.array([len(self.tokenize(references[0]).tokens) for references in self.texts.references])
+
+    def tokenize(self, text: str) -> Line:
+        """A text with its tokens, as BLEU counts them."""
+        return tokenize_line(text, False, self.bleu_settings)
+
+    def describe(self, examples: int) -> View:
+        """What there is to see; see :class:`Viewable`."""
+        return _describe_comparison(self, examples)
+
+    def __repr__(self) -> str:
+        systems, metrics = to_line(", ".join(self.systems), 50), to_line(", ".join(self.metrics), 30)
+        return f"Comparison({len(self.texts.references):,} sentences; {systems}; {metrics})"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The scores and the tests as plain values that :mod:`json` can serialize."""
+        return {
+            "baseline": self.baseline,
+            "sentences": len(self.texts.references),
+            "confidence": self.confidence,
+            "resamples": self.resamples,
+            "metrics": {metric: self._metric_to_dict(metric) for metric in self.metrics},
+        }
+
+    def _metric_to_dict(self, metric: str) -> dict[str, Any]:
+        scoring = self.rows[metric][self.baseline].scoring
+        systems: dict[str, dict[str, Any]] = {}
+        for system, interval in self.intervals[metric].items():
+            systems[system] = {"score": interval.score, "low": interval.low, "high": interval.high}
+        adjusted = self.p_values(metric)
+        for system, test in self.tests[metric].items():
+            systems[system].update(
+                difference=test.difference,
+                difference_low=test.low,
+                difference_high=test.high,
+                p_value=test.p_value,
+                adjusted_p_value=adjusted[system],
+                verdict=self.verdict(metric, system).words,
+                **self.count_changed(metric, system)._asdict(),
             )
-            rows.append([name, score_a, score_b, f"{difference} ({low} to {high})", f"{test.p_value:.4f}"])
-        widths = [max(map(len, column)) for column in zip(*rows)]
-        lines = ["  ".join(map(str.ljust, row, widths)) for row in rows]
-        return "\n".join(line.rstrip() for line in lines)
+        return {
+            "higher_is_better": scoring.higher_is_better,
+            "percent": scoring.percent,
+            "signature": self.signatures.get(metric),
+            "systems": systems,
+        }
 
 
-def compare_systems(
-    a: TextFile | Sequence[str],
-    b: TextFile | Sequence[str],
-    *,
-    references: TextFile | Sequence[Any] | None = None,
-    sources: TextFile | Sequence[str] | None = None,
-    metrics: CorpusMetric | FunctionMetric | MetricsByName | Callable[..., Any] | None = None,
-    confidence: float = 0.95,
-    resamples: int = 1000,
-    seed: int = 0,
-) -> Comparison:
-    """Compare two systems, or two checkpoints, by their translations of the same sentences. Collective.
+# What there is to see of it
+
+
+def _describe_comparison(comparison: Comparison, examples: int) -> View:
+    """What there is to see of a comparison, with at most so many sentences of each kind."""
+    blocks: list[Block] = [Note(_describe_method(comparison), quiet=True)]
+    blocks += [Note(sentence) for sentence in _describe_verdicts(comparison)]
+    blocks += [_score_table(comparison, metric) for metric in comparison.metrics]
+    compared = comparison.systems[1:]
+    if compared:
+        blocks.append(_change_table(comparison, comparison.metrics[0]))
+    blocks += _length_charts(comparison)
+    if examples > 0:
+        for system in compared:
+            blocks += _changed_sentences(comparison, comparison.metrics[0], system, examples)
+        if not compared:
+            blocks.append(describe_worst(comparison, examples))
+    signatures = [f"{metric}: {signature}" for metric, signature in comparison.signatures.items()]
+    if signatures:
+        blocks.append(Note("\n".join(signatures), quiet=True))
+    return View(_title(comparison), blocks)
+
+
+def _title(comparison: Comparison) -> str:
+    compared = comparison.systems[1:]
+    if not compared:
+        return comparison.baseline
+    names = ", ".join(compared) if len(compared) <= _MAX_SENTENCES else f"{len(compared)} systems"
+    return f"{names} against {comparison.baseline}"
+
+
+def _describe_method(comparison: Comparison) -> str:
+    """How many sentences were compared, and how."""
+    references = max(map(len, comparison.texts.references))
+    plural = "" if references == 1 else "s"
+    sentences = [f"{len(comparison.texts.references):,} sentences, {references} reference{plural} each."]
+    compared = len(comparison.systems) - 1
+    if compared == 0:
+        sentences.append(f"Intervals from {comparison.resamples:,} bootstrap resamples.")
+        return " ".join(sentences)
+    sentences.append(f"Paired bootstrap with {comparison.resamples:,} resamples.")
+    adjusted = f", adjusted for {compared} systems (Holm)" if compared > 1 else ""
+    sentences.append(f"One-sided p{adjusted}.")
+    sentences.append(f"Better or worse: the interval excludes 0, and p < {comparison.max_p_value:g}.")
+    if comparison.resamples < comparison.resamples_needed:
+        sentences.append(
+            f"So few resamples cannot show a clear difference: use at least {comparison.resamples_needed:,}."
+        )
+    return " ".join(sentences)
+
+
+def _describe_verdicts(comparison: Comparison) -> list[str]:
+    """A sentence per system, if they are not too many, and the reasons why differences are not clear."""
+    compared = comparison.systems[1:]
+    if len(compared) > _MAX_SENTENCES:
+        return []
+    return [_describe_verdict(comparison, system) for system in compared]
+
+
+def _describe_verdict(comparison: Comparison, system: str) -> str:
+    metrics_by_words: dict[str, list[str]] = {}
+    notes = []
+    for metric in comparison.metrics:
+        verdict = comparison.verdict(metric, system)
+        test = comparison.tests[metric][system]
+        difference = format_in_unit(test.difference, test.percent, "+")
+        metrics_by_words.setdefault(verdict.words, []).append(f"{metric} ({difference})")
+        if verdict.note:
+            notes.append(f" For {metric}, {verdict.note}.")
+    verdicts = [f"{words} in {' and '.join(metrics)}" for words, metrics in metrics_by_words.items()]
+    return f"{system}: {', '.join(verdicts)}.{''.join(notes)}"
+
+
+def _score_table(comparison: Comparison, metric: str) -> Table:
+    """The scores of a metric, their differences from the baseline, and what is known about chance."""
+    note = describe_directions({metric: comparison.rows[metric][comparison.baseline].scoring.higher_is_better})
+    interval_name = f"{100 * comparison.confidence:g}% interval"
+    intervals = comparison.intervals[metric]
+    if len(comparison.systems) == 1:
+        interval = intervals[comparison.baseline]
+        low, high = (format_in_unit(end, interval.percent) for end in (interval.low, interval.high))
+        row: list[TableCell] = [comparison.baseline, format_in_unit(interval.score, interval.percent)]
+        row.append(f"{low} to {high}")
+        return Table([metric, "score", interval_name], [row], note=note)
+    baseline = intervals[comparison.baseline]
+    rows: list[list[TableCell]] = [
+        [
+            comparison.baseline,
+            format_in_unit(baseline.score, baseline.percent),
+            "",
+            Cell("baseline", "quiet"),
+            "",
+            "",
+            "",
+        ]
+    ]
+    rows += [_compared_row(comparison, metric, system) for system in comparison.systems[1:]]
+    return Table([metric, "score", "difference", "", interval_name, "", "p"], rows, note=note)
+
+
+def _compared_row(comparison: Comparison, metric: str, system: str) -> list[TableCell]:
+    """The row of a system that is compared with the baseline."""
+    test = comparison.tests[metric][system]
+    low, high = test.low or 0.0, test.high or 0.0
+    words = comparison.verdict(metric, system).words
+    is_clear = words in ("better", "worse", "higher", "lower")
+    tone = _TONES.get(words, "quiet")
+    shown_low, shown_high = (format_in_unit(end, test.percent, "+") for end in (low, high))
+    return [
+        system,
+        format_in_unit(test.score_a, test.percent),
+        format_in_unit(test.difference, test.percent, "+"),
+        Cell(words if is_clear else "unclear", tone),
+        f"{shown_low} to {shown_high}",
+        Range(test.difference, low, high, _find_axis(comparison, metric), tone),
+        f"{comparison.p_values(metric)[system]:.4f}",
+    ]
+
+
+def _find_axis(comparison: Comparison, metric: str) -> tuple[float, float]:
+    """Both ends of the axis on which the differences of a metric are drawn."""
+    ends = [0.0]
+    for test in comparison.tests[metric].values():
+        ends += [test.difference, test.low or 0.0, test.high or 0.0]
+    return min(ends), max(ends)
+
+
+def _change_table(comparison: Comparison, metric: str) -> Table:
+    """How many sentences each system translates better and worse than the baseline."""
+    rows: list[list[TableCell]] = []
+    total = len(comparison.texts.references)
+    for system in comparison.systems[1:]:
+        improved, same, got_worse = comparison.count_changed(metric, system)
+        parts = [
+            Part(improved / total, "good", f"{improved:,}"),
+            Part(same / total, "quiet", f"{same:,}"),
+            Part(got_worse / total, "bad", f"{got_worse:,}"),
+        ]
+        rows.append([system, f"{improved:,}", f"{same:,}", f"{got_worse:,}", Bar(parts)])
+    return Table(["", "better", "same", "worse", ""], rows, f"Sentences that changed, by {metric}")
+
+
+def _length_charts(comparison: Comparison) -> list[Block]:
+    """The scores of sentences of similar length; nothing if all are of one length, or if there are too many systems."""
+    if len(comparison.systems) > _MAX_CHARTED:
+        return []
+    charts: list[Block] = []
+    for metric in comparison.metrics:
+        lengths, counts, scores = comparison.scores_by_length(metric)
+        if len(lengths) == 1:
+            return []
+        # Terminals may lack the dash.
+        categories = [f"{length.replace('–', '-')}\nn={count:,}" for length, count in zip(lengths, counts)]
+        series = {}
+        for system, of_system in scores.items():
+            series[system] = [Point(place, score) for place, score in enumerate(of_system)]
+        charts.append(Chart(f"{metric} by length of the reference", series, "tokens", categories))
+    return [Heading("Scores by length"), *charts]
+
+
+def _changed_sentences(comparison: Comparison, metric: str, system: str, count: int) -> list[Block]:
+    """The sentences that a system translates better and worse than the baseline."""
+    changes = comparison.changed(metric, system, count)
+    counts = comparison.count_changed(metric, system)
+    blocks: list[Block] = []
+    for title, sentences, total in (
+        ("Improved most", changes.improved, counts.improved),
+        ("Got worse most", changes.got_worse, counts.got_worse),
+    ):
+        examples = [_to_example(comparison, metric, system, change) for change in sentences]
+        blocks.append(Examples(f"{title}: {len(examples)} of {total:,}", examples, f"By {metric}."))
+    return [Heading(f"{system} against {comparison.baseline}"), *blocks]
+
+
+def _to_example(comparison: Comparison, metric: str, system: str, change: Change) -> Example:
+    percent = comparison.rows[metric][system].scoring.percent
+    references = [comparison.tokenize(reference) for reference in change.references]
+    lines = _shared_lines(change.source, change.references)
+    for name, hypothesis, score in (
+        (comparison.baseline, change.baseline, change.baseline_score),
+        (system, change.hypothesis, change.score),
+    ):
+        spans = _mark(comparison.tokenize(hypothesis), references)
+        lines.append(ExampleLine(name, spans, format_in_unit(score, percent)))
+    return Example(change.number, lines)
+
+
+def describe_worst(comparison: Comparison, count: int, title: str = "") -> Examples:
+    """The worst sentences of the baseline, by the first metric.
 
     Args:
-        a: the translations: a file with a line per sentence, such as one of ``Evaluator(translations=...)``, or a list
-            of strings.
-        b: those of the other system.
-        references: a file, a list of ``Path`` for several references per sentence, or a list of strings or of lists of
-            strings. When None: ``ref.txt``, or ``ref-1.txt`` and so on, beside `a` or `b`.
-        sources: a file, or a list of strings. When None: ``src.txt`` beside `a` or `b`, if there is one.
-        metrics: metrics of this package and functions, as for :class:`Evaluator`. When None: the metrics of
-            this package in the record of the run, with their names and settings, if a file belongs to one; else all
-            metrics of this package, BLEU and chrF, in percent. Pass functions again: a record has only their scores.
-        confidence: the confidence level of the intervals.
-        resamples: the number of bootstrap resamples.
-        seed: the random seed.
-
-    Returns:
-        a :class:`Comparison`.
-
-    Raises:
-        OSError: for a file that cannot be read.
-        TypeError: for texts that are neither a file nor a list of strings, and for options of the wrong type; see also
-            :class:`Evaluator`.
-        ValueError: for different numbers of sentences, or fewer than two; if there are no references, or not the same
-            beside both files; for metrics that do not score sentences; if the record says nothing about a file, or has
-            settings that cannot be read.
-
-    Files of a record are read as they were written, and tokens are read as tokens. If they do not reproduce the
-    recorded score, a warning says so.
-
-    Example:
-        >>> from lightning_bleu import CorpusCHRF
-        >>> a, b = ["the cat sat", "a dog", "it is"], ["the cat", "the dog", "it is"]
-        >>> comparison = compare_systems(a, b, references=["the cat sat", "a dog", "it is"], metrics=CorpusCHRF())
-        >>> print(comparison)
-        metric  a       b      a - b (95% interval)      one-sided p
-        chrf    100.00  58.23  +41.77 (+0.00 to +57.72)  0.0010
-        >>> worse, better = comparison.changed("chrf")
-        >>> [(one.number, one.a.hypothesis, one.b.hypothesis) for one in better]
-        [(2, 'a dog', 'the dog'), (1, 'the cat sat', 'the cat')]
+        comparison: the comparison.
+        count: how many sentences to show, at most.
+        title: the beginning of the title.
     """
-    systems = {"a": _read_lines("a", a), "b": _read_lines("b", b)}
-    files = {
-        name: Path(system).expanduser()
-        for name, system in (("a", a), ("b", b))
-        if isinstance(system, str | os.PathLike)
-    }
-    texts = Texts(systems, _read_references(references, files), _read_sources(sources, files))
-    texts.check_counts()
-    warn = WarnOnce()
-    records = {name: read_record(file, warn) for name, file in files.items()} if metrics is None else {}
-    table = MetricTable.from_metrics(_rebuild_metrics(records, files) if metrics is None else metrics)
-    are_tokens = _were_tokens(records) and all(metric.counts_tokens for metric in table)
-    rows = {name: _count(table, texts, name, are_tokens=are_tokens) for name in systems}
-    has_recorded_references = references is None
-    if has_recorded_references:
-        for name, record in records.items():
-            _warn_if_not_reproduced(rows[name], record or [], files[name], warn)
-    pairs = {key: (rows_a, rows["b"][key]) for key, rows_a in rows["a"].items() if key in rows["b"]}
-    if not pairs:
-        raise ValueError("no metric has scored sentences of both systems: pass metrics of this package, or functions")
-    tests = {}
-    for key, (rows_a, rows_b) in pairs.items():
-        scoring = rows_a.scoring
-        tests[key] = bootstrap(rows_a.statistics, rows_b.statistics, scoring, confidence, resamples, seed)
-    sentences = list(zip(texts.sentences("a"), texts.sentences("b")))
-    return Comparison(tests, sentences, pairs)
+    metric = comparison.metrics[0]
+    worst = comparison.worst(metric, comparison.baseline, count)
+    examples = [sample.to_example() for sample in worst]
+    return Examples(f"{title}Worst {len(examples)}", examples, f"By {metric}.")
 
 
-class Texts(NamedTuple):
-    """The texts of several systems.
-
-    Attributes:
-        systems: the hypotheses of each system by its name.
-        references: the references of each sentence.
-        sources: the source of each sentence; None if there are none.
-    """
-
-    systems: Mapping[str, list[str]]
-    references: list[list[str]]
-    sources: list[str] | None
-
-    def check_counts(self) -> None:
-        """Raise a ValueError unless there is a line of everything for each of at least two sentences."""
-        counts = {name: len(lines) for name, lines in self.systems.items()}
-        counts["references"] = len(self.references)
-        if self.sources is not None:
-            counts["sources"] = len(self.sources)
-        if len(set(counts.values())) > 1 or len(self.references) < 2:
-            shown = ", ".join(f"{name!r} has {count}" for name, count in counts.items())
-            raise ValueError(f"there must be a line or string for each of at least two sentences, but {shown}")
-
-    def sentences(self, system: str) -> list[Sentence]:
-        """The sentences as a system translates them."""
-        sentences = []
-        for number, (hypothesis, references) in enumerate(zip(self.systems[system], self.references)):
-            source = None if self.sources is None else self.sources[number]
-            sentences.append(Sentence(hypothesis, references, source))
-        return sentences
+def _shared_lines(source: str | None, references: Sequence[str]) -> list[ExampleLine]:
+    """The source and the references of a sentence."""
+    lines = []
+    if source is not None:
+        lines.append(ExampleLine("source", [Span(source)]))
+    for number, reference in enumerate(references[:_MAX_REFERENCES], 1):
+        label = "reference" if len(references) == 1 else f"reference {number}"
+        lines.append(ExampleLine(label, [Span(reference)]))
+    return lines
 
 
-def _read_references(references: Any, files: Mapping[str, Path]) -> list[list[str]]:
-    """The references of each sentence, from what the user passed, or from the files beside the systems."""
-    if references is None:
-        for file in files.values():
-            if lacks_references(file):
-                raise ValueError(
-                    f"{str(file)!r} was written without references, so those beside it are not its own: pass "
-                    "references=..."
-                )
-        references = _find_beside(files.values(), r"ref(-\d+)?\.txt")
-    elif isinstance(references, str | os.PathLike):
-        references = [Path(references)]
-    if not references:
-        raise ValueError("there are no references: pass references=..., or put 'ref.txt' beside 'a' or 'b'")
-    are_files = all(isinstance(item, os.PathLike) for item in references)
-    if are_files:
-        return _read_reference_files(references)
-    return [[item] if isinstance(item, str) else list(item) for item in references]
-
-
-def _read_reference_files(files: Sequence[Path]) -> list[list[str]]:
-    """The references of each sentence, from a file for each set of references."""
-    columns = [_read_lines("references", file) for file in files]
-    counts = {str(file): len(lines) for file, lines in zip(files, columns)}
-    if len(set(counts.values())) > 1:
-        raise ValueError(f"the files of references must have a line for each sentence, but they have {counts}")
-    return [list(row) for row in zip(*columns)]
-
-
-def _read_sources(sources: Any, files: Mapping[str, Path]) -> list[str] | None:
-    """The sources, from what the user passed, or from the file beside the systems; None if there are none."""
-    if sources is None:
-        sources = next(iter(_find_beside(files.values(), r"src\.txt")), None)
-    return None if sources is None else _read_lines("sources", sources)
-
-
-def _read_lines(name: str, given: Any) -> list[str]:
-    """The lines of a file, or the strings of a list."""
-    if isinstance(given, str | os.PathLike):
-        return _read_file(Path(given).expanduser())
-    if not isinstance(given, list | tuple) or not all(isinstance(line, str) for line in given):
-        raise TypeError(f"{name!r} must be a file with a line per sentence, or a list of strings, got {given!r:.80}")
-    return list(given)
-
-
-def _read_file(file: Path) -> list[str]:
-    """The lines of a file. Those of a record are read as they were written, and others may come from an editor."""
-    content = file.read_bytes()
-    is_recorded = find_record(file) is not None
-    text = content.decode() if is_recorded else content.decode("utf-8-sig").replace("\r\n", "\n")
-    return text.removesuffix("\n").split("\n")  # splitlines splits at other characters, too
-
-
-def _find_beside(systems: Iterable[Path], pattern: str) -> list[Path]:
-    """The files with such names beside a system. An error if those beside another one differ."""
-    files_by_system = []
-    for system in systems:
-        files = [file for file in system.parent.iterdir() if re.fullmatch(pattern, file.name)]
-        if files:
-            files_by_system.append(sorted(files, key=lambda file: (len(file.name), file.name)))
-    if not files_by_system:
-        return []
-    first = files_by_system[0]
-    contents = {tuple(file.read_bytes() for file in files) for files in files_by_system}
-    if len(contents) > 1:
-        other = files_by_system[1]
-        raise ValueError(f"{str(first[0])!r} and {str(other[0])!r} differ: pass references=... and sources=...")
-    return first
-
-
-def _rebuild_metrics(records: Mapping[str, list[RecordedScore] | None], files: Mapping[str, Path]) -> Any:
-    """The metrics of this package in the records of the systems.
-
-    All metrics of this package in percent, if there is no record (None), or if it has none of them. Of a metric in two
-    records, the settings of the first system count. A record without a line about a file is an error.
-    """
-    metrics: dict[str, CorpusMetric] = {}
-    left_out = []
-    for name, record in records.items():
-        if record is None:
-            continue
-        if not record:
-            raise ValueError(
-                f"the record of {str(files[name])!r} has no line about a score of it that can be read, so its settings "
-                "are unknown: pass metrics=..."
-            )
-        for recorded in record:
-            if recorded.class_name not in KNOWN_METRICS:
-                left_out.append(recorded.metric)
-            elif recorded.metric not in metrics:
-                metrics[recorded.metric] = _rebuild_metric(recorded)
-    if left_out:
-        names = list(dict.fromkeys(left_out))
-        warn_user(f"The record has scores of {names}, which are not compared: pass them as metrics=...")
-    return metrics or {metric.short_name: metric(percent=True) for metric in KNOWN_METRICS.values()}
-
-
-def _rebuild_metric(recorded: RecordedScore) -> CorpusMetric:
-    """The metric that gave a recorded score, for text."""
-    try:
-        metric = KNOWN_METRICS[recorded.class_name]
-        if recorded.settings is None:
-            raise ValueError("there are none")
-        return metric.from_plain(recorded.settings, percent=bool(recorded.percent))
-    except (ValueError, TypeError, KeyError) as error:  # such as a callable, of which there is only the name
-        raise ValueError(
-            f"pass metrics={{{recorded.metric!r}: ...}}, because its settings cannot be read: {error}"
-        ) from error
-
-
-def _were_tokens(records: Mapping[str, list[RecordedScore] | None]) -> bool:
-    """Whether all recorded sentences were tokens or ids, of which the files have a line with spaces."""
-    forms = {form for record in records.values() for recorded in record or () for form in recorded.forms}
-    return bool(forms) and forms <= {"tokens", "ids"}
-
-
-def _count(table: MetricTable, texts: Texts, system: str, *, are_tokens: bool) -> dict[str, SentenceRows]:
-    """What each metric counts in the sentences of a system."""
-    hypotheses: list[Any] = texts.systems[system]
-    references: list[Any] = texts.references
-    if are_tokens:
-        hypotheses = [_split_tokens(line) for line in hypotheses]
-        references = [[_split_tokens(line) for line in lines] for lines in references]
-    collector = SentenceCollector(table)
-    collector.update(Output(hypotheses, references, texts.sources, index=range(len(references))))
-    collector.agree()
-    validation = score_validation(table, list(collector.subsets.values()), collector.gather(), Naming())
-    collector.warn_about_mistakes()
-    (subset,) = validation.subsets
-    missing = [key for key in subset.results if key not in subset.rows]
-    if missing:
-        raise ValueError(f"{missing} must score sentences: pass metrics of this package, or functions")
-    return subset.rows
-
-
-def _split_tokens(line: str) -> list[str]:
-    """The tokens of a line, as a record has them."""
-    return line.split(" ") if line else []
-
-
-def _warn_if_not_reproduced(
-    rows: Mapping[str, SentenceRows], record: Iterable[RecordedScore], file: Path, warn: WarnOnce
-) -> None:
-    """Warn if the metrics of a record do not reproduce its scores."""
-    for recorded in record:
-        if recorded.metric not in rows or recorded.class_name not in KNOWN_METRICS:
-            continue
-        of_file = rows[recorded.metric]
-        score = of_file.score() / (of_file.scoring.unit or 1)
-        recorded_score = (recorded.score or 0) / (unit_of(recorded.percent) or 1)
-        if not math.isclose(score, recorded_score):
-            warn(
-                f"The record of {str(file)!r} has {recorded.metric!r} = {recorded.score}, but its file scores "
-                f"{of_file.score()}: {_find_cause(recorded)}. The files are compared as they are."
-            )
-
-
-def _find_cause(recorded: RecordedScore) -> str:
-    """Why a file may score differently than what was validated."""
-    if "ids" in recorded.forms:
-        return "ids were scored, and the file has their numbers as text"
-    if "tokens" in recorded.forms:
-        return "tokens were scored, and some of them may contain spaces"
-    return (
-        "line breaks inside sentences and characters that cannot be encoded are replaced in files, or the file or its "
-        "references have changed since"
-    )
+def _mark(hypothesis: Line, references: Sequence[Line]) -> list[Span]:
+    marked, _ = mark_words(hypothesis, references)
+    return marked

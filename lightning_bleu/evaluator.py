@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
 from sacrebleu.metrics.base import Metric as SacreMetric
 from torchmetrics import Metric
 
+from lightning_bleu.display.results import Results
 from lightning_bleu.evaluation.collector import Output
 from lightning_bleu.evaluation.functions import FunctionMetric
 from lightning_bleu.evaluation.loaders import CALL
 from lightning_bleu.evaluation.names import STEPS, name_loaders
 from lightning_bleu.evaluation.opponents import OpponentKind
 from lightning_bleu.evaluation.options import OptionAttributes, Options, check_single, check_unknown
-from lightning_bleu.evaluation.results import Result
 from lightning_bleu.evaluation.task_metrics import TokenCount
 from lightning_bleu.messages import check_choice
 from lightning_bleu.run import Run, Validation
@@ -104,7 +104,8 @@ class Evaluator(OptionAttributes):
         metrics: the metrics by name. ``{"bleu": CorpusBLEU(), "chrf": CorpusCHRF()}`` logs ``val_bleu`` and
             ``val_chrf``. A metric may be
 
-            - one of this package;
+            - one of this package: :class:`CorpusBLEU`, :class:`CorpusCHRF`, :class:`WER`, :class:`CER`, :class:`TER`,
+              :class:`ROUGE`, :class:`ExactMatch`, or :class:`TokenCount`;
             - a function ``comet(hypotheses, references, sources)`` that takes a list of strings, a list of references
               for each, and, with a parameter ``sources`` or a third one without a default, a list of strings. It
               returns one number per sentence: a list, an array, or a tensor of shape ``(sentences,)``, whose mean is
@@ -116,14 +117,14 @@ class Evaluator(OptionAttributes):
             - a :class:`FunctionMetric` of such a function, if lower numbers are better, if they are shares to log in
               percent, or if the function needs all sentences at once;
             - one of torchmetrics that takes a list of strings, and a reference or a list of references for each; or one
-              of sacreBLEU, such as ``sacrebleu.metrics.TER()``. It scores the text of all sentences at the end, in
-              process 0, and has no interval and no comparison.
+              of sacreBLEU. It scores the text of all sentences at the end, in process 0, and has no interval and no
+              comparison.
 
             Instead of a metric, a dict of a metric for each loader or group:
             ``{"bleu": {"de": CorpusBLEU(), "zh": CorpusBLEU(tokenizer="zh")}}``. None for one that has no such score:
             the mean is that of the others. A loader with None under every name is ignored, whatever its steps return.
-            :class:`CorpusBLEU` and :class:`CorpusCHRF` may stand alone, with the names ``bleu`` and ``chrf``;
-            ``CorpusBLEU()`` when None.
+            Those of this package may stand alone, with the names ``bleu``, ``chrf``, ``wer``, ``cer``, ``ter``,
+            ``rouge``, and ``exact_match``; ``CorpusBLEU()`` when None.
         decoder: decodes ids for all metrics that set no decoder; see :class:`CorpusBLEU`. All metrics of a loader read
             ids in the same way: those that set nothing take the settings of the others.
         log_name: the logged names, with placeholders for the stage and for the name of the metric:
@@ -214,7 +215,7 @@ class Evaluator(OptionAttributes):
         self._validation: Validation | None = None
 
     @property
-    def results(self) -> dict[str, Result]:
+    def results(self) -> Results:
         """The last result of each score by its logged name."""
         return self._run.results
 
@@ -280,7 +281,7 @@ class Evaluator(OptionAttributes):
         output = Output(preds, target, source, sample_mask, index, group, row)
         collector.update(output, batch_idx, dataloader_idx)
 
-    def finish(self, step: int, epoch: float | None = None) -> dict[str, Result]:
+    def finish(self, step: int, epoch: float | None = None) -> Results:
         """Score the sentences of all processes, and log, show, and write the results. Collective.
 
         Args:
@@ -298,8 +299,7 @@ class Evaluator(OptionAttributes):
         validation = self._started()
         self._validation = None  # frees the memory
         finished = self._run.score(validation)
-        self._run.publish(finished, step, None if epoch is None else float(epoch))
-        return finished.scored.results
+        return self._run.publish(finished, step, None if epoch is None else float(epoch))
 
     def state_dict(self) -> dict[str, Any]:
         """The best or the first validations, to save in a checkpoint; empty if there are none.

@@ -20,9 +20,8 @@ from lightning_bleu.evaluation.sentences import GatheredSentences, Sentence
 from lightning_bleu.evaluation.validation import Score, ScoredSubset, ScoredValidation
 from lightning_bleu.messages import WarnOnce
 from lightning_bleu.processes import run_in_process_0
+from lightning_bleu.scores_file import FORMAT, read_lines
 
-FORMAT = 1
-"""The format of the lines of ``scores.jsonl``."""
 _SHARED_FILE = re.compile(r"src\.txt|ref(-\d+)?\.txt")
 _TRANSLATION = re.compile(r"step-(\d{7,})(?:-(\d+))?\.txt")
 _MAX_NAME = 100
@@ -54,7 +53,7 @@ class Record:
         self._written_files: list[Path] = []
 
     def _find_recorded_files(self) -> Iterator[Path]:
-        lines, _ = _parse_lines(self._scores)
+        lines, _ = read_lines(self._scores)
         for line in lines:
             if line["file"] is not None:
                 yield self.folder / line["file"]
@@ -92,17 +91,17 @@ class Record:
         for subset in validation.subsets:
             folder = name_folder(self.folder, *validation.naming.folder, *subset.names)
             files[subset.names] = self._write_translations(folder, subset, step)
+        stage = validation.naming.stage
         lines = []
         for subset in validation.subsets:
             if not subset.results or not subset.sentences.has_references:
-                name = self._name(files[subset.names])
-                lines.append(to_line_of_file(subset.sentences, file=name, step=step, epoch=epoch))
+                unscored_file = self._name(files[subset.names])
+                lines.append(to_line_of_file(subset.sentences, file=unscored_file, stage=stage, step=step, epoch=epoch))
         for score in validation.scores:
             file = files.get(score.name.subset)  # means and all groups of a loader have none
             logged = validation.naming.render(score.name)
-            lines.append(
-                to_line(score, logged, file=None if file is None else self._name(file), step=step, epoch=epoch)
-            )
+            name = None if file is None else self._name(file)
+            lines.append(to_line(score, logged, file=name, stage=stage, step=step, epoch=epoch))
         if lines:
             run_in_process_0(lambda: self._append(lines))
         self._written_files = list(files.values())
@@ -144,18 +143,22 @@ class Record:
                 run_in_process_0(partial(delete_translations, file, keep))
 
 
-def to_line(score: Score, logged: str, *, file: str | None, step: int, epoch: float | None) -> dict[str, Any]:
+def to_line(
+    score: Score, logged: str, *, file: str | None, stage: str, step: int, epoch: float | None
+) -> dict[str, Any]:
     """The line of a score in ``scores.jsonl``.
 
     Args:
         score: the score.
         logged: its logged name.
         file: the file of the hypotheses, in the folder of the record; None for a mean.
+        stage: ``"val"`` or ``"test"``; ``"eval"`` in Trainers of Transformers.
         step: the number of training steps before the validation.
         epoch: the epoch; None if it is unknown.
     """
     return {
         "format": FORMAT,
+        "stage": stage,
         "step": step,
         "epoch": epoch,
         "key": logged,
@@ -168,17 +171,21 @@ def to_line(score: Score, logged: str, *, file: str | None, step: int, epoch: fl
     }
 
 
-def to_line_of_file(sentences: GatheredSentences, *, file: str, step: int, epoch: float | None) -> dict[str, Any]:
+def to_line_of_file(
+    sentences: GatheredSentences, *, file: str, stage: str, step: int, epoch: float | None
+) -> dict[str, Any]:
     """The line of a file without a score, or without references, in ``scores.jsonl``.
 
     Args:
         sentences: its sentences.
         file: the file of the hypotheses, in the folder of the record.
+        stage: ``"val"`` or ``"test"``; ``"eval"`` in Trainers of Transformers.
         step: the number of training steps before the validation.
         epoch: the epoch; None if it is unknown.
     """
     return {
         "format": FORMAT,
+        "stage": stage,
         "step": step,
         "epoch": epoch,
         "key": None,
@@ -189,111 +196,6 @@ def to_line_of_file(sentences: GatheredSentences, *, file: str, step: int, epoch
         "references": sentences.has_references,
         "score": None,
     }
-
-
-class RecordedScore(NamedTuple):
-    """A line of ``scores.jsonl`` about a score of a file.
-
-    Attributes:
-        key: the logged name of the score.
-        metric: the name of the metric.
-        class_name: the name of its class.
-        score: the score; None if it is not finite.
-        percent: whether it is in 0..100.
-        settings: what it depends on, as plain values; None if that is unknown.
-        forms: how the sentences were passed, as far as known.
-    """
-
-    key: str
-    metric: str
-    class_name: str
-    score: float | None
-    percent: bool | None
-    settings: dict[str, Any] | None
-    forms: list[str]
-
-
-def read_record(file: Path, warn: WarnOnce | None = None) -> list[RecordedScore] | None:
-    """The last recorded score of each name of a file of hypotheses, from the record whose folder it is in.
-
-    Lines that cannot be read are skipped with a warning.
-
-    Args:
-        file: the file of hypotheses.
-        warn: warns about lines that cannot be read, once per record.
-
-    Returns:
-        the scores; None if the file is in no folder of a record.
-    """
-    scores = find_record(file)
-    if scores is None:
-        return None
-    lines, unreadable = _parse_lines(scores)
-    if unreadable:
-        warn = warn or WarnOnce()
-        warn(
-            f"{str(scores)!r} has lines that cannot be read, perhaps because a run was killed while it wrote, or "
-            f"because another version wrote them; they are skipped: {unreadable}"
-        )
-    name = file.expanduser().resolve().relative_to(scores.parent).as_posix()
-    last_lines = {line["key"]: line for line in lines if line["file"] == name and line["key"] is not None}
-    return [_to_recorded(line) for line in last_lines.values()]
-
-
-def lacks_references(file: Path) -> bool:
-    """Whether a file of hypotheses was written without references, so that those beside it are not its own."""
-    scores = find_record(file)
-    if scores is None:
-        return False
-    lines, _ = _parse_lines(scores)
-    name = file.expanduser().resolve().relative_to(scores.parent).as_posix()
-    return any(line["file"] == name and line.get("references") is False for line in lines)
-
-
-def find_record(file: Path) -> Path | None:
-    """The ``scores.jsonl`` of the run that a file belongs to; None if it belongs to none."""
-    for folder in file.expanduser().resolve().parents:
-        scores = folder / "scores.jsonl"
-        if scores.exists():
-            return scores
-    return None
-
-
-def _parse_lines(scores: Path) -> tuple[list[dict[str, Any]], list[int]]:
-    """The lines of a record that can be read, and the numbers of those that cannot be read, from 1."""
-    lines = []
-    unreadable = []
-    content = scores.read_bytes() if scores.exists() else b""
-    for number, text in enumerate(content.split(b"\n"), 1):
-        if text.strip():
-            line = _parse_line(text)
-            if line is None:
-                unreadable.append(number)
-            else:
-                lines.append(line)
-    return lines, unreadable
-
-
-def _parse_line(text: bytes) -> dict[str, Any] | None:
-    """A line of a record; None if it cannot be read."""
-    try:
-        line: dict[str, Any] = json.loads(text)
-        is_known = line["format"] <= FORMAT and {"key", "file", "metric", "class", "score"} <= line.keys()
-    except (ValueError, TypeError, KeyError, AttributeError):
-        return None
-    return line if is_known else None
-
-
-def _to_recorded(line: Mapping[str, Any]) -> RecordedScore:
-    return RecordedScore(
-        key=line["key"],
-        metric=line["metric"],
-        class_name=line["class"],
-        score=line["score"],
-        percent=line.get("percent"),
-        settings=line.get("settings"),
-        forms=line.get("forms", []),
-    )
 
 
 def name_folder(folder: Path, *names: str) -> Path:

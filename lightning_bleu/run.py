@@ -12,13 +12,15 @@ from typing import Any, get_args
 
 from lightning_bleu.display.dashboard import Dashboard
 from lightning_bleu.display.loggers import check_loggers
+from lightning_bleu.display.results import Results
+from lightning_bleu.display.samples import Samples, make_samples
+from lightning_bleu.evaluation.choices import choose_sentences
 from lightning_bleu.evaluation.collector import SentenceCollector
 from lightning_bleu.evaluation.loaders import Origin, count_stream
 from lightning_bleu.evaluation.metric_table import MetricTable
 from lightning_bleu.evaluation.names import Name, Naming
 from lightning_bleu.evaluation.opponents import Opponent, OpponentKind
 from lightning_bleu.evaluation.options import Options
-from lightning_bleu.evaluation.results import Result
 from lightning_bleu.evaluation.validation import ScoredValidation, score_validation
 from lightning_bleu.messages import WarnOnce
 from lightning_bleu.processes import communication_device, process_count
@@ -81,10 +83,10 @@ class Run:
     def __init__(self, options: Options) -> None:
         check_loggers(options.loggers)
         self.options = options
-        self.results: dict[str, Result] = {}
+        self.results = Results()
         self.record: Record | None = None
         self.warn_once = WarnOnce()
-        self._results_by_stage: dict[str, dict[str, Result]] = {}
+        self._results_by_stage: dict[str, Results] = {}
         self._opponents: dict[str, Opponent] = {}
 
     def open_record(self, folder: str | os.PathLike[str] | None) -> None:
@@ -109,7 +111,7 @@ class Run:
             ValueError: if a logger cannot.
         """
         expected = _shown_names(naming or self.options.namings[stage], self.options.expected_names(stage, loaders))
-        Dashboard(loggers, self.options.loggers, 0, self.warn_once, expected)
+        Dashboard(loggers, self.options.loggers, self.warn_once, expected)
 
     def begin(
         self,
@@ -140,7 +142,7 @@ class Run:
         options = self.options
         naming = naming or options.namings[stage]
         expected = _shown_names(naming, options.expected_names(stage, names, table))
-        dashboard = Dashboard(loggers, options.loggers, options.samples, self.warn_once, expected)
+        dashboard = Dashboard(loggers, options.loggers, self.warn_once, expected)
         collector = SentenceCollector(
             table or options.table,
             names,
@@ -148,7 +150,7 @@ class Run:
             decoder=options.decoder or decoder,
             origin=origin,
             needed_by=self._needs_order(stage, origin.owner),
-            max_texts=self._max_texts(dashboard),
+            max_texts=self._max_texts,
             warn=self.warn_once,
         )
         if process_count() > 1:
@@ -172,12 +174,12 @@ class Run:
             return f"{owner}(translations=...)"
         return ""
 
-    def _max_texts(self, dashboard: Dashboard) -> float:
+    @property
+    def _max_texts(self) -> float:
         """How many sentences of each subset to keep as text."""
         if self.record is not None:
             return math.inf
-        # All processes keep texts if process 0 shows them.
-        return _MAX_TEXTS if dashboard.shows_samples else 0
+        return _MAX_TEXTS if self.options.samples > 0 else 0
 
     def score(self, validation: Validation, *, counts: bool = True, keep: bool = True) -> FinishedValidation:
         """Score the sentences of all processes. Nothing is logged, shown, written, or compared with yet.
@@ -217,7 +219,7 @@ class Run:
 
     def publish(
         self, finished: FinishedValidation, step: int, epoch: float | None = None, *, shown_step: int | None = None
-    ) -> None:
+    ) -> Results:
         """Write a scored validation, keep its results, and log and show it.
 
         What fails leaves nothing behind: files are written first. Only then are results and opponents replaced. Old
@@ -228,29 +230,45 @@ class Run:
             step: the number of training steps before it.
             epoch: the epoch.
             shown_step: the step at which loggers show it, if that differs.
+
+        Returns:
+            the results, with samples in process 0.
         """
         validation, scored = finished.validation, finished.scored
+        results = Results(scored.results, self._choose_samples(scored))
         shown_step = step if shown_step is None else shown_step
         if self.record is not None:
             self.record.write(scored, step=step, epoch=epoch)
-        self._keep_results(scored)
+        self._keep_results(scored.naming.stage, results)
         scored.replace_opponents()
         if validation.dashboard.gets_numbers:
             numbers = {scored.naming.render_for_loggers(name): value for name, value in scored.numbers.items()}
             validation.dashboard.log_numbers(numbers, shown_step)
         if validation.stage == "val":
             validation.dashboard.show_charts(scored)
-        validation.dashboard.show_samples(scored, shown_step, self.options.confidence)
+        validation.dashboard.show_samples(scored, results.samples.values(), shown_step, self.options.confidence)
         if self.record is not None:
             self.record.delete_old_translations()
+        return results
 
-    def _keep_results(self, scored: ScoredValidation) -> None:
-        """Replace the results of the stage."""
-        self._results_by_stage.pop(scored.naming.stage, None)
-        self._results_by_stage[scored.naming.stage] = scored.results
-        self.results = {}
-        for results in self._results_by_stage.values():
-            self.results.update(results)
+    def _choose_samples(self, scored: ScoredValidation) -> dict[str, Samples]:
+        """The samples of each subset by its name. Collective."""
+        if not self.options.samples or not scored.shows_subsets:
+            return {}
+        samples = {}
+        for subset in scored.subsets:
+            name = "/".join([scored.naming.stage, *subset.names])
+            samples[name] = make_samples(subset, choose_sentences(subset, self.options.samples), name)
+        return samples
+
+    def _keep_results(self, stage: str, results: Results) -> None:
+        """Replace the results of a stage, which become the last ones."""
+        self._results_by_stage.pop(stage, None)
+        self._results_by_stage[stage] = results
+        self.results = Results()
+        for results_of_stage in self._results_by_stage.values():
+            self.results.update(results_of_stage)
+            self.results.samples.update(results_of_stage.samples)
 
     def state_dict(self) -> dict[str, Any]:
         """The best or the first validations, to save in a checkpoint; empty if there are none."""

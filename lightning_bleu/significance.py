@@ -6,7 +6,7 @@ They measure how much the difference depends on which sentences happen to be in 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 import torch
@@ -96,6 +96,31 @@ def approximate_randomization(a: System, b: System, trials: int = 10_000, seed: 
     """
     rows_a, rows_b, scoring = _read_systems(a, b)
     return randomize(rows_a, rows_b, scoring, trials, seed)
+
+
+def holm(p_values: Mapping[str, float]) -> dict[str, float]:
+    """Adjust p-values for their number, so that all of them together hold the level of a single one.
+
+    Follows Holm (1979), https://www.jstor.org/stable/4615733: the smallest p-value is multiplied by their number, the
+    next one by their number less 1, and so on, without changing their order.
+
+    Args:
+        p_values: the p-values by name.
+
+    Returns:
+        the adjusted ones, at most 1.
+
+    Example:
+        >>> holm({"a": 0.01, "b": 0.04, "c": 0.03})
+        {'a': 0.03, 'b': 0.06, 'c': 0.06}
+    """
+    adjusted = {}
+    largest = 0.0
+    for rank, name in enumerate(sorted(p_values, key=p_values.__getitem__)):
+        factor = len(p_values) - rank
+        largest = max(largest, min(1.0, factor * p_values[name]))
+        adjusted[name] = largest
+    return {name: adjusted[name] for name in p_values}
 
 
 def _read_systems(a: Any, b: Any) -> tuple[Tensor, Tensor, Scoring]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -13,29 +12,16 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Page
 
+from tests.helpers.browser import MARKS, open_browser
 from tests.helpers.examples import EXAMPLES, load_example, run_script
 from tests.helpers.lightning import read_events
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 TIMEOUT = 60_000
 """Milliseconds to wait for something to appear on a page."""
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.slow,
-    pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium: see CONTRIBUTING.md"),
-]
+pytestmark = MARKS
 
 
 @contextmanager
@@ -71,10 +57,8 @@ def board(run: Path) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def page() -> Iterator[Page]:
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield browser.new_page(viewport={"width": 1400, "height": 1000})
-        browser.close()
+    with open_browser() as page:
+        yield page
 
 
 def open_page(page: Page, board: str, address: str) -> None:

@@ -12,7 +12,7 @@ import pickle
 import re
 import warnings
 from collections.abc import Callable, Iterator
-from inspect import signature
+from inspect import getdoc, signature
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, DistributedSampler, IterableDataset, Sampler
 from torch.utils.tensorboard import SummaryWriter
 
-from lightning_bleu import BLEUCallback, CorpusBLEU, CorpusCHRF, Evaluator
+from lightning_bleu import ROUGE, WER, BLEUCallback, CorpusBLEU, CorpusCHRF, Evaluator
 from lightning_bleu.evaluation.options import OptionAttributes, Options
 from lightning_bleu.evaluator import EvaluatorOptions
 from tests.helpers.callback_metrics import (
@@ -111,7 +111,8 @@ CASES: dict[str, tuple[Callable[[int, int], Any], Callable[[Tensor], dict[str, A
 
 
 def make_metrics() -> dict[str, Any]:
-    own = {"bleu": CorpusBLEU(percent=True), "chrf": CorpusCHRF(percent=True)}
+    own: dict[str, Any] = {"bleu": CorpusBLEU(percent=True), "chrf": CorpusCHRF(percent=True)}
+    own |= {"wer": WER(percent=True), "rouge": ROUGE(["rouge1", "rougeL"], percent=True)}
     return own | {"checksum": checksum, "order": OF_TEXT["order"](), "ter": OF_TEXT["ter"]()}
 
 
@@ -129,7 +130,14 @@ def run_loop(rank: int, processes: int, folder: Path, case: str) -> Any:
         for number, loader in enumerate(all_loaders):
             for batch in loader:
                 evaluator.update(**return_sentences(batch, epoch), **give(batch), dataloader_idx=number)
-        found.append(evaluator.finish(100 * epoch, epoch))
+        results = evaluator.finish(100 * epoch, epoch)
+        found.append((dict(results), str(results), [*results.samples]))
+        # Only process 0 has sentences; then, here are those that all processes should find.
+        shown = {name: samples.to_dicts() for name, samples in results.samples.items()}
+        if rank == 0:
+            (folder / f"{epoch}.json").write_text(json.dumps(shown))
+        else:
+            assert not any(shown.values())
     writers[0].close()
     return found, to_plain(evaluator.state_dict())
 
@@ -149,10 +157,13 @@ def test_several_processes_yield_what_one_does(case: str, processes: int, pool: 
     assert {"val_bleu", "val_bleu/low", "test_bleu"} <= {*stored}
     if case == "sampler":
         scores = expected_scores(["bleu"], {"": range(SIZE)}, epoch=1)
-        assert expected[0][1]["val_bleu"].score == pytest.approx(100 * scores["val_bleu"], abs=1e-12)
+        assert expected[0][1][0]["val_bleu"].score == pytest.approx(100 * scores["val_bleu"], abs=1e-12)
     folder = tmp_path / str(processes)
     assert pool.run(processes, run_loop, folder, case) == [expected] * processes
     assert read_run(folder) == (stored, files)
+    for epoch in range(4):
+        assert (folder / f"{epoch}.json").read_text() == (tmp_path / "1" / f"{epoch}.json").read_text()
+    assert '"kind": "improved"' in (folder / "1.json").read_text()
     assert not [*read_events(folder / "not used").Tags()["scalars"]]
 
 
@@ -259,13 +270,18 @@ def describe(folder: Path, evaluator: Any) -> list[Any]:
     lines = read_scores(folder / "translations" / "scores.jsonl")
     for line in lines:
         del line["epoch"]  # loops number them from 0 or from 1
+        for key in ("stage", "key", "file"):
+            line[key] = str(line[key]).replace("eval", "val", 1)
     del files["scores.jsonl"]
     shown = {tag: [value for _, value in events] for tag, events in stored.items() if not_scalar(events)}
     return [
         rename(evaluator.results),
         rename({tag: values for tag, values in shown.items() if re.match("(val|eval)[_/]", tag)}),
         rename(files),
-        [line | {name: str(line[name]).replace("eval", "val", 1) for name in ("key", "file")} for line in lines],
+        [
+            line | {name: str(line[name]).replace("eval", "val", 1) for name in ("stage", "key", "file")}
+            for line in lines
+        ],
         {tag: rename(state) for tag, state in rename(to_plain(evaluator.state_dict()["best"])).items()},
     ]
 
@@ -495,7 +511,7 @@ def test_all_options_are_listed_everywhere() -> None:
     for option in options:
         assert option.annotation == EvaluatorOptions.__annotations__[option.name].__forward_arg__
         assert f"``{option.name}``" in str(BLEUCallback.__doc__)
-        assert f"        {option.name}: " in str(Evaluator.__doc__)
+        assert f"\n    {option.name}: " in str(getdoc(Evaluator))
     parser = jsonargparse.ArgumentParser(exit_on_error=False)
     parser.add_class_arguments(BLEUCallback, "bleu")
     read = parser.parse_args(["--bleu.translations=true", "--bleu.confidence=0.9"]).bleu

@@ -81,15 +81,9 @@ def test_train_translation_prints_its_score_and_writes_logs_and_checkpoints(
     events = next((tmp_path / "runs").rglob("events.out.tfevents.*"))
     (table,) = read_events(events.parent).Tensors("test_worst/text_summary")
     in_tensorboard = re.findall(r"<pre> *(\d+)", table.tensor_proto.string_val[0].decode())
-    assert re.findall(r"^Sentence (\d+):", printed, re.MULTILINE) == in_tensorboard[:2]
+    assert re.findall(r"^ +#(\d+) ", printed, re.MULTILINE) == in_tensorboard[:2]
     assert list((tmp_path / "runs").rglob("*.ckpt"))
-
-
-def test_train_translation_puts_brackets_around_words_without_a_match(load: Any) -> None:
-    mark = load("train_translation").mark
-    assert mark("a cat, a dog", "a cat") == ("a cat[, a dog]", 3)
-    assert mark("a cat", "a cat, a dog") == ("a cat", 0)
-    assert mark("", "a cat") == ("", 0)
+    assert list((tmp_path / "runs").rglob("results.html"))
 
 
 def run_and_read(path: Path, *arguments: str) -> str:
@@ -272,7 +266,7 @@ def test_significant_gains_trains_twice_and_compares_the_best_checkpoints(
     runs = example.main([*sizes, "--seeds", "3", "--logdir", str(tmp_path)])
     printed = capsys.readouterr().out
     assert f"total: {runs[0].validations} validations if any gain counts, {runs[1].validations} if only" in printed
-    assert printed.count("a - b (95% interval)") == printed.count("chrf") == 1
+    assert printed.count("significant gains against any gain") == 1
     assert all(len(run.translations) == 300 for run in runs)
     assert list(tmp_path.rglob("*.ckpt"))
 

@@ -392,11 +392,12 @@ def test_the_worst_sentences_are_the_worst(kind: Kind) -> None:
 
 def test_the_sentences_that_changed_are_the_worse_and_the_better_ones(kind: Kind) -> None:
     metrics = {"metric": kind.metric()}
-    comparison = compare_systems(BETTER, WORSE, references=REFERENCES, metrics=metrics, resamples=10)
-    worse, better = comparison.changed("metric")
-    assert [change.number for change in worse] == [1]
-    assert [change.number for change in better] == [4, 3, 2]
-    assert kind.sign * comparison.tests["metric"].difference > 0
+    systems = {"worse": WORSE * 10, "better": BETTER * 10}
+    comparison = compare_systems(systems, references=REFERENCES * 10, metrics=metrics, resamples=10)
+    improved, got_worse = comparison.changed("metric", "better", count=100)
+    assert {(change.number - 1) % 4 + 1 for change in got_worse} == {1}
+    assert [(change.number - 1) % 4 + 1 for change in improved] == [4] * 10 + [3] * 10 + [2] * 10
+    assert kind.sign * comparison.tests["metric"]["better"].difference > 0
 
 
 @pytest.mark.parametrize("percent", [False, True])
@@ -408,12 +409,14 @@ def test_the_scores_of_a_run_are_those_of_the_systems_in_its_files(percent: bool
     results = [run(metrics, preds, translations=folder) for preds, folder in zip((WORSE, BETTER), folders)]
     known = [name for name, metric in metrics.items() if type(metric) in KNOWN_METRICS.values()]
     unknown = [name for name in metrics if name not in known]
+    systems = {folder.name: folder / "val" / "step-0000000.txt" for folder in folders}
     with pytest.warns(UserWarning, match=re.escape(f"The record has scores of {unknown}, which are not compared")):
-        comparison = compare_systems(*(folder / "val" / "step-0000000.txt" for folder in folders), resamples=10)
-    assert [*comparison.tests] == known
-    for name, test in comparison.tests.items():
-        assert [test.score_a, test.score_b] == pytest.approx([of_run[f"val_{name}"].score for of_run in results])
-        assert test.percent == percent
+        comparison = compare_systems(systems, resamples=10)
+    assert comparison.metrics == known
+    for name, intervals in comparison.intervals.items():
+        scores = [interval.score for interval in intervals.values()]
+        assert scores == pytest.approx([of_run[f"val_{name}"].score for of_run in results])
+        assert intervals["a"].percent == percent
 
 
 # Errors change nothing

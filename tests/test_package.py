@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import importlib
+import os
+import pickle
 import re
 import subprocess
 import sys
@@ -81,12 +83,21 @@ def test_only_the_callback_needs_lightning_and_nothing_needs_scipy_or_matplotlib
         assert packages & {"pytorch_lightning", "lightning", "scipy", "matplotlib"} == allowed, name
 
 
-def test_all_public_names_exist() -> None:
-    assert len(set(lightning_bleu.__all__)) == len(lightning_bleu.__all__)
-    for name in lightning_bleu.__all__:
-        assert hasattr(lightning_bleu, name)
-    with pytest.raises(AttributeError, match="module 'lightning_bleu' has no attribute 'BLEUCallbak'"):
-        lightning_bleu.BLEUCallbak  # noqa: B018
+def test_the_stub_dir_and_all_have_the_same_names() -> None:
+    """Type checkers read the stub, and a name is imported from the module that the stub says."""
+    stub = ast.parse((PACKAGE / "__init__.pyi").read_text(encoding="utf-8"))
+    (listed,) = [ast.literal_eval(node.value) for node in stub.body if isinstance(node, ast.Assign)]
+    assert len(set(listed)) == len(listed)
+    assert sorted(listed) == sorted(lightning_bleu.__all__) == sorted(dir(lightning_bleu))
+    imported: dict[str, object] = {}
+    exec("from lightning_bleu import *", imported)
+    for name in listed:
+        value = getattr(lightning_bleu, name)
+        assert imported[name] is value
+        if callable(value):
+            assert pickle.loads(pickle.dumps(value)) is value
+    with pytest.raises(AttributeError, match="lightning_bleu attribute BLEUCallbak"):
+        getattr(lightning_bleu, "BLEUCallbak")  # noqa: B009  # type checkers reject it as an attribute
 
 
 def test_every_metric_and_what_it_returns_is_public_and_under_the_contract_of_metrics() -> None:
@@ -125,7 +136,8 @@ def test_the_distributions_have_the_package_and_the_tests(distributions: Path) -
     (wheel,) = distributions.glob("*.whl")
     (sdist,) = distributions.glob("*.tar.gz")
     names = zipfile.ZipFile(wheel).namelist()
-    assert "lightning_bleu/py.typed" in names
+    assert {"lightning_bleu/__init__.pyi", "lightning_bleu/py.typed"} <= {*names}
+    assert "lightning_bleu/rendering/templates/page.html" in names
     assert "lightning_bleu/counting/ngrams.py" in names
     assert any(name.endswith("LICENSE") for name in names)
     assert {name.split("/")[0].split("-")[0] for name in names} == {"lightning_bleu"}
@@ -133,21 +145,44 @@ def test_the_distributions_have_the_package_and_the_tests(distributions: Path) -
         assert any(name.endswith("tests/reference.py") for name in archive.getnames())
 
 
+IMPORTS = """
+import importlib
+import sys
+
+import lightning_bleu
+
+
+def packages():
+    return {name.split(".")[0] for name in sys.modules}
+
+
+assert not {"torch", "torchmetrics", "numpy", "sacrebleu"} & packages()
+assert "BLEUCallback" in dir(lightning_bleu)
+
+# Torchmetrics itself imports some of the packages that only some of our features need.
+import torchmetrics
+
+packages_of_torchmetrics = packages()
+lightning_bleu.CorpusBLEU()
+features = {"jinja2", "lightning", "matplotlib", "pandas", "pytorch_lightning", "scipy", "tensorboard", "transformers"}
+assert not features & (packages() - packages_of_torchmetrics)
+
+for name in sys.argv[1:]:
+    importlib.import_module(name)
+assert not {"pytorch_lightning", "lightning"} & packages()
+lightning_bleu.BLEUCallback()
+assert "pytorch_lightning" in packages()
+print(lightning_bleu.__file__, lightning_bleu.__version__)
+"""
+
+
 @pytest.mark.slow
-def test_the_installed_wheel_imports_lightning_for_the_callback_only(distributions: Path, tmp_path: Path) -> None:
+def test_the_installed_wheel_imports_what_is_used(distributions: Path, tmp_path: Path) -> None:
     (wheel,) = distributions.glob("*.whl")
     install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(tmp_path), str(wheel)]
     subprocess.run(install, check=True, capture_output=True)
     others = [f"lightning_bleu.{name}" for name in modules() if name != "callback" and not name.endswith("__init__")]
-    code = (
-        f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
-        f"import {', '.join(others)}\n"
-        "assert not {'pytorch_lightning', 'lightning'} & {name.split('.')[0] for name in sys.modules}\n"
-        "assert 'BLEUCallback' in dir(lightning_bleu)\n"
-        "lightning_bleu.BLEUCallback()\n"
-        "assert 'pytorch_lightning' in sys.modules\n"
-        "print(lightning_bleu.__file__, lightning_bleu.__version__)\n"
-    )
-    run = [sys.executable, "-W", "ignore", "-c", code]
-    done = subprocess.run(run, check=True, capture_output=True, text=True, cwd=tmp_path)
+    run = [sys.executable, "-W", "ignore", "-c", IMPORTS, *others]
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(run, check=True, capture_output=True, text=True, cwd=tmp_path, env=environment)
     assert done.stdout.split() == [str(tmp_path / "lightning_bleu" / "__init__.py"), lightning_bleu.__version__]

@@ -26,16 +26,16 @@ from torch.multiprocessing.spawn import start_processes
 
 from lightning_bleu import CorpusBLEU, CorpusCHRF, Evaluator, FunctionMetric, Result, corpus_bleu
 from lightning_bleu.evaluation.sentences import Sentence
+from lightning_bleu.messages import warn_user
 from lightning_bleu.record import (
     Record,
-    RecordedScore,
     append_lines,
     delete_translations,
     has_translations,
     name_folder,
-    read_record,
     write_translations,
 )
+from lightning_bleu.scores_file import RecordedScore, read_record
 from tests.helpers.corpora import random_corpus, read_lines
 from tests.helpers.files import limit_files, read_files, read_scores
 from tests.helpers.text import WORDWISE, fuzz_line
@@ -339,7 +339,7 @@ def test_a_full_disk_is_an_error_and_the_next_line_does_not_continue_half_a_line
         # Readers skip at most the half line, with one warning.
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            recorded = [read_record(folder / f"val/step-000000{step}.txt") for step in (1, 2, 3, 4)]
+            recorded = [read_record(folder / f"val/step-000000{step}.txt", warn_user) for step in (1, 2, 3, 4)]
         assert len(caught) == (4 if unreadable else 0)  # once for each reading
         for warning in caught:
             assert str(warning.message).endswith(f"they are skipped: {unreadable}")
@@ -352,7 +352,20 @@ def test_a_full_disk_is_an_error_and_the_next_line_does_not_continue_half_a_line
 # A line per score
 
 KEYS = [
-    *("format", "step", "epoch", "key", "file", "metric", "class", "forms", "higher_is_better", "percent", "score"),
+    *(
+        "format",
+        "stage",
+        "step",
+        "epoch",
+        "key",
+        "file",
+        "metric",
+        "class",
+        "forms",
+        "higher_is_better",
+        "percent",
+        "score",
+    ),
     *("parts", "counts", "interval", "comparison", "signature", "settings"),
 ]
 """The keys of a line, in their order."""
@@ -389,13 +402,13 @@ def expected_line(
     """A line in plain code.
 
     Args:
-        place: the values of its first keys.
+        place: the values of its keys from ``"step"`` to ``"class"``.
         result: the result.
         kind: ``"best"`` or ``"first"``; empty without a comparison.
         opponent: the result that it is compared with.
         forms: how the sentences were passed, as far as known.
     """
-    line: dict[str, Any] = dict(zip(KEYS, [1, *place, [*forms]])) | dict.fromkeys(KEYS[8:])
+    line: dict[str, Any] = dict(zip(KEYS, [1, "val", *place, [*forms]])) | dict.fromkeys(KEYS[9:])
     line |= {"higher_is_better": result.higher_is_better, "percent": result.percent, "score": result.score}
     line |= {"parts": result.parts, "counts": {}, "signature": getattr(result.report, "signature", None)}
     if result.interval:
@@ -522,7 +535,7 @@ def read_lines_of(folder: Path, content: bytes) -> tuple[list[str], list[str]]:
     (folder / "scores.jsonl").write_bytes(content)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        record = read_record(folder / "val" / "x.txt")
+        record = read_record(folder / "val" / "x.txt", warn_user)
     assert record is not None
     return [one.metric for one in record], [str(one.message) for one in caught]
 
@@ -568,18 +581,18 @@ def test_the_last_line_of_a_name_is_read_and_lines_of_other_files_are_not(tmp_pa
     first, *others = (WHOLE[0] | {"percent": True, "settings": {"a": 1}}, *WHOLE[1:])
     lines = [first | {"score": 0.25}, others[0], first | {"file": None}, first | {"file": "val/y.txt"}, first]
     append_lines(tmp_path / "scores.jsonl", lines)
-    record = read_record(tmp_path / "val" / "x.txt")
+    record = read_record(tmp_path / "val" / "x.txt", warn_user)
     assert record == [
         RecordedScore("val_a", "a", "C", 0.5, True, {"a": 1}, []),
         RecordedScore("val_ü", "ü", "C", 0.5, None, None, []),
     ]
-    assert read_record(tmp_path / "val" / "z.txt") == []
+    assert read_record(tmp_path / "val" / "z.txt", warn_user) == []
 
 
 def test_a_file_outside_of_a_record_has_no_record(tmp_path: Path) -> None:
     append_lines(tmp_path / "run" / "scores.jsonl", WHOLE)
-    assert read_record(tmp_path / "x.txt") is None
-    assert read_record(tmp_path / "other" / "val" / "x.txt") is None
+    assert read_record(tmp_path / "x.txt", warn_user) is None
+    assert read_record(tmp_path / "other" / "val" / "x.txt", warn_user) is None
 
 
 def test_all_that_is_written_is_read(tmp_path: Path) -> None:
@@ -587,7 +600,7 @@ def test_all_that_is_written_is_read(tmp_path: Path) -> None:
     lines, _ = record_lines(tmp_path, metrics, "../news", "talks")
     for name in ("..%2Fnews", "talks"):
         file = tmp_path / "val" / name / "step-0000001.txt"
-        recorded = read_record(file)
+        recorded = read_record(file, warn_user)
         assert recorded == [
             RecordedScore(*(line[key] for key in ("key", "metric", "class", "score", "percent", "settings", "forms")))
             for line in lines

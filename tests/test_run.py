@@ -325,8 +325,8 @@ def check_record(folder: Path) -> int:
     has_half_line = len(lines) < sum(map(bool, texts))
     expected = pytest.warns(UserWarning, match="has lines that cannot be read") if has_half_line else nullcontext()
     with expected:
-        comparison = compare_systems(file, file)
-    assert comparison.tests["bleu"].score_a == lines[-1]["score"]
+        comparison = compare_systems({"file": file})
+    assert comparison.intervals["bleu"]["file"].score == lines[-1]["score"]
     step: int = lines[-1]["step"]
     return step
 
@@ -340,7 +340,8 @@ def test_translations_are_deleted_after_the_line_of_the_new_ones_is_written(tmp_
     (line,) = read_scores(tmp_path / "scores.jsonl")
     with limit_files((tmp_path / "scores.jsonl").stat().st_size + 100), pytest.raises(OSError, match="File too large"):
         run_validations(evaluator, [2])
-    assert compare_systems(*[tmp_path / line["file"]] * 2, metrics=CorpusBLEU()).tests["bleu"].score_a == line["score"]
+    comparison = compare_systems({"file": tmp_path / line["file"]}, metrics=CorpusBLEU())
+    assert comparison.intervals["bleu"]["file"].score == line["score"]
     run_validations(evaluator, [2])
     assert not (tmp_path / line["file"]).exists()
 
@@ -358,6 +359,6 @@ def test_a_run_that_goes_back_does_not_give_the_name_of_a_deleted_file_again(reo
         files.append(lines[-1]["file"])
         (kept,) = (tmp_path / "val").glob("step-*.txt")
         assert kept == tmp_path / files[-1]
-        assert compare_systems(kept, kept).tests["bleu"].score_a == lines[-1]["score"]
+        assert compare_systems({"kept": kept}).intervals["bleu"]["kept"].score == lines[-1]["score"]
     names = ["step-0000001", "step-0000002", "step-0000001-2", "step-0000002-2", "step-0000001-3"]
     assert files == [f"val/{name}.txt" for name in names]

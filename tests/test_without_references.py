@@ -147,14 +147,14 @@ def test_files_of_earlier_references_stay_and_are_not_paired(write: Write, tmp_p
     files = read_files(tmp_path / "val")
     unscored = write(2, ["c", "d", "e"], None)
     assert read_files(tmp_path / "val") == files | {"step-0000002.txt": b"c\nd\ne\n"}
-    for systems in ((scored, unscored), (unscored, scored), (unscored, LINES)):
+    for systems in ({"a": scored, "b": unscored}, {"a": unscored, "b": scored}, {"a": unscored}):
         with pytest.raises(ValueError, match=r"step-0000002.txt' was written without references, .*: pass references"):
-            compare_systems(*systems)
-    comparison = compare_systems(scored, unscored, references=LINES, metrics=CorpusCHRF())
-    assert comparison.tests["chrf"].score_a > comparison.tests["chrf"].score_b
-    assert compare_systems(scored, LINES).sentences[0][0].references == ["a b"]
+            compare_systems(systems)
+    comparison = compare_systems({"unscored": unscored}, references=LINES, metrics=CorpusCHRF())
+    assert comparison.texts.hypotheses == {"unscored": ["c", "d", "e"]}
+    assert compare_systems({"scored": scored}).texts.references[0] == ["a b"]
     with pytest.raises(ValueError, match=r"has no line about a score of it that can be read.*: pass metrics"):
-        compare_systems(unscored, unscored, references=LINES)
+        compare_systems({"unscored": unscored}, references=LINES)
 
 
 def test_other_sources_beside_earlier_references_are_warned_about(write: Write) -> None:
@@ -176,8 +176,8 @@ def test_a_group_without_metrics_has_a_line_with_references(tmp_path: Path) -> N
         ("val_chrf/de", "val/de/step-0000000.txt", None),
         ("val_chrf", None, None),
     ]
-    systems = ["e d", "f"], tmp_path / "val/zh/step-0000000.txt"
-    assert compare_systems(*systems, metrics=CorpusCHRF()).tests["chrf"].score_b == 1
+    comparison = compare_systems({"zh": tmp_path / "val/zh/step-0000000.txt"}, metrics=CorpusCHRF())
+    assert comparison.intervals["chrf"]["zh"].score == 1
 
 
 def test_a_step_of_lightning_returns_none_as_the_target(tmp_path: Path) -> None:

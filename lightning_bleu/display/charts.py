@@ -66,7 +66,7 @@ def _chart_uncertainty(score: Score, validation: ScoredValidation) -> list[Chart
     if score.result.interval is not None:
         charts.append(_band(SCORES, title, score.name, naming, ("", "low", "high")))
     if score.result.comparison is not None:
-        section = COMPARISONS["best" if score.result.first is None else "first"]
+        section = COMPARISONS[score.result.opponent]
         details = ("difference", "difference_low", "difference_high")
         charts.append(_band(section, title, score.name, naming, details))
     return charts

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache, partial
 from typing import Any
 
 from lightning_bleu.display.charts import lay_out_charts
 from lightning_bleu.display.loggers import LoggerAdapter, NumbersOnly, adapt
+from lightning_bleu.display.samples import Samples
 from lightning_bleu.display.view import View, make_view
-from lightning_bleu.evaluation.choices import choose_sentences
 from lightning_bleu.evaluation.validation import ScoredValidation
 from lightning_bleu.messages import WarnOnce
 from lightning_bleu.processes import run_in_process_0
@@ -21,12 +21,8 @@ class Dashboard:
     Args:
         loggers: the loggers of a trainer, which logs numbers itself.
         own_loggers: the loggers of the evaluator, which get the numbers, too.
-        samples: how many sentences to show; see :class:`lightning_bleu.Evaluator`.
         warn: warns about loggers that fail, and tells which ones get numbers only.
         names: the names of the numbers that will be logged, as far as they are known.
-
-    Attributes:
-        shows_samples: whether process 0 shows samples.
 
     Raises:
         ValueError: if a logger cannot take the names.
@@ -36,22 +32,19 @@ class Dashboard:
         self,
         loggers: Sequence[Any],
         own_loggers: Sequence[Any],
-        samples: int,
         warn: WarnOnce,
         names: Collection[str] = (),
     ) -> None:
         self._warn = warn
-        self._samples = samples
         self._adapters: list[LoggerAdapter] = []
         self._own_adapters: list[LoggerAdapter] = []
-        self.shows_samples = run_in_process_0(lambda: self._open(loggers, own_loggers, names))
+        run_in_process_0(lambda: self._open(loggers, own_loggers, names))
 
-    def _open(self, loggers: Sequence[Any], own_loggers: Sequence[Any], names: Collection[str]) -> bool:
-        """Open the loggers, in process 0. Returns whether there are samples to show."""
+    def _open(self, loggers: Sequence[Any], own_loggers: Sequence[Any], names: Collection[str]) -> None:
+        """Open the loggers, in process 0."""
         self._own_adapters = [self._adapt(logger) for logger in own_loggers if logger not in loggers]
         self._adapters = [self._adapt(logger) for logger in loggers] + self._own_adapters
         self._check_names(names)
-        return self._samples > 0 and any(adapter.shows_samples for adapter in self._adapters)
 
     def check_names(self, names: Collection[str]) -> None:
         """Raise a ValueError if a logger cannot take these names of numbers."""
@@ -94,13 +87,20 @@ class Dashboard:
                     "The charts cannot be shown in {}", adapter, lambda adapter: adapter.show_charts(lay_out())
                 )
 
-    def show_samples(self, validation: ScoredValidation, step: int, confidence: float | None = None) -> None:
-        """Show sentences and figures of each subset."""
-        if self.shows_samples and validation.shows_subsets:
-            for subset in validation.subsets:
-                chosen = choose_sentences(subset, self._samples)
-                view = cache(partial(make_view, subset, chosen, validation.naming, confidence))
-                self._show_view(view, step)
+    def show_samples(
+        self, validation: ScoredValidation, samples: Iterable[Samples], step: int, confidence: float | None = None
+    ) -> None:
+        """Show the samples and the figures of each subset.
+
+        Args:
+            validation: the validation.
+            samples: those of each of its subsets; none if nothing is to be shown.
+            step: the step.
+            confidence: the confidence level of the intervals in figures.
+        """
+        for subset, samples_of_subset in zip(validation.subsets, samples):
+            view = cache(partial(make_view, subset, samples_of_subset, validation.naming, confidence))
+            self._show_view(view, step)
 
     def _show_view(self, view: Callable[[], View], step: int) -> None:
         for adapter in self._adapters:

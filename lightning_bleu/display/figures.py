@@ -11,22 +11,17 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from lightning_bleu.bleu import BLEUSettings, Statistics, bleu_scoring
+from lightning_bleu.evaluation.buckets import ROUND_NUMBERS, TAIL, find_length_buckets
 from lightning_bleu.scoring.resampling import interval_from
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-MIN_SENTENCES = 30
-"""The sentences of a bar, at least: the BLEU of 30 of WMT22 has a 95% interval of about ±8 points."""
-_MAX_BARS = 6
-_TAIL = 0.05
-"""The share of long sentences that do not influence the axes."""
 _RESAMPLES = 200
 _BLUE, _ORANGE = "#0072B2", "#D55E00"  # from the color-blind safe palette of Okabe and Ito
 _TICK_SIZE = 8
@@ -34,7 +29,6 @@ _BAR_LABELS_WIDTH = 300
 """The number of characters that fit side by side below the bars, times their size in points."""
 _TOP = 0.89
 """Where the axes end, in fractions of the figure."""
-_ROUND_NUMBERS = [digit * 10**zeros for zeros in range(9) for digit in (1, 2, 5)]
 
 
 def bleu_by_length_figure(statistics: Tensor, settings: BLEUSettings, confidence: float | None = None) -> Figure:
@@ -56,7 +50,7 @@ def bleu_by_length_figure(statistics: Tensor, settings: BLEUSettings, confidence
         [80]
     """
     statistics = statistics.cpu()
-    buckets, labels = _length_buckets(Statistics.unpack(statistics).reference_length.numpy())
+    buckets, labels = find_length_buckets(Statistics.unpack(statistics).reference_length.numpy())
     rows = [statistics[torch.from_numpy(buckets == i)].double() for i in range(len(labels))]
     scoring = bleu_scoring(dataclasses.replace(settings, effective_order=True, percent=True))
     scores = scoring.score(torch.stack([one.sum(0) for one in rows])).numpy()
@@ -100,8 +94,8 @@ def length_scatter_figure(statistics: Tensor) -> Figure:
     pairs = np.stack([lengths.reference_length.numpy(), lengths.hypothesis_length.numpy()])
     is_off = (2 * pairs[1] < pairs[0]) | (pairs[1] > 2 * pairs[0])
     # One reference of 5,000 tokens must not squeeze all the others into the corner.
-    longest = max(1, min(pairs[0].max(), 2 * int(np.quantile(pairs[0], 1 - _TAIL, method="lower"))))
-    limit = next(number for number in _ROUND_NUMBERS for number in (number, 1.5 * number) if longest <= number)
+    longest = max(1, min(pairs[0].max(), 2 * int(np.quantile(pairs[0], 1 - TAIL, method="lower"))))
+    limit = next(number for number in ROUND_NUMBERS for number in (number, 1.5 * number) if longest <= number)
     pairs = pairs.clip(max=limit)
 
     axes = _axes("Length in tokens", left=0.175, right=0.64, bottom=0.2)
@@ -124,29 +118,6 @@ def length_scatter_figure(statistics: Tensor) -> Figure:
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_formatter(EngFormatter(sep=""))  # 50000 → 50k
     return axes.figure  # type: ignore[return-value]
-
-
-def _length_buckets(lengths: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], list[str]]:
-    """The bucket of each length, and the label of each bucket. All buckets but a single one have 30 sentences or more.
-
-    Example:
-        >>> buckets, labels = _length_buckets(np.repeat([3, 4, 12, 14, 18], 20))
-        >>> buckets[::20].tolist(), labels
-        ([0, 0, 1, 1, 1], ['1–5', '6–20'])
-    """
-    width = next(number for number in _ROUND_NUMBERS if np.quantile(lengths, 1 - _TAIL) <= _MAX_BARS * number)
-    cells = ((lengths - 1) // width).clip(0, _MAX_BARS - 1)
-    counts = np.bincount(cells, minlength=_MAX_BARS)
-    starts = [0]
-    for cell in range(1, _MAX_BARS):
-        before, after = counts[starts[-1] : cell].sum(), counts[cell:].sum()
-        if before >= MIN_SENTENCES and after >= MIN_SENTENCES:
-            starts.append(cell)
-    ends = [*starts[1:], cells.max() + 1]
-    labels = [f"{width * start + 1}–{width * end}" for start, end in zip(starts, ends)]
-    if lengths.max() > width * ends[-1]:
-        labels[-1] = f">{width * starts[-1]}"
-    return np.searchsorted(starts, cells, side="right") - 1, labels
 
 
 def _axes(title: str, *, left: float, right: float, bottom: float) -> Axes:

@@ -18,7 +18,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from lightning_bleu.display.charts import SECTIONS, Chart
-from lightning_bleu.display.samples import sample_table
+from lightning_bleu.display.sample_table import sample_table
 from lightning_bleu.display.view import View
 from lightning_bleu.evaluation.names import find_nested
 

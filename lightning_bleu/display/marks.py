@@ -7,7 +7,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cache
 from itertools import groupby, pairwise
-from typing import Literal, NamedTuple, TypeAlias
+from typing import NamedTuple
+
+from lightning_bleu.rendering.blocks import Mark, Span
 
 
 class Line(NamedTuple):
@@ -22,17 +24,7 @@ class Line(NamedTuple):
     tokens: Sequence[str]
 
 
-Mark: TypeAlias = Literal["", "unmatched", "displaced"]
-"""``""`` marks nothing; see :func:`mark_words` for the others."""
-
 _SENTENCEPIECE_BLANK = "\u2581"
-
-
-class Span(NamedTuple):
-    """A part of a text, with its mark."""
-
-    text: str
-    mark: Mark
 
 
 def mark_words(hypothesis: Line, references: Sequence[Line]) -> tuple[list[Span], list[list[Span]]]:

@@ -1,71 +1,266 @@
-"""Sample sentences, and the table that shows them, in Markdown for TensorBoard's Text page.
-
-TensorBoard keeps only the HTML tags listed in its ``plugin_util.py``. No color is among them.
-"""
+"""Sample sentences of a validation: the first ones, the worst, and those that changed most."""
 
 from __future__ import annotations
 
-import string
-from collections.abc import Iterable, Mapping, Sequence
-from types import MappingProxyType
-from typing import NamedTuple
-
-from torch import Tensor
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from lightning_bleu.bleu import BLEUSettings
-from lightning_bleu.display.marks import Line, Mark, Span, mark_words
-from lightning_bleu.evaluation.sentences import Sentence
+from lightning_bleu.display.marks import Line, mark_words
+from lightning_bleu.evaluation.choices import ChosenSentences
+from lightning_bleu.evaluation.metrics import CountedMetric
+from lightning_bleu.evaluation.sentences import GatheredSentences, Sentence, SentenceRows
+from lightning_bleu.evaluation.validation import ScoredSubset
+from lightning_bleu.rendering.blocks import Block, Example, ExampleLine, Examples, Note, Span, View
+from lightning_bleu.rendering.clean import to_line
+from lightning_bleu.rendering.text import to_text
+from lightning_bleu.rendering.viewable import Viewable
 from lightning_bleu.settings.tokenizers import load_tokenizer
 
 _MAX_CHARACTERS = 20_000
 """The maximum number of characters of a sample; a hypothesis that never ends would take seconds to mark."""
+_MAX_REFERENCES = 5
+"""The maximum number of references that a page shows per sentence."""
+_REPR_TEXT = 40
+"""The number of characters of a sentence in the ``repr`` of a sample."""
+_REPR_SCORES = 2
+"""The number of scores there."""
+_REPR_SCORE = 25
+"""The number of characters of each of them."""
 
 
-class Sample(NamedTuple):
-    """A sentence to show.
+@dataclass(frozen=True, repr=False)
+class Sample:
+    """A sentence of a validation. ``print`` shows its texts.
 
     Attributes:
-        number: the number of the sentence in its loader or group, starting from 1.
-        scores: a score for each metric that scores sentences, in percent if the metric has a scale.
-        hypothesis: the hypothesis.
-        references: its references.
-        source: the source sentence, if the step returned one.
+        number: its number in its loader or group, from 1.
+        lines: the hypothesis and then its references, with their tokens. Of very long texts, they have the beginning.
+        source: the source sentence; None if the step returned none.
+        scores: its scores by name, in the unit of the score of the corpus.
+        scores_before: if it is compared with an earlier validation, its scores there. (With ``compare_to="best"``, each
+            metric has a best validation of its own.)
+        percent: the `percent` of each of these scores; see :class:`lightning_bleu.Result`.
     """
 
     number: int
-    scores: Sequence[float]
-    hypothesis: Line
-    references: Sequence[Line]
+    lines: Sequence[Line]
     source: str | None = None
+    scores: Mapping[str, float] = field(default_factory=dict)
+    scores_before: Mapping[str, float] = field(default_factory=dict)
+    percent: Mapping[str, bool | None] = field(default_factory=dict)
+
+    @property
+    def hypothesis(self) -> str:
+        """The hypothesis."""
+        return self.lines[0].text
+
+    @property
+    def references(self) -> list[str]:
+        """Its references."""
+        return [line.text for line in self.lines[1:]]
+
+    def mark_words(self) -> tuple[list[Span], list[list[Span]]]:
+        """The hypothesis and each reference in parts; see :func:`lightning_bleu.display.marks.mark_words`.
+
+        Without references, no word is wrong.
+        """
+        if not self.references:
+            return [Span(self.hypothesis)], []
+        return mark_words(self.lines[0], self.lines[1:])
+
+    def shown_scores(self) -> list[float]:
+        """The scores, in percent unless they have a scale of their own: for loggers."""
+        return [100 * score if self.percent[name] is False else score for name, score in self.scores.items()]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The number, the scores, those before as ``NAME_before``, and the texts."""
+        values: dict[str, Any] = {"number": self.number}
+        values.update(self.scores)
+        for name, score in self.scores_before.items():
+            values[f"{name}_before"] = score
+        values.update(source=self.source, hypothesis=self.hypothesis, references=self.references)
+        return values
+
+    def describe_scores(self) -> list[str]:
+        """Each score with its name, and what it was before: ``"bleu 8.9 -> 43.2"``."""
+        described = []
+        for name, score in self.scores.items():
+            digits = 1 if self.percent[name] else 4
+            text = f"{name} {score:.{digits}f}"
+            if name in self.scores_before:
+                text = f"{name} {self.scores_before[name]:.{digits}f} -> {score:.{digits}f}"
+            described.append(text)
+        return described
+
+    def to_example(self) -> Example:
+        """What a page shows of it."""
+        hypothesis, references = self.mark_words()
+        lines = []
+        if self.source is not None:
+            lines.append(ExampleLine("source", [Span(self.source)]))
+        lines.append(ExampleLine("hypothesis", hypothesis))
+        for number, reference in enumerate(references[:_MAX_REFERENCES], 1):
+            label = "reference" if len(references) == 1 else f"reference {number}"
+            lines.append(ExampleLine(label, reference))
+        return Example(self.number, lines, "  ".join(self.describe_scores()))
+
+    def __str__(self) -> str:
+        return to_text(View("", [Examples("", [self.to_example()])]))
+
+    def __repr__(self) -> str:
+        scores = [to_line(score, _REPR_SCORE) for score in self.describe_scores()[:_REPR_SCORES]]
+        text = to_line(repr(self.hypothesis[:_REPR_TEXT]), _REPR_TEXT)
+        return f"Sample({', '.join([f'no. {self.number}', *scores])}, {text})"
 
 
-def make_samples(sentences: Mapping[int, Sentence], scores: Iterable[Tensor], settings: BLEUSettings) -> list[Sample]:
-    """Tokenize sentences so that their words can be marked.
+@dataclass(frozen=True, repr=False)
+class Samples(Viewable):
+    """Sentences of a loader or a group to look at. ``print`` them, or end a cell of a notebook with them.
+
+    In other processes than process 0, there are none.
+
+    Attributes:
+        name: whose they are, such as ``"val"`` or ``"val/news"``.
+        first: the first sentences of the dataset, which are the same in each validation.
+        worst: the worst sentences, the worst first. Perfect ones are not among them.
+        improved: the sentences that improved most against the validation that `compare_to` names.
+        got_worse: those that got worse most.
+        opponent: what that is, ``"best"`` or ``"first"``.
+        order: what the worst ones are the worst by.
+        score: the line that the score prints by which they are ranked.
+        signature: its signature.
+    """
+
+    name: str
+    first: list[Sample]
+    worst: list[Sample]
+    improved: list[Sample]
+    got_worse: list[Sample]
+    opponent: str = "best"
+    order: str = ""
+    score: str = ""
+    signature: str = ""
+
+    @property
+    def caption(self) -> str:
+        """The score and its signature."""
+        return f"{self.score}\n{self.signature}".rstrip()
+
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """All of them as plain values, for ``pandas.DataFrame(samples.to_dicts())``.
+
+        ``"kind"`` is the name of the list that a sentence is in; the others are those of :meth:`Sample.to_dict`.
+        """
+        dicts = []
+        for kind in ("worst", "improved", "got_worse", "first"):
+            for sample in getattr(self, kind):
+                dicts.append({"kind": kind} | sample.to_dict())
+        return dicts
+
+    def describe(self, examples: int) -> View:
+        """What there is to see; see :class:`lightning_bleu.rendering.viewable.Viewable`."""
+        return View(f"Samples of {self.name}", self.blocks(examples))
+
+    def blocks(self, examples: int) -> list[Block]:
+        """What there is to see, without a title."""
+        return [
+            Note(self.caption, quiet=True),
+            _to_examples(f"Worst {{}}{self.order}", self.worst[:examples]),
+            _to_examples(f"Improved most against the {self.opponent}: {{}}", self.improved[:examples]),
+            _to_examples(f"Got worse most against the {self.opponent}: {{}}", self.got_worse[:examples]),
+            _to_examples("First {}", self.first[:examples], folded=bool(self.worst)),
+        ]
+
+    def __str__(self) -> str:
+        return self.to_text(examples=8)
+
+    def __repr__(self) -> str:
+        counts = f"{len(self.worst)} worst, {len(self.improved)} improved, {len(self.got_worse)} got worse"
+        return f"Samples({to_line(self.name, _REPR_TEXT)!r}, {len(self.first)} first, {counts})"
+
+
+def _to_examples(title: str, samples: Sequence[Sample], *, folded: bool = False) -> Examples:
+    """Sentences below a title with their number."""
+    return Examples(title.format(len(samples)), [sample.to_example() for sample in samples], folded=folded)
+
+
+def make_samples(subset: ScoredSubset[GatheredSentences], chosen: ChosenSentences, name: str) -> Samples:
+    """The chosen sentences of a subset with their scores, tokenized so that their words can be marked.
 
     Args:
-        sentences: the texts by the numbers of the sentences, from 0.
-        scores: the scores of all sentences of the dataset, for each metric that scores sentences.
-        settings: how to tokenize.
-
-    Example:
-        >>> import torch
-        >>> settings = BLEUSettings.from_options()
-        >>> make_samples({4: Sentence("Hi!", ["Hello!"])}, [torch.zeros(5)], settings)
-        [Sample(number=5, scores=[0.0], hypothesis=Line(text='Hi!', tokens=['Hi', '!']), \
-references=[Line(text='Hello!', tokens=['Hello', '!'])], source=None)]
+        subset: the scored sentences.
+        chosen: the sentences; none in other processes than process 0.
+        name: the name of the subset.
     """
-    scores = list(scores)
+    bleu = find_bleu(subset)
+    settings = BLEUSettings.from_options() if bleu is None else bleu[1]
+    samples = Samples(
+        name,
+        first=_make(chosen.first, subset, settings),
+        worst=_make(chosen.worst, subset, settings),
+        improved=_make(chosen.improved, subset, settings),
+        got_worse=_make(chosen.got_worse, subset, settings),
+    )
+    if not chosen.ranked_by:
+        return samples
+    result = subset.results[chosen.ranked_by]
+    return replace(
+        samples,
+        opponent=result.opponent,
+        order=describe_order(subset.rows[chosen.ranked_by]),
+        score=str(result.report),
+        signature=getattr(result.report, "signature", None) or "",
+    )
+
+
+def find_bleu(subset: ScoredSubset[GatheredSentences]) -> tuple[str, BLEUSettings] | None:
+    """The name and the settings of the first BLEU; None if there is none."""
+    for name, metric in subset.metrics.items():
+        if isinstance(metric, CountedMetric) and isinstance(metric.metric.settings, BLEUSettings):
+            return name, metric.metric.settings
+    return None
+
+
+def describe_order(rows: SentenceRows) -> str:
+    """What the worst sentences are the worst by."""
+    if rows.scoring.rank_sentences is not None:
+        return " for their length, by smoothed BLEU"
+    return f", by {rows.scoring.name}"
+
+
+def _make(
+    sentences: Mapping[int, Sentence], subset: ScoredSubset[GatheredSentences], settings: BLEUSettings
+) -> list[Sample]:
+    """Samples of sentences by their numbers, from 0."""
+    numbers = list(sentences)
+    scores = _score(subset.rows, numbers)
+    scores_before = _score(subset.rows_before, numbers)
+    percent = {name: rows.scoring.percent for name, rows in subset.rows.items()}
     samples = []
-    for index, sentence in sentences.items():
-        hypothesis = _to_line(sentence.hypothesis, sentence.tokenized, settings)
-        references = [_to_line(reference, sentence.tokenized, settings) for reference in sentence.references]
-        scores_of_sentence = [of_metric[index].item() for of_metric in scores]
-        samples.append(Sample(index + 1, scores_of_sentence, hypothesis, references, sentence.source))
+    for place, (number, sentence) in enumerate(sentences.items()):
+        lines = [
+            tokenize_line(text, sentence.tokenized, settings) for text in (sentence.hypothesis, *sentence.references)
+        ]
+        scores_of_sentence = {name: of_score[place] for name, of_score in scores.items()}
+        before = {name: of_score[place] for name, of_score in scores_before.items()}
+        samples.append(Sample(number + 1, lines, sentence.source, scores_of_sentence, before, percent))
     return samples
 
 
-def _to_line(text: str, is_tokenized: bool, settings: BLEUSettings) -> Line:
-    """The beginning of a text, with its tokens."""
+def _score(rows_by_score: Mapping[str, SentenceRows], numbers: Sequence[int]) -> dict[str, list[float]]:
+    """The scores of some sentences, for each score."""
+    return {name: rows.select(numbers).score_sentences().tolist() for name, rows in rows_by_score.items()}
+
+
+def tokenize_line(text: str, is_tokenized: bool, settings: BLEUSettings) -> Line:
+    """The beginning of a text, with its tokens.
+
+    Example:
+        >>> tokenize_line("Hi!", False, BLEUSettings.from_options())
+        Line(text='Hi!', tokens=['Hi', '!'])
+    """
     text = text[:_MAX_CHARACTERS]
     if is_tokenized:
         return Line(text, text.split())
@@ -74,123 +269,3 @@ def _to_line(text: str, is_tokenized: bool, settings: BLEUSettings) -> Line:
     if isinstance(tokens, str):
         return Line(text, tokens.split())
     return Line(text, [str(token) for token in tokens])
-
-
-_MAX_SHOWN = 500
-"""The maximum number of characters shown per sentence."""
-_MAX_REFERENCES = 5
-"""The maximum number of references shown per sentence, or of lines that stand for them."""
-
-_TAGS: dict[Mark, str] = {"": "{}", "unmatched": "<strong>{}</strong>", "displaced": "<em>{}</em>"}
-_EXPLANATIONS = {
-    "<strong>": "<strong>Bold</strong>: wrong or missing word.",
-    "<em>": "<em>Italic</em>: right word, but both neighbors are wrong.",
-}
-
-_ISOLATE = "\u2068{}\u2069"
-"""Keeps the punctuation of right-to-left text in place. Left-to-right text looks the same."""
-
-_REPLACEMENTS: dict[int, str | None] = {
-    **dict.fromkeys([*range(0x20), *range(0x7F, 0xA0), *range(0xD800, 0xE000)], "\ufffd"),  # control, surrogates
-    **dict.fromkeys(map(ord, "\t\n\v\f\r\x1c\x1d\x1e\x1f\x85\u2028\u2029"), " "),
-    **dict.fromkeys([*range(0x202A, 0x202F), *range(0x2066, 0x206A)]),  # set directions, could end our isolate
-    **{ord(character): f"&#{ord(character)};" for character in string.punctuation if character not in ".,:;=%-"},
-}
-
-
-def sample_table(samples: Sequence[Sample], caption: str, digits: Mapping[str, int] = MappingProxyType({})) -> str:
-    """A Markdown table of sample sentences, with the words marked that :func:`mark_words` marks.
-
-    Args:
-        samples: the sentences.
-        caption: shown above the table; it may have several lines.
-        digits: the number of digits of each score of a sentence, by the name of the metric.
-
-    Example:
-        >>> from lightning_bleu.display.marks import Line
-        >>> hypothesis, reference = Line("a|b c", ["a|b", "c"]), Line("a|b d", ["a|b", "d"])
-        >>> table = sample_table([Sample(7, [50.0], hypothesis, [reference])], "two words", {"bleu": 1})
-        >>> print(table.replace("\\u2068", "").replace("\\u2069", ""))
-        two words<br><strong>Bold</strong>: wrong or missing word. <em>Italic</em>: right word, but both neighbors are \
-wrong.
-        <BLANKLINE>
-        | no. | <pre>bleu</pre> | hypothesis, references |
-        | --- | --- | --- |
-        | <pre>   7</pre> | <pre> 50.0</pre> | <code>hyp</code> <em>a&#124;b</em> <strong>c</strong><br>\
-<code>ref</code> a&#124;b <strong>d</strong> |
-    """
-    rows = "\n".join(_row(sample, digits.values()) for sample in samples)
-    explanation = " ".join(text for tag, text in _EXPLANATIONS.items() if tag in rows)
-    # Because of the isolate, no caption begins like a list, a heading, or a code block.
-    above = [_ISOLATE.format(escape(line.strip())) for line in caption.splitlines()]
-    if explanation:
-        above.append(explanation)
-    has_sources = any(sample.source is not None for sample in samples)
-    has_references = any(sample.references for sample in samples)
-    texts = ["source"] if has_sources else []
-    texts.append("hypothesis")
-    if has_references:
-        texts.append("references")
-    # <pre> keeps names in one piece, and the padding of numbers.
-    header = ["no.", *(f"<pre>{escape(name)}</pre>" for name in digits), ", ".join(texts)]
-    return f"{'<br>'.join(above)}\n\n| {' | '.join(header)} |\n|{' --- |' * len(header)}\n{rows}"
-
-
-def _row(sample: Sample, digits: Iterable[int]) -> str:
-    hypothesis, references = _mark(sample)
-    lines = []
-    if sample.source is not None:
-        lines.append(_line("src", [Span(sample.source, "")]))
-    lines.append(_line("hyp", hypothesis))
-    fit = len(references) <= _MAX_REFERENCES
-    shown = references if fit else references[: _MAX_REFERENCES - 1]
-    lines += [_line("ref", reference) for reference in shown]
-    if not fit:
-        lines.append(f"<code>{len(references) - len(shown)} more references</code>")
-    numbers = [f"{sample.number:4}"]
-    numbers += [f"{score:5.{places}f}" for score, places in zip(sample.scores, digits)]
-    cells = " | ".join(f"<pre>{number}</pre>" for number in numbers)
-    # A single line keeps rows low: cards are only 350 pixels high.
-    return f"| {cells} | {'<br>'.join(lines)} |"
-
-
-def _mark(sample: Sample) -> tuple[list[Span], list[list[Span]]]:
-    """The hypothesis and its references with marked words. Without references, no word is wrong."""
-    if not sample.references:
-        return [Span(sample.hypothesis.text, "")], []
-    return mark_words(sample.hypothesis, sample.references)
-
-
-def _line(label: str, spans: Iterable[Span]) -> str:
-    """A labeled sentence. If it has no visible characters, the label says so: its typeface sets it apart from text."""
-    escaped = [Span(escape(text), mark) for text, mark in _shorten(spans)]
-    text = "".join(span.text for span in escaped)
-    if not any(character.isprintable() and not character.isspace() for character in text):
-        return f"<code>{label} (empty)</code>"
-    marked = "".join(_TAGS[span.mark].format(span.text) for span in escaped if span.text)
-    return f"<code>{label}</code> {_ISOLATE.format(marked)}"
-
-
-def _shorten(spans: Iterable[Span]) -> list[Span]:
-    """The first characters of a sentence, with " ..." if there are more."""
-    shown = []
-    characters_left = _MAX_SHOWN
-    for text, mark in spans:
-        shown.append(Span(text[:characters_left], mark))
-        characters_left -= len(text)
-        if characters_left < 0:
-            return [*shown, Span(" ...", "")]
-    return shown
-
-
-def escape(text: str) -> str:
-    """Put text on a single line, and escape everything that could be markup as HTML entities.
-
-    Line breaks become blanks, and other control characters become replacement characters. Characters that only set the
-    direction of text are removed.
-
-    Example:
-        >>> escape("<b>*a* | b.\\n&lt;")
-        '&#60;b&#62;&#42;a&#42; &#124; b. &#38;lt;'
-    """
-    return text.translate(_REPLACEMENTS)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import torch
@@ -12,6 +12,8 @@ from lightning_bleu.evaluation.sentences import GatheredSentences, Sentence, Sen
 from lightning_bleu.evaluation.validation import ScoredSubset
 from lightning_bleu.scoring.scoring import Scoring
 
+_CANDIDATES = 4
+"""How many times as many changed sentences are considered as are shown, because repeats are shown once."""
 _ROUNDING = 1e-9
 """How far from perfect a perfect score may be, relatively."""
 
@@ -58,14 +60,23 @@ def find_changed(a: SentenceRows, b: SentenceRows, count: int) -> tuple[list[int
     Returns:
         the numbers of the sentences, from 0, at most `count` of each, those that changed most first.
     """
-    # BLEU ranks with averages, here those of both systems.
-    ranks = _rank(a.scoring, torch.cat([a.statistics, b.statistics]))
-    ranks_a, ranks_b = ranks.chunk(2)
-    gains = (ranks_a - ranks_b) * a.scoring.sign
+    gains = find_gains(a, b)
     order = gains.argsort(stable=True)
     worse_in_a = order[gains[order] < 0]
-    better_in_a = order[gains[order] > 0].flip(0)
+    order = gains.argsort(stable=True, descending=True)
+    better_in_a = order[gains[order] > 0]
     return worse_in_a[:count].tolist(), better_in_a[:count].tolist()
+
+
+def find_gains(a: SentenceRows, b: SentenceRows) -> Tensor:
+    """How much better the first system translates each sentence; below 0 if it translates it worse.
+
+    Returns:
+        shape ``(sentences,)``. BLEU ranks with averages, here those of both systems.
+    """
+    ranks = _rank(a.scoring, torch.cat([a.statistics, b.statistics]))
+    ranks_a, ranks_b = ranks.chunk(2)
+    return (ranks_a - ranks_b) * a.scoring.sign
 
 
 def _rank(scoring: Scoring, statistics: Tensor) -> Tensor:
@@ -81,31 +92,74 @@ class ChosenSentences(NamedTuple):
         ranked_by: the name of the score that ranks them; empty if none does.
         first: the first sentences of the dataset.
         worst: the worst sentences, the worst first.
+        improved: the sentences that improved most against the earlier validation, if there is one.
+        got_worse: those that got worse most.
     """
 
     ranked_by: str
     first: Mapping[int, Sentence]
     worst: Mapping[int, Sentence]
+    improved: Mapping[int, Sentence]
+    got_worse: Mapping[int, Sentence]
 
 
 def choose_sentences(subset: ScoredSubset[GatheredSentences], count: int) -> ChosenSentences:
-    """The first sentences and the worst, for the first score that ranks sentences. Collective.
+    """The first sentences, the worst, and the most changed, for the first score that ranks sentences. Collective.
 
     Args:
         subset: the scored sentences.
-        count: how many sentences to choose, both of the first and of the worst.
+        count: how many sentences to choose of each, at most.
 
     Returns:
         the texts in process 0; nothing in the others.
     """
     readable = subset.sentences.readable
+    ranked_by = _find_ranking(subset.rows)
     first = readable[:count]
     worst: list[int] = []
-    ranked_by = ""
-    for key, rows in subset.rows.items():
-        if rows.scoring.sign:
-            ranked_by = key
-            worst = [readable[number] for number in find_worst(rows.statistics[readable], rows.scoring, count)]
-            break
-    texts = subset.sentences.read([*first, *worst])
-    return ChosenSentences(ranked_by, dict(zip(first, texts)), dict(zip(worst, texts[len(first) :])))
+    improved: list[int] = []
+    got_worse: list[int] = []
+    if ranked_by:
+        now = subset.rows[ranked_by].select(readable)
+        worst = [readable[place] for place in find_worst(now.statistics, now.scoring, count)]
+        if ranked_by in subset.rows_before:
+            before = subset.rows_before[ranked_by].select(readable)
+            places_worse, places_better = find_changed(now, before, _CANDIDATES * count)
+            improved = [readable[place] for place in places_better]
+            got_worse = [readable[place] for place in places_worse]
+    numbers = [*first, *worst, *improved, *got_worse]
+    texts = dict(zip(numbers, subset.sentences.read(numbers)))
+    return ChosenSentences(
+        ranked_by,
+        _pick(texts, first),
+        _pick(texts, worst),
+        _drop_repeats(_pick(texts, improved), count),
+        _drop_repeats(_pick(texts, got_worse), count),
+    )
+
+
+def _pick(texts: Mapping[int, Sentence], numbers: Sequence[int]) -> dict[int, Sentence]:
+    """The texts of these sentences; none in processes that have no texts."""
+    return {number: texts[number] for number in numbers if number in texts}
+
+
+def _drop_repeats(sentences: Mapping[int, Sentence], count: int) -> dict[int, Sentence]:
+    """The first sentences with different texts.
+
+    Example:
+        >>> _drop_repeats({7: Sentence("a", ["b"]), 3: Sentence("a", ["b"]), 5: Sentence("a", ["c"])}, 2).keys()
+        dict_keys([7, 5])
+    """
+    distinct: dict[int, Sentence] = {}
+    for number, sentence in sentences.items():
+        if len(distinct) < count and sentence not in distinct.values():
+            distinct[number] = sentence
+    return distinct
+
+
+def _find_ranking(rows: Mapping[str, SentenceRows]) -> str:
+    """The name of the first score that ranks sentences; empty if there is none."""
+    for key, of_score in rows.items():
+        if of_score.scoring.sign:
+            return key
+    return ""

@@ -20,7 +20,13 @@ from lightning_bleu.evaluation.sentences import GatheredSentences
 from lightning_bleu.evaluation.subsets import Subset
 from lightning_bleu.messages import WarnOnce
 from lightning_bleu.processes import gather_objects, run_in_process_0
-from lightning_bleu.reading.batch import read_hypotheses, read_sentences, read_sources, select_sentences
+from lightning_bleu.reading.batch import (
+    Sources,
+    read_hypotheses,
+    read_sentences,
+    read_sources,
+    select_sentences,
+)
 from lightning_bleu.reading.ragged import BoolArray
 from lightning_bleu.reading.recognize import read_groups, read_index, read_rows, read_sample_mask
 from lightning_bleu.settings.settings import Decoder, Settings
@@ -155,7 +161,7 @@ class SentenceCollector:
         counted = []
         for subset, is_member in zip(subsets.values(), members.values()):
             share = batch if is_member.all() else select_sentences(batch, is_member)
-            sources_of_share = None if sources is None else list(compress(sources, is_member))
+            sources_of_share = None if sources is None else sources.select(is_member)
             counted.append(subset.count(share, sources_of_share))
         if subsets:
             loader.check_given("source", output.source is not None)
@@ -180,8 +186,8 @@ class SentenceCollector:
             )
         return batch_count
 
-    def _read_sources(self, source: Any, loader: Loader, sentences: int, subsets: Iterable[Subset]) -> list[str] | None:
-        """The source sentences as text; None if there are none, or if they will not be kept."""
+    def _read_sources(self, source: Any, loader: Loader, sentences: int, subsets: Iterable[Subset]) -> Sources | None:
+        """The source sentences; None if there are none, or if they will not be kept."""
         keep_texts = [subset for subset in subsets if subset.keeps_texts]
         if source is None or not keep_texts:
             return None

@@ -28,7 +28,9 @@ from lightning_bleu.evaluation.sentences import (
 )
 from lightning_bleu.processes import run_in_all, run_in_process_0
 from lightning_bleu.reading.batch import Batch
-from lightning_bleu.scoring.scoring import Report, format_score, ratio_scoring
+from lightning_bleu.reading.forms import InputCounts
+from lightning_bleu.rendering.clean import to_line
+from lightning_bleu.scoring.scoring import Report, format_in_unit, format_score, ratio_scoring
 from lightning_bleu.settings.settings import check_bool, describe
 
 _MAX_SHOWN = 200
@@ -128,6 +130,24 @@ class FunctionMetric:
     def __deepcopy__(self, memo: object) -> FunctionMetric:
         """Return self: the function may be a large model."""
         return self
+
+    def scores_like(self, other: FunctionMetric) -> bool:
+        """Whether another metric gives the same scores to the same sentences."""
+        return vars(self) == vars(other)
+
+    @property
+    def scale(self) -> bool | None:
+        """Whether scores are in 0..100 rather than in 0..1; None if they have a scale of their own."""
+        return True if self.percent else None
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What the scores depend on, as plain values."""
+        return {"function": name_function(self.function)}
+
+    def signature(self, inputs: InputCounts) -> str | None:
+        """Everything that the scores of such sentences depend on, in one line; None if that is unknown."""
+        return None
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({describe(self.function)})"
@@ -252,7 +272,7 @@ class ScoredByFunction(EvaluatorMetric):
         self.metric = metric
         self.takes_sources = metric.takes_sources
         self.scores_sentences = not metric.corpus_level
-        self.percent = True if metric.percent else None
+        self.percent = metric.scale
         directions = metric.higher_is_better
         self.directions = dict(directions) if isinstance(directions, Mapping) else {"": directions}
 
@@ -261,7 +281,7 @@ class ScoredByFunction(EvaluatorMetric):
 
     def scores_like(self, other: EvaluatorMetric) -> bool:
         """Whether another metric of the same name gives the same scores to the same sentences."""
-        return isinstance(other, ScoredByFunction) and vars(self.metric) == vars(other.metric)
+        return isinstance(other, ScoredByFunction) and self.metric.scores_like(other.metric)
 
     def check(self, batch: Batch, sources: Any) -> None:
         """Raise an error for a batch that the metric cannot score."""
@@ -319,13 +339,17 @@ class ScoredByFunction(EvaluatorMetric):
         value: float = scoring.score(sums).item()
         if rows.ndim < 2 or not math.isfinite(value):  # of the corpus, or a ratio that no test can use
             return value
-        settings = {"higher_is_better": direction, "function": name_function(self.metric.function)}
+        settings = {"higher_is_better": direction, **self.metric.settings}
         return SentenceRows(sentences.identity, rows, scoring, settings)
 
     def report_of(self, score: str, of_subset: ScoreOfSubset) -> FunctionScore:
-        """The score with its name."""
+        """The score with its name and its signature."""
         value = float(super().report_of(score, of_subset))
-        return FunctionScore(score=value, name=score_key(self.name, score), percent=self.percent)
+        signature = None
+        if isinstance(of_subset, SentenceRows):
+            signature = self.metric.signature(of_subset.input_counts)
+        name = score_key(self.name, score)
+        return FunctionScore(score=value, name=name, percent=self.percent, signature=signature)
 
 
 def name_function(function: Callable[..., Any]) -> str:
@@ -371,21 +395,30 @@ def assemble_rows(
     return assembled
 
 
+_REPR_NAME = 80
+"""The number of characters of a name in the ``repr`` of a score."""
+
+
 class FunctionScore(Report):
     """The score of a function. ``str(...)`` is one line.
 
     Attributes:
         score: the mean of the numbers that the function gives to sentences, or the ratio of their sums.
         name: the name of the score.
-        percent: True if the score is in percent; None if it has a scale of its own.
+        percent: True if the score is in percent, False if it is a share; None if it has a scale of its own.
+        signature: everything that the score depends on; None if that is unknown.
     """
 
     score: float
     name: str
     percent: bool | None
+    signature: str | None
 
     def __str__(self) -> str:
         return f"{self.name} = {format_score(self.score, self.percent)}"
+
+    def __repr__(self) -> str:
+        return f"FunctionScore({format_in_unit(self.score, self.percent)}, {to_line(self.name, _REPR_NAME)})"
 
 
 def call_function(name: str, metric: FunctionMetric, sentences: Sequence[Sentence]) -> dict[str, Tensor] | None:

@@ -333,8 +333,8 @@ def _identify_other(score: UncertainScore) -> str:
     digest = hashlib.blake2b(digest_size=16)
     for name, rows in score.other.items():
         digest.update(name.encode())
-        digest.update(rows.identity.contiguous().numpy())
-        digest.update(rows.statistics.contiguous().numpy())
+        digest.update(rows.identity.contiguous().numpy().data)
+        digest.update(rows.statistics.contiguous().numpy().data)
     return digest.hexdigest()
 
 

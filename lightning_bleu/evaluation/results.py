@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, NamedTuple
 
+from lightning_bleu.rendering.blocks import Block, Cell, Note, Table, TableCell, View
+from lightning_bleu.rendering.viewable import Viewable
 from lightning_bleu.scoring.resampling import Interval, PairedTest
-from lightning_bleu.scoring.scoring import Component, Report
+from lightning_bleu.scoring.scoring import Component, Report, describe_directions, format_in_unit
 
 
-@dataclass(frozen=True)
-class Result:
-    """A score of a loader or a group, or the mean of those of all loaders and groups.
+@dataclass(frozen=True, repr=False)
+class Result(Viewable):
+    """A score of a loader or a group, or the mean of those of all loaders and groups. ``str(...)`` is a table.
 
     Attributes:
         score: the score.
@@ -38,6 +41,11 @@ class Result:
     first: float | None = None
     higher_is_better: bool | None = None
     percent: bool | None = None
+
+    @property
+    def opponent(self) -> str:
+        """What it is compared with, if it is: ``"best"`` or ``"first"``."""
+        return "best" if self.first is None else "first"
 
     @property
     def parts(self) -> dict[str, float]:
@@ -66,6 +74,32 @@ class Result:
             "signature": getattr(self.report, "signature", None),
         }
 
+    def describe(self, examples: int) -> View:
+        """What there is to see; see :class:`lightning_bleu.rendering.viewable.Viewable`."""
+        cells = _cells(self)
+        note = describe_directions({"": self.higher_is_better})
+        blocks: list[Block] = [Table(list(cells), [list(cells.values())], note=note, text_columns=0)]
+        if self.report is not None:
+            signature = getattr(self.report, "signature", "")
+            blocks.append(Note(f"{self.report}\n{signature}".rstrip(), quiet=True))
+        return View("", blocks)
+
+    def __repr__(self) -> str:
+        shown = [self._format(self.score)]
+        if self.interval is not None:
+            shown.append(f"interval=({self._format(self.interval.low)}, {self._format(self.interval.high)})")
+        if self.comparison is not None:
+            shown.append(f"difference={self._format(self.comparison.difference, '+')}")
+            shown.append(f"p_value={self.comparison.p_value:.4f}")
+        if self.best is not None:
+            shown.append(f"best={self._format(self.best)}")
+        if self.first is not None:
+            shown.append(f"first={self._format(self.first)}")
+        return f"Result({', '.join(shown)})"
+
+    def _format(self, value: float, sign: str = "") -> str:
+        return format_in_unit(value, self.percent, sign)
+
     def _interval_to_dict(self) -> dict[str, float] | None:
         if self.interval is None:
             return None
@@ -76,7 +110,7 @@ class Result:
         if test is None:
             return None
         return {
-            "with": "best" if self.first is None else "first",
+            "with": self.opponent,
             "score": test.score_b,
             "difference": test.difference,
             "interval": {"low": test.low, "high": test.high, "confidence": test.confidence},
@@ -138,3 +172,59 @@ INTERVAL = ("low", "high")
 """Those of an interval."""
 COMPARED = ("difference", "difference_low", "difference_high", "p_value")
 """Those of a comparison, besides the score of what is compared with."""
+
+
+def tabulate(results: Mapping[str, Result]) -> Table:
+    """A table of results by their names, with the columns that some of them need. Totals come first.
+
+    Example:
+        >>> results = {"val_bleu/a": Result(50.0, percent=True), "val_bleu": Result(0.5, higher_is_better=True)}
+        >>> tabulate(results).rows
+        [['val_bleu', '0.5000'], ['val_bleu/a', '50.00']]
+    """
+    names = _totals_first(results)
+    cells_by_name = {name: _cells(results[name]) for name in names}
+    columns: dict[str, None] = {}  # an ordered set
+    for cells in cells_by_name.values():
+        columns.update(dict.fromkeys(cells))
+    rows = []
+    for name, cells in cells_by_name.items():
+        row: list[TableCell] = [name]
+        row += [cells.get(column, "") for column in columns]
+        rows.append(row)
+    directions = {name: results[name].higher_is_better for name in names}
+    return Table(["", *columns], rows, note=describe_directions(directions))
+
+
+def _totals_first(names: Iterable[str]) -> list[str]:
+    """The names with which others begin, and then the others.
+
+    Example:
+        >>> _totals_first(["val_bleu/a", "val_bleu/b", "val_bleu", "val_chrf"])
+        ['val_bleu', 'val_bleu/a', 'val_bleu/b', 'val_chrf']
+    """
+    names = list(names)
+    totals = {name for name, following in pairwise(sorted(names)) if following.startswith(name)}
+    return sorted(names, key=lambda name: name not in totals)  # stable
+
+
+def _cells(result: Result) -> dict[str, TableCell]:
+    """The cells of a result by the titles of their columns, in the unit of the score."""
+    percent = result.percent
+    cells: dict[str, TableCell] = {"score": format_in_unit(result.score, percent)}
+    interval, test = result.interval, result.comparison
+    if interval is not None:
+        low, high = format_in_unit(interval.low, percent), format_in_unit(interval.high, percent)
+        cells[f"{100 * interval.confidence:g}% interval"] = f"{low} to {high}"
+    if test is not None and test.low is not None and test.high is not None and test.confidence is not None:
+        difference = format_in_unit(test.difference, percent, "+")
+        low, high = format_in_unit(test.low, percent, "+"), format_in_unit(test.high, percent, "+")
+        title = f"against the {result.opponent} ({100 * test.confidence:g}% interval)"
+        cells[title] = f"{difference} ({low} to {high})"
+        cells[f"{test.sides} p"] = f"{test.p_value:.4f}"
+    if result.best is not None:
+        best = format_in_unit(result.best, percent)
+        cells["best"] = Cell(best, "best") if result.best == result.score else best
+    if result.first is not None:
+        cells["first"] = format_in_unit(result.first, percent)
+    return cells

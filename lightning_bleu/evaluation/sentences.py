@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, NamedTuple, TypeAlias
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from lightning_bleu.counting.kept import KeptSentences
 from lightning_bleu.processes import gather_objects, process_rank
-from lightning_bleu.reading.batch import Batch
-from lightning_bleu.reading.forms import InputCounts, Strings
+from lightning_bleu.reading.batch import Batch, Sources, select_sentences, to_lines
+from lightning_bleu.reading.forms import InputCounts, Strings, Tokens
 from lightning_bleu.scoring.scoring import Scoring
 
 
@@ -32,14 +35,78 @@ class Sentence(NamedTuple):
     tokenized: bool = False
 
 
-def to_sentences(batch: Batch, sources: Iterable[str] | None) -> list[Sentence]:
-    """The sentences of a batch as text."""
-    tokenized = not isinstance(batch.segments, Strings)
-    lines = [None] * batch.sentence_count if sources is None else sources
-    return [
-        Sentence(hypothesis, references, source, tokenized)
-        for (hypothesis, references), source in zip(batch.texts(), lines)
-    ]
+class BatchTexts(NamedTuple):
+    """The texts of the sentences of a batch. Ids become text when somebody reads them.
+
+    Attributes:
+        batch: the sentences, as strings or ids.
+        sources: their sources; None if there are none.
+        tokenized: see :class:`Sentence`.
+    """
+
+    batch: Batch
+    sources: Sources | None
+    tokenized: bool
+
+    @classmethod
+    def from_batch(cls, batch: Batch, sources: Sources | None) -> BatchTexts:
+        """The texts of a batch, which do not change with what the user passed."""
+        is_text = isinstance(batch.segments, Strings)
+        if isinstance(batch.segments, Tokens):  # whose lists are still those of the user
+            batch = batch._replace(segments=Strings(to_lines(batch.segments)))
+        return cls(batch, sources, tokenized=not is_text)
+
+    def read(self, numbers: npt.NDArray[np.int64]) -> list[Sentence]:
+        """Some sentences, by their numbers in the batch, in ascending order."""
+        chosen = np.zeros(self.batch.sentence_count, bool)
+        chosen[numbers] = True
+        texts = select_sentences(self.batch, chosen).texts()
+        sources: Sequence[str | None] = [None] * len(texts)
+        if self.sources is not None:
+            sources = self.sources.select(chosen).lines()
+        sentences = []
+        for (hypothesis, references), source in zip(texts, sources):
+            sentences.append(Sentence(hypothesis, references, source, self.tokenized))
+        return sentences
+
+
+class LocalTexts:
+    """The texts of the sentences of this process, batch by batch.
+
+    Example:
+        >>> from lightning_bleu.reading.batch import read_batch
+        >>> from lightning_bleu.settings.settings import Settings
+        >>> texts = LocalTexts()
+        >>> for number in range(3):
+        ...     batch = read_batch([[number, 5], [7]], [[number], [8]], Settings.from_options())
+        ...     texts.append(BatchTexts.from_batch(batch, None))
+        >>> texts.read([4, 1])
+        {1: Sentence(hypothesis='7', references=['8'], source=None, tokenized=True), \
+4: Sentence(hypothesis='2 5', references=['2'], source=None, tokenized=True)}
+    """
+
+    def __init__(self) -> None:
+        self._batches: list[BatchTexts] = []
+        self._starts = [0]
+
+    def __len__(self) -> int:
+        return self._starts[-1]
+
+    def append(self, texts: BatchTexts) -> None:
+        """Append those of a batch."""
+        self._batches.append(texts)
+        self._starts.append(len(self) + texts.batch.sentence_count)
+
+    def read(self, numbers: Sequence[int]) -> dict[int, Sentence]:
+        """Some sentences by their numbers in this process."""
+        in_order = np.unique(np.asarray(numbers, np.int64))
+        ends = in_order.searchsorted(self._starts)  # where the sentences of each batch end among them
+        sentences: dict[int, Sentence] = {}
+        for texts, start, (first, last) in zip(self._batches, self._starts, pairwise(ends)):
+            of_batch = in_order[first:last]
+            if len(of_batch):
+                sentences.update(zip(of_batch.tolist(), texts.read(of_batch - start)))
+        return sentences
 
 
 class SentenceRows(NamedTuple):
@@ -60,6 +127,11 @@ class SentenceRows(NamedTuple):
     def score(self) -> float:
         """The score of the corpus."""
         return self.scoring.score(self.statistics.sum(0)).item()
+
+    def select(self, numbers: Sequence[int]) -> SentenceRows:
+        """Some of the sentences, by their numbers."""
+        index = torch.tensor(numbers, dtype=torch.int64, device="cpu")
+        return self._replace(identity=self.identity[index], statistics=self.statistics[index])
 
     def score_sentences(self) -> Tensor:
         """The score of each sentence."""
@@ -105,7 +177,7 @@ class GatheredSentences:
         kept: KeptSentences,
         columns: Mapping[str, slice],
         counts: Sequence[int],
-        local_texts: Sequence[Sentence],
+        local_texts: LocalTexts,
         limit: float,
     ) -> None:
         self.kept = kept
@@ -140,7 +212,8 @@ class GatheredSentences:
     def local(self) -> list[Sentence]:
         """The texts of the sentences of this process, all of which are kept."""
         indices = self._owners[self.owned_by(process_rank()), 1].tolist()
-        return [self._local_texts[index] for index in indices]
+        texts = self._local_texts.read(indices)
+        return [texts[index] for index in indices]
 
     @cached_property
     def texts(self) -> list[Sentence]:
@@ -151,8 +224,8 @@ class GatheredSentences:
         """The texts of some sentences. Only process 0 receives them; the others get an empty list. Collective."""
         owners = self._owners[list(numbers)].tolist()
         rank = process_rank()
-        local_texts = {index: self._local_texts[index] for process, index in owners if process == rank}
-        texts_of_processes = gather_objects(local_texts)
+        local_indices = [index for process, index in owners if process == rank]
+        texts_of_processes = gather_objects(self._local_texts.read(local_indices))
         if not texts_of_processes:
             return []
         return [texts_of_processes[process][index] for process, index in owners]

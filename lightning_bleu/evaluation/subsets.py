@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
@@ -12,10 +12,10 @@ import torch
 
 from lightning_bleu.counting import kept
 from lightning_bleu.evaluation.metrics import EvaluatorMetric
-from lightning_bleu.evaluation.sentences import GatheredSentences, Sentence, to_sentences
+from lightning_bleu.evaluation.sentences import BatchTexts, GatheredSentences, LocalTexts
 from lightning_bleu.messages import WarnOnce
 from lightning_bleu.processes import gather_state, process_count
-from lightning_bleu.reading.batch import Batch
+from lightning_bleu.reading.batch import Batch, Sources
 from lightning_bleu.reading.mistakes import Mistake, suspect_prompts
 
 _EXAMINED = 64
@@ -27,11 +27,11 @@ class CountedBatch(NamedTuple):
 
     Attributes:
         rows: the packed rows of the sentences.
-        texts: their texts, if they are kept.
+        texts: their texts; None if they are not kept.
     """
 
     rows: torch.Tensor
-    texts: list[Sentence]
+    texts: BatchTexts | None
 
 
 @dataclass(eq=False)
@@ -48,12 +48,12 @@ class Subset:
     Example:
         >>> from lightning_bleu import CorpusBLEU, CorpusCHRF
         >>> from lightning_bleu.evaluation.metrics import CountedMetric
-        >>> from lightning_bleu.reading.batch import read_batch
+        >>> from lightning_bleu.reading.batch import read_batch, read_sources
         >>> bleu, chrf = CorpusBLEU(max_order=1), CorpusCHRF()
         >>> metrics = {"bleu": CountedMetric("bleu", bleu), "chrf": CountedMetric("chrf", chrf)}
         >>> subset = Subset("", None, metrics, max_texts=10)
         >>> batch = read_batch(["a b", "x y"], ["a c", "x z"], bleu.settings)
-        >>> subset.keep(subset.count(batch, sources=["A B", "X Y"]))
+        >>> subset.keep(subset.count(batch, read_sources(["A B", "X Y"], 2, bleu.settings)))
         >>> sentences = subset.gather()
         >>> sentences.statistics("bleu").tolist(), sentences.read([1])
         ([[1, 2, 2, 2], [1, 2, 2, 2]], [Sentence(hypothesis='x y', references=['x z'], source='X Y', tokenized=False)])
@@ -65,7 +65,7 @@ class Subset:
     max_texts: float = 0
     warn: WarnOnce = field(default_factory=WarnOnce)
     _rows: list[torch.Tensor] = field(default_factory=list, init=False)
-    _texts: list[Sentence] = field(default_factory=list, init=False)
+    _texts: LocalTexts = field(default_factory=LocalTexts, init=False)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -77,12 +77,12 @@ class Subset:
         """Whether the texts of the next sentences will be kept."""
         return len(self._texts) < max(self.max_texts, _EXAMINED)
 
-    def count(self, batch: Batch, sources: Sequence[str] | None = None) -> CountedBatch:
+    def count(self, batch: Batch, sources: Sources | None = None) -> CountedBatch:
         """Count the sentences of a batch. Nothing is kept yet.
 
         Args:
             batch: the sentences.
-            sources: their sources as text, if they are needed.
+            sources: their sources, if they are needed.
 
         Raises:
             TypeError: if a metric needs text, and they are not text.
@@ -94,19 +94,21 @@ class Subset:
         rows = np.zeros((batch.sentence_count, 0), np.int64)
         if self.metrics:
             rows = np.concatenate([metric.count_rows(batch) for metric in self.metrics.values()], 1)
-        texts = to_sentences(batch, sources) if self.keeps_texts else []
+        texts = BatchTexts.from_batch(batch, sources) if self.keeps_texts else None
         return CountedBatch(torch.from_numpy(kept.pack_rows(batch, rows)), texts)
 
     def keep(self, counted: CountedBatch) -> None:
         """Keep what was counted of a batch."""
         self._rows = kept.append_rows(self._rows, counted.rows)
-        self._texts += counted.texts
+        if counted.texts is not None:
+            self._texts.append(counted.texts)
 
     def suspect_prompts(self) -> Iterator[Mistake]:
         """Warn about hypotheses of this process that contain their source."""
+        examined = self._texts.read(range(min(_EXAMINED, len(self._texts))))
         return suspect_prompts(
             (sentence.hypothesis, sentence.references, sentence.source)
-            for sentence in self._texts[:_EXAMINED]
+            for sentence in examined.values()
             if sentence.source
         )
 

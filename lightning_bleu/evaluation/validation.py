@@ -34,6 +34,7 @@ class ScoredSubset(Generic[SentencesT]):
         sentences: the sentences.
         rows: the rows of each score that sentences have, by the name of the score; see :func:`score_key`.
         results: the results by the same names, of all scores.
+        rows_before: the rows of the scores that are compared with an earlier validation, in that validation.
     """
 
     names: tuple[str, ...]
@@ -41,6 +42,7 @@ class ScoredSubset(Generic[SentencesT]):
     sentences: SentencesT
     rows: dict[str, SentenceRows] = field(default_factory=dict)
     results: dict[str, Result] = field(default_factory=dict)
+    rows_before: dict[str, SentenceRows] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -207,6 +209,7 @@ def score_validation(
     scores: list[Score] = []
     new_opponents: list[NewOpponent] = []
     for results, uncertain_score in zip(with_rows, uncertain_scores):
+        results.keep_rows_before(uncertain_score)
         if uncertain_score.opponent is not None and uncertainties[results].is_new_opponent:
             new_opponents.append(NewOpponent(uncertain_score.opponent, uncertain_score.current))
     for results in results_of_scores:
@@ -358,6 +361,13 @@ class ResultsOfScore:
             places=places,
             keep=keep,
         )
+
+    def keep_rows_before(self, uncertain: UncertainScore) -> None:
+        """Let the subsets keep their rows in the earlier validation that they are compared with."""
+        if uncertain.other is None or uncertain.other is uncertain.current:
+            return
+        for subset in self._subsets:
+            subset.rows_before[self._key] = uncertain.other[self._logged(subset)]
 
     def to_scores(self, results: Mapping[str, Result]) -> list[Score]:
         """The scores of the subsets, of all groups of loaders, and of the mean."""

@@ -253,8 +253,38 @@ def _select_rows(ragged: Ragged, chosen: BoolArray) -> Ragged:
     return Ragged(ids[chosen.repeat(lengths)], lengths[chosen])
 
 
-def read_sources(sources: Hypotheses, sentences: int, settings: Settings, needed_by: Sequence[str] = ()) -> list[str]:
-    """The text of source sentences, which are shown but not counted. Ids are cleaned and decoded like hypotheses.
+class Sources(NamedTuple):
+    """Source sentences, which are shown but not counted. Ids become text when somebody reads them.
+
+    Attributes:
+        segments: the sources. Ids have no padding left.
+        decoder: decodes ids; None if they are shown as numbers.
+    """
+
+    segments: Form
+    decoder: Decoder | None = None
+
+    def select(self, chosen: BoolArray) -> Sources:
+        """Some of them.
+
+        Args:
+            chosen: which ones, shape ``(sentences,)``.
+        """
+        return self._replace(segments=_select_segments(self.segments, chosen))
+
+    def lines(self) -> list[str]:
+        """Their texts.
+
+        Raises:
+            TypeError: if the decoder does not return one string per source.
+        """
+        if isinstance(self.segments, Ids) and self.decoder is not None:
+            return decode(self.segments.ragged.to_lists(), self.decoder)
+        return to_lines(self.segments)
+
+
+def read_sources(sources: Hypotheses, sentences: int, settings: Settings, needed_by: Sequence[str] = ()) -> Sources:
+    """Read the source sentences of a call. Ids are copied and cleaned like hypotheses.
 
     Args:
         sources: the source sentences, in any form that hypotheses can have.
@@ -267,16 +297,19 @@ def read_sources(sources: Hypotheses, sentences: int, settings: Settings, needed
         ValueError: for an unsupported shape, or if there is not one source per sentence.
 
     Example:
-        >>> read_sources([[7, 8, 0], [9]], sentences=2, settings=Settings.from_options(pad_id=0))
+        >>> read_sources([[7, 8, 0], [9]], sentences=2, settings=Settings.from_options(pad_id=0)).lines()
         ['7 8', '9']
     """
-    segments, _ = _read(recognize_sources(sources, sentences), np.zeros(0, np.int64), settings)
-    if needed_by and not isinstance(segments, Strings):
+    segments = recognize_sources(sources, sentences)
+    are_decoded = isinstance(segments, Ids) and settings.decoder is not None
+    if needed_by and not (isinstance(segments, Strings) or are_decoded):
         raise TypeError(
             f"the metric {needed_by[0]!r} takes sources as text, got {kind_of(segments)}: return strings, or decode "
             "ids with the option decoder=tokenizer"
         )
-    return to_lines(segments)
+    if isinstance(segments, Ids):
+        return Sources(Ids(clean(segments.ragged, settings), segments.device), settings.decoder)
+    return Sources(Strings(list(to_lines(segments))))
 
 
 def _read(form: Form, counts: IntArray, settings: Settings) -> tuple[Form, IntArray]:

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lightning_bleu.scoring.scoring import Scoring, format_score
+from lightning_bleu.scoring.scoring import Scoring, format_in_unit, format_score
 from lightning_bleu.settings.settings import check_integer
 
 MIN_SENTENCES = 30
@@ -29,7 +29,7 @@ _MAX_WEIGHTS = 2**18
 """The maximum number of weights drawn at once, so that they stay in the cache, also in floating point."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Interval:
     """A score with its confidence interval; ``str(...)`` is one line, in percent.
 
@@ -63,8 +63,12 @@ class Interval:
         interval = f"{100 * self.confidence:g}% interval {low} to {high}"
         return f"{self.name} = {score} ({interval}, {len(self.scores)} resamples)"
 
+    def __repr__(self) -> str:
+        score, low, high = (format_in_unit(value, self.percent) for value in (self.score, self.low, self.high))
+        return f"Interval({score}, low={low}, high={high}, confidence={self.confidence:g})"
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class PairedTest:
     """A paired test of two systems on the same sentences; ``str(...)`` is one line, in percent.
 
@@ -114,12 +118,20 @@ class PairedTest:
         p_value = f"{self.sides} p = {self.p_value:.4f}"
         return f"{self.name} = {a} against {b}: {difference}, {p_value} ({self.test}, {self.trials} trials)"
 
+    def __repr__(self) -> str:
+        shown = [f"{format_in_unit(self.difference, self.percent, '+')}", f"p_value={self.p_value:.4f}"]
+        if self.low is not None and self.high is not None:
+            low, high = (format_in_unit(value, self.percent, "+") for value in (self.low, self.high))
+            shown.append(f"interval=({low}, {high})")
+        a, b = (format_in_unit(value, self.percent) for value in (self.score_a, self.score_b))
+        return f"PairedTest({', '.join(shown)}, scores={a}/{b})"
+
 
 def describe_few_sentences(sentences: int) -> str:
     """The warning about a paired bootstrap of few sentences."""
     return (
         f"With {sentences} sentences, a paired bootstrap calls equal systems different too often: its p-values and "
-        f"intervals need at least {MIN_SENTENCES} sentences. approximate_randomization holds its level with few ones."
+        f"intervals need at least {MIN_SENTENCES}. approximate_randomization holds its level with few sentences."
     )
 
 

@@ -10,10 +10,14 @@ import sacrebleu
 import torch
 from torch import Tensor
 
+from lightning_bleu.rendering.clean import list_names
 from lightning_bleu.version import __version__
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+_MAX_FIXED = 1e7
+"""Larger numbers are written with an exponent."""
 
 
 @dataclass(frozen=True)
@@ -199,14 +203,55 @@ def format_score(value: float, percent: bool | None, sign: str = "") -> str:
     return f"{in_percent:{sign}.2f}"
 
 
-def join_signature(fields: Mapping[str, object]) -> str:
+def format_in_unit(value: float, percent: bool | None, sign: str = "") -> str:
+    """A score as text, in its own unit: with two digits in percent, and else with four.
+
+    Example:
+        >>> format_in_unit(12.345, percent=True, sign="+"), format_in_unit(0.12345, percent=False)
+        ('+12.35', '0.1235')
+    """
+    if abs(value) >= _MAX_FIXED:
+        return f"{value:{sign}.6g}"
+    digits = 2 if percent else 4
+    return f"{value:{sign}.{digits}f}"
+
+
+def describe_directions(directions: Mapping[str, bool | None]) -> str:
+    """What is better, a higher or a lower score, by the name of the score; None if neither is.
+
+    Example:
+        >>> describe_directions({"bleu": True, "wer": False, "length": None})
+        'Higher is better; for wer, lower; for length, neither.'
+    """
+    higher = [name for name, direction in directions.items() if direction]
+    lower = [name for name, direction in directions.items() if direction is False]
+    neither = [name for name, direction in directions.items() if direction is None]
+    if not higher and not lower:
+        return ""
+    clauses = ["Higher is better" if higher else "Lower is better"]
+    if higher and lower:
+        clauses.append(f"for {list_names(lower)}, lower")
+    if neither:
+        clauses.append(f"for {list_names(neither)}, neither")
+    return "; ".join(clauses) + "."
+
+
+def join_signature(fields: Mapping[str, object], versions: Mapping[str, str] | None = None) -> str:
     """A signature: one line that names the options a score depends on, and the versions, in sacreBLEU's format.
+
+    Args:
+        fields: the options.
+        versions: the versions of the libraries that compute the score; sacreBLEU's when None.
 
     Example:
         >>> join_signature({"nrefs": 1, "case": "mixed"}).split("|version")[0]
         'nrefs:1|case:mixed'
+        >>> join_signature({"nrefs": 1}, {"rouge-score": "0.1.2"}).split("|lightning_bleu")[0]
+        'nrefs:1|rouge-score:0.1.2'
     """
+    if versions is None:
+        versions = {"version": sacrebleu.__version__}
     entries = [f"{name}:{value}" for name, value in fields.items()]
-    entries.append(f"version:{sacrebleu.__version__}")  # whose tokenizers these are
+    entries += [f"{name}:{version}" for name, version in versions.items()]
     entries.append(f"lightning_bleu:{__version__}")
     return "|".join(entries)

@@ -149,11 +149,7 @@ class Settings:
             >>> Settings.from_options(decoder=str.split).plain()["decoder"]
             'builtins.str.split'
         """
-        plain = self._values()
-        for name, value in plain.items():
-            if not _is_plain(value):
-                plain[name] = _qualified_name(value)
-        return plain
+        return {name: to_plain(value) for name, value in self._values().items()}
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Settings):
@@ -277,6 +273,16 @@ def check_number(name: str, value: Any) -> float:
     if not (math.isfinite(number) and number >= 0):
         raise ValueError(f"{name!r} must be a finite number of 0 or more, got {value}")
     return number
+
+
+def to_plain(value: Any) -> Any:
+    """An option as a plain value that can be saved: a callable becomes its name.
+
+    Example:
+        >>> to_plain(0.5), to_plain(str.split)
+        (0.5, 'builtins.str.split')
+    """
+    return value if _is_plain(value) else _qualified_name(value)
 
 
 def _is_plain(value: object) -> bool:

@@ -20,7 +20,7 @@ from torchmetrics.text import ROUGEScore
 
 from lightning_bleu import BLEUCallback, CorpusBLEU, CorpusCHRF, corpus_bleu
 from lightning_bleu.display.loggers import adapt
-from lightning_bleu.display.samples import escape
+from lightning_bleu.display.sample_table import escape
 from tests.helpers.lightning import (
     collect_warnings,
     fit,

@@ -13,13 +13,12 @@ from lightning_bleu.display.charts import Chart, lay_out_charts
 from lightning_bleu.display.dashboard import Dashboard
 from lightning_bleu.display.loggers import adapt, to_custom_scalars
 from lightning_bleu.display.view import make_view
-from lightning_bleu.evaluation.choices import choose_sentences
 from lightning_bleu.evaluation.names import Naming
 from lightning_bleu.evaluation.opponents import Opponent
 from lightning_bleu.evaluation.validation import ScoredValidation
 from lightning_bleu.messages import WarnOnce
 from tests.helpers.validations import count, make_collector, score
-from tests.helpers.views import HYPOTHESES, REFERENCES
+from tests.helpers.views import HYPOTHESES, REFERENCES, samples_of
 
 
 class Writer:
@@ -138,7 +137,7 @@ def test_charts_have_the_names_that_are_logged(separator: str) -> None:
     news = f"val_chrf{separator}news"
     assert charts[1] == Chart("Scores", news, (news, f"{news}{separator}low", f"{news}{separator}high"), is_band=True)
     assert {name for chart in charts for name in chart.names} <= validation.logged_numbers.keys()
-    view = make_view(validation.subsets[0], choose_sentences(validation.subsets[0], 1), naming)
+    view = make_view(validation.subsets[0], samples_of(validation.subsets[0], 1), naming)
     assert view.panels[0].tag == "val_samples/news"
 
 
@@ -178,10 +177,10 @@ def test_charts_are_laid_out_once_and_only_when_a_logger_shows_charts(
     monkeypatch.setattr(dashboard, "lay_out_charts", lay_out)
     validation = validate()
     given = (loggers, []) if of_trainer else ([], loggers)
-    shown = Dashboard(*given, samples=8, warn=WarnOnce())
+    shown = Dashboard(*given, warn=WarnOnce())
     shown.log_numbers({"val_bleu": 0.5}, 5)
     shown.show_charts(validation)
-    shown.show_samples(validation, 5)
+    shown.show_samples(validation, [samples_of(validation.subsets[0], 1)], 5)
     assert lay_out.call_args_list == [call(validation)] * times
 
 
@@ -190,12 +189,10 @@ def test_a_view_is_made_once_and_only_when_a_logger_shows_samples(monkeypatch: p
     monkeypatch.setattr(dashboard, "make_view", make)
     validation = validate()
     for loggers, samples, times in (
-        ([Numbers()], 8, 0),
-        ([Writer()], 0, 0),
-        ([Writer(), Tables(), Writer()], 8, 1),
+        ([Numbers()], [samples_of(validation.subsets[0], 8)], 0),
+        ([Writer()], [], 0),  # samples=0
+        ([Writer(), Tables(), Writer()], [samples_of(validation.subsets[0], 8)], 1),
     ):
         make.reset_mock()
-        shown = Dashboard([], loggers, samples, WarnOnce())
-        assert shown.shows_samples == bool(times)
-        shown.show_samples(validation, 5)
+        Dashboard([], loggers, WarnOnce()).show_samples(validation, samples, 5)
         assert make.call_count == times

@@ -17,7 +17,8 @@ from torch import Tensor
 
 from lightning_bleu import CorpusBLEU, corpus_bleu
 from lightning_bleu.bleu import BLEUSettings, count_rows
-from lightning_bleu.display.figures import MIN_SENTENCES, bleu_by_length_figure, length_scatter_figure
+from lightning_bleu.display.figures import bleu_by_length_figure, length_scatter_figure
+from lightning_bleu.evaluation.buckets import MIN_SENTENCES
 from lightning_bleu.reading.batch import read_batch
 from tests.helpers.corpora import random_corpus
 

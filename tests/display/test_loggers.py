@@ -29,7 +29,7 @@ from lightning_bleu.display.loggers import (
 )
 from lightning_bleu.messages import WarnOnce
 from tests.helpers.validations import count, make_collector, score
-from tests.helpers.views import HYPOTHESES, REFERENCES
+from tests.helpers.views import HYPOTHESES, REFERENCES, samples_of
 
 
 class Shows(Logger):
@@ -201,11 +201,10 @@ class Writer:
 def test_a_logger_that_is_broken_does_not_keep_the_others_from_showing(tmp_path: Path) -> None:
     writer = Writer()
     with pytest.warns(UserWarning, match="^Broken cannot show samples: ConnectionError: no answer$"):
-        dashboard = Dashboard([Broken(tmp_path), writer], [], samples=1, warn=WarnOnce())
-    assert dashboard.shows_samples
+        dashboard = Dashboard([Broken(tmp_path), writer], [], warn=WarnOnce())
     validation = score(count(make_collector(), HYPOTHESES, REFERENCES))
     dashboard.show_charts(validation)
-    dashboard.show_samples(validation, 5)
+    dashboard.show_samples(validation, [samples_of(validation.subsets[0], 1)], 5)
     assert writer.shown == ["Scores", "Parts", "val_samples", "val_worst"]
 
 
@@ -215,7 +214,9 @@ def test_a_dashboard_of_loggers_that_get_numbers_only_shows_no_samples(
     caplog.set_level("INFO")
     warn = WarnOnce()
     for _ in range(2):
-        assert not Dashboard([CSVLogger(tmp_path)], [ShowsOtherText()], 8, warn).shows_samples
+        dashboard = Dashboard([CSVLogger(tmp_path)], [ShowsOtherText()], warn)
+        validation = score(count(make_collector(), HYPOTHESES, REFERENCES))
+        dashboard.show_samples(validation, [samples_of(validation.subsets[0], 1)], 5)  # to nobody
     said = [record.message.partition(":")[0] for record in caplog.records if "numbers only" in record.message]
     assert sorted(said) == ["CSVLogger gets numbers only", "ShowsOtherText gets numbers only"]
 
@@ -233,6 +234,6 @@ class Counts(Shows):
 
 def test_only_the_loggers_of_the_evaluator_get_its_numbers_and_a_logger_of_both_is_one_of_the_trainer() -> None:
     of_trainer, of_evaluator, of_both = Counts(), Counts(), Counts()
-    dashboard = Dashboard([of_trainer, of_both], [of_both, of_evaluator], 0, WarnOnce())
+    dashboard = Dashboard([of_trainer, of_both], [of_both, of_evaluator], WarnOnce())
     dashboard.log_numbers({"val_bleu": 0.5}, 7)
     assert [one.numbers for one in (of_trainer, of_both, of_evaluator)] == [[], [], [({"val_bleu": 0.5}, 7)]]

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lightning_bleu import corpus_bleu
-from lightning_bleu.display.marks import Line, Mark, Span, mark_words
+from lightning_bleu.display.marks import Line, mark_words
+from lightning_bleu.rendering.blocks import Mark, Span
 from tests.helpers.text import WORDWISE, fuzz_line, sacrebleu_tokens
 
 SENTENCES = st.lists(st.sampled_from("abcde"), max_size=12)

@@ -6,6 +6,7 @@ import random
 import re
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from html.parser import HTMLParser
 from typing import Any
 
@@ -18,7 +19,8 @@ from torch import Tensor
 from lightning_bleu import CorpusBLEU
 from lightning_bleu.bleu import BLEUSettings
 from lightning_bleu.display.marks import Line, mark_words
-from lightning_bleu.display.samples import Sample, make_samples, sample_table
+from lightning_bleu.display.sample_table import sample_table
+from lightning_bleu.display.samples import Sample, tokenize_line
 from lightning_bleu.evaluation.sentences import Sentence
 from lightning_bleu.reading.batch import read_batch
 from tests.helpers.text import WORDWISE, fuzz_line, sacrebleu_tokens
@@ -44,9 +46,12 @@ def split(line: str) -> Line:
 
 def tokenize_samples(sentences: Sequence[Sentence], **options: Any) -> list[tuple[Line, list[Line]]]:
     """The hypothesis and the references of each sample."""
-    rows = range(len(sentences))
-    made = make_samples(dict(zip(rows, sentences)), [], BLEUSettings.from_options(**options))
-    return [(sample.hypothesis, [*sample.references]) for sample in made]
+    settings = BLEUSettings.from_options(**options)
+    lines = []
+    for hypothesis, references, _, tokenized in sentences:
+        line, *others = (tokenize_line(text, tokenized, settings) for text in (hypothesis, *references))
+        lines.append((line, others))
+    return lines
 
 
 def tokenize(text: str, *, tokenized: bool = False, **options: Any) -> list[str]:
@@ -54,15 +59,6 @@ def tokenize(text: str, *, tokenized: bool = False, **options: Any) -> list[str]
     assert references == [hypothesis]
     assert hypothesis.text == text
     return [*hypothesis.tokens]
-
-
-def test_a_sample_has_the_number_and_the_scores_of_its_row() -> None:
-    sentences = [Sentence("a b", ["c", "d e"], "f"), Sentence("", [""])]
-    scores = torch.tensor([[0.0, 25.5, 50.0, 12.25], [0.5, 0.25, 0.0, 0.75]])
-    assert make_samples(dict(zip([3, 1], sentences)), scores, SETTINGS) == [
-        Sample(4, [12.25, 0.75], Line("a b", ["a", "b"]), [Line("c", ["c"]), Line("d e", ["d", "e"])], "f"),
-        Sample(2, [25.5, 0.25], Line("", []), [Line("", [])], None),
-    ]
 
 
 def test_a_sentence_longer_than_what_is_shown_is_marked_as_a_whole() -> None:
@@ -190,7 +186,8 @@ class Page(HTMLParser):
 
 
 def make_sample(hypothesis: str, *references: str, source: str | None = None, number: int = 1) -> Sample:
-    return Sample(number, [12.34, 0.5], split(hypothesis), [split(reference) for reference in references], source)
+    lines = [split(hypothesis), *map(split, references)]
+    return Sample(number, lines, source, {"bleu": 12.34, "f": 0.5}, percent={"bleu": True, "f": None})
 
 
 def body(hypothesis: str, *references: str, source: str | None = None) -> str:
@@ -225,7 +222,8 @@ def test_nasty_text_is_shown_as_it_is(text: str) -> None:
 def test_no_text_yields_a_tag(hypothesis: str, reference: str, caption: str) -> None:
     tokens = ["", *hypothesis, *reference]  # in another order, they may not be in the text
     references = [split(reference), Line(reference, tokens)]
-    sample = Sample(1, [0.0], Line(hypothesis, tokens[::-1]), references, caption)
+    lines = [Line(hypothesis, tokens[::-1]), *references]
+    sample = Sample(1, lines, caption, {caption: 0.0}, percent={caption: True})
     page = Page(sample_table([sample, sample], caption, {caption: 1}))
     assert page.attributes == []
     assert [page.tags.count(tag) for tag in ("table", "tr", "th", "td", "pre", "code")] == [1, 3, 3, 6, 5, 8]
@@ -262,8 +260,8 @@ def test_rows_have_a_number_a_column_for_each_score_and_labeled_lines() -> None:
 def test_the_header_names_only_what_a_sentence_has() -> None:
     sample = make_sample("a", "a")
     assert "| no. | hypothesis, references |" in sample_table([sample], "")
-    assert "| no. | source, hypothesis, references |" in sample_table([sample._replace(source="b")], "")
-    table = sample_table([sample._replace(scores=[])], "")
+    assert "| no. | source, hypothesis, references |" in sample_table([replace(sample, source="b")], "")
+    table = sample_table([replace(sample, scores={})], "")
     assert "| no. | hypothesis, references |" in table
     assert "<pre>   1</pre>" in table
 

@@ -19,8 +19,8 @@ def test_the_first_and_the_worst_are_as_many_as_asked_for_without_perfect_ones_a
     assert [sample.number for sample in worst] == [2, 1, 5, 4][:samples]
     for sample in (*first, *worst):
         hypothesis, references = LINES[sample.number - 1]
-        assert (sample.hypothesis.text, [segment.text for segment in sample.references]) == (hypothesis, references)
-        assert [*sample.scores] == [pytest.approx(sentence_bleu([hypothesis], [references], percent=True).item())]
+        assert (sample.hypothesis, sample.references) == (hypothesis, references)
+        assert sample.shown_scores() == [pytest.approx(sentence_bleu([hypothesis], [references], percent=True).item())]
 
 
 # Which metric
@@ -41,7 +41,7 @@ def test_all_metrics_that_score_sentences_have_a_column_and_the_first_ranks_them
     assert [sample.number - 1 for sample in worst.samples] == scores.argsort().tolist()[:-1]  # the last one is right
     others = sentence_bleu(HYPOTHESES, REFERENCES, tokenizer="intl", max_order=2, percent=True)
     words = [len(line.split()) for line in HYPOTHESES]
-    columns = [list(column) for column in zip(*(sample.scores for sample in first.samples))]
+    columns = [list(column) for column in zip(*(sample.shown_scores() for sample in first.samples))]
     assert columns == [pytest.approx(own) for own in (scores.tolist(), others.tolist(), words)]
     assert [*shown.histograms] == ["val_a/chars/news/sentence_chars"]
     assert shown.histograms["val_a/chars/news/sentence_chars"].tolist() == pytest.approx(scores.tolist())
@@ -63,7 +63,7 @@ def test_without_a_sentence_that_is_not_perfect_only_the_first_are_shown() -> No
 def test_without_scores_of_sentences_only_the_first_are_shown() -> None:
     shown = view(2, {"ter": TER()})
     (first,) = shown.panels
-    assert [(sample.number, sample.scores) for sample in first.samples] == [(1, []), (2, [])]
+    assert [(sample.number, sample.scores) for sample in first.samples] == [(1, {}), (2, {})]
     assert (first.caption, shown.histograms, shown.figures) == ("The first sentences.", {}, {})
 
 
@@ -77,7 +77,7 @@ def test_a_score_without_a_direction_has_a_column_and_does_not_rank() -> None:
     shown = view(2, {"length": length, "bleu": CorpusBLEU()})
     first, worst = shown.panels
     assert shown.digits == {"length": 4, "bleu": 1}
-    assert [sample.scores[0] for sample in first.samples] == lengths(HYPOTHESES[:2], REFERENCES)
+    assert [sample.scores["length"] for sample in first.samples] == lengths(HYPOTHESES[:2], REFERENCES)
     assert [sample.number for sample in worst.samples] == [2, 1]
     assert worst.caption.startswith("The worst sentences for their length, by smoothed BLEU. BLEU = ")
     shown = view(2, {"length": length})

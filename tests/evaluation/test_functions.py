@@ -452,7 +452,7 @@ ANY: Any = exact
         (lambda *, hypotheses, references: [], "cannot be called with hypotheses and references: too many positional"),
         (lambda lines, right, *, model: [], "cannot be called with hypotheses and references: missing a required"),
         (lambda lines, right, sources, model: [], "missing a required argument: 'model'"),
-        (lambda lines, right, model, *, sources: [], "missing a required argument: 'sources'"),
+        (lambda lines, right, model, *, sources: [], " argument: 'sources'"),
         (partial(exact, []), "cannot be called with hypotheses and references: too many positional arguments"),
         (partial(ANY, [], [], []), "cannot be called as functools.partial("),
         (partial(ANY, model=1), "cannot be called as functools.partial("),

@@ -321,12 +321,12 @@ def test_a_checkpoint_does_not_hold_what_is_around_the_statistics(tmp_path: Path
 def compare_with_another_rounding(rank: int, processes: int, rights: tuple[float, float]) -> Tensor:
     """The statistics of the best of two validations, whose scores have the opposite order in process 1."""
     best = Opponent()
+    scoring = CorpusBLEU().scoring
+    if rank == 1:
+        scoring = replace(scoring, score=lambda sums: 1 - CorpusBLEU().scoring.score(sums))
     for right in rights:
         rows = rows_of(make_metric(right, sync_on_compute=False))
-        if rank == 1:
-            score_rows = rows.scoring.score
-            rows = rows._replace(scoring=replace(rows.scoring, score=lambda sums: 1 - score_rows(sums)))
-        compare_rows(best, {"bleu": rows}, "bleu")
+        compare_rows(best, {"bleu": rows._replace(scoring=scoring)}, "bleu")
     kept: Tensor = best.state_dict()["bleu"]["statistics"]
     return kept
 

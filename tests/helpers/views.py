@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from lightning_bleu import corpus_bleu, sentence_bleu
+from lightning_bleu.display.samples import Samples, make_samples
 from lightning_bleu.display.view import View, make_view
 from lightning_bleu.evaluation.choices import choose_sentences
+from lightning_bleu.evaluation.sentences import GatheredSentences
+from lightning_bleu.evaluation.validation import ScoredSubset
 from tests.helpers.validations import count, make_collector, score
 
 LINES = [
@@ -25,4 +28,9 @@ def view(samples: int, metrics: Any = None, preds: Any = HYPOTHESES, target: Any
     """A view of the sentences of the loader ``news``."""
     validation = score(count(make_collector(metrics, ["news"]), preds, target, **fields))
     (subset,) = validation.subsets
-    return make_view(subset, choose_sentences(subset, samples), validation.naming)
+    return make_view(subset, samples_of(subset, samples), validation.naming)
+
+
+def samples_of(subset: ScoredSubset[GatheredSentences], count: int) -> Samples:
+    """The samples of a subset."""
+    return make_samples(subset, choose_sentences(subset, count), "val")

@@ -141,7 +141,7 @@ def test_the_default_device_makes_no_difference(preds: Any, target: Any) -> None
     def read() -> list[Any]:
         options: dict[str, Any] = {"pad_id": 0, "eos_id": 2, "unk_id": 3, "smoothing": "exp"}
         settings = BLEUSettings.from_options(**options)
-        sources = read_sources(preds, len(preds), settings)
+        sources = read_sources(preds, len(preds), settings).lines()
         report, scores = corpus_bleu(preds, target, **options), sentence_bleu(preds, target, **options)
         return [report, scores.tolist(), texts(preds, target, **options), sources]
 

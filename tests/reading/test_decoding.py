@@ -211,7 +211,7 @@ IDS = [[7, 8, 9], [5]]
 
 def read(sources: Any, **options: Any) -> list[str]:
     """The text of sources, one per sentence."""
-    return read_sources(sources, len(sources), BLEUSettings.from_options(**{"ignore_ids": ()} | options))
+    return read_sources(sources, len(sources), BLEUSettings.from_options(**{"ignore_ids": ()} | options)).lines()
 
 
 def fail(rows: list[list[int]]) -> list[str]:
@@ -228,7 +228,7 @@ def fail(rows: list[list[int]]) -> list[str]:
     ],
 )
 def test_strings_stay_and_tokens_are_joined(sources: Any) -> None:
-    assert read_sources(sources, 2, BLEUSettings.from_options(decoder=fail)) == ["a b", "ä"]
+    assert read_sources(sources, 2, BLEUSettings.from_options(decoder=fail)).lines() == ["a b", "ä"]
 
 
 @pytest.mark.parametrize(
@@ -244,7 +244,7 @@ def test_strings_stay_and_tokens_are_joined(sources: Any) -> None:
 def test_ids_are_shown_as_numbers_or_decoded(make: Callable[[], Any]) -> None:
     for decoder, expected in ((None, ["7 8 9", "5"]), (spell, ["h i j", "f"])):
         settings = BLEUSettings.from_options(pad_id=0, decoder=decoder)
-        assert read_sources(make(), 2, settings) == expected
+        assert read_sources(make(), 2, settings).lines() == expected
 
 
 def test_sources_may_be_empty() -> None:

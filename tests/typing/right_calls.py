@@ -78,4 +78,4 @@ BLEUCallback()
 BLEUCallback(CorpusBLEU(), dataloader_names=["news"], extract=lambda outputs, batch: outputs, keep_translations=3)
 BLEUCallback({"exact": FunctionMetric(exact)}, confidence=0.9, translations=True)
 
-str(compare_systems("a.txt", Path("b.txt"), references=["a", "b"], metrics={"exact": exact}, resamples=10))
+str(compare_systems({"old": "a.txt", "new": Path("b.txt")}, references=["a", "b"], metrics={"exact": exact}))

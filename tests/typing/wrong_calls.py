@@ -57,4 +57,5 @@ BLEUCallback(samples="8")  # wrong
 BLEUCallback(dataloader_name=["a"])  # wrong
 
 compare_systems("a.txt")  # wrong
-compare_systems("a.txt", "b.txt", reference="ref.txt")  # wrong
+compare_systems("a.txt", "b.txt")  # wrong
+compare_systems({"a": "a.txt"}, reference="ref.txt")  # wrong

@@ -1,0 +1,8 @@
+"""``python -m lightning_bleu`` is the command ``lightning-bleu``."""
+
+import sys
+
+from lightning_bleu.command import main
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,341 @@
+"""A training run as its record has it: its validations, and the best of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lightning_bleu.comparison import Comparison, describe_worst
+from lightning_bleu.messages import warn_user
+from lightning_bleu.rendering.blocks import (
+    Bar,
+    Block,
+    Cell,
+    Chart,
+    Heading,
+    Note,
+    Part,
+    Point,
+    Table,
+    TableCell,
+    View,
+)
+from lightning_bleu.rendering.clean import to_line
+from lightning_bleu.rendering.viewable import Viewable
+from lightning_bleu.scores_file import read_lines
+from lightning_bleu.scoring.scoring import describe_directions, format_in_unit
+from lightning_bleu.systems import compare_texts
+from lightning_bleu.texts import read_systems
+
+_MAX_COLUMNS = 8
+"""The maximum number of scores in a table, of charts, and of files whose sentences are shown."""
+
+
+@dataclass(frozen=True)
+class RecordedValidation:
+    """A validation in the record of a run.
+
+    Attributes:
+        stage: ``"val"`` or ``"test"``; ``"eval"`` instead of ``"val"`` in Trainers of Transformers.
+        step: the number of training steps before it.
+        epoch: the epoch; None if it is unknown.
+        scores: its lines in ``scores.jsonl``, by logged name.
+    """
+
+    stage: str
+    step: int
+    epoch: float | None
+    scores: Mapping[str, Mapping[str, Any]]
+
+
+@dataclass(frozen=True, repr=False)
+class RecordedRun(Viewable):
+    """The record of a run; see :func:`read_run`.
+
+    ``print(run)`` shows it as text, a notebook as tables and charts, and :meth:`to_html` writes a page.
+
+    Attributes:
+        folder: the folder of the record.
+        validations: the validations in the order of their steps. Of a step that was repeated, the last one.
+    """
+
+    folder: Path
+    validations: Sequence[RecordedValidation]
+
+    @property
+    def stages(self) -> list[str]:
+        """The stages that have validations."""
+        return list(dict.fromkeys(validation.stage for validation in self.validations))
+
+    def of_stage(self, stage: str) -> list[RecordedValidation]:
+        """The validations of a stage."""
+        return [validation for validation in self.validations if validation.stage == stage]
+
+    def best(self, key: str) -> RecordedValidation | None:
+        """The validation with the best score; None if there is none, or if neither higher nor lower is better.
+
+        Args:
+            key: the logged name of the score, such as ``"val_bleu"``.
+        """
+        best = None
+        best_gain = 0.0
+        for validation in self.validations:
+            line = validation.scores.get(key)
+            if line is None or line["score"] is None or line.get("higher_is_better") is None:
+                continue
+            gain = line["score"] if line["higher_is_better"] else -line["score"]
+            if best is None or gain > best_gain:
+                best, best_gain = validation, gain
+        return best
+
+    def describe(self, examples: int) -> View:
+        """What there is to see; see :class:`Viewable`."""
+        return _describe_run(self, examples)
+
+    def __repr__(self) -> str:
+        return f"RecordedRun({to_line(str(self.folder), 60)!r}; {len(self.validations):,} validations)"
+
+
+def read_run(folder: str | os.PathLike[str]) -> RecordedRun:
+    """Read the record of a training run.
+
+    Args:
+        folder: the folder with ``scores.jsonl``: what ``translations`` of :class:`Evaluator` was set to.
+
+    Returns:
+        the run, to look at.
+
+    Raises:
+        FileNotFoundError: if the folder has no ``scores.jsonl``.
+
+    Lines that cannot be read are skipped with a warning.
+
+    Example:
+        >>> import tempfile
+        >>> from lightning_bleu import CorpusBLEU, Evaluator
+        >>> folder = tempfile.mkdtemp()
+        >>> evaluator = Evaluator(CorpusBLEU(percent=True, max_order=2), translations=folder)
+        >>> for step, hypotheses in enumerate([["the dog lay", "a cat"], ["the dog sat", "a cat"]], 1):
+        ...     evaluator.start()
+        ...     evaluator.update(hypotheses, ["the cat sat", "a cat"])
+        ...     _ = evaluator.finish(100 * step)
+        >>> run = read_run(folder)
+        >>> run.best("val_bleu").step
+        200
+        >>> [round(validation.scores["val_bleu"]["score"], 2) for validation in run.validations]
+        [44.72, 51.64]
+    """
+    folder = Path(folder).expanduser()
+    scores = folder / "scores.jsonl"
+    if not scores.is_file():
+        raise FileNotFoundError(f"{str(folder)!r} has no scores.jsonl: pass what 'translations' was set to")
+    lines, unreadable = read_lines(scores)
+    if unreadable:
+        warn_user(f"{str(scores)!r} has lines that cannot be read; they are skipped: {unreadable}")
+    lines_of_validation: dict[tuple[str, int], dict[str, Mapping[str, Any]]] = {}
+    for line in lines:
+        is_score = line["key"] is not None and line.keys() >= {"stage", "step"}
+        if is_score:
+            lines_of_validation.setdefault((line["stage"], line["step"]), {})[line["key"]] = line
+    validations = []
+    for (stage, step), scores_by_key in sorted(lines_of_validation.items(), key=_by_stage_and_step):
+        epoch = next(reversed(scores_by_key.values())).get("epoch")
+        validations.append(RecordedValidation(stage, step, epoch, scores_by_key))
+    return RecordedRun(folder, validations)
+
+
+def _by_stage_and_step(item: tuple[tuple[str, int], Any]) -> tuple[bool, str, int]:
+    """Validations before tests, each in the order of its steps."""
+    (stage, step), _ = item
+    return stage == "test", stage, step
+
+
+# What there is to see of it
+
+
+def _describe_run(run: RecordedRun, examples: int) -> View:
+    """What there is to see of a run, with at most so many of the worst sentences."""
+    blocks: list[Block] = []
+    for stage in run.stages:
+        blocks += _describe_stage(run, stage)
+    if examples > 0:
+        blocks += _describe_sentences(run, examples)
+    return View(run.folder.resolve().name, blocks)
+
+
+def _keys_of(validations: Sequence[RecordedValidation]) -> list[str]:
+    """The logged names of the scores."""
+    return list(dict.fromkeys(key for validation in validations for key in validation.scores))
+
+
+def _main_key(validations: Sequence[RecordedValidation]) -> str | None:
+    """The name of the score of all sentences of the first metric that has a direction; None if there is none."""
+    lines = [line for validation in validations for line in validation.scores.values()]
+    with_direction = [line for line in lines if line.get("higher_is_better") is not None]
+    if not with_direction:
+        return None
+    metric = with_direction[0]["metric"]
+    keys = dict.fromkeys(line["key"] for line in with_direction if line["metric"] == metric)
+    main_key: str = min(keys, key=len)  # those of loaders, groups, and scores are longer
+    return main_key
+
+
+def _describe_stage(run: RecordedRun, stage: str) -> list[Block]:
+    """The validations of a stage as a table, and their scores as curves."""
+    validations = run.of_stage(stage)
+    keys = _keys_of(validations)
+    shown = keys[:_MAX_COLUMNS]
+    best = {} if stage == "test" else {key: run.best(key) for key in keys}
+    blocks: list[Block] = []
+    sentences = _describe_best(shown, best)
+    if sentences:
+        blocks.append(Note(sentences))
+    blocks.append(_validation_table(validations, shown, best, _main_key(validations), len(keys) - len(shown)))
+    if len(validations) > 1:
+        blocks += [_curve(validations, key, best.get(key)) for key in shown]
+    return blocks
+
+
+def _describe_best(keys: Sequence[str], best: Mapping[str, RecordedValidation | None]) -> str:
+    """The best validation of each score, as a sentence."""
+    entries = []
+    for key in keys:
+        validation = best.get(key)
+        if validation is not None:
+            score = _format_line(validation.scores[key])
+            entries.append(f"{key} {score} at step {validation.step:,}")
+    return f"Best: {'; '.join(entries)}." if entries else ""
+
+
+def _format_line(line: Mapping[str, Any] | None) -> str:
+    """The score of a line; empty if there is none."""
+    if line is None or line["score"] is None:
+        return ""
+    return format_in_unit(line["score"], line.get("percent"))
+
+
+def _validation_table(
+    validations: Sequence[RecordedValidation],
+    keys: Sequence[str],
+    best: Mapping[str, RecordedValidation | None],
+    main_key: str | None,
+    missing: int,
+) -> Table:
+    """A row per validation, with a bar for the main score."""
+    bars = {} if main_key is None else _make_bars(validations, main_key)
+    header = ["step", "epoch", *keys]
+    if bars:
+        low, high = min(bars, key=bars.__getitem__), max(bars, key=bars.__getitem__)
+        ends = [_format_line(validations[place].scores[str(main_key)]) for place in (low, high)]
+        header.append(f"{main_key}, {ends[0]} to {ends[1]}")
+    rows = []
+    for place, validation in enumerate(validations):
+        row: list[TableCell] = [f"{validation.step:,}", "" if validation.epoch is None else f"{validation.epoch:g}"]
+        for key in keys:
+            text = _format_line(validation.scores.get(key))
+            is_best = len(validations) > 1 and best.get(key) is validation
+            row.append(Cell(f"{text} *", "best") if is_best else text)
+        if bars:
+            row.append(Bar([Part(bars.get(place, 0.0))]))
+        rows.append(row)
+    return Table(header, rows, validations[0].stage, _describe_columns(validations, keys, missing), text_columns=0)
+
+
+def _make_bars(validations: Sequence[RecordedValidation], key: str) -> dict[int, float]:
+    """The lengths of the bars of a score, by the place of its validation; none if all scores are equal.
+
+    The lowest score has a short bar, so that it can be seen.
+    """
+    scores = {}
+    for place, validation in enumerate(validations):
+        score = _score(validation, key)
+        if score is not None:
+            scores[place] = score
+    low, high = min(scores.values(), default=0.0), max(scores.values(), default=0.0)
+    if low == high:
+        return {}
+    return {place: 0.04 + 0.96 * (score - low) / (high - low) for place, score in scores.items()}
+
+
+def _score(validation: RecordedValidation, key: str) -> float | None:
+    line = validation.scores.get(key)
+    return None if line is None else line["score"]
+
+
+def _describe_columns(validations: Sequence[RecordedValidation], keys: Sequence[str], missing: int) -> str:
+    """What the numbers of a table mean."""
+    lines: dict[str, Mapping[str, Any]] = {}
+    for validation in validations:
+        lines.update({key: line for key, line in validation.scores.items() if key in keys})
+    note = describe_directions({key: line.get("higher_is_better") for key, line in lines.items()})
+    if len(validations) > 1:
+        note += " *: the best."
+    if missing > 0:
+        note += f" {missing:,} more scores are in scores.jsonl."
+    return note.strip()
+
+
+def _curve(validations: Sequence[RecordedValidation], key: str, best: RecordedValidation | None) -> Chart:
+    """A score over the steps, with its interval."""
+    points = []
+    best_point = None
+    for validation in validations:
+        line = validation.scores.get(key)
+        if line is None or line["score"] is None:
+            continue
+        interval = line.get("interval") or {}
+        point = Point(validation.step, line["score"], interval.get("low"), interval.get("high"))
+        points.append(point)
+        if validation is best:
+            best_point = point
+    return Chart(key, {key: points}, "step", best=best_point)
+
+
+# Sentences
+
+
+def _describe_sentences(run: RecordedRun, examples: int) -> list[Block]:
+    """The worst sentences of the best validation; of the latest, if the translations of the best were deleted."""
+    validations = [validation for validation in run.validations if validation.stage != "test"]
+    validations = validations or list(run.validations)
+    key = _main_key(validations)
+    best = None if key is None else run.best(key)
+    for validation in [best, *reversed(validations)]:
+        files = [] if validation is None else _find_files(run, validation)
+        if validation is None or not files:
+            continue
+        blocks: list[Block] = [Heading(f"Sentences of step {validation.step:,}")]
+        if best is not None and validation is not best:
+            blocks.append(
+                Note(f"The translations of the best validation, step {best.step:,}, were deleted.", quiet=True)
+            )
+        for file in files[:_MAX_COLUMNS]:
+            blocks += _describe_file(run, file, examples, is_only=len(files) == 1)
+        return blocks
+    return []
+
+
+def _find_files(run: RecordedRun, validation: RecordedValidation) -> list[Path]:
+    """The translations of a validation that still exist."""
+    names = dict.fromkeys(line["file"] for line in validation.scores.values() if line["file"] is not None)
+    files = [run.folder / name for name in names]
+    return [file for file in files if file.exists()]
+
+
+def _describe_file(run: RecordedRun, file: Path, examples: int, *, is_only: bool) -> list[Block]:
+    """The worst sentences of a file."""
+    name = file.relative_to(run.folder).as_posix()
+    try:
+        scored = _score_file(name, file)
+    except ValueError as error:  # such as a single sentence, or a metric that the record cannot make again
+        return [Note(f"{name}: {error}", quiet=True)]
+    title = "" if is_only else f"{name}: "
+    return [describe_worst(scored, examples, title)]
+
+
+def _score_file(name: str, file: Path) -> Comparison:
+    """The scores of the sentences of a file, by the metrics of the record."""
+    return compare_texts(read_systems({name: file}, None, None), resamples=1, warn=lambda message: None)

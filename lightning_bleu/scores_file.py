@@ -1,0 +1,115 @@
+"""Reading ``scores.jsonl``, the lines of scores of a run. It imports neither torch nor NumPy: the command is fast."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+FORMAT = 1
+"""The format of the lines."""
+
+
+class RecordedScore(NamedTuple):
+    """A line of ``scores.jsonl`` about a score of a file.
+
+    Attributes:
+        key: the logged name of the score.
+        metric: the name of the metric.
+        class_name: the name of its class.
+        score: the score; None if it is not finite.
+        percent: whether it is in 0..100.
+        settings: what it depends on, as plain values; None if that is unknown.
+        forms: how the sentences were passed, as far as known.
+    """
+
+    key: str
+    metric: str
+    class_name: str
+    score: float | None
+    percent: bool | None
+    settings: dict[str, Any] | None
+    forms: list[str]
+
+
+def read_record(file: Path, warn: Callable[[str], object]) -> list[RecordedScore] | None:
+    """The last recorded score of each name of a file of hypotheses, from the record whose folder it is in.
+
+    Lines that cannot be read are skipped with a warning.
+
+    Args:
+        file: the file of hypotheses.
+        warn: warns about lines that cannot be read.
+
+    Returns:
+        the scores; None if the file is in no folder of a record.
+    """
+    scores = find_record(file)
+    if scores is None:
+        return None
+    lines, unreadable = read_lines(scores)
+    if unreadable:
+        warn(
+            f"{str(scores)!r} has lines that cannot be read, perhaps because a run was killed while it wrote, or "
+            f"because another version wrote them; they are skipped: {unreadable}"
+        )
+    name = file.expanduser().resolve().relative_to(scores.parent).as_posix()
+    last_lines = {line["key"]: line for line in lines if line["file"] == name and line["key"] is not None}
+    return [_to_recorded(line) for line in last_lines.values()]
+
+
+def lacks_references(file: Path) -> bool:
+    """Whether a file of hypotheses was written without references, so that those beside it are not its own."""
+    scores = find_record(file)
+    if scores is None:
+        return False
+    lines, _ = read_lines(scores)
+    name = file.expanduser().resolve().relative_to(scores.parent).as_posix()
+    return any(line["file"] == name and line.get("references") is False for line in lines)
+
+
+def find_record(file: Path) -> Path | None:
+    """The ``scores.jsonl`` of the run that a file belongs to; None if it belongs to none."""
+    for folder in file.expanduser().resolve().parents:
+        scores = folder / "scores.jsonl"
+        if scores.exists():
+            return scores
+    return None
+
+
+def read_lines(scores: Path) -> tuple[list[dict[str, Any]], list[int]]:
+    """The lines of a record that can be read, and the numbers of those that cannot be read, from 1."""
+    lines = []
+    unreadable = []
+    content = scores.read_bytes() if scores.exists() else b""
+    for number, text in enumerate(content.split(b"\n"), 1):
+        if text.strip():
+            line = _parse_line(text)
+            if line is None:
+                unreadable.append(number)
+            else:
+                lines.append(line)
+    return lines, unreadable
+
+
+def _parse_line(text: bytes) -> dict[str, Any] | None:
+    """A line of a record; None if it cannot be read."""
+    try:
+        line: dict[str, Any] = json.loads(text)
+        is_known = line["format"] <= FORMAT and {"key", "file", "metric", "class", "score"} <= line.keys()
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return None
+    return line if is_known else None
+
+
+def _to_recorded(line: Mapping[str, Any]) -> RecordedScore:
+    return RecordedScore(
+        key=line["key"],
+        metric=line["metric"],
+        class_name=line["class"],
+        score=line["score"],
+        percent=line.get("percent"),
+        settings=line.get("settings"),
+        forms=line.get("forms", []),
+    )

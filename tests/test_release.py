@@ -1,0 +1,101 @@
+"""What a release promises, and how it is made: workflows, templates of issues, classifiers, the changelog."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml  # type: ignore[import-untyped]
+from hatchling.metadata.core import ProjectMetadata
+from hatchling.plugin.manager import PluginManager
+
+import lightning_bleu
+
+ROOT = Path(__file__).parents[1]
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+TEMPLATES = sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml"))
+CHANGELOG = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+
+
+def load(path: Path) -> dict[str, Any]:
+    content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    assert isinstance(content, dict)
+    return content
+
+
+def jobs() -> Iterator[tuple[str, dict[str, Any]]]:
+    """The jobs of all workflows by their names."""
+    for path in WORKFLOWS:
+        yield from load(path)["jobs"].items()
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+def test_actions_are_pinned_by_commit_and_say_their_version(path: Path) -> None:
+    lines = [
+        line for line in path.read_text(encoding="utf-8").splitlines() if "uses: " in line and "uses: ./" not in line
+    ]
+    assert lines
+    for line in lines:
+        assert re.search(r"uses: [\w-]+/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$", line), line
+
+
+def test_only_the_job_that_publishes_may_write_and_it_runs_no_code_of_the_repository() -> None:
+    for path in WORKFLOWS:
+        assert load(path)["permissions"] in ({}, {"contents": "read"}), path
+    for name, job in jobs():
+        expected = {"id-token": "write"} if name == "publish" else {"contents": "read"}
+        assert job.get("permissions", {"contents": "read"}) == expected, name
+        for step in job.get("steps", []):
+            if "actions/checkout" in step.get("uses", ""):
+                assert name != "publish"
+                assert step["with"] == {"persist-credentials": False}
+            assert name != "publish" or "run" not in step
+
+
+def test_what_is_published_was_tested() -> None:
+    release = load(ROOT / ".github" / "workflows" / "release.yml")["jobs"]
+    assert release["publish"]["needs"] == "build"
+    assert release["build"]["needs"] == "test"
+    assert release["test"]["uses"] == "./.github/workflows/ci.yml"
+
+
+def test_the_classifiers_name_the_pythons_whose_jobs_block() -> None:
+    classifiers = ProjectMetadata(str(ROOT), PluginManager()).core.classifiers
+    named = set(re.findall(r"Python :: (3\.\d+)$", "\n".join(classifiers), re.MULTILINE))
+    blocking = set()
+    others = set()
+    for _, job in jobs():
+        matrix = job.get("strategy", {}).get("matrix", {})
+        pythons = {*matrix.get("python", []), *(entry["python"] for entry in matrix.get("include", []))}
+        if job.get("continue-on-error"):
+            others |= pythons
+        else:
+            assert job.get("runs-on", "ubuntu-latest") == "ubuntu-latest"
+            blocking |= pythons
+    assert named == blocking
+    assert others
+    assert [name for name in classifiers if name.startswith("Operating")] == ["Operating System :: POSIX :: Linux"]
+
+
+def test_reports_of_scores_have_the_signature_and_the_versions() -> None:
+    forms = {path.stem: load(path) for path in TEMPLATES if path.stem != "config"}
+    for form in forms.values():
+        assert {"name", "description", "body"} <= form.keys()
+    for name in ("bug", "wrong_score"):
+        fields = {field["id"]: field for field in forms[name]["body"] if "id" in field}
+        assert fields["versions"]["validations"] == {"required": True}
+        assert "signature" in fields
+    assert fields["signature"]["validations"] == {"required": True}
+
+
+def test_the_changelog_has_the_form_of_keep_a_changelog() -> None:
+    versions = re.findall(r"^## (.*)$", CHANGELOG, re.MULTILINE)
+    for version in versions:
+        assert re.fullmatch(r"\d+\.\d+\.\d+ - (\d{4}-\d{2}-\d{2}|unreleased)", version)
+    assert versions[0].startswith(f"{lightning_bleu.__version__} - ")
+    assert not [version for version in versions[1:] if version.endswith("unreleased")]
+    kinds = set(re.findall(r"^### (.*)$", CHANGELOG, re.MULTILINE))
+    assert kinds <= {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
