@@ -9,6 +9,7 @@ from .evaluation.loaders import distributed_index
 from .evaluation.results import Result
 from .evaluation.task_metrics import CER, ROUGE, TER, WER, ExactMatch, TokenCount
 from .evaluator import Evaluator
+from .generation.prompts import Prompts
 from .hugging_face import EvaluatorMixin
 from .recorded_run import RecordedRun, read_run
 from .scoring.resampling import Interval, PairedTest
@@ -36,6 +37,7 @@ __all__ = [
     "FunctionMetric",
     "Interval",
     "PairedTest",
+    "Prompts",
     "RecordedRun",
     "Result",
     "Results",

@@ -40,11 +40,12 @@ class BLEUCallback(OptionAttributes, pl.Callback):
     :meth:`CorpusBLEU.update` accepts. Add ``"source"`` to show the source sentences in samples and files: strings, or
     ids, which are decoded like the hypotheses. Add ``"index"``, the position of each sentence in its dataset, if the
     loader shuffles, has a sampler of its own, or reads an iterable dataset in several processes: a position counts
-    once, and samples, files, and tests are in the order of the positions. Add ``"sample_mask"`` to leave sentences out;
-    both are arguments of :meth:`CorpusBLEU.update`. Add ``"group"``, a label per sentence such as its language, for a
-    score per group: ``val_bleu`` is then the mean of the groups, and ``val_bleu/all`` the score of all sentences. Other
-    keys are ignored. Without references, return ``"target": None``: the hypotheses are shown and written, and only
-    metrics that need no references score them.
+    once, and samples, files, and tests are in the order of the positions. Add ``"sample_mask"`` to leave sentences
+    out; both are arguments of :meth:`CorpusBLEU.update`. Add ``"row"``, the row of the batch of each sentence, if a
+    row can have several sentences or none; ``"index"`` and ``"sample_mask"`` then have one value per row. Add
+    ``"group"``, a label per sentence such as its language, for a score per group: ``val_bleu`` is then the mean of
+    the groups, and ``val_bleu/all`` the score of all sentences. Other keys are ignored. Without references, return
+    ``"target": None``: the hypotheses are shown and written, and only metrics that need no references score them.
 
     What is logged, shown, and written is that of an :class:`Evaluator`: ``val_bleu`` and ``test_bleu``, also on the
     progress bar, their components as ``val_bleu/precision_1`` and so on, sample translations, figures, and charts.
@@ -319,7 +320,7 @@ def read_output(value: Any, step: str, origin: str) -> Output:
 
     Example:
         >>> read_output({"preds": ["a"], "target": ["b"], "loss": 1.0}, "validation_step", "validation_step")
-        Output(preds=['a'], target=['b'], source=None, sample_mask=None, index=None, group=None)
+        Output(preds=['a'], target=['b'], source=None, sample_mask=None, index=None, group=None, row=None)
     """
     if isinstance(value, Mapping) and {"preds", "target"} <= set(value):
         return Output(**{name: value[name] for name in Output._fields if name in value})
@@ -353,6 +354,7 @@ _MEANT = {
     "sources": "source",
     "indices": "index",
     "groups": "group",
+    "rows": "row",
     "sample_masks": "sample_mask",
 }
 """Keys that steps return for what this package calls otherwise."""

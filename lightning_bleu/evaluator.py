@@ -254,6 +254,7 @@ class Evaluator(OptionAttributes):
         sample_mask: Any = None,
         index: Any = None,
         group: Any = None,
+        row: Any = None,
         batch_idx: int | None = None,
         dataloader_idx: int = 0,
     ) -> None:
@@ -265,6 +266,8 @@ class Evaluator(OptionAttributes):
                 batches of a loader have references, or none has.
             source: the source sentences, as strings, or as ids, which are decoded like the hypotheses.
             group: a label per sentence, such as its language, for a score per group; any name but ``"all"``.
+            row: the row of the batch of each sentence, from 0, if a row can have several sentences or none, such as a
+                chat with several answers. `sample_mask` and `index` then have one value per row.
             batch_idx: the number of the batch in its loader, if some batches are skipped; counted when None.
             dataloader_idx: the number of its loader.
 
@@ -278,7 +281,7 @@ class Evaluator(OptionAttributes):
         count = len(collector.loaders)
         if dataloader_idx not in range(count):
             raise IndexError(f"start() got {count} loaders, so there is none with dataloader_idx={dataloader_idx!r}")
-        output = Output(preds, target, source, sample_mask, index, group)
+        output = Output(preds, target, source, sample_mask, index, group, row)
         collector.update(output, batch_idx, dataloader_idx)
 
     def finish(self, step: int, epoch: float | None = None) -> Results:

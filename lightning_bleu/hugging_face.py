@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import re
-from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
 
 from lightning_bleu.evaluation.collector import Output
 from lightning_bleu.evaluation.loaders import Origin, distributed_index
 from lightning_bleu.evaluation.metric_table import MetricTable
 from lightning_bleu.evaluation.names import Naming, check_names
 from lightning_bleu.evaluator import Evaluator
+from lightning_bleu.generation.endings import suspect_answers, suspect_default_limit, suspect_limit, suspect_sampling
+from lightning_bleu.generation.generator import GeneratorMixin
+from lightning_bleu.generation.prompts import Prompts
+from lightning_bleu.generation.rows import name_inputs
 from lightning_bleu.messages import warn_user
 from lightning_bleu.monitors import describe_number
 from lightning_bleu.processes import process_count, run_in_process_0
+from lightning_bleu.reading.mistakes import Mistake
 from lightning_bleu.run import Run, Validation
 
 _RESERVED = ("", "loss", "runtime", "samples_per_second", "steps_per_second", "model_preparation_time")
@@ -30,11 +33,9 @@ _STATE = "lightning_bleu.pt"
 """The file of the best or first validations in a checkpoint."""
 _NOT_PASSED: Any = object()
 """The default of an argument that may be None."""
-_Trainer: Any = object
-"""The base of the mixin. For mypy, it has all attributes of a Trainer."""
 
 
-class EvaluatorMixin(_Trainer):  # type: ignore[misc]
+class EvaluatorMixin(GeneratorMixin):
     """Makes a ``Trainer`` score what its model generates, with all that an :class:`Evaluator` does.
 
     Put it before the Trainer, and pass an evaluator::
@@ -51,12 +52,18 @@ class EvaluatorMixin(_Trainer):  # type: ignore[misc]
     generated; only its loss is computed.
 
     Each process counts its own sentences as soon as they are generated. They are not gathered, the memory is constant,
-    and every sentence counts once. ``compute_metrics`` stays free for metrics of your own. Batches without labels are
-    not scored.
+    and every sentence counts once. ``compute_metrics`` stays free for metrics of your own.
 
     An encoder-decoder needs a Trainer that generates: ``Seq2SeqTrainer`` with ``predict_with_generate=True``. With a
-    decoder-only model (``model.config.is_encoder_decoder`` is False), the mixin generates from the prompts; see
-    :meth:`complete`.
+    decoder-only model (``model.config.is_encoder_decoder`` is False), the mixin generates: :attr:`answers` says what
+    the rows of a batch are, :meth:`split` finds the prompts in them, and :meth:`complete` generates. Override these two
+    for anything else.
+
+    The model generates with the arguments of ``evaluate(num_beams=2, max_new_tokens=3)`` or of ``predict``; then
+    `gen_kwargs`; then ``generation_num_beams`` and ``generation_max_length`` of ``Seq2SeqTrainer``; then
+    ``model.generation_config``. Of several values, the first counts, and ``max_length`` or ``max_new_tokens`` also
+    replaces a later one of either. By default, Transformers generates at most 20 tokens, and ``max_length`` counts the
+    prompt of a decoder-only model: set ``max_new_tokens`` to more than the longest answer needs.
 
     Samples, figures, and charts are shown in the TensorBoard and W&B of the Trainer. ``translations=True`` writes to
     the folder ``translations`` in ``output_dir``; each trial of a hyperparameter search has a folder of its own.
@@ -68,18 +75,25 @@ class EvaluatorMixin(_Trainer):  # type: ignore[misc]
             it has no decoder, the ``processing_class`` of the Trainer decodes.
 
     Attributes:
-        gen_kwargs: arguments of ``model.generate`` for a decoder-only model, for example ``{"max_new_tokens": 256}``.
-            Set it in the subclass, or in the trainer at any time.
+        gen_kwargs: arguments of ``model.generate``, for example ``{"max_new_tokens": 256}``. Set it in the subclass, or
+            in the trainer at any time.
+        answers: what the rows of a batch are for a decoder-only model. Set it in the subclass, or in the trainer.
+
+            - ``"one"``, the default: a prompt, where labels are -100, and one answer;
+            - ``"last"``: a chat with several answers, of which the last one is generated, from everything before it;
+            - ``"every"``: a chat, of which each answer is generated, from everything before it, and is a sentence of
+              its own. The Trainer does not return the predictions. A row without an answer is skipped;
+            - ``"apart"``: ``input_ids`` are prompts, and ``labels`` are their answers, of another width. There is no
+              loss.
 
     Raises:
         TypeError: if there is no :class:`Evaluator`; during an evaluation, if predictions are not ids.
         ValueError: for names that the Trainer uses; before a training or an evaluation, if a logger of the evaluator
-            cannot take the names; during an evaluation, if a dataset has no metric, or if repeated sentences cannot be
-            told from others.
+            cannot take the names; during an evaluation, if a dataset has no metric, if repeated sentences cannot be
+            told from others, or if batches are not what `answers` says.
     """
 
     evaluator: Evaluator | None = None
-    gen_kwargs: Mapping[str, Any] = MappingProxyType({})
     _validation: Validation | None = None
     _lacks_evaluator = False
     _is_training = False
@@ -149,10 +163,12 @@ class EvaluatorMixin(_Trainer):  # type: ignore[misc]
         self._open_record(getattr(self, "_trial", None))
         stage = "test" if description == "Prediction" else "val"
         outer = self._validation  # of an evaluation around this one
+        self._is_evaluating = True
         try:
             self._validation = None
             if not table.names:
                 return super().evaluation_loop(dataloader, *arguments)
+            self._check_generation()
             self._validation = validation = run.begin(
                 stage,
                 [""],
@@ -168,7 +184,10 @@ class EvaluatorMixin(_Trainer):  # type: ignore[misc]
             output = super().evaluation_loop(dataloader, *arguments)
         finally:
             self._validation = outer
+            self._is_evaluating = outer is not None
         finished = run.score(validation, keep=self._is_training)
+        if validation.collector.some_skipped:
+            raise ValueError("split returned None for some batches only: return None for all of a dataset, or for none")
         numbers = finished.scored.logged_numbers
         taken = sorted(numbers.keys() & output.metrics.keys())
         if taken:
@@ -183,55 +202,77 @@ class EvaluatorMixin(_Trainer):  # type: ignore[misc]
     ) -> tuple[Any, Any, Any]:
         """Generate from a batch, and count its sentences. The Trainer calls this."""
         validation = self._validation
-        label_name = (self.label_names or ["labels"])[0]
-        labels = inputs.get(label_name)  # the loss may remove them, and Seq2SeqTrainer pads those that it returns
-        if validation is None or labels is None:
+        if validation is None:
             return super().prediction_step(model, inputs, prediction_loss_only, ignore_keys, **kwargs)  # type: ignore[no-any-return]
-        if getattr(getattr(self.model, "config", None), "is_encoder_decoder", True):
-            loss, preds, returned = super().prediction_step(model, inputs, False, ignore_keys, **kwargs)
-            sources = inputs.get(getattr(self.model, "main_input_name", "input_ids"))
-            if getattr(sources, "ndim", 0) != 2 or sources.is_floating_point():
-                sources = None  # images or audio
+        inputs_of_loss = copy.copy(inputs)
+        prompts = self.split(inputs_of_loss)
+        if prompts is None:
+            validation.collector.skip()
+            loss, _, _ = super().prediction_step(model, inputs_of_loss, True, ignore_keys, **kwargs)
+            return loss, None, None
+        if prompts.target is None:
+            self._check_unlabeled(inputs)
+        if self._is_encoder_decoder and not self._overrides("complete"):
+            loss, preds, returned = super().prediction_step(model, inputs_of_loss, False, ignore_keys, **kwargs)
+            _check_ids(preds, prompts.target)
+            self._warn(suspect_default_limit(preds, prompts.target, self._generation))
         else:
-            loss, _, _ = super().prediction_step(model, inputs, True, ignore_keys, **kwargs)
-            inputs = self._prepare_inputs(inputs)
-            preds, sources = self.complete(inputs)
-            returned = inputs[label_name]
-        _check_shapes(preds, labels)
-        validation.collector.update(Output(preds, labels, sources))
-        return (loss, None, None) if prediction_loss_only else (loss, preds, returned)
+            loss = None
+            if all(inputs_of_loss.get(name) is not None for name in self._label_names):
+                loss, _, _ = super().prediction_step(model, inputs_of_loss, True, ignore_keys, **kwargs)
+            preds = self.complete(prompts)
+            returned = self._prepare_input(prompts.target) if isinstance(prompts.target, Tensor) else None
+            self._suspect_mistakes(inputs, prompts, preds)
+        validation.collector.update(
+            Output(preds, prompts.target, prompts.source, index=prompts.index, group=prompts.group, row=prompts.row)
+        )
+        has_row_per_label = isinstance(preds, Tensor) and prompts.row is None
+        if prediction_loss_only or not has_row_per_label:
+            return loss, None, None
+        return loss, preds, returned
 
-    def complete(self, inputs: Mapping[str, Any]) -> tuple[Tensor, Tensor]:
-        """Generate from the prompts of a batch of a decoder-only model. Override it to generate in another way.
-
-        Each row must be a prompt and one answer, with padding on either side. ``labels`` are -100 in the prompt, so the
-        prompt is what ``attention_mask`` shows before the first label. The prompts are padded on the left, whichever
-        side the tokenizer pads. `gen_kwargs` overrides ``model.generation_config``. By default, Transformers generates
-        at most 20 tokens: set ``max_new_tokens`` to more than the longest answer needs.
+    def _check_unlabeled(self, inputs: Mapping[str, Any]) -> None:
+        """Raise a ValueError for a batch that should have references.
 
         Args:
-            inputs: the batch, on the device of the model.
-
-        Returns:
-            the ids that the model generates after each prompt, and the prompts, padded with -100.
-
-        Raises:
-            ValueError: if a batch has no ``labels`` or ``attention_mask``; if a row has no prompt, no answer, or
-                several answers; or if neither the model nor ``processing_class`` has a padding token.
+            inputs: the batch as it came.
         """
-        in_prompt = _find_prompts(inputs)
-        width = int(in_prompt.sum(1).max())
-        order = in_prompt.int().argsort(dim=1, stable=True)[:, -width:]  # moves each prompt to the end of its row
-        mask = in_prompt.gather(1, order)
-        options = {**self.gen_kwargs, "pad_token_id": self._pad_token_id()}
-        prompts = inputs["input_ids"].gather(1, order)
-        padded = prompts.masked_fill(~mask, options["pad_token_id"])
-        # If the model is sharded, `generate` syncs the processes. FSDP 1 must also gather the outermost parameters.
-        gather = getattr(self.model, "summon_full_params", None)
-        with gather(self.model, recurse=False, writeback=False) if gather else nullcontext():
-            generated = self.model.generate(input_ids=padded, attention_mask=mask.long(), **options)
-        generated = getattr(generated, "sequences", generated)  # return_dict_in_generate=True
-        return generated[:, width:], prompts.masked_fill(~mask, -100)
+        label_name = self._label_names[0]
+        if inputs.get(label_name) is None:
+            before_mixin = type(self).__mro__[: type(self).__mro__.index(EvaluatorMixin)]
+            for kind in before_mixin:
+                if "prediction_step" in vars(kind):
+                    raise ValueError(
+                        f"{label_name!r} are missing, and {kind.__name__}.prediction_step, which runs before that of "
+                        "EvaluatorMixin, may have removed them: put EvaluatorMixin before that class"
+                    )
+        if self._validation is not None and self._validation.stage == "val":
+            raise ValueError(
+                f"evaluate needs references, but a batch has no {label_name!r}, only {name_inputs(inputs)}: set "
+                "label_names in the TrainingArguments if they have another name, or use predict to generate without "
+                "references"
+            )
+
+    def _suspect_mistakes(self, inputs: Mapping[str, Any], prompts: Prompts, preds: Any) -> None:
+        """Warn about sampling, answers without an end, and limits, unless the user generates in another way."""
+        if self._overrides("complete"):
+            return
+        settings = self._generation
+        self._warn(suspect_sampling(settings))
+        if isinstance(prompts.target, Tensor) and not self._overrides("split"):
+            lengths = inputs["attention_mask"].bool().sum(1)
+            if prompts.row is not None:
+                lengths = lengths[prompts.row]
+            max_length = getattr(self.args, "max_length", None)
+            self._warn(suspect_answers(prompts.target, lengths, settings, max_length))
+            self._warn(suspect_limit(preds, prompts.target, settings))
+
+    def _warn(self, mistakes: Iterable[Mistake]) -> None:
+        """Warn about each mistake once."""
+        run = self._run
+        for key, message in mistakes:
+            if run is not None:
+                run.warn_once(message, key)
 
     def train(self, resume_from_checkpoint: Any = None, trial: Any = None, *args: Any, **kwargs: Any) -> Any:
         """Train. A new run forgets the best validation of another one. Collective."""
@@ -294,15 +335,6 @@ class EvaluatorMixin(_Trainer):  # type: ignore[misc]
         elif folder is not None:
             run.open_record(Path(folder, output_dir.relative_to(self.args.output_dir)))
 
-    def _pad_token_id(self) -> int:
-        for source in (SimpleNamespace(**self.gen_kwargs), self.model.generation_config, self.processing_class):
-            if (pad_token_id := getattr(source, "pad_token_id", None)) is not None:
-                return int(pad_token_id)
-        raise ValueError(
-            "there is no padding token: pass processing_class=tokenizer to the Trainer, or set "
-            "model.generation_config.pad_token_id or gen_kwargs['pad_token_id']"
-        )
-
 
 def _name_stage(run: Run, prefix: str, stage: str) -> Naming:
     """How the names of an evaluation are written, from its prefix, such as ``"eval_news"``."""
@@ -338,32 +370,14 @@ def _check_loader(dataloader: Any) -> None:
         )
 
 
-def _check_shapes(preds: Any, target: Any) -> None:
-    """Check that predictions are ids, one row for each row of the labels."""
+def _check_ids(preds: Any, target: Any) -> None:
+    """Check that the predictions of a Trainer are ids, one row for each reference."""
     shape = tuple(getattr(preds, "shape", ()))
-    if len(shape) != 2 or len(preds) != len(target):
-        raise TypeError(
-            f"predictions must be generated ids of shape (sentences, tokens), a row for each of {len(target)} labels, "
-            f"got a {type(preds).__name__} of shape {shape} (logits? several per label?): use Seq2SeqTrainer with "
-            "predict_with_generate=True in its Seq2SeqTrainingArguments"
-        )
-
-
-def _find_prompts(inputs: Mapping[str, Tensor]) -> Tensor:
-    """Mark the prompts: labels [-100, -100, 5, -100] and attention_mask [0, 1, 1, 1] -> [False, True, False, False]."""
-    names = [name for name, value in inputs.items() if value is not None]
-    if not {"labels", "attention_mask"} <= {*names}:
-        raise ValueError(
-            f"to find prompts and answers, a batch must have labels and attention_mask, got {', '.join(names)}: use a "
-            "data collator that pads (not padding_free)"
-        )
-    in_answer = inputs["labels"] != -100
-    in_prompt = inputs["attention_mask"].bool() & (in_answer.cumsum(1) == 0)
-    answers = (pad(in_answer.int(), (1, 0)).diff(dim=1) == 1).sum(1)
-    for row, (length, count) in enumerate(zip(in_prompt.sum(1).tolist(), answers.tolist())):
-        if not length or count != 1:
-            found = f"{count} answers (truncated, several turns, or packed?)" if length else "no prompt"
-            raise ValueError(
-                f"each row of a batch must be a prompt, where labels are -100, and one answer, got {found} in row {row}"
-            )
-    return in_prompt
+    if len(shape) == 2 and (target is None or len(preds) == len(target)):
+        return
+    count = "the" if target is None else f"each of {len(target)}"
+    raise TypeError(
+        f"predictions must be generated ids of shape (sentences, tokens), a row for {count} labels, got a "
+        f"{type(preds).__name__} of shape {shape} (logits? several per label?): use Seq2SeqTrainer with "
+        "predict_with_generate=True in its Seq2SeqTrainingArguments"
+    )

@@ -21,7 +21,6 @@ from lightning_bleu.evaluation.subsets import Subset
 from lightning_bleu.messages import WarnOnce
 from lightning_bleu.processes import gather_objects, run_in_process_0
 from lightning_bleu.reading.batch import (
-    Batch,
     Sources,
     read_hypotheses,
     read_sentences,
@@ -29,7 +28,7 @@ from lightning_bleu.reading.batch import (
     select_sentences,
 )
 from lightning_bleu.reading.ragged import BoolArray
-from lightning_bleu.reading.recognize import read_groups, read_index, read_sample_mask
+from lightning_bleu.reading.recognize import read_groups, read_index, read_rows, read_sample_mask
 from lightning_bleu.settings.settings import Decoder, Settings
 
 Group: TypeAlias = str | None
@@ -50,6 +49,7 @@ class Output(NamedTuple):
     sample_mask: Any = None
     index: Any = None
     group: Any = None
+    row: Any = None
 
 
 class LocalView(NamedTuple):
@@ -57,8 +57,8 @@ class LocalView(NamedTuple):
 
     Attributes:
         keys: its subsets.
-        given: for each loader, whether its sentences had an ``"index"``, a ``"source"``, and a ``"target"``, as far as
-            known.
+        given: for each loader, whether its sentences had an ``"index"``, a ``"row"``, a ``"source"``, and a
+            ``"target"``, as far as known.
         returned: whether steps returned something, as far as known.
     """
 
@@ -143,8 +143,13 @@ class SentenceCollector:
             batch = read_sentences(output.preds, output.target, loader.settings)
         else:
             batch = read_hypotheses(output.preds, loader.settings)
-        mask = read_sample_mask(output.sample_mask, batch.sentence_count)
-        batch = batch._replace(positions=_find_positions(loader, output.index, batch_idx, batch, mask))
+        rows = read_rows(output.row, batch.sentence_count)
+        mask = read_sample_mask(output.sample_mask, batch.sentence_count, rows)
+        index = read_index(output.index, batch.sentence_count, rows)
+        is_counted = batch.sentence_count > 0 and (mask is None or mask.any())
+        if is_counted:
+            index = loader.find_positions(index, batch_idx, batch.sentence_count, rows)
+        batch = batch._replace(positions=index)
         members = _members_of_groups(output.group, batch.sentence_count, mask)
         if members:
             loader.check_given("target", has_references)
@@ -160,7 +165,8 @@ class SentenceCollector:
             counted.append(subset.count(share, sources_of_share))
         if subsets:
             loader.check_given("source", output.source is not None)
-            loader.given.update(index=output.index is not None, source=output.source is not None, target=has_references)
+            loader.given.update(index=output.index is not None, row=rows is not None)
+            loader.given.update(source=output.source is not None, target=has_references)
         for subset, counted_batch in zip(subsets.values(), counted):
             subset.keep(counted_batch)
         self.subsets.update(subsets)
@@ -289,6 +295,11 @@ class SentenceCollector:
         return {("source", True), ("source", False)} <= given_together
 
     @property
+    def some_skipped(self) -> bool:
+        """Whether steps returned something for some batches only; after :meth:`agree`, in all processes."""
+        return self._returned == {True, False}
+
+    @property
     def only_skipped(self) -> bool:
         """Whether no step returned anything; after :meth:`agree`, in all processes."""
         return self._returned == {False}
@@ -330,14 +341,6 @@ class SentenceCollector:
                         f"not be in the order of the dataset. {origin.give.title()} the position of each sentence in "
                         f"the dataset as 'index' {origin.to} {origin.name!r}."
                     )
-
-
-def _find_positions(loader: Loader, index: Any, batch_idx: int, batch: Batch, mask: BoolArray | None) -> Any:
-    """The positions of the sentences of a batch in the dataset; None if they are unknown."""
-    is_counted = batch.sentence_count > 0 and (mask is None or mask.any())
-    if is_counted:
-        index = loader.find_positions(index, batch_idx, batch.sentence_count)
-    return read_index(index, batch.sentence_count)
 
 
 def _members_of_groups(labels: Any, sentences: int, mask: BoolArray | None) -> Mapping[Group, BoolArray]:

@@ -7,11 +7,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.utils import data
 
 from lightning_bleu.processes import process_count, process_rank
+from lightning_bleu.reading.ragged import IntArray
 from lightning_bleu.settings.settings import Settings
 
 _SENTENCE_BITS = 31
@@ -54,7 +56,8 @@ class Loader:
             does.
 
     Attributes:
-        given: whether the step returns an ``"index"``, a ``"source"``, and a ``"target"``, as far as known.
+        given: whether the step returns an ``"index"``, a ``"row"``, a ``"source"``, and a ``"target"``, as far as
+            known.
         unknown: why repeated sentences cannot be found; empty if they can be.
     """
 
@@ -74,21 +77,26 @@ class Loader:
                 f"{origin.name!r} {origin.got} {field!r} for some batches only: {origin.give} it for all, or for none"
             )
 
-    def find_positions(self, index: Any, batch_idx: int, sentences: int) -> Any:
+    def find_positions(
+        self, index: IntArray | None, batch_idx: int, sentences: int, rows: IntArray | None = None
+    ) -> IntArray | None:
         """The positions of the sentences of a batch; None if they are unknown.
 
         Args:
-            index: what the step returned as ``"index"``, if anything.
+            index: the positions that the step returned, those of their rows if there are `rows`; None if it returned
+                none.
             batch_idx: the index of the batch in this process.
             sentences: the number of sentences, at least one.
+            rows: the row of the batch of each sentence; None if the step did not return them.
 
         Raises:
             ValueError: if only some batches have an index, or if the order of the sentences is needed and the loader
                 shuffles.
         """
         self.check_given("index", index is not None)
+        self.check_given("row", rows is not None)
         if index is not None:
-            return index
+            return index if rows is None else _number_sentences(index, rows)
         if self.needed_by and shuffles(self.dataloader):
             origin = self.origin
             raise ValueError(
@@ -99,12 +107,16 @@ class Loader:
         if process_count() == 1:
             return None
         items = distributed_index(self.dataloader, batch_idx)
-        self._explain_unknown(items, sentences)
+        self._explain_unknown(items, sentences, rows)
         if items is None or not len(items):
             return None
-        return _number_sentences(items, sentences)
+        if rows is None and len(items) == sentences:
+            rows = np.arange(sentences)
+        elif rows is None or rows.max() >= len(items):
+            rows = np.zeros(sentences, np.int64)  # all are of the first item
+        return _number_sentences(items.numpy()[rows], rows)
 
-    def _explain_unknown(self, items: Tensor | None, sentences: int) -> None:
+    def _explain_unknown(self, items: Tensor | None, sentences: int, rows: IntArray | None) -> None:
         """Set `unknown` if the positions of the items do not say which sentence is which."""
         if self.dataloader is None:
             is_call = self.origin is CALL
@@ -116,16 +128,26 @@ class Loader:
             )
         elif not len(items):
             self.unknown = "there were more batches than its loader has"
-        elif len(items) not in (1, sentences):
+        elif rows is not None and rows.max() >= len(items):
+            self.unknown = self.unknown or f"a batch of {len(items)} items had a row {rows.max()}, counted from 0"
+        elif rows is None and len(items) not in (1, sentences):
             self.unknown = self.unknown or f"a batch of {len(items)} items became {sentences} sentences"
 
 
-def _number_sentences(items: Tensor, sentences: int) -> Tensor:
-    """The positions of sentences from those of items. The sentences of a single item are numbered below it."""
-    first = items << _SENTENCE_BITS
-    if len(items) == sentences:
-        return first
-    return first[:1] + torch.arange(sentences, device="cpu")
+def _number_sentences(items: IntArray, rows: IntArray) -> IntArray:
+    """The positions of sentences: that of the item of each, and below it, its number in its row.
+
+    Example:
+        >>> positions = _number_sentences(np.array([5, 5, 9]), np.array([0, 0, 1]))
+        >>> [divmod(position, 2**31) for position in positions.tolist()]
+        [(5, 0), (5, 1), (9, 0)]
+    """
+    order = rows.argsort(kind="stable")
+    in_order = rows[order]
+    first_of_row = np.searchsorted(in_order, in_order)
+    numbers = np.empty_like(rows)
+    numbers[order] = np.arange(len(rows)) - first_of_row
+    return (items << _SENTENCE_BITS) + numbers
 
 
 def shuffles(dataloader: Any) -> bool:

@@ -334,6 +334,8 @@ def decode(ids: list[list[int]], decoder: Decoder) -> list[str]:
         >>> decode([[0, 1], [2]], lambda lists: ["".join("abc"[i] for i in ids) for ids in lists])
         ['ab', 'c']
     """
+    if not ids:
+        return []  # for which tokenizers do not return a list
     # The user can also pass the bound method, tokenizer.batch_decode.
     is_method = getattr(decoder, "__name__", "") == "batch_decode" and isinstance(decoder, MethodType)
     if is_method or hasattr(decoder, "batch_decode"):

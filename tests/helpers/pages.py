@@ -11,7 +11,7 @@ import pytest
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-OPTIONAL_PACKAGES = {"MeCab", "accelerate", "mlflow", "sentencepiece", "transformers", "wandb"}
+OPTIONAL_PACKAGES = {"MeCab", "accelerate", "datasets", "mlflow", "sentencepiece", "transformers", "trl", "wandb"}
 
 
 def parse(page: Path) -> list[Token]:

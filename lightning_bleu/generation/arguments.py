@@ -1,0 +1,96 @@
+"""What a model generates with: arguments from several places, of which the stronger ones count."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+_LENGTHS = {"max_length": "max_new_tokens", "max_new_tokens": "max_length"}
+"""Two arguments for one limit, of which a stronger one replaces a weaker one."""
+_NONE_IF_NOT_PASSED = ("num_beams", *_LENGTHS)
+"""Arguments that scripts for Seq2SeqTrainer pass as None to leave them to weaker places."""
+
+
+def merge_arguments(*places: Mapping[str, Any]) -> dict[str, Any]:
+    """Merge the arguments of ``generate`` from several places, the strongest first.
+
+    Example:
+        >>> merge_arguments({"max_length": 9, "num_beams": None}, {"max_new_tokens": 3, "num_beams": 2})
+        {'max_length': 9, 'max_new_tokens': None, 'num_beams': 2}
+    """
+    merged: dict[str, Any] = {}
+    for arguments in places:
+        for name, value in arguments.items():
+            if name in merged or (value is None and name in _NONE_IF_NOT_PASSED):
+                continue
+            merged[name] = value
+            if name in _LENGTHS:
+                merged.setdefault(_LENGTHS[name], None)
+    return merged
+
+
+class GenerationSettings(NamedTuple):
+    """What a model generates with.
+
+    Attributes:
+        arguments: the arguments of ``generate``.
+        config: the ``generation_config`` of the model, which is weaker.
+
+    Example:
+        >>> from types import SimpleNamespace
+        >>> settings = GenerationSettings({"eos_token_id": [7, 8]}, SimpleNamespace(pad_token_id=0))
+        >>> settings.find("pad_token_id"), sorted(settings.stop_ids)
+        (0, [7, 8])
+    """
+
+    arguments: Mapping[str, Any]
+    config: Any
+
+    def find(self, name: str) -> Any:
+        """The value of an argument; None if it is not set anywhere."""
+        if name in self.arguments:
+            return self.arguments[name]
+        config = self.arguments.get("generation_config", self.config)
+        return getattr(config, name, None)
+
+    @property
+    def stop_ids(self) -> set[int]:
+        """The ids after which an answer ends."""
+        ids = self.find("eos_token_id")
+        if ids is None:
+            return set()
+        if hasattr(ids, "tolist"):
+            ids = ids.tolist()
+        return set(ids) if isinstance(ids, list | tuple) else {ids}
+
+    @property
+    def stops_otherwise(self) -> bool:
+        """Whether something else than an id can end an answer."""
+        return bool(self.find("stop_strings") or self.find("stopping_criteria"))
+
+    def find_pad_id(self, processing_class: Any) -> int:
+        """The id of the padding.
+
+        Args:
+            processing_class: the tokenizer of the Trainer, or a processor with a tokenizer.
+
+        Raises:
+            ValueError: if there is none.
+        """
+        tokenizer = getattr(processing_class, "tokenizer", processing_class)
+        for pad_id in (self.find("pad_token_id"), getattr(tokenizer, "pad_token_id", None)):
+            if pad_id is not None:
+                return int(pad_id)
+        raise ValueError(
+            "there is no padding token: pass processing_class=tokenizer to the Trainer, or set "
+            "model.generation_config.pad_token_id or gen_kwargs['pad_token_id']"
+        )
+
+    def check(self) -> None:
+        """Raise a ValueError for settings that give a prompt more than one answer."""
+        answers = self.find("num_return_sequences") or 1
+        if answers > 1:
+            raise ValueError(
+                f"num_return_sequences={answers} generates several answers per prompt, and one can be scored: set it "
+                "to 1, or override complete to choose one"
+            )
