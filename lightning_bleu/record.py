@@ -152,7 +152,7 @@ def to_line(
         score: the score.
         logged: its logged name.
         file: the file of the hypotheses, in the folder of the record; None for a mean.
-        stage: ``"val"`` or ``"test"``; ``"eval"`` in Trainers of Transformers.
+        stage: ``"val"`` or ``"test"``; ``"eval"`` or ``"eval_news"`` in Trainers of Transformers.
         step: the number of training steps before the validation.
         epoch: the epoch; None if it is unknown.
     """
@@ -179,7 +179,7 @@ def to_line_of_file(
     Args:
         sentences: its sentences.
         file: the file of the hypotheses, in the folder of the record.
-        stage: ``"val"`` or ``"test"``; ``"eval"`` in Trainers of Transformers.
+        stage: ``"val"`` or ``"test"``; ``"eval"`` or ``"eval_news"`` in Trainers of Transformers.
         step: the number of training steps before the validation.
         epoch: the epoch; None if it is unknown.
     """
