@@ -79,7 +79,7 @@ class Result(Viewable):
         note = describe_directions({"": self.higher_is_better})
         blocks: list[Block] = [Table(list(cells), [list(cells.values())], note=note, text_columns=0)]
         if self.report is not None:
-            signature = getattr(self.report, "signature", "")
+            signature = getattr(self.report, "signature", None) or ""
             blocks.append(Note(f"{self.report}\n{signature}".rstrip(), quiet=True))
         return View("", blocks)
 

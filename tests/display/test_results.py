@@ -216,3 +216,8 @@ def test_a_page_marks_the_words_that_tensorboard_marks() -> None:
         in_table = re.findall(f"<{tag}>(.*?)</{tag}>", table)[1:]  # but the explanation
         in_page = re.findall(f'<mark class="{mark}">(.*?)</mark>', page)[1:]
         assert len(in_table) == len(in_page) > 0
+
+
+def test_a_score_without_a_signature_shows_none(results: Results) -> None:
+    assert str(results["val_er"]).splitlines()[-1].startswith("er = ")
+    assert "None" not in results["val_er"].to_html()
