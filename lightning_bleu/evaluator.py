@@ -135,9 +135,11 @@ class Evaluator(OptionAttributes):
             the names of samples and figures stay the same.
         parts: whether to log the components of the scores, or a list of the names of those to log. With BLEU-N, these
             can also be ``"bleu_1"`` to ``"bleu_N"``, the scores of ``CorpusBLEU(max_order=n)``.
-        samples: show the first N and the worst N sentences of each validation. 0 for no samples, no histogram, and no
-            figures. The first metric that scores sentences ranks them, one of this package or a function. Sentences
-            with the best possible score are not among the worst.
+        samples: show the first N and the worst N sentences of each validation, in loggers and in `results`; there also
+            the N sentences that improved most, and those that got worse most, with `compare_to`. 0 for no samples, no
+            histogram, and no figures; no texts are kept then just to show them. The first metric that scores sentences
+            ranks them, one of this package or a function. Sentences with the best possible score are not among the
+            worst.
         translations: a folder, or, with a Trainer, True for the folder ``translations`` of its run. Each validation and
             test writes one sentence per line, in the order of the dataset: hypotheses to
             ``FOLDER/val/step-0000500.txt``, references to ``ref.txt`` (or ``ref-1.txt``, ...), sources to ``src.txt``.
@@ -168,7 +170,8 @@ class Evaluator(OptionAttributes):
     Attributes:
         results: the last result of each score by its logged name, such as ``results["val_bleu"]``: a
             :class:`~lightning_bleu.Result` with ``score``, ``parts``, ``report``, ``interval``, ``comparison``,
-            ``best``, and ``first``.
+            ``best``, and ``first``. They are a :class:`~lightning_bleu.Results`: ``print`` them, save them as a page,
+            or read ``results.samples["val"].worst``.
 
     Raises:
         TypeError: for options of the wrong type.
@@ -289,7 +292,7 @@ class Evaluator(OptionAttributes):
             epoch: the epoch.
 
         Returns:
-            the results by logged name; see `results`.
+            the results of this validation by logged name; see `results`.
 
         Raises:
             RuntimeError: before :meth:`start`.

@@ -152,7 +152,7 @@ def to_line(
         score: the score.
         logged: its logged name.
         file: the file of the hypotheses, in the folder of the record; None for a mean.
-        stage: ``"val"`` or ``"test"``; ``"eval"`` in Trainers of Transformers.
+        stage: ``"val"`` or ``"test"``; ``"eval"`` or ``"eval_news"`` in Trainers of Transformers.
         step: the number of training steps before the validation.
         epoch: the epoch; None if it is unknown.
     """
@@ -179,7 +179,7 @@ def to_line_of_file(
     Args:
         sentences: its sentences.
         file: the file of the hypotheses, in the folder of the record.
-        stage: ``"val"`` or ``"test"``; ``"eval"`` in Trainers of Transformers.
+        stage: ``"val"`` or ``"test"``; ``"eval"`` or ``"eval_news"`` in Trainers of Transformers.
         step: the number of training steps before the validation.
         epoch: the epoch; None if it is unknown.
     """
@@ -268,13 +268,11 @@ def write_translations(
     """
     folder.mkdir(parents=True, exist_ok=True)
     shared_files = {folder / name: content for name, content in _shared_files(sentences).items()}
-    old_shared_files = {path for path in folder.iterdir() if _SHARED_FILE.fullmatch(path.name)}
+    old_shared_files = _find_shared_files(folder)
     lack_references = len(sentences) > 0 and not any(sentence.references for sentence in sentences)
     if lack_references:
         old_shared_files &= shared_files.keys()
-    has_changed = shared_files.keys() != old_shared_files or not all(
-        path.read_bytes() == content for path, content in shared_files.items()
-    )
+    has_changed = shared_files.keys() != old_shared_files or not _are_written(shared_files)
     contents = {".txt": _to_text(sentence.hypothesis for sentence in sentences)}
     if scores:
         contents[".tsv"] = _to_table(scores)
@@ -285,6 +283,16 @@ def write_translations(
         path.unlink(missing_ok=True)
     has_others = any(file.path != translation for file in _find_translations(folder.iterdir()))
     return translation, has_changed and has_others
+
+
+def _find_shared_files(folder: Path) -> set[Path]:
+    """The files of references and sources in a folder."""
+    return {path for path in folder.iterdir() if _SHARED_FILE.fullmatch(path.name)}
+
+
+def _are_written(contents: Mapping[Path, bytes]) -> bool:
+    """Whether files have these contents."""
+    return all(path.read_bytes() == content for path, content in contents.items())
 
 
 def delete_translations(latest: Path, keep: int) -> None:

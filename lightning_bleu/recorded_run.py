@@ -39,7 +39,8 @@ class RecordedValidation:
     """A validation in the record of a run.
 
     Attributes:
-        stage: ``"val"`` or ``"test"``; ``"eval"`` instead of ``"val"`` in Trainers of Transformers.
+        stage: ``"val"`` or ``"test"``; in Trainers of Transformers, ``"eval"``, or ``"eval_news"`` for a
+            dataset with a name.
         step: the number of training steps before it.
         epoch: the epoch; None if it is unknown.
         scores: its lines in ``scores.jsonl``, by logged name.
@@ -150,7 +151,12 @@ def read_run(folder: str | os.PathLike[str]) -> RecordedRun:
 def _by_stage_and_step(item: tuple[tuple[str, int], Any]) -> tuple[bool, str, int]:
     """Validations before tests, each in the order of its steps."""
     (stage, step), _ = item
-    return stage == "test", stage, step
+    return _is_test(stage), stage, step
+
+
+def _is_test(stage: str) -> bool:
+    """Whether a stage is a test, which Trainers of Transformers name after its dataset: ``"test_news"``."""
+    return stage == "test" or stage.startswith("test_")
 
 
 # What there is to see of it
@@ -188,7 +194,7 @@ def _describe_stage(run: RecordedRun, stage: str) -> list[Block]:
     validations = run.of_stage(stage)
     keys = _keys_of(validations)
     shown = keys[:_MAX_COLUMNS]
-    best = {} if stage == "test" else {key: run.best(key) for key in keys}
+    best = {} if _is_test(stage) else {key: run.best(key) for key in keys}
     blocks: list[Block] = []
     sentences = _describe_best(shown, best)
     if sentences:
@@ -299,7 +305,7 @@ def _curve(validations: Sequence[RecordedValidation], key: str, best: RecordedVa
 
 def _describe_sentences(run: RecordedRun, examples: int) -> list[Block]:
     """The worst sentences of the best validation; of the latest, if the translations of the best were deleted."""
-    validations = [validation for validation in run.validations if validation.stage != "test"]
+    validations = [validation for validation in run.validations if not _is_test(validation.stage)]
     validations = validations or list(run.validations)
     key = _main_key(validations)
     best = None if key is None else run.best(key)

@@ -25,7 +25,8 @@ _EXPLANATIONS = {
 _ISOLATE = "\u2068{}\u2069"
 """Keeps the punctuation of right-to-left text in place. Left-to-right text looks the same."""
 
-_ENTITIES = {ord(character): f"&#{ord(character)};" for character in string.punctuation if character not in ".,:;=%-"}
+_HARMLESS = ".,:;=%-"
+_ENTITIES = {ord(character): f"&#{ord(character)};" for character in string.punctuation if character not in _HARMLESS}
 
 
 def sample_table(samples: Sequence[Sample], caption: str, digits: Mapping[str, int] = MappingProxyType({})) -> str:

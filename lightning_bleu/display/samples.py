@@ -72,7 +72,11 @@ class Sample:
 
     def shown_scores(self) -> list[float]:
         """The scores, in percent unless they have a scale of their own: for loggers."""
-        return [100 * score if self.percent[name] is False else score for name, score in self.scores.items()]
+        shown = []
+        for name, score in self.scores.items():
+            is_share = self.percent[name] is False
+            shown.append(100 * score if is_share else score)
+        return shown
 
     def to_dict(self) -> dict[str, Any]:
         """The number, the scores, those before as ``NAME_before``, and the texts."""
@@ -110,9 +114,11 @@ class Sample:
         return to_text(View("", [Examples("", [self.to_example()])]))
 
     def __repr__(self) -> str:
-        scores = [to_line(score, _REPR_SCORE) for score in self.describe_scores()[:_REPR_SCORES]]
-        text = to_line(repr(self.hypothesis[:_REPR_TEXT]), _REPR_TEXT)
-        return f"Sample({', '.join([f'no. {self.number}', *scores])}, {text})"
+        shown = [f"no. {self.number}"]
+        for score in self.describe_scores()[:_REPR_SCORES]:
+            shown.append(to_line(score, _REPR_SCORE))
+        shown.append(to_line(repr(self.hypothesis[:_REPR_TEXT]), _REPR_TEXT))
+        return f"Sample({', '.join(shown)})"
 
 
 @dataclass(frozen=True, repr=False)

@@ -131,19 +131,26 @@ class MetricTable:
             if loaders and not scored_loaders:
                 continue
             subsets: list[tuple[str, ...]] = [(loader,) for loader in scored_loaders if loader]
-            metrics = self._metrics_of(metric)
-            components = [component.name for of_label in metrics for component in of_label.logged_components]
-            for score, direction in self.first(metric).directions.items():
-                statistics: list[str] = []
-                if all(of_label.scores_sentences for of_label in metrics):
-                    statistics += INTERVAL if interval else ()
-                    is_compared = compare_to == "first" or (compare_to == "best" and direction is not None)
-                    statistics += [*COMPARED, str(compare_to)] if is_compared else ()
+            components = [
+                component.name for of_label in self._metrics_of(metric) for component in of_label.logged_components
+            ]
+            for score in self.first(metric).directions:
+                statistics = self._expected_statistics(metric, score, interval=interval, compare_to=compare_to)
                 names += [Name(metric, (), score, detail) for detail in ("", *statistics)]
                 # A mean has no components.
                 details = dict.fromkeys(["", *components, *statistics] if subsets else components)
                 names += [Name(metric, subset, score, detail) for subset in subsets or [()] for detail in details]
         return names
+
+    def _expected_statistics(self, metric: str, score: str, *, interval: bool, compare_to: str | None) -> list[str]:
+        """The statistics that are logged below a score; see :meth:`expected_names`."""
+        if not all(of_label.scores_sentences for of_label in self._metrics_of(metric)):
+            return []
+        statistics = list(INTERVAL) if interval else []
+        has_direction = self.first(metric).direction_of(score) is not None
+        if compare_to == "first" or (compare_to == "best" and has_direction):
+            statistics += [*COMPARED, compare_to]
+        return statistics
 
     def check_not_labels(self, labels: Collection[str]) -> None:
         """Raise a ValueError if the names of the metrics are those of loaders or groups."""
@@ -297,28 +304,31 @@ def _name_metrics(metrics: Any) -> list[tuple[str, dict[str, Any]]]:
 
 def _members_by_label(name: str, metric: Any) -> dict[str, dict[str, Any]]:
     """What the user passed for one name, by name and label. Members of a collection have names of their own."""
-    if metric is None:
-        raise TypeError(
-            f"{name!r} must be a metric, got None: leave it out, or pass None for some loaders or groups, "
-            f"{{{name!r}: {{'LOADER': CorpusBLEU(), 'OTHER': None}}}}"
-        )
     labeled = _as_dict(metric)
     if labeled is None:
-        return {member: {"": of_all} for member, of_all in _members_of(name, metric).items()}
-    if labeled:
-        for label in labeled:
-            check_names(f"loaders or groups of {name!r}", [label])
+        labeled = {"": metric}
     else:
-        raise ValueError(f"{name!r} must have a metric for each loader or group, got an empty dict")
+        _check_labels(name, labeled)
     members = {label: _members_of(name, of_label) for label, of_label in labeled.items() if of_label is not None}
     if not members:
-        raise ValueError(f"{name!r} must have a metric for a loader or group, got None for {list(labeled)}")
+        raise ValueError(
+            f"{name!r} has no metric, but None: leave it out, or pass a metric for a loader or group, "
+            f"{{{name!r}: {{'LOADER': CorpusBLEU(), 'OTHER': None}}}}"
+        )
     first, *others = [list(of_label) for of_label in members.values()]
     for other in others:
         if other != first:
             raise ValueError(f"the collections of {name!r} must have the same names, got {first} and {other}")
     absent: dict[str, None] = dict.fromkeys(first)  # the members of None
     return {member: {label: members.get(label, absent)[member] for label in labeled} for member in first}
+
+
+def _check_labels(name: str, labeled: Mapping[str, Any]) -> None:
+    """Raise an error for names of loaders or groups that cannot be logged, and if there are none."""
+    if not labeled:
+        raise ValueError(f"{name!r} must have a metric for each loader or group, got an empty dict")
+    for label in labeled:
+        check_names(f"loaders or groups of {name!r}", [label])
 
 
 def _as_dict(value: Any) -> Mapping[str, Any] | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 from lightning_bleu.rendering.blocks import Block, Cell, Note, Table, TableCell, View
@@ -44,7 +43,7 @@ class Result(Viewable):
 
     @property
     def opponent(self) -> str:
-        """What it is compared with, if it is: ``"best"`` or ``"first"``."""
+        """The name of the validation that it is compared with, ``"best"`` or ``"first"``."""
         return "best" if self.first is None else "first"
 
     @property
@@ -80,7 +79,7 @@ class Result(Viewable):
         note = describe_directions({"": self.higher_is_better})
         blocks: list[Block] = [Table(list(cells), [list(cells.values())], note=note, text_columns=0)]
         if self.report is not None:
-            signature = getattr(self.report, "signature", "")
+            signature = getattr(self.report, "signature", None) or ""
             blocks.append(Note(f"{self.report}\n{signature}".rstrip(), quiet=True))
         return View("", blocks)
 
@@ -204,8 +203,11 @@ def _totals_first(names: Iterable[str]) -> list[str]:
         ['val_bleu', 'val_bleu/a', 'val_bleu/b', 'val_chrf']
     """
     names = list(names)
-    totals = {name for name, following in pairwise(sorted(names)) if following.startswith(name)}
-    return sorted(names, key=lambda name: name not in totals)  # stable
+    beginnings: set[str] = set()
+    for name in names:
+        separators = [place for place, character in enumerate(name) if not character.isalnum()]
+        beginnings.update(name[:place] for place in separators)
+    return sorted(names, key=lambda name: name not in beginnings)  # stable
 
 
 def _cells(result: Result) -> dict[str, TableCell]:

@@ -50,9 +50,9 @@ class BatchTexts(NamedTuple):
 
     @classmethod
     def from_batch(cls, batch: Batch, sources: Sources | None) -> BatchTexts:
-        """The texts of a batch, which do not change with what the user passed."""
+        """The texts of a batch."""
         is_text = isinstance(batch.segments, Strings)
-        if isinstance(batch.segments, Tokens):  # whose lists are still those of the user
+        if isinstance(batch.segments, Tokens):  # a line takes less memory than a list
             batch = batch._replace(segments=Strings(to_lines(batch.segments)))
         return cls(batch, sources, tokenized=not is_text)
 

@@ -216,7 +216,10 @@ class View:
 
 def describe_marks(examples: Examples) -> dict[Mark, str]:
     """What the marks that appear in examples mean."""
-    marks = {span.mark for example in examples.items for line in example.lines for span in line.spans}
+    marks: set[Mark] = set()
+    for example in examples.items:
+        for line in example.lines:
+            marks.update(span.mark for span in line.spans)
     return {mark: meaning for mark, meaning in MEANINGS.items() if mark in marks}
 
 

@@ -46,8 +46,9 @@ def to_markdown(view: View) -> str:
         | &#60;b&#62; | 48.86 |
         <BLANKLINE>
     """
-    title = [f"### {escape(view.title)}"] if view.title else []
-    paragraphs = [*title, *map(_render, view.blocks)]
+    paragraphs = list(map(_render, view.blocks))
+    if view.title:
+        paragraphs.insert(0, f"### {escape(view.title)}")
     return "\n\n".join(filter(None, paragraphs)) + "\n"
 
 
@@ -74,14 +75,19 @@ def _render(block: Block) -> str:
 @_render.register
 def _(block: Table) -> str:
     header, *rows = cell_texts(block)
-    alignment = [":---" if column < block.text_columns else "---:" for column in range(len(header))]
-    lines = [_row(header), f"| {' | '.join(alignment)} |", *map(_row, rows)]
+    number_columns = len(header) - block.text_columns
+    alignment = [":---"] * block.text_columns + ["---:"] * number_columns
+    lines = [_row(header), f"| {' | '.join(alignment)} |"]
+    lines += map(_row, rows)
+    paragraphs = ["\n".join(lines)]
+    if block.title:
+        paragraphs.insert(0, f"**{escape(block.title)}**")
     missing = len(block.rows) - MAX_ROWS
-    notes = [f"... and {missing:,} more"] if missing > 0 else []
+    if missing > 0:
+        paragraphs.append(f"... and {missing:,} more")
     if block.note:
-        notes.append(_paragraph(block.note))
-    title = f"**{escape(block.title)}**" if block.title else ""
-    return "\n\n".join(filter(None, [title, "\n".join(lines), *notes]))
+        paragraphs.append(_paragraph(block.note))
+    return "\n\n".join(paragraphs)
 
 
 def _row(cells: Iterable[str]) -> str:

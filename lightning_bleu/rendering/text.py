@@ -46,9 +46,10 @@ def to_text(view: View) -> str:
         <BLANKLINE>
         Done.
     """
-    paragraphs = [[to_line(view.title)]] if view.title else []
-    paragraphs += [_lines(block) for block in view.blocks]
-    return "\n\n".join("\n".join(lines) for lines in paragraphs if lines)
+    paragraphs = [to_line(view.title)]
+    for block in view.blocks:
+        paragraphs.append("\n".join(_lines(block)))
+    return "\n\n".join(filter(None, paragraphs))
 
 
 @singledispatch
@@ -131,9 +132,14 @@ def cell_texts(table: Table) -> list[list[str]]:
         [['', 'verdict', 'difference'], ['new', 'better', '1.00']]
     """
     rows = table.rows[:MAX_ROWS]
-    columns = [column for column in range(len(table.header)) if not any(isinstance(row[column], Range) for row in rows)]
-    lines: list[Sequence[TableCell]] = [table.header, *rows]
-    return [[_cell_text(line[column]) for column in columns] for line in lines]
+    are_ranges = [False] * len(table.header)
+    for row in rows:
+        for column, cell in enumerate(row):
+            are_ranges[column] |= isinstance(cell, Range)
+    texts = []
+    for line in (table.header, *rows):
+        texts.append([_cell_text(cell) for cell, is_range in zip(line, are_ranges) if not is_range])
+    return texts
 
 
 def _cell_text(cell: TableCell) -> str:
@@ -151,7 +157,9 @@ def _draw_bar(bar: Bar) -> str:
         >>> _draw_bar(Bar([Part(0.5, "good"), Part(0.25, "quiet"), Part(0.25, "bad")]))
         '++++++++++++......------'
     """
-    characters = "".join(_BAR_CHARACTERS[part.tone] * round(_BAR_LENGTH * part.share) for part in bar.parts)
+    characters = ""
+    for part in bar.parts:
+        characters += _BAR_CHARACTERS[part.tone] * round(_BAR_LENGTH * part.share)
     return characters.ljust(_BAR_LENGTH)  # bars begin at the left of their columns
 
 

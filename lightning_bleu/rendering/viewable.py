@@ -16,9 +16,9 @@ _MAX_BYTES = 2**20
 
 
 class Viewable:
-    """Something to look at: ``print`` it, end a cell of a notebook with it, or save it as a page.
+    """Something to look at, such as results: ``print`` it, end a notebook cell with it, or save it as a page.
 
-    Subclasses implement :meth:`describe`.
+    Subclasses implement ``describe``.
     """
 
     def describe(self, examples: int) -> View:

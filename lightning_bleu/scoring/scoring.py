@@ -211,7 +211,7 @@ def format_in_unit(value: float, percent: bool | None, sign: str = "") -> str:
         ('+12.35', '0.1235')
     """
     if abs(value) >= _MAX_FIXED:
-        return f"{value:{sign}.6g}"
+        return f"{value:{sign}.5g}"
     digits = 2 if percent else 4
     return f"{value:{sign}.{digits}f}"
 

@@ -301,9 +301,12 @@ class Tokenizer:
 
 @pytest.mark.parametrize("options", [{}, {"decoder": Tokenizer()}, {"decoder": Tokenizer().batch_decode}])
 def test_token_counts_are_gen_len(options: Any) -> None:
-    ids = torch.randint(0, 9, (40, 7), generator=torch.Generator().manual_seed(1))
-    ids[:, 4:] = ids[:, 4:].where(ids[:, 4:] > 5, -100)
     pad_id = 3 if options else 2
+    ids = torch.randint(4, 9, (40, 7), generator=torch.Generator().manual_seed(1))
+    for number, row in enumerate(ids):
+        row[number % 7 :] = 1  # the end, then padding of both kinds
+        row[number % 7 + 1 :] = pad_id
+        row[5 + number % 2 :] = -100
     metrics: Any = {"gen_len": TokenCount(), "bleu": CorpusBLEU(eos_id=1, pad_id=None if options else pad_id)}
     evaluator = Evaluator(metrics, confidence=0.95, **options)
     for groups in (None, ["even", "odd"] * 20):

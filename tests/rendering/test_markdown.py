@@ -1,18 +1,22 @@
-"""Views as GitHub's Markdown, read by a parser of Markdown."""
+"""Views as GitHub's Markdown, read by a parser of its dialect."""
 
 from __future__ import annotations
 
 import re
 from html.parser import HTMLParser
 
+import comrak
 import pytest
-from markdown_it import MarkdownIt
 
 from lightning_bleu.rendering.blocks import Example, ExampleLine, Examples, Heading, Note, Span, Table, View
 from lightning_bleu.rendering.markdown import escape, to_markdown
 from tests.helpers.hostile import TEXTS, hostile_view
 
-PARSER = MarkdownIt("commonmark").enable(["table", "strikethrough"])
+EXTENSIONS = comrak.ExtensionOptions()
+for extension in ("autolink", "table", "strikethrough", "tasklist", "footnotes", "math_dollars"):
+    setattr(EXTENSIONS, extension, True)
+RENDERING = comrak.RenderOptions()
+RENDERING.unsafe_ = True  # shows the tags that GitHub would sanitize
 
 
 class Reader(HTMLParser):
@@ -32,7 +36,7 @@ class Reader(HTMLParser):
 
 
 def read(markdown: str) -> Reader:
-    return Reader(PARSER.render(markdown))
+    return Reader(comrak.render_markdown(markdown, extension_options=EXTENSIONS, render_options=RENDERING))
 
 
 @pytest.mark.parametrize("text", [text.strip() for text in TEXTS[:9]])
