@@ -55,7 +55,7 @@ class EvaluatorMixin(GeneratorMixin):
     and every sentence counts once. ``compute_metrics`` stays free for metrics of your own.
 
     An encoder-decoder needs a Trainer that generates: ``Seq2SeqTrainer`` with ``predict_with_generate=True``. With a
-    decoder-only model (``model.config.is_encoder_decoder`` is False), the mixin generates: :attr:`answers` says what
+    decoder-only model (``model.config.is_encoder_decoder`` is False), the mixin generates: `answers` says what
     the rows of a batch are, :meth:`split` finds the prompts in them, and :meth:`complete` generates. Override these two
     for anything else.
 

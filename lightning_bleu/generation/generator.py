@@ -64,7 +64,7 @@ class GeneratorMixin(_Trainer):  # type: ignore[misc]
     def split(self, inputs: Any) -> Prompts | None:
         """Find the prompts and the references of a batch. Override it for batches of another form.
 
-        By default, it finds those of :attr:`answers`. ``attention_mask`` says what is padding, on either side. Prompts
+        By default, it finds those of `answers`. ``attention_mask`` says what is padding, on either side. Prompts
         are padded on the left, whichever side the tokenizer pads. Inputs with a number per token, such as
         ``token_type_ids``, go with the tokens. Everything else that the model takes, such as images, is passed to
         ``generate``, unless no prompt has a placeholder for it. For an encoder-decoder, the inputs are what it
@@ -78,7 +78,7 @@ class GeneratorMixin(_Trainer):  # type: ignore[misc]
             the model is sharded, all processes must return the same.
 
         Raises:
-            ValueError: if a batch is not what :attr:`answers` says, has no ``attention_mask``, or is packed; if a row
+            ValueError: if a batch is not what `answers` says, has no ``attention_mask``, or is packed; if a row
                 has no prompt; or if neither the model nor ``processing_class`` has a padding token.
         """
         label_name = self._label_names[0]
@@ -108,7 +108,7 @@ class GeneratorMixin(_Trainer):  # type: ignore[misc]
             prompts: what :meth:`split` returned. There may be none in a batch of this process, while others generate.
 
         Returns:
-            what the model generates after each prompt: ids of shape ``(prompts, tokens)``, or a list of strings.
+            the ids that follow each prompt, of shape ``(prompts, tokens)``, or a list of strings.
 
         Raises:
             ValueError: if neither the model nor ``processing_class`` has a padding token.

@@ -34,7 +34,7 @@ class Prompts(NamedTuple):
     inputs: Mapping[str, Any]
     target: Any = None
     source: Any = None
-    row: Tensor | None = None
+    row: Any = None
     index: Any = None
     group: Any = None
 
