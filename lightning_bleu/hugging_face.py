@@ -17,7 +17,7 @@ from lightning_bleu.evaluation.loaders import Origin, distributed_index
 from lightning_bleu.evaluation.metric_table import MetricTable
 from lightning_bleu.evaluation.names import Naming, check_names
 from lightning_bleu.evaluator import Evaluator
-from lightning_bleu.generation.endings import suspect_answers, suspect_default_limit, suspect_limit, suspect_sampling
+from lightning_bleu.generation.endings import suspect_answers, suspect_limit, suspect_sampling
 from lightning_bleu.generation.generator import GeneratorMixin
 from lightning_bleu.generation.prompts import Prompts
 from lightning_bleu.generation.rows import name_inputs
@@ -215,7 +215,6 @@ class EvaluatorMixin(GeneratorMixin):
         if self._is_encoder_decoder and not self._overrides("complete"):
             loss, preds, returned = super().prediction_step(model, inputs_of_loss, False, ignore_keys, **kwargs)
             _check_ids(preds, prompts.target)
-            self._warn(suspect_default_limit(preds, prompts.target, self._generation))
         else:
             loss = None
             if all(inputs_of_loss.get(name) is not None for name in self._label_names):

@@ -142,17 +142,3 @@ def test_a_batch_without_references_is_an_error() -> None:
     unlabeled = [{"input_ids": item["input_ids"]} for item in make_items()]
     with pytest.raises(ValueError, match="evaluate needs references, but a batch has no 'labels', only input_ids, att"):
         make_trainer(unlabeled).evaluate()
-
-
-@pytest.mark.filterwarnings("ignore:Using the model-agnostic default")  # Transformers itself
-def test_the_default_limit_warns_if_it_cuts_hypotheses() -> None:
-    long = [{**item, "labels": [*item["labels"][:-1], *[3] * 20, EOS]} for item in make_items()]
-    trainer = make_trainer(long)
-    trainer.model.generation_config.max_new_tokens = None
-    with pytest.warns(
-        UserWarning, match="generate stopped after 20 new tokens because of its default, but a reference"
-    ):
-        trainer.evaluate()
-    trainer = make_trainer(long, args={"generation_max_length": 20})
-    trainer.model.generation_config.max_new_tokens = None
-    trainer.evaluate()  # warnings are errors

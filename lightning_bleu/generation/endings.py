@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -11,9 +10,6 @@ from torch import Tensor
 from lightning_bleu.generation.arguments import GenerationSettings
 from lightning_bleu.generation.rows import IGNORED
 from lightning_bleu.reading.mistakes import Mistake
-
-_DEFAULT_MAX_LENGTH = 20
-"""The limit of ``generate`` if nothing else is set; Seq2SeqTrainer writes it into the ``generation_config``."""
 
 
 def suspect_sampling(settings: GenerationSettings) -> Iterator[Mistake]:
@@ -57,19 +53,6 @@ def suspect_answers(
     )
 
 
-def suspect_default_limit(generated: Any, target: Any, settings: GenerationSettings) -> Iterator[Mistake]:
-    """Suspect the default limit of an encoder-decoder, whose other limits are meant as they are; see `suspect_limit`.
-
-    Args:
-        generated: the ids that the model generated, which begin with one that is not generated.
-        target: the references, as ids or in another form.
-        settings: what the model generates with.
-    """
-    has_ids = isinstance(generated, Tensor) and isinstance(target, Tensor)
-    if has_ids and _is_default_limit(settings):
-        yield from suspect_limit(generated[:, 1:], target, settings)
-
-
 def suspect_limit(generated: Tensor, target: Tensor, settings: GenerationSettings) -> Iterator[Mistake]:
     """Suspect a limit that has cut hypotheses, and that leaves fewer new tokens than a reference has.
 
@@ -86,19 +69,13 @@ def suspect_limit(generated: Tensor, target: Tensor, settings: GenerationSetting
     longest = int((target != IGNORED).sum(1).max())
     new_tokens = generated.shape[1]
     if is_cut.any() and new_tokens < longest:
-        limit = "its default"
-        if not _is_default_limit(settings):
-            limit = f"max_length={settings.find('max_length')}, which counts the prompt"
+        max_length = settings.find("max_length")
+        limit = "its default" if max_length is None else f"max_length={max_length}, which counts the prompt"
         yield (
             "limit",
             f"generate stopped after {new_tokens} new tokens because of {limit}, but a reference has {longest}: set "
             "gen_kwargs = {'max_new_tokens': ...} to more than the longest reference.",
         )
-
-
-def _is_default_limit(settings: GenerationSettings) -> bool:
-    """Whether nobody has set a limit."""
-    return "max_length" not in settings.arguments and settings.find("max_length") in (None, _DEFAULT_MAX_LENGTH)
 
 
 def _have_any(rows: Tensor, ids: set[int]) -> Tensor:

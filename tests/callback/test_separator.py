@@ -155,6 +155,8 @@ def test_a_test_has_no_comparison_so_its_names_may_be_files() -> None:
 class Trainer:
     """What the mixin needs of a Trainer."""
 
+    model = None
+
     def __init__(self, **args: Any) -> None:
         best = {"metric_for_best_model": None, "greater_is_better": None}
         self.args = SimpleNamespace(output_dir="out", prediction_loss_only=False, device="cpu", **best, **args)
