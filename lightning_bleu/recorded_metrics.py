@@ -50,7 +50,7 @@ class RunRecords:
                     "its settings are unknown: pass metrics=..."
                 )
             for recorded in scores:
-                if recorded.class_name not in _RECORDED_METRICS:
+                if not _can_rebuild(recorded):
                     left_out.append(recorded.metric)
                 elif recorded.metric not in metrics:
                     metrics[recorded.metric] = _rebuild_metric(recorded)
@@ -72,7 +72,7 @@ class RunRecords:
             rows: what each metric counted in its sentences.
         """
         for recorded in self.scores.get(name) or ():
-            if recorded.metric not in rows or recorded.class_name not in _RECORDED_METRICS:
+            if recorded.metric not in rows or not _can_rebuild(recorded):
                 continue
             of_file = rows[recorded.metric]
             score = of_file.score() / (of_file.scoring.unit or 1)
@@ -82,6 +82,14 @@ class RunRecords:
                     f"The record of {str(self._files[name])!r} has {recorded.metric!r} = {recorded.score}, but its "
                     f"file scores {of_file.score()}: {_find_cause(recorded)}. The files are compared as they are."
                 )
+
+
+def _can_rebuild(recorded: RecordedScore) -> bool:
+    """Whether a recorded score is one of a metric of this package. Others may have classes of the same names."""
+    if recorded.class_name in TASK_METRICS:
+        # sacreBLEU's TER has no settings, and a metric of the user has those of a function.
+        return recorded.settings is not None and "function" not in recorded.settings
+    return recorded.class_name in _RECORDED_METRICS
 
 
 def _rebuild_metric(recorded: RecordedScore) -> CorpusMetric | TaskMetric:

@@ -62,7 +62,6 @@ class MetricTable:
             by_label[name] = {label: metrics_by_label.get(label) for label in labeled}
         table = cls(by_label)
         table._check_parts(parts)
-        table._warn_about_scales()
         return table
 
     def _check_parts(self, parts: bool | Sequence[str]) -> None:
@@ -72,7 +71,8 @@ class MetricTable:
         for part in parts:
             check_choice("parts", part, components)
 
-    def _warn_about_scales(self) -> None:
+    def warn_about_scales(self) -> None:
+        """Warn if scores that a chart may show together have different scales."""
         units = {name: unit_of(self.first(name).percent) for name in self.names}
         units = {name: unit for name, unit in units.items() if unit is not None}
         if len(set(units.values())) > 1:

@@ -60,6 +60,7 @@ class Options:
         if self.metrics is None:
             self.metrics = CorpusBLEU()
         self.table = MetricTable.from_metrics(self.metrics, self.parts)
+        self.table.warn_about_scales()
 
     def expected_names(self, stage: str, loaders: Collection[str] = (), table: MetricTable | None = None) -> list[Name]:
         """What a validation or a test logs, as far as it is known before; see :meth:`MetricTable.expected_names`."""

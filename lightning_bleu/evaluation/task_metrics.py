@@ -117,10 +117,10 @@ def _check_installed(metric: str, module: str, extra: str) -> None:
 class WER(TaskMetric):
     """The word error rate: wrong, missing, and extra words per word of the references. Lower is better.
 
-    Words are separated by whitespace. The errors of all sentences are divided by the words of all references. Of
-    several references, the closest one counts: that with the fewest errors per word, and among equals the longest. An
-    empty reference has no words, and every word of its hypothesis is an error. Requires rapidfuzz:
-    ``pip install 'lightning-bleu[wer]'``.
+    Words are separated by whitespace, also by no-break spaces, which jiwer keeps inside words. The errors of all
+    sentences are divided by the words of all references. Of several references, the closest one counts: that with the
+    fewest errors per word, and among equals the longest. An empty reference has no words, and every word of its
+    hypothesis is an error. Requires rapidfuzz: ``pip install 'lightning-bleu[wer]'``.
 
     Args:
         normalize: applied to hypotheses and references before they are compared, such as ``str.lower``, or the

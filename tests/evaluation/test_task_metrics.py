@@ -23,7 +23,18 @@ from rouge_score.rouge_scorer import RougeScorer  # type: ignore[import-untyped]
 from sacrebleu.metrics.ter import TER as SacreTER
 from torchmetrics.text import CharErrorRate, ROUGEScore, WordErrorRate
 
-from lightning_bleu import CER, ROUGE, TER, WER, CorpusBLEU, Evaluator, ExactMatch, TokenCount, compare_systems
+from lightning_bleu import (
+    CER,
+    ROUGE,
+    TER,
+    WER,
+    CorpusBLEU,
+    Evaluator,
+    ExactMatch,
+    FunctionMetric,
+    TokenCount,
+    compare_systems,
+)
 from lightning_bleu.evaluation.task_metrics import TASK_METRICS
 from tests.helpers.corpora import read_lines, read_systems
 from tests.helpers.files import read_scores
@@ -145,6 +156,13 @@ def test_error_rates_of_real_text(multi30k: Path) -> None:
         errors = output.substitutions + output.deletions + output.insertions
         lengths = output.hits + output.substitutions + output.deletions
         assert rows.sum(0).tolist() == [errors, lengths]
+
+
+def test_no_break_spaces_separate_words_as_in_torchmetrics() -> None:
+    hypotheses, references = ["10\u00a0% of it", "a b"], ["10\u00a0% of them", "a c"]
+    assert score(WER(), hypotheses, references) == 2 / 6
+    assert WordErrorRate()(hypotheses, references).item() == pytest.approx(2 / 6)
+    assert jiwer.wer(references, hypotheses) == 2 / 5
 
 
 # TER
@@ -404,6 +422,18 @@ def test_a_record_has_their_settings_from_which_systems_are_compared(tmp_path: P
     )
     assert lines["val_wer"]["settings"] == {"higher_is_better": False, "normalize": None}
     assert lines["val_exact_match"]["signature"].startswith("nrefs:1|normalize:no|lightning_bleu:")
+
+
+def test_other_metrics_with_the_same_class_names_are_left_out(tmp_path: Path) -> None:
+    own: Any = type("WER", (FunctionMetric,), {})(lambda hypotheses, references: [1.0] * len(hypotheses))
+    metrics: Any = {"own": own, "theirs": SacreTER(), "ours": TER()}
+    evaluator = Evaluator(metrics, translations=tmp_path)
+    evaluator.start()
+    evaluator.update(A, REFERENCES)
+    evaluator.finish(0)
+    with pytest.warns(UserWarning, match=r"The record has scores of \['own', 'theirs'\], which are not compared"):
+        comparison = compare_systems({"a": tmp_path / "val" / "step-0000000.txt", "b": B})
+    assert [*comparison.metrics] == ["ours"]
 
 
 def test_a_function_in_the_record_must_be_passed_again(tmp_path: Path) -> None:
