@@ -89,7 +89,8 @@ def ratio_scoring(
     of_nothing = 1.0 if higher_is_better else 0.0
 
     def divide(pairs: Tensor) -> Tensor:
-        ratios = pairs[..., 0] / pairs[..., 1]
+        numbers = pairs.to(float_type(pairs.device))
+        ratios = numbers[..., 0] / numbers[..., 1]
         return unit * torch.where((pairs == 0).all(-1), of_nothing, ratios)
 
     perfect_score = None if perfect is None else unit * perfect

@@ -117,7 +117,7 @@ def test_each_metric_scores_each_subset_as_it_would_alone(way: str, namespace: s
         }
         own_lines = lines[epoch * len(results) : (epoch + 1) * len(results)]
         for line, (tag, result) in zip(own_lines, results.items(), strict=True):
-            place = {"format": 1, "step": 6 * (epoch + 1), "epoch": epoch, "key": tag}
+            place = {"format": 1, "stage": "val", "step": 6 * (epoch + 1), "epoch": epoch, "key": tag}
             origin = {name: line.pop(name) for name in ("file", "metric", "class", "forms", "settings")}
             assert line == place | result.to_dict()
             # The mean, and all groups of a loader, have no file.
