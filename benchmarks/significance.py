@@ -9,6 +9,7 @@ With a folder of WMT22 English-German systems, also prints:
 
 - coverage of differences: how often the interval of a difference contains the difference of two systems on all
   sentences, of which its sentences were drawn;
+- how many sentences it takes: interval half-widths of scores and of differences, with 100 to all sentences;
 - the p-values and interval half-widths of both libraries, and how far apart they are;
 - the time of both tests for two comparisons, with and without counting n-grams.
 """
@@ -28,9 +29,10 @@ import numpy as np
 import torch
 from corpora import read_wmt22
 from sacrebleu import BLEU as SacreBLEU
-from sacrebleu.significance import PairedTest, Result
+from sacrebleu.significance import PairedTest as SacrePairedTest
+from sacrebleu.significance import Result
 
-from lightning_bleu import CorpusBLEU, approximate_randomization, corpus_bleu, paired_bootstrap
+from lightning_bleu import CorpusBLEU, Interval, PairedTest, approximate_randomization, corpus_bleu, paired_bootstrap
 
 SYSTEMS = ["Online-A", "Online-Y", "Online-G", "Online-B", "Online-W", "PROMT", "Lan-Bridge", "OpenNMT"]
 
@@ -64,7 +66,7 @@ def sacrebleu_results(
     references: list[list[str]] | None = None,
 ) -> list[Result]:
     """Run sacreBLEU's test of the first system against the others; the baseline's own result comes first."""
-    results = PairedTest([*systems], {"BLEU": metric}, references, test_type=kind)()[1]["BLEU"]
+    results = SacrePairedTest([*systems], {"BLEU": metric}, references, test_type=kind)()[1]["BLEU"]
     return [result for result in results if isinstance(result, Result)]
 
 
@@ -182,6 +184,32 @@ def coverage_of_differences(folder: Path, corpora: int = 250, sentences: int = 4
     )
 
 
+def sentences_needed(folder: Path) -> None:
+    """Print the median half-widths of intervals, of the scores of all systems and of the differences of all pairs."""
+    references = read_wmt22(folder, "ref.A")
+    systems = {name: read_wmt22(folder, f"hyp.{name}") for name in SYSTEMS}
+    order = np.random.default_rng(0).permutation(len(references))
+    print("| sentences | a score | a difference |\n| ---: | ---: | ---: |")
+    for sentences in (100, 200, 500, 1000, len(references)):
+        metrics = []
+        for lines in systems.values():
+            metric = CorpusBLEU(percent=True, keep_sentences=True)
+            drawn = order[:sentences]
+            metric.update([lines[i] for i in drawn], [references[i] for i in drawn])
+            metrics.append(metric)
+        of_scores = [half_width(metric.interval()) for metric in metrics]
+        of_differences = [half_width(paired_bootstrap(a, b)) for a, b in itertools.combinations(metrics, 2)]
+        print(f"| {sentences:,} | ± {np.median(of_scores):.1f} | ± {np.median(of_differences):.1f} |")
+    print()
+
+
+def half_width(result: Interval | PairedTest) -> float:
+    """Half the width of an interval."""
+    assert result.low is not None
+    assert result.high is not None
+    return (result.high - result.low) / 2
+
+
 def make_sentence(generator: np.random.Generator) -> tuple[list[str], list[str]]:
     """A hypothesis and its reference; the quality varies from sentence to sentence."""
     length = 3 + generator.poisson(15)
@@ -221,6 +249,7 @@ def main() -> None:
     coverage()
     if args.data:
         coverage_of_differences(args.data)
+        sentences_needed(args.data)
         compare_with_sacrebleu(args.data)
 
 

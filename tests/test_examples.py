@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sacrebleu
 import torch
 
 from lightning_bleu import CorpusBLEU, corpus_bleu
@@ -330,3 +331,30 @@ def test_minimal_is_short_and_logs_the_score_without_a_warning(
     assert any(shown in output for shown in ("val_bleu: 1.000", "val_bleu=1.000"))  # Rich or tqdm
     assert "warn" not in (output + errors).lower()
     assert "val_bleu" in logged_names(tmp_path)
+
+
+def test_ways_to_score_prints_how_far_each_is_from_sacrebleu(
+    tmp_path: Path, load: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rng = random.Random(1)
+    references = [
+        " ".join(rng.choices(["the", "cat,", "sat", "on", "a", "mat."], k=rng.randint(4, 20))) for _ in range(70)
+    ]
+    hypotheses = [line.replace("cat", "dog") if rng.random() < 0.5 else line for line in references]
+    files = [tmp_path / "hypotheses.txt", tmp_path / "references.txt"]
+    for file, lines in zip(files, (hypotheses, references)):
+        file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    scores = load("ways_to_score").main([str(file) for file in files])
+    published = sacrebleu.corpus_bleu(hypotheses, [references]).score
+    assert scores["sacreBLEU"] == published
+    assert scores["lightning_bleu, batch by batch"] == pytest.approx(published, abs=1e-9)
+    # PyTorch's sampler repeats the first sentences until all processes have the same number.
+    repeated = [*range(70), *range(58)]
+    expected = sacrebleu.corpus_bleu([hypotheses[i] for i in repeated], [[references[i] for i in repeated]]).score
+    assert scores["with the repeats of 64 processes"] == pytest.approx(expected, abs=1e-9)
+    batches = [sacrebleu.corpus_bleu(hypotheses[i : i + 32], [references[i : i + 32]]).score for i in range(0, 70, 32)]
+    assert scores["mean of batches of 32"] == pytest.approx(statistics.fmean(batches), abs=1e-9)
+    assert len({round(score, 6) for score in scores.values()}) == len(scores) - 1
+    printed = capsys.readouterr().out
+    assert re.search(rf"^mean of sentences +{scores['mean of sentences']:.2f} ", printed, re.MULTILINE)
+    assert re.search(rf"^lightning_bleu, batch by batch +{published:.2f}  \+0.00$", printed, re.MULTILINE)
