@@ -408,6 +408,14 @@ _REPR_ORDERS = 4
 class BLEUScore(Report):
     """A corpus BLEU score, a float, with its components. ``str(...)`` is the line sacreBLEU prints.
 
+    Example:
+        >>> from lightning_bleu import corpus_bleu
+        >>> result = corpus_bleu(["a cat is on the mat"], [["the cat is on the mat", "there is a cat on the mat"]])
+        >>> print(result)
+        BLEU = 84.09 100.0/100.0/75.0/66.7 (BP = 1.000 ratio = 1.000 hyp_len = 6 ref_len = 6)
+        >>> result.matches
+        (6, 5, 3, 2)
+
     Attributes:
         bleu: 0..1, or 0..100 if ``percent``.
         precisions: one per order 1 ... max_order, after smoothing, in the same unit as ``bleu``.
@@ -419,14 +427,6 @@ class BLEUScore(Report):
         possible_matches: n-grams of the hypotheses.
         signature: everything the score depends on.
         percent: whether ``bleu`` and ``precisions`` are in 0..100.
-
-    Example:
-        >>> from lightning_bleu import corpus_bleu
-        >>> result = corpus_bleu(["a cat is on the mat"], [["the cat is on the mat", "there is a cat on the mat"]])
-        >>> print(result)
-        BLEU = 84.09 100.0/100.0/75.0/66.7 (BP = 1.000 ratio = 1.000 hyp_len = 6 ref_len = 6)
-        >>> result.matches
-        (6, 5, 3, 2)
     """
 
     bleu: float
@@ -600,9 +600,14 @@ def _rare_fields(settings: BLEUSettings) -> dict[str, str]:
 class CorpusBLEU(CorpusMetric):
     """Corpus BLEU of all sentences since the last reset, regardless of batching, order, device, and process.
 
-    By default the score equals sacreBLEU's (Post 2018, https://aclanthology.org/W18-6319). Set ``convention`` to match
-    another program; ``"papineni"`` is BLEU without smoothing, as defined by Papineni et al. (2002,
-    https://aclanthology.org/P02-1040).
+    Example:
+        >>> bleu = CorpusBLEU()
+        >>> bleu.update(["the cat is on the mat"], [["the cat sat on the mat", "a cat is on the mat"]])
+        >>> bleu.update(["hello there"], ["hello there, world"])
+        >>> bleu.compute()
+        tensor(0.6549, dtype=torch.float64)
+        >>> print(bleu.report())
+        BLEU = 65.49 100.0/100.0/75.0/66.7 (BP = 0.779 ratio = 0.800 hyp_len = 8 ref_len = 10)
 
     Args:
         max_order: the longest n-gram.
@@ -644,20 +649,16 @@ class CorpusBLEU(CorpusMetric):
         TypeError: for an option of the wrong type, or an unknown option.
         ValueError: for an option that is out of range or not one of the choices; the message lists the choices.
 
-    Example:
-        >>> bleu = CorpusBLEU()
-        >>> bleu.update(["the cat is on the mat"], [["the cat sat on the mat", "a cat is on the mat"]])
-        >>> bleu.update(["hello there"], ["hello there, world"])
-        >>> bleu.compute()
-        tensor(0.6549, dtype=torch.float64)
-        >>> print(bleu.report())
-        BLEU = 65.49 100.0/100.0/75.0/66.7 (BP = 0.779 ratio = 0.800 hyp_len = 8 ref_len = 10)
+    Notes:
+        By default the score equals sacreBLEU's (Post 2018, https://aclanthology.org/W18-6319). Set ``convention`` to
+        match another program; ``"papineni"`` is BLEU without smoothing, as defined by Papineni et al. (2002,
+        https://aclanthology.org/P02-1040).
 
-    Example (ids, padded with 0):
-        >>> import torch
-        >>> bleu = CorpusBLEU(max_order=2, pad_id=0)
-        >>> bleu(torch.tensor([[5, 6, 7, 0]]), torch.tensor([[5, 6, 8, 9]]))
-        tensor(0.4137, dtype=torch.float64)
+        Example (ids, padded with 0):
+            >>> import torch
+            >>> bleu = CorpusBLEU(max_order=2, pad_id=0)
+            >>> bleu(torch.tensor([[5, 6, 7, 0]]), torch.tensor([[5, 6, 8, 9]]))
+            tensor(0.4137, dtype=torch.float64)
     """
 
     short_name = "bleu"
@@ -742,6 +743,10 @@ class CorpusBLEU(CorpusMetric):
 def corpus_bleu(preds: Hypotheses, target: References, **options: Unpack[BLEUOptions]) -> BLEUScore:
     """Score a corpus.
 
+    Example:
+        >>> corpus_bleu(["the cat sat on the mat"], ["the cat sat on a mat"], percent=True).bleu
+        53.7284965911771
+
     Args:
         preds: hypotheses, in any form that :meth:`lightning_bleu.CorpusBLEU.update` accepts.
         target: the references of each hypothesis.
@@ -753,10 +758,6 @@ def corpus_bleu(preds: Hypotheses, target: References, **options: Unpack[BLEUOpt
     Raises:
         TypeError: for inputs or options of the wrong type, and for unknown options.
         ValueError: for inputs that do not match, and for options that are out of range.
-
-    Example:
-        >>> corpus_bleu(["the cat sat on the mat"], ["the cat sat on a mat"], percent=True).bleu
-        53.7284965911771
     """
     settings = BLEUSettings.from_options(**options).for_corpus()
     rows, batch = count_sentences(preds, target, settings, count_rows)
@@ -766,9 +767,11 @@ def corpus_bleu(preds: Hypotheses, target: References, **options: Unpack[BLEUOpt
 def sentence_bleu(preds: Hypotheses, target: References, **options: Unpack[BLEUOptions]) -> Tensor:
     """Score each sentence on its own.
 
-    Without smoothing, most sentences would score 0, because they have no match of the highest order. The defaults are
-    sacreBLEU's for sentences: ``smoothing="exp"`` and ``effective_order=True``, which skips the orders that a sentence
-    is too short for. (``effective_order`` is on by default only with ``convention="sacrebleu"``.)
+    Example:
+        >>> preds = torch.tensor([[5, 6, 7, 8, 9], [5, 6, 7, 9, 8]])
+        >>> target = torch.tensor([[5, 6, 7, 8, 9], [5, 6, 7, 8, 9]])
+        >>> sentence_bleu(preds, target, pad_id=0)
+        tensor([1.0000, 0.4518], dtype=torch.float64)
 
     Args:
         preds: hypotheses, in any form that :meth:`lightning_bleu.CorpusBLEU.update` accepts.
@@ -785,11 +788,10 @@ def sentence_bleu(preds: Hypotheses, target: References, **options: Unpack[BLEUO
         TypeError: for inputs or options of the wrong type, and for unknown options.
         ValueError: for inputs that do not match, and for options that are out of range.
 
-    Example:
-        >>> preds = torch.tensor([[5, 6, 7, 8, 9], [5, 6, 7, 9, 8]])
-        >>> target = torch.tensor([[5, 6, 7, 8, 9], [5, 6, 7, 8, 9]])
-        >>> sentence_bleu(preds, target, pad_id=0)
-        tensor([1.0000, 0.4518], dtype=torch.float64)
+    Notes:
+        Without smoothing, most sentences would score 0, because they have no match of the highest order. The defaults
+        are sacreBLEU's for sentences: ``smoothing="exp"`` and ``effective_order=True``, which skips the orders that a
+        sentence is too short for. (``effective_order`` is on by default only with ``convention="sacrebleu"``.)
     """
     is_sacrebleu = options.get("convention", "sacrebleu") in ("sacrebleu", CONVENTIONS["sacrebleu"])
     if is_sacrebleu and options.get("effective_order") is None:

@@ -36,26 +36,6 @@ class BLEUCallback(OptionAttributes, pl.Callback):
         >>> bleu = BLEUCallback({"bleu": CorpusBLEU(percent=True), "chrf": CorpusCHRF(percent=True)}, confidence=0.95)
         >>> trainer = pl.Trainer(callbacks=[bleu], logger=False, accelerator="cpu")
 
-    Return ``{"preds": ..., "target": ...}`` or ``(preds, target)`` from the step, in any form that
-    :meth:`CorpusBLEU.update` accepts. Add ``"source"`` to show the source sentences in samples and files: strings, or
-    ids, which are decoded like the hypotheses. Add ``"index"``, the position of each sentence in its dataset, if the
-    loader shuffles, has a sampler of its own, or reads an iterable dataset in several processes: a position counts
-    once, and samples, files, and tests are in the order of the positions. Add ``"sample_mask"`` to leave sentences
-    out; both are arguments of :meth:`CorpusBLEU.update`. Add ``"row"``, the row of the batch of each sentence, if a
-    row can have several sentences or none; ``"index"`` and ``"sample_mask"`` then have one value per row. Add
-    ``"group"``, a label per sentence such as its language, for a score per group: ``val_bleu`` is then the mean of
-    the groups, and ``val_bleu/all`` the score of all sentences. Other keys are ignored. Without references, return
-    ``"target": None``: the hypotheses are shown and written, and only metrics that need no references score them.
-
-    What is logged, shown, and written is that of an :class:`Evaluator`: ``val_bleu`` and ``test_bleu``, also on the
-    progress bar, their components as ``val_bleu/precision_1`` and so on, sample translations, figures, and charts.
-    ``EarlyStopping`` and ``ModelCheckpoint`` can monitor any of these numbers. A batch for which the step returns None
-    is skipped; return ``{"preds": [], "target": []}`` to skip a validation. The sanity check is not shown or written,
-    and not in `results`.
-
-    In processes started by ``strategy="ddp_spawn"`` or ``"ddp_fork"``, `results` is set in these processes only; read
-    ``trainer.callback_metrics`` after the run.
-
     Args:
         metrics: the metrics by name, or one that needs no name; see :class:`Evaluator`.
         extract: takes the output of the step and the batch, and returns ``(preds, target)`` or a dict as above. With a
@@ -78,6 +58,27 @@ class BLEUCallback(OptionAttributes, pl.Callback):
         ValueError: for options that are out of range; before a training, a validation, or a test, if a logger cannot
             take the names; when an epoch begins, if metrics read ids differently; and during an epoch, if a loader or a
             group has no metric.
+
+    Notes:
+        Return ``{"preds": ..., "target": ...}`` or ``(preds, target)`` from the step, in any form that
+        :meth:`CorpusBLEU.update` accepts. Add ``"source"`` to show the source sentences in samples and files: strings,
+        or ids, which are decoded like the hypotheses. Add ``"index"``, the position of each sentence, if the loader
+        shuffles, has a sampler of its own, or reads an iterable dataset in several processes; and ``"sample_mask"`` to
+        leave sentences out. Both are arguments of :meth:`CorpusBLEU.update`. Add ``"row"``, the row of the batch of
+        each sentence, if a row can have several sentences or none; ``"index"`` and ``"sample_mask"`` then have one
+        value per row. Add ``"group"``, a label per sentence such as its language, for a score per group: ``val_bleu``
+        is then the mean of the groups, and ``val_bleu/all`` the score of all sentences. Other keys are ignored. Without
+        references, return ``"target": None``: the hypotheses are shown and written, and only metrics that need no
+        references score them.
+
+        What is logged, shown, and written is that of an :class:`Evaluator`: ``val_bleu`` and ``test_bleu``, also on the
+        progress bar, their components as ``val_bleu/precision_1`` and so on, sample translations, figures, and charts.
+        ``EarlyStopping`` and ``ModelCheckpoint`` can monitor any of these numbers. A batch for which the step returns
+        None is skipped; return ``{"preds": [], "target": []}`` to skip a validation. The sanity check is not shown or
+        written, and not in `results`.
+
+        In processes started by ``strategy="ddp_spawn"`` or ``"ddp_fork"``, `results` is set in these processes only;
+        read ``trainer.callback_metrics`` after the run.
     """
 
     def __init__(

@@ -292,6 +292,14 @@ def chrf_scoring(settings: CHRFSettings) -> Scoring:
 class CHRFScore(Report):
     """A corpus chrF score, a float, with its components. ``str(...)`` is the line sacreBLEU prints.
 
+    Example:
+        >>> from lightning_bleu import corpus_chrf
+        >>> result = corpus_chrf(["a cat is on the mat"], [["the cat is on the mat", "there is a cat on the mat"]])
+        >>> print(result)
+        chrF2 = 79.81
+        >>> result.matches
+        (13, 12, 11, 10, 9, 8)
+
     Attributes:
         score: 0..1, or 0..100 if ``percent``.
         precision: averaged over the orders for which hypotheses and references have n-grams, in the same unit.
@@ -302,14 +310,6 @@ class CHRFScore(Report):
         name: the name of the score, such as ``"chrF2++"``.
         signature: everything else that the score depends on.
         percent: whether scores are in 0..100.
-
-    Example:
-        >>> from lightning_bleu import corpus_chrf
-        >>> result = corpus_chrf(["a cat is on the mat"], [["the cat is on the mat", "there is a cat on the mat"]])
-        >>> print(result)
-        chrF2 = 79.81
-        >>> result.matches
-        (13, 12, 11, 10, 9, 8)
     """
 
     score: float
@@ -387,9 +387,14 @@ def chrf_signature(settings: CHRFSettings, inputs: InputCounts) -> str:
 class CorpusCHRF(CorpusMetric):
     """Corpus chrF of all sentences since the last reset, regardless of batching, order, device, and process.
 
-    chrF (Popović 2015, https://aclanthology.org/W15-3049) is the F-score of matching n-grams of characters; chrF++
-    (Popović 2017, https://aclanthology.org/W17-4770) adds those of words. Scores equal sacreBLEU's, whose names and
-    defaults the options have.
+    Example:
+        >>> chrf = CorpusCHRF(word_order=2)
+        >>> chrf.update(["the cat is on the mat"], [["the cat sat on the mat", "a cat is on the mat"]])
+        >>> chrf.update(["hello there"], ["hello there, world"])
+        >>> chrf.compute()
+        tensor(0.7275, dtype=torch.float64)
+        >>> print(chrf.report())
+        chrF2++ = 72.75
 
     Args:
         char_order: the longest n-gram of characters.
@@ -416,14 +421,10 @@ class CorpusCHRF(CorpusMetric):
         TypeError: for an option of the wrong type, or an unknown option.
         ValueError: for an option that is out of range.
 
-    Example:
-        >>> chrf = CorpusCHRF(word_order=2)
-        >>> chrf.update(["the cat is on the mat"], [["the cat sat on the mat", "a cat is on the mat"]])
-        >>> chrf.update(["hello there"], ["hello there, world"])
-        >>> chrf.compute()
-        tensor(0.7275, dtype=torch.float64)
-        >>> print(chrf.report())
-        chrF2++ = 72.75
+    Notes:
+        chrF (Popović 2015, https://aclanthology.org/W15-3049) is the F-score of matching n-grams of characters; chrF++
+        (Popović 2017, https://aclanthology.org/W17-4770) adds those of words. Scores equal sacreBLEU's, whose names and
+        defaults the options have.
     """
 
     short_name = "chrf"
@@ -484,6 +485,10 @@ class CorpusCHRF(CorpusMetric):
 def corpus_chrf(preds: Hypotheses, target: References, **options: Unpack[CHRFOptions]) -> CHRFScore:
     """Score a corpus with chrF.
 
+    Example:
+        >>> corpus_chrf(["the cat sat on the mat"], ["the cat sat on a mat"], word_order=2, percent=True).score
+        72.03039245302905
+
     Args:
         preds: hypotheses, in any form that :meth:`lightning_bleu.CorpusCHRF.update` accepts.
         target: the references of each hypothesis.
@@ -495,10 +500,6 @@ def corpus_chrf(preds: Hypotheses, target: References, **options: Unpack[CHRFOpt
     Raises:
         TypeError: for inputs or options of the wrong type, and for unknown options.
         ValueError: for inputs that do not match, and for options that are out of range.
-
-    Example:
-        >>> corpus_chrf(["the cat sat on the mat"], ["the cat sat on a mat"], word_order=2, percent=True).score
-        72.03039245302905
     """
     settings = CHRFSettings.from_options(**options)
     rows, batch = count_sentences(preds, target, settings, chrf_rows)
@@ -507,6 +508,10 @@ def corpus_chrf(preds: Hypotheses, target: References, **options: Unpack[CHRFOpt
 
 def sentence_chrf(preds: Hypotheses, target: References, **options: Unpack[CHRFOptions]) -> Tensor:
     """Score each sentence on its own with chrF.
+
+    Example:
+        >>> sentence_chrf(["the cat sat on the mat", "hello"], ["the cat sat on a mat", "hello"])
+        tensor([0.7208, 1.0000], dtype=torch.float64)
 
     Args:
         preds: hypotheses, in any form that :meth:`lightning_bleu.CorpusCHRF.update` accepts.
@@ -520,10 +525,6 @@ def sentence_chrf(preds: Hypotheses, target: References, **options: Unpack[CHRFO
     Raises:
         TypeError: for inputs or options of the wrong type, and for unknown options.
         ValueError: for inputs that do not match, and for options that are out of range.
-
-    Example:
-        >>> sentence_chrf(["the cat sat on the mat", "hello"], ["the cat sat on a mat", "hello"])
-        tensor([0.7208, 1.0000], dtype=torch.float64)
     """
     settings = CHRFSettings.from_options(**options)
     rows, batch = count_sentences(preds, target, settings, chrf_rows)

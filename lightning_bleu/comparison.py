@@ -127,8 +127,6 @@ class ScoresByLength(NamedTuple):
 class Comparison(Viewable):
     """Systems on the same sentences. The first one is the baseline, with which the others are compared.
 
-    ``print(comparison)`` shows it as text, a notebook as a table, and :meth:`to_html` writes a page.
-
     Attributes:
         texts: the texts.
         intervals: the score of each system with its interval, by metric and system.
@@ -139,6 +137,9 @@ class Comparison(Viewable):
         resamples: the number of resamples.
         signatures: what the scores of a metric depend on, by metric, for metrics that have a signature.
         bleu_settings: how texts are tokenized, to mark their words.
+
+    Notes:
+        ``print(comparison)`` shows it as text, a notebook as a table, and :meth:`to_html` writes a page.
     """
 
     texts: SystemTexts
@@ -182,10 +183,11 @@ class Comparison(Viewable):
     def p_values(self, metric: str) -> dict[str, float]:
         """The p-value of each system but the baseline, adjusted for the number of these systems as in Holm (1979).
 
-        Metrics are not adjusted for: look at one of them, which you have chosen before.
-
         Raises:
             ValueError: if there is no such metric.
+
+        Notes:
+            Metrics are not adjusted for: look at one of them, which you have chosen before.
         """
         check_choice("metric", metric, self.metrics)
         return holm({system: test.p_value for system, test in self.tests[metric].items()})
@@ -193,11 +195,12 @@ class Comparison(Viewable):
     def verdict(self, metric: str, system: str) -> Verdict:
         """Whether a system is better than the baseline.
 
-        It is better or worse if two things hold: the interval of the difference excludes 0, and the adjusted, one-sided
-        p-value is below (1 - confidence) / 2.
-
         Raises:
             ValueError: if there is no such metric or system.
+
+        Notes:
+            A system is better or worse if two things hold: the interval of the difference excludes 0, and the adjusted,
+            one-sided p-value is below (1 - confidence) / 2.
         """
         check_choice("metric", metric, self.metrics)
         check_choice("system", system, self.systems[1:])
@@ -222,9 +225,6 @@ class Comparison(Viewable):
     def changed(self, metric: str, system: str, count: int = 10) -> Changes:
         """The sentences that a system translates better than the baseline, and those that it translates worse.
 
-        BLEU ranks sentences for their length, as in samples, so that short ones do not come first. Sentences that
-        appear several times with the same texts are returned once.
-
         Args:
             metric: the name of the metric.
             system: the name of the system.
@@ -232,6 +232,10 @@ class Comparison(Viewable):
 
         Raises:
             ValueError: if there is no such metric or system.
+
+        Notes:
+            BLEU ranks sentences for their length, as in samples, so that short ones do not come first. Sentences that
+            appear several times with the same texts are returned once.
         """
         check_choice("metric", metric, self.metrics)
         check_choice("system", system, self.systems[1:])
@@ -304,10 +308,11 @@ class Comparison(Viewable):
     def scores_by_length(self, metric: str) -> ScoresByLength:
         """The score of each system on sentences of similar length.
 
-        The length is the reference length of BLEU in the baseline, or the number of tokens of the first reference.
-
         Raises:
             ValueError: if there is no such metric.
+
+        Notes:
+            The length is the reference length of BLEU in the baseline, or the number of tokens of the first reference.
         """
         check_choice("metric", metric, self.metrics)
         buckets, labels = find_length_buckets(self._reference_lengths().clip(1))

@@ -78,28 +78,6 @@ class Evaluator(OptionAttributes):
         >>> {name: round(result.score, 1) for name, result in results.items()}
         {'val_bleu': 55.8, 'val_chrf': 73.9}
 
-    Call :meth:`start` before a validation, :meth:`update` with each batch, and :meth:`finish` after the last one, in a
-    training loop of your own, in Lightning Fabric, or with accelerate. For the Trainer of Lightning, use
-    :class:`BLEUCallback`; for those of Transformers, :class:`EvaluatorMixin`.
-
-    The score of a validation is logged as ``val_bleu``, or as ``test_bleu`` if it is a test. Its components are logged
-    as ``val_bleu/precision_1`` and so on, ``val_bleu/brevity_penalty``, ``val_bleu/length_ratio``,
-    ``val_bleu/hypothesis_length``, and ``val_bleu/reference_length``. Without sentences, nothing is logged.
-
-    With several loaders or groups, each score is logged as ``val_bleu/NAME``, its components below that name, and
-    ``val_bleu`` is the unweighted mean of the scores. With groups, ``val_bleu/all`` is the score of all sentences, if
-    the metric scores all groups alike; it is not in the mean. Groups of several loaders are ``val_bleu/LOADER/GROUP``
-    and ``val_bleu/LOADER/all``. With more than 20 loaders or groups, only their scores are logged and shown, without
-    components and samples.
-
-    With several processes, every sentence counts exactly once, even if the sampler repeats some to give all processes
-    the same number. Scores, samples, and files are those of a single process. (See
-    :func:`lightning_bleu.distributed_index` for what this requires.)
-
-    TensorBoard also gets sample translations with marked differences as ``val_samples`` and ``val_worst``, two figures,
-    a histogram of sentence scores, and charts on the page of custom scalars. W&B, MLflow, Comet, and loggers with a
-    method ``log_table`` or ``log_text`` and ``log_image`` like those of W&B get a table of the samples and the figures.
-
     Args:
         metrics: the metrics by name. ``{"bleu": CorpusBLEU(), "chrf": CorpusCHRF()}`` logs ``val_bleu`` and
             ``val_chrf``. A metric may be
@@ -178,6 +156,30 @@ class Evaluator(OptionAttributes):
         ValueError: for options that are out of range, and for parts that no metric has; when a validation begins, if
             metrics read ids differently, or if a logger cannot take the names; and during a validation, if a loader or
             a group has no metric.
+
+    Notes:
+        Call :meth:`start` before a validation, :meth:`update` with each batch, and :meth:`finish` after the last one,
+        in a training loop of your own, in Lightning Fabric, or with accelerate. For the Trainer of Lightning, use
+        :class:`BLEUCallback`; for those of Transformers, :class:`EvaluatorMixin`.
+
+        The score of a validation is logged as ``val_bleu``, or as ``test_bleu`` if it is a test. Its components are
+        logged as ``val_bleu/precision_1`` and so on, ``val_bleu/brevity_penalty``, ``val_bleu/length_ratio``,
+        ``val_bleu/hypothesis_length``, and ``val_bleu/reference_length``. Without sentences, nothing is logged.
+
+        With several loaders or groups, each score is logged as ``val_bleu/NAME``, its components below that name, and
+        ``val_bleu`` is the unweighted mean of the scores. With groups, ``val_bleu/all`` is the score of all sentences,
+        if the metric scores all groups alike; it is not in the mean. Groups of several loaders are
+        ``val_bleu/LOADER/GROUP`` and ``val_bleu/LOADER/all``. With more than 20 loaders or groups, only their scores
+        are logged and shown, without components and samples.
+
+        With several processes, every sentence counts exactly once, even if the sampler repeats some to give all
+        processes the same number. Scores, samples, and files are those of a single process. (See
+        :func:`lightning_bleu.distributed_index` for what this requires.)
+
+        TensorBoard also gets sample translations with marked differences as ``val_samples`` and ``val_worst``, two
+        figures, a histogram of sentence scores, and charts on the page of custom scalars. W&B, MLflow, Comet, and
+        loggers with a method ``log_table`` or ``log_text`` and ``log_image`` like those of W&B get a table of the
+        samples and the figures.
     """
 
     def __init__(

@@ -38,37 +38,13 @@ _NOT_PASSED: Any = object()
 class EvaluatorMixin(GeneratorMixin):
     """Makes a ``Trainer`` score what its model generates, with all that an :class:`Evaluator` does.
 
-    Put it before the Trainer, and pass an evaluator::
+    Example:
+        Put it before the Trainer, and pass an evaluator::
 
-        class Translator(EvaluatorMixin, Seq2SeqTrainer):
-            pass
+            class Translator(EvaluatorMixin, Seq2SeqTrainer):
+                pass
 
-        trainer = Translator(model, args, ..., evaluator=Evaluator(CorpusBLEU(percent=True)))
-
-    ``evaluate``, ``predict``, and ``train`` then have the scores among their metrics: ``eval_bleu``, its components as
-    ``eval_bleu_precision_1`` and so on, ``test_bleu`` in ``predict``, and ``eval_NAME_bleu`` with a dict of evaluation
-    datasets. ``metric_for_best_model`` can name any of them. Metrics by dataset work as metrics by loader:
-    ``{"bleu": {"de": CorpusBLEU(), "zh": CorpusBLEU(tokenizer="zh")}}``. A dataset with None under every name is not
-    generated; only its loss is computed.
-
-    Each process counts its own sentences as soon as they are generated. They are not gathered, the memory is constant,
-    and every sentence counts once. ``compute_metrics`` stays free for metrics of your own.
-
-    An encoder-decoder needs a Trainer that generates: ``Seq2SeqTrainer`` with ``predict_with_generate=True``. With a
-    decoder-only model (``model.config.is_encoder_decoder`` is False), the mixin generates: `answers` says what
-    the rows of a batch are, :meth:`split` finds the prompts in them, and :meth:`complete` generates. Override these two
-    for anything else.
-
-    The model generates with the arguments of ``evaluate(num_beams=2, max_new_tokens=3)`` or of ``predict``; then
-    `gen_kwargs`; then ``generation_num_beams`` and ``generation_max_length`` of ``Seq2SeqTrainer``; then
-    ``model.generation_config``. Of several values, the first counts, and ``max_length`` or ``max_new_tokens`` also
-    replaces a later one of either. By default, Transformers generates at most 20 tokens, and ``max_length`` counts the
-    prompt of a decoder-only model: set ``max_new_tokens`` to more than the longest answer needs.
-
-    Samples, figures, and charts are shown in the TensorBoard and W&B of the Trainer. ``translations=True`` writes to
-    the folder ``translations`` in ``output_dir``; each trial of a hyperparameter search has a folder of its own.
-    Checkpoints have the validations that ``compare_to`` needs in ``lightning_bleu.pt``. For ``compare_to="first"``,
-    call ``evaluate`` before ``train``.
+            trainer = Translator(model, args, ..., evaluator=Evaluator(CorpusBLEU(percent=True)))
 
     Args:
         evaluator: the evaluator. It may also be an attribute of the subclass. None for no scores, without a warning. If
@@ -91,6 +67,32 @@ class EvaluatorMixin(GeneratorMixin):
         ValueError: for names that the Trainer uses; before a training or an evaluation, if a logger of the evaluator
             cannot take the names; during an evaluation, if a dataset has no metric, if repeated sentences cannot be
             told from others, or if batches are not what `answers` says.
+
+    Notes:
+        ``evaluate``, ``predict``, and ``train`` then have the scores among their metrics: ``eval_bleu``, its components
+        as ``eval_bleu_precision_1`` and so on, ``test_bleu`` in ``predict``, and ``eval_NAME_bleu`` with a dict of
+        evaluation datasets. ``metric_for_best_model`` can name any of them. Metrics by dataset work as metrics by
+        loader: ``{"bleu": {"de": CorpusBLEU(), "zh": CorpusBLEU(tokenizer="zh")}}``. A dataset with None under every
+        name is not generated; only its loss is computed.
+
+        Each process counts its own sentences as soon as they are generated. They are not gathered, the memory is
+        constant, and every sentence counts once. ``compute_metrics`` stays free for metrics of your own.
+
+        An encoder-decoder needs a Trainer that generates: ``Seq2SeqTrainer`` with ``predict_with_generate=True``. With
+        a decoder-only model (``model.config.is_encoder_decoder`` is False), the mixin generates: `answers` says what
+        the rows of a batch are, :meth:`split` finds the prompts in them, and :meth:`complete` generates. Override these
+        two for anything else.
+
+        The model generates with the arguments of ``evaluate(num_beams=2, max_new_tokens=3)`` or of ``predict``; then
+        `gen_kwargs`; then ``generation_num_beams`` and ``generation_max_length`` of ``Seq2SeqTrainer``; then
+        ``model.generation_config``. Of several values, the first counts, and ``max_length`` or ``max_new_tokens`` also
+        replaces a later one of either. By default, Transformers generates at most 20 tokens, and ``max_length`` counts
+        the prompt of a decoder-only model: set ``max_new_tokens`` to more than the longest answer needs.
+
+        Samples, figures, and charts are shown in the TensorBoard and W&B of the Trainer. ``translations=True`` writes
+        to the folder ``translations`` in ``output_dir``; each trial of a hyperparameter search has a folder of its own.
+        Checkpoints have the validations that ``compare_to`` needs in ``lightning_bleu.pt``. For ``compare_to="first"``,
+        call ``evaluate`` before ``train``.
     """
 
     evaluator: Evaluator | None = None

@@ -56,11 +56,12 @@ class RecordedValidation:
 class RecordedRun(Viewable):
     """The record of a run; see :func:`read_run`.
 
-    ``print(run)`` shows it as text, a notebook as tables and charts, and :meth:`to_html` writes a page.
-
     Attributes:
         folder: the folder of the record.
         validations: the validations in the order of their steps. Of a step that was repeated, the last one.
+
+    Notes:
+        ``print(run)`` shows it as text, a notebook as tables and charts, and :meth:`to_html` writes a page.
     """
 
     folder: Path
@@ -103,17 +104,6 @@ class RecordedRun(Viewable):
 def read_run(folder: str | os.PathLike[str]) -> RecordedRun:
     """Read the record of a training run.
 
-    Args:
-        folder: the folder with ``scores.jsonl``: what ``translations`` of :class:`Evaluator` was set to.
-
-    Returns:
-        the run, to look at.
-
-    Raises:
-        FileNotFoundError: if the folder has no ``scores.jsonl``.
-
-    Lines that cannot be read are skipped with a warning.
-
     Example:
         >>> import tempfile
         >>> from lightning_bleu import CorpusBLEU, Evaluator
@@ -128,6 +118,18 @@ def read_run(folder: str | os.PathLike[str]) -> RecordedRun:
         200
         >>> [round(validation.scores["val_bleu"]["score"], 2) for validation in run.validations]
         [44.72, 51.64]
+
+    Args:
+        folder: the folder with ``scores.jsonl``: what ``translations`` of :class:`Evaluator` was set to.
+
+    Returns:
+        the run, to look at.
+
+    Raises:
+        FileNotFoundError: if the folder has no ``scores.jsonl``.
+
+    Notes:
+        Lines that cannot be read are skipped with a warning.
     """
     folder = Path(folder).expanduser()
     scores = folder / "scores.jsonl"

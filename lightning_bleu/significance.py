@@ -68,9 +68,15 @@ def paired_bootstrap(
 def approximate_randomization(a: System, b: System, trials: int = 10_000, seed: int = 0) -> PairedTest:
     """Test whether one system is better than another by randomly exchanging translations between them.
 
-    Follows Riezler and Maxwell (2005), https://aclanthology.org/W05-0908, two-sided like sacreBLEU's ``--paired-ar``.
-    In each trial, a coin flip per sentence decides whether the two systems exchange their translations. The p-value is
-    how often the difference is at least as large as observed.
+    Example:
+        >>> from lightning_bleu import CorpusBLEU
+        >>> letters = "a b c d e f g h".split()
+        >>> target = [" ".join(letters[i % 8 :] + letters[: i % 8]) for i in range(40)]
+        >>> a, b = CorpusBLEU(keep_sentences=True), CorpusBLEU(keep_sentences=True)
+        >>> a.update([line.replace("h", "x") if i % 4 == 0 else line for i, line in enumerate(target)], target)
+        >>> b.update([line.replace("d", "x") if i % 3 == 0 else line for i, line in enumerate(target)], target)
+        >>> print(approximate_randomization(a, b))
+        BLEU = 92.60 against 88.78: +3.82, two-sided p = 0.3017 (approximate randomization, 10000 trials)
 
     Args:
         a: a :class:`lightning_bleu.CorpusBLEU` or :class:`lightning_bleu.CorpusCHRF` with ``keep_sentences=True``; or
@@ -84,15 +90,10 @@ def approximate_randomization(a: System, b: System, trials: int = 10_000, seed: 
         ValueError: for different numbers of sentences, fewer than two, numbers that are not finite, metrics with
             different settings, or fewer than one trial.
 
-    Example:
-        >>> from lightning_bleu import CorpusBLEU
-        >>> letters = "a b c d e f g h".split()
-        >>> target = [" ".join(letters[i % 8 :] + letters[: i % 8]) for i in range(40)]
-        >>> a, b = CorpusBLEU(keep_sentences=True), CorpusBLEU(keep_sentences=True)
-        >>> a.update([line.replace("h", "x") if i % 4 == 0 else line for i, line in enumerate(target)], target)
-        >>> b.update([line.replace("d", "x") if i % 3 == 0 else line for i, line in enumerate(target)], target)
-        >>> print(approximate_randomization(a, b))
-        BLEU = 92.60 against 88.78: +3.82, two-sided p = 0.3017 (approximate randomization, 10000 trials)
+    Notes:
+        Follows Riezler and Maxwell (2005), https://aclanthology.org/W05-0908, two-sided like sacreBLEU's
+        ``--paired-ar``. In each trial, a coin flip per sentence decides whether the two systems exchange their
+        translations. The p-value is how often the difference is at least as large as observed.
     """
     rows_a, rows_b, scoring = _read_systems(a, b)
     return randomize(rows_a, rows_b, scoring, trials, seed)

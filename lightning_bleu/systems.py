@@ -50,7 +50,19 @@ def compare_systems(
 ) -> Comparison:
     """Compare systems, or checkpoints, by their translations of the same sentences.
 
-    It concerns the process that calls it only, so call it in a script, or where ``trainer.is_global_zero``.
+    Example:
+        >>> from lightning_bleu import CorpusCHRF
+        >>> references = [f"the cat sat on mat {number}" for number in range(40)]
+        >>> systems = {
+        ...     "old": [line.replace("cat", "dog") for line in references],
+        ...     "new": [line.replace("sat", "lay") if "1" in line else line for line in references],
+        ... }
+        >>> comparison = compare_systems(systems, references=references, metrics=CorpusCHRF())
+        >>> comparison.tests["chrf"]["new"].difference > 0, comparison.verdict("chrf", "new").words
+        (True, 'better')
+        >>> improved, got_worse = comparison.changed("chrf", "new", count=1)
+        >>> improved[0].baseline[:11], improved[0].hypothesis[:11]
+        ('the dog sat', 'the cat sat')
 
     Args:
         systems: the translations of each system by its name, the baseline first: a file with a line per sentence, such
@@ -76,23 +88,12 @@ def compare_systems(
             beside all files; for a file that is not UTF-8; for metrics that do not score sentences; if the record says
             nothing about a file, or has settings that cannot be read.
 
-    Files of a record are read as they were written, and tokens are read as tokens. If they do not reproduce the
-    recorded score, a warning says so. With fewer than 30 sentences, equal systems look different too often, and a
-    warning says so, too.
+    Notes:
+        Only the calling process compares, so call it in a script, or where ``trainer.is_global_zero``.
 
-    Example:
-        >>> from lightning_bleu import CorpusCHRF
-        >>> references = [f"the cat sat on mat {number}" for number in range(40)]
-        >>> systems = {
-        ...     "old": [line.replace("cat", "dog") for line in references],
-        ...     "new": [line.replace("sat", "lay") if "1" in line else line for line in references],
-        ... }
-        >>> comparison = compare_systems(systems, references=references, metrics=CorpusCHRF())
-        >>> comparison.tests["chrf"]["new"].difference > 0, comparison.verdict("chrf", "new").words
-        (True, 'better')
-        >>> improved, got_worse = comparison.changed("chrf", "new", count=1)
-        >>> improved[0].baseline[:11], improved[0].hypothesis[:11]
-        ('the dog sat', 'the cat sat')
+        Files of a record are read as they were written, and tokens are read as tokens. If they do not reproduce the
+        recorded score, a warning says so. With fewer than 30 sentences, equal systems look different too often, and a
+        warning says so, too.
     """
     if more_systems:
         raise TypeError(

@@ -19,16 +19,6 @@ _REPR_LENGTH = 100
 class Results(dict[str, Result], Viewable):
     """The results of a validation by logged name: a dict that can be looked at.
 
-    ``print`` it, end a cell of a notebook with it, or save it as a page.
-
-    Args:
-        results: the results.
-        samples: the samples.
-
-    Attributes:
-        samples: sentences to look at by the name of their loader or group, such as ``"val"`` or ``"val/news"``. Empty
-            with ``samples=0``, and for more than 20 loaders or groups.
-
     Example:
         >>> from lightning_bleu import CorpusBLEU, Evaluator
         >>> evaluator = Evaluator(CorpusBLEU(percent=True))
@@ -42,6 +32,17 @@ class Results(dict[str, Result], Viewable):
         >>> results.samples["val"].worst
         [Sample(no. 1, bleu 53.7, 'the cat sat on the mat')]
         >>> results.to_html("results.html")  # doctest: +SKIP
+
+    Args:
+        results: the results.
+        samples: the samples.
+
+    Attributes:
+        samples: sentences to look at by the name of their loader or group, such as ``"val"`` or ``"val/news"``. Empty
+            with ``samples=0``, and for more than 20 loaders or groups.
+
+    Notes:
+        ``print`` it, end a cell of a notebook with it, or save it as a page.
     """
 
     def __init__(

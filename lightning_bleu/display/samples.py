@@ -125,8 +125,6 @@ class Sample:
 class Samples(Viewable):
     """Sentences of a loader or a group to look at. ``print`` them, or end a cell of a notebook with them.
 
-    In other processes than process 0, there are none.
-
     Attributes:
         name: whose they are, such as ``"val"`` or ``"val/news"``.
         first: the first sentences of the dataset, which are the same in each validation.
@@ -137,6 +135,9 @@ class Samples(Viewable):
         order: what the worst ones are the worst by.
         score: the line that the score prints by which they are ranked.
         signature: its signature.
+
+    Notes:
+        In other processes than process 0, there are none.
     """
 
     name: str

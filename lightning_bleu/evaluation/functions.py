@@ -42,8 +42,17 @@ _OPTIONS = ("higher_is_better", "corpus_level")
 class FunctionMetric:
     """A function as a metric of an :class:`Evaluator`, with what the evaluator must know about it.
 
-    A function for which higher numbers are better needs no FunctionMetric. Subclass it for a metric with options of its
-    own.
+    Example:
+        >>> from lightning_bleu import Evaluator
+        >>> def wrong_words(hypotheses, references):
+        ...     pairs = [(line.split(), options[0].split()) for line, options in zip(hypotheses, references)]
+        ...     return [(sum(a != b for a, b in zip(line, right)), len(right)) for line, right in pairs]
+        >>> wrong = FunctionMetric(wrong_words, higher_is_better=False, percent=True, perfect=0)
+        >>> evaluator = Evaluator({"wrong": wrong})
+        >>> evaluator.start()
+        >>> evaluator.update(["a b c", "a"], ["a b x", "a"])
+        >>> evaluator.finish(step=0)["val_wrong"].score
+        25.0
 
     Args:
         function: takes a list of hypotheses, a list of references for each, and, with a parameter ``sources`` or a
@@ -61,17 +70,9 @@ class FunctionMetric:
         TypeError: for options of the wrong type, and for a function that cannot be called with hypotheses and
             references.
 
-    Example:
-        >>> from lightning_bleu import Evaluator
-        >>> def wrong_words(hypotheses, references):
-        ...     pairs = [(line.split(), options[0].split()) for line, options in zip(hypotheses, references)]
-        ...     return [(sum(a != b for a, b in zip(line, right)), len(right)) for line, right in pairs]
-        >>> wrong = FunctionMetric(wrong_words, higher_is_better=False, percent=True, perfect=0)
-        >>> evaluator = Evaluator({"wrong": wrong})
-        >>> evaluator.start()
-        >>> evaluator.update(["a b c", "a"], ["a b x", "a"])
-        >>> evaluator.finish(step=0)["val_wrong"].score
-        25.0
+    Notes:
+        A function for which higher numbers are better needs no FunctionMetric. Subclass it for a metric with options of
+        its own.
     """
 
     def __init__(

@@ -173,14 +173,14 @@ def shuffles(dataloader: Any) -> bool:
 def distributed_index(dataloader: Any, batch_idx: int) -> Tensor | None:
     """The positions of the items of a batch in their dataset, as PyTorch's distributed sampler deals them.
 
-    :class:`~torch.utils.data.DistributedSampler`, which Lightning adds to every loader, gives all replicas the same
-    number of items. If the dataset cannot be divided evenly, it repeats the first items. Local item j of replica r out
-    of R is item (j * R + r) modulo the size of the dataset.
-
-    The positions are those in the order of the sampler. They are wrong if a ``collate_fn`` reorders or drops items of a
-    batch: return the index of each item from the dataset instead.
-
-    In a ``validation_step`` or ``test_step``, pass the result to :meth:`lightning_bleu.CorpusBLEU.update` as ``index``.
+    Example:
+        >>> from torch.utils.data import DataLoader, DistributedSampler
+        >>> last_of_two = DistributedSampler(range(5), num_replicas=2, rank=1, shuffle=False)
+        >>> loader = DataLoader(range(5), batch_size=2, sampler=last_of_two)
+        >>> list(loader)
+        [tensor([1, 3]), tensor([0])]
+        >>> distributed_index(loader, 0), distributed_index(loader, 1)
+        (tensor([1, 3]), tensor([0]))
 
     Args:
         dataloader: the loader of the batch, as prepared by Lightning: ``self.trainer.val_dataloaders`` (or
@@ -193,14 +193,16 @@ def distributed_index(dataloader: Any, batch_idx: int) -> Tensor | None:
         positions). None if the order of the items is unknown: without a ``DistributedSampler``, with a subclass that
         has its own ``__iter__``, with a custom batch sampler, or with ``in_order=False``.
 
-    Example:
-        >>> from torch.utils.data import DataLoader, DistributedSampler
-        >>> last_of_two = DistributedSampler(range(5), num_replicas=2, rank=1, shuffle=False)
-        >>> loader = DataLoader(range(5), batch_size=2, sampler=last_of_two)
-        >>> list(loader)
-        [tensor([1, 3]), tensor([0])]
-        >>> distributed_index(loader, 0), distributed_index(loader, 1)
-        (tensor([1, 3]), tensor([0]))
+    Notes:
+        :class:`~torch.utils.data.DistributedSampler`, which Lightning adds to every loader, gives all replicas the same
+        number of items. If the dataset cannot be divided evenly, it repeats the first items. Local item j of replica r
+        out of R is item (j * R + r) modulo the size of the dataset.
+
+        The positions are those in the order of the sampler. They are wrong if a ``collate_fn`` reorders or drops items
+        of a batch: return the index of each item from the dataset instead.
+
+        In a ``validation_step`` or ``test_step``, pass the result to :meth:`lightning_bleu.CorpusBLEU.update` as
+        ``index``.
     """
     batches = getattr(dataloader, "batch_sampler", None)
     if not getattr(dataloader, "in_order", True):

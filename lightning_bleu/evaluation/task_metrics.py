@@ -117,10 +117,13 @@ def _check_installed(metric: str, module: str, extra: str) -> None:
 class WER(TaskMetric):
     """The word error rate: wrong, missing, and extra words per word of the references. Lower is better.
 
-    Words are separated by whitespace, also by no-break spaces, which jiwer keeps inside words. The errors of all
-    sentences are divided by the words of all references. Of several references, the closest one counts: that with the
-    fewest errors per word, and among equals the longest. An empty reference has no words, and every word of its
-    hypothesis is an error. Requires rapidfuzz: ``pip install 'lightning-bleu[wer]'``.
+    Example:
+        >>> from lightning_bleu import Evaluator
+        >>> evaluator = Evaluator(WER(normalize=str.lower, percent=True), confidence=0.95)
+        >>> evaluator.start()
+        >>> evaluator.update(["It is a warm day", "bring the boat"], ["it is a warm day", "bring the boots please"])
+        >>> print(evaluator.finish(step=0)["val_wer"].report)
+        wer = 22.22
 
     Args:
         normalize: applied to hypotheses and references before they are compared, such as ``str.lower``, or the
@@ -131,13 +134,11 @@ class WER(TaskMetric):
         ModuleNotFoundError: without rapidfuzz.
         TypeError: for options of the wrong type.
 
-    Example:
-        >>> from lightning_bleu import Evaluator
-        >>> evaluator = Evaluator(WER(normalize=str.lower, percent=True), confidence=0.95)
-        >>> evaluator.start()
-        >>> evaluator.update(["It is a warm day", "bring the boat"], ["it is a warm day", "bring the boots please"])
-        >>> print(evaluator.finish(step=0)["val_wer"].report)
-        wer = 22.22
+    Notes:
+        Words are separated by whitespace, also by no-break spaces, which jiwer keeps inside words. The errors of all
+        sentences are divided by the words of all references. Of several references, the closest one counts: that with
+        the fewest errors per word, and among equals the longest. An empty reference has no words, and every word of its
+        hypothesis is an error. Requires rapidfuzz: ``pip install 'lightning-bleu[wer]'``.
     """
 
     short_name = "wer"
@@ -155,7 +156,13 @@ class WER(TaskMetric):
 class CER(TaskMetric):
     """The character error rate: like :class:`WER`, with characters instead of words.
 
-    Spaces count, but not those at the beginning and the end. Requires rapidfuzz: ``pip install 'lightning-bleu[wer]'``.
+    Example:
+        >>> from lightning_bleu import Evaluator
+        >>> evaluator = Evaluator(CER())
+        >>> evaluator.start()
+        >>> evaluator.update(["a cat"], [["a cart", "a hat!!"]])
+        >>> evaluator.finish(step=0)["val_cer"].score
+        0.16666666666666666
 
     Args:
         normalize: see :class:`WER`.
@@ -165,13 +172,9 @@ class CER(TaskMetric):
         ModuleNotFoundError: without rapidfuzz.
         TypeError: for options of the wrong type.
 
-    Example:
-        >>> from lightning_bleu import Evaluator
-        >>> evaluator = Evaluator(CER())
-        >>> evaluator.start()
-        >>> evaluator.update(["a cat"], [["a cart", "a hat!!"]])
-        >>> evaluator.finish(step=0)["val_cer"].score
-        0.16666666666666666
+    Notes:
+        Spaces count, but not those at the beginning and the end. Requires rapidfuzz: ``pip install
+        'lightning-bleu[wer]'``.
     """
 
     short_name = "cer"
@@ -237,9 +240,13 @@ def _closeness(pair: tuple[int, int]) -> tuple[float, int]:
 class TER(TaskMetric):
     """The translation edit rate of sacreBLEU: edits, which may move phrases, per word of the references.
 
-    TER (Snover et al. 2006, https://aclanthology.org/2006.amta-papers.25). Lower is better. Of several references, that
-    with the fewest edits counts, and the average of their lengths. Scores and options are those of
-    ``sacrebleu -m ter``.
+    Example:
+        >>> from lightning_bleu import Evaluator
+        >>> evaluator = Evaluator(TER(percent=True))
+        >>> evaluator.start()
+        >>> evaluator.update(["on the mat the cat sat"], ["the cat sat on the mat"])
+        >>> print(evaluator.finish(step=0)["val_ter"].report)
+        ter = 16.67
 
     Args:
         normalized: separate punctuation, and decode XML entities.
@@ -252,13 +259,10 @@ class TER(TaskMetric):
     Raises:
         TypeError: for options of the wrong type.
 
-    Example:
-        >>> from lightning_bleu import Evaluator
-        >>> evaluator = Evaluator(TER(percent=True))
-        >>> evaluator.start()
-        >>> evaluator.update(["on the mat the cat sat"], ["the cat sat on the mat"])
-        >>> print(evaluator.finish(step=0)["val_ter"].report)
-        ter = 16.67
+    Notes:
+        TER (Snover et al. 2006, https://aclanthology.org/2006.amta-papers.25). Lower is better. Of several references,
+        that with the fewest edits counts, and the average of their lengths. Scores and options are those of ``sacrebleu
+        -m ter``.
     """
 
     short_name = "ter"
@@ -323,14 +327,13 @@ _ROUGE_KEY = re.compile(r"rouge[1-9]|rougeL|rougeLsum")
 class ROUGE(TaskMetric):
     """The F-measures of ROUGE: words, pairs of words, and common subsequences that a summary shares with a reference.
 
-    ROUGE (Lin 2004, https://aclanthology.org/W04-1013). Each key is a score of its own, logged as ``val_rouge/rouge1``
-    and so on: the mean over the summaries. Of several references, that with the highest F-measure counts. Scores are
-    those of rouge-score, and so of ``evaluate``: ``pip install 'lightning-bleu[rouge]'``.
-
-    ``rougeLsum`` compares sentence by sentence, and needs a line per sentence: `normalize` can put line breaks between
-    them, as ``lambda text: "\\n".join(nltk.sent_tokenize(text))`` does.
-
-    rouge-score keeps only the letters a to z and digits. For other scripts, pass a `tokenizer`.
+    Example:
+        >>> from lightning_bleu import Evaluator
+        >>> evaluator = Evaluator(ROUGE(["rouge1", "rougeL"], percent=True))
+        >>> evaluator.start()
+        >>> evaluator.update(["the cat sat there"], ["there sat the cat"])
+        >>> {name: result.score for name, result in evaluator.finish(step=0).items()}
+        {'val_rouge/rouge1': 100.0, 'val_rouge/rougeL': 50.0}
 
     Args:
         keys: the scores: ``"rouge1"`` to ``"rouge9"`` for n-grams, ``"rougeL"``, and ``"rougeLsum"``.
@@ -346,13 +349,16 @@ class ROUGE(TaskMetric):
         TypeError: for options of the wrong type.
         ValueError: for unknown or repeated keys, and for a stemmer with a tokenizer, which would ignore it.
 
-    Example:
-        >>> from lightning_bleu import Evaluator
-        >>> evaluator = Evaluator(ROUGE(["rouge1", "rougeL"], percent=True))
-        >>> evaluator.start()
-        >>> evaluator.update(["the cat sat there"], ["there sat the cat"])
-        >>> {name: result.score for name, result in evaluator.finish(step=0).items()}
-        {'val_rouge/rouge1': 100.0, 'val_rouge/rougeL': 50.0}
+    Notes:
+        ROUGE (Lin 2004, https://aclanthology.org/W04-1013). Each key is a score of its own, logged as
+        ``val_rouge/rouge1`` and so on: the mean over the summaries. Of several references, that with the highest
+        F-measure counts. Scores are those of rouge-score, and so of ``evaluate``: ``pip install
+        'lightning-bleu[rouge]'``.
+
+        ``rougeLsum`` compares sentence by sentence, and needs a line per sentence: `normalize` can put line breaks
+        between them, as ``lambda text: "\\n".join(nltk.sent_tokenize(text))`` does.
+
+        rouge-score keeps only the letters a to z and digits. For other scripts, pass a `tokenizer`.
     """
 
     short_name = "rouge"
@@ -473,14 +479,6 @@ def _suspect_script(references: Sequence[str], warn: WarnOnce) -> None:
 class ExactMatch(TaskMetric):
     """The share of hypotheses that equal one of their references.
 
-    Args:
-        normalize: applied to hypotheses and references before they are compared. Samples and files have the texts as
-            they were.
-        percent: score in percent.
-
-    Raises:
-        TypeError: for options of the wrong type.
-
     Example:
         >>> from lightning_bleu import Evaluator
         >>> evaluator = Evaluator({"exact": ExactMatch(normalize=str.lower)})
@@ -488,6 +486,14 @@ class ExactMatch(TaskMetric):
         >>> evaluator.update(["Paris", "Rome"], [["paris", "Paris, France"], ["Milan"]])
         >>> evaluator.finish(step=0)["val_exact"].score
         0.5
+
+    Args:
+        normalize: applied to hypotheses and references before they are compared. Samples and files have the texts as
+            they were.
+        percent: score in percent.
+
+    Raises:
+        TypeError: for options of the wrong type.
     """
 
     short_name = "exact_match"
@@ -563,8 +569,13 @@ TASK_METRICS: dict[str, type[TaskMetric]] = {metric.__name__: metric for metric 
 class TokenCount:
     """The mean number of ids per hypothesis, without padding, as a metric of an :class:`Evaluator`.
 
-    It needs no references. Neither more nor fewer ids are better. In ``run_summarization.py`` and
-    ``run_translation.py`` of Transformers, it is ``gen_len``.
+    Example:
+        >>> from lightning_bleu import Evaluator
+        >>> evaluator = Evaluator({"gen_len": TokenCount(pad_id=0)})
+        >>> evaluator.start()
+        >>> evaluator.update([[5, 6, 7, 1], [8, 1, 0, 0]], None)
+        >>> evaluator.finish(step=0)["val_gen_len"].score
+        3.0
 
     Args:
         pad_id: the padding id. When None: the `pad_id` of the other metrics, or that of the tokenizer that decodes the
@@ -573,13 +584,9 @@ class TokenCount:
     Raises:
         TypeError, ValueError: if `pad_id` is not an integer of 0 or more. During a validation, for text instead of ids.
 
-    Example:
-        >>> from lightning_bleu import Evaluator
-        >>> evaluator = Evaluator({"gen_len": TokenCount(pad_id=0)})
-        >>> evaluator.start()
-        >>> evaluator.update([[5, 6, 7, 1], [8, 1, 0, 0]], None)
-        >>> evaluator.finish(step=0)["val_gen_len"].score
-        3.0
+    Notes:
+        It needs no references. Neither more nor fewer ids are better. In ``run_summarization.py`` and
+        ``run_translation.py`` of Transformers, it is ``gen_len``.
     """
 
     def __init__(self, pad_id: int | None = None) -> None:

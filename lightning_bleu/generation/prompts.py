@@ -15,7 +15,10 @@ from lightning_bleu.generation.rows import IGNORED, Answers
 class Prompts(NamedTuple):
     """What a model generates from, and what its answers are compared with.
 
-    :meth:`EvaluatorMixin.split` makes them from a batch, and :meth:`EvaluatorMixin.complete` answers them.
+    Example:
+        >>> from lightning_bleu import Prompts
+        >>> Prompts({"texts": ["Translate: ein Hund"]}, target=["a dog"], group=["de"]).group
+        ['de']
 
     Attributes:
         inputs: arguments of ``model.generate``, with a row for each prompt, padded on the left.
@@ -25,10 +28,8 @@ class Prompts(NamedTuple):
         index: the position in the dataset of each prompt; with `row`, of each row of the batch.
         group: a label per prompt, such as its language, for a score per group.
 
-    Example:
-        >>> from lightning_bleu import Prompts
-        >>> Prompts({"texts": ["Translate: ein Hund"]}, target=["a dog"], group=["de"]).group
-        ['de']
+    Notes:
+        :meth:`EvaluatorMixin.split` makes them from a batch, and :meth:`EvaluatorMixin.complete` answers them.
     """
 
     inputs: Mapping[str, Any]
