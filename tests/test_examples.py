@@ -358,3 +358,13 @@ def test_ways_to_score_prints_how_far_each_is_from_sacrebleu(
     printed = capsys.readouterr().out
     assert re.search(rf"^mean of sentences +{scores['mean of sentences']:.2f} ", printed, re.MULTILINE)
     assert re.search(rf"^lightning_bleu, batch by batch +{published:.2f}  \+0.00$", printed, re.MULTILINE)
+
+
+def test_ways_to_score_gives_the_numbers_of_the_readme(load: Any, wmt22: Path) -> None:
+    files = [wmt22 / f"generaltest2022.en-de.{name}.de" for name in ("hyp.Online-W", "ref.A")]
+    scores = load("ways_to_score").main([str(file) for file in files])
+    del scores["with the repeats of 8 processes"]  # nearly the same
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    rows = readme.split("| BLEU of |")[1].split("\n\n")[0]
+    column = re.findall(r"^\| .*? \| \**(\d\d\.\d\d)\** \|", rows, re.MULTILINE)
+    assert sorted(column) == sorted(f"{score:.2f}" for score in scores.values())
