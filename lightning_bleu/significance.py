@@ -27,11 +27,18 @@ def paired_bootstrap(
 ) -> PairedTest:
     """Test whether one system is better than another by drawing the same bootstrap resamples for both.
 
-    Follows Koehn (2004), https://aclanthology.org/W04-3250, with the p-value of sacreBLEU's ``--paired-bs``: how often
-    the absolute differences of the resamples, minus their mean, reach the observed difference. The interval of the
-    difference is the central part of the differences of the resamples. It is two-sided and the p-value one-sided, so
-    p = 0.025 can stand beside an interval that contains 0. With fewer than 30 sentences, equal systems look different
-    too often, and a warning says so: use :func:`approximate_randomization`.
+    Example:
+        >>> from lightning_bleu import CorpusBLEU
+        >>> letters = "a b c d e f g h".split()
+        >>> target = [" ".join(letters[i % 8 :] + letters[: i % 8]) for i in range(40)]
+        >>> a, b = CorpusBLEU(keep_sentences=True), CorpusBLEU(keep_sentences=True)
+        >>> a.update([line.replace("h", "x") if i % 4 == 0 else line for i, line in enumerate(target)], target)
+        >>> b.update([line.replace("d", "x") if i % 3 == 0 else line for i, line in enumerate(target)], target)
+        >>> print(paired_bootstrap(a, b))
+        BLEU = 92.60 against 88.78: +3.82 (95% interval -3.30 to +10.87), one-sided p = 0.1209 \
+(paired bootstrap, 1000 trials)
+        >>> paired_bootstrap([0.5, 0.75] * 20, [0.25, 0.75] * 20).difference
+        0.125
 
     Args:
         a: a :class:`lightning_bleu.CorpusBLEU` or :class:`lightning_bleu.CorpusCHRF` with ``keep_sentences=True``; or
@@ -46,18 +53,12 @@ def paired_bootstrap(
         ValueError: for different numbers of sentences, fewer than two, numbers that are not finite, metrics with
             different settings, or fewer than one resample.
 
-    Example:
-        >>> from lightning_bleu import CorpusBLEU
-        >>> letters = "a b c d e f g h".split()
-        >>> target = [" ".join(letters[i % 8 :] + letters[: i % 8]) for i in range(40)]
-        >>> a, b = CorpusBLEU(keep_sentences=True), CorpusBLEU(keep_sentences=True)
-        >>> a.update([line.replace("h", "x") if i % 4 == 0 else line for i, line in enumerate(target)], target)
-        >>> b.update([line.replace("d", "x") if i % 3 == 0 else line for i, line in enumerate(target)], target)
-        >>> print(paired_bootstrap(a, b))
-        BLEU = 92.60 against 88.78: +3.82 (95% interval -3.30 to +10.87), one-sided p = 0.1209 \
-(paired bootstrap, 1000 trials)
-        >>> paired_bootstrap([0.5, 0.75] * 20, [0.25, 0.75] * 20).difference
-        0.125
+    Notes:
+        It follows Koehn (2004), https://aclanthology.org/W04-3250, with the p-value of sacreBLEU's ``--paired-bs``: how
+        often the absolute differences of the resamples, minus their mean, reach the observed difference. The interval
+        of the difference is the central part of the differences of the resamples. It is two-sided and the p-value
+        one-sided, so an interval can contain 0 although p = 0.025. With fewer than 30 sentences, equal systems look
+        different too often, and a warning says so: use :func:`approximate_randomization`.
     """
     rows_a, rows_b, scoring = _read_systems(a, b)
     if len(rows_a) < MIN_SENTENCES and not torch.equal(rows_a, rows_b):

@@ -140,6 +140,25 @@ def test_the_api_reference_has_every_public_name(public: str) -> None:
     assert re.search(rf"^\.\. (autoclass|autofunction|data):: {public}(\(\))?$", reference, re.MULTILINE)
 
 
+SECTIONS = ["Example", "Args", "Attributes", "Returns", "Raises", "Notes"]
+
+
+@pytest.mark.parametrize("public", lightning_bleu.__all__)
+def test_the_sections_of_public_docstrings_have_one_order(public: str) -> None:
+    """A line, an example, arguments, results, errors, and at the end everything else."""
+    value = getattr(lightning_bleu, public)
+    if not callable(value):
+        return
+    methods = vars(value).values() if inspect.isclass(value) else []
+    for documented in [value, *filter(inspect.isfunction, methods)]:
+        documentation = inspect.getdoc(documented) or ""
+        sections = re.findall(rf"^({'|'.join(SECTIONS)}):$", documentation, re.MULTILINE)
+        assert sections == sorted(sections, key=SECTIONS.index), documented
+        paragraphs = [text for text in documentation.split("\n\n") if not text.startswith(" ")]
+        if sections and not documented.__name__.startswith("_"):
+            assert [text.partition(":\n")[0] for text in paragraphs[1:]] == sections, documented
+
+
 def first_column(path: Path, heading: str) -> list[str]:
     """The code in the first column of the table below a heading."""
     section = path.read_text(encoding="utf-8").split(f"\n### {heading}\n")[1].split("\n#")[0]
