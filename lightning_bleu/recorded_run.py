@@ -138,7 +138,7 @@ def read_run(folder: str | os.PathLike[str]) -> RecordedRun:
         warn_user(f"{str(scores)!r} has lines that cannot be read; they are skipped: {unreadable}")
     lines_of_validation: dict[tuple[str, int], dict[str, Mapping[str, Any]]] = {}
     for line in lines:
-        is_score = line["key"] is not None and line.keys() >= {"stage", "step"}
+        is_score = all(line.get(name) is not None for name in ("key", "stage", "step"))
         if is_score:
             lines_of_validation.setdefault((line["stage"], line["step"]), {})[line["key"]] = line
     validations = []
@@ -336,7 +336,8 @@ def _describe_file(run: RecordedRun, file: Path, examples: int, *, is_only: bool
     name = file.relative_to(run.folder).as_posix()
     try:
         scored = _score_file(name, file)
-    except ValueError as error:  # such as a single sentence, or a metric that the record cannot make again
+    except (ValueError, OSError, ImportError) as error:
+        # Such as a single sentence, a metric that the record cannot make again, or one whose package is missing here.
         return [Note(f"{name}: {error}", quiet=True)]
     title = "" if is_only else f"{name}: "
     return [describe_worst(scored, examples, title)]
