@@ -142,7 +142,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # as in "| head"
         # Python flushes the stream again when it ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except (OSError, ValueError, TypeError, ImportError) as error:
+    except (OSError, ValueError, TypeError, ImportError, RuntimeError) as error:  # RuntimeError: "~nobody/a.txt"
         print(f"lightning-bleu {options.command}: error: {_describe_error(error)}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
@@ -314,7 +314,7 @@ def _shorten_paths(paths: Sequence[str]) -> list[str]:
     if len(set(map(len, parts))) == 1:
         columns = [column for column in zip(*parts) if len(set(column)) > 1]
         parts = list(zip(*columns)) or parts
-    names = ["/".join(path) for path in parts]
+    names = [Path(*path).as_posix() for path in parts]
     start = _find_shared_words(names)
     names = [name[len(start) :] for name in names]
     reversed_end = _find_shared_words([name[::-1] for name in names])

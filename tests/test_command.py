@@ -96,6 +96,7 @@ def test_an_existing_file_is_a_file_whatever_its_name_has(folder: Path) -> None:
     write_lines(folder / "x=y.txt", OLD)
     assert name_files(["x=y.txt", "b=new.txt"]) == {"x=y": "x=y.txt", "b": "new.txt"}
     assert name_files(["a/out.txt", "a/out.de"]) == {"txt": "a/out.txt", "de": "a/out.de"}
+    assert list(name_files(["old.txt", "/dev/fd/63"])) == ["old", "/dev/fd/63"]
     assert list(name_files(["_de.txt", "en_de.txt"])) == ["_de.txt", "en_de.txt"]  # not "" and "en"
     with pytest.raises(ValueError, match=r"several systems would be called 'old.txt'"):
         name_files(["old.txt", "old.txt"])
@@ -241,6 +242,7 @@ def break_file(content: bytes) -> Callable[[Path], int]:
         (None, "compare old.txt -r reference.txt --confidence 95", "'confidence' must lie between 0 and 1, got 95.0"),
         (None, "compare old.txt -r reference.txt -n -1", "argument -n/--examples: must be 0 or more, got -1"),
         (None, "compare old.txt -r reference.txt -n x", "argument -n/--examples: must be 0 or more, got x"),
+        (None, "compare ~no-such-user/a.txt -r reference.txt", "Could not determine home directory"),
         (None, "compare . old.txt -r reference.txt", "Is a directory: '.'"),
         (None, "compare old.txt -r reference.txt -t zh -m ter", "the metrics are ter: add -m bleu"),
         (None, "compare missing.txt --html no/a.html", "there is no such folder: 'no'"),
