@@ -10,6 +10,7 @@ import dataclasses
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, cast
 
 import numpy as np
@@ -392,13 +393,21 @@ def bleu_scoring(settings: BLEUSettings) -> Scoring:
     """
     return Scoring(
         BLEU_NAME,
-        score=lambda statistics: compute_bleu(statistics, settings).bleu * settings.unit,
-        score_sentences=lambda statistics: score_sentences(statistics, settings),
+        score=partial(_score, settings=settings),
+        score_sentences=partial(score_sentences, settings=settings),
         percent=settings.percent,
         perfect=settings.unit,
         bounds=(0.0, settings.unit),
-        rank_sentences=lambda statistics: score_sentences(with_average_tokens(statistics), settings),
+        rank_sentences=partial(_rank_sentences, settings=settings),
     )
+
+
+def _score(statistics: Tensor, settings: BLEUSettings) -> Tensor:
+    return compute_bleu(statistics, settings).bleu * settings.unit
+
+
+def _rank_sentences(statistics: Tensor, settings: BLEUSettings) -> Tensor:
+    return score_sentences(with_average_tokens(statistics), settings)
 
 
 _REPR_ORDERS = 4

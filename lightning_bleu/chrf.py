@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 import numpy as np
@@ -282,11 +283,12 @@ def _sum(values: Tensor) -> Tensor:
 
 def chrf_scoring(settings: CHRFSettings) -> Scoring:
     """How statistics become chrF."""
-
-    def score(statistics: Tensor) -> Tensor:
-        return f_score(statistics, settings) / (1 if settings.percent else 100)
-
+    score = partial(_score, settings=settings)
     return Scoring(settings.name, score, score, settings.percent, perfect=settings.unit, bounds=(0.0, settings.unit))
+
+
+def _score(statistics: Tensor, settings: CHRFSettings) -> Tensor:
+    return f_score(statistics, settings) / (1 if settings.percent else 100)
 
 
 class CHRFScore(Report):

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 METRICS = ("bleu", "chrf", "chrf++", "ter")
 """What ``-m`` takes."""
+_DEFAULT_METRICS = ("bleu", "chrf")
 _EXAMPLES = """\
 examples:
   lightning-bleu compare old.txt new.txt -r ref.txt
@@ -123,10 +124,9 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
 
 
 def _read_count(text: str) -> int:
-    count = int(text)
-    if count < 0:
+    if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"must be 0 or more, got {text}")
-    return count
+    return int(text)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -138,11 +138,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     warnings.showwarning = _show_warning
     try:
         options.run(options)
-        sys.stdout.flush()
+        print(end="", flush=True)  # unlike sys.stdout, which is None if it was closed
     except BrokenPipeError:  # as in "| head"
         # Python flushes the stream again when it ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except (OSError, ValueError, TypeError, ImportError) as error:
+    except (OSError, ValueError, TypeError, ImportError, RuntimeError) as error:  # RuntimeError: "~nobody/a.txt"
         print(f"lightning-bleu {options.command}: error: {_describe_error(error)}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
@@ -163,16 +163,20 @@ def _describe_error(error: Exception) -> str:
 
 def _compare(options: argparse.Namespace) -> None:
     """``lightning-bleu compare``."""
+    _check_output(options)
+    metrics = options.metric or _DEFAULT_METRICS
+    if options.tokenize is not None and "bleu" not in metrics:
+        raise ValueError(f"-t is the tokenizer of BLEU, but the metrics are {', '.join(metrics)}: add -m bleu")
     systems = options.systems
     if options.baseline is not None:
         systems = [options.baseline, *systems]
     texts = read_systems(name_files(systems), _read_references(options), options.source)
     comparison = _compare_texts(texts, options)
+    _write_files(comparison, options)
     if options.json:
-        print(json.dumps(comparison.to_dict(), indent=2))
+        _print_json(comparison.to_dict())
     else:
         _print_view(comparison, options)
-    _write_files(comparison, options)
 
 
 def _read_references(options: argparse.Namespace) -> list[Path] | None:
@@ -206,11 +210,12 @@ def _make_metrics(options: argparse.Namespace) -> dict[str, Any] | None:
         "chrf++": lambda: CorpusCHRF(word_order=2, **shared),
         "ter": lambda: TER(percent=True),
     }
-    return {name: makers[name]() for name in options.metric or ("bleu", "chrf")}
+    return {name: makers[name]() for name in options.metric or _DEFAULT_METRICS}
 
 
 def _show(options: argparse.Namespace) -> None:
     """``lightning-bleu show``."""
+    _check_output(options)
     folder = Path(options.folder).expanduser()
     if not folder.is_dir():
         raise NotADirectoryError(None, "there is no such folder", options.folder)
@@ -220,14 +225,32 @@ def _show(options: argparse.Namespace) -> None:
             "Evaluator(translations=...)"
         )
     run = _read_run(folder)
-    _print_view(run, options)
     _write_files(run, options)
+    _print_view(run, options)
 
 
 def _read_run(folder: Path) -> RecordedRun:
     from lightning_bleu.recorded_run import read_run
 
     return read_run(folder)
+
+
+def _check_output(options: argparse.Namespace) -> None:
+    """Raise an error if a file cannot be written, before anything is counted."""
+    for name in (options.html, options.markdown):
+        if name is None:
+            continue
+        file = Path(name).expanduser()
+        if file.is_dir():
+            raise IsADirectoryError(None, "Is a directory", name)
+        if not file.parent.is_dir():
+            raise NotADirectoryError(None, "there is no such folder", file.parent)
+
+
+def _print_json(values: dict[str, Any]) -> None:
+    """Print values as JSON, which has neither NaN nor infinity: they become null."""
+    finite = json.loads(json.dumps(values), parse_constant=lambda name: None)
+    print(json.dumps(finite, indent=2))
 
 
 def _print_view(shown: Viewable, options: argparse.Namespace) -> None:
@@ -238,6 +261,7 @@ def _print_view(shown: Viewable, options: argparse.Namespace) -> None:
 
 
 def _write_files(shown: Viewable, options: argparse.Namespace) -> None:
+    """Write the files; first, because a reader such as ``head`` may close the pipe before all is printed."""
     if options.html is not None:
         shown.to_html(options.html, examples=20 if options.examples is None else options.examples)
         print(f"lightning-bleu: wrote {options.html}", file=sys.stderr)
@@ -276,25 +300,28 @@ def name_files(arguments: Sequence[str]) -> dict[str, str]:
 
 
 def _shorten_paths(paths: Sequence[str]) -> list[str]:
-    """What differs in paths.
+    """What differs in paths; the paths, if that would be nothing for one of them.
 
     Example:
         >>> _shorten_paths(["runs/a/out.txt"]), _shorten_paths(["a/x.txt", "a/y.txt"])
         (['out'], ['x', 'y'])
     """
     if len(paths) < 2:
-        return [Path(path).stem for path in paths]
-    parts = [Path(path).with_suffix("").parts for path in paths]
+        return [Path(path).stem or path for path in paths]
+    parts = [Path(path).parent.joinpath(Path(path).stem).parts for path in paths]
     if len(set(parts)) < len(parts):
         parts = [Path(path).parts for path in paths]
     if len(set(map(len, parts))) == 1:
         columns = [column for column in zip(*parts) if len(set(column)) > 1]
         parts = list(zip(*columns)) or parts
-    names = ["/".join(path) for path in parts]
+    names = [Path(*path).as_posix() for path in parts]
     start = _find_shared_words(names)
     names = [name[len(start) :] for name in names]
     reversed_end = _find_shared_words([name[::-1] for name in names])
-    return [name[: len(name) - len(reversed_end)] for name in names]
+    names = [name[: len(name) - len(reversed_end)] for name in names]
+    if not all(names) or len(set(names)) < len(names):
+        return list(paths)
+    return names
 
 
 def _find_shared_words(names: Sequence[str]) -> str:

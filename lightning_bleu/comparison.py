@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -46,6 +47,8 @@ from lightning_bleu.texts import SystemTexts
 
 _MAX_SENTENCES = 3
 """The number of compared systems up to which verdicts are told in words."""
+_MAX_NAME = 60
+"""The maximum number of characters of a name in a sentence."""
 _MAX_CHARTED = 5
 """The number of systems up to which a chart can tell them apart."""
 _MAX_REFERENCES = 5
@@ -169,7 +172,8 @@ class Comparison(Viewable):
     @property
     def max_p_value(self) -> float:
         """A difference is clear if its adjusted, one-sided p-value is below this one."""
-        return (1 - self.confidence) / 2
+        confidence = Fraction(str(float(self.confidence)))  # in binary, 1 - 0.95 is more than 0.05
+        return float((1 - confidence) / 2)
 
     @property
     def resamples_needed(self) -> int:
@@ -446,7 +450,7 @@ def _describe_verdict(comparison: Comparison, system: str) -> str:
         if verdict.note:
             notes.append(f" For {metric}, {verdict.note}.")
     verdicts = [f"{words} in {' and '.join(metrics)}" for words, metrics in metrics_by_words.items()]
-    return f"{system}: {', '.join(verdicts)}.{''.join(notes)}"
+    return f"{to_line(system, _MAX_NAME)}: {', '.join(verdicts)}.{''.join(notes)}"
 
 
 def _score_table(comparison: Comparison, metric: str) -> Table:

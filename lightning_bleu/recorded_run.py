@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -32,6 +33,10 @@ from lightning_bleu.texts import read_systems
 
 _MAX_COLUMNS = 8
 """The maximum number of scores in a table, of charts, and of files whose sentences are shown."""
+_MAX_ROWS = 40
+"""The maximum number of validations in a table; the latest ones."""
+_MAX_POINTS = 500
+"""The maximum number of points of a curve, which is not much wider in pixels."""
 
 
 @dataclass(frozen=True)
@@ -140,7 +145,7 @@ def read_run(folder: str | os.PathLike[str]) -> RecordedRun:
         warn_user(f"{str(scores)!r} has lines that cannot be read; they are skipped: {unreadable}")
     lines_of_validation: dict[tuple[str, int], dict[str, Mapping[str, Any]]] = {}
     for line in lines:
-        is_score = line["key"] is not None and line.keys() >= {"stage", "step"}
+        is_score = all(line.get(name) is not None for name in ("key", "stage", "step"))
         if is_score:
             lines_of_validation.setdefault((line["stage"], line["step"]), {})[line["key"]] = line
     validations = []
@@ -240,7 +245,7 @@ def _validation_table(
         ends = [_format_line(validations[place].scores[str(main_key)]) for place in (low, high)]
         header.append(f"{main_key}, {ends[0]} to {ends[1]}")
     rows = []
-    for place, validation in enumerate(validations):
+    for place, validation in list(enumerate(validations))[-_MAX_ROWS:]:
         row: list[TableCell] = [f"{validation.step:,}", "" if validation.epoch is None else f"{validation.epoch:g}"]
         for key in keys:
             text = _format_line(validation.scores.get(key))
@@ -283,14 +288,21 @@ def _describe_columns(validations: Sequence[RecordedValidation], keys: Sequence[
         note += " *: the best."
     if missing > 0:
         note += f" {missing:,} more scores are in scores.jsonl."
+    if len(validations) > _MAX_ROWS:
+        note += f" The latest {_MAX_ROWS} of {len(validations):,} validations."
     return note.strip()
 
 
 def _curve(validations: Sequence[RecordedValidation], key: str, best: RecordedValidation | None) -> Chart:
-    """A score over the steps, with its interval."""
+    """A score over the steps, with its interval. Of very many validations, some are left out."""
     points = []
     best_point = None
-    for validation in validations:
+    stride = math.ceil(len(validations) / _MAX_POINTS)
+    last = len(validations) - 1
+    for place, validation in enumerate(validations):
+        is_shown = (last - place) % stride == 0 or validation is best
+        if not is_shown:
+            continue
         line = validation.scores.get(key)
         if line is None or line["score"] is None:
             continue
@@ -338,7 +350,8 @@ def _describe_file(run: RecordedRun, file: Path, examples: int, *, is_only: bool
     name = file.relative_to(run.folder).as_posix()
     try:
         scored = _score_file(name, file)
-    except ValueError as error:  # such as a single sentence, or a metric that the record cannot make again
+    except (ValueError, OSError, ImportError) as error:
+        # Such as a single sentence, a metric that the record cannot make again, or one whose package is missing here.
         return [Note(f"{name}: {error}", quiet=True)]
     title = "" if is_only else f"{name}: "
     return [describe_worst(scored, examples, title)]

@@ -9,6 +9,18 @@ from typing import Any, NamedTuple
 
 FORMAT = 1
 """The format of the lines."""
+_TYPES: dict[str, Any] = {
+    "key": str | None,
+    "file": str | None,
+    "metric": str | None,
+    "class": str | None,
+    "score": int | float | None,
+    "stage": str | None,
+    "step": int | None,
+    "epoch": int | float | None,
+    "interval": dict | None,
+}
+"""What is read as a value of which type."""
 
 
 class RecordedScore(NamedTuple):
@@ -96,11 +108,12 @@ def read_lines(scores: Path) -> tuple[list[dict[str, Any]], list[int]]:
 def _parse_line(text: bytes) -> dict[str, Any] | None:
     """A line of a record; None if it cannot be read."""
     try:
-        line: dict[str, Any] = json.loads(text)
+        line: dict[str, Any] = json.loads(text, parse_constant=lambda constant: None)  # NaN, as a score without a value
         is_known = line["format"] <= FORMAT and {"key", "file", "metric", "class", "score"} <= line.keys()
-    except (ValueError, TypeError, KeyError, AttributeError):
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
-    return line if is_known else None
+    has_known_types = is_known and all(isinstance(line.get(name), kind) for name, kind in _TYPES.items())
+    return line if has_known_types else None
 
 
 def _to_recorded(line: Mapping[str, Any]) -> RecordedScore:

@@ -92,12 +92,26 @@ def _read_references(references: Any, files: Mapping[str, Path]) -> list[list[st
         references = _find_beside(files.values(), r"ref(-\d+)?\.txt")
     elif isinstance(references, str | os.PathLike):
         references = [Path(references)]
+    elif not isinstance(references, Sequence):
+        raise TypeError(f"'references' must be a file or a list, got {type(references).__name__}")
     if not references:
         raise ValueError("there are no references: pass references=..., or put 'ref.txt' beside a system")
     are_files = all(isinstance(item, os.PathLike) for item in references)
     if are_files:
         return _read_reference_files(references)
-    return [[item] if isinstance(item, str) else list(item) for item in references]
+    return [_read_item(item) for item in references]
+
+
+def _read_item(item: Any) -> list[str]:
+    """The references of a sentence, of which the user passed a string or several."""
+    if isinstance(item, str):
+        return [item]
+    if not isinstance(item, list | tuple) or not all(isinstance(reference, str) for reference in item):
+        raise TypeError(
+            "'references' must be a file, a list of Path, or a list of strings or of lists of strings, got one with "
+            f"{item!r:.80}"
+        )
+    return list(item)
 
 
 def _read_reference_files(files: Sequence[Path]) -> list[list[str]]:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from lightning_bleu import CorpusBLEU, CorpusCHRF, Evaluator, compare_systems, corpus_bleu
+from lightning_bleu import WER, CorpusBLEU, CorpusCHRF, Evaluator, compare_systems, corpus_bleu, read_run
 from lightning_bleu.command import main, name_files
 
 REFERENCES = [f"the cat number {number} sat on the mat" for number in range(40)]
@@ -96,8 +96,24 @@ def test_an_existing_file_is_a_file_whatever_its_name_has(folder: Path) -> None:
     write_lines(folder / "x=y.txt", OLD)
     assert name_files(["x=y.txt", "b=new.txt"]) == {"x=y": "x=y.txt", "b": "new.txt"}
     assert name_files(["a/out.txt", "a/out.de"]) == {"txt": "a/out.txt", "de": "a/out.de"}
+    assert list(name_files(["old.txt", "/dev/fd/63"])) == ["old", "/dev/fd/63"]
+    assert list(name_files(["_de.txt", "en_de.txt"])) == ["_de.txt", "en_de.txt"]  # not "" and "en"
+    with pytest.raises(ValueError, match=r"several systems would be called 'old.txt'"):
+        name_files(["old.txt", "old.txt"])
     with pytest.raises(ValueError, match=r"several systems would be called 'a': name them, as in NAME=FILE"):
         name_files(["a=old.txt", "a=new.txt"])
+
+
+def test_json_has_null_for_what_is_not_finite(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Resamples without the only sentence that has words divide by 0."""
+    evaluator = Evaluator(WER(), translations=tmp_path)
+    evaluator.start()
+    evaluator.update(["a c", *["a"] * 39], ["a b", *[""] * 39])
+    evaluator.finish(100)
+    assert main(["compare", str(tmp_path / "val/step-0000100.txt"), "--json"]) == 0
+    printed = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
+    (system,) = printed["metrics"]["wer"]["systems"].values()
+    assert system == {"score": 20, "low": system["low"], "high": None}
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
@@ -180,6 +196,36 @@ def test_the_last_line_of_a_repeated_step_counts_and_unreadable_ones_are_skipped
     assert "lines that cannot be read; they are skipped: [3]" in printed.err
 
 
+def test_a_run_is_shown_where_the_package_of_a_metric_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    evaluator = Evaluator(WER(percent=True), translations=tmp_path)
+    evaluator.start()
+    evaluator.update(OLD, REFERENCES)
+    evaluator.finish(100)
+    monkeypatch.setitem(sys.modules, "rapidfuzz", None)
+    assert main(["show", str(tmp_path)]) == 0
+    printed = capsys.readouterr().out
+    assert " 100" in printed
+    assert "val/step-0000100.txt: WER needs rapidfuzz, which is not installed" in printed
+
+
+def test_of_very_many_validations_the_latest_are_in_the_table_and_the_page_stays_small(tmp_path: Path) -> None:
+    lines = []
+    for step in range(1, 3001):
+        line = {"format": 1, "stage": "val", "step": step, "epoch": None, "key": "val_bleu", "file": None}
+        line |= {"metric": "bleu", "class": "CorpusBLEU", "score": 99.0 if step == 7 else step % 50}
+        line |= {"higher_is_better": True, "percent": True, "interval": {"low": 1.0, "high": 60.0, "confidence": 0.95}}
+        lines.append(json.dumps(line))
+    (tmp_path / "scores.jsonl").write_text("\n".join(lines) + "\n")
+    run = read_run(tmp_path)
+    rows = [line.split()[0] for line in str(run).splitlines() if line.split()[:1] and line.split()[0].startswith("2,9")]
+    assert rows == [f"2,{step}" for step in range(961, 1000)]
+    assert "The latest 40 of 3,000 validations." in str(run)
+    assert "Best: val_bleu 99.00 at step 7." in str(run)
+    assert len(run.to_html()) < 200_000
+
+
 # Errors
 
 
@@ -211,6 +257,12 @@ def break_file(content: bytes) -> Callable[[Path], int]:
         (None, "compare old.txt -m rouge -r reference.txt", "argument -m/--metric: invalid choice: 'rouge'"),
         (None, "compare old.txt -r reference.txt --confidence 95", "'confidence' must lie between 0 and 1, got 95.0"),
         (None, "compare old.txt -r reference.txt -n -1", "argument -n/--examples: must be 0 or more, got -1"),
+        (None, "compare old.txt -r reference.txt -n x", "argument -n/--examples: must be 0 or more, got x"),
+        (None, "compare ~no-such-user/a.txt -r reference.txt", "Could not determine home directory"),
+        (None, "compare . old.txt -r reference.txt", "Is a directory: '.'"),
+        (None, "compare old.txt -r reference.txt -t zh -m ter", "the metrics are ter: add -m bleu"),
+        (None, "compare missing.txt --html no/a.html", "there is no such folder: 'no'"),
+        (None, "show missing --markdown .", "Is a directory: '.'"),
         (None, "compare old.txt -r reference.txt -t zz", "'tokenizer' must be a callable or one of"),
         (None, "compare", "the following arguments are required: [NAME=]FILE"),
         (None, "score old.txt", "there is no 'score': to cite a score, use sacrebleu; to look at one, use"),
@@ -264,7 +316,12 @@ def test_any_terminal_can_show_any_sentence(encoding: str, folder: Path) -> None
 
 
 @pytest.mark.slow
-def test_a_closed_pipe_ends_quietly(folder: Path) -> None:
-    command = f"{sys.executable} -m lightning_bleu compare old.txt -r reference.txt | true"
-    done = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
+def test_a_closed_pipe_ends_quietly_and_files_are_written(folder: Path) -> None:
+    show = f"{sys.executable} -m lightning_bleu compare old.txt -r reference.txt -n 2000"
+    lines = [f"{number} {'word ' * 30}" for number in range(2000)]  # more than a pipe holds
+    for name in ("old", "reference"):
+        write_lines(folder / f"{name}.txt", [f"{name} {line}" for line in lines])
+    for command in (f"{show} --markdown a.md | true", f"{show} -m bleu >&-"):
+        done = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr.replace("lightning-bleu: wrote a.md\n", "")) == (0, "")
+    assert Path("a.md").read_text(encoding="utf-8").startswith("### old\n")

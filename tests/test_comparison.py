@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import random
 import re
 from collections.abc import Callable
@@ -458,6 +459,18 @@ def test_each_system_is_compared_with_the_first_one_on_the_same_resamples() -> N
     assert comparison.intervals["signs"]["better"] == score("signs", SYSTEMS["better"]).interval(seed=2)
 
 
+def test_a_pickle_shows_the_same() -> None:
+    comparison = compare_systems(SYSTEMS, references=REFERENCES, sources=SOURCES, metrics=make_metrics())
+    assert pickle.loads(pickle.dumps(comparison)).to_text(examples=3) == comparison.to_text(examples=3)
+
+
+def test_a_name_neither_begins_a_line_nor_hides_the_verdict() -> None:
+    name = "a\nb " * 200
+    lines = str(compare_systems({"old": A, name: A}, references=REFERENCES)).split("\n")
+    (line,) = [line for line in lines if "no clear difference in bleu" in line]
+    assert line.startswith("a b a b ")
+
+
 def test_a_verdict_is_in_the_direction_of_the_metric() -> None:
     comparison = compare_systems(SYSTEMS, references=REFERENCES, sources=SOURCES, metrics=make_metrics())
     for metric in comparison.metrics:
@@ -484,6 +497,8 @@ def make_comparison(p_values: list[float], low: float, *, confidence: float = 0.
     ("p_values", "low", "expected"),
     [
         ([0.024], 0.1, ("worse", "")),
+        # As with 999 resamples. In binary, 1 - 0.95 is more than 0.05.
+        ([0.025], 0.1, ("no clear difference", "the interval excludes 0, but p = 0.0250 is not below 0.025")),
         ([0.026], 0.1, ("no clear difference", "the interval excludes 0, but p = 0.0260 is not below 0.025")),
         ([0.013, 0.013], 0.1, ("no clear difference", "the interval excludes 0, but p = 0.0260 is not below 0.025")),
         ([0.024], -0.1, ("no clear difference", "p = 0.0240 is below 0.025, but the interval includes 0")),
@@ -581,6 +596,13 @@ def write_bytes(folder: Path, content: bytes) -> Path:
             "at least two sentences, but there are 1 of 'a', 1 of",
         ),
         (lambda one: compare(A, [["a", "b"]] * 40, references=A), TypeError, "'b' must be a file .* a list of"),
+        (lambda one: compare(A, B, references=[None] * 40), TypeError, "'references' must be .* got one with None"),
+        (
+            lambda one: compare(A, B, references=[Path("a"), "b"]),
+            TypeError,
+            "'references' must be .* got one with .*Path",
+        ),
+        (lambda one: compare(A, B, references=iter(A)), TypeError, "'references' must be .*, got list_iterator"),
         (
             lambda one: compare(A, B, references=A, metrics={"ter": TER()}),
             ValueError,

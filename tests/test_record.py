@@ -567,6 +567,10 @@ def test_a_line_that_follows_half_a_line_at_once_is_skipped_with_it(tmp_path: Pa
         json.dumps(WHOLE[0] | {"format": 2}).encode(),  # of a later version
         json.dumps(WHOLE[0] | {"format": "1"}).encode(),
         json.dumps(WHOLE[0] | {"format": None}).encode(),
+        json.dumps(WHOLE[0] | {"score": "0.5"}).encode(),
+        json.dumps(WHOLE[0] | {"step": "500"}).encode(),
+        json.dumps(WHOLE[0] | {"interval": 5}).encode(),
+        b"[" * 100_000,
     ],
 )
 def test_unreadable_lines_anywhere_are_skipped_with_one_warning(line: bytes, tmp_path: Path) -> None:
@@ -575,6 +579,12 @@ def test_unreadable_lines_anywhere_are_skipped_with_one_warning(line: bytes, tmp
     assert metrics == ["a", "ü", "c"]
     assert warning.endswith("they are skipped: [1, 4, 7]")
     assert read_lines_of(tmp_path, line) == ([], [warning.replace("[1, 4, 7]", "[1]")])
+
+
+def test_a_score_that_another_program_wrote_as_nan_is_none(tmp_path: Path) -> None:
+    (tmp_path / "scores.jsonl").write_text(json.dumps(WHOLE[0] | {"score": float("nan")}))
+    (recorded,) = read_record(tmp_path / "val" / "x.txt", warn_user) or []
+    assert recorded.score is None
 
 
 def test_the_last_line_of_a_name_is_read_and_lines_of_other_files_are_not(tmp_path: Path) -> None:

@@ -158,8 +158,11 @@ def _draw_bar(bar: Bar) -> str:
         '++++++++++++......------'
     """
     characters = ""
+    share = 0.0
     for part in bar.parts:
-        characters += _BAR_CHARACTERS[part.tone] * round(_BAR_LENGTH * part.share)
+        share += part.share
+        end = round(_BAR_LENGTH * share)  # not of each part, or the bar may be too long
+        characters += _BAR_CHARACTERS[part.tone] * (end - len(characters))
     return characters.ljust(_BAR_LENGTH)  # bars begin at the left of their columns
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import sacrebleu
@@ -87,14 +88,15 @@ def ratio_scoring(
     """
     unit = unit_of(percent) or 1.0
     of_nothing = 1.0 if higher_is_better else 0.0
-
-    def divide(pairs: Tensor) -> Tensor:
-        numbers = pairs.to(float_type(pairs.device))
-        ratios = numbers[..., 0] / numbers[..., 1]
-        return unit * torch.where((pairs == 0).all(-1), of_nothing, ratios)
-
+    divide = partial(_divide, unit=unit, of_nothing=of_nothing)
     perfect_score = None if perfect is None else unit * perfect
     return Scoring(name, divide, divide, percent, higher_is_better, perfect_score)
+
+
+def _divide(pairs: Tensor, unit: float, of_nothing: float) -> Tensor:
+    numbers = pairs.to(float_type(pairs.device))
+    ratios = numbers[..., 0] / numbers[..., 1]
+    return unit * torch.where((pairs == 0).all(-1), of_nothing, ratios)
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,8 @@ def test_at_most_40_rows_of_a_table_are_shown() -> None:
 def test_bars_are_drawn_with_characters() -> None:
     bar = Bar([Part(0.5, "good"), Part(0.25, "quiet"), Part(0.25, "bad")])
     assert to_text(View("", [Table(["", ""], [["new", bar]])])).split("\n")[1] == "new  ++++++++++++......------"
+    uneven = Bar([Part(17 / 60, "good"), Part(4 / 60, "quiet"), Part(39 / 60, "bad")])
+    assert to_text(View("", [Table(["", ""], [["new", uneven]])])).split("\n")[1] == "new  +++++++.----------------"
 
 
 def test_charts_with_categories_become_tables_and_lines_are_left_out() -> None:
