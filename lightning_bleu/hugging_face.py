@@ -151,6 +151,7 @@ class EvaluatorMixin(GeneratorMixin):
         metric_key_prefix: str = "eval",
     ) -> Any:
         """Evaluate a dataset, and add the scores to its metrics. The Trainer calls this. Collective."""
+        self._is_evaluating = True
         run = self._run
         if self._lacks_evaluator:
             warn_user(
@@ -165,7 +166,6 @@ class EvaluatorMixin(GeneratorMixin):
         self._open_record(getattr(self, "_trial", None))
         stage = "test" if description == "Prediction" else "val"
         outer = self._validation  # of an evaluation around this one
-        self._is_evaluating = True
         try:
             self._validation = None
             if not table.names:
@@ -186,7 +186,6 @@ class EvaluatorMixin(GeneratorMixin):
             output = super().evaluation_loop(dataloader, *arguments)
         finally:
             self._validation = outer
-            self._is_evaluating = outer is not None
         finished = run.score(validation, keep=self._is_training)
         if validation.collector.some_skipped:
             raise ValueError("split returned None for some batches only: return None for all of a dataset, or for none")
@@ -248,6 +247,11 @@ class EvaluatorMixin(GeneratorMixin):
                         "EvaluatorMixin, may have removed them: put EvaluatorMixin before that class"
                     )
         if self._validation is not None and self._validation.stage == "val":
+            if self._overrides("split"):
+                raise ValueError(
+                    "evaluate needs references, but split returned Prompts without a target: return the references, or "
+                    "use predict to generate without them"
+                )
             raise ValueError(
                 f"evaluate needs references, but a batch has no {label_name!r}, only {name_inputs(inputs)}: set "
                 "label_names in the TrainingArguments if they have another name, or use predict to generate without "

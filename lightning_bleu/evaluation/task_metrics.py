@@ -648,6 +648,6 @@ class CountedIds(EvaluatorMetric):
         settings = {"pad_id": self._pad_id}
         scores: list[dict[str, ScoreOfSubset]] = []
         for sentences in subsets:
-            statistics = sentences.statistics(self.name)
+            statistics = sentences.statistics(self.name).double()
             scores.append({"": SentenceRows(sentences.identity, statistics, scoring, settings)})
         return scores

@@ -345,6 +345,11 @@ def test_token_counts_are_gen_len(options: Any) -> None:
     assert evaluate(TokenCount(pad_id=5), ids, ids, decoder=Tokenizer()) == {"": pytest.approx(gen_len(ids, 5))}
 
 
+def test_token_counts_are_divided_in_float64() -> None:
+    ids = [[5, 6, 0], [5, 0, 0], [5, 0, 0]]
+    assert evaluate(TokenCount(0), ids, ids) == {"": 4 / 3}
+
+
 def test_text_has_no_ids_to_count() -> None:
     with pytest.raises(TypeError, match="the metric 'm' counts ids, got strings: pass ids as 'preds', and decode them"):
         evaluate(TokenCount(), ["a"], ["a"])
