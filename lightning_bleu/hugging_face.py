@@ -216,6 +216,8 @@ class EvaluatorMixin(GeneratorMixin):
         if self._is_encoder_decoder and not self._overrides("complete"):
             loss, preds, returned = super().prediction_step(model, inputs_of_loss, False, ignore_keys, **kwargs)
             _check_ids(preds, prompts.target)
+            if self._is_seq2seq_trainer:
+                self._warn(suspect_sampling(self._generation))
         else:
             loss = None
             if all(inputs_of_loss.get(name) is not None for name in self._label_names):
@@ -223,10 +225,15 @@ class EvaluatorMixin(GeneratorMixin):
             preds = self.complete(prompts)
             returned = self._prepare_input(prompts.target) if isinstance(prompts.target, Tensor) else None
             self._suspect_mistakes(inputs, prompts, preds)
+        has_row_per_label = isinstance(preds, Tensor) and prompts.row is None
+        if self.compute_metrics is not None and not has_row_per_label:
+            raise ValueError(
+                "compute_metrics needs a row of ids for each label, but complete returned text or split returned "
+                "'row': remove it, and pass the Evaluator a function of hypotheses and references as a metric"
+            )
         validation.collector.update(
             Output(preds, prompts.target, prompts.source, index=prompts.index, group=prompts.group, row=prompts.row)
         )
-        has_row_per_label = isinstance(preds, Tensor) and prompts.row is None
         if prediction_loss_only or not has_row_per_label:
             return loss, None, None
         return loss, preds, returned

@@ -128,6 +128,16 @@ def test_an_evaluation_inside_another_one_has_arguments_of_its_own() -> None:
     assert inner == [0, pytest.approx(expected_score(max_new_tokens=5), abs=1e-12)]
 
 
+def test_sampling_that_nobody_asked_for_warns_once() -> None:
+    trainer = make_trainer()
+    trainer.model.generation_config.do_sample = True
+    with pytest.warns(UserWarning, match="generation_config.do_sample is True, so answers are random"):
+        trainer.evaluate()
+    trainer.evaluate()
+    trainer = make_trainer(gen_kwargs={"do_sample": True})
+    trainer.evaluate()
+
+
 def test_several_answers_per_prompt_are_an_error() -> None:
     trainer = make_trainer(args={"generation_num_beams": 2})
     unlabeled = [{"input_ids": item["input_ids"]} for item in make_items()]

@@ -282,6 +282,10 @@ def split_without_target(self: Any, inputs: Any) -> Prompts:
     return prompts._replace(target=None)
 
 
+def complete_as_text(self: Any, prompts: Prompts) -> list[str]:
+    return ["word3"] * len(prompts.inputs["input_ids"])
+
+
 class RemovesLabels:
     """A class before the mixin."""
 
@@ -295,6 +299,10 @@ REMOVED = "and RemovesLabels.prediction_step, which runs before that of Evaluato
 ERRORS: Any = {
     "unknown": ({"answers": "all"}, "'answers' must be one of ['one', 'last', 'every', 'apart'], got 'all'"),
     "metrics": ({"answers": "every", "compute_metrics": dict}, "pass the Evaluator a function of hypotheses"),
+    "metrics of text": (
+        {"complete": complete_as_text, "compute_metrics": dict},
+        "compute_metrics needs a row of ids for each label, but complete returned text or split returned 'row'",
+    ),
     "several": ({"gen_kwargs": {"num_return_sequences": 2}}, "num_return_sequences=2 generates several answers"),
     "packed": ({"collate": collate_packed}, "set eval_packing=False in SFTConfig"),
     "unlabeled": ({"remove": "labels"}, UNLABELED),
