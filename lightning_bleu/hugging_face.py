@@ -151,6 +151,7 @@ class EvaluatorMixin(GeneratorMixin):
         metric_key_prefix: str = "eval",
     ) -> Any:
         """Evaluate a dataset, and add the scores to its metrics. The Trainer calls this. Collective."""
+        self._is_evaluating = True
         run = self._run
         if self._lacks_evaluator:
             warn_user(
@@ -165,7 +166,6 @@ class EvaluatorMixin(GeneratorMixin):
         self._open_record(getattr(self, "_trial", None))
         stage = "test" if description == "Prediction" else "val"
         outer = self._validation  # of an evaluation around this one
-        self._is_evaluating = True
         try:
             self._validation = None
             if not table.names:
@@ -186,7 +186,6 @@ class EvaluatorMixin(GeneratorMixin):
             output = super().evaluation_loop(dataloader, *arguments)
         finally:
             self._validation = outer
-            self._is_evaluating = outer is not None
         finished = run.score(validation, keep=self._is_training)
         if validation.collector.some_skipped:
             raise ValueError("split returned None for some batches only: return None for all of a dataset, or for none")
@@ -217,6 +216,8 @@ class EvaluatorMixin(GeneratorMixin):
         if self._is_encoder_decoder and not self._overrides("complete"):
             loss, preds, returned = super().prediction_step(model, inputs_of_loss, False, ignore_keys, **kwargs)
             _check_ids(preds, prompts.target)
+            if self._is_seq2seq_trainer:
+                self._warn(suspect_sampling(self._generation))
         else:
             loss = None
             if all(inputs_of_loss.get(name) is not None for name in self._label_names):
@@ -224,10 +225,15 @@ class EvaluatorMixin(GeneratorMixin):
             preds = self.complete(prompts)
             returned = self._prepare_input(prompts.target) if isinstance(prompts.target, Tensor) else None
             self._suspect_mistakes(inputs, prompts, preds)
+        has_row_per_label = isinstance(preds, Tensor) and prompts.row is None
+        if self.compute_metrics is not None and not has_row_per_label:
+            raise ValueError(
+                "compute_metrics needs a row of ids for each label, but complete returned text or split returned "
+                "'row': remove it, and pass the Evaluator a function of hypotheses and references as a metric"
+            )
         validation.collector.update(
             Output(preds, prompts.target, prompts.source, index=prompts.index, group=prompts.group, row=prompts.row)
         )
-        has_row_per_label = isinstance(preds, Tensor) and prompts.row is None
         if prediction_loss_only or not has_row_per_label:
             return loss, None, None
         return loss, preds, returned
@@ -248,6 +254,11 @@ class EvaluatorMixin(GeneratorMixin):
                         "EvaluatorMixin, may have removed them: put EvaluatorMixin before that class"
                     )
         if self._validation is not None and self._validation.stage == "val":
+            if self._overrides("split"):
+                raise ValueError(
+                    "evaluate needs references, but split returned Prompts without a target: return the references, or "
+                    "use predict to generate without them"
+                )
             raise ValueError(
                 f"evaluate needs references, but a batch has no {label_name!r}, only {name_inputs(inputs)}: set "
                 "label_names in the TrainingArguments if they have another name, or use predict to generate without "

@@ -104,6 +104,48 @@ def test_gen_kwargs_and_the_call_are_passed_to_the_trainer() -> None:
     assert trainer.evaluate({"a": make_items()}, num_beams=3)["eval_a_bleu"] == pytest.approx(expected, abs=1e-12)
 
 
+def test_the_limit_of_the_trainer_replaces_that_of_the_model() -> None:
+    expected = expected_score(max_length=6, max_new_tokens=None)
+    assert 0 < expected < expected_score()
+    scores = make_trainer(args={"generation_max_length": 6}).evaluate()
+    assert scores["eval_bleu"] == pytest.approx(expected, abs=1e-12)
+
+
+def test_an_evaluation_inside_another_one_has_arguments_of_its_own() -> None:
+    from transformers import TrainerCallback
+
+    inner: list[float] = []
+
+    class Inside(TrainerCallback):
+        def on_prediction_step(self, *args: Any, **kwargs: Any) -> None:
+            if not inner:
+                inner.append(0)
+                inner.append(trainer.evaluate(max_new_tokens=5, metric_key_prefix="inner")["inner_bleu"])
+
+    trainer = make_trainer()
+    trainer.add_callback(Inside())
+    assert trainer.evaluate()["eval_bleu"] == pytest.approx(expected_score(), abs=1e-12)
+    assert inner == [0, pytest.approx(expected_score(max_new_tokens=5), abs=1e-12)]
+
+
+def test_sampling_that_nobody_asked_for_warns_once() -> None:
+    trainer = make_trainer()
+    trainer.model.generation_config.do_sample = True
+    with pytest.warns(UserWarning, match="generation_config.do_sample is True, so answers are random"):
+        trainer.evaluate()
+    trainer.evaluate()
+    trainer = make_trainer(gen_kwargs={"do_sample": True})
+    trainer.evaluate()
+
+
+def test_several_answers_per_prompt_are_an_error() -> None:
+    trainer = make_trainer(args={"generation_num_beams": 2})
+    unlabeled = [{"input_ids": item["input_ids"]} for item in make_items()]
+    for run in (trainer.evaluate, lambda **options: trainer.predict(unlabeled, **options)):
+        with pytest.raises(ValueError, match="num_return_sequences=2 generates several answers per prompt"):
+            run(num_return_sequences=2)
+
+
 def test_split_may_have_several_references() -> None:
     def split(self: Any, inputs: Any) -> Prompts:
         prompts = EvaluatorMixin.split(self, inputs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import re
 import warnings
@@ -169,22 +170,37 @@ def test_the_strongest_argument_counts(name: str) -> None:
     assert predicted.metrics["test_bleu"] == pytest.approx(expected)
 
 
-def test_an_evaluation_inside_another_one_has_arguments_of_its_own(turns: list[Turn]) -> None:
+@pytest.mark.parametrize("event", ["on_prediction_step", "on_evaluate"])
+def test_an_evaluation_inside_another_one_has_arguments_of_its_own(event: str, turns: list[Turn]) -> None:
     from transformers import TrainerCallback
 
     inner: list[float] = []
 
-    class Inside(TrainerCallback):
-        def on_prediction_step(self, *args: Any, **kwargs: Any) -> None:
-            if not inner:
-                inner.append(0)
-                inner.append(trainer.evaluate(metric_key_prefix="inner")["inner_bleu"])
+    def evaluate_once(self: Any, *args: Any, **kwargs: Any) -> None:
+        if not inner:
+            inner.append(0)
+            inner.append(trainer.evaluate(items, metric_key_prefix="inner")["inner_bleu"])
 
-    trainer = make_trainer([encode([turn]) for turn in turns])
-    trainer.add_callback(Inside())
-    outer = trainer.evaluate(num_beams=2)["eval_bleu"]
-    assert outer == pytest.approx(score_of(complete_again(turns, make_model(), num_beams=2)))
+    items = [encode([turn]) for turn in turns]
+    trainer = make_trainer({"one": items, "two": items})
+    trainer.add_callback(type("Inside", (TrainerCallback,), {event: evaluate_once})())
+    outer = trainer.evaluate(num_beams=2)
+    expected = score_of(complete_again(turns, make_model(), num_beams=2))
+    assert [outer["eval_one_bleu"], outer["eval_two_bleu"]] == pytest.approx([expected, expected])
     assert inner == [0, pytest.approx(score_of(turns))]
+
+
+def test_the_config_of_the_call_is_stronger_than_weaker_arguments(turns: list[Turn]) -> None:
+    config = copy.deepcopy(make_model().generation_config)
+    config.num_beams = 2
+    trainer = make_trainer(
+        [encode([turn]) for turn in turns],
+        base="Seq2SeqTrainer",
+        gen_kwargs={"max_new_tokens": 3},
+        args={"generation_num_beams": 3},
+    )
+    expected = score_of(complete_again(turns, make_model(), num_beams=2))
+    assert trainer.evaluate(generation_config=config)["eval_bleu"] == pytest.approx(expected)
 
 
 def test_labels_may_have_another_name(turns: list[Turn]) -> None:
@@ -260,6 +276,16 @@ def collate_packed(rows: Any) -> dict[str, torch.Tensor]:
     return {"input_ids": ids, "labels": labels, "position_ids": positions, "attention_mask": torch.ones_like(ids)}
 
 
+def split_without_target(self: Any, inputs: Any) -> Prompts:
+    prompts = EvaluatorMixin.split(self, inputs)
+    assert prompts is not None
+    return prompts._replace(target=None)
+
+
+def complete_as_text(self: Any, prompts: Prompts) -> list[str]:
+    return ["word3"] * len(prompts.inputs["input_ids"])
+
+
 class RemovesLabels:
     """A class before the mixin."""
 
@@ -273,9 +299,14 @@ REMOVED = "and RemovesLabels.prediction_step, which runs before that of Evaluato
 ERRORS: Any = {
     "unknown": ({"answers": "all"}, "'answers' must be one of ['one', 'last', 'every', 'apart'], got 'all'"),
     "metrics": ({"answers": "every", "compute_metrics": dict}, "pass the Evaluator a function of hypotheses"),
+    "metrics of text": (
+        {"complete": complete_as_text, "compute_metrics": dict},
+        "compute_metrics needs a row of ids for each label, but complete returned text or split returned 'row'",
+    ),
     "several": ({"gen_kwargs": {"num_return_sequences": 2}}, "num_return_sequences=2 generates several answers"),
     "packed": ({"collate": collate_packed}, "set eval_packing=False in SFTConfig"),
     "unlabeled": ({"remove": "labels"}, UNLABELED),
+    "split": ({"split": split_without_target}, "but split returned Prompts without a target: return the references"),
     "removed": ({"before": (RemovesLabels,)}, REMOVED),
     "removed in predict": ({"before": (RemovesLabels,), "method": "predict"}, REMOVED),
 }

@@ -114,3 +114,11 @@ def test_rows_of_some_batches_only_are_an_error() -> None:
     evaluator.update(**ROWS, row=[0, 0])
     with pytest.raises(ValueError, match="'update' got 'row' for some batches only: pass it for all, or for none"):
         evaluator.update(**ROWS)
+
+
+def test_an_index_of_several_rows_is_an_error() -> None:
+    evaluator = Evaluator()
+    evaluator.start()
+    evaluator.update(**ROWS, row=[0, 1], index=[5, 5])
+    with pytest.raises(ValueError, match="different rows have the same 'index': the references of their sentences"):
+        evaluator.finish(0)

@@ -316,6 +316,11 @@ class SentenceCollector:
             try:
                 sentences = subset.gather(device)
             except SamePosition:  # in all processes
+                if loader.given.get("index") and loader.given.get("row"):
+                    raise SamePosition(
+                        "different rows have the same 'index': the references of their sentences differ. With 'row', "
+                        "an index is the position of a row in its dataset"
+                    ) from None
                 if loader.given.get("index"):
                     raise
                 reason = "its collate_fn or its step reorders or drops the items of a batch"

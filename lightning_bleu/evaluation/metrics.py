@@ -13,7 +13,7 @@ from lightning_bleu.evaluation.results import Result
 from lightning_bleu.evaluation.sentences import SentenceRows, SubsetSentences
 from lightning_bleu.metric import CorpusMetric
 from lightning_bleu.reading.batch import Batch
-from lightning_bleu.reading.forms import InputCounts, Strings, kind_of
+from lightning_bleu.reading.forms import InputCounts, kind_of
 from lightning_bleu.reading.mistakes import Mistake, suspect_script
 from lightning_bleu.reading.ragged import IntArray
 from lightning_bleu.scoring.scoring import Component, Report
@@ -80,7 +80,7 @@ class EvaluatorMetric:
 
     def check(self, batch: Batch, sources: Any) -> None:
         """Raise an error for a batch that the metric cannot score."""
-        if self.needs_texts and not isinstance(batch.segments, Strings):
+        if self.needs_texts and kind_of(batch.segments) not in ("strings", "empty"):
             raise TypeError(
                 f"the metric {self.name!r} needs text, got {kind_of(batch.segments)}: return strings (join tokens with "
                 "spaces), or decode ids with the option decoder=tokenizer"

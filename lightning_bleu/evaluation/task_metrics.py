@@ -622,15 +622,17 @@ class CountedIds(EvaluatorMetric):
 
     def check(self, batch: Batch, sources: object) -> None:
         """Raise an error for a batch without ids."""
-        if batch.passed_ids is None and batch.sentence_count:
+        kind = kind_of(batch.segments)
+        if batch.passed_ids is None and batch.sentence_count and kind != "empty":
             raise TypeError(
-                f"the metric {self.name!r} counts ids, got {kind_of(batch.segments)}: pass ids as 'preds', and decode "
+                f"the metric {self.name!r} counts ids, got {kind}: pass ids as 'preds', and decode "
                 "them with the option decoder=tokenizer"
             )
 
     def count_rows(self, batch: Batch) -> IntArray:
         """The number of ids of each hypothesis without padding, and 1, of shape ``(sentences, 2)``."""
-        rows = np.ones((batch.sentence_count, 2), np.int64)
+        rows = np.zeros((batch.sentence_count, 2), np.int64)
+        rows[:, 1] = 1
         if batch.passed_ids is not None:
             (ids, lengths), pad_id = batch.passed_ids
             if self._pad_id is not None:
@@ -648,6 +650,6 @@ class CountedIds(EvaluatorMetric):
         settings = {"pad_id": self._pad_id}
         scores: list[dict[str, ScoreOfSubset]] = []
         for sentences in subsets:
-            statistics = sentences.statistics(self.name)
+            statistics = sentences.statistics(self.name).double()
             scores.append({"": SentenceRows(sentences.identity, statistics, scoring, settings)})
         return scores

@@ -14,9 +14,13 @@ _NONE_IF_NOT_PASSED = ("num_beams", *_LENGTHS)
 def merge_arguments(*places: Mapping[str, Any]) -> dict[str, Any]:
     """Merge the arguments of ``generate`` from several places, the strongest first.
 
+    A ``generation_config`` has a value for every argument, so weaker places do not count.
+
     Example:
         >>> merge_arguments({"max_length": 9, "num_beams": None}, {"max_new_tokens": 3, "num_beams": 2})
         {'max_length': 9, 'max_new_tokens': None, 'num_beams': 2}
+        >>> merge_arguments({"generation_config": "greedy"}, {"num_beams": 2})
+        {'generation_config': 'greedy'}
     """
     merged: dict[str, Any] = {}
     for arguments in places:
@@ -26,6 +30,8 @@ def merge_arguments(*places: Mapping[str, Any]) -> dict[str, Any]:
             merged[name] = value
             if name in _LENGTHS:
                 merged.setdefault(_LENGTHS[name], None)
+        if "generation_config" in merged:
+            break
     return merged
 
 

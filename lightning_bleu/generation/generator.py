@@ -23,7 +23,8 @@ class GeneratorMixin(_Trainer):  # type: ignore[misc]
     gen_kwargs: Mapping[str, Any] = MappingProxyType({})
     answers: Layout = "one"
     _call_arguments: Mapping[str, Any] = MappingProxyType({})  # arguments of generate in a call of evaluate or predict
-    _is_evaluating = False  # whether an evaluation is running, in which a callback may start another one
+    _gen_kwargs: Any = MappingProxyType({})  # those of Seq2SeqTrainer, which sets them in each call
+    _is_evaluating = False  # whether the loop of this call has begun, so that a callback may start another evaluation
 
     def evaluate(
         self,
@@ -53,13 +54,14 @@ class GeneratorMixin(_Trainer):  # type: ignore[misc]
     @contextmanager
     def _generate_with(self, arguments: Mapping[str, Any]) -> Iterator[None]:
         """Within this context, evaluations generate with the arguments of a call."""
-        outer = self._call_arguments
+        outer, outer_of_trainer, is_inside = self._call_arguments, self._gen_kwargs, self._is_evaluating
         # Trainer.evaluate calls itself for each of several datasets. Another evaluation in it has its own arguments.
-        self._call_arguments = arguments if self._is_evaluating else {**outer, **arguments}
+        self._call_arguments = arguments if is_inside else {**outer, **arguments}
+        self._is_evaluating = False
         try:
             yield
         finally:
-            self._call_arguments = outer
+            self._call_arguments, self._gen_kwargs, self._is_evaluating = outer, outer_of_trainer, is_inside
 
     def split(self, inputs: Any) -> Prompts | None:
         """Find the prompts and the references of a batch. Override it for batches of another form.
@@ -135,6 +137,8 @@ class GeneratorMixin(_Trainer):  # type: ignore[misc]
     def _check_generation(self) -> None:
         """Raise a ValueError for settings that contradict each other, before anything is generated."""
         check_layout(self.answers)
+        if not self._overrides("complete"):
+            self._generation.check()
         if self._is_encoder_decoder:
             if self.answers != "one":
                 raise ValueError(
@@ -152,8 +156,6 @@ class GeneratorMixin(_Trainer):  # type: ignore[misc]
             packing = getattr(self.args, "packing", False)
         if packing and not self._overrides("split"):
             raise ValueError("packed rows have no prompts of their own: set eval_packing=False in SFTConfig")
-        if not self._overrides("complete"):
-            self._generation.check()
 
     @property
     def _generation(self) -> GenerationSettings:
@@ -169,7 +171,7 @@ class GeneratorMixin(_Trainer):  # type: ignore[misc]
         """The arguments of ``generate`` that the Trainer's own ``evaluate`` and ``predict`` take."""
         if not self._is_seq2seq_trainer:
             return {}
-        return merge_arguments(self._call_arguments, self.gen_kwargs)
+        return dict(self._generation.arguments)
 
     @property
     def _is_seq2seq_trainer(self) -> bool:

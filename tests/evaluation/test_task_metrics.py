@@ -345,6 +345,23 @@ def test_token_counts_are_gen_len(options: Any) -> None:
     assert evaluate(TokenCount(pad_id=5), ids, ids, decoder=Tokenizer()) == {"": pytest.approx(gen_len(ids, 5))}
 
 
+def test_token_counts_are_divided_in_float64() -> None:
+    ids = [[5, 6, 0], [5, 0, 0], [5, 0, 0]]
+    assert evaluate(TokenCount(0), ids, ids) == {"": 4 / 3}
+
+
+def test_a_batch_of_empty_lists_has_no_ids_and_no_words() -> None:
+    metrics: Any = {"n": TokenCount(), "wer": WER()}
+    evaluator = Evaluator(metrics, decoder=Tokenizer())
+    evaluator.start({"labeled": None, "prompts": None})
+    evaluator.update([[]], [[]])
+    evaluator.update([[5]], [[5, 6]])
+    evaluator.update([[], []], None, dataloader_idx=1)
+    scores = {name: result.score for name, result in evaluator.finish(0).items()}
+    expected = {"val_n/labeled": 0.5, "val_n/prompts": 0, "val_n": 0.25, "val_wer/labeled": 0.5, "val_wer": 0.5}
+    assert scores == expected
+
+
 def test_text_has_no_ids_to_count() -> None:
     with pytest.raises(TypeError, match="the metric 'm' counts ids, got strings: pass ids as 'preds', and decode them"):
         evaluate(TokenCount(), ["a"], ["a"])
