@@ -89,12 +89,14 @@ def did_you_mean(name: str, choices: Collection[str]) -> str:
 
 
 def closest_name(name: str, choices: Collection[str]) -> str | None:
-    """The choice most similar to a name, in quotation marks; None if none is similar.
+    """The choice most similar to a name, or one that begins with it, in quotation marks; None if there is none.
 
     Example:
-        >>> closest_name("SacreBLEU", ["nltk", "sacrebleu"])
-        "'sacrebleu'"
+        >>> closest_name("SacreBLEU", ["nltk", "sacrebleu"]), closest_name("ja", ["13a", "ja-mecab"])
+        ("'sacrebleu'", "'ja-mecab'")
     """
     choice_of = {choice.lower(): choice for choice in choices}
     similar = difflib.get_close_matches(name.lower(), choice_of, n=1)
+    if not similar:
+        similar = [choice for choice in choice_of if choice.startswith(f"{name.lower()}-")]
     return repr(choice_of[similar[0]]) if similar else None
