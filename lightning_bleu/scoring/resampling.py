@@ -131,8 +131,8 @@ def describe_few_sentences(sentences: int) -> str:
     """The warning about a paired bootstrap of few sentences."""
     plural = "" if sentences == 1 else "s"
     return (
-        f"With {sentences} sentence{plural}, a paired bootstrap calls equal systems different too often: its p-values and "
-        f"intervals need at least {MIN_SENTENCES}. approximate_randomization holds its level with few sentences."
+        f"With {sentences} sentence{plural}, a paired bootstrap calls equal systems different too often: its p-values "
+        f"and intervals need at least {MIN_SENTENCES}. approximate_randomization holds its level with few sentences."
     )
 
 
