@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from lightning_bleu.scores_file import find_run
 from lightning_bleu.texts import SystemTexts, read_systems
 from lightning_bleu.version import __version__
 
@@ -219,7 +220,7 @@ def _show(options: argparse.Namespace) -> None:
     folder = Path(options.folder).expanduser()
     if not folder.is_dir():
         raise NotADirectoryError(None, "there is no such folder", options.folder)
-    if not (folder / "scores.jsonl").is_file():
+    if find_run(folder) is None:
         raise ValueError(
             f"{options.folder!r} has no scores.jsonl: pass the folder that 'translations' was set to, such as one of "
             "Evaluator(translations=...)"

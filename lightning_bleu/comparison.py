@@ -14,7 +14,7 @@ import torch
 
 from lightning_bleu.bleu import BLEU_NAME, BLEUSettings, Statistics
 from lightning_bleu.display.marks import Line, mark_words
-from lightning_bleu.display.samples import Sample, tokenize_line
+from lightning_bleu.display.samples import Sample, describe_order, tokenize_line
 from lightning_bleu.evaluation.buckets import find_length_buckets
 from lightning_bleu.evaluation.choices import find_changed, find_gains, find_worst
 from lightning_bleu.evaluation.sentences import SentenceRows
@@ -398,8 +398,10 @@ def _describe_comparison(comparison: Comparison, examples: int) -> View:
         if not compared:
             blocks.append(describe_worst(comparison, examples))
     signatures = [f"{metric}: {signature}" for metric, signature in comparison.signatures.items()]
-    if signatures:
-        blocks.append(Note("\n".join(signatures), quiet=True))
+    files = [f"{system}: {file}" for system, file in comparison.texts.files.items()]
+    details = [*signatures, *files]
+    if details:
+        blocks.append(Note("\n".join(details), quiet=True))
     return View(_title(comparison), blocks)
 
 
@@ -519,7 +521,7 @@ def _change_table(comparison: Comparison, metric: str) -> Table:
             Part(got_worse / total, "bad", f"{got_worse:,}"),
         ]
         rows.append([system, f"{improved:,}", f"{same:,}", f"{got_worse:,}", Bar(parts)])
-    return Table(["", "better", "same", "worse", ""], rows, f"Sentences that changed, by {metric}")
+    return Table(["", "better", "same", "worse", "better, same, worse"], rows, f"Sentences that changed, by {metric}")
 
 
 def _length_charts(comparison: Comparison) -> list[Block]:
@@ -578,7 +580,8 @@ def describe_worst(comparison: Comparison, count: int, title: str = "") -> Examp
     metric = comparison.metrics[0]
     worst = comparison.worst(metric, comparison.baseline, count)
     examples = [sample.to_example() for sample in worst]
-    return Examples(f"{title}Worst {len(examples)}", examples, f"By {metric}.")
+    order = describe_order(comparison.rows[metric][comparison.baseline])
+    return Examples(f"{title}Worst {len(examples)}{order}", examples)
 
 
 def _shared_lines(source: str | None, references: Sequence[str]) -> list[ExampleLine]:

@@ -17,7 +17,12 @@ from lightning_bleu.evaluation.loaders import Origin, distributed_index
 from lightning_bleu.evaluation.metric_table import MetricTable
 from lightning_bleu.evaluation.names import Naming, check_names
 from lightning_bleu.evaluator import Evaluator
-from lightning_bleu.generation.endings import suspect_answers, suspect_limit, suspect_sampling
+from lightning_bleu.generation.endings import (
+    suspect_answers,
+    suspect_joined_rows,
+    suspect_limit,
+    suspect_sampling,
+)
 from lightning_bleu.generation.generator import GeneratorMixin
 from lightning_bleu.generation.prompts import Prompts
 from lightning_bleu.generation.rows import name_inputs
@@ -59,7 +64,7 @@ class EvaluatorMixin(GeneratorMixin):
             - ``"last"``: a chat with several answers, of which the last one is generated, from everything before it;
             - ``"every"``: a chat, of which each answer is generated, from everything before it, and is a sentence of
               its own. The Trainer does not return the predictions. A row without an answer is skipped;
-            - ``"apart"``: ``input_ids`` are prompts, and ``labels`` are their answers, of another width. There is no
+            - ``"apart"``: ``input_ids`` are prompts, and ``labels`` are their answers, of any width. There is no
               loss.
 
     Raises:
@@ -277,6 +282,9 @@ class EvaluatorMixin(GeneratorMixin):
                 lengths = lengths[prompts.row]
             max_length = getattr(self.args, "max_length", None)
             self._warn(suspect_answers(prompts.target, lengths, settings, max_length))
+            if self.answers == "apart":
+                mask = inputs["attention_mask"].bool()
+                self._warn(suspect_joined_rows(inputs["input_ids"], mask, prompts.target))
             self._warn(suspect_limit(preds, prompts.target, settings))
 
     def _warn(self, mistakes: Iterable[Mistake]) -> None:

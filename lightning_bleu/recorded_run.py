@@ -26,7 +26,7 @@ from lightning_bleu.rendering.blocks import (
 )
 from lightning_bleu.rendering.clean import to_line
 from lightning_bleu.rendering.viewable import Viewable
-from lightning_bleu.scores_file import read_lines
+from lightning_bleu.scores_file import find_run, read_lines
 from lightning_bleu.scoring.scoring import describe_directions, format_in_unit
 from lightning_bleu.systems import compare_texts
 from lightning_bleu.texts import read_systems
@@ -125,7 +125,8 @@ def read_run(folder: str | os.PathLike[str]) -> RecordedRun:
         [44.72, 51.64]
 
     Args:
-        folder: the folder with ``scores.jsonl``: what ``translations`` of :class:`Evaluator` was set to.
+        folder: the folder with ``scores.jsonl``, which is what ``translations`` of :class:`Evaluator` was set to; or
+            the folder in which ``translations=True`` has made it.
 
     Returns:
         the run, to look at.
@@ -136,10 +137,10 @@ def read_run(folder: str | os.PathLike[str]) -> RecordedRun:
     Notes:
         Lines that cannot be read are skipped with a warning.
     """
-    folder = Path(folder).expanduser()
-    scores = folder / "scores.jsonl"
-    if not scores.is_file():
+    run_folder = find_run(Path(folder).expanduser())
+    if run_folder is None:
         raise FileNotFoundError(f"{str(folder)!r} has no scores.jsonl: pass what 'translations' was set to")
+    scores = run_folder / "scores.jsonl"
     lines, unreadable = read_lines(scores)
     if unreadable:
         warn_user(f"{str(scores)!r} has lines that cannot be read; they are skipped: {unreadable}")
@@ -152,7 +153,7 @@ def read_run(folder: str | os.PathLike[str]) -> RecordedRun:
     for (stage, step), scores_by_key in sorted(lines_of_validation.items(), key=_by_stage_and_step):
         epoch = next(reversed(scores_by_key.values())).get("epoch")
         validations.append(RecordedValidation(stage, step, epoch, scores_by_key))
-    return RecordedRun(folder, validations)
+    return RecordedRun(run_folder, validations)
 
 
 def _by_stage_and_step(item: tuple[tuple[str, int], Any]) -> tuple[bool, str, int]:
@@ -176,7 +177,7 @@ def _describe_run(run: RecordedRun, examples: int) -> View:
         blocks += _describe_stage(run, stage)
     if examples > 0:
         blocks += _describe_sentences(run, examples)
-    return View(run.folder.resolve().name, blocks)
+    return View(_name_run(run.folder.resolve()), blocks)
 
 
 def _keys_of(validations: Sequence[RecordedValidation]) -> list[str]:
@@ -194,6 +195,11 @@ def _main_key(validations: Sequence[RecordedValidation]) -> str | None:
     keys = dict.fromkeys(line["key"] for line in with_direction if line["metric"] == metric)
     main_key: str = min(keys, key=len)  # those of loaders, groups, and scores are longer
     return main_key
+
+
+def _name_run(folder: Path) -> str:
+    """The name of the folder of a run, which ``translations=True`` calls ``translations`` in another one."""
+    return folder.parent.name if folder.name == "translations" else folder.name
 
 
 def _describe_stage(run: RecordedRun, stage: str) -> list[Block]:

@@ -81,6 +81,14 @@ def lacks_references(file: Path) -> bool:
     return any(line["file"] == name and line.get("references") is False for line in lines)
 
 
+def find_run(folder: Path) -> Path | None:
+    """The folder with ``scores.jsonl``: this one, or ``translations`` in it; None if there is none."""
+    for candidate in (folder, folder / "translations"):
+        if (candidate / "scores.jsonl").is_file():
+            return candidate
+    return None
+
+
 def find_record(file: Path) -> Path | None:
     """The ``scores.jsonl`` of the run that a file belongs to; None if it belongs to none."""
     for folder in file.expanduser().resolve().parents:

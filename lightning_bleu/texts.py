@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -144,6 +145,9 @@ def _read_lines(name: str, translations: Any) -> list[str]:
 
 def _read_file(file: Path) -> list[str]:
     """The lines of a file. Those of a record are read as they were written, and others may come from an editor."""
+    if file.is_dir():
+        reason = "a folder has no lines: pass a file of translations in it, such as val/step-0000500.txt"
+        raise IsADirectoryError(errno.EISDIR, reason, str(file))
     content = file.read_bytes()
     is_recorded = find_record(file) is not None
     try:

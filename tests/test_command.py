@@ -48,12 +48,13 @@ def test_the_first_system_is_the_baseline_unless_another_one_is(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Files may follow options, and a second file after ``-r`` is a system."""
-    expected = compare_systems({"old": OLD, "new": NEW}, references=REFERENCES)
+    comparison = compare_systems({"old": OLD, "new": NEW}, references=REFERENCES)
+    expected = f"{comparison}\nold: old.txt\nnew: new.txt\n"
     for arguments in (["old.txt", "new.txt", "-r", "reference.txt"], ["old.txt", "-r", "reference.txt", "new.txt"]):
         assert main(["compare", *arguments, "-n", "0"]) == 0
-        assert capsys.readouterr() == (f"{expected}\n", "")
+        assert capsys.readouterr() == (expected, "")
     assert main(["compare", "new.txt", "-r", "reference.txt", "-b", "old.txt", "-n", "0"]) == 0
-    assert capsys.readouterr().out == f"{expected}\n"
+    assert capsys.readouterr().out == expected
 
 
 def test_json_has_the_scores_and_the_tests(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -81,7 +82,7 @@ def test_one_system_shows_its_scores_and_worst_sentences(folder: Path, capsys: p
     assert main(["compare", "new.txt", "-r", "reference.txt", "-n", "2", "-m", "bleu"]) == 0
     printed = capsys.readouterr().out
     assert f"new   {corpus_bleu(NEW, REFERENCES, percent=True).bleu:.2f}" in printed
-    assert "Worst 2\n" in printed
+    assert "Worst 2 for their length, by smoothed BLEU\n" in printed
     assert "hypothesis  the cat number 0 sat on the rug" in printed
 
 
@@ -131,7 +132,7 @@ def test_a_file_is_read_once_so_it_may_be_a_pipe(folder: Path, capsys: pytest.Ca
     assert main(["compare", "pipes/old.txt", "pipes/new.txt", "-r", "pipes/reference.txt"]) == 0
     for writer in writers:
         writer.join()
-    assert capsys.readouterr().out == expected
+    assert capsys.readouterr().out.replace("pipes/", "") == expected
 
 
 # Showing a run
@@ -162,6 +163,11 @@ def test_a_run_shows_its_validations_and_the_worst_sentences_of_the_best(
     best = corpus_bleu(NEW, REFERENCES, percent=True).bleu
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "run"
+    (tmp_path / "run" / "translations").mkdir()
+    (tmp_path / "run").rename(tmp_path / "moved")
+    (tmp_path / "run").mkdir()
+    (tmp_path / "moved").rename(tmp_path / "run" / "translations")
+    assert str(read_run(tmp_path / "run")).splitlines()[:3] == lines[:3]
     assert f"Best: val_bleu {best:.2f} at step 200; val_length" in lines[2]
     (row,) = [line for line in lines if line.startswith(" 200")]
     assert row.split()[:4] == ["200", "1", f"{best:.2f}", "*"]
@@ -237,7 +243,7 @@ def break_file(content: bytes) -> Callable[[Path], int]:
     ("prepare", "arguments", "message"),
     [
         (None, "compare missing.txt -r reference.txt", "No such file or directory: 'missing.txt'"),
-        (None, "compare . -r reference.txt", "Is a directory: '.'"),
+        (None, "compare . -r reference.txt", "a folder has no lines: pass a file of translations in it, such as val/"),
         (
             break_file(b"caf\xe9\n"),
             "compare old.txt -r reference.txt",
@@ -259,7 +265,7 @@ def break_file(content: bytes) -> Callable[[Path], int]:
         (None, "compare old.txt -r reference.txt -n -1", "argument -n/--examples: must be 0 or more, got -1"),
         (None, "compare old.txt -r reference.txt -n x", "argument -n/--examples: must be 0 or more, got x"),
         (None, "compare ~no-such-user/a.txt -r reference.txt", "Could not determine home directory"),
-        (None, "compare . old.txt -r reference.txt", "Is a directory: '.'"),
+        (None, "compare . old.txt -r reference.txt", "a folder has no lines: pass a file"),
         (None, "compare old.txt -r reference.txt -t zh -m ter", "the metrics are ter: add -m bleu"),
         (None, "compare missing.txt --html no/a.html", "there is no such folder: 'no'"),
         (None, "show missing --markdown .", "Is a directory: '.'"),

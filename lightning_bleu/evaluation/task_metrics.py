@@ -127,7 +127,7 @@ class WER(TaskMetric):
 
     Args:
         normalize: applied to hypotheses and references before they are compared, such as ``str.lower``, or the
-            ``EnglishTextNormalizer(tokenizer.english_spelling_normalizer)`` of Whisper. Samples and files have the texts
+            ``EnglishTextNormalizer(tokenizer.english_spelling_normalizer)`` of Whisper. Samples and files have texts
             as they were.
         percent: score in percent.
 

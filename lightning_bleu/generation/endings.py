@@ -22,6 +22,27 @@ def suspect_sampling(settings: GenerationSettings) -> Iterator[Mistake]:
         )
 
 
+def suspect_joined_rows(ids: Tensor, mask: Tensor, labels: Tensor) -> Iterator[Mistake]:
+    """Suspect rows that contain their answers, although prompts and answers should be apart.
+
+    Args:
+        ids: the ids of the rows, shape ``(rows, width)``.
+        mask: False for padding, shape ``(rows, width)``.
+        labels: the labels, -100 elsewhere.
+    """
+    if labels.shape != ids.shape or not len(ids):
+        return
+    is_label = labels != IGNORED
+    are_in_rows = bool((labels == ids)[is_label].all())
+    have_masked_prompts = bool((mask & ~is_label).any(1).all())
+    if are_in_rows and have_masked_prompts:
+        yield (
+            "joined rows",
+            "With answers = 'apart', input_ids are prompts, but here they contain the labels, so the model would go on "
+            "after its answers: set answers = 'one' in the Trainer.",
+        )
+
+
 def suspect_answers(
     labels: Tensor, lengths: Tensor, settings: GenerationSettings, max_length: int | None
 ) -> Iterator[Mistake]:
