@@ -9,5 +9,5 @@ IGNORED_WARNINGS = [
     "ignore:.*[`']pin_memory[`']",
     "ignore:Be aware that when using `ckpt_path`",
     "ignore:Guards may run slower on Python 3.13.0",
-    "ignore:With \\d+ sentences, a paired bootstrap",
+    "ignore:With \\d+ sentences?, a paired bootstrap",
 ]
