@@ -30,17 +30,19 @@ from validation import Model
 from lightning_bleu import BLEUCallback, CorpusBLEU, Evaluator, EvaluatorMixin
 
 UNITS = ["µs per batch", "ms per validation"]
+SAMPLES = {False: 0, True: 8}
+"""How many samples there are, without and with loggers."""
 
 
 def validation_cases(data: Path | None) -> Iterator[Case]:
-    """All cases of this module: without loggers, and with TensorBoard, which shows samples and figures."""
+    """All cases of this module: without loggers and samples, and with TensorBoard, which shows samples and figures."""
     of_text = f"{text_label(data)}, batches of 64"
     of_ids = f"{corpus_label('WMT22', data)} with eos_id, batches of 64"
-    yield validation_case(f"Evaluator, {of_text}", partial(loop, data, shows=False))
+    yield validation_case(f"Evaluator(samples=0), {of_text}", partial(loop, data, shows=False))
     yield validation_case(f"Evaluator with a SummaryWriter, {of_text}", partial(loop, data, shows=True))
-    yield validation_case(f"BLEUCallback, {of_text}", partial(lightning, data, shows=False))
+    yield validation_case(f"BLEUCallback(samples=0), {of_text}", partial(lightning, data, shows=False))
     yield validation_case(f"BLEUCallback with a TensorBoardLogger, {of_text}", partial(lightning, data, shows=True))
-    yield validation_case(f"EvaluatorMixin, {of_ids}", partial(hugging_face, data, shows=False))
+    yield validation_case(f"EvaluatorMixin, samples=0, {of_ids}", partial(hugging_face, data, shows=False))
     yield validation_case(f"EvaluatorMixin with TensorBoard, {of_ids}", partial(hugging_face, data, shows=True))
 
 
@@ -66,7 +68,7 @@ def measurement(in_batches: float, batches: int, in_ends: float, score: float) -
 def loop(data: Path | None, folder: Path, *, shows: bool) -> Pass:
     """Validations in a loop."""
     writers = [SummaryWriter(folder)] if shows else []
-    return warm(partial(validate, Evaluator(loggers=writers), text(data).lines))
+    return warm(partial(validate, Evaluator(loggers=writers, samples=SAMPLES[shows]), text(data).lines))
 
 
 def validate(evaluator: Evaluator, batches: Batches) -> Measurement:
@@ -89,8 +91,8 @@ def validate(evaluator: Evaluator, batches: Batches) -> Measurement:
 class TimedCallback(BLEUCallback):
     """Adds up the time of its hooks by their names."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, samples: int) -> None:
+        super().__init__(samples=samples)
         self.seconds = defaultdict[str, float](float)
 
 
@@ -115,7 +117,7 @@ for _name in HOOKS:  # all of them, because another version may use others
 def lightning(data: Path | None, folder: Path, *, shows: bool) -> Pass:
     """Validations in Lightning."""
     logging.getLogger("pytorch_lightning").setLevel(logging.ERROR)
-    callback, batches = TimedCallback(), text(data).lines
+    callback, batches = TimedCallback(SAMPLES[shows]), text(data).lines
     trainer = pl.Trainer(
         accelerator="cpu",
         devices=1,
@@ -220,7 +222,7 @@ def hugging_face(data: Path | None, folder: Path, *, shows: bool) -> Pass:
             remove_unused_columns=False,
         ),
         data_collator=collate,
-        evaluator=Evaluator(CorpusBLEU(pad_id=PAD_ID, eos_id=EOS_ID)),
+        evaluator=Evaluator(CorpusBLEU(pad_id=PAD_ID, eos_id=EOS_ID), samples=SAMPLES[shows]),
     )
     trainer.remove_callback(transformers.PrinterCallback)
 
