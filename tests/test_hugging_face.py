@@ -485,7 +485,8 @@ def run_page_of_docs(folder: Path) -> Scores:
 
 @pytest.mark.slow
 def test_the_page_generates_what_is_scored(tmp_path: Path) -> None:
-    pytest.importorskip("transformers")
+    pytest.importorskip("transformers", minversion="5.0")
+    pytest.importorskip("trl", minversion="1.0")
     [found] = run_in_processes(1, run_page_of_docs, tmp_path)
     hypotheses, references = found["texts"]
     expected = BLEU().corpus_score(hypotheses, [references])

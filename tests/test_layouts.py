@@ -343,7 +343,12 @@ SUSPECTS: Any = {
     "another end": ({"stopping_criteria": [lambda ids, scores: ids[:, -1] == 39]}, {}, [39], None),
     "a limit with the prompt": ({"max_length": 11}, {}, [EOS], LIMIT.format("max_length=11, which counts the prompt")),
     "the limit of new tokens": ({"max_new_tokens": 2}, {}, [EOS], None),
-    "the default limit": ({}, {"max_new_tokens": None}, [3] * 20 + [EOS], LIMIT.format("its default")),
+    "the default limit": (
+        {},
+        {"max_new_tokens": None},
+        [3] * 20 + [EOS],
+        LIMIT.format("(its default|max_length=20, which counts the prompt)"),
+    ),
 }
 """Arguments of the call, and of the model; the end of answers; the warning."""
 
