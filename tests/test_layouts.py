@@ -334,6 +334,7 @@ def end_with(ids: list[int], turns: list[Turn]) -> list[dict[str, list[int]]]:
 SAMPLING = "generation_config.do_sample is True, so answers are random"
 NO_END = r"An answer has none of the ids at which this generation stops, eos_token_id=\[1\]; its last id is 39"
 LIMIT = r"generate stopped after \d+ new tokens because of {}, but a reference has"
+DEFAULT_LIMIT = LIMIT.format("(its default|max_length=20, which counts the prompt)")  # the latter in Transformers 4
 SUSPECTS: Any = {
     "sampling": ({}, {"do_sample": True}, [EOS], SAMPLING),
     "sampling on purpose": ({"do_sample": True}, {"do_sample": True}, [EOS], None),
