@@ -220,12 +220,7 @@ def _show(options: argparse.Namespace) -> None:
     folder = Path(options.folder).expanduser()
     if not folder.is_dir():
         raise NotADirectoryError(None, "there is no such folder", options.folder)
-    if find_run(folder) is None:
-        raise ValueError(
-            f"{options.folder!r} has no scores.jsonl: pass the folder that 'translations' was set to, such as one of "
-            "Evaluator(translations=...)"
-        )
-    run = _read_run(folder)
+    run = _read_run(find_run(folder))
     _write_files(run, options)
     _print_view(run, options)
 
@@ -309,20 +304,39 @@ def _shorten_paths(paths: Sequence[str]) -> list[str]:
     """
     if len(paths) < 2:
         return [Path(path).stem or path for path in paths]
+    names = _drop_shared_words(_drop_shared_folders(paths))
+    if not all(names) or len(set(names)) < len(names):
+        return list(paths)
+    return names
+
+
+def _drop_shared_folders(paths: Sequence[str]) -> list[str]:
+    """Paths without the folders and the suffix that all of them share.
+
+    Example:
+        >>> _drop_shared_folders(["runs/a/val/x.txt", "runs/b/val/x.txt"])
+        ['a', 'b']
+    """
     parts = [Path(path).parent.joinpath(Path(path).stem).parts for path in paths]
     if len(set(parts)) < len(parts):
         parts = [Path(path).parts for path in paths]
     if len(set(map(len, parts))) == 1:
         columns = [column for column in zip(*parts) if len(set(column)) > 1]
         parts = list(zip(*columns)) or parts
-    names = [Path(*path).as_posix() for path in parts]
+    return [Path(*path).as_posix() for path in parts]
+
+
+def _drop_shared_words(names: Sequence[str]) -> list[str]:
+    """Names without the words at their beginnings and ends that all of them share.
+
+    Example:
+        >>> _drop_shared_words(["hyp.Online-A.de", "hyp.PROMT.de"])
+        ['Online-A', 'PROMT']
+    """
     start = _find_shared_words(names)
     names = [name[len(start) :] for name in names]
     reversed_end = _find_shared_words([name[::-1] for name in names])
-    names = [name[: len(name) - len(reversed_end)] for name in names]
-    if not all(names) or len(set(names)) < len(names):
-        return list(paths)
-    return names
+    return [name[: len(name) - len(reversed_end)] for name in names]
 
 
 def _find_shared_words(names: Sequence[str]) -> str:

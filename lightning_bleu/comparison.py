@@ -14,10 +14,16 @@ import torch
 
 from lightning_bleu.bleu import BLEU_NAME, BLEUSettings, Statistics
 from lightning_bleu.display.marks import Line, mark_words
-from lightning_bleu.display.samples import Sample, describe_order, tokenize_line
+from lightning_bleu.display.samples import (
+    Sample,
+    describe_order,
+    label_references,
+    score_samples,
+    tokenize_line,
+)
 from lightning_bleu.evaluation.buckets import find_length_buckets
-from lightning_bleu.evaluation.choices import find_changed, find_gains, find_worst
-from lightning_bleu.evaluation.sentences import SentenceRows
+from lightning_bleu.evaluation.choices import drop_repeats, find_changed, find_gains, find_worst
+from lightning_bleu.evaluation.sentences import Sentence, SentenceRows
 from lightning_bleu.messages import check_choice
 from lightning_bleu.rendering.blocks import (
     Bar,
@@ -51,8 +57,6 @@ _MAX_NAME = 60
 """The maximum number of characters of a name in a sentence."""
 _MAX_CHARTED = 5
 """The number of systems up to which a chart can tell them apart."""
-_MAX_REFERENCES = 5
-"""The maximum number of references shown per sentence."""
 _TONES: dict[str, Tone] = {"better": "good", "worse": "bad"}
 UNCLEAR = "no clear difference"
 
@@ -249,24 +253,15 @@ class Comparison(Viewable):
         got_worse, improved = find_changed(rows, baseline_rows, len(scores))
 
         def describe(numbers: Sequence[int]) -> list[Change]:
-            changes: dict[tuple[str, ...], Change] = {}
+            texts = {}
             for number in numbers:
-                if len(changes) == count:
-                    break
-                references = self.texts.references[number]
-                # Test sets of chats have the same sentence many times.
-                key = (baseline_hypotheses[number], hypotheses[number], *references)
-                if key not in changes:
-                    changes[key] = Change(
-                        number + 1,
-                        self._source(number),
-                        references,
-                        baseline_hypotheses[number],
-                        hypotheses[number],
-                        baseline_scores[number].item(),
-                        scores[number].item(),
-                    )
-            return list(changes.values())
+                texts[number] = (baseline_hypotheses[number], hypotheses[number], self.texts.references[number])
+            changes = []
+            for number, (baseline, hypothesis, references) in drop_repeats(texts, count).items():
+                source, baseline_score = self._source(number), baseline_scores[number].item()
+                score = scores[number].item()
+                changes.append(Change(number + 1, source, references, baseline, hypothesis, baseline_score, score))
+            return changes
 
         return Changes(describe(improved), describe(got_worse))
 
@@ -286,16 +281,12 @@ class Comparison(Viewable):
         """
         check_choice("metric", metric, self.metrics)
         check_choice("system", system, self.systems)
-        rows = self.rows[metric][system]
-        scores = {name: self.rows[name][system].score_sentences() for name in self.metrics}
-        percent = {name: self.rows[name][system].scoring.percent for name in self.metrics}
-        samples = []
-        for number in find_worst(rows.statistics, rows.scoring, count):
-            texts = [self.texts.hypotheses[system][number], *self.texts.references[number]]
-            scores_of_sentence = {name: of_metric[number].item() for name, of_metric in scores.items()}
-            lines = [self.tokenize(text) for text in texts]
-            samples.append(Sample(number + 1, lines, self._source(number), scores_of_sentence, percent=percent))
-        return samples
+        rows = {name: of_systems[system] for name, of_systems in self.rows.items()}
+        sentences = {}
+        for number in find_worst(rows[metric].statistics, rows[metric].scoring, count):
+            hypothesis, references = self.texts.hypotheses[system][number], self.texts.references[number]
+            sentences[number] = Sentence(hypothesis, references, self._source(number))
+        return score_samples(sentences, rows, self.bleu_settings)
 
     def count_changed(self, metric: str, system: str) -> ChangeCounts:
         """How many sentences a system translates better than the baseline, as well, and worse.
@@ -384,18 +375,19 @@ class Comparison(Viewable):
 
 
 def _describe_comparison(comparison: Comparison, examples: int) -> View:
-    """What there is to see of a comparison, with at most so many sentences of each kind."""
+    """What a page shows of a comparison, with at most `examples` sentences of each kind."""
     blocks: list[Block] = [Note(_describe_method(comparison), quiet=True)]
     blocks += [Note(sentence) for sentence in _describe_verdicts(comparison)]
     blocks += [_score_table(comparison, metric) for metric in comparison.metrics]
-    compared = comparison.systems[1:]
-    if compared:
-        blocks.append(_change_table(comparison, comparison.metrics[0]))
+    metric = comparison.metrics[0]
+    counts = {system: comparison.count_changed(metric, system) for system in comparison.systems[1:]}
+    if counts:
+        blocks.append(_change_table(counts, metric))
     blocks += _length_charts(comparison)
     if examples > 0:
-        for system in compared:
-            blocks += _changed_sentences(comparison, comparison.metrics[0], system, examples)
-        if not compared:
+        for system, of_system in counts.items():
+            blocks += _changed_sentences(comparison, metric, system, of_system, examples)
+        if not counts:
             blocks.append(describe_worst(comparison, examples))
     signatures = [f"{metric}: {signature}" for metric, signature in comparison.signatures.items()]
     files = [f"{system}: {file}" for system, file in comparison.texts.files.items()]
@@ -509,12 +501,11 @@ def _find_axis(comparison: Comparison, metric: str) -> tuple[float, float]:
     return min(ends), max(ends)
 
 
-def _change_table(comparison: Comparison, metric: str) -> Table:
+def _change_table(counts: Mapping[str, ChangeCounts], metric: str) -> Table:
     """How many sentences each system translates better and worse than the baseline."""
     rows: list[list[TableCell]] = []
-    total = len(comparison.texts.references)
-    for system in comparison.systems[1:]:
-        improved, same, got_worse = comparison.count_changed(metric, system)
+    for system, (improved, same, got_worse) in counts.items():
+        total = improved + same + got_worse
         parts = [
             Part(improved / total, "good", f"{improved:,}"),
             Part(same / total, "quiet", f"{same:,}"),
@@ -542,29 +533,33 @@ def _length_charts(comparison: Comparison) -> list[Block]:
     return [Heading("Scores by length"), *charts]
 
 
-def _changed_sentences(comparison: Comparison, metric: str, system: str, count: int) -> list[Block]:
-    """The sentences that a system translates better and worse than the baseline."""
-    changes = comparison.changed(metric, system, count)
-    counts = comparison.count_changed(metric, system)
+def _changed_sentences(
+    comparison: Comparison, metric: str, system: str, counts: ChangeCounts, examples: int
+) -> list[Block]:
+    """At most `examples` sentences that a system translates better than the baseline, and as many that got worse."""
+    changes = comparison.changed(metric, system, examples)
     blocks: list[Block] = []
     for title, sentences, total in (
         ("Improved most", changes.improved, counts.improved),
         ("Got worse most", changes.got_worse, counts.got_worse),
     ):
-        examples = [_to_example(comparison, metric, system, change) for change in sentences]
-        blocks.append(Examples(f"{title}: {len(examples)} of {total:,}", examples, f"By {metric}."))
+        shown = [_to_example(comparison, metric, system, change) for change in sentences]
+        blocks.append(Examples(f"{title}: {len(shown)} of {total:,}", shown, f"By {metric}."))
     return [Heading(f"{system} against {comparison.baseline}"), *blocks]
 
 
 def _to_example(comparison: Comparison, metric: str, system: str, change: Change) -> Example:
     percent = comparison.rows[metric][system].scoring.percent
     references = [comparison.tokenize(reference) for reference in change.references]
-    lines = _shared_lines(change.source, change.references)
+    lines = []
+    if change.source is not None:
+        lines.append(ExampleLine("source", [Span(change.source)]))
+    lines += label_references([[Span(reference)] for reference in change.references])
     for name, hypothesis, score in (
         (comparison.baseline, change.baseline, change.baseline_score),
         (system, change.hypothesis, change.score),
     ):
-        spans = _mark(comparison.tokenize(hypothesis), references)
+        spans, _ = mark_words(comparison.tokenize(hypothesis), references)
         lines.append(ExampleLine(name, spans, format_in_unit(score, percent)))
     return Example(change.number, lines)
 
@@ -582,19 +577,3 @@ def describe_worst(comparison: Comparison, count: int, title: str = "") -> Examp
     examples = [sample.to_example() for sample in worst]
     order = describe_order(comparison.rows[metric][comparison.baseline])
     return Examples(f"{title}Worst {len(examples)}{order}", examples)
-
-
-def _shared_lines(source: str | None, references: Sequence[str]) -> list[ExampleLine]:
-    """The source and the references of a sentence."""
-    lines = []
-    if source is not None:
-        lines.append(ExampleLine("source", [Span(source)]))
-    for number, reference in enumerate(references[:_MAX_REFERENCES], 1):
-        label = "reference" if len(references) == 1 else f"reference {number}"
-        lines.append(ExampleLine(label, [Span(reference)]))
-    return lines
-
-
-def _mark(hypothesis: Line, references: Sequence[Line]) -> list[Span]:
-    marked, _ = mark_words(hypothesis, references)
-    return marked

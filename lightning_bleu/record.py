@@ -91,17 +91,17 @@ class Record:
         for subset in validation.subsets:
             folder = name_folder(self.folder, *validation.naming.folder, *subset.names)
             files[subset.names] = self._write_translations(folder, subset, step)
-        stage = validation.naming.stage
-        lines = []
+        shared = {"format": FORMAT, "stage": validation.naming.stage, "step": step, "epoch": epoch}
+        lines: list[dict[str, Any]] = []
         for subset in validation.subsets:
             if not subset.results or not subset.sentences.has_references:
                 unscored_file = self._name(files[subset.names])
-                lines.append(to_line_of_file(subset.sentences, file=unscored_file, stage=stage, step=step, epoch=epoch))
+                lines.append(shared | to_line_of_file(subset.sentences, unscored_file))
         for score in validation.scores:
             file = files.get(score.name.subset)  # means and all groups of a loader have none
             logged = validation.naming.render(score.name)
             name = None if file is None else self._name(file)
-            lines.append(to_line(score, logged, file=name, stage=stage, step=step, epoch=epoch))
+            lines.append(shared | to_line(score, logged, name))
         if lines:
             run_in_process_0(lambda: self._append(lines))
         self._written_files = list(files.values())
@@ -143,24 +143,15 @@ class Record:
                 run_in_process_0(partial(delete_translations, file, keep))
 
 
-def to_line(
-    score: Score, logged: str, *, file: str | None, stage: str, step: int, epoch: float | None
-) -> dict[str, Any]:
-    """The line of a score in ``scores.jsonl``.
+def to_line(score: Score, logged: str, file: str | None) -> dict[str, Any]:
+    """The line of a score in ``scores.jsonl``, without what all lines of its validation share.
 
     Args:
         score: the score.
         logged: its logged name.
         file: the file of the hypotheses, in the folder of the record; None for a mean.
-        stage: ``"val"`` or ``"test"``; ``"eval"`` or ``"eval_news"`` in Trainers of Transformers.
-        step: the number of training steps before the validation.
-        epoch: the epoch; None if it is unknown.
     """
     return {
-        "format": FORMAT,
-        "stage": stage,
-        "step": step,
-        "epoch": epoch,
         "key": logged,
         "file": file,
         "metric": score.name.metric,
@@ -171,23 +162,14 @@ def to_line(
     }
 
 
-def to_line_of_file(
-    sentences: GatheredSentences, *, file: str, stage: str, step: int, epoch: float | None
-) -> dict[str, Any]:
-    """The line of a file without a score, or without references, in ``scores.jsonl``.
+def to_line_of_file(sentences: GatheredSentences, file: str) -> dict[str, Any]:
+    """The line of a file without a score, or without references; see :func:`to_line`.
 
     Args:
         sentences: its sentences.
         file: the file of the hypotheses, in the folder of the record.
-        stage: ``"val"`` or ``"test"``; ``"eval"`` or ``"eval_news"`` in Trainers of Transformers.
-        step: the number of training steps before the validation.
-        epoch: the epoch; None if it is unknown.
     """
     return {
-        "format": FORMAT,
-        "stage": stage,
-        "step": step,
-        "epoch": epoch,
         "key": None,
         "file": file,
         "metric": None,

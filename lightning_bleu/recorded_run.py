@@ -1,4 +1,4 @@
-"""A training run as its record has it: its validations, and the best of them."""
+"""A training run, read from its record: its validations, and the best of them."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from lightning_bleu.rendering.blocks import (
     View,
 )
 from lightning_bleu.rendering.clean import to_line
+from lightning_bleu.rendering.text import MAX_ROWS
 from lightning_bleu.rendering.viewable import Viewable
 from lightning_bleu.scores_file import find_run, read_lines
 from lightning_bleu.scoring.scoring import describe_directions, format_in_unit
@@ -33,8 +34,6 @@ from lightning_bleu.texts import read_systems
 
 _MAX_COLUMNS = 8
 """The maximum number of scores in a table, of charts, and of files whose sentences are shown."""
-_MAX_ROWS = 40
-"""The maximum number of validations in a table; the latest ones."""
 _MAX_POINTS = 500
 """The maximum number of points of a curve, which is not much wider in pixels."""
 
@@ -55,6 +54,11 @@ class RecordedValidation:
     step: int
     epoch: float | None
     scores: Mapping[str, Mapping[str, Any]]
+
+    def score(self, key: str) -> float | None:
+        """The score with a logged name; None if there is none."""
+        line = self.scores.get(key)
+        return None if line is None else line["score"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -90,10 +94,10 @@ class RecordedRun(Viewable):
         best = None
         best_gain = 0.0
         for validation in self.validations:
-            line = validation.scores.get(key)
-            if line is None or line["score"] is None or line.get("higher_is_better") is None:
+            score = validation.score(key)
+            if score is None or validation.scores[key].get("higher_is_better") is None:
                 continue
-            gain = line["score"] if line["higher_is_better"] else -line["score"]
+            gain = score if validation.scores[key]["higher_is_better"] else -score
             if best is None or gain > best_gain:
                 best, best_gain = validation, gain
         return best
@@ -138,8 +142,6 @@ def read_run(folder: str | os.PathLike[str]) -> RecordedRun:
         Lines that cannot be read are skipped with a warning.
     """
     run_folder = find_run(Path(folder).expanduser())
-    if run_folder is None:
-        raise FileNotFoundError(f"{str(folder)!r} has no scores.jsonl: pass what 'translations' was set to")
     scores = run_folder / "scores.jsonl"
     lines, unreadable = read_lines(scores)
     if unreadable:
@@ -171,7 +173,7 @@ def _is_test(stage: str) -> bool:
 
 
 def _describe_run(run: RecordedRun, examples: int) -> View:
-    """What there is to see of a run, with at most so many of the worst sentences."""
+    """What a page shows of a run, with at most `examples` of its worst sentences."""
     blocks: list[Block] = []
     for stage in run.stages:
         blocks += _describe_stage(run, stage)
@@ -224,16 +226,15 @@ def _describe_best(keys: Sequence[str], best: Mapping[str, RecordedValidation | 
     for key in keys:
         validation = best.get(key)
         if validation is not None:
-            score = _format_line(validation.scores[key])
+            score = _format_score(validation, key)
             entries.append(f"{key} {score} at step {validation.step:,}")
     return f"Best: {'; '.join(entries)}." if entries else ""
 
 
-def _format_line(line: Mapping[str, Any] | None) -> str:
-    """The score of a line; empty if there is none."""
-    if line is None or line["score"] is None:
-        return ""
-    return format_in_unit(line["score"], line.get("percent"))
+def _format_score(validation: RecordedValidation, key: str) -> str:
+    """A score as text; empty if there is none."""
+    score = validation.score(key)
+    return "" if score is None else format_in_unit(score, validation.scores[key].get("percent"))
 
 
 def _validation_table(
@@ -248,13 +249,13 @@ def _validation_table(
     header = ["step", "epoch", *keys]
     if bars:
         low, high = min(bars, key=bars.__getitem__), max(bars, key=bars.__getitem__)
-        ends = [_format_line(validations[place].scores[str(main_key)]) for place in (low, high)]
+        ends = [_format_score(validations[place], str(main_key)) for place in (low, high)]
         header.append(f"{main_key}, {ends[0]} to {ends[1]}")
     rows = []
-    for place, validation in list(enumerate(validations))[-_MAX_ROWS:]:
+    for place, validation in list(enumerate(validations))[-MAX_ROWS:]:
         row: list[TableCell] = [f"{validation.step:,}", "" if validation.epoch is None else f"{validation.epoch:g}"]
         for key in keys:
-            text = _format_line(validation.scores.get(key))
+            text = _format_score(validation, key)
             is_best = len(validations) > 1 and best.get(key) is validation
             row.append(Cell(f"{text} *", "best") if is_best else text)
         if bars:
@@ -270,18 +271,13 @@ def _make_bars(validations: Sequence[RecordedValidation], key: str) -> dict[int,
     """
     scores = {}
     for place, validation in enumerate(validations):
-        score = _score(validation, key)
+        score = validation.score(key)
         if score is not None:
             scores[place] = score
     low, high = min(scores.values(), default=0.0), max(scores.values(), default=0.0)
     if low == high:
         return {}
     return {place: 0.04 + 0.96 * (score - low) / (high - low) for place, score in scores.items()}
-
-
-def _score(validation: RecordedValidation, key: str) -> float | None:
-    line = validation.scores.get(key)
-    return None if line is None else line["score"]
 
 
 def _describe_columns(validations: Sequence[RecordedValidation], keys: Sequence[str], missing: int) -> str:
@@ -294,13 +290,13 @@ def _describe_columns(validations: Sequence[RecordedValidation], keys: Sequence[
         note += " *: the best."
     if missing > 0:
         note += f" {missing:,} more scores are in scores.jsonl."
-    if len(validations) > _MAX_ROWS:
-        note += f" The latest {_MAX_ROWS} of {len(validations):,} validations."
+    if len(validations) > MAX_ROWS:
+        note += f" The latest {MAX_ROWS} of {len(validations):,} validations."
     return note.strip()
 
 
 def _curve(validations: Sequence[RecordedValidation], key: str, best: RecordedValidation | None) -> Chart:
-    """A score over the steps, with its interval. Of very many validations, some are left out."""
+    """A score over the steps, with its interval. If there are very many validations, some are skipped."""
     points = []
     best_point = None
     stride = math.ceil(len(validations) / _MAX_POINTS)
@@ -309,11 +305,11 @@ def _curve(validations: Sequence[RecordedValidation], key: str, best: RecordedVa
         is_shown = (last - place) % stride == 0 or validation is best
         if not is_shown:
             continue
-        line = validation.scores.get(key)
-        if line is None or line["score"] is None:
+        score = validation.score(key)
+        if score is None:
             continue
-        interval = line.get("interval") or {}
-        point = Point(validation.step, line["score"], interval.get("low"), interval.get("high"))
+        interval = validation.scores[key].get("interval") or {}
+        point = Point(validation.step, score, interval.get("low"), interval.get("high"))
         points.append(point)
         if validation is best:
             best_point = point
@@ -329,9 +325,12 @@ def _describe_sentences(run: RecordedRun, examples: int) -> list[Block]:
     validations = validations or list(run.validations)
     key = _main_key(validations)
     best = None if key is None else run.best(key)
-    for validation in [best, *reversed(validations)]:
-        files = [] if validation is None else _find_files(run, validation)
-        if validation is None or not files:
+    candidates = list(reversed(validations))
+    if best is not None:
+        candidates.insert(0, best)
+    for validation in candidates:
+        files = _find_files(run, validation)
+        if not files:
             continue
         blocks: list[Block] = [Heading(f"Sentences of step {validation.step:,}")]
         if best is not None and validation is not best:

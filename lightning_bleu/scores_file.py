@@ -60,14 +60,13 @@ def read_record(file: Path, warn: Callable[[str], object]) -> list[RecordedScore
     scores = find_record(file)
     if scores is None:
         return None
-    lines, unreadable = read_lines(scores)
+    lines, unreadable = _read_lines_about(file, scores)
     if unreadable:
         warn(
             f"{str(scores)!r} has lines that cannot be read, perhaps because a run was killed while it wrote, or "
             f"because another version wrote them; they are skipped: {unreadable}"
         )
-    name = file.expanduser().resolve().relative_to(scores.parent).as_posix()
-    last_lines = {line["key"]: line for line in lines if line["file"] == name and line["key"] is not None}
+    last_lines = {line["key"]: line for line in lines if line["key"] is not None}
     return [_to_recorded(line) for line in last_lines.values()]
 
 
@@ -76,17 +75,30 @@ def lacks_references(file: Path) -> bool:
     scores = find_record(file)
     if scores is None:
         return False
-    lines, _ = read_lines(scores)
+    lines, _ = _read_lines_about(file, scores)
+    return any(line.get("references") is False for line in lines)
+
+
+def _read_lines_about(file: Path, scores: Path) -> tuple[list[dict[str, Any]], list[int]]:
+    """The lines of a record about a file, and the numbers of all lines that cannot be read."""
+    lines, unreadable = read_lines(scores)
     name = file.expanduser().resolve().relative_to(scores.parent).as_posix()
-    return any(line["file"] == name and line.get("references") is False for line in lines)
+    return [line for line in lines if line["file"] == name], unreadable
 
 
-def find_run(folder: Path) -> Path | None:
-    """The folder with ``scores.jsonl``: this one, or ``translations`` in it; None if there is none."""
+def find_run(folder: Path) -> Path:
+    """The folder with ``scores.jsonl``: this one, or ``translations`` in it.
+
+    Raises:
+        FileNotFoundError: if there is none.
+    """
     for candidate in (folder, folder / "translations"):
         if (candidate / "scores.jsonl").is_file():
             return candidate
-    return None
+    raise FileNotFoundError(
+        f"{str(folder)!r} has no scores.jsonl: pass the folder that 'translations' was set to, such as one of "
+        "Evaluator(translations=...)"
+    )
 
 
 def find_record(file: Path) -> Path | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
 from lightning_bleu.bleu import BLEUSettings
@@ -105,9 +106,7 @@ class Sample:
         if self.source is not None:
             lines.append(ExampleLine("source", [Span(self.source)]))
         lines.append(ExampleLine("hypothesis", hypothesis))
-        for number, reference in enumerate(references[:_MAX_REFERENCES], 1):
-            label = "reference" if len(references) == 1 else f"reference {number}"
-            lines.append(ExampleLine(label, reference))
+        lines += label_references(references)
         return Example(self.number, lines, "  ".join(self.describe_scores()))
 
     def __str__(self) -> str:
@@ -205,10 +204,10 @@ def make_samples(subset: ScoredSubset[GatheredSentences], chosen: ChosenSentence
     settings = BLEUSettings.from_options() if bleu is None else bleu[1]
     samples = Samples(
         name,
-        first=_make(chosen.first, subset, settings),
-        worst=_make(chosen.worst, subset, settings),
-        improved=_make(chosen.improved, subset, settings),
-        got_worse=_make(chosen.got_worse, subset, settings),
+        first=score_samples(chosen.first, subset.rows, settings, subset.rows_before),
+        worst=score_samples(chosen.worst, subset.rows, settings, subset.rows_before),
+        improved=score_samples(chosen.improved, subset.rows, settings, subset.rows_before),
+        got_worse=score_samples(chosen.got_worse, subset.rows, settings, subset.rows_before),
     )
     if not chosen.ranked_by:
         return samples
@@ -237,14 +236,33 @@ def describe_order(rows: SentenceRows) -> str:
     return f", by {rows.scoring.name}"
 
 
-def _make(
-    sentences: Mapping[int, Sentence], subset: ScoredSubset[GatheredSentences], settings: BLEUSettings
+def label_references(references: Sequence[Sequence[Span]]) -> list[ExampleLine]:
+    """The references of a sentence, as a page shows them."""
+    lines = []
+    for number, reference in enumerate(references[:_MAX_REFERENCES], 1):
+        label = "reference" if len(references) == 1 else f"reference {number}"
+        lines.append(ExampleLine(label, reference))
+    return lines
+
+
+def score_samples(
+    sentences: Mapping[int, Sentence],
+    rows: Mapping[str, SentenceRows],
+    settings: BLEUSettings,
+    rows_before: Mapping[str, SentenceRows] = MappingProxyType({}),
 ) -> list[Sample]:
-    """Samples of sentences by their numbers, from 0."""
+    """Samples of sentences with their scores.
+
+    Args:
+        sentences: the sentences by their numbers, from 0.
+        rows: the rows of all sentences, for each score.
+        settings: how texts are tokenized.
+        rows_before: the rows of an earlier validation, for each score that is compared.
+    """
     numbers = list(sentences)
-    scores = _score(subset.rows, numbers)
-    scores_before = _score(subset.rows_before, numbers)
-    percent = {name: rows.scoring.percent for name, rows in subset.rows.items()}
+    scores = _score(rows, numbers)
+    scores_before = _score(rows_before, numbers)
+    percent = {name: of_score.scoring.percent for name, of_score in rows.items()}
     samples = []
     for place, (number, sentence) in enumerate(sentences.items()):
         lines = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -12,8 +12,9 @@ from lightning_bleu.evaluation.sentences import GatheredSentences, Sentence, Sen
 from lightning_bleu.evaluation.validation import ScoredSubset
 from lightning_bleu.scoring.scoring import Scoring
 
+TextsT = TypeVar("TextsT")
 _CANDIDATES = 4
-"""How many times as many changed sentences are considered as are shown, because repeats are shown once."""
+"""The number of candidates per changed sentence that is shown, because repeats are dropped."""
 _ROUNDING = 1e-9
 """How far from perfect a perfect score may be, relatively."""
 
@@ -133,8 +134,8 @@ def choose_sentences(subset: ScoredSubset[GatheredSentences], count: int) -> Cho
         ranked_by,
         _pick(texts, first),
         _pick(texts, worst),
-        _drop_repeats(_pick(texts, improved), count),
-        _drop_repeats(_pick(texts, got_worse), count),
+        drop_repeats(_pick(texts, improved), count),
+        drop_repeats(_pick(texts, got_worse), count),
     )
 
 
@@ -143,17 +144,21 @@ def _pick(texts: Mapping[int, Sentence], numbers: Sequence[int]) -> dict[int, Se
     return {number: texts[number] for number in numbers if number in texts}
 
 
-def _drop_repeats(sentences: Mapping[int, Sentence], count: int) -> dict[int, Sentence]:
-    """The first sentences with different texts.
+def drop_repeats(sentences: Mapping[int, TextsT], count: int) -> dict[int, TextsT]:
+    """The first sentences with different texts: test sets of chats have the same sentence many times.
+
+    Args:
+        sentences: the texts of sentences by their numbers.
+        count: how many sentences to keep, at most.
 
     Example:
-        >>> _drop_repeats({7: Sentence("a", ["b"]), 3: Sentence("a", ["b"]), 5: Sentence("a", ["c"])}, 2).keys()
+        >>> drop_repeats({7: Sentence("a", ["b"]), 3: Sentence("a", ["b"]), 5: Sentence("a", ["c"])}, 2).keys()
         dict_keys([7, 5])
     """
-    distinct: dict[int, Sentence] = {}
-    for number, sentence in sentences.items():
-        if len(distinct) < count and sentence not in distinct.values():
-            distinct[number] = sentence
+    distinct: dict[int, TextsT] = {}
+    for number, texts in sentences.items():
+        if len(distinct) < count and texts not in distinct.values():
+            distinct[number] = texts
     return distinct
 
 

@@ -114,7 +114,28 @@ def _check_installed(metric: str, module: str, extra: str) -> None:
 # Speech recognition
 
 
-class WER(TaskMetric):
+class ErrorRate(TaskMetric):
+    """The errors per unit of the references: :class:`WER` and :class:`CER`."""
+
+    unit: ClassVar[str]
+    """What is counted, for the signature."""
+
+    def __init__(self, normalize: Normalizer | None = None, *, percent: bool = False) -> None:
+        _check_installed(type(self).__name__, "rapidfuzz", "wer")
+        count = partial(count_errors, split=self.split, normalize=_check_normalizer(normalize))
+        super().__init__(count, {"normalize": normalize}, percent=percent, higher_is_better=False, perfect=0)
+
+    def signature(self, inputs: InputCounts) -> str:
+        """Everything that the scores of such sentences depend on, in one line."""
+        return _sign(self, inputs, {"unit": self.unit}, "rapidfuzz")
+
+    @staticmethod
+    @abstractmethod
+    def split(text: str) -> Sequence[str]:
+        """The units of a text."""
+
+
+class WER(ErrorRate):
     """The word error rate: wrong, missing, and extra words per word of the references. Lower is better.
 
     Example:
@@ -143,18 +164,15 @@ class WER(TaskMetric):
     """
 
     short_name = "wer"
+    unit = "words"
 
-    def __init__(self, normalize: Normalizer | None = None, *, percent: bool = False) -> None:
-        _check_installed(type(self).__name__, "rapidfuzz", "wer")
-        count = partial(count_errors, split=str.split, normalize=_check_normalizer(normalize))
-        super().__init__(count, {"normalize": normalize}, percent=percent, higher_is_better=False, perfect=0)
-
-    def signature(self, inputs: InputCounts) -> str:
-        """Everything that the scores of such sentences depend on, in one line."""
-        return _sign(self, inputs, {"unit": "words"}, "rapidfuzz")
+    @staticmethod
+    def split(text: str) -> Sequence[str]:
+        """The words of a text."""
+        return text.split()
 
 
-class CER(TaskMetric):
+class CER(ErrorRate):
     """The character error rate: like :class:`WER`, with characters instead of words.
 
     Example:
@@ -179,15 +197,12 @@ class CER(TaskMetric):
     """
 
     short_name = "cer"
+    unit = "characters"
 
-    def __init__(self, normalize: Normalizer | None = None, *, percent: bool = False) -> None:
-        _check_installed(type(self).__name__, "rapidfuzz", "wer")
-        count = partial(count_errors, split=str.strip, normalize=_check_normalizer(normalize))
-        super().__init__(count, {"normalize": normalize}, percent=percent, higher_is_better=False, perfect=0)
-
-    def signature(self, inputs: InputCounts) -> str:
-        """Everything that the scores of such sentences depend on, in one line."""
-        return _sign(self, inputs, {"unit": "characters"}, "rapidfuzz")
+    @staticmethod
+    def split(text: str) -> Sequence[str]:
+        """The characters of a text."""
+        return text.strip()
 
 
 def count_errors(
@@ -651,6 +666,6 @@ class CountedIds(EvaluatorMetric):
         settings = {"pad_id": self._pad_id}
         scores: list[dict[str, ScoreOfSubset]] = []
         for sentences in subsets:
-            statistics = sentences.statistics(self.name).double()
+            statistics = sentences.statistics(self.name)
             scores.append({"": SentenceRows(sentences.identity, statistics, scoring, settings)})
         return scores
