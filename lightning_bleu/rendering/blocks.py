@@ -17,6 +17,9 @@ Tone: TypeAlias = Literal["", "good", "bad", "best", "quiet"]
 Mark: TypeAlias = Literal["", "unmatched", "displaced"]
 """``""`` marks nothing; see :func:`lightning_bleu.display.marks.mark_words` for the others."""
 
+_CHARACTER = 0.04
+"""The share of a bar that a character of its label takes."""
+
 
 class Span(NamedTuple):
     """A part of a text, with its mark."""
@@ -44,6 +47,16 @@ class Part(NamedTuple):
     share: float
     tone: Tone = ""
     label: str = ""
+
+    @property
+    def shown_label(self) -> str:
+        """The label, if it fits.
+
+        Example:
+            >>> Part(0.5, label="120").shown_label, Part(0.03, label="12").shown_label
+            ('120', '')
+        """
+        return self.label if self.share > _CHARACTER * len(self.label) else ""
 
 
 class Bar(NamedTuple):

@@ -150,3 +150,12 @@ def test_a_browser_runs_nothing_and_everything_fits_on_a_phone(page: Page, tmp_p
     assert sentence.evaluate("node => getComputedStyle(node).direction") == "rtl"
     lines = page.locator("mark").evaluate_all("nodes => nodes.map(node => getComputedStyle(node).textDecorationLine)")
     assert set(lines) == {"underline"}  # not the color alone
+
+
+def test_a_label_that_does_not_fit_is_not_cut() -> None:
+    """Half of a number would be another number."""
+    bar = Bar([Part(0.9, "good", "1,812"), Part(0.06, "quiet", "125"), Part(0.04, "bad", "80")])
+    page = to_page(View("", [Table(["", ""], [["new", bar]])]))
+    assert "1,812" in page
+    assert ">125<" not in page
+    assert ">80<" not in page
