@@ -10,8 +10,7 @@ import dataclasses
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, cast
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypedDict, cast
 
 import numpy as np
 import torch
@@ -21,10 +20,11 @@ from lightning_bleu.counting.ngrams import count_matches
 from lightning_bleu.counting.words import number_tokens, tokenize
 from lightning_bleu.messages import check_choice
 from lightning_bleu.metric import CorpusMetric, TorchmetricsOptions, count_sentences
-from lightning_bleu.reading.batch import Batch
+from lightning_bleu.reading.batch import Batch, Sources
 from lightning_bleu.reading.forms import Hypotheses, Ids, InputCounts, References, Tokens
 from lightning_bleu.reading.ragged import IntArray, Ragged
-from lightning_bleu.scoring.scoring import Component, Report, Scoring, float_type, format_in_unit, join_signature
+from lightning_bleu.scoring.evaluator_metric import CorpusScorer
+from lightning_bleu.scoring.scoring import Component, Report, float_type, format_in_unit, join_signature
 from lightning_bleu.settings.conventions import CONVENTIONS, Convention
 from lightning_bleu.settings.lengths import REFERENCE_LENGTHS
 from lightning_bleu.settings.settings import (
@@ -384,30 +384,62 @@ def with_average_tokens(statistics: Tensor) -> Tensor:
     return statistics + 2 * total / total[-1].clamp(min=1)
 
 
-def bleu_scoring(settings: BLEUSettings) -> Scoring:
-    """How statistics become BLEU.
+@dataclass(frozen=True)
+class BLEUScorer(CorpusScorer):
+    """All of BLEU but the state: how sentences are counted, and how their rows become a score.
 
     Example:
-        >>> bleu_scoring(BLEUSettings.from_options(max_order=2, percent=True)).score(torch.tensor([5, 4, 7, 6, 7, 7]))
+        >>> scorer = BLEUScorer(BLEUSettings.from_options(max_order=2, percent=True))
+        >>> scorer.score(torch.tensor([5, 4, 7, 6, 7, 7]))
         tensor(69.0066, dtype=torch.float64)
     """
-    return Scoring(
-        BLEU_NAME,
-        score=partial(_score, settings=settings),
-        score_sentences=partial(score_sentences, settings=settings),
-        percent=settings.percent,
-        perfect=settings.unit,
-        bounds=(0.0, settings.unit),
-        rank_sentences=partial(_rank_sentences, settings=settings),
-    )
 
+    settings: BLEUSettings
+    counts_tokens: ClassVar[bool] = True  # type: ignore[misc]
 
-def _score(statistics: Tensor, settings: BLEUSettings) -> Tensor:
-    return compute_bleu(statistics, settings).bleu * settings.unit
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        """The name of the score."""
+        return BLEU_NAME
 
+    @property
+    def class_name(self) -> str:
+        """The name of the class of the metric."""
+        return CorpusBLEU.__name__
 
-def _rank_sentences(statistics: Tensor, settings: BLEUSettings) -> Tensor:
-    return score_sentences(with_average_tokens(statistics), settings)
+    @property
+    def columns(self) -> int:  # type: ignore[override]
+        """The number of statistics of a sentence; see :class:`Statistics`."""
+        return 2 * self.settings.orders + 2
+
+    def count_batch(self, name: str, batch: Batch, sources: Sources | None = None) -> IntArray:
+        """The statistics of each sentence, shape ``(sentences, columns)``; see :func:`count_rows`."""
+        return count_rows(batch, self.settings)
+
+    def score(self, statistics: Tensor) -> Tensor:
+        """The BLEU of rows or of sums of rows; see :func:`compute_bleu`."""
+        return compute_bleu(statistics, self.settings).bleu * self.settings.unit
+
+    def score_sentences(self, statistics: Tensor) -> Tensor:
+        """The BLEU of each sentence, with smoothing; see :func:`score_sentences`."""
+        return score_sentences(statistics, self.settings)
+
+    def rank_sentences(self, statistics: Tensor) -> Tensor:
+        """What the worst sentences for their length have the least of; see :func:`with_average_tokens`."""
+        return score_sentences(with_average_tokens(statistics), self.settings)
+
+    @property
+    def order(self) -> str:
+        """What the worst sentences are the worst by."""
+        return " for their length, by smoothed BLEU"
+
+    def report(self, sums: Tensor, inputs: InputCounts | None) -> BLEUScore:
+        """The score with everything that it is computed from."""
+        return BLEUScore.from_statistics(sums, self.settings, inputs or InputCounts())
+
+    def components(self, report: BLEUScore, *, optional: bool = True) -> list[Component]:
+        """The numbers that explain a score; see :func:`bleu_components`."""
+        return bleu_components(report, self.settings, optional=optional)
 
 
 _REPR_ORDERS = 4
@@ -543,7 +575,7 @@ def _scores_of_orders(report: BLEUScore, settings: BLEUSettings) -> list[float]:
     scores = []
     for n in range(1, settings.max_order + 1):
         settings_of_order = dataclasses.replace(settings, max_order=n, weights=_weights(None, n))
-        scores.append(bleu_scoring(settings_of_order).score(statistics).item())
+        scores.append(BLEUScorer(settings_of_order).score(statistics).item())
     return scores
 
 
@@ -671,6 +703,7 @@ class CorpusBLEU(CorpusMetric):
     """
 
     short_name = "bleu"
+    scorer: BLEUScorer
     settings: BLEUSettings
 
     def __init__(
@@ -697,28 +730,11 @@ class CorpusBLEU(CorpusMetric):
     ) -> None:
         options = {name: value for name, value in locals().items() if name in BLEUOptions.__annotations__}
         settings = BLEUSettings.from_options(**cast(BLEUOptions, options)).for_corpus()
-        super().__init__(settings, 2 * settings.orders + 2, options, keep_sentences=keep_sentences, **kwargs)
-
-    @property
-    def scoring(self) -> Scoring:
-        """How statistics become scores."""
-        return bleu_scoring(self.settings)
-
-    def count_rows(self, batch: Batch) -> IntArray:
-        """The statistics of each sentence, shape ``(sentences, columns)``."""
-        return count_rows(batch, self.settings)
+        super().__init__(BLEUScorer(settings), options, keep_sentences=keep_sentences, **kwargs)
 
     def report(self) -> BLEUScore:
         """The score and its components as plain numbers, synced like :meth:`compute`."""
-        return self.report_of(*self._read_report())
-
-    def report_of(self, statistics: Tensor, inputs: InputCounts) -> BLEUScore:
-        """The score of these statistics, of sentences of these kinds."""
-        return BLEUScore.from_statistics(statistics, self.settings, inputs)
-
-    def components(self, report: BLEUScore, *, optional: bool = True) -> list[Component]:
-        """The components of a score that an evaluator can log."""
-        return bleu_components(report, self.settings, optional=optional)
+        return self.scorer.report(*self._read_report())
 
     @classmethod
     def from_plain(cls, settings: Mapping[str, Any], *, percent: bool) -> Self:
@@ -807,4 +823,4 @@ def sentence_bleu(preds: Hypotheses, target: References, **options: Unpack[BLEUO
         options["effective_order"] = True
     settings = BLEUSettings.from_options(**options)
     rows, batch = count_sentences(preds, target, settings, count_rows)
-    return bleu_scoring(settings).score(rows).to(batch.device, float_type(batch.device))
+    return BLEUScorer(settings).score(rows).to(batch.device, float_type(batch.device))

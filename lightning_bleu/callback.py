@@ -12,23 +12,29 @@ from sacrebleu.metrics.base import Metric as SacreMetric
 from torchmetrics import Metric
 
 from lightning_bleu.display.results import Results
-from lightning_bleu.evaluation.collector import Output
 from lightning_bleu.evaluation.functions import call_with_third
 from lightning_bleu.evaluation.loaders import Origin
 from lightning_bleu.evaluation.names import STEPS, check_names, name_loaders
-from lightning_bleu.evaluation.options import OptionAttributes, check_single, check_unknown
-from lightning_bleu.evaluation.validation import ScoredValidation
-from lightning_bleu.evaluator import Evaluator, EvaluatorOptions, MetricsByName
-from lightning_bleu.lightning_trainer import find_loaders, logged_names, logged_step, run_folder
+from lightning_bleu.evaluation.options import (
+    EvaluatorOptions,
+    MetricsByName,
+    check_single,
+    check_unknown,
+    show_options,
+)
+from lightning_bleu.evaluation.validation import Validation
+from lightning_bleu.evaluator import Evaluator, StartedValidation
+from lightning_bleu.lightning_trainer import find_loaders, is_limited, logged_names, logged_step, run_folder
 from lightning_bleu.monitors import suspect_monitors
-from lightning_bleu.run import Validation
+from lightning_bleu.reading.batch import Output
+from lightning_bleu.scoring.evaluator_metric import EvaluatorMetric
 from lightning_bleu.scoring.scoring import float_type
 
 if TYPE_CHECKING:
     from typing_extensions import Never, Unpack
 
 
-class BLEUCallback(OptionAttributes, pl.Callback):
+class BLEUCallback(pl.Callback):
     """Computes and logs BLEU, and other scores, from the outputs of ``validation_step`` and ``test_step``.
 
     Example:
@@ -83,7 +89,7 @@ class BLEUCallback(OptionAttributes, pl.Callback):
 
     def __init__(
         self,
-        metrics: Metric | SacreMetric | MetricsByName | Callable[..., Any] | None = None,
+        metrics: Metric | SacreMetric | EvaluatorMetric | MetricsByName | Callable[..., Any] | None = None,
         *more_metrics: Never,
         extract: Callable[..., Any] | None = None,
         dataloader_names: Sequence[str] | None = None,
@@ -95,67 +101,66 @@ class BLEUCallback(OptionAttributes, pl.Callback):
             is_list = isinstance(dataloader_names, Sequence) and not isinstance(dataloader_names, str)
             if not (is_list and dataloader_names and all(isinstance(item, str) for item in dataloader_names)):
                 raise TypeError(f"'dataloader_names' must be a list of names, got {dataloader_names!r}")
-            check_names("loaders", dataloader_names)
-        check_single(metrics, more_metrics, type(self).__name__)
-        known = EvaluatorOptions.__annotations__
+        owner, known = type(self).__name__, EvaluatorOptions.__annotations__
+        check_single(metrics, more_metrics, owner)
         unknown = {name: value for name, value in options.items() if name not in known}
-        check_unknown(unknown, ["extract", "dataloader_names", *known], type(self).__name__)
-        self._evaluator = Evaluator(metrics, **options)
-        self._run = self._evaluator._run
-        super().__init__(self._run.options)
+        check_unknown(unknown, ["extract", "dataloader_names", *known], owner)
+        self.evaluator = Evaluator(metrics, **options)
+        if dataloader_names is not None:
+            check_names("loaders", dataloader_names, self.evaluator.reserved_names)
         self.extract = extract
         self.dataloader_names = dataloader_names
-        self._validation: Validation | None = None
+        self._started: StartedValidation | None = None
         self._is_fit = True
         self._loaded: LoadedWeights | None = None
 
     @property
     def results(self) -> Results:
         """The last result of each score by its logged name."""
-        return self._run.results
+        return self.evaluator.results
 
     @property
     def state_key(self) -> str:
         """Keeps the states of callbacks with different names apart."""
-        return self._generate_state_key(log_name=self._options.namings["val"].tag("{metric}"))
+        return self._generate_state_key(log_name=self.evaluator.namings["val"].tag("{metric}"))
 
     def state_dict(self) -> dict[str, Any]:
         """The best or the first validations, to save in a checkpoint; see :meth:`Evaluator.state_dict`."""
-        return self._run.state_dict()
+        return self.evaluator.state_dict()
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Restore the best or first validations from a checkpoint, unless it is loaded to validate or to test."""
         if self._is_fit:
-            self._run.load_state_dict(state_dict)
+            self.evaluator.load_state_dict(state_dict)
 
     def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
         """Open the folder of the translations, and warn about likely mistakes."""
         callbacks = trainer.callbacks  # type: ignore[attr-defined]
-        namings = self._options.namings
+        namings = self.evaluator.namings
         self._check_other_callbacks(callbacks)
-        for message in suspect_monitors(callbacks, namings.values(), self._options.table):
-            self._run.warn_once(message)
+        for message in suspect_monitors(callbacks, namings.values(), self.evaluator.metrics):
+            self.evaluator.warn_once(message)
         validates = stage == "validate" or (stage == "fit" and trainer.enable_validation)
         if validates or stage == "test":
-            self._run.check_loggers("test" if stage == "test" else "val", loggers=_find_loggers(trainer))
+            self.evaluator.check_loggers("test" if stage == "test" else "val", loggers=_find_loggers(trainer))
         self._is_fit = stage == "fit"
         if self._is_fit:
             self._loaded = None
-        folder = self._options.folder
-        if self._options.uses_folder_of_run:
+        folder = self.evaluator.options.folder
+        if self.evaluator.options.uses_folder_of_run:
             folder = run_folder(trainer) / "translations"
         folder = trainer.strategy.broadcast(folder)
-        self._run.open_record(None if trainer.fast_dev_run else folder)  # type: ignore[attr-defined]
-        if self._run.record is not None and stage != "predict":
-            self._run.record.check_folder(*namings["test" if stage == "test" else "val"].folder)
+        self.evaluator.open_record(None if trainer.fast_dev_run else folder)  # type: ignore[attr-defined]
+        if self.evaluator.record is not None and stage != "predict":
+            self.evaluator.record.check_folder(*namings["test" if stage == "test" else "val"].folder)
 
     def _check_other_callbacks(self, callbacks: Sequence[Any]) -> None:
         """Raise a ValueError if another BLEUCallback writes to the same folder."""
         for callback in callbacks:
             if not isinstance(callback, BLEUCallback) or callback is self:
                 continue
-            for stage, naming in self._options.namings.items():
-                other = callback._options.namings[stage]
+            for stage, naming in self.evaluator.namings.items():
+                other = callback.evaluator.namings[stage]
                 if naming.folder == other.folder:
                     raise ValueError(
                         f"two BLEUCallbacks have the names {naming.log_name!r} and {other.log_name!r}: give all "
@@ -173,11 +178,13 @@ class BLEUCallback(OptionAttributes, pl.Callback):
     def on_fit_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Check that a new run does not write among the translations of another one."""
         is_new = self._loaded is None and trainer.global_step == 0
-        if self._run.record is not None and is_new:
+        if self.evaluator.record is not None and is_new:
             other = (
-                "a logger with a directory for each run" if self._options.uses_folder_of_run else "translations=True"
+                "a logger with a directory for each run"
+                if self.evaluator.options.uses_folder_of_run
+                else "translations=True"
             )
-            self._run.record.check_new(f"such as with {other}, or resume that run with trainer.fit(ckpt_path=...)")
+            self.evaluator.record.check_new(f"such as with {other}, or resume that run with trainer.fit(ckpt_path=...)")
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """The weights are no longer those of the checkpoint from which training resumes. The loaders are known now."""
@@ -185,17 +192,23 @@ class BLEUCallback(OptionAttributes, pl.Callback):
         dataloaders, given = find_loaders(trainer, "val")
         if dataloaders:
             names = name_loaders("val", given, len(dataloaders), given=self.dataloader_names)
-            self._run.check_loggers("val", names, loggers=_find_loggers(trainer))
+            self.evaluator.check_loggers("val", names, loggers=_find_loggers(trainer))
 
     def on_validation_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Start a validation or a test."""
-        self._validation = None
+        self._started = None
         stage = "test" if trainer.testing else "val"
         dataloaders, given = find_loaders(trainer, stage)
         names = name_loaders(stage, given, max(1, len(dataloaders)), given=self.dataloader_names)
         origin = Origin("extract" if self.extract else STEPS[stage], owner=type(self).__name__)
-        self._validation = self._run.begin(
-            stage, names, dataloaders, origin, loggers=_find_loggers(trainer), device=pl_module.device
+        self._started = self.evaluator.begin(
+            stage,
+            names,
+            dataloaders,
+            origin,
+            has_extract=self.extract is not None,
+            loggers=_find_loggers(trainer),
+            device=pl_module.device,
         )
 
     on_test_epoch_start = on_validation_epoch_start
@@ -210,46 +223,49 @@ class BLEUCallback(OptionAttributes, pl.Callback):
         dataloader_idx: int = 0,
     ) -> None:
         """Count the sentences of a batch."""
-        validation = self._started()
-        if validation.collector.ignores(dataloader_idx):
+        started = self._find_started()
+        loader = started.collector.loaders[dataloader_idx]
+        if loader.is_ignored:
             return
         if self.extract is not None:
             outputs = call_with_third(self.extract, "dataloader_idx", outputs, batch, dataloader_idx)
         if outputs is None:
-            validation.collector.skip()
+            started.collector.skip()
             return
-        output = read_output(outputs, STEPS[validation.stage], validation.collector.origin.name)
-        for message in suspect_keys(outputs, validation.collector.origin.name):
-            self._run.warn_once(message)
-        validation.collector.update(output, batch_idx, dataloader_idx)
+        output = read_step(outputs, STEPS[started.stage], loader.origin.name, loader.name)
+        for message in suspect_keys(outputs, loader.origin.name):
+            self.evaluator.warn_once(message)
+        started.collector.update(output, batch_idx, dataloader_idx)
 
     on_test_batch_end = on_validation_batch_end
 
     def on_validation_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Log the scores, and show and write the sentences."""
-        validation = self._started()
-        self._validation = None  # frees the memory
+        started = self._find_started()
+        self._started = None  # frees the memory
+        options = self.evaluator.options
         # A sanity check of the whole dataset may be the first validation, but not the best, which has a checkpoint.
-        is_whole = self.compare_to == "first" and trainer.num_sanity_val_steps == math.inf
+        is_whole = options.compare_to == "first" and trainer.num_sanity_val_steps == math.inf
         is_partial = trainer.fast_dev_run or (trainer.sanity_checking and not is_whole)  # type: ignore[attr-defined]
-        finished = self._run.score(validation, counts=not is_partial, keep=self._is_fit)
-        if validation.collector.only_skipped and not trainer.sanity_checking:
-            read_output(None, STEPS[validation.stage], validation.collector.origin.name)  # raises an error
-        _log_numbers(finished.scored, trainer, pl_module)
+        validation = self.evaluator.score(started, may_compare=not is_partial, may_replace=self._is_fit)
+        may_skip_all = self.extract is not None or options.only is not None or trainer.sanity_checking
+        if set(validation.returned) == {False} and not may_skip_all:
+            step_name = STEPS[started.stage]
+            read_step(None, step_name, step_name)  # raises an error
+        _log_numbers(validation, trainer, pl_module)
         if trainer.sanity_checking:
-            for subset in finished.scored.subsets:
-                subset.sentences.read(subset.sentences.readable[:1])  # finds errors before the training
-            self._run.check_names(finished)
-            finished.scored.replace_opponents()
+            self.evaluator.rehearse(started, validation)
             return
         step, epoch = self._find_place(trainer)
-        self._run.publish(finished, step, epoch, shown_step=logged_step(trainer))
+        self.evaluator.publish(started, validation, step, epoch, shown_step=logged_step(trainer))
+        if not is_limited(trainer, started.stage):
+            self.evaluator.warn_about_only(started.stage)
 
     on_test_epoch_end = on_validation_epoch_end
 
-    def _started(self) -> Validation:
-        assert self._validation is not None
-        return self._validation
+    def _find_started(self) -> StartedValidation:
+        assert self._started is not None
+        return self._started
 
     def _find_place(self, trainer: pl.Trainer) -> tuple[int, int | None]:
         """Step and epoch of the weights. Lightning restores them from a checkpoint only to resume training."""
@@ -281,49 +297,55 @@ class LoadedWeights(NamedTuple):
     epoch: int | None
 
 
-def _log_numbers(scored: ScoredValidation, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-    """Log the numbers of a validation with Lightning. Only single scores are on the progress bar."""
+def _log_numbers(validation: Validation, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+    """Log the numbers of a validation with Lightning. Only scores of loaders and of all are on the progress bar."""
+    naming = validation.naming
     # If the module logs them in the hook that ends the epoch, Lightning raises an error.
-    taken = sorted(scored.logged_numbers.keys() & logged_names(trainer))
+    taken = sorted({naming.render(name) for name in validation.numbers} & logged_names(trainer))
     if taken:
         raise ValueError(
             f"{type(pl_module).__name__} or another callback logs {taken[0]!r}, like BLEUCallback, so one would "
             "replace the other: rename one of them, as with BLEUCallback(log_name=...)"
         )
     dtype = float_type(pl_module.device)
-    for name, value in scored.numbers.items():
-        is_single_score = not name.score and not name.detail
+    for name, value in validation.numbers.items():
+        is_single_score = not name.score and not name.detail and not name.group
         # All processes have the same value; a mean could round it, a maximum cannot.
         pl_module.log(
-            scored.naming.render(name),
+            naming.render(name),
             torch.tensor(value, dtype=dtype, device=pl_module.device),
-            prog_bar=is_single_score and scored.is_detailed(name),
+            prog_bar=is_single_score and (validation.shows_loaders or not name.loader),
             add_dataloader_idx=False,
             sync_dist=trainer.world_size > 1,
             reduce_fx="max",
         )
 
 
-# LightningCLI then finds the types, the defaults, and the documentation of the options in Evaluator.
-BLEUCallback.__init__.__annotations__["options"] = "Any"
+show_options(BLEUCallback.__init__)
 
 
-def read_output(value: Any, step: str, origin: str) -> Output:
+def read_step(value: Any, step: str, origin: str, loader: str = "") -> Output:
     """Find the sentences in what a step, or `extract`, returned.
 
     Args:
         value: ``{"preds": ..., "target": ...}``, perhaps with other fields of :class:`Output`, or ``(preds, target)``.
         step: the name of the step, for error messages.
         origin: what returned the value, for error messages.
+        loader: the name of the loader, for error messages; empty if it has none.
 
     Raises:
         TypeError: if the value is neither.
 
     Example:
-        >>> read_output({"preds": ["a"], "target": ["b"], "loss": 1.0}, "validation_step", "validation_step")
-        Output(preds=['a'], target=['b'], source=None, sample_mask=None, index=None, group=None, row=None)
+        >>> read_step({"preds": ["a"], "target": ["b"], "loss": 1.0}, "validation_step", "validation_step")
+        Output(preds=['a'], target=['b'], source=None, sample_mask=None, index=None, group=None)
     """
     if isinstance(value, Mapping) and {"preds", "target"} <= set(value):
+        if value.get("row") is not None:
+            raise TypeError(
+                f"{origin!r} returned 'row', which is no key any more: for several sentences per item, return "
+                "'index': 1000 * item + number for each"
+            )
         return Output(**{name: value[name] for name in Output._fields if name in value})
     if isinstance(value, tuple | list) and len(value) == 2:
         return Output(*value)
@@ -335,11 +357,12 @@ def read_output(value: Any, step: str, origin: str) -> Output:
             received += f" (did you mean {' and '.join(map(repr, hints))}?)"
     elif value is None:
         received = "None (no return statement?)"
+    where = f" for the loader {loader!r}" if loader else ""
     raise TypeError(
-        f"BLEUCallback needs hypotheses and references, but got {received} from {origin!r}. Either return "
-        f"{{'preds': ..., 'target': ...}} or (preds, target) from {step!r}, or use "
-        "BLEUCallback(extract=lambda outputs, batch: (preds, target)). To skip a validation, return "
-        "{'preds': [], 'target': []}: nothing is logged then"
+        f"BLEUCallback needs hypotheses and references, but got {received} from {origin!r}{where}. Either return "
+        f"{{'preds': ..., 'target': ...}} or (preds, target) from {step!r}, or pass "
+        "BLEUCallback(extract=lambda outputs, batch: ...), which returns these. To score some batches only, return "
+        "None for the others, as with extract=lambda outputs, batch: outputs if isinstance(outputs, dict) else None"
     )
 
 
@@ -355,7 +378,6 @@ _MEANT = {
     "sources": "source",
     "indices": "index",
     "groups": "group",
-    "rows": "row",
     "sample_masks": "sample_mask",
 }
 """Keys that steps return for what this package calls otherwise."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 import numpy as np
@@ -18,10 +17,11 @@ from torch import Tensor
 from lightning_bleu.counting.ngrams import count_matches
 from lightning_bleu.counting.words import chrf_word_ids
 from lightning_bleu.metric import CorpusMetric, TorchmetricsOptions, count_sentences
-from lightning_bleu.reading.batch import Batch, to_lines
+from lightning_bleu.reading.batch import Batch, Sources, to_lines
 from lightning_bleu.reading.forms import Hypotheses, InputCounts, References, Strings, kind_of
 from lightning_bleu.reading.ragged import IntArray, Ragged, lengths_of, ranges
-from lightning_bleu.scoring.scoring import Component, Report, Scoring, float_type, format_in_unit, join_signature
+from lightning_bleu.scoring.evaluator_metric import CorpusScorer
+from lightning_bleu.scoring.scoring import Component, Report, float_type, format_in_unit, join_signature
 from lightning_bleu.settings.settings import Decoder, Settings, check_bool, check_integer, check_number
 
 if TYPE_CHECKING:
@@ -281,14 +281,42 @@ def _sum(values: Tensor) -> Tensor:
     return total
 
 
-def chrf_scoring(settings: CHRFSettings) -> Scoring:
-    """How statistics become chrF."""
-    score = partial(_score, settings=settings)
-    return Scoring(settings.name, score, score, settings.percent, perfect=settings.unit, bounds=(0.0, settings.unit))
+@dataclass(frozen=True)
+class CHRFScorer(CorpusScorer):
+    """All of chrF but the state: how sentences are counted, and how their rows become a score."""
 
+    settings: CHRFSettings
 
-def _score(statistics: Tensor, settings: CHRFSettings) -> Tensor:
-    return f_score(statistics, settings) / (1 if settings.percent else 100)
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        """The name of the score, such as ``"chrF2++"``."""
+        return self.settings.name
+
+    @property
+    def class_name(self) -> str:
+        """The name of the class of the metric."""
+        return CorpusCHRF.__name__
+
+    @property
+    def columns(self) -> int:  # type: ignore[override]
+        """The number of statistics of a sentence; see :func:`count_chrf_rows`."""
+        return 3 * self.settings.orders
+
+    def count_batch(self, name: str, batch: Batch, sources: Sources | None = None) -> IntArray:
+        """The statistics of each sentence, shape ``(sentences, columns)``; see :func:`chrf_rows`."""
+        return chrf_rows(batch, self.settings)
+
+    def score(self, statistics: Tensor) -> Tensor:
+        """The chrF of rows or of sums of rows; see :func:`f_score`."""
+        return f_score(statistics, self.settings) / (1 if self.settings.percent else 100)
+
+    def report(self, sums: Tensor, inputs: InputCounts | None) -> CHRFScore:
+        """The score with everything that it is computed from."""
+        return CHRFScore.from_statistics(sums, self.settings, inputs or InputCounts())
+
+    def components(self, report: CHRFScore, *, optional: bool = True) -> list[Component]:
+        """The precision and the recall; see :func:`chrf_components`."""
+        return chrf_components(report, self.settings)
 
 
 class CHRFScore(Report):
@@ -331,7 +359,7 @@ class CHRFScore(Report):
         precision, recall = _averages(statistics)
         hypothesis, reference, matches = statistics.reshape(-1, 3).unbind(-1)
         return cls(
-            score=chrf_scoring(settings).score(statistics).item(),
+            score=CHRFScorer(settings).score(statistics).item(),
             precision=settings.unit * precision.item(),
             recall=settings.unit * recall.item(),
             matches=tuple(matches.tolist()),
@@ -430,7 +458,7 @@ class CorpusCHRF(CorpusMetric):
     """
 
     short_name = "chrf"
-    counts_tokens = False
+    scorer: CHRFScorer
     settings: CHRFSettings
 
     def __init__(
@@ -453,28 +481,11 @@ class CorpusCHRF(CorpusMetric):
     ) -> None:
         options = {name: value for name, value in locals().items() if name in CHRFOptions.__annotations__}
         settings = CHRFSettings.from_options(**cast(CHRFOptions, options))
-        super().__init__(settings, 3 * settings.orders, options, keep_sentences=keep_sentences, **kwargs)
-
-    @property
-    def scoring(self) -> Scoring:
-        """How statistics become scores."""
-        return chrf_scoring(self.settings)
-
-    def count_rows(self, batch: Batch) -> IntArray:
-        """The statistics of each sentence, shape ``(sentences, columns)``."""
-        return chrf_rows(batch, self.settings)
+        super().__init__(CHRFScorer(settings), options, keep_sentences=keep_sentences, **kwargs)
 
     def report(self) -> CHRFScore:
         """The score and its components as plain numbers, synced like :meth:`compute`."""
-        return self.report_of(*self._read_report())
-
-    def report_of(self, statistics: Tensor, inputs: InputCounts) -> CHRFScore:
-        """The score of these statistics, of sentences of these kinds."""
-        return CHRFScore.from_statistics(statistics, self.settings, inputs)
-
-    def components(self, report: CHRFScore, *, optional: bool = True) -> list[Component]:
-        """The components of a score that an evaluator can log."""
-        return chrf_components(report, self.settings)
+        return self.scorer.report(*self._read_report())
 
     @classmethod
     def from_plain(cls, settings: Mapping[str, Any], *, percent: bool) -> Self:
@@ -530,4 +541,4 @@ def sentence_chrf(preds: Hypotheses, target: References, **options: Unpack[CHRFO
     """
     settings = CHRFSettings.from_options(**options)
     rows, batch = count_sentences(preds, target, settings, chrf_rows)
-    return chrf_scoring(settings).score(rows).to(batch.device, float_type(batch.device))
+    return CHRFScorer(settings).score(rows).to(batch.device, float_type(batch.device))

@@ -95,7 +95,9 @@ def _add_compare(commands: Any) -> argparse.ArgumentParser:
     )
     parser.add_argument("--lowercase", action="store_true", help="ignore case")
     parser.add_argument("--confidence", type=float, default=0.95, metavar="C", help="of the intervals (0.95)")
-    parser.add_argument("--resamples", type=int, default=1000, metavar="N", help="number of bootstrap resamples (1000)")
+    parser.add_argument(
+        "--resamples", type=int, metavar="N", help="number of bootstrap resamples (1000, or more if needed)"
+    )
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="random seed of the resamples (0)")
     _add_output(parser)
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")

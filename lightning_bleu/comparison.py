@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,15 +14,15 @@ from lightning_bleu.bleu import BLEU_NAME, BLEUSettings, Statistics
 from lightning_bleu.display.marks import Line, mark_words
 from lightning_bleu.display.samples import (
     Sample,
-    describe_order,
     label_references,
     score_samples,
     tokenize_line,
 )
 from lightning_bleu.evaluation.buckets import find_length_buckets
 from lightning_bleu.evaluation.choices import drop_repeats, find_changed, find_gains, find_worst
-from lightning_bleu.evaluation.sentences import Sentence, SentenceRows
+from lightning_bleu.evaluation.sentences import SentenceRows
 from lightning_bleu.messages import check_choice
+from lightning_bleu.reading.batch import Sentence
 from lightning_bleu.rendering.blocks import (
     Bar,
     Block,
@@ -48,7 +46,7 @@ from lightning_bleu.rendering.clean import to_line
 from lightning_bleu.rendering.viewable import Viewable
 from lightning_bleu.scoring.resampling import Interval, PairedTest
 from lightning_bleu.scoring.scoring import describe_directions, format_in_unit
-from lightning_bleu.significance import holm
+from lightning_bleu.scoring.verdict import Verdict, holm, judge, max_p_value, resamples_needed
 from lightning_bleu.texts import SystemTexts
 
 _MAX_SENTENCES = 3
@@ -58,20 +56,6 @@ _MAX_NAME = 60
 _MAX_CHARTED = 5
 """The number of systems up to which a chart can tell them apart."""
 _TONES: dict[str, Tone] = {"better": "good", "worse": "bad"}
-UNCLEAR = "no clear difference"
-
-
-class Verdict(NamedTuple):
-    """Whether a system is better than the baseline.
-
-    Attributes:
-        words: ``"better"``, ``"worse"``, or ``"no clear difference"``; ``"higher"`` or ``"lower"`` for a score of
-            which neither is better.
-        note: why there is no clear difference, if the interval or the p-value alone would show one; else empty.
-    """
-
-    words: str
-    note: str = ""
 
 
 class Change(NamedTuple):
@@ -176,8 +160,7 @@ class Comparison(Viewable):
     @property
     def max_p_value(self) -> float:
         """A difference is clear if its adjusted, one-sided p-value is below this one."""
-        confidence = Fraction(str(float(self.confidence)))  # in binary, 1 - 0.95 is more than 0.05
-        return float((1 - confidence) / 2)
+        return max_p_value(self.confidence)
 
     @property
     def resamples_needed(self) -> int:
@@ -185,8 +168,7 @@ class Comparison(Viewable):
 
         The smallest p-value is 1 / (resamples + 1), and adjusting multiplies it by the number of compared systems.
         """
-        compared = len(self.systems) - 1
-        return math.floor(round(compared / self.max_p_value, 9))
+        return resamples_needed(self.confidence, len(self.systems) - 1)
 
     def p_values(self, metric: str) -> dict[str, float]:
         """The p-value of each system but the baseline, adjusted for the number of these systems as in Holm (1979).
@@ -208,27 +190,17 @@ class Comparison(Viewable):
 
         Notes:
             A system is better or worse if two things hold: the interval of the difference excludes 0, and the adjusted,
-            one-sided p-value is below (1 - confidence) / 2.
+            one-sided p-value is below (1 - confidence) / 2. See :class:`lightning_bleu.scoring.verdict.Verdict`.
         """
         check_choice("metric", metric, self.metrics)
         check_choice("system", system, self.systems[1:])
-        test = self.tests[metric][system]
-        p_value = self.p_values(metric)[system]
-        is_significant = p_value < self.max_p_value
-        excludes_0 = test.low is not None and test.high is not None and (test.low > 0 or test.high < 0)
-        if is_significant and excludes_0:
-            return Verdict(self._name_difference(metric, test.difference))
-        if is_significant:
-            return Verdict(UNCLEAR, f"p = {p_value:.4f} is below {self.max_p_value:g}, but the interval includes 0")
-        if excludes_0:
-            return Verdict(UNCLEAR, f"the interval excludes 0, but p = {p_value:.4f} is not below {self.max_p_value:g}")
-        return Verdict(UNCLEAR)
-
-    def _name_difference(self, metric: str, difference: float) -> str:
-        sign = self.rows[metric][self.baseline].scoring.sign
-        if sign == 0:
-            return "higher" if difference > 0 else "lower"
-        return "better" if sign * difference > 0 else "worse"
+        return judge(
+            self.tests[metric][system],
+            self.rows[metric][self.baseline].scorer.sign,
+            self.confidence,
+            p_value=self.p_values(metric)[system],
+            systems=len(self.systems) - 1,
+        )
 
     def changed(self, metric: str, system: str, count: int = 10) -> Changes:
         """The sentences that a system translates better than the baseline, and those that it translates worse.
@@ -283,7 +255,7 @@ class Comparison(Viewable):
         check_choice("system", system, self.systems)
         rows = {name: of_systems[system] for name, of_systems in self.rows.items()}
         sentences = {}
-        for number in find_worst(rows[metric].statistics, rows[metric].scoring, count):
+        for number in find_worst(rows[metric].statistics, rows[metric].scorer, count):
             hypothesis, references = self.texts.hypotheses[system][number], self.texts.references[number]
             sentences[number] = Sentence(hypothesis, references, self._source(number))
         return score_samples(sentences, rows, self.bleu_settings)
@@ -315,13 +287,13 @@ class Comparison(Viewable):
         scores = {}
         for system, rows in self.rows[metric].items():
             sums = torch.stack([rows.statistics[is_member].sum(0) for is_member in members])
-            scores[system] = rows.scoring.score(sums).tolist()
+            scores[system] = rows.scorer.score(sums).tolist()
         return ScoresByLength(labels, np.bincount(buckets).tolist(), scores)
 
     def _reference_lengths(self) -> npt.NDArray[np.int64]:
         for rows in self.rows.values():
             baseline = rows[self.baseline]
-            if baseline.scoring.name == BLEU_NAME:
+            if baseline.scorer.name == BLEU_NAME:
                 return Statistics.unpack(baseline.statistics).reference_length.numpy()
         return np.array([len(self.tokenize(references[0]).tokens) for references in self.texts.references])
 
@@ -348,7 +320,7 @@ class Comparison(Viewable):
         }
 
     def _metric_to_dict(self, metric: str) -> dict[str, Any]:
-        scoring = self.rows[metric][self.baseline].scoring
+        scorer = self.rows[metric][self.baseline].scorer
         systems: dict[str, dict[str, Any]] = {}
         for system, interval in self.intervals[metric].items():
             systems[system] = {"score": interval.score, "low": interval.low, "high": interval.high}
@@ -360,12 +332,12 @@ class Comparison(Viewable):
                 difference_high=test.high,
                 p_value=test.p_value,
                 adjusted_p_value=adjusted[system],
-                verdict=self.verdict(metric, system).words,
+                verdict=self.verdict(metric, system).word,
                 **self.count_changed(metric, system)._asdict(),
             )
         return {
-            "higher_is_better": scoring.higher_is_better,
-            "percent": scoring.percent,
+            "higher_is_better": scorer.higher_is_better,
+            "percent": scorer.percent,
             "signature": self.signatures.get(metric),
             "systems": systems,
         }
@@ -440,7 +412,8 @@ def _describe_verdict(comparison: Comparison, system: str) -> str:
         verdict = comparison.verdict(metric, system)
         test = comparison.tests[metric][system]
         difference = format_in_unit(test.difference, test.percent, "+")
-        metrics_by_words.setdefault(verdict.words, []).append(f"{metric} ({difference})")
+        words = "no clear difference" if verdict.word == "unclear" else verdict.word
+        metrics_by_words.setdefault(words, []).append(f"{metric} ({difference})")
         if verdict.note:
             notes.append(f" For {metric}, {verdict.note}.")
     verdicts = [f"{words} in {' and '.join(metrics)}" for words, metrics in metrics_by_words.items()]
@@ -449,7 +422,7 @@ def _describe_verdict(comparison: Comparison, system: str) -> str:
 
 def _score_table(comparison: Comparison, metric: str) -> Table:
     """The scores of a metric, their differences from the baseline, and what is known about chance."""
-    note = describe_directions({metric: comparison.rows[metric][comparison.baseline].scoring.higher_is_better})
+    note = describe_directions({metric: comparison.rows[metric][comparison.baseline].scorer.higher_is_better})
     interval_name = f"{100 * comparison.confidence:g}% interval"
     intervals = comparison.intervals[metric]
     if len(comparison.systems) == 1:
@@ -478,15 +451,14 @@ def _compared_row(comparison: Comparison, metric: str, system: str) -> list[Tabl
     """The row of a system that is compared with the baseline."""
     test = comparison.tests[metric][system]
     low, high = test.low or 0.0, test.high or 0.0
-    words = comparison.verdict(metric, system).words
-    is_clear = words in ("better", "worse", "higher", "lower")
-    tone = _TONES.get(words, "quiet")
+    word = comparison.verdict(metric, system).word
+    tone = _TONES.get(word, "quiet")
     shown_low, shown_high = (format_in_unit(end, test.percent, "+") for end in (low, high))
     return [
         system,
         format_in_unit(test.score_a, test.percent),
         format_in_unit(test.difference, test.percent, "+"),
-        Cell(words if is_clear else "unclear", tone),
+        Cell(word, tone),
         f"{shown_low} to {shown_high}",
         Range(test.difference, low, high, _find_axis(comparison, metric), tone),
         f"{comparison.p_values(metric)[system]:.4f}",
@@ -549,7 +521,7 @@ def _changed_sentences(
 
 
 def _to_example(comparison: Comparison, metric: str, system: str, change: Change) -> Example:
-    percent = comparison.rows[metric][system].scoring.percent
+    percent = comparison.rows[metric][system].scorer.percent
     references = [comparison.tokenize(reference) for reference in change.references]
     lines = []
     if change.source is not None:
@@ -575,5 +547,5 @@ def describe_worst(comparison: Comparison, count: int, title: str = "") -> Examp
     metric = comparison.metrics[0]
     worst = comparison.worst(metric, comparison.baseline, count)
     examples = [sample.to_example() for sample in worst]
-    order = describe_order(comparison.rows[metric][comparison.baseline])
+    order = comparison.rows[metric][comparison.baseline].scorer.order
     return Examples(f"{title}Worst {len(examples)}{order}", examples)

@@ -9,62 +9,99 @@ A loop of your own calls an :class:`Evaluator` like this::
     results = evaluator.finish(step)
 
 :class:`BLEUCallback` does the same in the Trainer of Lightning, and :class:`EvaluatorMixin` in those of Transformers.
+They call :meth:`Evaluator.begin`, :meth:`Evaluator.score`, and :meth:`Evaluator.publish`, as the methods above do.
 """
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from sacrebleu.metrics.base import Metric as SacreMetric
-from torchmetrics import Metric
-
+from lightning_bleu.bleu import CorpusBLEU
+from lightning_bleu.display.dashboard import Dashboard
+from lightning_bleu.display.loggers import check_loggers
 from lightning_bleu.display.results import Results
-from lightning_bleu.evaluation.collector import Output
-from lightning_bleu.evaluation.functions import FunctionMetric
-from lightning_bleu.evaluation.loaders import CALL
-from lightning_bleu.evaluation.names import STEPS, name_loaders
-from lightning_bleu.evaluation.opponents import OpponentKind
-from lightning_bleu.evaluation.options import OptionAttributes, Options, check_single, check_unknown
-from lightning_bleu.evaluation.task_metrics import TokenCount
-from lightning_bleu.messages import check_choice
-from lightning_bleu.run import Run, Validation
+from lightning_bleu.display.samples import Samples, make_samples
+from lightning_bleu.evaluation.agreement import agree_on_metrics
+from lightning_bleu.evaluation.choices import choose_sentences
+from lightning_bleu.evaluation.collector import SentenceCollector
+from lightning_bleu.evaluation.loaders import CALL, Loader, Origin, count_stream
+from lightning_bleu.evaluation.metrics import (
+    check_not_labels,
+    check_parts,
+    expected_names,
+    read_metrics,
+    reserved_names,
+    shared_reading,
+    warn_about_scales,
+)
+from lightning_bleu.evaluation.names import MEAN, STEPS, Name, Naming, check_loader_names, name_loaders
+from lightning_bleu.evaluation.opponents import Opponent, Opponents, check_state, to_saved, warn_about_few_sentences
+from lightning_bleu.evaluation.options import (
+    EvaluatorOptions,
+    MetricsByName,
+    Options,
+    check_single,
+    check_unknown,
+    make_namings,
+    show_options,
+)
+from lightning_bleu.evaluation.scores import score_sentences
+from lightning_bleu.evaluation.sentences import Sentences
+from lightning_bleu.evaluation.uncertainty import add_intervals
+from lightning_bleu.evaluation.validation import (
+    MAX_DETAILED,
+    Validation,
+    by_logged_name,
+    group_by_loader,
+    list_numbers,
+    without_rows_of_groups,
+)
+from lightning_bleu.messages import WarnOnce, check_choice
+from lightning_bleu.processes import communication_device, process_count
+from lightning_bleu.reading.batch import Output
+from lightning_bleu.record import Record
+from lightning_bleu.scoring.evaluator_metric import EvaluatorMetric
 from lightning_bleu.settings.settings import Decoder, check_integer
 
 if TYPE_CHECKING:
-    from typing_extensions import Never
+    from sacrebleu.metrics.base import Metric as SacreMetric
+    from torchmetrics import Metric
+    from typing_extensions import Never, Unpack
 
-# LightningCLI tries the members of a union in order, and takes a dict for a callable if that comes first.
-MetricsByName: TypeAlias = Mapping[
-    str,
-    Metric
-    | SacreMetric
-    | FunctionMetric
-    | TokenCount
-    | Mapping[str, Metric | SacreMetric | FunctionMetric | TokenCount | Callable[..., Any] | None]
-    | Callable[..., Any],
-]
-"""Metrics by name, or by name and by loader or group."""
+_MAX_TEXTS = 10_000
+"""The number of sentences from which samples are chosen, so that their texts need a bounded amount of memory."""
 
 
-class EvaluatorOptions(TypedDict, total=False):
-    """The options of :class:`Evaluator`, for classes that pass them on."""
+@dataclass(frozen=True, eq=False)
+class StartedValidation:
+    """A validation that has started.
 
-    decoder: Decoder | None
-    log_name: str | Mapping[str, str]
-    separator: str | None
-    parts: bool | Sequence[str]
-    samples: int
-    translations: bool | str | os.PathLike[str] | None
-    keep_translations: int | None
-    confidence: float | None
-    compare_to: OpponentKind | None
-    significance_level: float | None
-    loggers: Sequence[Any]
+    Attributes:
+        stage: ``"val"`` or ``"test"``. Only ``"val"`` is compared, and has charts.
+        naming: how its names are written.
+        dataset: what `only` calls a loader without a name.
+        metrics: the metrics by name, in the same order in all processes.
+        collector: counts its sentences.
+        dashboard: the loggers that show it.
+        device: the device for communication.
+    """
+
+    stage: str
+    naming: Naming
+    dataset: str
+    metrics: Mapping[str, EvaluatorMetric]
+    collector: SentenceCollector
+    dashboard: Dashboard
+    device: Any
 
 
-class Evaluator(OptionAttributes):
+class Evaluator:
     """Scores validations, compares them with an earlier one, shows them in loggers, and writes them to files.
 
     Example:
@@ -184,45 +221,29 @@ class Evaluator(OptionAttributes):
 
     def __init__(
         self,
-        metrics: Metric | SacreMetric | MetricsByName | Callable[..., Any] | None = None,
+        metrics: Metric | SacreMetric | EvaluatorMetric | MetricsByName | Callable[..., Any] | None = None,
         *more_metrics: Never,
-        decoder: Decoder | None = None,
-        log_name: str | Mapping[str, str] = "{stage}_{metric}",
-        separator: str | None = None,
-        parts: bool | Sequence[str] = True,
-        samples: int = 8,
-        translations: bool | str | os.PathLike[str] | None = None,
-        keep_translations: int | None = None,
-        confidence: float | None = None,
-        compare_to: OpponentKind | None = None,
-        significance_level: float | None = None,
-        loggers: Sequence[Any] = (),
-        **unknown: Never,
+        **options: Unpack[EvaluatorOptions],
     ) -> None:
-        check_single(metrics, more_metrics, type(self).__name__)
-        check_unknown(unknown, EvaluatorOptions.__annotations__, type(self).__name__)
-        options = Options(
-            metrics=metrics,
-            decoder=decoder,
-            log_name=log_name,
-            separator=separator,
-            parts=parts,
-            samples=samples,
-            translations=translations,
-            keep_translations=keep_translations,
-            confidence=confidence,
-            compare_to=compare_to,
-            significance_level=significance_level,
-            loggers=loggers,
-        )
-        super().__init__(options)
-        self._run = Run(options)
-        self._validation: Validation | None = None
+        owner, known = type(self).__name__, EvaluatorOptions.__annotations__
+        check_single(metrics, more_metrics, owner)
+        check_unknown({name: value for name, value in options.items() if name not in known}, known, owner)
+        self.options = Options(metrics=metrics, **options)
+        check_loggers(self.options.loggers)
+        self.metrics = read_metrics(CorpusBLEU() if metrics is None else metrics)
+        check_parts(self.options.parts, self.metrics)
+        warn_about_scales(self.metrics)
+        self.namings = make_namings(self.options.log_name, self.options.separator)
+        self.reserved_names = reserved_names(self.metrics)
+        self.results = Results()
+        self.record: Record | None = None
+        self.warn_once = WarnOnce()
+        self._results_by_stage: dict[str, Results] = {}
+        self._opponents = Opponents(self.options.compare_to or "best", self.options.confidence)
+        self._history = _History()
+        self._started: StartedValidation | None = None
 
-    @property
-    def results(self) -> Results:
-        """The last result of each score by its logged name."""
-        return self._run.results
+    # In a training loop
 
     def start(self, loaders: Any = None, *, stage: str = "val") -> None:
         """Start a validation or a test. One that was not finished is discarded. Collective.
@@ -233,19 +254,19 @@ class Evaluator(OptionAttributes):
             stage: ``"val"`` or ``"test"``.
 
         Raises:
-            ValueError: if metrics read ids differently, if a logger cannot take the names, or if there is no folder for
-                translations.
+            ValueError: if metrics read ids differently, if a logger cannot take the names, if there is no folder for
+                translations, or if processes have different options.
         """
         check_choice("stage", stage, STEPS)
         several = loaders if isinstance(loaders, Mapping | list | tuple) else [loaders]
         dataloaders = list(several.values()) if isinstance(several, Mapping) else list(several)
         _check_loaders(dataloaders)
-        self._validation = None
-        if self._options.uses_folder_of_run:
+        self._started = None
+        if self.options.uses_folder_of_run:
             raise ValueError("translations=True needs the folder of a Trainer's run: pass translations='FOLDER'")
-        self._run.open_record(self._options.folder)
+        self.open_record(self.options.folder)
         names = name_loaders(stage, several, len(dataloaders))
-        self._validation = self._run.begin(stage, names, dataloaders, CALL)
+        self._started = self.begin(stage, names, dataloaders, CALL)
 
     def update(
         self,
@@ -256,7 +277,6 @@ class Evaluator(OptionAttributes):
         sample_mask: Any = None,
         index: Any = None,
         group: Any = None,
-        row: Any = None,
         batch_idx: int | None = None,
         dataloader_idx: int = 0,
     ) -> None:
@@ -265,11 +285,10 @@ class Evaluator(OptionAttributes):
         Args:
             preds, target, sample_mask, index: see :meth:`CorpusBLEU.update`. If `target` is None, the hypotheses have
                 no references: they are shown and written, and only metrics that need none score them. Either all
-                batches of a loader have references, or none has.
+                batches of a loader have references, or none has. With a `group`, several sentences can have one index.
             source: the source sentences, as strings, or as ids, which are decoded like the hypotheses.
-            group: a label per sentence, such as its language, for a score per group; any name but ``"all"``.
-            row: the row of the batch of each sentence, from 0, if a row can have several sentences or none, such as a
-                chat with several answers. `sample_mask` and `index` then have one value per row.
+            group: a label per sentence, such as its language, for a score per group. Either all batches of a loader
+                have labels, or none has.
             batch_idx: the number of the batch in its loader, if some batches are skipped; counted when None.
             dataloader_idx: the number of its loader.
 
@@ -278,13 +297,12 @@ class Evaluator(OptionAttributes):
             IndexError: if there is no such loader.
             TypeError, ValueError: see :meth:`CorpusBLEU.update`.
         """
-        collector = self._started().collector
+        collector = self._find_started().collector
         dataloader_idx = check_integer("dataloader_idx", dataloader_idx)
         count = len(collector.loaders)
         if dataloader_idx not in range(count):
             raise IndexError(f"start() got {count} loaders, so there is none with dataloader_idx={dataloader_idx!r}")
-        output = Output(preds, target, source, sample_mask, index, group, row)
-        collector.update(output, batch_idx, dataloader_idx)
+        collector.update(Output(preds, target, source, sample_mask, index, group), batch_idx, dataloader_idx)
 
     def finish(self, step: int, epoch: float | None = None) -> Results:
         """Score the sentences of all processes, and log, show, and write the results. Collective.
@@ -301,31 +319,347 @@ class Evaluator(OptionAttributes):
             TypeError, ValueError: if the step is not an integer of 0 or more.
         """
         step = check_integer("step", step, at_least=0)
-        validation = self._started()
-        self._validation = None  # frees the memory
-        finished = self._run.score(validation)
-        return self._run.publish(finished, step, None if epoch is None else float(epoch))
+        started = self._find_started()
+        self._started = None  # frees the memory
+        validation = self.score(started)
+        results = self.publish(started, validation, step, None if epoch is None else float(epoch))
+        self.warn_about_only(started.stage)
+        return results
+
+    def _find_started(self) -> StartedValidation:
+        if self._started is None:
+            raise RuntimeError(
+                "no validation was started: call start(loader) before update and finish, in all processes"
+            )
+        return self._started
 
     def state_dict(self) -> dict[str, Any]:
-        """The best or the first validations, to save in a checkpoint; empty if there are none.
+        """The validations that `compare_to` needs, to save them in a checkpoint; empty if there are none.
 
-        ``{"format": 1, "best": {logged name: ...}}``, or the same with ``"first"``.
+        ``{"format": 2, "best": {logged name: ...}}``, or the same with another value of `compare_to`.
         """
-        return self._run.state_dict()
+        return self._opponents.state_dict()
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Restore the validations that :meth:`state_dict` saved.
 
         With ``compare_to="first"``, scores that it does not have keep their first validation.
         """
-        self._run.load_state_dict(state_dict)
+        check_state(state_dict)
+        if self.options.compare_to is not None:
+            self._opponents.load_state_dict(state_dict)
 
-    def _started(self) -> Validation:
-        if self._validation is None:
-            raise RuntimeError(
-                "no validation was started: call start(loader) before update and finish, in all processes"
+    # In a Trainer: its adapter begins, scores, and publishes each validation
+
+    def open_record(self, folder: str | os.PathLike[str] | None) -> None:
+        """Write translations to a folder; to none when None. Collective."""
+        if folder is None:
+            self.record = None
+        elif self.record is None or self.record.folder != Path(folder).expanduser():
+            self.record = Record(folder, self.warn_once)
+
+    def check_loggers(
+        self, stage: str, loaders: Sequence[str] = (), *, naming: Naming | None = None, loggers: Sequence[Any] = ()
+    ) -> None:
+        """Check before a training that loggers can take the names of its validations, as :meth:`begin` does.
+
+        Args:
+            stage: ``"val"`` or ``"test"``.
+            loaders: the names of the loaders, if they are known.
+            naming: how names are written, if not as `log_name` says.
+            loggers: the loggers of the trainer.
+
+        Raises:
+            ValueError: if a logger cannot.
+        """
+        scored = [loader for loader in loaders if self.options.labels_of(loader) != []]
+        names = self._expected_names(stage, scored, naming or self.namings[stage]) if scored or not loaders else []
+        Dashboard(loggers, self.options.loggers, self.warn_once, names)
+
+    def begin(
+        self,
+        stage: str,
+        names: Sequence[str],
+        dataloaders: Sequence[Any],
+        origin: Origin,
+        *,
+        naming: Naming | None = None,
+        dataset: str = "",
+        decoder: Decoder | None = None,
+        has_extract: bool = False,
+        loggers: Sequence[Any] = (),
+        device: Any = None,
+    ) -> StartedValidation:
+        """Start a validation. Collective.
+
+        Args:
+            stage: ``"val"`` or ``"test"``.
+            names: the names of the loaders; ``""`` for one without a name.
+            dataloaders: the loaders, if they are known.
+            origin: where the sentences come from, for error messages.
+            naming: how names are written, if not as `log_name` says.
+            dataset: what `only` calls a loader without a name.
+            decoder: the decoder, if the options have none.
+            has_extract: whether a function finds the sentences in what a step returned.
+            loggers: the loggers of the trainer, which get their numbers from it.
+            device: the device for communication; when None, one that the process group can use.
+
+        Raises:
+            ValueError: for names that are reserved, if metrics read ids differently, if a logger cannot take the names,
+                or if processes have different options.
+        """
+        options = self.options
+        naming = naming or self.namings[stage]
+        decoder = options.decoder or decoder
+        metrics = agree_on_metrics(options, self.metrics, names, decoder, has_extract=has_extract)
+        check_loader_names(stage, names, self.reserved_names)
+        check_not_labels(metrics, names)
+        loaders = []
+        for name, dataloader in zip_longest(names, dataloaders):
+            loaders.append(
+                Loader(
+                    name,
+                    shared_reading(metrics, decoder),
+                    dataloader,
+                    origin,
+                    self._find_need_of_order(stage, origin.owner),
+                    options.labels_of(name or dataset),
+                )
             )
-        return self._validation
+        scored_names = [loader.name for loader in loaders if not loader.is_ignored]
+        expected = self._expected_names(stage, scored_names, naming) if scored_names else []
+        dashboard = Dashboard(loggers, options.loggers, self.warn_once, expected)
+        collector = SentenceCollector(
+            metrics, loaders, reserved=self.reserved_names, max_texts=self._find_max_texts(), warn=self.warn_once
+        )
+        if process_count() > 1:
+            for dataloader in dataloaders:
+                count_stream(dataloader)
+        if self.record is not None:
+            for name in scored_names:
+                self.record.check_folder(*naming.folder, name)
+        return StartedValidation(
+            stage, naming, dataset, metrics, collector, dashboard, device or communication_device()
+        )
+
+    def score(self, started: StartedValidation, *, may_compare: bool = True, may_replace: bool = True) -> Validation:
+        """Score the sentences of all processes. Nothing is logged, shown, written, or compared with yet. Collective.
+
+        Args:
+            started: the validation.
+            may_compare: whether it may be compared with others; otherwise, it is compared with itself.
+            may_replace: whether it becomes the new best if it is better.
+        """
+        options, naming = self.options, started.naming
+        loaders = started.collector.gather(started.device)
+        check_not_labels(started.metrics, {label for sentences in loaders for label in sentences.groups})
+        scored = score_sentences(started.metrics, loaders, options.parts)
+        scored = without_rows_of_groups(scored, self._find_crowded_loaders(started, loaders))
+        if options.confidence is not None:
+            scored = add_intervals(scored, options.confidence)
+        opponents: Mapping[Name, Opponent] = {}
+        new: Collection[Name] = ()
+        if self._compares(started.stage):
+            opponents = self._opponents.find(scored, loaders, naming, may_compare=may_compare, becomes=may_replace)
+            scored, new = self._opponents.compare(scored, opponents)
+        if not may_compare or not (may_replace or options.compare_to == "first"):
+            new = ()
+        shows_loaders = len(loaders) <= MAX_DETAILED
+        numbers = list_numbers(scored, shows_loaders=shows_loaders)
+        by_logged_name(numbers, naming)  # raises an error if two have the same name
+        validation = Validation(
+            naming,
+            started.metrics,
+            group_by_loader(scored, loaders, opponents),
+            scored,
+            by_logged_name({score.name: score.result for score in scored}, naming),
+            numbers,
+            to_saved(scored, loaders, new, naming),
+            started.collector.returned,
+        )
+        if may_compare:
+            warn_about_few_sentences(opponents, self.warn_once)
+        started.collector.warn_about_mistakes()
+        self._history.add_entries(started, loaders)
+        return validation
+
+    def rehearse(self, started: StartedValidation, validation: Validation) -> None:
+        """Do with a validation of a few batches what finds errors before a training. Collective.
+
+        Raises:
+            ValueError: if a logger cannot take the names that are only known now, such as those of groups.
+        """
+        for loader in validation.loaders:
+            loader.sentences.read(loader.sentences.readable[:1])
+        started.dashboard.check_names(_render_for_loggers(validation.naming, validation.numbers))
+        self._opponents.save(validation.new_opponents)
+
+    def publish(
+        self,
+        started: StartedValidation,
+        validation: Validation,
+        step: int,
+        epoch: float | None = None,
+        *,
+        shown_step: int | None = None,
+    ) -> Results:
+        """Write a scored validation, keep its results, and log and show it. Collective.
+
+        Files are written first. If that fails, no result and no opponent is replaced.
+
+        Args:
+            started: the validation.
+            validation: its scores.
+            step: the number of training steps before it.
+            epoch: the epoch.
+            shown_step: the step at which loggers show it, if that differs.
+
+        Returns:
+            the results, with samples in process 0.
+        """
+        naming, dashboard = validation.naming, started.dashboard
+        results = Results(validation.results, self._choose_samples(validation))
+        shown_step = step if shown_step is None else shown_step
+        if self.record is not None:
+            self.record.write(validation, step=step, epoch=epoch)
+        self._keep_results(naming.stage, results)
+        self._opponents.save(validation.new_opponents)
+        self._warn_about_means(validation)
+        if dashboard.gets_numbers:
+            numbers = {naming.render_for_loggers(name): value for name, value in validation.numbers.items()}
+            dashboard.log_numbers(numbers, shown_step)
+        if started.stage == "val":
+            dashboard.show_charts(validation)
+        dashboard.show_samples(validation, results.samples.values(), shown_step, self.options.confidence)
+        return results
+
+    def warn_about_only(self, stage: str) -> None:
+        """Warn about entries of `only` that nothing had in the first whole validation of a stage, which has ended."""
+        if self.options.only is None or stage in self._history.checked_stages:
+            return
+        self._history.checked_stages.add(stage)
+        entries = self._history.entries.get(stage, set())
+        missing = [entry for entry in self.options.only if entry not in entries]
+        if missing:
+            self.warn_once(
+                f"'only' has {missing}, but nothing in this validation has such a name: what was scored is "
+                f"{sorted(entries)}. An entry is the name of a loader, the label of a group, or LOADER/GROUP."
+            )
+
+    # Their parts
+
+    def _expected_names(self, stage: str, loader_names: Collection[str], naming: Naming) -> list[str]:
+        """The names of numbers in loggers, as far as they are known before a validation."""
+        options = self.options
+        names = expected_names(
+            self.metrics,
+            loader_names,
+            parts=options.parts,
+            has_intervals=options.confidence is not None,
+            compare_to=options.compare_to if stage == "val" else None,
+        )
+        return _render_for_loggers(naming, names)
+
+    def _compares(self, stage: str) -> bool:
+        """Whether validations of a stage are compared."""
+        return self.options.compare_to is not None and stage == "val"
+
+    def _find_need_of_order(self, stage: str, owner: str) -> str:
+        """The option that needs the order of the sentences; empty if none does."""
+        if self._compares(stage):
+            return f"{owner}(compare_to={self.options.compare_to!r})"
+        return "" if self.record is None else f"{owner}(translations=...)"
+
+    def _find_max_texts(self) -> float:
+        """How many sentences of each loader to keep as text."""
+        if self.record is not None:
+            return math.inf
+        return _MAX_TEXTS if self.options.samples > 0 else 0
+
+    def _find_crowded_loaders(self, started: StartedValidation, loaders: Sequence[Sentences]) -> set[str]:
+        """The loaders that have, or had in an earlier validation, so many groups that only their scores are logged."""
+        crowded = set()
+        for sentences in loaders:
+            key = (started.naming.stage, sentences.loader)
+            if len(sentences.groups) > MAX_DETAILED:
+                self._history.crowded_loaders.add(key)
+                if self.options.confidence is not None or self._compares(started.stage):
+                    where = f"The loader {sentences.loader!r}" if sentences.loader else "The validation"
+                    self.warn_once(
+                        f"{where} has {len(sentences.groups)} groups, more than {MAX_DETAILED}: from now on, only "
+                        "their scores are logged, without intervals and comparisons.",
+                        key=f"groups of {key}",
+                    )
+            if key in self._history.crowded_loaders:
+                crowded.add(sentences.loader)
+        return crowded
+
+    def _warn_about_means(self, validation: Validation) -> None:
+        """Warn once if a mean is of other groups than before."""
+        for score in validation.scored:
+            if score.name.group == MEAN:
+                logged = validation.naming.render(score.name)
+                groups = [name.group for name in score.mean_of]
+                before = self._history.groups_by_mean.setdefault(logged, groups)
+                if groups != before:
+                    self.warn_once(
+                        f"{logged!r} is the mean of the groups {groups}, and was that of {before} before, so the two "
+                        "cannot be compared.",
+                        key=f"groups of {logged}",
+                    )
+
+    def _choose_samples(self, validation: Validation) -> dict[str, Samples]:
+        """The samples of each loader by its name. Collective."""
+        if not self.options.samples or not validation.shows_loaders:
+            return {}
+        samples = {}
+        for loader in validation.loaders:
+            name = "/".join(filter(None, [validation.naming.stage, loader.name]))
+            samples[name] = make_samples(loader, choose_sentences(loader, self.options.samples), name)
+        return samples
+
+    def _keep_results(self, stage: str, results: Results) -> None:
+        """Replace the results of a stage, which become the last ones."""
+        self._results_by_stage.pop(stage, None)
+        self._results_by_stage[stage] = results
+        self.results = Results()
+        for results_of_stage in self._results_by_stage.values():
+            self.results.update(results_of_stage)
+            self.results.samples.update(results_of_stage.samples)
+
+
+show_options(Evaluator.__init__)
+
+
+class _History:
+    """What an evaluator remembers of the names in earlier validations, to warn about changes.
+
+    Attributes:
+        crowded_loaders: the stages and names of loaders that had many groups.
+        groups_by_mean: the groups that the first mean of each logged name was of.
+        entries: what an entry of `only` could name, by stage.
+        checked_stages: the stages in which `only` was checked.
+    """
+
+    def __init__(self) -> None:
+        self.crowded_loaders: set[tuple[str, str]] = set()
+        self.groups_by_mean: dict[str, list[str]] = {}
+        self.entries: dict[str, set[str]] = {}
+        self.checked_stages: set[str] = set()
+
+    def add_entries(self, started: StartedValidation, loaders: Sequence[Sentences]) -> None:
+        """Add the names of the loaders and groups of a validation."""
+        entries = self.entries.setdefault(started.stage, set())
+        for sentences in loaders:
+            name = sentences.loader or started.dataset
+            if name:
+                entries.add(name)
+            entries.update(f"{name}/{label}" if name else label for label in sentences.groups)
+
+
+def _render_for_loggers(naming: Naming, names: Iterable[Name]) -> list[str]:
+    """The names of numbers in loggers."""
+    return [naming.render_for_loggers(name) for name in names]
 
 
 def _check_loaders(dataloaders: Sequence[Any]) -> None:

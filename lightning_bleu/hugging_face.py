@@ -12,11 +12,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lightning_bleu.evaluation.collector import Output
 from lightning_bleu.evaluation.loaders import Origin, distributed_index
-from lightning_bleu.evaluation.metric_table import MetricTable
 from lightning_bleu.evaluation.names import Naming, check_names
-from lightning_bleu.evaluator import Evaluator
+from lightning_bleu.evaluator import Evaluator, StartedValidation
 from lightning_bleu.generation.endings import (
     suspect_answers,
     suspect_joined_rows,
@@ -25,12 +23,12 @@ from lightning_bleu.generation.endings import (
 )
 from lightning_bleu.generation.generator import GeneratorMixin
 from lightning_bleu.generation.prompts import Prompts
-from lightning_bleu.generation.rows import name_inputs
+from lightning_bleu.generation.rows import name_inputs, number_answers
 from lightning_bleu.messages import warn_user
 from lightning_bleu.monitors import describe_number
 from lightning_bleu.processes import process_count, run_in_process_0
+from lightning_bleu.reading.batch import Output
 from lightning_bleu.reading.mistakes import Mistake
-from lightning_bleu.run import Run, Validation
 
 _RESERVED = ("", "loss", "runtime", "samples_per_second", "steps_per_second", "model_preparation_time")
 """Names that no metric can have, because the Trainer uses them."""
@@ -70,15 +68,14 @@ class EvaluatorMixin(GeneratorMixin):
     Raises:
         TypeError: if there is no :class:`Evaluator`; during an evaluation, if predictions are not ids.
         ValueError: for names that the Trainer uses; before a training or an evaluation, if a logger of the evaluator
-            cannot take the names; during an evaluation, if a dataset has no metric, if repeated sentences cannot be
+            cannot take the names; during an evaluation, if repeated sentences cannot be
             told from others, or if batches are not what `answers` says.
 
     Notes:
         ``evaluate``, ``predict``, and ``train`` then have the scores among their metrics: ``eval_bleu``, its components
         as ``eval_bleu_precision_1`` and so on, ``test_bleu`` in ``predict``, and ``eval_NAME_bleu`` with a dict of
-        evaluation datasets. ``metric_for_best_model`` can name any of them. Metrics by dataset work as metrics by
-        loader: ``{"bleu": {"de": CorpusBLEU(), "zh": CorpusBLEU(tokenizer="zh")}}``. A dataset with None under every
-        name is not generated; only its loss is computed.
+        evaluation datasets. ``metric_for_best_model`` can name any of them. With ``Evaluator(only=["de"])``, no other
+        dataset is generated; only its loss is computed.
 
         Each process counts its own sentences as soon as they are generated. They are not gathered, the memory is
         constant, and every sentence counts once. ``compute_metrics`` stays free for metrics of your own.
@@ -101,7 +98,9 @@ class EvaluatorMixin(GeneratorMixin):
     """
 
     evaluator: Evaluator | None = None
-    _validation: Validation | None = None
+    _started: StartedValidation | None = None
+    _dataloader: Any = None  # of the evaluation that has started
+    _batch_count = 0  # of its batches so far
     _lacks_evaluator = False
     _is_training = False
     _loaded: tuple[int, float | None] | None = None  # step and epoch of the weights loaded at the end of a training
@@ -120,29 +119,24 @@ class EvaluatorMixin(GeneratorMixin):
             raise TypeError(f"'evaluator' must be an Evaluator, such as Evaluator(CorpusBLEU()), got {evaluator!r}")
         if getattr(self.args, "use_legacy_prediction_loop", False):
             raise ValueError("EvaluatorMixin needs evaluation_loop: set use_legacy_prediction_loop=False")
-        options = evaluator._run.options
-        if not all(naming.log_name.startswith("{stage}_") for naming in options.namings.values()):
-            raise ValueError(f"in a Trainer, 'log_name' must begin with '{{stage}}_', got {evaluator.log_name!r}")
-        check_names("metrics", options.table.names, reserved=_RESERVED)
-        self._suspect_best_model(evaluator._run)
+        if not all(naming.log_name.startswith("{stage}_") for naming in evaluator.namings.values()):
+            log_name = evaluator.options.log_name
+            raise ValueError(f"in a Trainer, 'log_name' must begin with '{{stage}}_', got {log_name!r}")
+        check_names("metrics", [*evaluator.metrics], reserved=_RESERVED)
+        self._suspect_best_model(evaluator)
 
-    @property
-    def _run(self) -> Run | None:
-        """The run of the evaluator; None without an evaluator."""
-        return None if self.evaluator is None else self.evaluator._run
-
-    def _suspect_best_model(self, run: Run) -> None:
+    def _suspect_best_model(self, evaluator: Evaluator) -> None:
         """Warn if the best model would be that with the worst score."""
         best = str(self.args.metric_for_best_model)
         logged = best if best.startswith("eval_") else f"eval_{best}"
         # The dataset may have any name: "eval_news_bleu" begins with "eval" or "eval_news".
         stages = [logged[: match.start()] for match in re.finditer("_", logged)]
         for stage in stages:
-            number = describe_number(logged, _name_stage(run, stage, "val"), run.options.table)
+            number = describe_number(logged, _name_stage(evaluator, stage, "val"), evaluator.metrics)
             if number is None or number.higher_is_better in (None, self.args.greater_is_better):
                 continue
             right = number.higher_is_better
-            run.warn_once(
+            evaluator.warn_once(
                 f"metric_for_best_model={best!r} needs greater_is_better={right}. (Or, for a function whose direction "
                 f"is wrong, FunctionMetric(function, higher_is_better={not right}).)"
             )
@@ -157,7 +151,7 @@ class EvaluatorMixin(GeneratorMixin):
     ) -> Any:
         """Evaluate a dataset, and add the scores to its metrics. The Trainer calls this. Collective."""
         self._is_evaluating = True
-        run = self._run
+        evaluator = self.evaluator
         if self._lacks_evaluator:
             warn_user(
                 f"{type(self).__name__} has an EvaluatorMixin, but no evaluator, so nothing is scored: pass "
@@ -165,24 +159,25 @@ class EvaluatorMixin(GeneratorMixin):
             )
             self._lacks_evaluator = False
         arguments = (description, prediction_loss_only, ignore_keys, metric_key_prefix)
-        if run is None or self.args.prediction_loss_only:
+        if evaluator is None or self.args.prediction_loss_only:
             return super().evaluation_loop(dataloader, *arguments)
-        table = _find_metrics(run.options.table, metric_key_prefix)
         self._open_record(getattr(self, "_trial", None))
         stage = "test" if description == "Prediction" else "val"
-        outer = self._validation  # of an evaluation around this one
+        _, _, dataset = metric_key_prefix.partition("_")
+        is_ignored = evaluator.options.labels_of(dataset) == []
+        outer, outer_loader, outer_count = self._started, self._dataloader, self._batch_count
         try:
-            self._validation = None
-            if not table.names:
+            self._started, self._dataloader, self._batch_count = None, dataloader, 0
+            if is_ignored:
                 return super().evaluation_loop(dataloader, *arguments)
             self._check_generation()
-            self._validation = validation = run.begin(
+            self._started = started = evaluator.begin(
                 stage,
                 [""],
                 [dataloader],
                 Origin("prediction_step"),
-                table=table,
-                naming=_name_stage(run, metric_key_prefix, stage),
+                naming=_name_stage(evaluator, metric_key_prefix, stage),
+                dataset=dataset,
                 decoder=self.processing_class if hasattr(self.processing_class, "batch_decode") else None,
                 loggers=self._find_loggers(stage) if self.state.is_world_process_zero else (),
                 device=self.args.device,
@@ -190,30 +185,31 @@ class EvaluatorMixin(GeneratorMixin):
             _check_loader(dataloader)
             output = super().evaluation_loop(dataloader, *arguments)
         finally:
-            self._validation = outer
-        finished = run.score(validation, keep=self._is_training)
-        if validation.collector.some_skipped:
+            self._started, self._dataloader, self._batch_count = outer, outer_loader, outer_count
+        validation = evaluator.score(started, may_replace=self._is_training)
+        if len(set(validation.returned)) > 1:
             raise ValueError("split returned None for some batches only: return None for all of a dataset, or for none")
-        numbers = finished.scored.logged_numbers
+        numbers = {validation.naming.render(name): value for name, value in validation.numbers.items()}
         taken = sorted(numbers.keys() & output.metrics.keys())
         if taken:
             raise ValueError(f"compute_metrics returns {taken[0]!r}, like the evaluator: rename one of them")
         output.metrics.update(numbers)
         step, epoch = self._loaded or (self.state.global_step, self.state.epoch)
-        run.publish(finished, step, epoch, shown_step=self.state.global_step)
+        evaluator.publish(started, validation, step, epoch, shown_step=self.state.global_step)
         return output
 
     def prediction_step(
         self, model: Any, inputs: Any, prediction_loss_only: bool, ignore_keys: list[str] | None = None, **kwargs: Any
     ) -> tuple[Any, Any, Any]:
         """Generate from a batch, and count its sentences. The Trainer calls this."""
-        validation = self._validation
-        if validation is None:
+        started = self._started
+        if started is None:
             return super().prediction_step(model, inputs, prediction_loss_only, ignore_keys, **kwargs)  # type: ignore[no-any-return]
+        batch_idx, self._batch_count = self._batch_count, self._batch_count + 1
         inputs_of_loss = copy.copy(inputs)
         prompts = self.split(inputs_of_loss)
         if prompts is None:
-            validation.collector.skip()
+            started.collector.skip()
             loss, _, _ = super().prediction_step(model, inputs_of_loss, True, ignore_keys, **kwargs)
             return loss, None, None
         if prompts.target is None:
@@ -236,12 +232,28 @@ class EvaluatorMixin(GeneratorMixin):
                 "compute_metrics needs a row of ids for each label, but complete returned text or split returned "
                 "'row': remove it, and pass the Evaluator a function of hypotheses and references as a metric"
             )
-        validation.collector.update(
-            Output(preds, prompts.target, prompts.source, index=prompts.index, group=prompts.group, row=prompts.row)
-        )
+        index = prompts.index if prompts.row is None else self._number_answers(prompts, batch_idx)
+        output = Output(preds, prompts.target, prompts.source, index=index, group=prompts.group)
+        started.collector.update(output, batch_idx)
         if prediction_loss_only or not has_row_per_label:
             return loss, None, None
         return loss, preds, returned
+
+    def _number_answers(self, prompts: Prompts, batch_idx: int) -> Any:
+        """The positions of answers, of which a row of the batch can have several; None if they are not known.
+
+        Args:
+            prompts: the prompts, each with its row; the index, if there is one, is that of rows.
+            batch_idx: the number of the batch in this process.
+        """
+        if prompts.index is not None:
+            return number_answers(prompts.row, prompts.index)
+        if process_count() == 1:
+            return None
+        items = distributed_index(self._dataloader, batch_idx)
+        if items is None or not len(items):
+            return None
+        return number_answers(prompts.row, items)
 
     def _check_unlabeled(self, inputs: Mapping[str, Any]) -> None:
         """Raise a ValueError for a batch that should have references.
@@ -258,7 +270,7 @@ class EvaluatorMixin(GeneratorMixin):
                         f"{label_name!r} are missing, and {kind.__name__}.prediction_step, which runs before that of "
                         "EvaluatorMixin, may have removed them: put EvaluatorMixin before that class"
                     )
-        if self._validation is not None and self._validation.stage == "val":
+        if self._started is not None and self._started.stage == "val":
             if self._overrides("split"):
                 raise ValueError(
                     "evaluate needs references, but split returned Prompts without a target: return the references, or "
@@ -289,22 +301,21 @@ class EvaluatorMixin(GeneratorMixin):
 
     def _warn(self, mistakes: Iterable[Mistake]) -> None:
         """Warn about each mistake once."""
-        run = self._run
         for key, message in mistakes:
-            if run is not None:
-                run.warn_once(message, key)
+            if self.evaluator is not None:
+                self.evaluator.warn_once(message, key)
 
     def train(self, resume_from_checkpoint: Any = None, trial: Any = None, *args: Any, **kwargs: Any) -> Any:
         """Train. A new run forgets the best validation of another one. Collective."""
-        run = self._run
-        if run is not None:
+        evaluator = self.evaluator
+        if evaluator is not None:
             self._open_record(trial)
             if self.args.eval_strategy != "no":
-                run.check_loggers("val", naming=_name_stage(run, "eval", "val"))
+                evaluator.check_loggers("val", naming=_name_stage(evaluator, "eval", "val"))
             if not resume_from_checkpoint:
-                run.load_state_dict({})
-                if run.record is not None:
-                    run.record.check_new("or resume that run with trainer.train(resume_from_checkpoint=...)")
+                evaluator.load_state_dict({})
+                if evaluator.record is not None:
+                    evaluator.record.check_new("or resume that run with trainer.train(resume_from_checkpoint=...)")
         self._is_training, self._loaded = True, None
         try:
             return super().train(resume_from_checkpoint, trial, *args, **kwargs)
@@ -319,20 +330,20 @@ class EvaluatorMixin(GeneratorMixin):
 
     def _save_optimizer_and_scheduler(self, output_dir: str) -> None:
         super()._save_optimizer_and_scheduler(output_dir)
-        run = self._run
-        if run is not None and run.options.compare_to and self.args.should_save:
-            torch.save(run.state_dict(), Path(output_dir, _STATE))
+        evaluator = self.evaluator
+        if evaluator is not None and evaluator.options.compare_to and self.args.should_save:
+            torch.save(evaluator.state_dict(), Path(output_dir, _STATE))
 
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
         super()._load_optimizer_and_scheduler(checkpoint)
-        run = self._run
-        if checkpoint is None or run is None or not run.options.compare_to:
+        evaluator = self.evaluator
+        if checkpoint is None or evaluator is None or not evaluator.options.compare_to:
             return
         path = Path(checkpoint, _STATE)
         state = run_in_process_0(lambda: torch.load(path, weights_only=True) if path.exists() else None)
-        run.load_state_dict(state or {})
-        if state is None and not run.state_dict():
-            run.warn_once(f"There is no {str(path)!r}, so the next evaluation counts as the first.")
+        evaluator.load_state_dict(state or {})
+        if state is None and not evaluator.state_dict():
+            evaluator.warn_once(f"There is no {str(path)!r}, so the next evaluation counts as the first.")
 
     def _find_loggers(self, stage: str) -> Sequence[Any]:
         """The writer of TensorBoard, and the run of W&B, if the Trainer reports to them."""
@@ -345,33 +356,21 @@ class EvaluatorMixin(GeneratorMixin):
 
     def _open_record(self, trial: Any) -> None:
         """Open the folder of the translations of this run. Each trial of a hyperparameter search has its own."""
-        run = self._run
-        if run is None:
+        evaluator = self.evaluator
+        if evaluator is None:
             return
         output_dir = Path(self._get_output_dir(trial))
-        folder = run.options.folder
-        if run.options.uses_folder_of_run:
-            run.open_record(output_dir / "translations")
+        folder = evaluator.options.folder
+        if evaluator.options.uses_folder_of_run:
+            evaluator.open_record(output_dir / "translations")
         elif folder is not None:
-            run.open_record(Path(folder, output_dir.relative_to(self.args.output_dir)))
+            evaluator.open_record(Path(folder, output_dir.relative_to(self.args.output_dir)))
 
 
-def _name_stage(run: Run, prefix: str, stage: str) -> Naming:
+def _name_stage(evaluator: Evaluator, prefix: str, stage: str) -> Naming:
     """How the names of an evaluation are written, from its prefix, such as ``"eval_news"``."""
-    return Naming(prefix, run.options.namings[stage].log_name, run.options.separator or "_", _shown_as)
-
-
-def _find_metrics(table: MetricTable, prefix: str) -> MetricTable:
-    """The metrics of a dataset, whose name follows the first underscore of a prefix like ``eval_de``."""
-    _, _, dataset = prefix.partition("_")
-
-    def missing(name: str, labels: list[str]) -> ValueError:
-        return ValueError(
-            f"{name!r} has metrics for {labels}, but none for the dataset {dataset!r} of {prefix}_{name}: write "
-            "{'bleu': {'DATASET': CorpusBLEU()}}; to predict, set metric_key_prefix='test_DATASET'"
-        )
-
-    return table.for_dataset(dataset, missing)
+    options = evaluator.options
+    return Naming(prefix, evaluator.namings[stage].log_name, options.separator or "_", _shown_as)
 
 
 def _shown_as(name: str) -> str:

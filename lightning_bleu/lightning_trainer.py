@@ -45,3 +45,9 @@ def logged_names(trainer: Any) -> set[str]:
 def logged_step(trainer: Any) -> int:
     """The step at which Lightning logs the scores, which is one less than the number of steps taken."""
     return int(trainer.fit_loop.epoch_loop._batches_that_stepped)
+
+
+def is_limited(trainer: Any, stage: str) -> bool:
+    """Whether only some batches of a stage run, because of ``limit_val_batches``, for example."""
+    limit = trainer.limit_test_batches if stage == "test" else trainer.limit_val_batches
+    return bool(trainer.fast_dev_run) or limit != 1.0 or isinstance(limit, int)

@@ -6,7 +6,7 @@ import copy
 import re
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 import numpy as np
 import torch
@@ -19,8 +19,8 @@ from lightning_bleu.processes import gather_state
 from lightning_bleu.reading.batch import Batch, read_batch
 from lightning_bleu.reading.forms import CPU, Hypotheses, Index, InputCounts, References, SampleMask
 from lightning_bleu.reading.ragged import IntArray
+from lightning_bleu.scoring.evaluator_metric import CorpusScorer
 from lightning_bleu.scoring.resampling import Interval, interval_from
-from lightning_bleu.scoring.scoring import Component, Scoring
 from lightning_bleu.settings.settings import Settings, check_bool, describe_options, unknown_options
 from lightning_bleu.torchmetrics_fixes import AdditiveMetric, as_list, eager
 
@@ -43,36 +43,35 @@ class TorchmetricsOptions(TypedDict, total=False):
 class CorpusMetric(AdditiveMetric):
     """The score of a corpus: its sentences are counted in `update`, and scored in `compute`.
 
-    Subclasses say how to count a batch, and how to score statistics, and have a `short_name`: the name of a metric that
-    stands alone in an evaluator.
+    It is the state around a scorer, which counts and scores. Subclasses make the scorer from their options, and have a
+    `short_name`: the name of a metric that stands alone in an evaluator.
 
     Args:
-        settings: the validated options.
-        columns: the number of statistics of a sentence.
+        scorer: how sentences are counted and scored.
         options: the options by name, as the user passed them; for ``repr``.
         keep_sentences: keep the statistics of every sentence.
         kwargs: passed to :class:`torchmetrics.Metric`.
     """
 
     is_differentiable: bool = False
-    counts_tokens: ClassVar[bool] = True
-    """Whether it counts tokens and ids, and not only text."""
 
+    scorer: CorpusScorer
     settings: Settings
     rows: list[Tensor]  # packed
     totals: Tensor  # the sums of the statistics, then the InputCounts
 
     def __init__(
-        self, settings: Settings, columns: int, options: Mapping[str, Any], *, keep_sentences: bool, **kwargs: Any
+        self, scorer: CorpusScorer, options: Mapping[str, Any], *, keep_sentences: bool, **kwargs: Any
     ) -> None:
         try:
-            super().__init__(columns, **{"dist_sync_fn": gather_state} | kwargs)
+            super().__init__(scorer.columns, **{"dist_sync_fn": gather_state} | kwargs)
         except ValueError as error:
             if "Unexpected keyword" not in str(error):
                 raise
             unknown = re.findall(r"`(\w+)`", str(error))  # torchmetrics lists the names in backquotes
             raise unknown_options(unknown, [*options, "keep_sentences"]) from None
-        self.settings = settings
+        self.scorer = scorer
+        self.settings = scorer.settings
         self._given_options = describe_options(options, defaults_of=type(self))
         self._warn_once = WarnOnce()
         self.keep_sentences = check_bool("keep_sentences", keep_sentences)
@@ -80,34 +79,12 @@ class CorpusMetric(AdditiveMetric):
             self.add_state("rows", [], dist_reduce_fx="cat")
         else:
             # A single vector, so that a sync takes one collective.
-            size = columns + len(InputCounts())
+            size = scorer.columns + len(InputCounts())
             self.add_state("totals", torch.zeros(size, dtype=torch.int64), dist_reduce_fx="sum")
-
-    @property
-    @abstractmethod
-    def scoring(self) -> Scoring:
-        """How statistics become scores."""
-
-    @abstractmethod
-    def count_rows(self, batch: Batch) -> IntArray:
-        """The statistics of each sentence, shape ``(sentences, columns)``."""
 
     @abstractmethod
     def report(self) -> Any:
         """The score and its components as plain numbers, synced like :meth:`compute`."""
-
-    @abstractmethod
-    def report_of(self, statistics: Tensor, inputs: InputCounts) -> Any:
-        """The score of these statistics, of sentences of these kinds."""
-
-    @abstractmethod
-    def components(self, report: Any, *, optional: bool = True) -> list[Component]:
-        """The components of a score that an evaluator can log.
-
-        Args:
-            report: the score.
-            optional: also compute those that are logged only if they are named.
-        """
 
     @classmethod
     @abstractmethod
@@ -121,7 +98,7 @@ class CorpusMetric(AdditiveMetric):
     @property
     def higher_is_better(self) -> bool | None:  # type: ignore[override]
         """Whether a higher score is better."""
-        return self.scoring.higher_is_better
+        return self.scorer.higher_is_better
 
     def update(
         self, preds: Hypotheses, target: References, sample_mask: SampleMask | None = None, index: Index | None = None
@@ -167,7 +144,7 @@ class CorpusMetric(AdditiveMetric):
                 f"'index' requires a metric that keeps sentences: {type(self).__name__}(keep_sentences=True)"
             )
         batch = read_batch(preds, target, self.settings, sample_mask, index)
-        rows = self.count_rows(batch)
+        rows = self.scorer.count_batch("", batch)
         batch.warn(self._warn_once)
         if self.keep_sentences:
             packed = torch.from_numpy(pack_rows(batch, rows))
@@ -196,7 +173,7 @@ class CorpusMetric(AdditiveMetric):
 
     def compute(self) -> Tensor:
         """The score, a float64 scalar (float32 on devices without float64); 0 if there are no sentences."""
-        return self.scoring.score(self.statistics)
+        return self.scorer.score(self.statistics)
 
     def _read_report(self) -> tuple[Tensor, InputCounts]:
         """The statistics of the corpus on the CPU, and the kinds of its sentences, synced like :meth:`compute`."""
@@ -239,7 +216,7 @@ class CorpusMetric(AdditiveMetric):
             >>> print(bleu.interval())
             BLEU = 76.00 (95% interval 60.65 to 100.00, 1000 resamples)
         """
-        return interval_from(self.kept_sentences().statistics.double(), self.scoring, confidence, resamples, seed)
+        return interval_from(self.kept_sentences().statistics.double(), self.scorer, confidence, resamples, seed)
 
     def _read_totals(self) -> Tensor:
         """The sums of the statistics, then the InputCounts."""
@@ -273,7 +250,7 @@ class CorpusMetric(AdditiveMetric):
     def signature(self) -> str:
         """Everything the score depends on, in sacreBLEU's format; ``?`` for values that are unknown before the first
         sentence."""
-        return str(self.report_of(self.statistics, self.input_counts).signature)
+        return str(self.scorer.report(self.statistics, self.input_counts).signature)
 
     def sentence_statistics(self) -> Tensor:
         """The statistics of every sentence that was not masked out, synced like :meth:`compute`.
@@ -294,12 +271,12 @@ class CorpusMetric(AdditiveMetric):
     @property
     def plot_lower_bound(self) -> float | None:  # type: ignore[override]
         """The lowest score."""
-        return self.scoring.bounds[0]
+        return self.scorer.bounds[0]
 
     @property
     def plot_upper_bound(self) -> float | None:  # type: ignore[override]
         """The highest score."""
-        return self.scoring.bounds[1]
+        return self.scorer.bounds[1]
 
     def plot(self, val: Tensor | Sequence[Tensor] | None = None, ax: Any = None) -> Any:
         """Plot one or more scores; see :meth:`torchmetrics.Metric.plot`.

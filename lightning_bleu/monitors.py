@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from lightning_bleu.evaluation.metric_table import MetricTable
+from lightning_bleu.evaluation.metrics import known_scorers, list_components
 from lightning_bleu.evaluation.names import Naming
 from lightning_bleu.evaluation.results import STATISTICS
-from lightning_bleu.scoring.scoring import unit_of
+from lightning_bleu.scoring.evaluator_metric import EvaluatorMetric
+from lightning_bleu.scoring.scoring import Component
 
 
 class LoggedNumber(NamedTuple):
@@ -23,42 +24,53 @@ class LoggedNumber(NamedTuple):
     unit: float | None
 
 
-def describe_number(logged: str, naming: Naming, table: MetricTable) -> LoggedNumber | None:
+def describe_number(logged: str, naming: Naming, metrics: Mapping[str, EvaluatorMetric]) -> LoggedNumber | None:
     """What a logged number means; None if no evaluator logs it.
 
     Args:
         logged: its logged name.
         naming: how names are written.
-        table: the metrics of the evaluator.
+        metrics: the metrics of the evaluator by name.
 
     Example:
         >>> from lightning_bleu import CorpusBLEU
-        >>> table = MetricTable.from_metrics(CorpusBLEU(percent=True))
-        >>> describe_number("val_bleu/news/difference", Naming(), table)
+        >>> from lightning_bleu.evaluation.metrics import read_metrics
+        >>> metrics = read_metrics(CorpusBLEU(percent=True))
+        >>> describe_number("val_bleu/news/difference", Naming(), metrics)
         LoggedNumber(higher_is_better=True, unit=None)
     """
-    name = naming.parse(logged, table.score_names(), table.detail_names())
+    scorers = {name: known_scorers(name, metric) for name, metric in metrics.items()}
+    components: dict[str, dict[str, Component]] = {}
+    for metric_name, scorers_of_metric in scorers.items():
+        components[metric_name] = {}
+        for scorer in scorers_of_metric.values():
+            components[metric_name].update({component.name: component for component in list_components(scorer)})
+    details = {*STATISTICS, *(name for of_metric in components.values() for name in of_metric)}
+    name = naming.parse(logged, scorers, details)
     if name is None:
         return None
-    metric = table.first(name.metric)
-    component = table.components(name.metric).get(name.detail)
+    component = components[name.metric].get(name.detail)
     if component is not None:
         return LoggedNumber(component.higher_is_better, component.unit)
-    direction = metric.direction_of(name.score)
-    unit = unit_of(metric.percent)
+    scorer_of_name = scorers[name.metric].get(name.score)
+    if scorer_of_name is None:  # a metric of several scores has none without a name
+        return None
     statistic = STATISTICS.get(name.detail)
     if statistic is None:
-        return LoggedNumber(direction, unit)
-    return LoggedNumber(direction if statistic.has_direction else None, unit if statistic.is_score else None)
+        return LoggedNumber(scorer_of_name.higher_is_better, scorer_of_name.unit)
+    direction = scorer_of_name.higher_is_better if statistic.has_direction else None
+    return LoggedNumber(direction, scorer_of_name.unit if statistic.is_score else None)
 
 
-def suspect_monitors(callbacks: Iterable[Any], namings: Iterable[Naming], table: MetricTable) -> Iterator[str]:
+def suspect_monitors(
+    callbacks: Iterable[Any], namings: Iterable[Naming], metrics: Mapping[str, EvaluatorMetric]
+) -> Iterator[str]:
     """Warn about callbacks that prefer worse scores, or that have a threshold of another scale.
 
     Args:
         callbacks: the callbacks of a trainer; only those with ``monitor`` matter.
         namings: how the names of each stage are written.
-        table: the metrics of the evaluator.
+        metrics: the metrics of the evaluator by name.
     """
     namings = list(namings)
     for callback in callbacks:
@@ -66,7 +78,7 @@ def suspect_monitors(callbacks: Iterable[Any], namings: Iterable[Naming], table:
         if not isinstance(monitor, str):
             continue
         for naming in namings:
-            meaning = describe_number(monitor, naming, table)
+            meaning = describe_number(monitor, naming, metrics)
             if meaning is not None:  # of one stage at most
                 yield from _suspect_mode(callback, meaning)
                 yield from _suspect_threshold(callback, meaning)

@@ -9,40 +9,41 @@ import tempfile
 import uuid
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import torch
 from torch import Tensor
 
-from lightning_bleu.evaluation.sentences import GatheredSentences, Sentence
-from lightning_bleu.evaluation.validation import Score, ScoredSubset, ScoredValidation
+from lightning_bleu.evaluation.scores import Scored
+from lightning_bleu.evaluation.sentences import Sentences
+from lightning_bleu.evaluation.validation import ScoredLoader, Validation
 from lightning_bleu.messages import WarnOnce
 from lightning_bleu.processes import run_in_process_0
+from lightning_bleu.reading.batch import Sentence
 from lightning_bleu.scores_file import FORMAT, read_lines
 
 _SHARED_FILE = re.compile(r"src\.txt|ref(-\d+)?\.txt")
 _TRANSLATION = re.compile(r"step-(\d{7,})(?:-(\d+))?\.txt")
+_ESCAPES = {"\\": "\\\\", "\t": "\\t"}
+_ESCAPES |= {character: f"\\u{ord(character):04x}" for character in '"\n\v\f\r\x1c\x1d\x1e\x85\u2028\u2029'}
+"""How the characters that separate or quote columns and lines are written in labels."""
 _MAX_NAME = 100
 """The maximum number of bytes of the name of a folder; longer ones are cut, and get a checksum."""
 
 
 class Record:
-    """The folder of a run: the translations of each subset, and a line for each score of a validation.
+    """The folder of a run: the translations of each loader, and a line for each score of a validation.
 
     It is append-only: no translation and no line is replaced. All methods are collective, and so is the constructor.
     Process 0 reads and writes the files.
 
     Args:
         folder: the folder.
-        keep: how many of the latest translations to keep for each subset; None for all.
         warn: warns about replaced references.
     """
 
-    def __init__(self, folder: str | os.PathLike[str], keep: int | None = None, warn: WarnOnce | None = None) -> None:
+    def __init__(self, folder: str | os.PathLike[str], warn: WarnOnce | None = None) -> None:
         self.folder = Path(folder).expanduser()
-        self._keep = keep
         self._warn = warn or WarnOnce()
         self._has_written = False
         self._scores = self.folder / "scores.jsonl"
@@ -50,7 +51,6 @@ class Record:
         self._line_break = run_in_process_0(lambda: b"\n" if ends_in_half_a_line(self._scores) else b"")
         # The translations that lines point to, also deleted ones: their names are not given again.
         self._recorded_files: set[Path] = run_in_process_0(lambda: set(self._find_recorded_files()))
-        self._written_files: list[Path] = []
 
     def _find_recorded_files(self) -> Iterator[Path]:
         lines, _ = read_lines(self._scores)
@@ -71,14 +71,14 @@ class Record:
             )
 
     def check_folder(self, *names: str) -> None:
-        """Create the folder of a subset; see :func:`name_folder`.
+        """Create the folder of a loader; see :func:`name_folder`.
 
         Raises:
             ValueError: if it cannot be created, or if files cannot be written there.
         """
         run_in_process_0(lambda: check_folder(name_folder(self.folder, *names)))
 
-    def write(self, validation: ScoredValidation, *, step: int, epoch: float | None) -> None:
+    def write(self, validation: Validation, *, step: int, epoch: float | None) -> None:
         """Write the sentences of a validation, a line for each score, and one for each file without any.
 
         Args:
@@ -87,25 +87,25 @@ class Record:
             epoch: the epoch; None if it is unknown.
         """
         self._has_written = True
+        naming = validation.naming
         files = {}
-        for subset in validation.subsets:
-            folder = name_folder(self.folder, *validation.naming.folder, *subset.names)
-            files[subset.names] = self._write_translations(folder, subset, step)
-        shared = {"format": FORMAT, "stage": validation.naming.stage, "step": step, "epoch": epoch}
+        for loader in validation.loaders:
+            files[loader.name] = self._write_translations(
+                name_folder(self.folder, *naming.folder, loader.name), loader, step
+            )
+        shared = {"format": FORMAT, "stage": naming.stage, "step": step, "epoch": epoch}
         lines: list[dict[str, Any]] = []
-        for subset in validation.subsets:
-            if not subset.results or not subset.sentences.has_references:
-                unscored_file = self._name(files[subset.names])
-                lines.append(shared | to_line_of_file(subset.sentences, unscored_file))
-        for score in validation.scores:
-            file = files.get(score.name.subset)  # means and all groups of a loader have none
-            logged = validation.naming.render(score.name)
-            name = None if file is None else self._name(file)
-            lines.append(shared | to_line(score, logged, name))
+        for loader in validation.loaders:
+            if not loader.results or not loader.sentences.has_references:
+                lines.append(shared | to_line_of_file(loader.sentences, self._name(files[loader.name])))
+        for score in validation.scored:
+            is_of_file = not score.mean_of and not score.name.group
+            file = self._name(files[score.name.loader]) if is_of_file else None
+            class_name = validation.metrics[score.name.metric].class_name
+            lines.append(shared | to_line(score, naming.render(score.name), class_name, file))
         if lines:
             run_in_process_0(lambda: self._append(lines))
-        self._written_files = list(files.values())
-        self._recorded_files.update(self._written_files)
+        self._recorded_files.update(files.values())
 
     def _name(self, file: Path) -> str:
         """The name of a file in the lines."""
@@ -117,13 +117,15 @@ class Record:
         append_lines(self._scores, lines, start)
         self._line_break = b""
 
-    def _write_translations(self, folder: Path, subset: ScoredSubset[GatheredSentences], step: int) -> Path:
-        """Write the sentences of a subset, and return the file of the hypotheses."""
-        texts = subset.sentences.texts
+    def _write_translations(self, folder: Path, loader: ScoredLoader, step: int) -> Path:
+        """Write the sentences of a loader, and return the file of the hypotheses."""
+        sentences = loader.sentences
+        texts = sentences.read_all()
+        index = None if sentences.index is None else sentences.index.tolist()
 
         def write() -> tuple[Path, bool]:  # in process 0, which scores the sentences alone
-            scores = {key: rows.score_sentences() for key, rows in subset.rows.items()}
-            return write_translations(texts, folder, step, scores, self._recorded_files)
+            scores = {key: rows.score_sentences() for key, rows in loader.rows.items()}
+            return write_translations(texts, folder, step, scores, index, self._recorded_files)
 
         file, has_changed = run_in_process_0(write)
         if has_changed:
@@ -135,34 +137,29 @@ class Record:
             )
         return file
 
-    def delete_old_translations(self) -> None:
-        """Delete translations of earlier validations, if only some of the latest are kept."""
-        keep = self._keep
-        if keep is not None:
-            for file in self._written_files:
-                run_in_process_0(partial(delete_translations, file, keep))
 
-
-def to_line(score: Score, logged: str, file: str | None) -> dict[str, Any]:
+def to_line(score: Scored, logged: str, class_name: str, file: str | None) -> dict[str, Any]:
     """The line of a score in ``scores.jsonl``, without what all lines of its validation share.
 
     Args:
         score: the score.
         logged: its logged name.
-        file: the file of the hypotheses, in the folder of the record; None for a mean.
+        class_name: the name of the class of its metric.
+        file: the file of the hypotheses, in the folder of the record; None for a mean and for a group.
     """
+    rows = score.rows
     return {
         "key": logged,
         "file": file,
         "metric": score.name.metric,
-        "class": score.metric_class,
-        "forms": score.forms,
+        "class": class_name,
+        "forms": [] if rows is None else rows.input_counts.kinds,
         **score.result.to_dict(),
-        "settings": None if score.settings is None else dict(score.settings),
+        "settings": None if rows is None else rows.scorer.plain_settings(),
     }
 
 
-def to_line_of_file(sentences: GatheredSentences, file: str) -> dict[str, Any]:
+def to_line_of_file(sentences: Sentences, file: str) -> dict[str, Any]:
     """The line of a file without a score, or without references; see :func:`to_line`.
 
     Args:
@@ -174,14 +171,14 @@ def to_line_of_file(sentences: GatheredSentences, file: str) -> dict[str, Any]:
         "file": file,
         "metric": None,
         "class": None,
-        "forms": sentences.kept.input_counts.kinds,
+        "forms": sentences.input_counts.kinds,
         "references": sentences.has_references,
         "score": None,
     }
 
 
 def name_folder(folder: Path, *names: str) -> Path:
-    """A folder for the translations of a subset, named after the stage, the loader, and the group, if they have names.
+    """A folder for the translations of a loader, named after the stage and the loader, if they have names.
 
     Characters that could leave the folder, or that some file systems do not allow, are percent-encoded. Long names are
     shortened.
@@ -217,12 +214,14 @@ def write_translations(
     folder: Path,
     step: int,
     scores: Mapping[str, Tensor] | None = None,
+    index: Sequence[int] | None = None,
     taken: Collection[Path] = (),
 ) -> tuple[Path, bool]:
     """Write hypotheses to ``step-0000500.txt``, and references and sources to ``ref.txt`` and ``src.txt``.
 
-    The scores of the sentences go to ``step-0000500.tsv``: a header, then a line per sentence. If the step has other
-    translations or scores already, the new ones go to ``step-0000500-2``, and so on. The same ones write nothing.
+    Their index, if there is one, the labels of their groups, and their scores go to ``step-0000500.tsv``: a header,
+    then a line per sentence. If the step has other translations or scores already, the new ones go to
+    ``step-0000500-2``, and so on. The same ones write nothing.
 
     With several references, they go to ``ref-1.txt``, ``ref-2.txt``, and so on. A sentence with fewer references than
     others repeats its first one, which changes no score. (An empty line would be a reference of length 0.) Without
@@ -234,6 +233,7 @@ def write_translations(
         folder: the folder, which is created.
         step: the training step.
         scores: the scores of each sentence, by the names of the metrics.
+        index: the positions of the sentences; None if the step returned none.
         taken: files whose names are not given again, even if they were deleted.
 
     Returns:
@@ -256,8 +256,9 @@ def write_translations(
         old_shared_files &= shared_files.keys()
     has_changed = shared_files.keys() != old_shared_files or not _are_written(shared_files)
     contents = {".txt": _to_text(sentence.hypothesis for sentence in sentences)}
-    if scores:
-        contents[".tsv"] = _to_table(scores)
+    columns = _list_columns(sentences, scores or {}, index)
+    if columns:
+        contents[".tsv"] = _to_table(columns)
     translation = _choose_file(folder, step, contents, taken)
     files = {translation.with_suffix(suffix): content for suffix, content in contents.items()}
     write_files(shared_files | files)
@@ -275,19 +276,6 @@ def _find_shared_files(folder: Path) -> set[Path]:
 def _are_written(contents: Mapping[Path, bytes]) -> bool:
     """Whether files have these contents."""
     return all(path.read_bytes() == content for path, content in contents.items())
-
-
-def delete_translations(latest: Path, keep: int) -> None:
-    """Delete all but some of the latest files of hypotheses in a folder, by their steps, and the tables beside them.
-
-    Args:
-        latest: a file that is kept.
-        keep: how many files to keep.
-    """
-    others = [file.path for file in _find_translations(latest.parent.iterdir()) if file.path != latest]
-    for path in others[: max(0, len(others) + 1 - keep)]:
-        path.unlink(missing_ok=True)  # another run may write to the same folder
-        path.with_suffix(".tsv").unlink(missing_ok=True)
 
 
 class _Translation(NamedTuple):
@@ -411,17 +399,40 @@ def column_name(name: str) -> str:
     return " ".join(name.replace('"', " ").split())
 
 
-def _to_table(scores: Mapping[str, Tensor]) -> bytes:
-    """Columns of numbers, which are read as the same numbers again.
+def _list_columns(
+    sentences: Sequence[Sentence], scores: Mapping[str, Tensor], index: Sequence[int] | None
+) -> dict[str, list[str]]:
+    """The columns of a table of sentences, as text. Numbers are read as the same numbers again."""
+    columns = {}
+    if index is not None:
+        columns["index"] = list(map(str, index))
+    if any(sentence.group is not None for sentence in sentences):
+        columns["group"] = [escape_label(sentence.group or "") for sentence in sentences]
+    for name, of_score in scores.items():
+        columns[column_name(name)] = list(map(repr, of_score.tolist()))
+    return columns
+
+
+def escape_label(label: str) -> str:
+    """A label without tabs and line breaks. Different labels stay different: backslashes are doubled.
 
     Example:
-        >>> _to_table({"bleu": torch.tensor([0.5, 1]), "comet": torch.tensor([0.25, -1])})
-        b'bleu\\tcomet\\n0.5\\t0.25\\n1.0\\t-1.0\\n'
+        >>> escape_label("a\tb\\c")
+        'a\\tb\\\\c'
     """
-    lines = ["\t".join(map(column_name, scores))]
-    for row in torch.stack(list(scores.values()), 1).tolist():
-        lines.append("\t".join(map(repr, row)))
-    return "".join(f"{line}\n" for line in lines).encode()
+    return "".join(_ESCAPES.get(character, character) for character in label)
+
+
+def _to_table(columns: Mapping[str, Sequence[str]]) -> bytes:
+    """Columns as lines that are separated by tabs.
+
+    Example:
+        >>> _to_table({"group": ["de", "fr"], "bleu": ["0.5", "1.0"]})
+        b'group\\tbleu\\nde\\t0.5\\nfr\\t1.0\\n'
+    """
+    lines = ["\t".join(columns)]
+    lines += map("\t".join, zip(*columns.values()))
+    return "".join(f"{line}\n" for line in lines).encode(errors="replace")
 
 
 def write_files(contents: Mapping[Path, bytes]) -> None:

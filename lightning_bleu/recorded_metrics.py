@@ -75,7 +75,7 @@ class RunRecords:
             if recorded.metric not in rows or not _can_rebuild(recorded):
                 continue
             of_file = rows[recorded.metric]
-            score = of_file.score() / (of_file.scoring.unit or 1)
+            score = of_file.score() / (of_file.scorer.unit or 1)
             recorded_score = (recorded.score or 0) / (unit_of(recorded.percent) or 1)
             if not math.isclose(score, recorded_score):
                 self._warn(

@@ -6,7 +6,7 @@ They measure how much the difference depends on which sentences happen to be in 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import torch
@@ -16,7 +16,7 @@ from lightning_bleu.counting.kept import KeptSentences
 from lightning_bleu.messages import warn_user
 from lightning_bleu.metric import CorpusMetric
 from lightning_bleu.scoring.resampling import MIN_SENTENCES, PairedTest, bootstrap, describe_few_sentences, randomize
-from lightning_bleu.scoring.scoring import Scoring, ratio_scoring
+from lightning_bleu.scoring.scoring import RatioScorer, Scorer
 
 System: TypeAlias = CorpusMetric | Sequence[float] | Tensor
 """A metric that has kept its sentences, or a number per sentence."""
@@ -60,10 +60,10 @@ def paired_bootstrap(
         one-sided, so an interval can contain 0 although p = 0.025. With fewer than 30 sentences, equal systems look
         different too often, and a warning says so: use :func:`approximate_randomization`.
     """
-    rows_a, rows_b, scoring = _read_systems(a, b)
+    rows_a, rows_b, scorer = _read_systems(a, b)
     if len(rows_a) < MIN_SENTENCES and not torch.equal(rows_a, rows_b):
         warn_user(describe_few_sentences(len(rows_a)))
-    return bootstrap(rows_a, rows_b, scoring, confidence, resamples, seed)
+    return bootstrap(rows_a, rows_b, scorer, confidence, resamples, seed)
 
 
 def approximate_randomization(a: System, b: System, trials: int = 10_000, seed: int = 0) -> PairedTest:
@@ -96,36 +96,11 @@ def approximate_randomization(a: System, b: System, trials: int = 10_000, seed: 
         ``--paired-ar``. In each trial, a coin flip per sentence decides whether the two systems exchange their
         translations. The p-value is how often the difference is at least as large as observed.
     """
-    rows_a, rows_b, scoring = _read_systems(a, b)
-    return randomize(rows_a, rows_b, scoring, trials, seed)
+    rows_a, rows_b, scorer = _read_systems(a, b)
+    return randomize(rows_a, rows_b, scorer, trials, seed)
 
 
-def holm(p_values: Mapping[str, float]) -> dict[str, float]:
-    """Adjust p-values for their number, so that all of them together hold the level of a single one.
-
-    Follows Holm (1979), https://www.jstor.org/stable/4615733: the smallest p-value is multiplied by their number, the
-    next one by their number less 1, and so on, without changing their order.
-
-    Args:
-        p_values: the p-values by name.
-
-    Returns:
-        the adjusted ones, at most 1.
-
-    Example:
-        >>> holm({"a": 0.01, "b": 0.04, "c": 0.03})
-        {'a': 0.03, 'b': 0.06, 'c': 0.06}
-    """
-    adjusted = {}
-    largest = 0.0
-    for rank, name in enumerate(sorted(p_values, key=p_values.__getitem__)):
-        factor = len(p_values) - rank
-        largest = max(largest, min(1.0, factor * p_values[name]))
-        adjusted[name] = largest
-    return {name: adjusted[name] for name in p_values}
-
-
-def _read_systems(a: Any, b: Any) -> tuple[Tensor, Tensor, Scoring]:
+def _read_systems(a: Any, b: Any) -> tuple[Tensor, Tensor, Scorer]:
     """The statistics of the sentences of two systems in float64, and how they are scored.
 
     Raises:
@@ -133,9 +108,9 @@ def _read_systems(a: Any, b: Any) -> tuple[Tensor, Tensor, Scoring]:
     """
     if not isinstance(a, CorpusMetric) or not isinstance(b, CorpusMetric):
         numbers_a, numbers_b = _read_numbers(a, b)
-        return numbers_a, numbers_b, ratio_scoring("score")
-    if a.scoring.name != b.scoring.name:
-        raise ValueError(f"both systems must be scored by the same metric, got {a.scoring.name} and {b.scoring.name}")
+        return numbers_a, numbers_b, RatioScorer("score")
+    if a.scorer.name != b.scorer.name:
+        raise ValueError(f"both systems must be scored by the same metric, got {a.scorer.name} and {b.scorer.name}")
     sentences_a, sentences_b = a.kept_sentences(), b.kept_sentences()
     _check_sizes(sentences_a.rows, sentences_b.rows)
     _check_settings(a, b, sentences_a, sentences_b)
@@ -147,7 +122,7 @@ def _read_systems(a: Any, b: Any) -> tuple[Tensor, Tensor, Scoring]:
             "both systems must have the same sentences in the same order, but the references of sentence "
             f"{differs.nonzero()[0].item()} differ"
         )
-    return sentences_a.statistics.double(), sentences_b.statistics.double(), a.scoring
+    return sentences_a.statistics.double(), sentences_b.statistics.double(), a.scorer
 
 
 def _check_settings(a: CorpusMetric, b: CorpusMetric, sentences_a: KeptSentences, sentences_b: KeptSentences) -> None:
@@ -160,8 +135,8 @@ def _check_settings(a: CorpusMetric, b: CorpusMetric, sentences_a: KeptSentences
         differences.append("number of references")
     if not differences:
         return
-    signature_a = a.report_of(sentences_a.statistics.sum(0), inputs_a).signature
-    signature_b = b.report_of(sentences_b.statistics.sum(0), inputs_b).signature
+    signature_a = a.scorer.report(sentences_a.statistics.sum(0), inputs_a).signature
+    signature_b = b.scorer.report(sentences_b.statistics.sum(0), inputs_b).signature
     subject = "but they" if signature_a == signature_b else f"got {signature_a} and {signature_b}, which"
     raise ValueError(f"both systems must be scored in the same way, {subject} differ in: {', '.join(differences)}")
 

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
-
-import torch
 
 from lightning_bleu.bleu import BLEUSettings
 from lightning_bleu.comparison import Comparison
 from lightning_bleu.display.samples import find_bleu
-from lightning_bleu.evaluation.collector import Output, SentenceCollector
+from lightning_bleu.evaluation.collector import SentenceCollector
 from lightning_bleu.evaluation.functions import FunctionMetric
-from lightning_bleu.evaluation.metric_table import MetricTable
-from lightning_bleu.evaluation.names import Naming
-from lightning_bleu.evaluation.sentences import GatheredSentences, SentenceRows
-from lightning_bleu.evaluation.validation import ScoredSubset, score_validation
-from lightning_bleu.evaluator import MetricsByName
+from lightning_bleu.evaluation.loaders import Loader
+from lightning_bleu.evaluation.metrics import read_metrics, shared_reading
+from lightning_bleu.evaluation.names import Name
+from lightning_bleu.evaluation.options import MetricsByName
+from lightning_bleu.evaluation.scores import Scored, score_sentences
+from lightning_bleu.evaluation.sentences import SentenceRows
+from lightning_bleu.evaluation.uncertainty import resample
 from lightning_bleu.messages import WarnOnce
 from lightning_bleu.metric import CorpusMetric
 from lightning_bleu.processes import alone
+from lightning_bleu.reading.batch import Output
 from lightning_bleu.recorded_metrics import RunRecords
+from lightning_bleu.scoring.evaluator_metric import EvaluatorMetric
 from lightning_bleu.scoring.resampling import (
     MIN_SENTENCES,
     Interval,
@@ -29,9 +31,8 @@ from lightning_bleu.scoring.resampling import (
     check_share,
     describe_few_sentences,
     interval_of,
-    paired_test_of,
-    resample_scores,
 )
+from lightning_bleu.scoring.verdict import default_resamples
 from lightning_bleu.texts import SystemTexts, TextFile, Translations, read_systems
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def compare_systems(
     sources: TextFile | Sequence[str] | None = None,
     metrics: CorpusMetric | FunctionMetric | MetricsByName | Callable[..., Any] | None = None,
     confidence: float = 0.95,
-    resamples: int = 1000,
+    resamples: int | None = None,
     seed: int = 0,
 ) -> Comparison:
     """Compare systems, or checkpoints, by their translations of the same sentences.
@@ -58,7 +59,7 @@ def compare_systems(
         ...     "new": [line.replace("sat", "lay") if "1" in line else line for line in references],
         ... }
         >>> comparison = compare_systems(systems, references=references, metrics=CorpusCHRF())
-        >>> comparison.tests["chrf"]["new"].difference > 0, comparison.verdict("chrf", "new").words
+        >>> comparison.tests["chrf"]["new"].difference > 0, comparison.verdict("chrf", "new").word
         (True, 'better')
         >>> improved, got_worse = comparison.changed("chrf", "new", count=1)
         >>> improved[0].baseline[:11], improved[0].hypothesis[:11]
@@ -74,7 +75,8 @@ def compare_systems(
             this package in the records of the runs, with their names and settings, if a file belongs to one; else BLEU
             and chrF in percent. Pass functions again: a record has only their scores.
         confidence: the confidence level of the intervals.
-        resamples: the number of bootstrap resamples, which are the same for all systems.
+        resamples: the number of bootstrap resamples, which are the same for all systems. When None: 1,000, or more if
+            so few cannot show a clear difference of so many systems at this confidence.
         seed: the random seed.
 
     Returns:
@@ -109,68 +111,80 @@ def compare_texts(
     metrics: Any = None,
     *,
     confidence: float = 0.95,
-    resamples: int = 1000,
+    resamples: int | None = None,
     seed: int = 0,
     warn: Callable[[str], object] | None = None,
 ) -> Comparison:
     """Compare systems whose texts have been read; see :func:`compare_systems`."""
     check_share("confidence", confidence)
-    resamples = check_count("resamples", resamples)
+    compared = max(1, len(texts.hypotheses) - 1)
+    resamples = default_resamples(confidence, compared) if resamples is None else check_count("resamples", resamples)
     warn = warn or WarnOnce()
     records = RunRecords(texts.files if metrics is None else {}, warn)
-    table = MetricTable.from_metrics(records.rebuild_metrics() if metrics is None else metrics)
-    are_tokens = records.were_tokens() and all(metric.counts_tokens for metric in table)
+    by_name = read_metrics(records.rebuild_metrics() if metrics is None else metrics)
+    are_tokens = records.were_tokens() and all(metric.counts_tokens for metric in by_name.values())
     with alone():
-        scored = {name: _count(table, texts, name, are_tokens=are_tokens) for name in texts.hypotheses}
-    if texts.has_own_references:
-        for name, subset in scored.items():
-            records.check_scores(name, subset.rows)
-    rows_by_metric = _find_shared_metrics({name: subset.rows for name, subset in scored.items()})
-    _warn_about_few_sentences(texts, warn)
+        scored = {system: _score(by_name, texts, system, are_tokens=are_tokens) for system in texts.hypotheses}
+        rows_by_system = {system: _rows_by_key(of_system) for system, of_system in scored.items()}
+        if texts.has_own_references:
+            for system, rows_by_metric in rows_by_system.items():
+                records.check_scores(system, rows_by_metric)
+        rows = _find_shared_metrics(rows_by_system)
+        _warn_about_few_sentences(texts, warn)
+        systems = {Name(metric): list(of_systems.values()) for metric, of_systems in rows.items()}
+        resampled = resample(systems, resamples, seed)
     intervals: dict[str, dict[str, Interval]] = {}
     tests: dict[str, dict[str, PairedTest]] = {}
-    for metric, rows_of_systems in rows_by_metric.items():
-        intervals[metric], tests[metric] = _resample(rows_of_systems, confidence, resamples, seed)
-    baseline = next(iter(scored.values()))
-    bleu = find_bleu(baseline)
+    baseline, *others = texts.hypotheses
+    for name, of_metric in resampled.items():
+        intervals[name.metric] = {}
+        for system, scores in zip(texts.hypotheses, of_metric.scores):
+            intervals[name.metric][system] = interval_of(scores, of_metric.scorer, confidence)
+        tests[name.metric] = dict(zip(others, of_metric.test_against_first(confidence)))
+    bleu = find_bleu(rows_by_system[baseline])
     return Comparison(
         texts,
         intervals,
         tests,
-        rows_by_metric,
+        rows,
         confidence,
         resamples,
-        signatures=_find_signatures(baseline, rows_by_metric),
-        bleu_settings=BLEUSettings.from_options() if bleu is None else bleu[1],
+        signatures=_find_signatures(scored[baseline], rows),
+        bleu_settings=BLEUSettings.from_options() if bleu is None else bleu[1].settings,
     )
 
 
-def _count(table: MetricTable, texts: SystemTexts, system: str, *, are_tokens: bool) -> ScoredSubset[GatheredSentences]:
+def _score(
+    metrics: Mapping[str, EvaluatorMetric], texts: SystemTexts, system: str, *, are_tokens: bool
+) -> list[Scored]:
     """Score the sentences of a system."""
     hypotheses: list[Any] = texts.hypotheses[system]
     references: list[Any] = texts.references
     if are_tokens:
         hypotheses = [_split_tokens(line) for line in hypotheses]
         references = [[_split_tokens(line) for line in lines] for lines in references]
-    collector = SentenceCollector(table)
+    collector = SentenceCollector(metrics, [Loader("", shared_reading(metrics))])
     collector.update(Output(hypotheses, references, texts.sources, index=range(len(references))))
-    collector.agree()
-    validation = score_validation(table, list(collector.subsets.values()), collector.gather(), Naming())
+    scored = score_sentences(metrics, collector.gather())
     collector.warn_about_mistakes()
-    (subset,) = validation.subsets
-    missing = [key for key in subset.results if key not in subset.rows]
+    missing = [score.name.key for score in scored if score.rows is None]
     if missing:
         raise ValueError(f"{missing} must score sentences: pass metrics of this package, or functions")
-    return subset
+    return scored
 
 
-def _find_signatures(subset: ScoredSubset[GatheredSentences], metrics: Iterable[str]) -> dict[str, str]:
-    """The signatures of the metrics that have one."""
+def _rows_by_key(scored: Iterable[Scored]) -> dict[str, SentenceRows]:
+    """The rows of scores by their names."""
+    return {score.name.key: score.rows for score in scored if score.rows is not None}
+
+
+def _find_signatures(scored: Iterable[Scored], keys: Collection[str]) -> dict[str, str]:
+    """The signatures of these scores, as far as they have one."""
     signatures = {}
-    for metric in metrics:
-        signature = getattr(subset.results[metric].report, "signature", None)
-        if signature is not None:
-            signatures[metric] = signature
+    for score in scored:
+        signature = getattr(score.result.report, "signature", None)
+        if score.name.key in keys and signature is not None:
+            signatures[score.name.key] = signature
     return signatures
 
 
@@ -198,18 +212,3 @@ def _warn_about_few_sentences(texts: SystemTexts, warn: Callable[[str], object])
     sentences = len(texts.references)
     if sentences < MIN_SENTENCES and any(hypotheses != baseline for hypotheses in others):
         warn(describe_few_sentences(sentences))
-
-
-def _resample(
-    rows_of_systems: Mapping[str, SentenceRows], confidence: float, resamples: int, seed: int
-) -> tuple[dict[str, Interval], dict[str, PairedTest]]:
-    """The intervals of all systems, and the tests of all but the first, from the same resamples."""
-    scoring = next(iter(rows_of_systems.values())).scoring
-    statistics = [rows.statistics.double() for rows in rows_of_systems.values()]
-    scores = dict(zip(rows_of_systems, resample_scores(statistics, scoring, resamples, seed)))
-    intervals = {system: interval_of(of_system, scoring, confidence) for system, of_system in scores.items()}
-    baseline, *others = scores
-    tests = {}
-    for system in others:
-        tests[system] = paired_test_of(torch.stack([scores[system], scores[baseline]]), scoring, confidence)
-    return intervals, tests

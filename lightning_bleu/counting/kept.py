@@ -52,22 +52,37 @@ class KeptSentences(NamedTuple):
 
     @property
     def positions(self) -> Tensor:
-        """The positions in the dataset, int64 of shape ``(sentences,)``; -1 if they are unknown."""
-        # The clone has no gaps between rows, as a view as another type requires.
-        return self.rows[:, :2].clone(memory_format=torch.contiguous_format).view(torch.int64)[:, 0]
+        """The positions in the dataset; see :func:`positions_of`."""
+        return positions_of(self.rows)
 
     @property
     def checksums(self) -> Tensor:
         """The checksums of the references, shape ``(sentences,)``."""
-        return self.rows[:, 3]
+        return checksums_of(self.rows)
 
     @property
     def input_counts(self) -> InputCounts:
         """The number of sentences by kind, and of references."""
-        counts, kinds = np.divmod(self.rows[:, 2].numpy().astype(np.int64), len(KINDS))
-        sentences_by_kind = np.bincount(kinds, minlength=len(KINDS)).tolist()
-        sentences = dict(zip(KINDS, sentences_by_kind))
-        return InputCounts(**sentences, references=int(counts.sum()), squared_references=int(counts @ counts))
+        return count_inputs(self.rows)
+
+
+def positions_of(rows: Tensor) -> Tensor:
+    """The positions in the dataset of packed rows, int64 of shape ``(sentences,)``; -1 if they are unknown."""
+    # The clone has no gaps between rows, as a view as another type requires.
+    return rows[:, :2].clone(memory_format=torch.contiguous_format).view(torch.int64)[:, 0]
+
+
+def checksums_of(rows: Tensor) -> Tensor:
+    """The checksums of the references of packed rows, shape ``(sentences,)``."""
+    return rows[:, 3]
+
+
+def count_inputs(rows: Tensor) -> InputCounts:
+    """The number of sentences of packed rows by kind, and of references."""
+    counts, kinds = np.divmod(rows[:, 2].numpy().astype(np.int64), len(KINDS))
+    sentences_by_kind = np.bincount(kinds, minlength=len(KINDS)).tolist()
+    sentences = dict(zip(KINDS, sentences_by_kind))
+    return InputCounts(**sentences, references=int(counts.sum()), squared_references=int(counts @ counts))
 
 
 def pack_rows(batch: Batch, rows: IntArray) -> npt.NDArray[np.int32]:
@@ -148,17 +163,20 @@ class SamePosition(ValueError):
     """Different sentences have the same position."""
 
 
-def read_rows(packed: Tensor) -> KeptSentences:
+def read_rows(packed: Tensor, groups: Tensor | None = None) -> KeptSentences:
     """Put packed rows in the order of their positions, and drop repeats.
 
-    Of several rows with the same position, the first one counts. Rows without positions all count, in their own order.
+    Of several rows with the same position and group, the first one counts. Rows without positions all count, in their
+    own order.
 
     Args:
         packed: packed rows of all processes.
+        groups: the number of the group of each sentence, shape ``(sentences,)``; None if there are no groups. Sentences
+            with the same position are in the order of their groups.
 
     Raises:
         ValueError: if only some of the rows have positions.
-        SamePosition: if sentences with different references have the same position.
+        SamePosition: if sentences with different references have the same position and group.
     """
     unordered = KeptSentences(packed.cpu(), torch.arange(len(packed), device="cpu"))
     positions = unordered.positions
@@ -167,10 +185,12 @@ def read_rows(packed: Tensor) -> KeptSentences:
         return unordered
     if not has_position.all():
         raise ValueError(_MIXED)
-    order = positions.argsort(stable=True)
-    ordered = positions[order]
-    checksums = unordered.checksums[order]
-    is_repeat = ordered[1:] == ordered[:-1]
+    if groups is None:
+        groups = torch.zeros_like(positions)
+    order = groups.argsort(stable=True)
+    order = order[positions[order].argsort(stable=True)]
+    ordered, groups, checksums = positions[order], groups[order], unordered.checksums[order]
+    is_repeat = (ordered[1:] == ordered[:-1]) & (groups[1:] == groups[:-1])
     differs = is_repeat & (checksums[1:] != checksums[:-1])
     if differs.any():
         raise SamePosition(

@@ -6,10 +6,12 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from lightning_bleu.evaluation.names import Name, Naming
-from lightning_bleu.evaluation.validation import Score, ScoredValidation
+from lightning_bleu.evaluation.results import OPPONENTS
+from lightning_bleu.evaluation.scores import Scored
+from lightning_bleu.evaluation.validation import Validation
 
 SCORES, COMPONENTS = "Scores", "Parts"
-COMPARISONS = {"best": "Comparison with the best", "first": "Comparison with the first"}
+COMPARISONS = {kind: f"Comparison with the {words}" for kind, words in OPPONENTS.items()}
 SECTIONS = [SCORES, *COMPARISONS.values(), COMPONENTS]
 """The sections of charts, in order."""
 
@@ -30,43 +32,47 @@ class Chart(NamedTuple):
     is_band: bool = False
 
 
-def lay_out_charts(validation: ScoredValidation) -> list[Chart]:
-    """The charts of a validation: lines of scores and of components, then bands. Those of means come first."""
-    detailed = [score for score in validation.scores if validation.is_detailed(score.name)]
-    detailed.sort(key=lambda score: bool(score.name.subset))  # means first
-    charts = _chart_scores(detailed, validation)
-    for score in detailed:
-        charts += _chart_components(score, validation)
-    for score in detailed:
-        charts += _chart_uncertainty(score, validation)
+def lay_out_charts(validation: Validation) -> list[Chart]:
+    """The charts of a validation: lines of scores and of components, then bands. Those of means come first.
+
+    Groups have none: TensorBoard draws all lines of a chart in one color.
+    """
+    scored = [score for score in validation.scored if not score.name.group]
+    if not validation.shows_loaders:
+        scored = [score for score in scored if not score.name.loader]
+    scored.sort(key=lambda score: bool(score.name.loader))  # means first
+    naming = validation.naming
+    charts = _chart_scores(scored, naming)
+    for score in scored:
+        charts += _chart_components(score, naming)
+    for score in scored:
+        charts += _chart_uncertainty(score, naming)
     return charts
 
 
-def _title(name: Name, validation: ScoredValidation) -> str:
-    tag = validation.naming.render_for_loggers(name)
-    is_mean = validation.has_mean and not name.subset
-    return f"{tag}: mean of all" if is_mean else tag
+def _title(score: Scored, naming: Naming, name: Name | None = None) -> str:
+    tag = naming.render_for_loggers(name or score.name)
+    return f"{tag}: mean of all" if score.mean_of else tag
 
 
-def _chart_scores(scores: Iterable[Score], validation: ScoredValidation) -> list[Chart]:
-    """A chart for each metric and subset, with all of its scores that have no interval."""
-    names_by_chart: dict[Name, list[str]] = {}
-    for score in scores:
+def _chart_scores(scored: Iterable[Scored], naming: Naming) -> list[Chart]:
+    """A chart for each metric and loader, with all of its scores that have no interval."""
+    names_by_title: dict[str, list[str]] = {}
+    for score in scored:
         if score.result.interval is None:
-            of_metric = score.name._replace(score="")
-            logged = validation.naming.render_for_loggers(score.name)
-            names_by_chart.setdefault(of_metric, []).append(logged)
-    return [Chart(SCORES, _title(name, validation), tuple(names)) for name, names in names_by_chart.items()]
+            title = _title(score, naming, score.name._replace(score=""))
+            names_by_title.setdefault(title, []).append(naming.render_for_loggers(score.name))
+    return [Chart(SCORES, title, tuple(names)) for title, names in names_by_title.items()]
 
 
-def _chart_uncertainty(score: Score, validation: ScoredValidation) -> list[Chart]:
+def _chart_uncertainty(score: Scored, naming: Naming) -> list[Chart]:
     """A band for the interval of a score, and one for the interval of the difference."""
-    naming, title = validation.naming, _title(score.name, validation)
+    title, result = _title(score, naming), score.result
     charts = []
-    if score.result.interval is not None:
+    if result.interval is not None:
         charts.append(_band(SCORES, title, score.name, naming, ("", "low", "high")))
-    if score.result.comparison is not None:
-        section = COMPARISONS[score.result.opponent]
+    if result.compared_with is not None:
+        section = COMPARISONS[result.compared_with]
         details = ("difference", "difference_low", "difference_high")
         charts.append(_band(section, title, score.name, naming, details))
     return charts
@@ -77,9 +83,8 @@ def _band(section: str, title: str, name: Name, naming: Naming, details: Sequenc
     return Chart(section, title, tuple(names), is_band=True)
 
 
-def _chart_components(score: Score, validation: ScoredValidation) -> list[Chart]:
+def _chart_components(score: Scored, naming: Naming) -> list[Chart]:
     """The charts of the components that are logged."""
-    naming = validation.naming
     names_by_chart: dict[str, list[str]] = {}
     for component in score.result.components:
         if component.chart:

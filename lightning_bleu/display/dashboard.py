@@ -10,7 +10,7 @@ from lightning_bleu.display.charts import lay_out_charts
 from lightning_bleu.display.loggers import LoggerAdapter, NumbersOnly, adapt
 from lightning_bleu.display.samples import Samples
 from lightning_bleu.display.view import View, make_view
-from lightning_bleu.evaluation.validation import ScoredValidation
+from lightning_bleu.evaluation.validation import Validation
 from lightning_bleu.messages import WarnOnce
 from lightning_bleu.processes import run_in_process_0
 
@@ -78,7 +78,7 @@ class Dashboard:
         for adapter in self._own_adapters:
             self._attempt("{} cannot log scores", adapter, lambda adapter: adapter.log_numbers(numbers, step))
 
-    def show_charts(self, validation: ScoredValidation) -> None:
+    def show_charts(self, validation: Validation) -> None:
         """Arrange the charts of a validation."""
         lay_out = cache(lambda: lay_out_charts(validation))
         for adapter in self._adapters:
@@ -88,18 +88,18 @@ class Dashboard:
                 )
 
     def show_samples(
-        self, validation: ScoredValidation, samples: Iterable[Samples], step: int, confidence: float | None = None
+        self, validation: Validation, samples: Iterable[Samples], step: int, confidence: float | None = None
     ) -> None:
-        """Show the samples and the figures of each subset.
+        """Show the samples and the figures of each loader.
 
         Args:
             validation: the validation.
-            samples: those of each of its subsets; none if nothing is to be shown.
+            samples: those of each of its loaders; none if nothing is to be shown.
             step: the step.
             confidence: the confidence level of the intervals in figures.
         """
-        for subset, samples_of_subset in zip(validation.subsets, samples):
-            view = cache(partial(make_view, subset, samples_of_subset, validation.naming, confidence))
+        for loader, samples_of_loader in zip(validation.loaders, samples):
+            view = cache(partial(make_view, loader, samples_of_loader, validation.naming, confidence))
             self._show_view(view, step)
 
     def _show_view(self, view: Callable[[], View], step: int) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lightning_bleu.bleu import BLEUSettings, Statistics, bleu_scoring
+from lightning_bleu.bleu import BLEUScorer, BLEUSettings, Statistics
 from lightning_bleu.evaluation.buckets import ROUND_NUMBERS, TAIL, find_length_buckets
 from lightning_bleu.scoring.resampling import interval_from
 
@@ -52,11 +52,11 @@ def bleu_by_length_figure(statistics: Tensor, settings: BLEUSettings, confidence
     statistics = statistics.cpu()
     buckets, labels = find_length_buckets(Statistics.unpack(statistics).reference_length.numpy())
     rows = [statistics[torch.from_numpy(buckets == i)].double() for i in range(len(labels))]
-    scoring = bleu_scoring(dataclasses.replace(settings, effective_order=True, percent=True))
-    scores = scoring.score(torch.stack([one.sum(0) for one in rows])).numpy()
+    scorer = BLEUScorer(dataclasses.replace(settings, effective_order=True, percent=True))
+    scores = scorer.score(torch.stack([one.sum(0) for one in rows])).numpy()
     ends = [(score, score) for score in scores]
     if confidence is not None:
-        intervals = [interval_from(one, scoring, confidence, _RESAMPLES, seed=0) for one in rows if len(one) > 1]
+        intervals = [interval_from(one, scorer, confidence, _RESAMPLES, seed=0) for one in rows if len(one) > 1]
         ends = [(one.low, one.high) for one in intervals] or ends
 
     axes = _axes("BLEU by reference length", left=0.1, right=0.98, bottom=0.29)

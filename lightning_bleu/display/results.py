@@ -38,8 +38,8 @@ class Results(dict[str, Result], Viewable):
         samples: the samples.
 
     Attributes:
-        samples: sentences to look at by the name of their loader or group, such as ``"val"`` or ``"val/news"``. Empty
-            with ``samples=0``, and for more than 20 loaders or groups.
+        samples: sentences to look at by the name of their loader, such as ``"val"`` or ``"val/news"``. Empty
+            with ``samples=0``, and for more than 20 loaders.
 
     Notes:
         ``print`` it, end a cell of a notebook with it, or save it as a page.

@@ -7,12 +7,13 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
-from lightning_bleu.bleu import BLEUSettings
+from lightning_bleu.bleu import BLEUScorer, BLEUSettings
 from lightning_bleu.display.marks import Line, mark_words
 from lightning_bleu.evaluation.choices import ChosenSentences
-from lightning_bleu.evaluation.metrics import CountedMetric
-from lightning_bleu.evaluation.sentences import GatheredSentences, Sentence, SentenceRows
-from lightning_bleu.evaluation.validation import ScoredSubset
+from lightning_bleu.evaluation.results import OPPONENTS
+from lightning_bleu.evaluation.sentences import SentenceRows
+from lightning_bleu.evaluation.validation import ScoredLoader
+from lightning_bleu.reading.batch import Sentence
 from lightning_bleu.rendering.blocks import Block, Example, ExampleLine, Examples, Note, Span, View
 from lightning_bleu.rendering.clean import to_line
 from lightning_bleu.rendering.text import to_text
@@ -36,13 +37,14 @@ class Sample:
     """A sentence of a validation. ``print`` shows its texts.
 
     Attributes:
-        number: its number in its loader or group, from 1.
+        number: its number in its loader, from 1.
         lines: the hypothesis and then its references, with their tokens. Of very long texts, they have the beginning.
         source: the source sentence; None if the step returned none.
         scores: its scores by name, in the unit of the score of the corpus.
         scores_before: if it is compared with an earlier validation, its scores there. (With ``compare_to="best"``, each
             metric has a best validation of its own.)
         percent: the `percent` of each of these scores; see :class:`lightning_bleu.Result`.
+        group: the label of its group; None if the step returned no labels.
     """
 
     number: int
@@ -51,6 +53,7 @@ class Sample:
     scores: Mapping[str, float] = field(default_factory=dict)
     scores_before: Mapping[str, float] = field(default_factory=dict)
     percent: Mapping[str, bool | None] = field(default_factory=dict)
+    group: str | None = None
 
     @property
     def hypothesis(self) -> str:
@@ -80,8 +83,8 @@ class Sample:
         return shown
 
     def to_dict(self) -> dict[str, Any]:
-        """The number, the scores, those before as ``NAME_before``, and the texts."""
-        values: dict[str, Any] = {"number": self.number}
+        """The number, the group, the scores, those before as ``NAME_before``, and the texts."""
+        values: dict[str, Any] = {"number": self.number, "group": self.group}
         values.update(self.scores)
         for name, score in self.scores_before.items():
             values[f"{name}_before"] = score
@@ -107,7 +110,8 @@ class Sample:
             lines.append(ExampleLine("source", [Span(self.source)]))
         lines.append(ExampleLine("hypothesis", hypothesis))
         lines += label_references(references)
-        return Example(self.number, lines, "  ".join(self.describe_scores()))
+        labels = [] if self.group is None else [to_line(self.group, _REPR_TEXT)]
+        return Example(self.number, lines, "  ".join([*labels, *self.describe_scores()]))
 
     def __str__(self) -> str:
         return to_text(View("", [Examples("", [self.to_example()])]))
@@ -122,7 +126,7 @@ class Sample:
 
 @dataclass(frozen=True, repr=False)
 class Samples(Viewable):
-    """Sentences of a loader or a group to look at. ``print`` them, or end a cell of a notebook with them.
+    """Sentences of a loader to look at. ``print`` them, or end a cell of a notebook with them.
 
     Attributes:
         name: whose they are, such as ``"val"`` or ``"val/news"``.
@@ -130,7 +134,7 @@ class Samples(Viewable):
         worst: the worst sentences, the worst first. Perfect ones are not among them.
         improved: the sentences that improved most against the validation that `compare_to` names.
         got_worse: those that got worse most.
-        opponent: what that is, ``"best"`` or ``"first"``.
+        opponent: what that is, in words: ``"best"``, ``"first"``, or ``"last clear best"``.
         order: what the worst ones are the worst by.
         score: the line that the score prints by which they are ranked.
         signature: its signature.
@@ -192,48 +196,44 @@ def _to_examples(title: str, samples: Sequence[Sample], *, folded: bool = False)
     return Examples(title.format(len(samples)), [sample.to_example() for sample in samples], folded=folded)
 
 
-def make_samples(subset: ScoredSubset[GatheredSentences], chosen: ChosenSentences, name: str) -> Samples:
-    """The chosen sentences of a subset with their scores, tokenized so that their words can be marked.
+def make_samples(loader: ScoredLoader, chosen: ChosenSentences, name: str) -> Samples:
+    """The chosen sentences of a loader with their scores, tokenized so that their words can be marked.
 
     Args:
-        subset: the scored sentences.
+        loader: the scored sentences.
         chosen: the sentences; none in other processes than process 0.
-        name: the name of the subset.
+        name: the name of the loader.
     """
-    bleu = find_bleu(subset)
-    settings = BLEUSettings.from_options() if bleu is None else bleu[1]
+    bleu = find_bleu(loader.rows)
+    settings = BLEUSettings.from_options() if bleu is None else bleu[1].settings
+    sentences = {**chosen.first, **chosen.worst, **chosen.improved, **chosen.got_worse}
+    samples_of_sentences = score_samples(sentences, loader.rows, settings, loader.rows_before)
+    by_number = dict(zip(sentences, samples_of_sentences))
     samples = Samples(
         name,
-        first=score_samples(chosen.first, subset.rows, settings, subset.rows_before),
-        worst=score_samples(chosen.worst, subset.rows, settings, subset.rows_before),
-        improved=score_samples(chosen.improved, subset.rows, settings, subset.rows_before),
-        got_worse=score_samples(chosen.got_worse, subset.rows, settings, subset.rows_before),
+        first=[by_number[number] for number in chosen.first],
+        worst=[by_number[number] for number in chosen.worst],
+        improved=[by_number[number] for number in chosen.improved],
+        got_worse=[by_number[number] for number in chosen.got_worse],
     )
     if not chosen.ranked_by:
         return samples
-    result = subset.results[chosen.ranked_by]
+    result = loader.results[chosen.ranked_by]
     return replace(
         samples,
-        opponent=result.opponent,
-        order=describe_order(subset.rows[chosen.ranked_by]),
+        opponent=OPPONENTS[result.compared_with or "best"],
+        order=loader.rows[chosen.ranked_by].scorer.order,
         score=str(result.report),
         signature=getattr(result.report, "signature", None) or "",
     )
 
 
-def find_bleu(subset: ScoredSubset[GatheredSentences]) -> tuple[str, BLEUSettings] | None:
-    """The name and the settings of the first BLEU; None if there is none."""
-    for name, metric in subset.metrics.items():
-        if isinstance(metric, CountedMetric) and isinstance(metric.metric.settings, BLEUSettings):
-            return name, metric.metric.settings
+def find_bleu(rows: Mapping[str, SentenceRows]) -> tuple[str, BLEUScorer] | None:
+    """The name and the scorer of the first BLEU among the rows of scores; None if there is none."""
+    for name, of_score in rows.items():
+        if isinstance(of_score.scorer, BLEUScorer):
+            return name, of_score.scorer
     return None
-
-
-def describe_order(rows: SentenceRows) -> str:
-    """What the worst sentences are the worst by."""
-    if rows.scoring.rank_sentences is not None:
-        return " for their length, by smoothed BLEU"
-    return f", by {rows.scoring.name}"
 
 
 def label_references(references: Sequence[Sequence[Span]]) -> list[ExampleLine]:
@@ -262,7 +262,7 @@ def score_samples(
     numbers = list(sentences)
     scores = _score(rows, numbers)
     scores_before = _score(rows_before, numbers)
-    percent = {name: of_score.scoring.percent for name, of_score in rows.items()}
+    percent = {name: of_score.scorer.percent for name, of_score in rows.items()}
     samples = []
     for place, (number, sentence) in enumerate(sentences.items()):
         lines = [
@@ -270,7 +270,7 @@ def score_samples(
         ]
         scores_of_sentence = {name: of_score[place] for name, of_score in scores.items()}
         before = {name: of_score[place] for name, of_score in scores_before.items()}
-        samples.append(Sample(number + 1, lines, sentence.source, scores_of_sentence, before, percent))
+        samples.append(Sample(number + 1, lines, sentence.source, scores_of_sentence, before, percent, sentence.group))
     return samples
 
 

@@ -1,4 +1,4 @@
-"""What loggers show of the sentences of a loader or a group: samples, a histogram of scores, and figures."""
+"""What loggers show of the sentences of a loader: samples, a histogram of scores, and figures."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from torch import Tensor
 from lightning_bleu.display.figures import bleu_by_length_figure, length_scatter_figure
 from lightning_bleu.display.samples import Sample, Samples, find_bleu
 from lightning_bleu.evaluation.names import Name, Naming
-from lightning_bleu.evaluation.sentences import GatheredSentences, SentenceRows
-from lightning_bleu.evaluation.validation import ScoredSubset
+from lightning_bleu.evaluation.sentences import SentenceRows
+from lightning_bleu.evaluation.validation import ScoredLoader
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -34,7 +34,7 @@ class Panel(NamedTuple):
 
 
 class View(NamedTuple):
-    """What loggers show of the sentences of one subset.
+    """What loggers show of the sentences of a loader.
 
     Attributes:
         panels: the first sentences of the dataset, which are the same in each validation; and the sentences with the
@@ -53,53 +53,67 @@ class View(NamedTuple):
 
     def table(self, step: int) -> tuple[list[str], list[list[Any]]]:
         """The samples as a table of plain values: its columns, and its rows."""
-        columns = ["step", "number", "shown as", *self.digits, "source", "hypothesis", "references", "signature"]
+        has_groups = any(sample.group is not None for panel in self.panels for sample in panel.samples)
+        labels = ["group"] if has_groups else []
+        columns = [
+            "step",
+            "number",
+            "shown as",
+            *labels,
+            *self.digits,
+            "source",
+            "hypothesis",
+            "references",
+            "signature",
+        ]
         rows = []
         for panel in self.panels:
             for sample in panel.samples:
                 texts = [sample.source or "", sample.hypothesis, "\n".join(sample.references)]
-                texts = [text.encode(errors="replace").decode() for text in texts]  # lone surrogates cannot be encoded
-                rows.append([step, sample.number, panel.kind, *sample.shown_scores(), *texts, self.signature])
+                texts = [_encodable(text) for text in texts]
+                group = [_encodable(sample.group or "")] if has_groups else []
+                rows.append([step, sample.number, panel.kind, *group, *sample.shown_scores(), *texts, self.signature])
         return columns, rows
 
 
-def make_view(
-    subset: ScoredSubset[GatheredSentences], samples: Samples, naming: Naming, confidence: float | None = None
-) -> View:
-    """What loggers show of the sentences of one subset. The figures are those of the first BLEU, which has lengths.
+def _encodable(text: str) -> str:
+    """A text without lone surrogates, which cannot be encoded."""
+    return text.encode(errors="replace").decode()
+
+
+def make_view(loader: ScoredLoader, samples: Samples, naming: Naming, confidence: float | None = None) -> View:
+    """What loggers show of the sentences of a loader. The figures are those of the first BLEU, which has lengths.
 
     Args:
-        subset: the scored sentences, at least one.
+        loader: the scored sentences, at least one.
         samples: the sentences to show.
         naming: how names are written.
         confidence: the confidence level of the intervals; None for no intervals.
     """
-    digits = {key: 4 if rows.scoring.percent is None else 1 for key, rows in subset.rows.items()}
+
+    def tag(metric: str, detail: str = "") -> str:
+        return naming.render_panel(Name(metric, loader.name, detail=detail))
+
+    digits = {key: 4 if rows.scorer.percent is None else 1 for key, rows in loader.rows.items()}
     histograms = {}
-    for key in list(subset.rows)[:1]:  # of the first score
+    for key in list(loader.rows)[:1]:  # of the first score
         label = key.rpartition("/")[-1]
-        histograms[_panel_tag(subset, naming, key, f"sentence_{label}")] = _in_percent(subset.rows[key])
+        histograms[tag(key, f"sentence_{label}")] = _in_percent(loader.rows[key])
     figures = {}
-    bleu = find_bleu(subset)
+    bleu = find_bleu(loader.rows)
     if bleu is not None:
-        name, settings = bleu
-        statistics = subset.sentences.statistics(name)
-        figures[_panel_tag(subset, naming, name, "by_length")] = bleu_by_length_figure(statistics, settings, confidence)
-        figures[_panel_tag(subset, naming, name, "lengths")] = length_scatter_figure(statistics)
+        name, scorer = bleu
+        statistics = loader.rows[name].statistics
+        figures[tag(name, "by_length")] = bleu_by_length_figure(statistics, scorer.settings, confidence)
+        figures[tag(name, "lengths")] = length_scatter_figure(statistics)
     score = f" {samples.caption}" if samples.caption else ""
-    tag = _panel_tag(subset, naming, "samples")
-    panels = [Panel(tag, "first", f"The first sentences.{score}", samples.first)]
+    panels = [Panel(tag("samples"), "first", f"The first sentences.{score}", samples.first)]
     if samples.worst:
-        caption = f"The worst sentences{samples.order}.{score}"
-        panels.append(Panel(_panel_tag(subset, naming, "worst"), "worst", caption, samples.worst))
+        panels.append(Panel(tag("worst"), "worst", f"The worst sentences{samples.order}.{score}", samples.worst))
     return View(panels, digits, samples.signature, histograms, figures)
-
-
-def _panel_tag(subset: ScoredSubset[GatheredSentences], naming: Naming, metric: str, detail: str = "") -> str:
-    return naming.render_panel(Name(metric, subset.names, detail=detail))
 
 
 def _in_percent(rows: SentenceRows) -> Tensor:
     """The score of each sentence, in percent unless it has a scale of its own."""
     scores = rows.score_sentences()
-    return 100 * scores if rows.scoring.percent is False else scores
+    return 100 * scores if rows.scorer.percent is False else scores

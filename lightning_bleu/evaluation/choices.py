@@ -8,9 +8,10 @@ from typing import NamedTuple, TypeVar
 import torch
 from torch import Tensor
 
-from lightning_bleu.evaluation.sentences import GatheredSentences, Sentence, SentenceRows
-from lightning_bleu.evaluation.validation import ScoredSubset
-from lightning_bleu.scoring.scoring import Scoring
+from lightning_bleu.evaluation.sentences import SentenceRows
+from lightning_bleu.evaluation.validation import ScoredLoader
+from lightning_bleu.reading.batch import Sentence
+from lightning_bleu.scoring.scoring import Scorer
 
 TextsT = TypeVar("TextsT")
 _CANDIDATES = 4
@@ -19,12 +20,12 @@ _ROUNDING = 1e-9
 """How far from perfect a perfect score may be, relatively."""
 
 
-def find_worst(statistics: Tensor, scoring: Scoring, count: int) -> list[int]:
+def find_worst(statistics: Tensor, scorer: Scorer, count: int) -> list[int]:
     """The sentences with the worst scores; of BLEU, the worst for their length. Perfect sentences are not among them.
 
     Args:
         statistics: the statistics of each sentence, shape ``(sentences, columns)``.
-        scoring: how to score them, the attribute `scoring` of the metric.
+        scorer: how to score them.
         count: the number of sentences.
 
     Returns:
@@ -34,25 +35,25 @@ def find_worst(statistics: Tensor, scoring: Scoring, count: int) -> list[int]:
         >>> from lightning_bleu import CorpusBLEU
         >>> bleu = CorpusBLEU(keep_sentences=True)
         >>> bleu.update(["a b c d", "a b x y", "a b c x"], ["a b c d"] * 3)
-        >>> find_worst(bleu.sentence_statistics(), bleu.scoring, 2)
+        >>> find_worst(bleu.sentence_statistics(), bleu.scorer, 2)
         [1, 2]
     """
-    if scoring.higher_is_better is None:
+    if scorer.higher_is_better is None:
         return []
-    ranks = _rank(scoring, statistics)
-    order = ranks.argsort(stable=True, descending=not scoring.higher_is_better)
-    is_perfect = _find_perfect(scoring, statistics)
+    ranks = scorer.rank_sentences(statistics)
+    order = ranks.argsort(stable=True, descending=not scorer.higher_is_better)
+    is_perfect = _find_perfect(scorer, statistics)
     numbers: list[int] = order[~is_perfect[order]][:count].tolist()
     return numbers
 
 
-def _find_perfect(scoring: Scoring, statistics: Tensor) -> Tensor:
+def _find_perfect(scorer: Scorer, statistics: Tensor) -> Tensor:
     """Which sentences have the best possible score; none if that is unknown. Shape ``(sentences,)``."""
-    if scoring.perfect is None:
+    if scorer.perfect is None:
         return torch.zeros(len(statistics), dtype=torch.bool, device="cpu")
-    scores = scoring.score_sentences(statistics).double()
-    missing = scoring.sign * (scoring.perfect - scores)
-    return missing <= _ROUNDING * max(1.0, abs(scoring.perfect))
+    scores = scorer.score_sentences(statistics).double()
+    missing = scorer.sign * (scorer.perfect - scores)
+    return missing <= _ROUNDING * max(1.0, abs(scorer.perfect))
 
 
 def find_changed(a: SentenceRows, b: SentenceRows, count: int) -> tuple[list[int], list[int]]:
@@ -75,15 +76,9 @@ def find_gains(a: SentenceRows, b: SentenceRows) -> Tensor:
     Returns:
         shape ``(sentences,)``. BLEU ranks with averages, here those of both systems.
     """
-    ranks = _rank(a.scoring, torch.cat([a.statistics, b.statistics]))
+    ranks = a.scorer.rank_sentences(torch.cat([a.statistics, b.statistics]))
     ranks_a, ranks_b = ranks.chunk(2)
-    return (ranks_a - ranks_b) * a.scoring.sign
-
-
-def _rank(scoring: Scoring, statistics: Tensor) -> Tensor:
-    """What sentences are ranked by: their scores, unless the scoring says otherwise."""
-    rank = scoring.rank_sentences or scoring.score_sentences
-    return rank(statistics)
+    return (ranks_a - ranks_b) * a.scorer.sign
 
 
 class ChosenSentences(NamedTuple):
@@ -104,32 +99,32 @@ class ChosenSentences(NamedTuple):
     got_worse: Mapping[int, Sentence]
 
 
-def choose_sentences(subset: ScoredSubset[GatheredSentences], count: int) -> ChosenSentences:
+def choose_sentences(loader: ScoredLoader, count: int) -> ChosenSentences:
     """The first sentences, the worst, and the most changed, for the first score that ranks sentences. Collective.
 
     Args:
-        subset: the scored sentences.
+        loader: the scored sentences.
         count: how many sentences to choose of each, at most.
 
     Returns:
         the texts in process 0; nothing in the others.
     """
-    readable = subset.sentences.readable
-    ranked_by = _find_ranking(subset.rows)
+    readable = loader.sentences.readable
+    ranked_by = _find_ranking(loader.rows)
     first = readable[:count]
     worst: list[int] = []
     improved: list[int] = []
     got_worse: list[int] = []
     if ranked_by:
-        now = subset.rows[ranked_by].select(readable)
-        worst = [readable[place] for place in find_worst(now.statistics, now.scoring, count)]
-        if ranked_by in subset.rows_before:
-            before = subset.rows_before[ranked_by].select(readable)
+        now = loader.rows[ranked_by].select(readable)
+        worst = [readable[place] for place in find_worst(now.statistics, now.scorer, count)]
+        if ranked_by in loader.rows_before:
+            before = loader.rows_before[ranked_by].select(readable)
             places_worse, places_better = find_changed(now, before, _CANDIDATES * count)
             improved = [readable[place] for place in places_better]
             got_worse = [readable[place] for place in places_worse]
     numbers = [*first, *worst, *improved, *got_worse]
-    texts = dict(zip(numbers, subset.sentences.read(numbers)))
+    texts = dict(zip(numbers, loader.sentences.read(numbers)))
     return ChosenSentences(
         ranked_by,
         _pick(texts, first),
@@ -165,6 +160,6 @@ def drop_repeats(sentences: Mapping[int, TextsT], count: int) -> dict[int, Texts
 def _find_ranking(rows: Mapping[str, SentenceRows]) -> str:
     """The name of the first score that ranks sentences; empty if there is none."""
     for key, of_score in rows.items():
-        if of_score.scoring.sign:
+        if of_score.scorer.sign:
             return key
     return ""

@@ -1,126 +1,127 @@
-"""The batches of one validation: each sentence is counted for its loader or group."""
+"""The batches of one validation: each is read, counted, and kept in its process; at the end, all are gathered."""
 
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
-from itertools import compress, zip_longest
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate, pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 
-from lightning_bleu.counting.kept import SamePosition
-from lightning_bleu.evaluation.loaders import CALL, Loader, Origin, length_of
-from lightning_bleu.evaluation.metric_table import MetricTable
-from lightning_bleu.evaluation.metrics import EvaluatorMetric
-from lightning_bleu.evaluation.names import RESERVED_FOR_GROUPS, check_names
-from lightning_bleu.evaluation.sentences import GatheredSentences
-from lightning_bleu.evaluation.subsets import Subset
+from lightning_bleu.counting import kept
+from lightning_bleu.evaluation.loaders import Loader, length_of
+from lightning_bleu.evaluation.metrics import metrics_that_score
+from lightning_bleu.evaluation.names import check_names
+from lightning_bleu.evaluation.sentences import BatchTexts, LocalTexts, Sentences
 from lightning_bleu.messages import WarnOnce
-from lightning_bleu.processes import gather_objects, run_in_process_0
-from lightning_bleu.reading.batch import (
-    Sources,
-    read_hypotheses,
-    read_sentences,
-    read_sources,
-    select_sentences,
-)
-from lightning_bleu.reading.ragged import BoolArray
-from lightning_bleu.reading.recognize import read_groups, read_index, read_rows, read_sample_mask
-from lightning_bleu.settings.settings import Decoder, Settings
+from lightning_bleu.processes import gather_objects, gather_state, process_count, run_in_process_0
+from lightning_bleu.reading.batch import Batch, Output, Sources, read_output
+from lightning_bleu.reading.mistakes import Mistake, suspect_prompts
+from lightning_bleu.reading.ragged import IntArray
+from lightning_bleu.scoring.evaluator_metric import EvaluatorMetric
 
-Group: TypeAlias = str | None
-"""The label of a group; None if sentences have no groups."""
-SubsetKey: TypeAlias = tuple[int, Group]
-"""What identifies a subset: the number of its loader, and its group."""
+_EXAMINED = 64
+"""How many sentences are examined for likely mistakes."""
+_GROUP = kept.IDENTITY_COLUMNS
+"""The column of packed rows with the number of the group. The statistics of the metrics follow."""
 
 
-class Output(NamedTuple):
-    """The sentences that a step returned; see :meth:`lightning_bleu.CorpusBLEU.update`.
+@dataclass(eq=False)
+class LocalSentences:
+    """The sentences of a loader that this process has seen.
 
-    Without references, `target` is None.
+    Attributes:
+        loader: the loader.
+        rows: packed rows; see :func:`lightning_bleu.counting.kept.append_rows`.
+        texts: the texts of the first sentences.
+        labels: the labels of the groups, each with its number in the rows.
+        given: whether sentences have an ``"index"``, a ``"source"``, a ``"target"``, and a ``"group"``; empty before
+            the first one.
+        unknown: why repeated sentences cannot be found; empty if they can be.
+        batch_count: the number of batches.
     """
 
-    preds: Any
-    target: Any
-    source: Any = None
-    sample_mask: Any = None
-    index: Any = None
-    group: Any = None
-    row: Any = None
+    loader: Loader
+    rows: list[torch.Tensor] = field(default_factory=list)
+    texts: LocalTexts = field(default_factory=LocalTexts)
+    labels: dict[str, int] = field(default_factory=dict)
+    given: dict[str, bool] = field(default_factory=dict)
+    unknown: str = ""
+    batch_count: int = 0
+
+    def check_given(self, output: Output) -> dict[str, bool]:
+        """Which fields a batch has. A ValueError if other batches of this loader differ."""
+        given = {name: getattr(output, name) is not None for name in ("index", "source", "target", "group")}
+        for name, is_given in given.items():
+            if self.given.get(name, is_given) != is_given:
+                origin = self.loader.origin
+                raise ValueError(
+                    f"{origin.name!r} {origin.got} {name!r} for some batches only: {origin.give} it for all, or for "
+                    "none"
+                )
+        return given
+
+    def number_labels(self, groups: Sequence[str], reserved: Collection[str]) -> dict[str, int]:
+        """The numbers of the labels so far and of those of a batch. An error for a name that cannot be logged."""
+        labels = dict(self.labels)
+        for label in dict.fromkeys(groups):
+            if label not in labels:
+                check_names("groups", [label], reserved)
+                labels[label] = len(labels)
+        return labels
+
+    def suspect_prompts(self) -> Iterator[Mistake]:
+        """Warn about hypotheses of this process that contain their source."""
+        examined = self.texts.read(range(min(_EXAMINED, len(self.texts))))
+        return suspect_prompts(
+            (sentence.hypothesis, sentence.references, sentence.source)
+            for sentence in examined.values()
+            if sentence.source
+        )
 
 
 class LocalView(NamedTuple):
-    """What a process knows when a validation ends.
+    """What a process knows of a loader when a validation ends; see :class:`LocalSentences`."""
 
-    Attributes:
-        keys: its subsets.
-        given: for each loader, whether its sentences had an ``"index"``, a ``"row"``, a ``"source"``, and a
-            ``"target"``, as far as known.
-        returned: whether steps returned something, as far as known.
-    """
-
-    keys: list[SubsetKey]
-    given: list[set[tuple[str, bool]]]
-    returned: set[bool]
+    given: Mapping[str, bool]
+    labels: Sequence[str]
 
 
 class SentenceCollector:
-    """Reads the batches of a validation in this process, and counts each sentence for its loader or group.
+    """Reads and counts the batches of a validation in this process, and gathers the sentences of all processes.
 
     Args:
-        table: the metrics.
-        names: the names of the loaders; ``""`` for one without a name.
-        dataloaders: the loaders themselves, where they are known.
-        decoder: the decoder of metrics that set none.
-        origin: where the sentences come from, for error messages.
-        needed_by: the option that needs the order of the sentences, for error messages; empty if none does.
-        max_texts: how many sentences of each subset to keep as text; all if a metric scores text.
+        metrics: the metrics by name.
+        loaders: the loaders.
+        reserved: names that no group can have.
+        max_texts: how many sentences of each loader to keep as text; all if a metric scores text.
         warn: warns about likely mistakes.
 
     Attributes:
-        loaders: the loaders.
-        subsets: the subsets that have sentences. After :meth:`agree`, they are the same in all processes, in the order
-            of the loaders, then of the metrics or the alphabet.
-
-    Raises:
-        ValueError: if metrics read ids differently.
+        loaders: see above.
+        returned: whether steps returned something, as far as known. After :meth:`gather`, those of all processes.
     """
 
     def __init__(
         self,
-        table: MetricTable,
-        names: Sequence[str] = ("",),
-        dataloaders: Sequence[Any] = (),
+        metrics: Mapping[str, EvaluatorMetric],
+        loaders: Sequence[Loader],
         *,
-        decoder: Decoder | None = None,
-        origin: Origin = CALL,
-        needed_by: str = "",
+        reserved: Collection[str] = ("",),
         max_texts: float = 0,
         warn: WarnOnce | None = None,
     ) -> None:
-        table.check_not_labels(names)
-        self.table = table
-        self.origin = origin
-        self.loaders: list[Loader] = []
-        for name, dataloader in zip_longest(names, dataloaders):
-            settings = table.shared_reading(decoder, name, names)
-            self.loaders.append(Loader(name, settings, dataloader, origin, needed_by))
-        self._ignored = [not table.may_score(name) for name in names]
-        self.subsets: dict[SubsetKey, Subset] = {}
-        needs_texts = any(metric.needs_texts for metric in table)
-        self._max_texts = math.inf if needs_texts else max_texts
+        self.loaders = loaders
+        self.returned: set[bool] = set()
+        self._metrics = metrics
+        self._reserved = reserved
+        self._locals = [LocalSentences(loader) for loader in loaders]
+        scores_texts = any(metric.columns == 0 for metric in metrics.values())
+        self._max_texts = math.inf if scores_texts else max_texts
         self._warn = warn or WarnOnce()
-        self._batches: Counter[int] = Counter()
-        self._returned: set[bool] = set()
-
-    # One batch
-
-    def ignores(self, dataloader_idx: int) -> bool:
-        """Whether the batches of a loader are ignored, because none of its sentences can have a metric."""
-        return self._ignored[dataloader_idx]
 
     def update(self, output: Output, batch_idx: int | None = None, dataloader_idx: int = 0) -> None:
         """Count the sentences of a batch. After an error, it is as if there had been no batch.
@@ -132,211 +133,140 @@ class SentenceCollector:
             batch_idx: the index of the batch in this process; counted when None.
             dataloader_idx: the number of the loader.
         """
-        if self.ignores(dataloader_idx):
+        local = self._locals[dataloader_idx]
+        loader = local.loader
+        if loader.is_ignored:
             return
-        self._returned.add(True)
-        loader = self.loaders[dataloader_idx]
         if batch_idx is None:
-            batch_idx = self._count_batches(dataloader_idx)
-        has_references = output.target is not None
-        if has_references:
-            batch = read_sentences(output.preds, output.target, loader.settings)
-        else:
-            batch = read_hypotheses(output.preds, loader.settings)
-        rows = read_rows(output.row, batch.sentence_count)
-        mask = read_sample_mask(output.sample_mask, batch.sentence_count, rows)
-        index = read_index(output.index, batch.sentence_count, rows)
-        is_counted = batch.sentence_count > 0 and (mask is None or mask.any())
-        if is_counted:
-            index = loader.find_positions(index, batch_idx, batch.sentence_count, rows)
-        batch = batch._replace(positions=index)
-        members = _members_of_groups(output.group, batch.sentence_count, mask)
-        if members:
-            loader.check_given("target", has_references)
-        subsets = {}
-        for group in members:
-            subsets[dataloader_idx, group] = self._find_subset(dataloader_idx, group, has_references=has_references)
-        sources = self._read_sources(output.source, loader, batch.sentence_count, subsets.values())
-        batch.warn(self._warn)
-        counted = []
-        for subset, is_member in zip(subsets.values(), members.values()):
-            share = batch if is_member.all() else select_sentences(batch, is_member)
-            sources_of_share = None if sources is None else sources.select(is_member)
-            counted.append(subset.count(share, sources_of_share))
-        if subsets:
-            loader.check_given("source", output.source is not None)
-            loader.given.update(index=output.index is not None, row=rows is not None)
-            loader.given.update(source=output.source is not None, target=has_references)
-        for subset, counted_batch in zip(subsets.values(), counted):
-            subset.keep(counted_batch)
-        self.subsets.update(subsets)
-        self._batches[dataloader_idx] += 1
+            batch_idx = self._count_batches(local)
+
+        # What can fail
+        keeps_texts = len(local.texts) < max(self._max_texts, _EXAMINED)
+        read = read_output(output if keeps_texts else output._replace(source=None), loader.settings)
+        if loader.labels is not None:
+            read = read.keep_groups(loader.labels)
+        if not read.has_sentences:
+            read.batch.warn(self._warn)
+            local.batch_count += 1
+            self.returned.add(True)
+            return
+        given = local.check_given(output)
+        positions = loader.find_positions(read.batch.positions, batch_idx, read.batch.sentence_count)
+        batch = read._replace(batch=read.batch._replace(positions=positions.values)).select()
+        sources, groups = read.select_sources(), read.select_groups()
+        labels = local.number_labels(groups or (), self._reserved)
+        group_numbers = np.zeros(batch.sentence_count, np.int64)
+        if groups is not None:
+            group_numbers[:] = [labels[label] for label in groups]
+        metrics = metrics_that_score(self._metrics, has_references=given["target"])
+        rows = kept.append_rows(local.rows, _count(metrics, batch, sources, group_numbers))
+        read.batch.warn(self._warn)
+        for metric in metrics.values():
+            for key, message in metric.find_mistakes(batch):
+                self._warn(message, key)
+
+        # What changes
+        if keeps_texts:
+            local.texts.append(BatchTexts.from_batch(batch, sources, groups))
+        local.rows, local.labels, local.given = rows, labels, given
+        local.unknown = local.unknown or positions.unknown
+        local.batch_count += 1
+        self.returned.add(True)
 
     def skip(self) -> None:
         """Skip a batch: the step returned nothing."""
-        self._returned.add(False)
+        self.returned.add(False)
 
-    def _count_batches(self, dataloader_idx: int) -> int:
+    def _count_batches(self, local: LocalSentences) -> int:
         """The number of batches of a loader so far."""
-        loader, batch_count = self.loaders[dataloader_idx], self._batches[dataloader_idx]
+        loader, batch_count = local.loader, local.batch_count
         if len(self.loaders) > 1 and batch_count == length_of(loader.dataloader):
             raise ValueError(
-                f"the loader {loader.name!r} has {batch_count} batches, but {self.origin.name!r} got more: pass the "
+                f"the loader {loader.name!r} has {batch_count} batches, but {loader.origin.name!r} got more: pass the "
                 "number of the loader of each batch as 'dataloader_idx'"
             )
         return batch_count
 
-    def _read_sources(self, source: Any, loader: Loader, sentences: int, subsets: Iterable[Subset]) -> Sources | None:
-        """The source sentences; None if there are none, or if they will not be kept."""
-        keep_texts = [subset for subset in subsets if subset.keeps_texts]
-        if source is None or not keep_texts:
-            return None
-        needed_by = [metric.name for subset in subsets for metric in subset.metrics.values() if metric.takes_sources]
-        return read_sources(source, sentences, loader.settings, needed_by)
-
-    def _find_subset(self, loader_number: int, group: Group, *, has_references: bool) -> Subset:
-        """The subset of a loader and a group, a new one if it is first seen."""
-        key = (loader_number, group)
-        if key in self.subsets:
-            return self.subsets[key]
-        has_group = group is not None
-        for _, other in self.subsets:
-            if has_group != (other is not None):
-                raise ValueError(
-                    f"{self.origin.name!r} {self.origin.got} a 'group' for some sentences only: {self.origin.give} it "
-                    "for all, or for none"
-                )
-        if group is not None:
-            check_names("groups", [group], RESERVED_FOR_GROUPS)
-        loader = self.loaders[loader_number]
-        metrics = self._find_metrics(loader_number, group, has_references=has_references)
-        # Its sentences are read with the settings of their loader.
-        allowed = (Settings(), loader.settings, replace(loader.settings, decoder=None))
-        for metric in metrics.values():
-            if metric.reading not in allowed:
-                raise ValueError(
-                    f"the metrics of {group!r} must read ids in the same way as those of its loader {loader.name!r}"
-                )
-        return Subset(loader.name, group, metrics, self._max_texts, self._warn)
-
-    def _find_metrics(self, loader_number: int, group: Group, *, has_references: bool) -> dict[str, EvaluatorMetric]:
-        """The metrics of a subset by name. Without references, only those that need none."""
-        loader_names = [loader.name for loader in self.loaders]
-        metrics = self.table.find_all(self.loaders[loader_number].name, group, loader_names)
-        return {name: metric for name, metric in metrics.items() if has_references or not metric.needs_references}
-
     # The end of a validation
 
-    def agree(self) -> None:
-        """Agree on the subsets of all processes. Collective."""
-        given = [set(loader.given.items()) for loader in self.loaders]
-        views = gather_objects(LocalView(list(self.subsets), given, self._returned))
-        agreed = run_in_process_0(lambda: self._merge(views))
-        for loader, of_loader in zip(self.loaders, agreed.given):
-            loader.given = dict(of_loader)
-        self._returned = agreed.returned
-        subsets = {}
-        for loader_number, group in agreed.keys:
-            has_references = self.loaders[loader_number].given["target"]
-            subsets[loader_number, group] = self._find_subset(loader_number, group, has_references=has_references)
-        self.subsets = subsets
+    def gather(self, device: Any = "cpu") -> list[Sentences]:
+        """The sentences of all processes, for each loader that has any. Collective.
 
-    def _merge(self, views: Sequence[LocalView]) -> LocalView:
+        Args:
+            device: the device for communication.
+
+        Raises:
+            ValueError: if a field was given for some sentences only, or if the names of groups clash.
+            SamePosition: if different sentences have the same index.
+        """
+        own_views = [LocalView(local.given, list(local.labels)) for local in self._locals]
+        gathered_views = gather_objects((own_views, self.returned))
+        views, self.returned = run_in_process_0(lambda: self._agree(gathered_views))
+        gathered = []
+        for local, view in zip(self._locals, views):
+            if view.given:
+                gathered.append(self._gather_loader(local, view, device))
+        return gathered
+
+    def _agree(self, views: Sequence[tuple[list[LocalView], set[bool]]]) -> tuple[list[LocalView], set[bool]]:
         """What all processes know together. An error if they contradict each other."""
-        given = [set().union(*of_loader) for of_loader in zip(*(view.given for view in views))]
-        keys: set[SubsetKey] = set().union(*(view.keys for view in views))
-        returned: set[bool] = set().union(*(view.returned for view in views))
-        self._check_all_or_none(given, keys)
-        self._check_groups(keys)
-        return LocalView(self._sort(keys), given, returned)
+        agreed = []
+        for views_of_loader in zip(*(of_process for of_process, _ in views)):
+            given = [view.given for view in views_of_loader if view.given]
+            self._check_equal(given, "in some processes")
+            labels: set[str] = set().union(*(view.labels for view in views_of_loader))
+            check_names("groups", sorted(labels), self._reserved)
+            agreed.append(LocalView(given[0] if given else {}, sorted(labels)))
+        given_to_metrics = []
+        for view in agreed:
+            metrics = metrics_that_score(self._metrics, has_references=view.given.get("target", False))
+            if view.given and any(metric.takes_sources for metric in metrics.values()):
+                given_to_metrics.append({"source": view.given["source"]})
+        self._check_equal(given_to_metrics, "for some loaders")
+        return agreed, set().union(*(returned for _, returned in views))
 
-    def _check_groups(self, keys: Collection[SubsetKey]) -> None:
-        """Raise a ValueError for groups whose names clash with those of other groups or of metrics."""
-        names = []
-        for loader_number, group in keys:
-            if group is not None:
-                loader = self.loaders[loader_number].name
-                names.append(f"{loader}/{group}" if loader else group)
-        self.table.check_not_labels({group for _, group in keys if group is not None})
-        check_names("groups", names, RESERVED_FOR_GROUPS)
-
-    def _sort(self, keys: Iterable[SubsetKey]) -> list[SubsetKey]:
-        """Subsets in the order of the loaders, then of the labels of metrics, then of the alphabet."""
-        order = {label: place for place, label in enumerate(self.table.labels)}
-
-        def place(key: SubsetKey) -> tuple[int, int, str]:
-            loader_number, group = key
-            return loader_number, order.get(group or "", len(order)), group or ""
-
-        return sorted(keys, key=place)
-
-    def _check_all_or_none(self, given: Sequence[set[tuple[str, bool]]], keys: Collection[SubsetKey]) -> None:
-        """Raise a ValueError if a field was given for some sentences only."""
-        mixed = {field for of_loader in given for field, is_given in of_loader if (field, not is_given) in of_loader}
-        if len({group is None for _, group in keys}) > 1:
-            mixed.add("group")
-        where = "in some processes"
-        if not mixed and self._mixes_sources(given, keys):
-            mixed, where = {"source"}, "for some loaders"
+    def _check_equal(self, given: Sequence[Mapping[str, bool]], where: str) -> None:
+        """Raise a ValueError for a field that only some sentences have."""
+        names = given[0] if given else {}
+        mixed = [name for name in names if len({fields[name] for fields in given}) > 1]
         if mixed:
-            origin = self.origin
+            origin = self.loaders[0].origin
             raise ValueError(
                 f"{origin.name!r} {origin.got} {min(mixed)!r} {where} only: {origin.give} it in all, or in none"
             )
 
-    def _mixes_sources(self, given: Sequence[set[tuple[str, bool]]], keys: Collection[SubsetKey]) -> bool:
-        """Whether some sentences have a source, and others have none, among those whose metrics take sources."""
-        given_together: set[tuple[str, bool]] = set()
-        for loader_number, group in keys:
-            has_references = ("target", True) in given[loader_number]
-            metrics = self._find_metrics(loader_number, group, has_references=has_references)
-            if any(metric.takes_sources for metric in metrics.values()):
-                given_together |= given[loader_number]
-        return {("source", True), ("source", False)} <= given_together
-
-    @property
-    def some_skipped(self) -> bool:
-        """Whether steps returned something for some batches only; after :meth:`agree`, in all processes."""
-        return self._returned == {True, False}
-
-    @property
-    def only_skipped(self) -> bool:
-        """Whether no step returned anything; after :meth:`agree`, in all processes."""
-        return self._returned == {False}
-
-    def gather(self, device: Any = "cpu") -> list[GatheredSentences]:
-        """Gather the sentences of each subset from all processes. Collective.
-
-        Args:
-            device: the device for communication.
-        """
-        gathered = []
-        for (loader_number, _), subset in self.subsets.items():
-            loader = self.loaders[loader_number]
-            try:
-                sentences = subset.gather(device)
-            except SamePosition:  # in all processes
-                if loader.given.get("index") and loader.given.get("row"):
-                    raise SamePosition(
-                        "different rows have the same 'index': the references of their sentences differ. With 'row', "
-                        "an index is the position of a row in its dataset"
-                    ) from None
-                if loader.given.get("index"):
-                    raise
-                reason = "its collate_fn or its step reorders or drops the items of a batch"
-                loader.unknown = loader.unknown or reason
-                subset.forget_positions()
-                sentences = subset.gather(device)
-            gathered.append(sentences)
-        return gathered
+    def _gather_loader(self, local: LocalSentences, view: LocalView, device: Any) -> Sentences:
+        """The sentences of a loader, of all processes. Collective."""
+        metrics = metrics_that_score(self._metrics, has_references=view.given["target"])
+        ends = list(accumulate((metric.columns for metric in metrics.values()), initial=1))  # after the group
+        columns = {name: slice(start, end) for name, (start, end) in zip(metrics, pairwise(ends))}
+        empty = torch.zeros(0, kept.IDENTITY_COLUMNS + ends[-1], dtype=torch.int32, device="cpu")
+        rows = torch.cat([empty, *local.rows])
+        if local.labels:  # from the numbers of this process to those of all
+            agreed_numbers = {label: number for number, label in enumerate(view.labels)}
+            numbers = torch.tensor([agreed_numbers[label] for label in local.labels], dtype=torch.int32, device="cpu")
+            rows[:, _GROUP] = numbers[rows[:, _GROUP]]
+        shares = [rows]
+        if process_count() > 1:
+            shares = [share.cpu() for share in gather_state(rows.to(device))]
+        return Sentences(
+            local.loader.name,
+            _order_rows(torch.cat(shares), local, has_index=view.given["index"]),
+            columns,
+            labels=view.labels,
+            has_index=view.given["index"],
+            counts=[len(share) for share in shares],
+            local_texts=local.texts,
+            max_texts=self._max_texts,
+        )
 
     def warn_about_mistakes(self) -> None:
         """Warn about prompts, and about loaders whose repeated sentences are unknown to some process. Collective."""
-        for subset in self.subsets.values():
-            for key, message in subset.suspect_prompts():
+        for local in self._locals:
+            for key, message in local.suspect_prompts():
                 self._warn(message, key)
-        origin = self.origin
-        reasons_by_process = gather_objects([(loader.name, loader.unknown) for loader in self.loaders])
+        origin = self.loaders[0].origin
+        reasons_by_process = gather_objects([(local.loader.name, local.unknown) for local in self._locals])
         for reasons in reasons_by_process:
             for name, reason in reasons:
                 if reason:
@@ -348,20 +278,22 @@ class SentenceCollector:
                     )
 
 
-def _members_of_groups(labels: Any, sentences: int, mask: BoolArray | None) -> Mapping[Group, BoolArray]:
-    """For each group of a batch, which sentences belong to it and count; without labels, for all sentences.
+def _count(
+    metrics: Mapping[str, EvaluatorMetric], batch: Batch, sources: Sources | None, group_numbers: IntArray
+) -> torch.Tensor:
+    """The packed rows of a batch: what identifies each sentence, its group, and its statistics."""
+    rows = [group_numbers[:, None]]
+    for name, metric in metrics.items():
+        rows.append(metric.count_batch(name, batch, sources))
+    return torch.from_numpy(kept.pack_rows(batch, np.concatenate(rows, 1)))
 
-    Example:
-        >>> members = _members_of_groups(["de", "zh", "de"], 3, np.array([True, False, True]))
-        >>> {group: is_member.tolist() for group, is_member in members.items()}
-        {'de': [True, False, True]}
-    """
-    counts = np.ones(sentences, bool) if mask is None else mask
-    if labels is None:
-        return {None: counts} if counts.any() else {}
-    groups = read_groups(labels, sentences)
-    members: dict[Group, BoolArray] = {}
-    for group in dict.fromkeys(compress(groups, counts)):
-        is_in_group = np.array([label == group for label in groups])
-        members[group] = is_in_group & counts
-    return members
+
+def _order_rows(packed: torch.Tensor, local: LocalSentences, *, has_index: bool) -> kept.KeptSentences:
+    """The rows of a loader in order, without repeats. If derived positions are wrong, all of them count."""
+    try:
+        return kept.read_rows(packed, packed[:, _GROUP])
+    except kept.SamePosition:  # in all processes
+        if has_index:
+            raise
+        local.unknown = local.unknown or "its collate_fn or its step reorders or drops the items of a batch"
+        return kept.read_rows(kept.forget_positions(packed))

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-import math
 import random
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
-from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -17,20 +16,13 @@ import torch
 from numpy.exceptions import ComplexWarning
 from torch import Tensor, nn
 
-from lightning_bleu.evaluation.metrics import EvaluatorMetric, ScoreOfSubset
-from lightning_bleu.evaluation.names import check_names, score_key
-from lightning_bleu.evaluation.sentences import (
-    GatheredSentences,
-    JoinedSentences,
-    Sentence,
-    SentenceRows,
-    SubsetSentences,
-)
-from lightning_bleu.processes import run_in_all, run_in_process_0
-from lightning_bleu.reading.batch import Batch
-from lightning_bleu.reading.forms import InputCounts
+from lightning_bleu.evaluation.names import Name, check_names
+from lightning_bleu.reading.batch import Batch, Sentence, Sources
+from lightning_bleu.reading.forms import InputCounts, kind_of
+from lightning_bleu.reading.ragged import IntArray
 from lightning_bleu.rendering.clean import to_line
-from lightning_bleu.scoring.scoring import Report, format_in_unit, format_score, ratio_scoring
+from lightning_bleu.scoring.evaluator_metric import EvaluatorMetric
+from lightning_bleu.scoring.scoring import RatioScorer, Report, format_in_unit, format_score
 from lightning_bleu.settings.settings import check_bool, describe
 
 _MAX_SHOWN = 200
@@ -39,7 +31,7 @@ _OPTIONS = ("higher_is_better", "corpus_level")
 """Options of a :class:`FunctionMetric` that were attributes of functions in earlier versions."""
 
 
-class FunctionMetric:
+class FunctionMetric(EvaluatorMetric):
     """A function as a metric of an :class:`Evaluator`, with what the evaluator must know about it.
 
     Example:
@@ -60,9 +52,9 @@ class FunctionMetric:
         higher_is_better: whether higher numbers are better; None if neither is, as for a length. Such a score has no
             best validation and no worst sentences. For a function that returns a dict, this may be a dict by the names
             of its scores.
-        corpus_level: call the function once per loader or group, in process 0, with all sentences in order. Then it may
-            also return a single number, or a dict of them, without intervals and comparisons. Otherwise, each process
-            calls it once per validation, with its own sentences.
+        corpus_level: call the function in process 0, with all sentences of a loader in order. Then it may also return a
+            single number, or a dict of them, without intervals and comparisons; it is called again with the sentences
+            of each group. Otherwise, each process calls it once per loader, with its own sentences.
         percent: multiply the score by 100. The function returns shares, such as 0.25.
         perfect: the best number that a sentence can have, such as 0 for an error rate; None if there is none.
 
@@ -97,8 +89,10 @@ class FunctionMetric:
         self.corpus_level = check_bool("corpus_level", corpus_level)
         self.percent = check_bool("percent", percent)
         self.perfect = perfect
+        self.score_names = list(higher_is_better) if isinstance(higher_is_better, Mapping) else [""]
         third, self._sources_by_position = find_third(function, "sources")
         self._sources = None if third is None else third.name
+        self.takes_sources = third is not None
         self._needs_sources = third is not None and third.default is third.empty
         self._check_signature()
 
@@ -132,17 +126,12 @@ class FunctionMetric:
         """Return self: the function may be a large model."""
         return self
 
-    def scores_like(self, other: FunctionMetric) -> bool:
-        """Whether another metric gives the same scores to the same sentences."""
-        return vars(self) == vars(other)
-
     @property
     def scale(self) -> bool | None:
         """Whether scores are in 0..100 rather than in 0..1; None if they have a scale of their own."""
         return True if self.percent else None
 
-    @property
-    def settings(self) -> dict[str, Any]:
+    def plain_settings(self) -> dict[str, Any]:
         """What the scores depend on, as plain values."""
         return {"function": name_function(self.function)}
 
@@ -153,15 +142,52 @@ class FunctionMetric:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({describe(self.function)})"
 
-    @property
-    def takes_sources(self) -> bool:
-        """Whether the function takes sources."""
-        return self._sources is not None
+    # What an evaluator asks of it
 
-    @property
-    def needs_sources(self) -> bool:
-        """Whether the function cannot be called without sources."""
-        return self._needs_sources
+    def scorer_of(self, name: str, score_name: str) -> FunctionScorer:
+        """How pairs of numbers become one of its scores.
+
+        Raises:
+            ValueError: if `higher_is_better` is a dict that lacks it.
+        """
+        directions = self.higher_is_better
+        if not isinstance(directions, Mapping):
+            directions = {"": directions}
+        if score_name not in directions and "" not in directions:
+            raise ValueError(f"'higher_is_better' of the metric {name!r} has {[*directions]}: add {score_name!r}")
+        direction = directions.get(score_name, directions.get(""))
+        settings = {"higher_is_better": direction, **self.plain_settings()}
+        key = Name(name, score=score_name).key
+        return FunctionScorer(key, direction, self.scale, self.perfect, settings, metric=self)
+
+    def count_batch(self, name: str, batch: Batch, sources: Sources | None) -> IntArray:
+        """Nothing yet. An error for a batch that the function cannot score."""
+        check_text(name, batch)
+        if sources is None and self._needs_sources:
+            raise ValueError(
+                f"the metric {name!r} takes sources: give 'source' beside 'preds' and 'target', or remove its third "
+                "parameter"
+            )
+        if sources is not None and self.takes_sources and sources.kind not in ("strings", "empty"):
+            raise TypeError(
+                f"the metric {name!r} takes sources as text, got {sources.kind}: return strings, or decode ids with "
+                "the option decoder=tokenizer"
+            )
+        return super().count_batch(name, batch, sources)
+
+    def score_texts(self, name: str, sentences: Sequence[Sentence]) -> dict[str, Tensor] | None:
+        """The pairs of numbers of sentences; see :func:`call_function`."""
+        return call_function(name, self, sentences)
+
+
+def check_text(name: str, batch: Batch) -> None:
+    """Raise a TypeError for a batch that is not text, for a metric of this name."""
+    kind = kind_of(batch.segments)
+    if kind not in ("strings", "empty"):
+        raise TypeError(
+            f"the metric {name!r} needs text, got {kind}: return strings (join tokens with spaces), or decode ids with "
+            "the option decoder=tokenizer"
+        )
 
 
 def to_function_metric(name: str, function: Callable[..., Any]) -> FunctionMetric:
@@ -255,104 +281,6 @@ def call_with_third(function: Callable[..., Any], name: str, first: Any, second:
     return function(first, second, **{parameter.name: third})
 
 
-class ScoredByFunction(EvaluatorMetric):
-    """A function that gives each sentence a number, or a pair of numbers. The score is a ratio of sums.
-
-    A number ``x`` is the pair ``(x, 1)``, so the score is the mean.
-
-    Args:
-        name: its name.
-        function: the function, or a :class:`FunctionMetric`.
-    """
-
-    def __init__(self, name: str, function: Callable[..., Any]) -> None:
-        metric = to_function_metric(name, function)
-        self.name = name
-        self.passed = function
-        self.class_name = type(metric).__name__
-        self.metric = metric
-        self.takes_sources = metric.takes_sources
-        self.scores_sentences = not metric.corpus_level
-        self.percent = metric.scale
-        directions = metric.higher_is_better
-        self.directions = dict(directions) if isinstance(directions, Mapping) else {"": directions}
-
-    def __deepcopy__(self, memo: object) -> ScoredByFunction:
-        return self
-
-    def scores_like(self, other: EvaluatorMetric) -> bool:
-        """Whether another metric of the same name gives the same scores to the same sentences."""
-        return isinstance(other, ScoredByFunction) and self.metric.scores_like(other.metric)
-
-    def check(self, batch: Batch, sources: Any) -> None:
-        """Raise an error for a batch that the metric cannot score."""
-        super().check(batch, sources)
-        if sources is None and self.metric.needs_sources:
-            raise ValueError(
-                f"the metric {self.name!r} takes sources: give 'source' beside 'preds' and 'target', or remove its "
-                "third parameter"
-            )
-
-    def score(self, subsets: Sequence[SubsetSentences]) -> list[dict[str, ScoreOfSubset]]:
-        """Score the sentences of all processes, for each subset. Collective."""
-        rows_of_subsets = self._score_corpora(subsets) if self.metric.corpus_level else self._score_sentences(subsets)
-        scores = []
-        for sentences, rows_by_score in zip(subsets, rows_of_subsets):
-            of_subset = {score: self._to_score(sentences, score, rows) for score, rows in rows_by_score.items()}
-            scores.append({score: value for score, value in of_subset.items() if value is not None})
-        return scores
-
-    def _score_corpora(self, subsets: Sequence[SubsetSentences]) -> list[dict[str, Tensor]]:
-        """Call the function in process 0, with all sentences of each subset."""
-        texts = [sentences.texts for sentences in subsets]
-        return run_in_process_0(lambda: [call_function(self.name, self.metric, lines) or {} for lines in texts])
-
-    def _score_sentences(self, subsets: Sequence[SubsetSentences]) -> list[dict[str, Tensor]]:
-        """Call the function in each process, once for its own sentences of all subsets."""
-        gathered = [sentences for sentences in subsets if isinstance(sentences, GatheredSentences)]
-        local = [sentence for sentences in gathered for sentence in sentences.local()]
-        answers = run_in_all(lambda: call_function(self.name, self.metric, local) if local else {})
-        names = {tuple(sorted(answer)) for answer in answers if answer}
-        some_are_none = any(answer is None for answer in answers)
-        if len(names) > 1 or (names and some_are_none):
-            raise ValueError(
-                f"the metric {self.name!r} returned None in some processes only, or scores with different names: "
-                "return the same scores in all, or None in all"
-            )
-        rows_by_sentences = dict(zip(gathered, assemble_rows(gathered, answers)))
-        rows_of_subsets = []
-        for sentences in subsets:
-            if isinstance(sentences, JoinedSentences):
-                rows_of_subsets.append(_join([rows_by_sentences[member] for member in sentences.members]))
-            else:
-                rows_of_subsets.append(rows_by_sentences[sentences])
-        return rows_of_subsets
-
-    def _to_score(self, sentences: SubsetSentences, score: str, rows: Tensor) -> ScoreOfSubset | None:
-        """One score of a subset, from a row per sentence, or from a single row; None for 0/0."""
-        if score not in self.directions and "" not in self.directions:
-            raise ValueError(f"'higher_is_better' of the metric {self.name!r} has {[*self.directions]}: add {score!r}")
-        direction = self.direction_of(score)
-        sums = rows.reshape(-1, 2).sum(0)
-        if not sums.any():
-            return None
-        scoring = ratio_scoring(score_key(self.name, score), direction, self.percent, self.metric.perfect)
-        value: float = scoring.score(sums).item()
-        if rows.ndim < 2 or not math.isfinite(value):  # of the corpus, or a ratio that no test can use
-            return value
-        settings = {"higher_is_better": direction, **self.metric.settings}
-        return SentenceRows(sentences.identity, rows, scoring, settings)
-
-    def report_of(self, score: str, of_subset: ScoreOfSubset) -> FunctionScore:
-        """The score with its name and its signature."""
-        value = float(super().report_of(score, of_subset))
-        signature = None
-        if isinstance(of_subset, SentenceRows):
-            signature = self.metric.signature(of_subset.input_counts)
-        name = score_key(self.name, score)
-        return FunctionScore(score=value, name=name, percent=self.percent, signature=signature)
-
-
 def name_function(function: Callable[..., Any]) -> str:
     """What tells a function from another one under the same name; empty for one without a name of its own.
 
@@ -364,36 +292,6 @@ def name_function(function: Callable[..., Any]) -> str:
         return ""
     name = str(getattr(function, "__qualname__", type(function).__qualname__))
     return "" if "<" in name else name  # <lambda>, and <locals> of another function
-
-
-def _join(several: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
-    """The rows of several subsets by score, one subset after another."""
-    return {score: torch.cat([rows[score] for rows in several]) for score in several[0]}
-
-
-def assemble_rows(
-    subsets: Sequence[GatheredSentences], answers: Sequence[Mapping[str, Tensor] | None]
-) -> list[dict[str, Tensor]]:
-    """The rows of each subset by score, from what each process returned for its own sentences of all subsets.
-
-    Args:
-        subsets: the sentences of the subsets.
-        answers: for each process, the rows of its sentences, subset after subset; empty or None for nothing.
-    """
-    sizes = [len(sentences) for sentences in subsets]
-    starts = [0, *accumulate(sizes)]
-    places = []
-    for process in range(len(answers)):
-        for start, sentences in zip(starts, subsets):
-            places.append(start + sentences.owned_by(process))
-    order = torch.cat(places).argsort()  # all sentences, subset after subset
-    answers_given = [answer for answer in answers if answer]
-    assembled: list[dict[str, Tensor]] = [{} for _ in subsets]
-    for score in answers_given[0] if answers_given else ():
-        rows = torch.cat([answer[score] for answer in answers_given])[order]
-        for rows_by_score, share in zip(assembled, rows.split_with_sizes(sizes)):
-            rows_by_score[score] = share
-    return assembled
 
 
 _REPR_NAME = 80
@@ -420,6 +318,23 @@ class FunctionScore(Report):
 
     def __repr__(self) -> str:
         return f"FunctionScore({format_in_unit(self.score, self.percent)}, {to_line(self.name, _REPR_NAME)})"
+
+
+@dataclass(frozen=True)
+class FunctionScorer(RatioScorer):
+    """How the pairs of numbers of a function become a score.
+
+    Args:
+        metric: the function.
+    """
+
+    metric: FunctionMetric | None = None
+
+    def report(self, sums: Tensor, inputs: InputCounts | None) -> FunctionScore:
+        """The score with its name and its signature."""
+        signature = None if inputs is None or self.metric is None else self.metric.signature(inputs)
+        score = self.score(sums).item()
+        return FunctionScore(score=score, name=self.name, percent=self.percent, signature=signature)
 
 
 def call_function(name: str, metric: FunctionMetric, sentences: Sequence[Sentence]) -> dict[str, Tensor] | None:
@@ -454,9 +369,9 @@ def call_function(name: str, metric: FunctionMetric, sentences: Sequence[Sentenc
         return {"": _read_rows(name, value, sentences, metric.corpus_level)}
     if not value:
         raise TypeError(f"the metric {name!r} must return scores by name, got {repr(value)[:_MAX_SHOWN]}")
-    check_names(f"scores of {name!r}", [*value], reserved=[""])
+    check_names(f"scores of {name!r}", [*value])
     return {
-        score: _read_rows(score_key(name, score), numbers, sentences, metric.corpus_level)
+        score: _read_rows(Name(name, score=score).key, numbers, sentences, metric.corpus_level)
         for score, numbers in value.items()
     }
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,25 +40,32 @@ CALL = Origin("update", "got", "pass", "to")
 """Sentences that a training loop passes to :meth:`lightning_bleu.Evaluator.update`."""
 
 
-@dataclass(eq=False)
+class Positions(NamedTuple):
+    """The positions of the sentences of a batch in their dataset.
+
+    Attributes:
+        values: shape ``(sentences,)``; None if they are unknown, or if nobody needs them.
+        unknown: why repeated sentences cannot be found; empty if they can be.
+    """
+
+    values: IntArray | None
+    unknown: str = ""
+
+
+@dataclass(frozen=True, eq=False)
 class Loader:
     """A loader of a validation: how to read and to identify its sentences.
 
     The position of a sentence in the dataset is the ``"index"`` that the step returns. Without one, several processes
     derive it from PyTorch's sampler, and a single process does not need it.
 
-    Args:
+    Attributes:
         name: its name; empty if it has none.
         settings: how to read its sentences.
         dataloader: the loader itself; None if Lightning combines the batches of several.
         origin: where the sentences come from, for error messages.
-        needed_by: the option that needs the order of the sentences, for error messages; empty if none
-            does.
-
-    Attributes:
-        given: whether the step returns an ``"index"``, a ``"row"``, a ``"source"``, and a ``"target"``, as far as
-            known.
-        unknown: why repeated sentences cannot be found; empty if they can be.
+        needed_by: the option that needs the order of the sentences, for error messages; empty if none does.
+        labels: the labels of the groups that are scored; None for all sentences.
     """
 
     name: str
@@ -66,37 +73,26 @@ class Loader:
     dataloader: Any = None
     origin: Origin = CALL
     needed_by: str = ""
-    given: dict[str, bool] = field(default_factory=dict, init=False)
-    unknown: str = field(default="", init=False)
+    labels: Collection[str] | None = None
 
-    def check_given(self, field: str, is_given: bool) -> None:
-        """Raise a ValueError if only some batches have an ``"index"``, a ``"source"``, or a ``"target"``."""
-        if self.given.get(field, is_given) != is_given:
-            origin = self.origin
-            raise ValueError(
-                f"{origin.name!r} {origin.got} {field!r} for some batches only: {origin.give} it for all, or for none"
-            )
+    @property
+    def is_ignored(self) -> bool:
+        """Whether none of its sentences is scored, so that nothing of it is read."""
+        return self.labels is not None and not self.labels
 
-    def find_positions(
-        self, index: IntArray | None, batch_idx: int, sentences: int, rows: IntArray | None = None
-    ) -> IntArray | None:
-        """The positions of the sentences of a batch; None if they are unknown.
+    def find_positions(self, index: IntArray | None, batch_idx: int, sentence_count: int) -> Positions:
+        """The positions of the sentences of a batch.
 
         Args:
-            index: the positions that the step returned, those of their rows if there are `rows`; None if it returned
-                none.
+            index: the positions that the step returned; None if it returned none.
             batch_idx: the index of the batch in this process.
-            sentences: the number of sentences, at least one.
-            rows: the row of the batch of each sentence; None if the step did not return them.
+            sentence_count: the number of sentences, at least one, with masked ones.
 
         Raises:
-            ValueError: if only some batches have an index, or if the order of the sentences is needed and the loader
-                shuffles.
+            ValueError: if the order of the sentences is needed and the loader shuffles.
         """
-        self.check_given("index", index is not None)
-        self.check_given("row", rows is not None)
         if index is not None:
-            return index if rows is None else _number_sentences(index, rows)
+            return Positions(index)
         if self.needed_by and shuffles(self.dataloader):
             origin = self.origin
             raise ValueError(
@@ -105,40 +101,38 @@ class Loader:
                 "shuffle=False"
             )
         if process_count() == 1:
-            return None
-        items = distributed_index(self.dataloader, batch_idx)
-        self._explain_unknown(items, sentences, rows)
-        if items is None or not len(items):
-            return None
-        if rows is None and len(items) == sentences:
-            rows = np.arange(sentences)
-        elif rows is None or rows.max() >= len(items):
-            rows = np.zeros(sentences, np.int64)  # all are of the first item
-        return _number_sentences(items.numpy()[rows], rows)
-
-    def _explain_unknown(self, items: Tensor | None, sentences: int, rows: IntArray | None) -> None:
-        """Set `unknown` if the positions of the items do not say which sentence is which."""
+            return Positions(None)
         if self.dataloader is None:
             is_call = self.origin is CALL
-            self.unknown = "start() got no loader" if is_call else "its batches combine several loaders"
-        elif items is None:
-            self.unknown = (
+            return Positions(None, "start() got no loader" if is_call else "its batches combine several loaders")
+        items = distributed_index(self.dataloader, batch_idx)
+        if items is None:
+            return Positions(
+                None,
                 "its loader has no DistributedSampler, or a sampler or a batch sampler other than PyTorch's, or "
-                "in_order=False"
+                "in_order=False",
             )
-        elif not len(items):
-            self.unknown = "there were more batches than its loader has"
-        elif rows is not None and rows.max() >= len(items):
-            self.unknown = self.unknown or f"a batch of {len(items)} items had a row {rows.max()}, counted from 0"
-        elif rows is None and len(items) not in (1, sentences):
-            self.unknown = self.unknown or f"a batch of {len(items)} items became {sentences} sentences"
+        if not len(items):
+            return Positions(None, "there were more batches than its loader has")
+        if len(items) == sentence_count:
+            return Positions(number_sentences(items.numpy(), np.arange(sentence_count)))
+        rows = np.zeros(sentence_count, np.int64)  # all are of the first item
+        is_single_item = len(items) == 1
+        return Positions(
+            number_sentences(items.numpy(), rows),
+            "" if is_single_item else f"a batch of {len(items)} items became {sentence_count} sentences",
+        )
 
 
-def _number_sentences(items: IntArray, rows: IntArray) -> IntArray:
+def number_sentences(items: IntArray, rows: IntArray) -> IntArray:
     """The positions of sentences: that of the item of each, and below it, its number in its row.
 
+    Args:
+        items: the position of the item of each row of a batch.
+        rows: the row of each sentence.
+
     Example:
-        >>> positions = _number_sentences(np.array([5, 5, 9]), np.array([0, 0, 1]))
+        >>> positions = number_sentences(np.array([5, 9]), np.array([0, 0, 1]))
         >>> [divmod(position, 2**31) for position in positions.tolist()]
         [(5, 0), (5, 1), (9, 0)]
     """
@@ -147,7 +141,7 @@ def _number_sentences(items: IntArray, rows: IntArray) -> IntArray:
     first_of_row = np.searchsorted(in_order, in_order)
     numbers = np.empty_like(rows)
     numbers[order] = np.arange(len(rows)) - first_of_row
-    return (items << _SENTENCE_BITS) + numbers
+    return (items[rows] << _SENTENCE_BITS) + numbers
 
 
 def shuffles(dataloader: Any) -> bool:

@@ -1,190 +1,289 @@
-"""The metrics of an evaluator: what all kinds have in common, and those whose statistics are counted batch by batch."""
+"""The metrics of an evaluator by name: what the user passed, and what is known before they score."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from types import MappingProxyType
-from typing import Any, TypeAlias
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import fields, replace
+from typing import Any
 
-import numpy as np
 import torch
+from sacrebleu.metrics.base import Metric as SacreMetric
+from torch import nn
+from torchmetrics import MetricCollection
 
-from lightning_bleu.evaluation.results import Result
-from lightning_bleu.evaluation.sentences import SentenceRows, SubsetSentences
+from lightning_bleu.evaluation.foreign_metrics import ForeignMetric
+from lightning_bleu.evaluation.functions import to_function_metric
+from lightning_bleu.evaluation.names import MEAN, Name, check_names
+from lightning_bleu.evaluation.results import COMPARED, INTERVAL, STATISTICS, OpponentKind
+from lightning_bleu.messages import check_choice, warn_user
 from lightning_bleu.metric import CorpusMetric
-from lightning_bleu.reading.batch import Batch
-from lightning_bleu.reading.forms import InputCounts, kind_of
-from lightning_bleu.reading.mistakes import Mistake, suspect_script
-from lightning_bleu.reading.ragged import IntArray
-from lightning_bleu.scoring.scoring import Component, Report
-from lightning_bleu.settings.settings import Settings
+from lightning_bleu.reading.forms import InputCounts
+from lightning_bleu.scoring.evaluator_metric import EvaluatorMetric
+from lightning_bleu.scoring.scoring import Component, Scorer
+from lightning_bleu.settings.settings import Decoder, Settings
 
-ScoreOfSubset: TypeAlias = SentenceRows | float
-"""What a metric says about a subset: the rows of its sentences, from which the score follows, or only a score."""
-
-
-class EvaluatorMetric:
-    """A metric of an evaluator: what all kinds of metrics have in common.
-
-    Attributes:
-        name: its name.
-        parts: the names of the components to log, or whether to log the default ones.
-        passed: what the user passed as the metric.
-        class_name: the name of its class, which is recorded.
-        columns: the number of statistics of a sentence that are counted batch by batch.
-        reading: how the metric reads ids.
-        needs_texts: whether the texts of all sentences must be kept.
-        counts_tokens: whether it counts tokens and ids, and not only text.
-        takes_sources: whether the metric takes sources.
-        needs_references: whether it cannot score sentences without references.
-        scores_sentences: whether it scores each sentence independently of the others.
-        percent: whether scores are in 0..100 rather than in 0..1; None if they have a scale of their own.
-        directions: whether a higher score is better, by the name of the score; None if neither is, or if that is
-            unknown. The name ``""`` is that of a single score, and stands for all scores that have no entry.
-        components: the components of its scores, with the value 0.
-    """
-
-    name: str
-    parts: bool | Sequence[str] = True
-    passed: Any
-    class_name: str
-    columns = 0
-    reading = Settings()
-    needs_texts = True
-    counts_tokens = False
-    takes_sources = False
-    needs_references = True
-    scores_sentences = False
-    percent: bool | None = None
-    directions: Mapping[str, bool | None] = MappingProxyType({"": True})
-    components: Sequence[Component] = ()
-
-    @property
-    def logged_components(self) -> list[Component]:
-        """Those of the components that are logged."""
-        return [component for component in self.components if self._logs(component)]
-
-    def _logs(self, component: Component) -> bool:
-        """Whether a component is logged."""
-        if isinstance(self.parts, bool):
-            return self.parts and component.is_default
-        return component.name in self.parts
-
-    def scores_like(self, other: EvaluatorMetric) -> bool:
-        """Whether another metric of the same name gives the same scores to the same sentences."""
-        return self.passed is other.passed
-
-    def direction_of(self, score: str) -> bool | None:
-        """Whether a higher score is better."""
-        return self.directions.get(score, self.directions.get(""))
-
-    def check(self, batch: Batch, sources: Any) -> None:
-        """Raise an error for a batch that the metric cannot score."""
-        if self.needs_texts and kind_of(batch.segments) not in ("strings", "empty"):
-            raise TypeError(
-                f"the metric {self.name!r} needs text, got {kind_of(batch.segments)}: return strings (join tokens with "
-                "spaces), or decode ids with the option decoder=tokenizer"
-            )
-
-    def count_rows(self, batch: Batch) -> IntArray:
-        """Count the statistics of each sentence, of shape ``(sentences, columns)``."""
-        return np.zeros((batch.sentence_count, 0), np.int64)
-
-    def suspect(self, batch: Batch) -> Iterator[Mistake]:
-        """Warn about likely mistakes in a batch."""
-        return iter(())
-
-    def score(self, subsets: Sequence[SubsetSentences]) -> list[dict[str, ScoreOfSubset]]:
-        """Score the sentences of all processes. Collective.
-
-        Returns:
-            for each subset, its scores by name; nothing for nothing to log.
-        """
-        raise NotImplementedError
-
-    def result_of(self, score: str, of_subset: ScoreOfSubset, sentences: int) -> Result:
-        """The result of one of the scores that :meth:`score` returned, with the components that are logged.
-
-        Args:
-            score: the name of the score.
-            of_subset: what :meth:`score` returned for it.
-            sentences: the number of sentences of the subset.
-        """
-        report = self.report_of(score, of_subset)
-        components = [component for component in self.components_of(report, sentences) if self._logs(component)]
-        return Result(
-            float(report),
-            tuple(components),
-            report if isinstance(report, Report) else None,
-            higher_is_better=self.direction_of(score),
-            percent=self.percent,
-        )
-
-    def report_of(self, score: str, of_subset: ScoreOfSubset) -> Report | float:
-        """A score as an object that prints, if the metric has one, or as a number."""
-        return of_subset.score() if isinstance(of_subset, SentenceRows) else of_subset
-
-    def components_of(self, report: Any, sentences: int) -> list[Component]:
-        """The components of a score; see :attr:`components`."""
-        return []
+_RESERVED = ("", "samples", "worst", "index", "group")
+"""Names that no metric can have: those of panels in loggers, and of other columns in files."""
+_LEFT_TO_SCORERS = (
+    *("update", "forward", "compute", "report", "statistics", "input_counts", "signature", "scorer"),
+    *("scoring", "count_rows", "report_of", "components", "columns"),  # of older versions
+)
+"""What a subclass of a metric cannot override in an evaluator, which uses the scorer."""
 
 
-class CountedMetric(EvaluatorMetric):
-    """A metric of this package. Its statistics are counted batch by batch.
+# What the user passed
+
+
+def read_metrics(metrics: Any) -> dict[str, EvaluatorMetric]:
+    """The metrics by name.
 
     Args:
-        name: its name.
-        metric: the metric. Only its settings matter: its state is not used.
+        metrics: a metric, or metrics by name.
+
+    Raises:
+        TypeError: for anything that is not a metric, and for a metric without a name that needs one.
+        ValueError: if there is no metric, for names that cannot be logged, and for a dict by loader or group.
+
+    Example:
+        >>> from lightning_bleu import CorpusBLEU
+        >>> list(read_metrics(CorpusBLEU())), list(read_metrics({"lengths": lambda hypotheses, references: []}))
+        (['bleu'], ['lengths'])
     """
+    named = list(_name_metrics(metrics))
+    check_names("metrics", [name for name, _ in named], _RESERVED)
+    return {name: _to_evaluator_metric(name, metric) for name, metric in named}
 
-    needs_texts = False
-    scores_sentences = True
 
-    def __init__(self, name: str, metric: CorpusMetric) -> None:
-        self.name = name
-        self.passed = metric
-        self.class_name = type(metric).__name__
-        self.metric = metric
-        self.columns = metric.columns
-        self.counts_tokens = metric.counts_tokens
-        self.reading = metric.settings.for_reading
-        self.percent = metric.scoring.percent
-        self.directions = {"": metric.scoring.higher_is_better}
-        nothing = torch.zeros(metric.columns, dtype=torch.int64, device="cpu")
-        self.components = metric.components(metric.report_of(nothing, InputCounts()))
+def _name_metrics(metrics: Any) -> Iterator[tuple[str, Any]]:
+    """The names of what the user passed as `metrics`, and the metrics. Nothing is checked yet."""
+    by_name = _as_dict(metrics)
+    if by_name is None:
+        members = dict(_members_of(getattr(type(metrics), "short_name", ""), metrics))
+        if "" in members:
+            _to_evaluator_metric("metrics", metrics)  # raises an error unless it is a metric
+            name = getattr(metrics, "__name__", type(metrics).__name__)
+            raise TypeError(f"{name} needs a name: pass {{'NAME': ...}}")
+        by_name = members
+    if not by_name:
+        raise ValueError("'metrics' must have at least one metric, got an empty dict")
+    for name, metric in by_name.items():
+        yield from _members_of(name, metric)
 
-    def scores_like(self, other: EvaluatorMetric) -> bool:
-        """Whether another metric of the same name gives the same scores to the same sentences."""
-        return (
-            isinstance(other, CountedMetric)
-            and type(self.metric) is type(other.metric)
-            and self.metric.settings == other.metric.settings
-        )
 
-    def count_rows(self, batch: Batch) -> IntArray:
-        """Count the statistics of each sentence, of shape ``(sentences, columns)``."""
-        return self.metric.count_rows(batch)
+def _as_dict(value: Any) -> Mapping[str, Any] | None:
+    """A dict as it is, and a ModuleDict as a dict; None for anything else."""
+    if isinstance(value, nn.ModuleDict) and not isinstance(value, MetricCollection):
+        return dict(value.items())
+    return value if isinstance(value, Mapping) else None
 
-    def suspect(self, batch: Batch) -> Iterator[Mistake]:
-        """Warn about likely mistakes in a batch."""
-        return suspect_script(batch.segments, batch.sentence_count, self.metric.settings)
 
-    def score(self, subsets: Sequence[SubsetSentences]) -> list[dict[str, ScoreOfSubset]]:
-        """Score the sentences of all processes, for each subset."""
-        scores: list[dict[str, ScoreOfSubset]] = []
-        for sentences in subsets:
-            statistics = sentences.statistics(self.name)
-            settings = self.metric.settings.plain()
-            scores.append({"": SentenceRows(sentences.identity, statistics, self.metric.scoring, settings)})
-        return scores
+def _members_of(name: str, metric: Any) -> Iterator[tuple[str, Any]]:
+    """The members of a MetricCollection by their full names, if one is of this package; else the metric itself."""
+    members = dict(metric.items()) if isinstance(metric, MetricCollection) else {}
+    if any(isinstance(member, CorpusMetric) for member in members.values()):
+        for key, member in members.items():
+            yield f"{name}/{key}" if name else key, member
+    else:
+        yield name, metric
 
-    def report_of(self, score: str, of_subset: ScoreOfSubset) -> Report:
-        """The score with all that it is computed from."""
-        assert isinstance(of_subset, SentenceRows)
-        report: Report = self.metric.report_of(of_subset.statistics.sum(0), of_subset.input_counts)
-        return report
 
-    def components_of(self, report: Any, sentences: int) -> list[Component]:
-        """The components of a score; see :attr:`components`."""
-        are_named = not isinstance(self.parts, bool)
-        return self.metric.components(report, optional=are_named)
+def _to_evaluator_metric(name: str, metric: Any) -> EvaluatorMetric:
+    """The scorer of a metric of this package; a metric of another package as one of this one.
+
+    Raises:
+        TypeError: if it is no metric, or if it cannot score text.
+        ValueError: for a dict by loader or group.
+    """
+    labeled = _as_dict(metric)
+    if labeled is not None:
+        raise _by_label([*labeled])
+    needs = f"{name!r} must be a metric of lightning_bleu, torchmetrics, or sacreBLEU, or a function, got {metric!r}"
+    if metric is None:
+        raise TypeError(f"{needs}: leave it out, or score some loaders or groups only with only=['NAME', ...]")
+    if isinstance(metric, type):
+        raise TypeError(f"{needs}: make an instance of it")
+    if isinstance(metric, CorpusMetric):
+        _check_overrides(metric)
+        return metric.scorer
+    if isinstance(metric, EvaluatorMetric):
+        return metric
+    has_methods = hasattr(metric, "update") and hasattr(metric, "compute")
+    if isinstance(metric, SacreMetric) or has_methods:
+        return ForeignMetric(name, metric)
+    if callable(metric):
+        return to_function_metric(name, metric)
+    raise TypeError(f"{needs}: pass metrics by name, such as {{'bleu': CorpusBLEU()}}")
+
+
+def _by_label(labels: Sequence[str]) -> ValueError:
+    """The error for metrics by the name of a loader or a group."""
+    label = str(labels[0]) if labels else "zh"
+    return ValueError(
+        f"{labels} are names of loaders or groups, not of metrics: all sentences have the same metrics. To score some "
+        f"of them otherwise, use two callbacks or evaluators: one with only=[...] for the others, and "
+        f"BLEUCallback(CorpusBLEU(tokenizer='zh'), only=[{label!r}], log_name='{{stage}}_{label}_{{metric}}')"
+    )
+
+
+def check_not_labels(metrics: Collection[str], labels: Collection[str]) -> None:
+    """Raise a ValueError if the names of the metrics are those of loaders or groups."""
+    if set(metrics) <= set(labels):
+        raise _by_label([*metrics])
+
+
+def _check_overrides(metric: CorpusMetric) -> None:
+    """Raise a TypeError for a subclass with methods that an evaluator would not call."""
+    for class_ in type(metric).mro():
+        if class_.__module__.startswith("lightning_bleu."):
+            return
+        overridden = [name for name in _LEFT_TO_SCORERS if name in vars(class_)]
+        if overridden and issubclass(class_, CorpusMetric):
+            raise TypeError(
+                f"{class_.__name__} overrides {overridden}, which an evaluator does not call: pass a function of "
+                "hypotheses and references as a metric, or use the subclass without an evaluator"
+            )
+
+
+# What is known about them
+
+
+def metrics_that_score(metrics: Mapping[str, EvaluatorMetric], *, has_references: bool) -> dict[str, EvaluatorMetric]:
+    """The metrics that can score sentences with references, or without."""
+    return {name: metric for name, metric in metrics.items() if has_references or not metric.needs_references}
+
+
+def known_scorers(name: str, metric: EvaluatorMetric) -> dict[str, Scorer]:
+    """The scorers of a metric by the name of the score, as far as these are known."""
+    return {score_name: metric.scorer_of(name, score_name) for score_name in metric.score_names}
+
+
+def list_components(scorer: Scorer) -> list[Component]:
+    """The components of a score, with values of no sentence."""
+    nothing = torch.zeros(scorer.columns, dtype=torch.int64, device="cpu")
+    return scorer.components(scorer.report(nothing, InputCounts()))
+
+
+def choose_components(components: Sequence[Component], parts: bool | Sequence[str]) -> list[Component]:
+    """The components that are logged.
+
+    Args:
+        components: the components.
+        parts: whether to log the default ones, or the names of those to log.
+    """
+    if isinstance(parts, bool):
+        return [component for component in components if parts and component.is_default]
+    return [component for component in components if component.name in parts]
+
+
+def check_parts(parts: bool | Sequence[str], metrics: Mapping[str, EvaluatorMetric]) -> None:
+    """Raise a ValueError for names of components that no metric has."""
+    if isinstance(parts, bool):
+        return
+    names: dict[str, None] = {}  # an ordered set
+    for name, metric in metrics.items():
+        for scorer in known_scorers(name, metric).values():
+            names.update(dict.fromkeys(component.name for component in list_components(scorer)))
+    for part in parts:
+        check_choice("parts", part, names)
+
+
+def reserved_names(metrics: Mapping[str, EvaluatorMetric]) -> set[str]:
+    """Names that no loader and no group can have, because they are logged, or could be, below a score.
+
+    Example:
+        >>> from lightning_bleu import CorpusCHRF
+        >>> sorted(reserved_names(read_metrics(CorpusCHRF())) - STATISTICS.keys())
+        ['', 'mean', 'precision', 'recall']
+    """
+    names = {"", MEAN, *STATISTICS}
+    for name, metric in metrics.items():
+        for score_name, scorer in known_scorers(name, metric).items():
+            names.add(score_name)
+            names.update(component.name for component in list_components(scorer))
+    return names
+
+
+def warn_about_scales(metrics: Mapping[str, EvaluatorMetric]) -> None:
+    """Warn if scores that a chart may show together have different scales."""
+    units = {}
+    for name, metric in metrics.items():
+        for scorer in known_scorers(name, metric).values():
+            if scorer.unit is not None:
+                units[name] = scorer.unit
+    if len(set(units.values())) > 1:
+        shown = ", ".join(f"{name!r} in 0..{unit:g}" for name, unit in units.items())
+        warn_user(f"The metrics have different scales: {shown}. Set percent=True for all of them, or for none.")
+
+
+def shared_reading(metrics: Mapping[str, EvaluatorMetric], decoder: Decoder | None = None) -> Settings:
+    """How the metrics read ids. Those that set nothing take the settings of the others.
+
+    Args:
+        metrics: the metrics by name.
+        decoder: the decoder of metrics that set none.
+
+    Raises:
+        ValueError: if two metrics differ.
+    """
+    owners: dict[Settings, str] = {}
+    for name, metric in metrics.items():
+        reading = metric.reading
+        if reading != Settings():
+            if reading.decoder is None:
+                reading = replace(reading, decoder=decoder)
+            owners.setdefault(reading, name)
+    if len(owners) > 1:
+        raise _different_readings(owners)
+    return next(iter(owners), Settings(decoder=decoder))
+
+
+def _different_readings(owners: Mapping[Settings, str]) -> ValueError:
+    """The error for metrics that read ids in different ways."""
+    (reading, owner), (other_reading, other_owner), *_ = owners.items()
+    names = [field.name for field in fields(reading)]
+    differing = [name for name in names if getattr(reading, name) != getattr(other_reading, name)]
+    return ValueError(
+        f"{owner!r} and {other_owner!r} must read ids in the same way, but differ in {differing or ['decoder']}: give "
+        "them the same 'decoder', 'ignore_ids', 'pad_id', 'bos_id', and 'eos_id', or set these for one of them only"
+    )
+
+
+def expected_names(
+    metrics: Mapping[str, EvaluatorMetric],
+    loader_names: Collection[str],
+    *,
+    parts: bool | Sequence[str],
+    has_intervals: bool,
+    compare_to: OpponentKind | None,
+) -> list[Name]:
+    """What a validation logs, as far as it is known before: groups are not, and some names of scores are not.
+
+    Args:
+        metrics: the metrics by name.
+        loader_names: the names of the loaders that are scored; ``""`` for one without a name. Empty if unknown.
+        parts: which components are logged.
+        has_intervals: whether intervals are logged.
+        compare_to: what validations are compared with; None if they are not.
+    """
+    are_several = any(loader_names)
+    names = []
+    for metric_name, metric in metrics.items():
+        for score_name, scorer in known_scorers(metric_name, metric).items():
+            components = [component.name for component in choose_components(list_components(scorer), parts)]
+            statistics: list[str] = []
+            opponent: list[str] = []
+            if has_intervals and not metric.corpus_level:
+                statistics += INTERVAL
+            is_compared = compare_to is not None and (compare_to == "first" or scorer.sign != 0)
+            if is_compared and not metric.corpus_level:
+                statistics += COMPARED
+                opponent = [str(compare_to)]
+            for loader in dict.fromkeys(["", *loader_names]):
+                details = ["", *statistics]
+                if not loader:
+                    details += opponent
+                is_mean = are_several and not loader  # of loaders; it has no components
+                if not is_mean:
+                    details += components
+                names += [Name(metric_name, loader, score=score_name, detail=detail) for detail in details]
+    return names

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any, NamedTuple
 
-from lightning_bleu.evaluation.results import STATISTICS
 from lightning_bleu.messages import warn_user
 
-ALL_GROUPS = "all"
-"""The name of the score of all sentences of a loader with groups, beside those of the groups."""
-RESERVED = ("", *STATISTICS)
-"""Names that no loader can have, because they are logged below the mean of all."""
-RESERVED_FOR_GROUPS = (*RESERVED, ALL_GROUPS)
-"""Names that no group can have."""
+MEAN = "mean"
+"""The name of the mean of the groups of a loader, beside their scores."""
 STEPS = {"val": "validation_step", "test": "test_step"}
 """The step of each stage."""
 
@@ -24,25 +19,32 @@ class Name(NamedTuple):
 
     Attributes:
         metric: the name of the metric.
-        subset: the names of the loader and of the group, without those that have none. Empty for the whole validation.
+        loader: the name of the loader; empty if it has none, and for the whole validation.
+        group: the label of the group; empty for all sentences, and ``"mean"`` for the mean of the groups.
         score: the name of the score, for a metric with several scores.
         detail: the name of a component of the score or of a statistic; empty for the score itself.
     """
 
     metric: str
-    subset: tuple[str, ...] = ()
+    loader: str = ""
+    group: str = ""
     score: str = ""
     detail: str = ""
 
+    @property
+    def key(self) -> str:
+        """The name of the score alone: that of the metric, if it has only one score.
 
-def score_key(metric: str, score: str) -> str:
-    """The name of a score without its subset: that of the metric, if it has only one score.
+        Example:
+            >>> Name("bleu", "news").key, Name("rouge", score="rouge1").key
+            ('bleu', 'rouge/rouge1')
+        """
+        return f"{self.metric}/{self.score}" if self.score else self.metric
 
-    Example:
-        >>> score_key("bleu", ""), score_key("rouge", "rouge1")
-        ('bleu', 'rouge/rouge1')
-    """
-    return f"{metric}/{score}" if score else metric
+    @property
+    def whole(self) -> Name:
+        """The name of the same score of the whole validation."""
+        return Name(self.metric, score=self.score)
 
 
 def _as_logged(name: str) -> str:
@@ -55,12 +57,12 @@ class Naming(NamedTuple):
     Attributes:
         stage: how the names begin: ``"val"``, or, in Transformers, ``"eval_news"``.
         log_name: the names of the scores, with placeholders for the stage and for the name of the metric.
-        separator: what joins the pieces of a name: those of the score, the subset, and the part.
+        separator: what joins the pieces of a name.
         shown_as: the name that the loggers of a trainer give to a logged name.
 
     Example:
         >>> naming = Naming("val", "{stage}/{metric}")
-        >>> naming.render(Name("rouge", ("news",), "rouge1", "low"))
+        >>> naming.render(Name("rouge", "news", score="rouge1", detail="low"))
         'val/rouge/news/rouge1/low'
         >>> naming.folder
         ['val']
@@ -89,11 +91,14 @@ class Naming(NamedTuple):
 
     def _join(self, name: Name, separator: str) -> str:
         pieces = [self.tag(name.metric)]
-        pieces += [part.replace("/", separator) for part in (*name.subset, name.score, name.detail) if part]
+        below_metric = name[1:]
+        pieces += [part.replace("/", separator) for part in below_metric if part]
         return separator.join(pieces)
 
     def parse(self, logged: str, scores: Mapping[str, Collection[str]], details: Collection[str]) -> Name | None:
         """What is logged under a name; None if it is none of these metrics.
+
+        A loader and a group cannot be told apart: both are in `loader`.
 
         Args:
             logged: the name.
@@ -102,7 +107,7 @@ class Naming(NamedTuple):
 
         Example:
             >>> Naming().parse("val_rouge/news/rouge1/low", {"rouge": ["rouge1", "rouge2"]}, ["low", "high"])
-            Name(metric='rouge', subset=('news',), score='rouge1', detail='low')
+            Name(metric='rouge', loader='news', group='', score='rouge1', detail='low')
         """
         for metric in sorted(scores, key=len, reverse=True):  # "bleu/a" before "bleu"
             tag = self.tag(metric)
@@ -110,7 +115,7 @@ class Naming(NamedTuple):
                 rest = logged.removeprefix(tag).removeprefix(self.separator)
                 rest, detail = self._split_last(rest, details)
                 rest, score = self._split_last(rest, scores[metric])
-                return Name(metric, (rest,) if rest else (), score, detail)
+                return Name(metric, rest, score=score, detail=detail)
         return None
 
     def _split_last(self, text: str, names: Collection[str]) -> tuple[str, str]:
@@ -143,7 +148,7 @@ def name_loaders(stage: str, loaders: Any, count: int, *, given: Sequence[str] |
         a name per loader; ``""`` for a single loader without a name.
 
     Raises:
-        ValueError: if `given` does not name every loader, or if names clash.
+        ValueError: if `given` does not name every loader.
 
     Example:
         >>> name_loaders("val", {"news": [...], "talks": [...]}, 2)
@@ -161,18 +166,21 @@ def name_loaders(stage: str, loaders: Any, count: int, *, given: Sequence[str] |
         warn_user(f"'dataloader_names' has {len(given)} names, but there are {count} loaders of 'test': it is ignored")
         given = None
     if given is not None:
-        names = list(given)
-    elif isinstance(loaders, Mapping) and len(loaders) == count:
-        names = [str(name) for name in loaders]
-    elif count > 1:
-        names = [f"dataloader_idx_{number}" for number in range(count)]
-    else:
-        return [""]
-    check_names(f"loaders of {stage!r}", names)
-    return names
+        return list(given)
+    if isinstance(loaders, Mapping) and len(loaders) == count:
+        return [str(name) for name in loaders]
+    if count > 1:
+        return [f"dataloader_idx_{number}" for number in range(count)]
+    return [""]
 
 
-def check_names(kind: str, names: Sequence[Any], reserved: Iterable[str] = RESERVED) -> None:
+def check_loader_names(stage: str, names: Sequence[Any], reserved: Collection[str]) -> None:
+    """Check the names of the loaders of a stage; see :func:`check_names`. A single loader may have the name ``""``."""
+    if list(names) != [""]:
+        check_names(f"loaders of {stage!r}", names, reserved)
+
+
+def check_names(kind: str, names: Sequence[Any], reserved: Collection[str] = ("",)) -> None:
     """Check names that are logged as part of a name.
 
     Args:
@@ -193,8 +201,10 @@ def check_names(kind: str, names: Sequence[Any], reserved: Iterable[str] = RESER
     for name in names:
         if not isinstance(name, str):
             raise TypeError(f"the names of the {kind} must be strings, got {name!r} of type {type(name).__name__}")
-        if name in reserved:
-            raise ValueError(f"the {kind} cannot have the name {name!r}, which is reserved")
+        for folder in _folders(name):
+            if folder in reserved:
+                reason = "which is reserved" if folder == name else f"because {folder!r} is reserved"
+                raise ValueError(f"the {kind} cannot have the name {name!r}, {reason}")
         if name.encode(errors="replace").decode() != name:
             raise ValueError(f"the {kind} cannot have the name {name!r}: a lone surrogate cannot be written to a file")
     if len(set(names)) < len(names):
@@ -203,6 +213,11 @@ def check_names(kind: str, names: Sequence[Any], reserved: Iterable[str] = RESER
     if nested is not None:
         folder, name = nested
         raise ValueError(f"the names {folder!r} and {name!r} of the {kind} clash, because {folder}/... is logged")
+
+
+def _folders(name: str) -> Iterator[str]:
+    """A name and those of its folders: ``"a/b"`` → ``"a"``, ``"a/b"``."""
+    return accumulate(name.split("/"), "{}/{}".format)
 
 
 def find_nested(names: Collection[str]) -> tuple[str, str] | None:
@@ -214,7 +229,7 @@ def find_nested(names: Collection[str]) -> tuple[str, str] | None:
     """
     distinct = set(names)
     for name in names:
-        for folder in accumulate(name.split("/"), "{}/{}".format):
+        for folder in _folders(name):
             if folder != name and folder in distinct:
                 return folder, name
     return None

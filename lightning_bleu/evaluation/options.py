@@ -2,72 +2,81 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 import string
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, get_args
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, TypeAlias, TypedDict, get_args, get_type_hints
 
-from lightning_bleu.bleu import BLEU_OPTIONS, CorpusBLEU
-from lightning_bleu.evaluation.metric_table import MetricTable
-from lightning_bleu.evaluation.names import STEPS, Name, Naming
-from lightning_bleu.evaluation.opponents import MIN_LEVEL, OpponentKind
+from sacrebleu.metrics.base import Metric as SacreMetric
+from torchmetrics import Metric
+
+from lightning_bleu.bleu import BLEU_OPTIONS
+from lightning_bleu.evaluation.names import STEPS, Naming
+from lightning_bleu.evaluation.results import OpponentKind
 from lightning_bleu.messages import check_choice
+from lightning_bleu.scoring.evaluator_metric import EvaluatorMetric
 from lightning_bleu.scoring.resampling import check_share
 from lightning_bleu.settings.settings import Decoder, Settings, check_integer, describe, unknown_options
 
+# LightningCLI tries the members of a union in order, and takes a dict for a callable if that comes first.
+MetricsByName: TypeAlias = Mapping[str, Metric | SacreMetric | EvaluatorMetric | Callable[..., Any]]
+"""Metrics by name."""
 
-@dataclass(kw_only=True, eq=False)
+
+class EvaluatorOptions(TypedDict, total=False):
+    """The options of :class:`Options` but the metrics, for type checkers."""
+
+    decoder: Decoder | None
+    log_name: str | Mapping[str, str]
+    separator: str | None
+    parts: bool | Sequence[str]
+    samples: int
+    translations: bool | str | os.PathLike[str] | None
+    confidence: float | None
+    compare_to: OpponentKind | None
+    only: Sequence[str] | None
+    loggers: Sequence[Any]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Options:
-    """The options of an evaluator; see :class:`lightning_bleu.Evaluator`.
-
-    Attributes:
-        table: the metrics, checked.
-        namings: the logged names of each stage.
+    """The options of an evaluator; see :class:`lightning_bleu.Evaluator`. This is the list of them.
 
     Raises:
         TypeError: for an option of the wrong type.
         ValueError: for an option that is out of range.
     """
 
-    metrics: Any = None
+    metrics: Metric | SacreMetric | EvaluatorMetric | MetricsByName | Callable[..., Any] | None = None
     decoder: Decoder | None = None
     log_name: str | Mapping[str, str] = "{stage}_{metric}"
     separator: str | None = None
     parts: bool | Sequence[str] = True
     samples: int = 8
     translations: bool | str | os.PathLike[str] | None = None
-    keep_translations: int | None = None
     confidence: float | None = None
     compare_to: OpponentKind | None = None
-    significance_level: float | None = None
+    only: Sequence[str] | None = None
     loggers: Sequence[Any] = ()
 
     def __post_init__(self) -> None:
         Settings(decoder=self.decoder)  # checks it
         _check_separator(self.separator)
-        self.namings = _check_log_name(self.log_name, self.separator or "/")
+        make_namings(self.log_name, self.separator)  # checks them
         if not isinstance(self.parts, bool | list | tuple):
             raise TypeError(f"'parts' must be True, False, or a list of names, got {self.parts!r}")
         check_integer("samples", self.samples, at_least=0)
-        self._check_translations()
+        _check_translations(self.translations)
         if self.confidence is not None:
             check_share("confidence", self.confidence)
-        self._check_comparison()
+        if self.compare_to is not None:
+            check_choice("compare_to", self.compare_to, get_args(OpponentKind))
+        _check_only(self.only)
         if not isinstance(self.loggers, list | tuple):
             raise TypeError(f"'loggers' must be a list of loggers, got {self.loggers!r}")
-        if self.metrics is None:
-            self.metrics = CorpusBLEU()
-        self.table = MetricTable.from_metrics(self.metrics, self.parts)
-        self.table.warn_about_scales()
-
-    def expected_names(self, stage: str, loaders: Collection[str] = (), table: MetricTable | None = None) -> list[Name]:
-        """What a validation or a test logs, as far as it is known before; see :meth:`MetricTable.expected_names`."""
-        compare_to = self.compare_to if stage == "val" else None
-        return (table or self.table).expected_names(
-            loaders, interval=self.confidence is not None, compare_to=compare_to
-        )
 
     @property
     def folder(self) -> str | os.PathLike[str] | None:
@@ -79,105 +88,63 @@ class Options:
         """Whether the translations are in the folder of a Trainer's run."""
         return self.translations is True
 
-    def _check_translations(self) -> None:
-        folder = self.translations
-        if not isinstance(folder, str | os.PathLike | bool | None) or folder == "":
-            raise TypeError(f"'translations' must be a folder or True, got {folder!r} of type {type(folder).__name__}")
-        is_url = re.match(r"\w\w+:/", str(folder)) is not None  # a Path has a single slash left
-        if is_url:
-            raise ValueError(f"'translations' must be a local folder, got {folder!r}")
-        self.translations = folder or None
-        if self.keep_translations is not None:
-            check_integer("keep_translations", self.keep_translations, at_least=1)
-            if not folder:
-                raise ValueError("'keep_translations' needs a folder: set 'translations' as well")
+    def labels_of(self, loader: str) -> Collection[str] | None:
+        """The labels of the groups of a loader that are scored.
 
-    def _check_comparison(self) -> None:
-        if self.compare_to is not None:
-            check_choice("compare_to", self.compare_to, get_args(OpponentKind))
-        level = self.significance_level
-        if level is None:
-            return
-        check_share("significance_level", level)
-        if self.compare_to == "first":
-            raise ValueError("'significance_level' decides what becomes the best: use compare_to='best', got 'first'")
-        if level < MIN_LEVEL:
-            raise ValueError(
-                f"'significance_level' must be at least {MIN_LEVEL}, got {level}: a smaller one needs more than 10,000 "
-                "resamples in each validation"
-            )
-        self.compare_to = "best"
+        Args:
+            loader: the name of the loader; empty if it has none.
+
+        Returns:
+            None for all sentences; nothing for none of them.
+
+        Example:
+            >>> options = Options(only=["news", "talks/de"])
+            >>> [options.labels_of(loader) for loader in ("news", "talks", "chats")]
+            [None, ['de'], []]
+        """
+        if self.only is None or (loader and loader in self.only):
+            return None
+        prefix = f"{loader}/" if loader else ""
+        return [entry.removeprefix(prefix) for entry in self.only if entry.startswith(prefix)]
 
 
-class OptionAttributes:
-    """Shows options as attributes that cannot be set.
+def _check_translations(folder: Any) -> None:
+    """Raise an error unless `translations` is a local folder, a boolean, or None."""
+    if not isinstance(folder, str | os.PathLike | bool | None) or folder == "":
+        raise TypeError(f"'translations' must be a folder or True, got {folder!r} of type {type(folder).__name__}")
+    is_url = re.match(r"\w\w+:/", str(folder)) is not None  # a Path has a single slash left
+    if is_url:
+        raise ValueError(f"'translations' must be a local folder, got {folder!r}")
 
-    Args:
-        options: the options.
+
+def _check_only(only: Any) -> None:
+    """Raise an error unless `only` is None or has names."""
+    if only is None:
+        return
+    is_list = isinstance(only, list | tuple | set | frozenset) and all(isinstance(entry, str) for entry in only)
+    if not is_list:
+        raise TypeError(f"'only' must be a list of names of loaders or groups, such as ['zh'], got {only!r}")
+    if not only or "" in only:
+        raise ValueError(f"'only' must have one or more names of loaders or groups, got {only!r}")
+
+
+def show_options(function: Callable[..., Any]) -> None:
+    """Let the signature of a constructor show all options with their types, where it has ``**options``.
+
+    ``help()``, Sphinx, and LightningCLI read this signature.
     """
-
-    def __init__(self, options: Options) -> None:
-        self._options = options
-
-    @property
-    def metrics(self) -> Any:
-        """The metrics, as they were passed."""
-        return self._options.metrics
-
-    @property
-    def decoder(self) -> Decoder | None:
-        """The decoder of metrics that set none."""
-        return self._options.decoder
-
-    @property
-    def log_name(self) -> str | Mapping[str, str]:
-        """The logged names."""
-        return self._options.log_name
-
-    @property
-    def separator(self) -> str | None:
-        """What joins the pieces of logged names."""
-        return self._options.separator
-
-    @property
-    def parts(self) -> bool | Sequence[str]:
-        """The components that are logged."""
-        return self._options.parts
-
-    @property
-    def samples(self) -> int:
-        """The number of sentences that are shown."""
-        return self._options.samples
-
-    @property
-    def translations(self) -> bool | str | os.PathLike[str] | None:
-        """The folder of the translations."""
-        return self._options.translations
-
-    @property
-    def keep_translations(self) -> int | None:
-        """The number of files of hypotheses that are kept."""
-        return self._options.keep_translations
-
-    @property
-    def confidence(self) -> float | None:
-        """The confidence level of intervals."""
-        return self._options.confidence
-
-    @property
-    def compare_to(self) -> OpponentKind | None:
-        """What validations are compared with."""
-        return self._options.compare_to
-
-    @property
-    def significance_level(self) -> float | None:
-        """The level below which an improvement becomes the new best."""
-        return self._options.significance_level
-
-    @property
-    def loggers(self) -> Sequence[Any]:
-        """The loggers of the evaluator itself."""
-        return self._options.loggers
+    signature = inspect.signature(function)
+    types = get_type_hints(Options)
+    parameters = [
+        parameter.replace(annotation=types["metrics"]) if parameter.name == "metrics" else parameter
+        for parameter in signature.parameters.values()
+        if parameter.kind is not inspect.Parameter.VAR_KEYWORD
+    ]
+    for field in fields(Options):
+        if field.name not in signature.parameters:
+            kind = inspect.Parameter.KEYWORD_ONLY
+            parameters.append(inspect.Parameter(field.name, kind, default=field.default, annotation=types[field.name]))
+    function.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
 
 
 _SEPARATORS = "".join(sorted({*string.punctuation} - {*"{}"}))
@@ -194,7 +161,7 @@ def _check_separator(separator: Any) -> None:
         raise ValueError(f"'separator' must be one or more of the characters {_SEPARATORS}, got {separator!r}")
 
 
-def _check_log_name(log_name: Any, separator: str) -> dict[str, Naming]:
+def make_namings(log_name: Any, separator: str | None) -> dict[str, Naming]:
     """The logged names of each stage."""
     names = log_name if isinstance(log_name, Mapping) else dict.fromkeys(STEPS, log_name)
     if names.keys() != STEPS.keys() or not all(isinstance(name, str) for name in names.values()):
@@ -206,7 +173,7 @@ def _check_log_name(log_name: Any, separator: str) -> dict[str, Naming]:
             "'log_name' must be a name with '{stage}' and '{metric}', or a dict of names that differ in more than "
             "punctuation, such as {'val': 'valid_{metric}', 'test': 'test_{metric}'}, got " + repr(log_name)
         )
-    return {stage: Naming(stage, names[stage], separator) for stage in STEPS}
+    return {stage: Naming(stage, names[stage], separator or "/") for stage in STEPS}
 
 
 def _is_path_of_metric(log_name: str) -> bool:
@@ -234,6 +201,13 @@ def check_single(metrics: Any, more_metrics: Sequence[Any], owner: str) -> None:
         raise TypeError(f"several metrics need names: pass a dict, {owner}({{{example}}})")
 
 
+_GONE = {
+    "significance_level": "compare_to='clear_best' compares with the last validation that was clearly better",
+    "keep_translations": "the record of a run keeps all files",
+}
+"""Options of older versions, each with what to do instead."""
+
+
 def check_unknown(unknown: Mapping[str, Any], known: Collection[str], owner: str) -> None:
     """Raise a TypeError for options that do not exist.
 
@@ -244,6 +218,8 @@ def check_unknown(unknown: Mapping[str, Any], known: Collection[str], owner: str
     """
     if not unknown:
         return
+    for option in _GONE.keys() & unknown.keys():
+        raise TypeError(f"{option!r} is no option of {owner} any more: {_GONE[option]}")
     of_metric = {option: value for option, value in unknown.items() if option in BLEU_OPTIONS}
     tokenizer = of_metric.get("tokenizer")
     if hasattr(tokenizer, "batch_decode"):

@@ -4,29 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from lightning_bleu.rendering.blocks import Block, Cell, Note, Table, TableCell, View
 from lightning_bleu.rendering.viewable import Viewable
 from lightning_bleu.scoring.resampling import Interval, PairedTest
 from lightning_bleu.scoring.scoring import Component, Report, describe_directions, format_in_unit
+from lightning_bleu.scoring.verdict import Verdict
+
+OpponentKind: TypeAlias = Literal["best", "first", "clear_best"]
+"""The validation with which others are compared."""
+OPPONENTS: dict[OpponentKind, str] = {"best": "best", "first": "first", "clear_best": "last clear best"}
+"""What these are called in tables and titles."""
 
 
 @dataclass(frozen=True, repr=False)
 class Result(Viewable):
-    """A score of a loader or a group, or the mean of those of all loaders and groups. ``str(...)`` is a table.
+    """A score of a loader, of a group, or of a whole validation. ``str(...)`` is a table.
 
     Attributes:
         score: the score.
-        components: the components of the score that are logged, such as precisions. A mean has none.
+        components: the components of the score that are logged, such as precisions. A mean and a group have none.
         report: the score as an object that prints: a :class:`lightning_bleu.BLEUScore`, a
             :class:`lightning_bleu.CHRFScore`, or, for a function, a ``FunctionScore``; None for a mean, and for metrics
             of other packages.
         interval: the confidence interval, if requested.
-        comparison: the paired test against the best validation before this one, or against the first, if requested.
-            The first validation is compared with itself. None if a loader or a group is missing.
-        best: the score of the best validation so far, including this one, with ``compare_to="best"``.
-        first: the score of the first validation, with ``compare_to="first"``.
+        comparison: the paired test against the validation that `compare_to` names. The first validation is compared
+            with itself. None if it is not compared.
+        verdict: whether that comparison shows a clear difference; None if it is not compared with another validation.
+        compared_with: the validation that it is compared with: ``"best"``, ``"first"``, or ``"clear_best"``; None if it
+            is not compared.
+        opponent_score: the score of the best, the first, or the last clearly better validation, which may be this one.
+            Only for the score of a whole validation.
         higher_is_better: whether a higher score is better; None if neither is, or if that is unknown.
         percent: whether the score is in 0..100 rather than in 0..1; None if it has a scale of its own.
     """
@@ -36,15 +45,29 @@ class Result(Viewable):
     report: Report | None = None
     interval: Interval | None = None
     comparison: PairedTest | None = None
-    best: float | None = None
-    first: float | None = None
+    verdict: Verdict | None = None
+    compared_with: OpponentKind | None = None
+    opponent_score: float | None = None
     higher_is_better: bool | None = None
     percent: bool | None = None
 
     @property
-    def opponent(self) -> str:
-        """The name of the validation that it is compared with, ``"best"`` or ``"first"``."""
-        return "best" if self.first is None else "first"
+    def best(self) -> float | None:
+        """The score of the best validation so far, including this one, with ``compare_to="best"``."""
+        return self._score_of("best")
+
+    @property
+    def first(self) -> float | None:
+        """The score of the first validation, with ``compare_to="first"``."""
+        return self._score_of("first")
+
+    @property
+    def clear_best(self) -> float | None:
+        """The score of the last clearly better validation, which may be this one, with ``compare_to="clear_best"``."""
+        return self._score_of("clear_best")
+
+    def _score_of(self, opponent: OpponentKind) -> float | None:
+        return self.opponent_score if self.compared_with == opponent else None
 
     @property
     def parts(self) -> dict[str, float]:
@@ -90,10 +113,8 @@ class Result(Viewable):
         if self.comparison is not None:
             shown.append(f"difference={self._format(self.comparison.difference, '+')}")
             shown.append(f"p_value={self.comparison.p_value:.4f}")
-        if self.best is not None:
-            shown.append(f"best={self._format(self.best)}")
-        if self.first is not None:
-            shown.append(f"first={self._format(self.first)}")
+        if self.opponent_score is not None:
+            shown.append(f"{self.compared_with}={self._format(self.opponent_score)}")
         return f"Result({', '.join(shown)})"
 
     def _format(self, value: float, sign: str = "") -> str:
@@ -109,12 +130,13 @@ class Result(Viewable):
         if test is None:
             return None
         return {
-            "with": self.opponent,
+            "with": self.compared_with,
             "score": test.score_b,
             "difference": test.difference,
             "interval": {"low": test.low, "high": test.high, "confidence": test.confidence},
             "p_value": test.p_value,
-            "best": self.best,
+            "verdict": None if self.verdict is None else self.verdict.word,
+            str(self.compared_with): self.opponent_score,
         }
 
 
@@ -165,6 +187,7 @@ STATISTICS = {
     "p_value": Statistic(_p_value, has_direction=False, is_score=False),
     "best": Statistic(lambda result: result.best, has_direction=True, is_score=True),
     "first": Statistic(lambda result: result.first, has_direction=True, is_score=True),
+    "clear_best": Statistic(lambda result: result.clear_best, has_direction=True, is_score=True),
 }
 """The statistics that are logged below a score, in order. No loader and no group can have one of these names."""
 INTERVAL = ("low", "high")
@@ -221,12 +244,12 @@ def _cells(result: Result) -> dict[str, TableCell]:
     if test is not None and test.low is not None and test.high is not None and test.confidence is not None:
         difference = format_in_unit(test.difference, percent, "+")
         low, high = format_in_unit(test.low, percent, "+"), format_in_unit(test.high, percent, "+")
-        title = f"against the {result.opponent} ({100 * test.confidence:g}% interval)"
+        opponent = OPPONENTS[result.compared_with or "best"]
+        title = f"against the {opponent} ({100 * test.confidence:g}% interval)"
         cells[title] = f"{difference} ({low} to {high})"
         cells[f"{test.sides} p"] = f"{test.p_value:.4f}"
-    if result.best is not None:
-        best = format_in_unit(result.best, percent)
-        cells["best"] = Cell(best, "best") if result.best == result.score else best
-    if result.first is not None:
-        cells["first"] = format_in_unit(result.first, percent)
+    if result.compared_with is not None and result.opponent_score is not None:
+        opponent_score = format_in_unit(result.opponent_score, percent)
+        is_new_best = result.compared_with != "first" and result.opponent_score == result.score
+        cells[OPPONENTS[result.compared_with]] = Cell(opponent_score, "best") if is_new_best else opponent_score
     return cells

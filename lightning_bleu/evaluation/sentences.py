@@ -3,36 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from lightning_bleu.counting.kept import KeptSentences
+from lightning_bleu.counting.kept import KeptSentences, count_inputs
 from lightning_bleu.processes import gather_objects, process_rank
-from lightning_bleu.reading.batch import Batch, Sources, select_sentences, to_lines
+from lightning_bleu.reading.batch import Batch, Sentence, Sources, select_sentences, to_lines
 from lightning_bleu.reading.forms import InputCounts, Strings, Tokens
-from lightning_bleu.scoring.scoring import Scoring
-
-
-class Sentence(NamedTuple):
-    """A sentence as text.
-
-    Attributes:
-        hypothesis: the hypothesis.
-        references: its references; empty if the step returned none.
-        source: the source sentence, if the step returned one.
-        tokenized: whether the texts are tokens separated by spaces, rather than text that is still to be tokenized.
-    """
-
-    hypothesis: str
-    references: list[str]
-    source: str | None = None
-    tokenized: bool = False
+from lightning_bleu.scoring.scoring import Scorer
 
 
 class BatchTexts(NamedTuple):
@@ -41,20 +25,24 @@ class BatchTexts(NamedTuple):
     Attributes:
         batch: the sentences, as strings or ids.
         sources: their sources; None if there are none.
-        tokenized: see :class:`Sentence`.
+        groups: the labels of their groups; None if there are none.
+        tokenized: see :class:`lightning_bleu.reading.batch.Sentence`.
     """
 
     batch: Batch
     sources: Sources | None
+    groups: Sequence[str] | None
     tokenized: bool
 
     @classmethod
-    def from_batch(cls, batch: Batch, sources: Sources | None) -> BatchTexts:
+    def from_batch(
+        cls, batch: Batch, sources: Sources | None = None, groups: Sequence[str] | None = None
+    ) -> BatchTexts:
         """The texts of a batch."""
         is_text = isinstance(batch.segments, Strings)
         if isinstance(batch.segments, Tokens):  # a line takes less memory than a list
             batch = batch._replace(segments=Strings(to_lines(batch.segments)))
-        return cls(batch, sources, tokenized=not is_text)
+        return cls(batch, sources, groups, tokenized=not is_text)
 
     def read(self, numbers: npt.NDArray[np.int64]) -> list[Sentence]:
         """Some sentences, by their numbers in the batch, in ascending order."""
@@ -64,9 +52,12 @@ class BatchTexts(NamedTuple):
         sources: Sequence[str | None] = [None] * len(texts)
         if self.sources is not None:
             sources = self.sources.select(chosen).lines()
+        groups: Sequence[str | None] = [None] * len(texts)
+        if self.groups is not None:
+            groups = [self.groups[number] for number in numbers]
         sentences = []
-        for (hypothesis, references), source in zip(texts, sources):
-            sentences.append(Sentence(hypothesis, references, source, self.tokenized))
+        for (hypothesis, references), source, group in zip(texts, sources, groups):
+            sentences.append(Sentence(hypothesis, references, source, self.tokenized, group))
         return sentences
 
 
@@ -79,10 +70,9 @@ class LocalTexts:
         >>> texts = LocalTexts()
         >>> for number in range(3):
         ...     batch = read_batch([[number, 5], [7]], [[number], [8]], Settings.from_options())
-        ...     texts.append(BatchTexts.from_batch(batch, None))
-        >>> texts.read([4, 1])
-        {1: Sentence(hypothesis='7', references=['8'], source=None, tokenized=True), \
-4: Sentence(hypothesis='2 5', references=['2'], source=None, tokenized=True)}
+        ...     texts.append(BatchTexts.from_batch(batch))
+        >>> {number: sentence.hypothesis for number, sentence in texts.read([4, 1]).items()}
+        {1: '7', 4: '2 5'}
     """
 
     def __init__(self) -> None:
@@ -109,116 +99,122 @@ class LocalTexts:
         return sentences
 
 
-class SentenceRows(NamedTuple):
-    """The statistics of the sentences of a subset for one score.
+@dataclass(frozen=True, eq=False)
+class SentenceRows:
+    """The rows of some sentences for one score, in order.
 
     Attributes:
         identity: what identifies each sentence; see :mod:`lightning_bleu.counting.kept`.
         statistics: the statistics of each sentence, shape ``(sentences, columns)``.
-        scoring: how statistics become scores.
-        settings: what the score depends on, as plain values.
+        scorer: how they become scores.
     """
 
     identity: Tensor
     statistics: Tensor
-    scoring: Scoring
-    settings: Mapping[str, Any]
+    scorer: Scorer
+
+    def __len__(self) -> int:
+        return len(self.identity)
 
     def score(self) -> float:
-        """The score of the corpus."""
-        return self.scoring.score(self.statistics.sum(0)).item()
+        """The score of all of them."""
+        return self.scorer.score(self.statistics.sum(0)).item()
+
+    def score_sentences(self) -> Tensor:
+        """The score of each sentence."""
+        return self.scorer.score_sentences(self.statistics)
 
     def select(self, numbers: Sequence[int]) -> SentenceRows:
         """Some of the sentences, by their numbers."""
         index = torch.tensor(numbers, dtype=torch.int64, device="cpu")
-        return self._replace(identity=self.identity[index], statistics=self.statistics[index])
-
-    def score_sentences(self) -> Tensor:
-        """The score of each sentence."""
-        return self.scoring.score_sentences(self.statistics)
+        return replace(self, identity=self.identity[index], statistics=self.statistics[index])
 
     @property
     def input_counts(self) -> InputCounts:
         """The number of sentences by kind, and of references."""
-        return self.in_order.input_counts
-
-    @property
-    def in_order(self) -> KeptSentences:
-        """What identifies the sentences, as kept rows."""
-        return KeptSentences(self.identity, torch.arange(len(self.identity), device="cpu"))
+        return count_inputs(self.identity)
 
 
-def join_rows(several: Sequence[SentenceRows]) -> SentenceRows:
-    """The rows of several subsets, one after another, which are scored in the same way."""
-    identity = torch.cat([rows.identity for rows in several])
-    statistics = torch.cat([rows.statistics for rows in several])
-    return several[0]._replace(identity=identity, statistics=statistics)
+class Sentences:
+    """The sentences of a loader that count, of all processes, in order: their rows, and their texts.
 
-
-class GatheredSentences:
-    """The sentences of a subset that count, of all processes, in order: their rows, and their texts.
-
-    They are numbered from 0, in this order. All processes must call the same methods with the same arguments.
+    They are numbered from 0, in the order of their positions, then of their groups. Every process knows all rows, and
+    which process has which text.
 
     Args:
-        kept: a row per sentence: what identifies it, then the statistics of all metrics, side by side.
+        loader: the name of the loader; empty if it has none.
+        kept: a row per sentence: what identifies it, the number of its group, and the statistics of all metrics.
         columns: where the statistics of each metric are in these rows, by the name of the metric.
+        labels: the labels of the groups, by their numbers; empty if the sentences have no groups.
+        has_index: whether the step returned their positions.
         counts: the number of sentences of each process, with repeated ones.
         local_texts: the texts of the first sentences of this process.
-        limit: the number of sentences of each process whose text is kept, if it has as many.
+        max_texts: the number of sentences of each process whose text is kept, if it has as many.
 
     Attributes:
-        kept: see above.
-        readable: the numbers of the sentences whose text is kept, at most `limit`.
+        identity: what identifies the sentences; see :mod:`lightning_bleu.counting.kept`.
+        groups: the numbers of the sentences of each group, by its label.
+        index: the positions that the step returned, shape ``(sentences,)``; None if it returned none.
+        readable: the numbers of the sentences whose text is kept, at most `max_texts`.
     """
 
     def __init__(
         self,
+        loader: str,
         kept: KeptSentences,
         columns: Mapping[str, slice],
+        *,
+        labels: Sequence[str] = (),
+        has_index: bool = False,
         counts: Sequence[int],
         local_texts: LocalTexts,
-        limit: float,
+        max_texts: float,
     ) -> None:
-        self.kept = kept
+        self.loader = loader
+        self.identity = kept.identity
+        self.groups = _number_members(kept.statistics[:, 0], labels)
+        self.index = kept.positions if has_index else None
+        self._statistics = kept.statistics
         self._columns = columns
         self._local_texts = local_texts
         self._owners = find_owners(kept.order, counts)
-        has_text = self._owners[:, 1] < limit
+        has_text = self._owners[:, 1] < max_texts
         numbers = has_text.nonzero()[:, 0]
-        self.readable: list[int] = numbers[: min(len(numbers), limit)].tolist()
+        self.readable: list[int] = numbers[: min(len(numbers), max_texts)].tolist()
+        self._texts: list[Sentence] | None = None
 
     def __len__(self) -> int:
-        return len(self.kept.rows)
+        return len(self.identity)
 
     @property
-    def identity(self) -> Tensor:
-        """What identifies the sentences; see :mod:`lightning_bleu.counting.kept`."""
-        return self.kept.identity
+    def input_counts(self) -> InputCounts:
+        """The number of sentences by kind, and of references."""
+        return count_inputs(self.identity)
 
     @property
     def has_references(self) -> bool:
         """Whether the sentences have references; all of them do, or none does."""
-        return self.kept.input_counts.references > 0
+        return self.input_counts.references > 0
 
-    def statistics(self, metric: str) -> Tensor:
+    def statistics(self, metric_name: str) -> Tensor:
         """The statistics of a metric, int32 of shape ``(sentences, columns)``."""
-        return self.kept.rows[:, self._columns[metric]]
+        return self._statistics[:, self._columns[metric_name]]
 
     def owned_by(self, process: int) -> Tensor:
         """The numbers of the sentences of a process."""
         return (self._owners[:, 0] == process).nonzero()[:, 0]
 
-    def local(self) -> list[Sentence]:
+    def read_local(self) -> list[Sentence]:
         """The texts of the sentences of this process, all of which are kept."""
         indices = self._owners[self.owned_by(process_rank()), 1].tolist()
         texts = self._local_texts.read(indices)
         return [texts[index] for index in indices]
 
-    @cached_property
-    def texts(self) -> list[Sentence]:
-        """All texts that are kept; see :meth:`read`. Collective when it is first used."""
-        return self.read(self.readable)
+    def read_all(self) -> list[Sentence]:
+        """All texts that are kept; see :meth:`read`. They are sent once. Collective."""
+        if self._texts is None:
+            self._texts = self.read(self.readable)
+        return self._texts
 
     def read(self, numbers: Sequence[int]) -> list[Sentence]:
         """The texts of some sentences. Only process 0 receives them; the others get an empty list. Collective."""
@@ -231,39 +227,26 @@ class GatheredSentences:
         return [texts_of_processes[process][index] for process, index in owners]
 
 
-class JoinedSentences:
-    """The sentences of several subsets, one after another. It has no files and no samples of its own.
+def _number_members(group_numbers: Tensor, labels: Sequence[str]) -> dict[str, list[int]]:
+    """The numbers of the sentences of each group that has any.
 
     Args:
-        members: the sentences of the subsets.
+        group_numbers: the number of the group of each sentence.
+        labels: the labels of the groups.
+
+    Example:
+        >>> _number_members(torch.tensor([1, 0, 1]), ["de", "fr", "zh"])
+        {'de': [1], 'fr': [0, 2]}
     """
-
-    def __init__(self, members: Sequence[GatheredSentences]) -> None:
-        self.members = members
-
-    def __len__(self) -> int:
-        return sum(map(len, self.members))
-
-    @property
-    def identity(self) -> Tensor:
-        """What identifies the sentences."""
-        return torch.cat([sentences.identity for sentences in self.members])
-
-    def statistics(self, metric: str) -> Tensor:
-        """The statistics of a metric, shape ``(sentences, columns)``."""
-        return torch.cat([sentences.statistics(metric) for sentences in self.members])
-
-    @property
-    def texts(self) -> list[Sentence]:
-        """All texts that are kept, in process 0. Collective when those of a subset are first used."""
-        texts = []
-        for sentences in self.members:
-            texts += sentences.texts
-        return texts
-
-
-SubsetSentences: TypeAlias = GatheredSentences | JoinedSentences
-"""The sentences of a loader or a group, or of all groups of a loader."""
+    if not labels:
+        return {}
+    order = group_numbers.argsort(stable=True)
+    counts = torch.bincount(group_numbers, minlength=len(labels)).tolist()
+    groups = {}
+    for label, numbers in zip(labels, order.split_with_sizes(counts)):
+        if len(numbers):
+            groups[label] = numbers.tolist()
+    return groups
 
 
 def find_owners(order: Tensor, counts: Sequence[int]) -> Tensor:

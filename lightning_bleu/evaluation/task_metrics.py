@@ -7,20 +7,18 @@ import re
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 from sacrebleu.metrics.ter import TER as SacreTER
 
 from lightning_bleu.evaluation.functions import FunctionMetric
-from lightning_bleu.evaluation.metrics import EvaluatorMetric, ScoreOfSubset
-from lightning_bleu.evaluation.sentences import SentenceRows, SubsetSentences
 from lightning_bleu.messages import WarnOnce
-from lightning_bleu.reading.batch import Batch
+from lightning_bleu.reading.batch import Batch, Sources
 from lightning_bleu.reading.forms import InputCounts, kind_of
 from lightning_bleu.reading.ragged import IntArray
-from lightning_bleu.scoring.scoring import join_signature, ratio_scoring
+from lightning_bleu.scoring.evaluator_metric import EvaluatorMetric
+from lightning_bleu.scoring.scoring import RatioScorer, join_signature
 from lightning_bleu.settings.settings import (
     check_bool,
     check_integer,
@@ -65,19 +63,12 @@ class TaskMetric(FunctionMetric):
         given = describe_options({**self.options, "percent": self.percent}, defaults_of=type(self))
         return f"{type(self).__name__}({', '.join(given)})"
 
-    def scores_like(self, other: FunctionMetric) -> bool:
-        """Whether another metric gives the same scores to the same sentences."""
-        if not isinstance(other, TaskMetric) or type(self) is not type(other):
-            return False
-        return self.options == other.options and self.percent == other.percent
-
     @property
     def scale(self) -> bool:
         """Whether scores are in 0..100 rather than in 0..1."""
         return self.percent
 
-    @property
-    def settings(self) -> dict[str, Any]:
+    def plain_settings(self) -> dict[str, Any]:
         """The options as plain values. Callables are represented by their names."""
         return {name: to_plain(value) for name, value in self.options.items()}
 
@@ -582,7 +573,7 @@ TASK_METRICS: dict[str, type[TaskMetric]] = {metric.__name__: metric for metric 
 # Lengths
 
 
-class TokenCount:
+class TokenCount(EvaluatorMetric):
     """The mean number of ids per hypothesis, without padding, as a metric of an :class:`Evaluator`.
 
     Example:
@@ -605,67 +596,44 @@ class TokenCount:
         ``run_translation.py`` of Transformers, it is ``gen_len``.
     """
 
+    columns = 2
+    needs_references = False
+
     def __init__(self, pad_id: int | None = None) -> None:
         self.pad_id = None if pad_id is None else check_integer("pad_id", pad_id, at_least=0)
 
     def __repr__(self) -> str:
         return "TokenCount()" if self.pad_id is None else f"TokenCount(pad_id={self.pad_id})"
 
+    def scorer_of(self, name: str, score_name: str) -> RatioScorer:
+        """The number of ids over that of hypotheses. Neither more nor fewer are better."""
+        return RatioScorer(name, higher_is_better=None, settings=self.plain_settings())
 
-class CountedIds(EvaluatorMetric):
-    """A :class:`TokenCount` of an evaluator. The rows are the number of ids, and 1.
+    def plain_settings(self) -> dict[str, Any]:
+        """What the score depends on, as plain values."""
+        return {"pad_id": self.pad_id}
 
-    Args:
-        name: its name.
-        metric: the metric.
-    """
+    def count_batch(self, name: str, batch: Batch, sources: Sources | None) -> IntArray:
+        """The number of ids of each hypothesis without padding, and 1, shape ``(sentences, 2)``.
 
-    columns = 2
-    needs_texts = False
-    needs_references = False
-    scores_sentences = True
-    directions = MappingProxyType({"": None})
-
-    def __init__(self, name: str, metric: TokenCount) -> None:
-        self.name = name
-        self.passed = metric
-        self.class_name = type(metric).__name__
-        self._pad_id = metric.pad_id
-
-    def scores_like(self, other: EvaluatorMetric) -> bool:
-        """Whether another metric of the same name gives the same scores to the same sentences."""
-        return isinstance(other, CountedIds) and self._pad_id == other._pad_id
-
-    def check(self, batch: Batch, sources: object) -> None:
-        """Raise an error for a batch without ids."""
+        Raises:
+            TypeError: for a batch without ids.
+        """
         kind = kind_of(batch.segments)
         if batch.passed_ids is None and batch.sentence_count and kind != "empty":
             raise TypeError(
-                f"the metric {self.name!r} counts ids, got {kind}: pass ids as 'preds', and decode "
-                "them with the option decoder=tokenizer"
+                f"the metric {name!r} counts ids, got {kind}: pass ids as 'preds', and decode them with the option "
+                "decoder=tokenizer"
             )
-
-    def count_rows(self, batch: Batch) -> IntArray:
-        """The number of ids of each hypothesis without padding, and 1, of shape ``(sentences, 2)``."""
         rows = np.zeros((batch.sentence_count, 2), np.int64)
         rows[:, 1] = 1
         if batch.passed_ids is not None:
             (ids, lengths), pad_id = batch.passed_ids
-            if self._pad_id is not None:
-                pad_id = self._pad_id
+            if self.pad_id is not None:
+                pad_id = self.pad_id
             is_counted = ids >= 0
             if pad_id is not None:
                 is_counted &= ids != pad_id
             hypotheses = np.arange(len(lengths)).repeat(lengths)
             rows[:, 0] = np.bincount(hypotheses[is_counted], minlength=len(lengths))
         return rows
-
-    def score(self, subsets: Sequence[SubsetSentences]) -> list[dict[str, ScoreOfSubset]]:
-        """Score the sentences of all processes, for each subset."""
-        scoring = ratio_scoring(self.name, higher_is_better=None)
-        settings = {"pad_id": self._pad_id}
-        scores: list[dict[str, ScoreOfSubset]] = []
-        for sentences in subsets:
-            statistics = sentences.statistics(self.name)
-            scores.append({"": SentenceRows(sentences.identity, statistics, scoring, settings)})
-        return scores

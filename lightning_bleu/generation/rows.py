@@ -9,7 +9,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from lightning_bleu.evaluation.loaders import number_sentences
 from lightning_bleu.messages import check_choice
+from lightning_bleu.reading.ragged import IntArray
 
 IGNORED = -100
 """The label of tokens that the loss ignores."""
@@ -176,3 +178,39 @@ def _check_first_labels(ids: Tensor, labels: Tensor, row: Tensor, start: Tensor)
             f"the answer in row {wrong_row} begins with the label {int(labels[wrong_row, column])}, but input_ids have "
             f"{int(ids[wrong_row, column])} there: do not shift labels, because the model does; {_IF_APART}"
         )
+
+
+def number_answers(row: Any, index: Any) -> IntArray | None:
+    """The positions of answers, of which a row of a batch can have several: that of the row, then their number in it.
+
+    Args:
+        row: the row of each answer, shape ``(answers,)``.
+        index: the position in the dataset of each row, shape ``(rows,)``.
+
+    Returns:
+        None if there are no answers.
+
+    Raises:
+        TypeError: if they are not integers.
+        ValueError: if a row has no position, or if a position is out of range.
+
+    Example:
+        >>> [divmod(position, 2**31) for position in number_answers([0, 0, 1], [5, 9]).tolist()]
+        [(5, 0), (5, 1), (9, 0)]
+    """
+    rows, positions = torch.as_tensor(row, device="cpu"), torch.as_tensor(index, device="cpu")
+    if not len(rows):
+        return None
+    for name, values in (("row", rows), ("index", positions)):
+        if values.is_floating_point() or values.dtype == torch.bool or values.ndim != 1:
+            raise TypeError(f"{name!r} of Prompts must hold integers, one per row or answer, got {values!r:.80}")
+    if rows.min() < 0 or rows.max() >= len(positions):
+        raise ValueError(
+            f"'row' of Prompts must hold rows of the batch, which has {len(positions)}, got {int(rows.min())} to "
+            f"{int(rows.max())}"
+        )
+    if positions.min() < 0 or positions.max() >= 2**32:
+        raise ValueError(
+            f"'index' of Prompts must hold positions in the dataset, from 0 and below 2**32, got {int(positions.max())}"
+        )
+    return number_sentences(positions.long().numpy(), rows.long().numpy())

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
 from itertools import compress, islice
 from types import MethodType
 from typing import Any, NamedTuple
@@ -30,6 +31,7 @@ from lightning_bleu.reading.mistakes import Mistake, find_mistakes, suspect_teac
 from lightning_bleu.reading.ragged import BoolArray, IntArray, Ragged, clean, drop_empty_references
 from lightning_bleu.reading.recognize import (
     check_layout,
+    read_groups,
     read_index,
     read_sample_mask,
     recognize,
@@ -37,6 +39,24 @@ from lightning_bleu.reading.recognize import (
     recognize_sources,
 )
 from lightning_bleu.settings.settings import Decoder, Settings
+
+
+class Sentence(NamedTuple):
+    """A sentence as text.
+
+    Attributes:
+        hypothesis: the hypothesis.
+        references: its references; empty if the step returned none.
+        source: the source sentence, if the step returned one.
+        tokenized: whether the texts are tokens separated by spaces, rather than text that is still to be tokenized.
+        group: the label of its group, if the step returned labels.
+    """
+
+    hypothesis: str
+    references: list[str]
+    source: str | None = None
+    tokenized: bool = False
+    group: str | None = None
 
 
 class PassedIds(NamedTuple):
@@ -89,11 +109,13 @@ class Batch(NamedTuple):
     def warn(self, warn: WarnOnce) -> None:
         """Warn about likely mistakes, including one that shows only in several batches."""
         mistakes = list(self.mistakes)
+        widths = Counter(warn.widths)
         if self.widths is not None:
-            warn.widths[self.widths] += 1
-            mistakes.extend(suspect_teacher_forcing(warn.widths))
+            widths[self.widths] += 1
+            mistakes.extend(suspect_teacher_forcing(widths))
         for key, message in mistakes:
-            warn(message, key)
+            warn(message, key)  # raises if the user turned warnings into errors
+        warn.widths = widths
 
     def texts(self) -> list[tuple[str, list[str]]]:
         """Each hypothesis and its references as readable text.
@@ -134,12 +156,91 @@ def read_batch(
         >>> batch.segments.ragged.to_lists()
         [[5, 6], [5, 7, 6]]
     """
-    batch = read_sentences(preds, target, settings)
-    mask = read_sample_mask(sample_mask, batch.sentence_count)
-    positions = read_index(index, batch.sentence_count)
+    return read_output(Output(preds, target, sample_mask=sample_mask, index=index), settings).select()
+
+
+class Output(NamedTuple):
+    """What a step returned for a batch; see :meth:`lightning_bleu.CorpusBLEU.update`.
+
+    Attributes:
+        preds: the hypotheses.
+        target: their references; None if there are none.
+        source: their sources.
+        sample_mask: which sentences count.
+        index: their positions in the dataset.
+        group: the labels of their groups.
+    """
+
+    preds: Any
+    target: Any
+    source: Any = None
+    sample_mask: Any = None
+    index: Any = None
+    group: Any = None
+
+
+class ReadOutput(NamedTuple):
+    """What a step returned, read and checked. Fields have a value per sentence, also for masked ones.
+
+    Attributes:
+        batch: the sentences, with the positions that the step returned.
+        mask: which of them count; all when None.
+        sources: their sources; None if there are none.
+        groups: the labels of their groups; None if there are none.
+    """
+
+    batch: Batch
+    mask: BoolArray | None = None
+    sources: Sources | None = None
+    groups: list[str] | None = None
+
+    @property
+    def has_sentences(self) -> bool:
+        """Whether any sentence counts."""
+        return self.batch.sentence_count > 0 and (self.mask is None or bool(self.mask.any()))
+
+    def select(self) -> Batch:
+        """The sentences that count."""
+        return self.batch if self.mask is None else select_sentences(self.batch, self.mask)
+
+    def select_sources(self) -> Sources | None:
+        """The sources of the sentences that count."""
+        return self.sources if self.sources is None or self.mask is None else self.sources.select(self.mask)
+
+    def select_groups(self) -> list[str] | None:
+        """The labels of the sentences that count."""
+        return self.groups if self.groups is None or self.mask is None else list(compress(self.groups, self.mask))
+
+    def keep_groups(self, labels: Collection[str]) -> ReadOutput:
+        """The same with a mask that drops the sentences of other groups, and those without a label.
+
+        Example:
+            >>> batch = read_batch(["a", "b"], ["a", "c"], Settings.from_options())
+            >>> ReadOutput(batch, groups=["de", "zh"]).keep_groups(["zh"]).select().texts()
+            [('b', ['c'])]
+        """
+        is_kept = np.zeros(self.batch.sentence_count, bool)
+        if self.groups is not None:
+            is_kept[:] = [label in labels for label in self.groups]
+        return self._replace(mask=is_kept if self.mask is None else self.mask & is_kept)
+
+
+def read_output(output: Output, settings: Settings) -> ReadOutput:
+    """Read everything that a step returned; see :func:`read_batch`. Nothing is selected yet."""
+    if output.target is None:
+        batch = read_hypotheses(output.preds, settings)
+    else:
+        batch = read_sentences(output.preds, output.target, settings)
+    count = batch.sentence_count
+    positions = read_index(output.index, count)
     if positions is not None:
         batch = batch._replace(positions=positions)
-    return batch if mask is None else select_sentences(batch, mask)
+    return ReadOutput(
+        batch,
+        read_sample_mask(output.sample_mask, count),
+        None if output.source is None else read_sources(output.source, count, settings),
+        None if output.group is None else read_groups(output.group, count),
+    )
 
 
 def read_sentences(preds: Hypotheses, target: References, settings: Settings) -> Batch:
@@ -259,10 +360,12 @@ class Sources(NamedTuple):
     Attributes:
         segments: the sources. Ids have no padding left.
         decoder: decodes ids; None if they are shown as numbers.
+        kind: how they were passed: ``"strings"``, ``"tokens"``, or ``"ids"``; ``"strings"`` for ids that are decoded.
     """
 
     segments: Form
     decoder: Decoder | None = None
+    kind: str = "strings"
 
     def select(self, chosen: BoolArray) -> Sources:
         """Some of them.
@@ -283,17 +386,16 @@ class Sources(NamedTuple):
         return to_lines(self.segments)
 
 
-def read_sources(sources: Hypotheses, sentences: int, settings: Settings, needed_by: Sequence[str] = ()) -> Sources:
+def read_sources(sources: Hypotheses, sentences: int, settings: Settings) -> Sources:
     """Read the source sentences of a call. Ids are copied and cleaned like hypotheses.
 
     Args:
         sources: the source sentences, in any form that hypotheses can have.
         sentences: the number of hypotheses.
         settings: how to read ids.
-        needed_by: the metrics that need text, for error messages.
 
     Raises:
-        TypeError: for an unsupported input type, or if a metric needs text and they are not text.
+        TypeError: for an unsupported input type.
         ValueError: for an unsupported shape, or if there is not one source per sentence.
 
     Example:
@@ -301,15 +403,10 @@ def read_sources(sources: Hypotheses, sentences: int, settings: Settings, needed
         ['7 8', '9']
     """
     segments = recognize_sources(sources, sentences)
-    are_decoded = isinstance(segments, Ids) and settings.decoder is not None
-    if needed_by and not (isinstance(segments, Strings) or are_decoded):
-        raise TypeError(
-            f"the metric {needed_by[0]!r} takes sources as text, got {kind_of(segments)}: return strings, or decode "
-            "ids with the option decoder=tokenizer"
-        )
     if isinstance(segments, Ids):
-        return Sources(Ids(clean(segments.ragged, settings), segments.device), settings.decoder)
-    return Sources(Strings(list(to_lines(segments))))
+        ids = Ids(clean(segments.ragged, settings), segments.device)
+        return Sources(ids, settings.decoder, "strings" if settings.decoder is not None else "ids")
+    return Sources(Strings(list(to_lines(segments))), kind=kind_of(segments))
 
 
 def _read(form: Form, counts: IntArray, settings: Settings) -> tuple[Form, IntArray]:

@@ -144,46 +144,12 @@ def recognize_sources(sources: Hypotheses, sentences: int) -> Form:
     return form
 
 
-def read_rows(row: Index | None, sentences: int) -> IntArray | None:
-    """Check the row of the batch of each sentence, and copy them to the CPU.
-
-    Returns:
-        shape ``(sentences,)``; None if each sentence is a row.
-
-    Raises:
-        TypeError: if they are not integers.
-        ValueError: if there is not one row per sentence, or if a row is negative.
-    """
-    if row is None:
-        return None
-    rows = _as_integers(row, "row")
-    if rows.shape != (sentences,):
-        raise ValueError(
-            f"'row' must have shape ({sentences},), the row of the batch of each sentence, got {rows.shape}"
-        )
-    out_of_range = rows[(rows < 0) | (rows >= 2**31)]
-    if out_of_range.size:
-        raise ValueError(f"'row' must hold rows of the batch, from 0, got {out_of_range[0]}")
-    return rows.astype(np.int64)
-
-
-def _spread(name: str, of_rows: npt.NDArray[Any], rows: IntArray) -> npt.NDArray[Any]:
-    """The values of sentences from those of their rows."""
-    if of_rows.ndim != 1 or (len(rows) and rows.max() >= len(of_rows)):
-        raise ValueError(
-            f"with 'row', {name!r} must have one value per row of the batch, got shape {of_rows.shape}, but 'row' goes "
-            f"up to {max(rows, default=0)}"
-        )
-    return of_rows[rows]
-
-
-def read_sample_mask(sample_mask: SampleMask | None, sentences: int, rows: IntArray | None = None) -> BoolArray | None:
+def read_sample_mask(sample_mask: SampleMask | None, sentences: int) -> BoolArray | None:
     """Check a mask, and copy it to the CPU.
 
     Args:
         sample_mask: True for sentences that count.
         sentences: the number of sentences.
-        rows: the row of the batch of each sentence, if the mask is one of rows.
 
     Returns:
         shape ``(sentences,)``; True for sentences that count. None if there is no mask.
@@ -195,8 +161,6 @@ def read_sample_mask(sample_mask: SampleMask | None, sentences: int, rows: IntAr
     if sample_mask is None:
         return None
     mask = _as_booleans(sample_mask)
-    if rows is not None and mask.shape != (1,):
-        return _spread("sample_mask", mask, rows)
     if mask.shape not in ((sentences,), (1,)):
         raise ValueError(
             f"'sample_mask' must have one value per sentence, shape ({sentences},), or one for the whole batch, shape "
@@ -221,13 +185,12 @@ def _as_booleans(sample_mask: SampleMask) -> BoolArray:
     return np.array(sample_mask)
 
 
-def read_index(index: Index | None, sentences: int, rows: IntArray | None = None) -> IntArray | None:
+def read_index(index: Index | None, sentences: int) -> IntArray | None:
     """Check the positions of sentences in their dataset, and copy them to the CPU.
 
     Args:
         index: the positions.
         sentences: the number of sentences.
-        rows: the row of the batch of each sentence, if the positions are those of rows.
 
     Returns:
         shape ``(sentences,)``; None if there is no index.
@@ -238,47 +201,38 @@ def read_index(index: Index | None, sentences: int, rows: IntArray | None = None
     """
     if index is None:
         return None
-    positions = _as_integers(index, "index")
-    limit = 63
-    if rows is not None:
-        positions = _spread("index", positions, rows)
-        limit = 32  # the others number the sentences of a row
+    positions = _as_integers(index)
     if positions.shape != (sentences,):
         raise ValueError(f"'index' must have shape ({sentences},), one position per sentence, got {positions.shape}")
-    out_of_range = positions[(positions < 0) | (positions >= 2**limit)]
+    out_of_range = positions[(positions < 0) | (positions >= 2**63)]
     if out_of_range.size:
-        raise ValueError(
-            f"'index' must hold positions in the dataset, from 0 and below 2**{limit}, got {out_of_range[0]}"
-        )
+        raise ValueError(f"'index' must hold positions in the dataset, from 0 and below 2**63, got {out_of_range[0]}")
     return positions.astype(np.int64)
 
 
-def _as_integers(values: Index, name: str) -> npt.NDArray[Any]:
-    """An index or rows as an array of integers, or of objects that are integers."""
+def _as_integers(values: Index) -> npt.NDArray[Any]:
+    """An index as an array of integers, or of objects that are integers."""
     if isinstance(values, _SEQUENCES):
         wrong_types = [type_ for type_ in set(map(type, values)) if not _is_integer(type_)]
         if wrong_types:
-            raise _not_integers(name, _type_names(wrong_types))
+            raise _not_integers(_type_names(wrong_types))
         return np.array(values, object)
     if isinstance(values, Tensor):
-        _check_dense(name, values, instead=_ONE_PER_SENTENCE)
+        _check_dense("index", values, instead=_ONE_PER_SENTENCE)
     if isinstance(values, Tensor) and not values.is_floating_point():
-        _check_has_values(name, values)
+        _check_has_values("index", values)
         array = values.numpy(force=True)
     elif isinstance(values, Tensor):
         array = np.zeros(values.shape)  # not all floating-point types are known to NumPy
     else:
         array = np.asarray(values)
     if array.size and array.dtype.kind not in "iuO":
-        raise _not_integers(name, _dtype_or_type(values))
+        raise _not_integers(_dtype_or_type(values))
     return array
 
 
-_MEANINGS = {"index": "the positions of sentences in their dataset", "row": "the rows of the batch of sentences"}
-
-
-def _not_integers(name: str, description: object) -> TypeError:
-    return TypeError(f"{name!r} must hold integers, {_MEANINGS[name]}, got {description}")
+def _not_integers(description: object) -> TypeError:
+    return TypeError(f"'index' must hold integers, the positions of sentences in their dataset, got {description}")
 
 
 def read_groups(labels: Any, sentences: int) -> list[str]:

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lightning_bleu.scoring.scoring import Scoring, format_in_unit, format_score
+from lightning_bleu.scoring.scoring import Scorer, format_in_unit, format_score
 from lightning_bleu.settings.settings import check_integer
 
 MIN_SENTENCES = 30
@@ -136,12 +136,12 @@ def describe_few_sentences(sentences: int) -> str:
     )
 
 
-def interval_from(sentences: Tensor, scoring: Scoring, confidence: float, resamples: int, seed: int) -> Interval:
+def interval_from(sentences: Tensor, scorer: Scorer, confidence: float, resamples: int, seed: int) -> Interval:
     """A confidence interval by bootstrap resampling; see :meth:`lightning_bleu.CorpusBLEU.interval`.
 
     Args:
         sentences: the statistics of each sentence, float64 of shape ``(sentences, columns)``.
-        scoring: how to score them.
+        scorer: how to score them.
         confidence: the fraction of resampled scores inside the interval.
         resamples: the number of resamples.
         seed: the random seed.
@@ -150,16 +150,16 @@ def interval_from(sentences: Tensor, scoring: Scoring, confidence: float, resamp
     resamples = check_count("resamples", resamples)
     if len(sentences) < 2:
         raise ValueError(f"an interval needs at least two sentences, got {len(sentences)}")
-    (scores,) = resample_scores([sentences], scoring, resamples, seed)
-    return interval_of(scores, scoring, confidence)
+    (scores,) = resample_scores([sentences], scorer, resamples, seed)
+    return interval_of(scores, scorer, confidence)
 
 
-def resample_scores(systems: Sequence[Tensor], scoring: Scoring, resamples: int, seed: int) -> Tensor:
+def resample_scores(systems: Sequence[Tensor], scorer: Scorer, resamples: int, seed: int) -> Tensor:
     """Score systems, and bootstrap resamples of their sentences, which are the same for all of them.
 
     Args:
         systems: the statistics of each system, float64 of shape ``(sentences, columns)``.
-        scoring: how to score them.
+        scorer: how to score them.
         resamples: the number of resamples.
         seed: the random seed.
 
@@ -167,42 +167,42 @@ def resample_scores(systems: Sequence[Tensor], scoring: Scoring, resamples: int,
         shape ``(systems, 1 + resamples)``; see :func:`score_resamples`.
     """
     resampled_sums = weighted_sums(systems, draw_with_replacement, resamples, seed)
-    return score_resamples(systems, resampled_sums, scoring)
+    return score_resamples(systems, resampled_sums, scorer)
 
 
-def score_resamples(systems: Sequence[Tensor], resampled_sums: Sequence[Tensor], scoring: Scoring) -> Tensor:
+def score_resamples(systems: Sequence[Tensor], resampled_sums: Sequence[Tensor], scorer: Scorer) -> Tensor:
     """Score systems and their resamples.
 
     Args:
         systems: the statistics of each system, shape ``(sentences, columns)``.
         resampled_sums: the sums of the resamples of each system, shape ``(resamples, columns)``.
-        scoring: how to score them.
+        scorer: how to score them.
 
     Returns:
         shape ``(systems, 1 + resamples)``: the score of each system, then the scores of its resamples.
     """
     scores = []
     for sentences, sums in zip(systems, resampled_sums):
-        observed = scoring.score(sentences.sum(0)).reshape(1)
-        scores.append(torch.cat([observed, scoring.score(sums)]))
+        observed = scorer.score(sentences.sum(0)).reshape(1)
+        scores.append(torch.cat([observed, scorer.score(sums)]))
     return torch.stack(scores)
 
 
-def interval_of(scores: Tensor, scoring: Scoring, confidence: float) -> Interval:
+def interval_of(scores: Tensor, scorer: Scorer, confidence: float) -> Interval:
     """The interval of a score; see :func:`resample_scores`."""
     observed, resampled = scores[0].item(), scores[1:]
     low, high = _find_ends(resampled, confidence)
-    return Interval(observed, low, high, confidence, tuple(resampled.tolist()), scoring.percent, scoring.name)
+    return Interval(observed, low, high, confidence, tuple(resampled.tolist()), scorer.percent, scorer.name)
 
 
-def paired_test_of(scores: Tensor, scoring: Scoring, confidence: float) -> PairedTest:
+def paired_test_of(scores: Tensor, scorer: Scorer, confidence: float) -> PairedTest:
     """The paired bootstrap test of two systems, with the interval of their difference; see :func:`resample_scores`."""
     a = scores[0]
     b = scores[-1]  # of a single system: it is compared with itself
     differences = (a - b)[1:]
     sizes = differences.abs()  # x/0 is infinite, and counts as a large difference
     chance_sizes = sizes - sizes[sizes.isfinite()].mean()
-    test = _paired_test(_BOOTSTRAP, a[0].item(), b[0].item(), chance_sizes, scoring)
+    test = _paired_test(_BOOTSTRAP, a[0].item(), b[0].item(), chance_sizes, scorer)
     low, high = _find_ends(differences, confidence)
     return replace(test, low=low, high=high, confidence=confidence)
 
@@ -213,25 +213,25 @@ def _find_ends(resampled: Tensor, confidence: float) -> list[float]:
     return resampled.quantile(ends).tolist()
 
 
-def bootstrap(a: Tensor, b: Tensor, scoring: Scoring, confidence: float, resamples: int, seed: int) -> PairedTest:
+def bootstrap(a: Tensor, b: Tensor, scorer: Scorer, confidence: float, resamples: int, seed: int) -> PairedTest:
     """The paired bootstrap test of two systems; see :func:`lightning_bleu.paired_bootstrap`."""
     check_share("confidence", confidence)
     resamples = check_count("resamples", resamples)
-    scores = resample_scores([a.double(), b.double()], scoring, resamples, seed)
-    return paired_test_of(scores, scoring, confidence)
+    scores = resample_scores([a.double(), b.double()], scorer, resamples, seed)
+    return paired_test_of(scores, scorer, confidence)
 
 
-def randomize(a: Tensor, b: Tensor, scoring: Scoring, trials: int, seed: int) -> PairedTest:
+def randomize(a: Tensor, b: Tensor, scorer: Scorer, trials: int, seed: int) -> PairedTest:
     """Approximate randomization; see :func:`lightning_bleu.approximate_randomization`."""
     trials = check_count("trials", trials)
     (exchanged,) = weighted_sums([b - a], toss_coins, trials, seed)
     sum_a, sum_b = a.sum(0), b.sum(0)
-    differences = scoring.score(sum_a + exchanged) - scoring.score(sum_b - exchanged)
-    score_a, score_b = scoring.score(sum_a).item(), scoring.score(sum_b).item()
-    return _paired_test(_RANDOMIZATION, score_a, score_b, differences.abs(), scoring)
+    differences = scorer.score(sum_a + exchanged) - scorer.score(sum_b - exchanged)
+    score_a, score_b = scorer.score(sum_a).item(), scorer.score(sum_b).item()
+    return _paired_test(_RANDOMIZATION, score_a, score_b, differences.abs(), scorer)
 
 
-def _paired_test(name: str, score_a: float, score_b: float, chance_sizes: Tensor, scoring: Scoring) -> PairedTest:
+def _paired_test(name: str, score_a: float, score_b: float, chance_sizes: Tensor, scorer: Scorer) -> PairedTest:
     """Compute the p-value: how often chance reaches the observed difference, which itself counts as one trial.
 
     Unlike in sacreBLEU, trials that exactly equal the observed difference count. Ties are rare unless the systems
@@ -243,16 +243,16 @@ def _paired_test(name: str, score_a: float, score_b: float, chance_sizes: Tensor
         score_a: the score of the first system.
         score_b: the score of the second system.
         chance_sizes: the absolute difference in each trial.
-        scoring: how they were scored.
+        scorer: how they were scored.
     """
     # Scores of equal counts may differ in the last bits, from rounding.
-    tolerance = 1e-12 * max(scoring.unit or 1.0, abs(score_a), abs(score_b))
+    tolerance = 1e-12 * max(scorer.unit or 1.0, abs(score_a), abs(score_b))
     # A score of no words may be NaN: it is neither smaller nor larger, and counts as a tie.
     is_smaller = chance_sizes < abs(score_a - score_b) - tolerance
     trials = len(chance_sizes)
     reached = trials - is_smaller.sum().item()
     p_value = (reached + 1) / (trials + 1)
-    return PairedTest(name, score_a, score_b, p_value, trials, scoring.percent, scoring.name)
+    return PairedTest(name, score_a, score_b, p_value, trials, scorer.percent, scorer.name)
 
 
 Draw: TypeAlias = Callable[[Tensor, torch.Generator], None]

@@ -1,16 +1,17 @@
-"""How the rows of a metric become scores, and what these mean: used by intervals, tests, and evaluators."""
+"""How rows become scores, and what these mean: all that intervals, tests, and evaluators know about a metric."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from functools import partial
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import sacrebleu
 import torch
 from torch import Tensor
 
+from lightning_bleu.reading.forms import InputCounts
 from lightning_bleu.rendering.clean import list_names
 from lightning_bleu.version import __version__
 
@@ -21,32 +22,76 @@ _MAX_FIXED = 1e7
 """Larger numbers are written with an exponent."""
 
 
-@dataclass(frozen=True)
-class Scoring:
-    """How statistics become scores, and what a score means.
+class Scorer(ABC):
+    """How the rows of sentences become a score, and what that score means. It is a value: it has no state.
+
+    A row is the statistics of a sentence: some integers or numbers. Rows add up, so a score is a function of a sum.
 
     Attributes:
         name: the name of the score, such as ``"BLEU"``.
-        score: takes statistics of shape ``(..., columns)``, which may be sums over sentences, and returns scores of
-            shape ``(...)``.
-        score_sentences: takes statistics of shape ``(sentences, columns)``, and returns the score of each sentence, as
-            sacreBLEU scores single sentences.
+        columns: the number of statistics in a row.
         percent: whether scores are in 0..100 rather than in 0..1; None if they have a scale of their own.
         higher_is_better: whether a higher score is better; None if neither is, as for a length.
         perfect: the best score that a sentence can have; None if it is unknown.
         bounds: the lowest and the highest score; None where there is no bound.
-        rank_sentences: takes the same as `score_sentences`, and returns what the worst sentences have the least of (or
-            the most, if lower is better); the scores when None.
     """
 
     name: str
-    score: Callable[[Tensor], Tensor]
-    score_sentences: Callable[[Tensor], Tensor]
-    percent: bool | None = None
+    columns: int
+    percent: bool | None
     higher_is_better: bool | None = True
     perfect: float | None = None
     bounds: tuple[float | None, float | None] = (None, None)
-    rank_sentences: Callable[[Tensor], Tensor] | None = None
+
+    @abstractmethod
+    def score(self, statistics: Tensor) -> Tensor:
+        """The scores of rows, or of sums of rows.
+
+        Args:
+            statistics: shape ``(..., columns)``.
+
+        Returns:
+            shape ``(...)``.
+        """
+
+    @abstractmethod
+    def plain_settings(self) -> dict[str, Any]:
+        """What the score depends on, but for its unit, as plain values that can be saved."""
+
+    def is_defined(self, sums: Tensor) -> bool:
+        """Whether a sum of rows has a score, which a ratio of 0 and 0 has not."""
+        return True
+
+    def score_sentences(self, statistics: Tensor) -> Tensor:
+        """The scores of sentences, as sacreBLEU scores single ones: ``(sentences, columns)`` → ``(sentences,)``."""
+        return self.score(statistics)
+
+    def rank_sentences(self, statistics: Tensor) -> Tensor:
+        """What the worst sentences have the least of, or the most if lower is better; the scores, by default."""
+        return self.score_sentences(statistics)
+
+    @property
+    def order(self) -> str:
+        """What the worst sentences are the worst by, as a part of a sentence."""
+        return f", by {self.name}"
+
+    def report(self, sums: Tensor, inputs: InputCounts | None) -> Report | float:
+        """The score of a sum of rows as an object that prints, if there is one, or as a number.
+
+        Args:
+            sums: shape ``(columns,)``.
+            inputs: the kinds of the sentences; None if they are unknown.
+        """
+        return self.score(sums).item()
+
+    def components(self, report: Any, *, optional: bool = True) -> list[Component]:
+        """The numbers that explain a score.
+
+        Args:
+            report: what :meth:`report` returned.
+            optional: also compute those that are logged only if they are named.
+        """
+        return []
 
     @property
     def unit(self) -> float | None:
@@ -67,10 +112,9 @@ def unit_of(percent: bool | None) -> float | None:
     return 100.0 if percent else 1.0
 
 
-def ratio_scoring(
-    name: str, higher_is_better: bool | None = True, percent: bool | None = None, perfect: float | None = None
-) -> Scoring:
-    """How pairs of numbers, one per sentence, become the ratio of their sums. With 1 in each pair, that is the mean.
+@dataclass(frozen=True)
+class RatioScorer(Scorer):
+    """Scores pairs of numbers, one per sentence, by the ratio of their sums. With 1 in each pair, that is the mean.
 
     0/0 is the better one of 0 and 1.
 
@@ -78,25 +122,46 @@ def ratio_scoring(
         name: the name of the score.
         higher_is_better: whether a higher ratio is better; None if neither is.
         percent: True multiplies the ratio by 100.
-        perfect: the best ratio that a sentence can have, before that; None if it is unknown.
+        best_ratio: the best ratio that a sentence can have, before that; None if it is unknown.
+        settings: what the ratio depends on, as plain values.
 
     Example:
-        >>> error_rate = ratio_scoring("wer", higher_is_better=False)
+        >>> error_rate = RatioScorer("wer", higher_is_better=False)
         >>> rows = torch.tensor([[1.0, 4.0], [3.0, 4.0], [2.0, 0.0], [0.0, 0.0]])
         >>> error_rate.score(rows.sum(0)).item(), error_rate.score_sentences(rows).tolist()
         (0.75, [0.25, 0.75, inf, 0.0])
     """
-    unit = unit_of(percent) or 1.0
-    of_nothing = 1.0 if higher_is_better else 0.0
-    divide = partial(_divide, unit=unit, of_nothing=of_nothing)
-    perfect_score = None if perfect is None else unit * perfect
-    return Scoring(name, divide, divide, percent, higher_is_better, perfect_score)
 
+    name: str
+    higher_is_better: bool | None = True
+    percent: bool | None = None
+    best_ratio: float | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
-def _divide(pairs: Tensor, unit: float, of_nothing: float) -> Tensor:
-    numbers = pairs.to(float_type(pairs.device))
-    ratios = numbers[..., 0] / numbers[..., 1]
-    return unit * torch.where((pairs == 0).all(-1), of_nothing, ratios)
+    @property
+    def columns(self) -> int:  # type: ignore[override]
+        """A pair of numbers."""
+        return 2
+
+    @property
+    def perfect(self) -> float | None:  # type: ignore[override]
+        """The best score that a sentence can have; None if it is unknown."""
+        return None if self.best_ratio is None else (self.unit or 1.0) * self.best_ratio
+
+    def score(self, statistics: Tensor) -> Tensor:
+        """The ratio of the numbers in the columns: ``(..., 2)`` → ``(...)``."""
+        numbers = statistics.to(float_type(statistics.device))
+        ratios = numbers[..., 0] / numbers[..., 1]
+        of_nothing = 1.0 if self.higher_is_better else 0.0
+        return (self.unit or 1.0) * torch.where((statistics == 0).all(-1), of_nothing, ratios)
+
+    def is_defined(self, sums: Tensor) -> bool:
+        """Whether the sums are not 0/0."""
+        return bool(sums.any())
+
+    def plain_settings(self) -> dict[str, Any]:
+        """What the score depends on, as plain values."""
+        return dict(self.settings)
 
 
 @dataclass(frozen=True)
@@ -107,7 +172,7 @@ class Component:
         name: its name, below that of the score.
         value: the number.
         higher_is_better: whether a higher number is better; None if neither is.
-        unit: the :attr:`Scoring.unit` of the number; None if it has a scale of its own.
+        unit: the :attr:`Scorer.unit` of the number; None if it has a scale of its own.
         chart: the title of the chart that shows it, perhaps with others; empty for none.
         is_default: whether it is logged unless an evaluator's `parts` names others.
     """

@@ -29,7 +29,7 @@ class BatchDecoder(Protocol):
         """Decode lists of ids to strings."""
 
 
-Decoder: TypeAlias = "BatchDecoder | Callable[[list[list[int]]], Sequence[str]]"
+Decoder: TypeAlias = BatchDecoder | Callable[[list[list[int]]], Sequence[str]]
 """Decodes lists of ids to strings."""
 
 _ELSEWHERE = {

@@ -9,21 +9,22 @@ from typing import Any
 
 import torch
 from sacrebleu.metrics.base import Metric as SacreMetric
-from torch import nn
+from torch import Tensor, nn
 from torchmetrics import Metric, MetricCollection
 from torchmetrics.text import WordInfoPreserved
 
-from lightning_bleu.evaluation.functions import untouched
-from lightning_bleu.evaluation.metrics import EvaluatorMetric, ScoreOfSubset
-from lightning_bleu.evaluation.sentences import Sentence, SubsetSentences
-from lightning_bleu.processes import run_in_process_0
-from lightning_bleu.reading.batch import Batch
+from lightning_bleu.evaluation.functions import check_text, untouched
+from lightning_bleu.evaluation.names import Name
+from lightning_bleu.reading.batch import Batch, Sentence, Sources
+from lightning_bleu.reading.ragged import IntArray
+from lightning_bleu.scoring.evaluator_metric import EvaluatorMetric
+from lightning_bleu.scoring.scoring import RatioScorer, Scorer
 
 _RIGHT = [Sentence("the cat sat here", ["a dog", "the cat sat here"]), Sentence("it is cold", ["it is cold"])]
 _WRONG = [Sentence("xyz yzx zyx yxzx", ["a dog", "the cat sat here"]), Sentence("zy xz zyxx", ["it is cold"])]
 
 
-class TextMetric(EvaluatorMetric):
+class ForeignMetric(EvaluatorMetric):
     """A metric of torchmetrics or sacreBLEU. It scores the texts of all sentences at the end, in process 0.
 
     The synchronization of torchmetrics repeats sentences, and fails with unequal numbers of them. Whether the metric
@@ -39,20 +40,35 @@ class TextMetric(EvaluatorMetric):
             neither a number, nor a number per sentence, nor a dict of these.
     """
 
+    corpus_level = True
+
     def __init__(self, name: str, metric: Any) -> None:
-        self.name = name
-        self.passed = metric
-        self.class_name = type(metric).__name__
-        self.metric = _copy(metric)  # the trial needs a copy, because a wrapper such as MinMaxMetric keeps its range
-        self._takes_one, right, wrong = self._try()
-        self.metric = _copy(metric)
-        self.directions = {score: _direction(value, wrong.get(score, value)) for score, value in right.items()}
+        self._class_name = type(metric).__name__
+        self._metric = _copy(metric)  # the trial needs a copy, because a wrapper such as MinMaxMetric keeps its range
+        self._takes_one, right, wrong = self._try(name)
+        self._metric = _copy(metric)
+        self._directions = {score: _direction(value, wrong.get(score, value)) for score, value in right.items()}
         declared = getattr(metric, "higher_is_better", None)
         is_declared_right = not isinstance(metric, WordInfoPreserved)  # its attribute is wrong
         if isinstance(declared, bool) and is_declared_right:
-            self.directions = dict.fromkeys(right, declared)
+            self._directions = dict.fromkeys(right, declared)
+        self.score_names = list(self._directions)
 
-    def _try(self) -> tuple[bool, dict[str, float], dict[str, float]]:
+    @property
+    def class_name(self) -> str:
+        """The name of the class of the metric."""
+        return self._class_name
+
+    def scorer_of(self, name: str, score_name: str) -> Scorer:
+        """How its result becomes a score: as it is, over 1."""
+        direction = self._directions.get(score_name, self._directions.get(""))
+        return RatioScorer(Name(name, score=score_name).key, direction)
+
+    def plain_settings(self) -> dict[str, Any]:
+        """Nothing: those of other packages are not known."""
+        return {}
+
+    def _try(self, name: str) -> tuple[bool, dict[str, float], dict[str, float]]:
         """Whether the metric takes a single reference, and its scores of a right and of a wrong translation."""
         trials = []
         errors = []
@@ -66,7 +82,7 @@ class TextMetric(EvaluatorMetric):
                 trials.append((takes_one, right, wrong))
         if not trials:
             raise TypeError(
-                f"the metric {self.name!r} must take a list of strings, and a reference or a list of references for "
+                f"the metric {name!r} must take a list of strings, and a reference or a list of references for "
                 f"each, but it cannot score two sentences: {errors[0]}"
             )
         # Some metrics accept lists of references, and give all hypotheses the same score.
@@ -76,27 +92,27 @@ class TextMetric(EvaluatorMetric):
                 return trial
         return trials[0]
 
-    def check(self, batch: Batch, sources: Any) -> None:
-        """Raise an error for a batch that the metric cannot score."""
-        super().check(batch, sources)
+    def count_batch(self, name: str, batch: Batch, sources: Sources | None) -> IntArray:
+        """Nothing yet. An error for a batch that the metric cannot score."""
+        check_text(name, batch)
         counts = batch.reference_counts
         if self._takes_one and (counts > 1).any():
             raise ValueError(
-                f"the metric {self.name!r} takes a single reference, but a sentence has {counts.max()}: pass a "
-                "function that chooses one, such as lambda hypotheses, references: [...]"
+                f"the metric {name!r} takes a single reference, but a sentence has {counts.max()}: pass a function "
+                "that chooses one, such as lambda hypotheses, references: [...]"
             )
+        return super().count_batch(name, batch, sources)
 
-    def score(self, subsets: Sequence[SubsetSentences]) -> list[dict[str, ScoreOfSubset]]:
-        """Score the sentences of all processes, for each subset. Collective."""
-        texts = [sentences.texts for sentences in subsets]
-        scores = run_in_process_0(lambda: [self._score(sentences) for sentences in texts])
-        return [dict(of_subset) for of_subset in scores]
-
-    def _score(self, sentences: Sequence[Sentence]) -> dict[str, float]:
+    def score_texts(self, name: str, sentences: Sequence[Sentence]) -> dict[str, Tensor]:
+        """The results of the metric by the name of the score, each with a 1."""
         try:
-            return self._score_texts(sentences, self._takes_one)
+            scores = self._score_texts(sentences, self._takes_one)
         except Exception as error:
-            raise RuntimeError(f"the metric {self.name!r} failed: {type(error).__name__}: {error}") from error
+            raise RuntimeError(f"the metric {name!r} failed: {type(error).__name__}: {error}") from error
+        return {
+            score_name: torch.tensor([score, 1.0], dtype=torch.float64, device="cpu")
+            for score_name, score in scores.items()
+        }
 
     def _score_texts(self, sentences: Sequence[Sentence], takes_one: bool) -> dict[str, float]:
         hypotheses = [sentence.hypothesis for sentence in sentences]
@@ -104,14 +120,14 @@ class TextMetric(EvaluatorMetric):
             references: list[Any] = [sentence.references[-1] for sentence in sentences]
         else:
             references = [list(sentence.references) for sentence in sentences]
-        if isinstance(self.metric, SacreMetric):
+        if isinstance(self._metric, SacreMetric):
             streams = list(zip_longest(*references))
-            return {"": float(self.metric.corpus_score(hypotheses, streams).score)}
+            return {"": float(self._metric.corpus_score(hypotheses, streams).score)}
         with untouched():
-            self.metric.reset()
-            self.metric.update(hypotheses, references)
-            value = self.metric.compute()
-            self.metric.reset()
+            self._metric.reset()
+            self._metric.update(hypotheses, references)
+            value = self._metric.compute()
+            self._metric.reset()
         return read_scores(value)
 
 

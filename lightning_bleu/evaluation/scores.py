@@ -1,0 +1,200 @@
+"""The scores of a validation: a list of values, one for each score of a loader or a group, and the means."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from lightning_bleu.evaluation.metrics import choose_components, metrics_that_score
+from lightning_bleu.evaluation.names import MEAN, Name
+from lightning_bleu.evaluation.results import Result
+from lightning_bleu.evaluation.sentences import SentenceRows, Sentences
+from lightning_bleu.processes import run_in_all, run_in_process_0
+from lightning_bleu.reading.forms import InputCounts
+from lightning_bleu.scoring.evaluator_metric import EvaluatorMetric
+from lightning_bleu.scoring.scoring import Report, Scorer
+
+
+@dataclass(frozen=True, eq=False)
+class Scored:
+    """A score of a validation.
+
+    Attributes:
+        name: what it is the score of.
+        result: the score.
+        rows: the rows of its sentences; None if they have none, and for a mean.
+        mean_of: the names of the scores that it is the mean of; empty unless it is a mean.
+    """
+
+    name: Name
+    result: Result
+    rows: SentenceRows | None = None
+    mean_of: Sequence[Name] = ()
+
+
+def score_sentences(
+    metrics: Mapping[str, EvaluatorMetric], loaders: Sequence[Sentences], parts: bool | Sequence[str] = True
+) -> list[Scored]:
+    """The scores of the sentences of all processes. Collective.
+
+    Args:
+        metrics: the metrics by name.
+        loaders: the sentences of each loader.
+        parts: which components to log.
+
+    Returns:
+        for each score of each metric: those of each loader, of its groups, and their mean; then the mean of loaders.
+    """
+    scored: list[Scored] = []
+    for metric_name, metric in metrics.items():
+        scored_by_name: dict[str, list[Scored]] = {}
+        for sentences in loaders:
+            if metrics_that_score({metric_name: metric}, has_references=sentences.has_references):
+                for score in _score_loader(metric_name, metric, sentences, parts):
+                    scored_by_name.setdefault(score.name.score, []).append(score)
+        for scores_of_loaders in scored_by_name.values():
+            scored += _add_means(scores_of_loaders)
+    return scored
+
+
+def _add_means(scores: Sequence[Scored]) -> list[Scored]:
+    """The scores of loaders and groups with the means of the groups of each loader, and of loaders that have names."""
+    with_means: list[Scored] = []
+    for loader in dict.fromkeys(score.name.loader for score in scores):
+        scores_of_loader = [score for score in scores if score.name.loader == loader]
+        groups = [score for score in scores_of_loader if score.name.group]
+        with_means += scores_of_loader
+        if groups:
+            with_means.append(_average(groups[0].name._replace(group=MEAN), groups))
+    named_loaders = [score for score in scores if score.name.loader and not score.name.group]
+    if named_loaders:
+        with_means.append(_average(named_loaders[0].name.whole, named_loaders))
+    return with_means
+
+
+def _average(name: Name, scores: Sequence[Scored]) -> Scored:
+    """The unweighted mean of scores, which have one scale and one direction."""
+    result = scores[0].result
+    mean = math.fsum(score.result.score for score in scores) / len(scores)
+    return Scored(
+        name,
+        Result(mean, higher_is_better=result.higher_is_better, percent=result.percent),
+        mean_of=[score.name for score in scores],
+    )
+
+
+def _score_loader(
+    metric_name: str, metric: EvaluatorMetric, sentences: Sentences, parts: bool | Sequence[str]
+) -> Iterator[Scored]:
+    """The scores of a loader and of its groups. Collective."""
+    measure = _call_in_each_process
+    if metric.columns:
+        measure = _read_counts
+    elif metric.corpus_level:
+        measure = _call_in_process_0
+    for name, statistics in measure(metric_name, metric, sentences):
+        scorer = metric.scorer_of(metric_name, name.score)
+        yield from _score_statistics(name, scorer, statistics, sentences, parts)
+
+
+def _score_statistics(
+    name: Name, scorer: Scorer, statistics: Tensor, sentences: Sentences, parts: bool | Sequence[str]
+) -> Iterator[Scored]:
+    """The score of rows, and those of their groups; of a single sum of rows, only its score.
+
+    Args:
+        name: what it is the score of.
+        scorer: how rows become the score.
+        statistics: rows of shape ``(sentences, columns)``, or a sum of shape ``(columns,)``.
+        sentences: the sentences.
+        parts: which components to log.
+    """
+    if statistics.ndim == 1:
+        if scorer.is_defined(statistics):
+            yield Scored(name, _to_result(scorer, statistics, None, parts))
+        return
+    rows = SentenceRows(sentences.identity, statistics, scorer)
+    yield from _score_rows(name, rows, parts)
+    for label, numbers in sentences.groups.items():
+        yield from _score_rows(name._replace(group=label), rows.select(numbers), parts=False)
+
+
+def _score_rows(name: Name, rows: SentenceRows, parts: bool | Sequence[str]) -> Iterator[Scored]:
+    """The score of the sum of rows; nothing for 0/0."""
+    sums = rows.statistics.sum(0)
+    if not rows.scorer.is_defined(sums):
+        return
+    result = _to_result(rows.scorer, sums, rows.input_counts, parts)
+    can_be_tested = math.isfinite(result.score)
+    yield Scored(name, result, rows if can_be_tested else None)
+
+
+def _to_result(scorer: Scorer, sums: Tensor, inputs: InputCounts | None, parts: bool | Sequence[str]) -> Result:
+    """A score with its components."""
+    report = scorer.report(sums, inputs)
+    are_named = not isinstance(parts, bool)
+    components = scorer.components(report, optional=are_named) if parts else []
+    return Result(
+        float(report),
+        tuple(choose_components(components, parts)),
+        report if isinstance(report, Report) else None,
+        higher_is_better=scorer.higher_is_better,
+        percent=scorer.percent,
+    )
+
+
+# The statistics of a metric, by what they are the statistics of
+
+
+def _read_counts(metric_name: str, metric: EvaluatorMetric, sentences: Sentences) -> Iterator[tuple[Name, Tensor]]:
+    """What a metric has counted batch by batch."""
+    yield Name(metric_name, sentences.loader), sentences.statistics(metric_name)
+
+
+def _call_in_each_process(
+    metric_name: str, metric: EvaluatorMetric, sentences: Sentences
+) -> Iterator[tuple[Name, Tensor]]:
+    """What a metric of texts gives to the sentences of each process. Collective."""
+    texts = sentences.read_local()
+    answers = run_in_all(lambda: metric.score_texts(metric_name, texts) if texts else {})
+    score_names = {tuple(sorted(answer)) for answer in answers if answer}
+    some_are_none = any(answer is None for answer in answers)
+    if len(score_names) > 1 or (score_names and some_are_none):
+        raise ValueError(
+            f"the metric {metric_name!r} returned None in some processes only, or scores with different names: return "
+            "the same scores in all, or None in all"
+        )
+    owned = [sentences.owned_by(process) for process in range(len(answers))]
+    order = torch.cat(owned).argsort()
+    answers_with_scores = [answer for answer in answers if answer]
+    for score_name in answers_with_scores[0] if answers_with_scores else ():
+        rows = torch.cat([answer[score_name] for answer in answers_with_scores])[order]
+        yield Name(metric_name, sentences.loader, score=score_name), rows
+
+
+def _call_in_process_0(
+    metric_name: str, metric: EvaluatorMetric, sentences: Sentences
+) -> Iterator[tuple[Name, Tensor]]:
+    """What a metric of texts says about all sentences; about each group as well, if it gives no rows. Collective."""
+    texts = sentences.read_all()
+
+    def call() -> dict[Name, Tensor]:
+        whole = Name(metric_name, sentences.loader)
+        answer = metric.score_texts(metric_name, texts) or {}
+        answers = {whole._replace(score=score_name): statistics for score_name, statistics in answer.items()}
+        without_rows = [score_name for score_name, statistics in answer.items() if statistics.ndim == 1]
+        if without_rows:
+            for label, numbers in sentences.groups.items():
+                answer_of_group = metric.score_texts(metric_name, [texts[number] for number in numbers]) or {}
+                for score_name in without_rows:
+                    if score_name in answer_of_group:
+                        statistics = answer_of_group[score_name]
+                        name = whole._replace(group=label, score=score_name)
+                        answers[name] = statistics if statistics.ndim == 1 else statistics.sum(0)
+        return answers
+
+    yield from run_in_process_0(call).items()

@@ -1,0 +1,141 @@
+"""How certain scores are: their intervals, and paired tests against the same sentences of another system.
+
+Both come from resamples, which are sums of rows as well. All scores of the same sentences have the same resamples.
+"""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from lightning_bleu.evaluation.names import Name
+from lightning_bleu.evaluation.scores import Scored
+from lightning_bleu.evaluation.sentences import SentenceRows
+from lightning_bleu.processes import process_count, process_rank, sum_over_processes
+from lightning_bleu.scoring.resampling import (
+    PairedTest,
+    draw_with_replacement,
+    interval_of,
+    paired_test_of,
+    score_resamples,
+    weighted_sums,
+)
+from lightning_bleu.scoring.scoring import Scorer
+
+_RESAMPLES = 1000
+"""The number of resamples of an interval."""
+
+
+class Resampled(NamedTuple):
+    """The scores of resamples of one or several systems.
+
+    Attributes:
+        scores: shape ``(systems, 1 + resamples)``; the first one of each system is its score. See
+            :func:`lightning_bleu.scoring.resampling.score_resamples`.
+        scorer: what the scores mean.
+        sentence_count: the number of sentences; of a mean, that of its largest member.
+    """
+
+    scores: Tensor
+    scorer: Scorer
+    sentence_count: int
+
+    def test_against_first(self, confidence: float) -> list[PairedTest]:
+        """The paired test of each system but the first, against the first. With a single sentence, p is 1."""
+        tests = []
+        for scores in self.scores[1:]:
+            test = paired_test_of(torch.stack([scores, self.scores[0]]), self.scorer, confidence)
+            tests.append(test if self.sentence_count > 1 else replace(test, p_value=1.0))
+        return tests
+
+
+def resample(systems: Mapping[Name, Sequence[SentenceRows]], resamples: int, seed: int = 0) -> dict[Name, Resampled]:
+    """Score systems and bootstrap resamples of their sentences. Collective.
+
+    The resamples depend on the names of loader and group only, so that another score or group changes none of them.
+    Each process sums up a share of them.
+
+    Args:
+        systems: the rows of the same sentences in each system, by the name of the score.
+        resamples: the number of resamples.
+        seed: the random seed.
+    """
+    names_by_sentences: dict[str, list[Name]] = {}
+    for name in systems:
+        names_by_sentences.setdefault("/".join(filter(None, [name.loader, name.group])), []).append(name)
+    statistics = {name: [rows.statistics.double() for rows in of_name] for name, of_name in systems.items()}
+    shares: list[Tensor] = []
+    for sentences, names in names_by_sentences.items():
+        shares += weighted_sums(
+            [of_system for name in names for of_system in statistics[name]],
+            draw_with_replacement,
+            resamples,
+            seed=seed + zlib.crc32(sentences.encode()),  # that of an empty name is 0
+            rank=process_rank(),
+            processes=process_count(),
+        )
+    if not shares:
+        return {}
+    widths = [share.shape[1] for share in shares]
+    sums = iter(sum_over_processes(torch.cat(shares, 1)).split_with_sizes(widths, 1))
+    resampled = {}
+    for names in names_by_sentences.values():
+        for name in names:
+            scorer = systems[name][0].scorer
+            scores = score_resamples(statistics[name], [next(sums) for _ in statistics[name]], scorer)
+            resampled[name] = Resampled(scores, scorer, len(systems[name][0]))
+    return resampled
+
+
+def resample_scores(
+    scored: Sequence[Scored], systems: Mapping[Name, Sequence[SentenceRows]], resamples: int
+) -> dict[Name, Resampled]:
+    """The same for scores of a validation, and for the means of its loaders. Collective.
+
+    A group that has all sentences of its loader has the resamples of the loader.
+
+    Args:
+        scored: the scores of a validation.
+        systems: for some of the scores, the rows in each system.
+        resamples: the number of resamples.
+    """
+    wholes = {}
+    for name, of_name in systems.items():
+        loader = name._replace(group="")
+        is_whole_loader = loader in systems and len(systems[loader][0]) == len(of_name[0])
+        wholes[name] = loader if is_whole_loader else name
+    of_wholes = resample({name: systems[name] for name in wholes.values()}, resamples)
+    resampled = {name: of_wholes[whole] for name, whole in wholes.items()}
+    for mean in scored:
+        is_mean_of_loaders = mean.mean_of and not mean.name.group
+        if is_mean_of_loaders and all(name in resampled for name in mean.mean_of):
+            resampled[mean.name] = _average([resampled[name] for name in mean.mean_of])
+    return resampled
+
+
+def _average(members: Sequence[Resampled]) -> Resampled:
+    """The mean of scores in each resample."""
+    means = torch.stack([member.scores for member in members]).mean(0)
+    for system in range(len(means)):  # to the last bit the mean that is logged
+        means[system, 0] = math.fsum(member.scores[system, 0].item() for member in members) / len(members)
+    return Resampled(means, members[0].scorer, max(member.sentence_count for member in members))
+
+
+def add_intervals(scored: Sequence[Scored], confidence: float) -> list[Scored]:
+    """The scores with their confidence intervals, where they have rows. Collective."""
+    systems = {score.name: [score.rows] for score in scored if score.rows is not None}
+    resampled = resample_scores(scored, systems, _RESAMPLES)
+    with_intervals = []
+    for score in scored:
+        if score.name in resampled:
+            scores, scorer, _ = resampled[score.name]
+            result = replace(score.result, interval=interval_of(scores[0], scorer, confidence))
+            score = replace(score, result=result)
+        with_intervals.append(score)
+    return with_intervals
