@@ -10,7 +10,7 @@ import dataclasses
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypedDict, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, cast
 
 import numpy as np
 import torch
@@ -395,7 +395,6 @@ class BLEUScorer(CorpusScorer):
     """
 
     settings: BLEUSettings
-    counts_tokens: ClassVar[bool] = True  # type: ignore[misc]
 
     @property
     def name(self) -> str:  # type: ignore[override]

@@ -288,6 +288,11 @@ class CHRFScorer(CorpusScorer):
     settings: CHRFSettings
 
     @property
+    def counts_tokens(self) -> bool:  # type: ignore[override]
+        """It counts text only."""
+        return False
+
+    @property
     def name(self) -> str:  # type: ignore[override]
         """The name of the score, such as ``"chrF2++"``."""
         return self.settings.name

@@ -90,6 +90,7 @@ class CorpusScorer(Scorer, EvaluatorMetric):
         settings: the validated options.
     """
 
+    counts_tokens = True
     settings: Settings
 
     @property

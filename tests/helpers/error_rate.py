@@ -14,10 +14,11 @@ import numpy as np
 from torch import Tensor
 
 from lightning_bleu.metric import CorpusMetric, count_sentences
-from lightning_bleu.reading.batch import Batch, to_lines
+from lightning_bleu.reading.batch import Batch, Sources, to_lines
 from lightning_bleu.reading.forms import Hypotheses, InputCounts, References, Strings, kind_of
 from lightning_bleu.reading.ragged import IntArray
-from lightning_bleu.scoring.scoring import Component, Report, Scoring, float_type, join_signature
+from lightning_bleu.scoring.evaluator_metric import CorpusScorer
+from lightning_bleu.scoring.scoring import Component, Report, float_type, join_signature
 from lightning_bleu.settings.settings import Decoder, Settings, check_bool
 
 if TYPE_CHECKING:
@@ -126,15 +127,57 @@ def error_rate(statistics: Tensor, settings: ErrorRateSettings) -> Tensor:
     return settings.unit * (errors / lengths).where(lengths > 0, errors.clamp(max=1))
 
 
-def error_rate_scoring(settings: ErrorRateSettings) -> Scoring:
-    """How statistics become error rates."""
+@dataclass(frozen=True)
+class ErrorRateScorer(CorpusScorer):
+    """All of the error rate but the state: how sentences are counted, and how their rows become a score."""
 
-    def score(statistics: Tensor) -> Tensor:
-        return error_rate(statistics, settings)
+    settings: ErrorRateSettings
 
-    return Scoring(
-        "error rate", score, score, settings.percent, higher_is_better=False, perfect=0.0, bounds=(0.0, None)
-    )
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        """The name of the score."""
+        return "error rate"
+
+    @property
+    def class_name(self) -> str:
+        """The name of the class of the metric."""
+        return "CorpusErrorRate"
+
+    @property
+    def columns(self) -> int:  # type: ignore[override]
+        """The errors, and the length of the reference."""
+        return 2
+
+    @property
+    def higher_is_better(self) -> bool:  # type: ignore[override]
+        """Lower is better."""
+        return False
+
+    @property
+    def perfect(self) -> float:
+        """No errors."""
+        return 0.0
+
+    @property
+    def bounds(self) -> tuple[float, None]:  # type: ignore[override]
+        """There may be more errors than words."""
+        return 0.0, None
+
+    def count_batch(self, name: str, batch: Batch, sources: Sources | None = None) -> IntArray:
+        """The statistics of each sentence, shape ``(sentences, 2)``."""
+        return error_rate_rows(batch, self.settings)
+
+    def score(self, statistics: Tensor) -> Tensor:
+        """The error rates of rows or of sums of rows."""
+        return error_rate(statistics, self.settings)
+
+    def report(self, sums: Tensor, inputs: InputCounts | None) -> ErrorRateScore:
+        """The score with everything that it is computed from."""
+        return ErrorRateScore.from_statistics(sums, self.settings, inputs or InputCounts())
+
+    def components(self, report: ErrorRateScore, *, optional: bool = True) -> list[Component]:
+        """The number of errors, and the length of the references."""
+        return error_rate_components(report)
 
 
 class ErrorRateScore(Report):
@@ -167,7 +210,7 @@ class ErrorRateScore(Report):
         statistics = statistics.cpu()
         errors, reference_length = statistics.tolist()
         return cls(
-            score=error_rate_scoring(settings).score(statistics).item(),
+            score=ErrorRateScorer(settings).score(statistics).item(),
             errors=errors,
             reference_length=reference_length,
             signature=error_rate_signature(settings, inputs),
@@ -226,6 +269,7 @@ class CorpusErrorRate(CorpusMetric):
     """
 
     short_name = "error_rate"
+    scorer: ErrorRateScorer
     settings: ErrorRateSettings
 
     def __init__(
@@ -244,28 +288,11 @@ class CorpusErrorRate(CorpusMetric):
     ) -> None:
         options = {name: value for name, value in locals().items() if name in ErrorRateOptions.__annotations__}
         settings = ErrorRateSettings.from_options(**cast(ErrorRateOptions, options))
-        super().__init__(settings, 2, options, keep_sentences=keep_sentences, **kwargs)
-
-    @property
-    def scoring(self) -> Scoring:
-        """How statistics become scores."""
-        return error_rate_scoring(self.settings)
-
-    def count_rows(self, batch: Batch) -> IntArray:
-        """The statistics of each sentence, shape ``(sentences, columns)``."""
-        return error_rate_rows(batch, self.settings)
+        super().__init__(ErrorRateScorer(settings), options, keep_sentences=keep_sentences, **kwargs)
 
     def report(self) -> ErrorRateScore:
         """The score and its components as plain numbers, synced like :meth:`compute`."""
-        return self.report_of(*self._read_report())
-
-    def report_of(self, statistics: Tensor, inputs: InputCounts) -> ErrorRateScore:
-        """The score of these statistics, of sentences of these kinds."""
-        return ErrorRateScore.from_statistics(statistics, self.settings, inputs)
-
-    def components(self, report: ErrorRateScore, *, optional: bool = True) -> list[Component]:
-        """The components of a score that an evaluator can log."""
-        return error_rate_components(report)
+        return self.scorer.report(*self._read_report())
 
     @classmethod
     def from_plain(cls, settings: Mapping[str, Any], *, percent: bool) -> Self:
@@ -295,4 +322,4 @@ def sentence_error_rate(preds: Hypotheses, target: References, **options: Unpack
     """
     settings = ErrorRateSettings.from_options(**options)
     rows, batch = count_sentences(preds, target, settings, error_rate_rows)
-    return error_rate_scoring(settings).score(rows).to(batch.device, float_type(batch.device))
+    return ErrorRateScorer(settings).score(rows).to(batch.device, float_type(batch.device))

@@ -7,50 +7,74 @@ from collections.abc import Sequence
 from typing import Any
 
 from lightning_bleu import CorpusBLEU
-from lightning_bleu.evaluation.collector import Output, SentenceCollector
-from lightning_bleu.evaluation.loaders import Origin
-from lightning_bleu.evaluation.metric_table import MetricTable
+from lightning_bleu.evaluation.collector import SentenceCollector
+from lightning_bleu.evaluation.loaders import Loader, Origin
+from lightning_bleu.evaluation.metrics import read_metrics, reserved_names, shared_reading
 from lightning_bleu.evaluation.names import Naming
-from lightning_bleu.evaluation.sentences import GatheredSentences, Sentence
-from lightning_bleu.evaluation.validation import ScoredValidation, score_validation
+from lightning_bleu.evaluation.scores import score_sentences
+from lightning_bleu.evaluation.sentences import Sentences
+from lightning_bleu.evaluation.validation import Validation, by_logged_name, group_by_loader, list_numbers
+from lightning_bleu.messages import WarnOnce
+from lightning_bleu.reading.batch import Output, Sentence
 
 
-def make_collector(metrics: Any = None, names: Sequence[str] = ("",), **options: Any) -> SentenceCollector:
-    """A collector of loaders with these names, which keeps all texts."""
-    table = MetricTable.from_metrics(CorpusBLEU() if metrics is None else metrics)
-    defaults: dict[str, Any] = {"max_texts": math.inf, "origin": Origin("validation_step")}
-    return SentenceCollector(table, names, **defaults | options)
+class Counting:
+    """The metrics, and a collector of loaders with these names, which keeps all texts."""
+
+    def __init__(self, metrics: Any = None, names: Sequence[str] = ("",), **options: Any) -> None:
+        self.metrics = read_metrics(CorpusBLEU() if metrics is None else metrics)
+        origin, warn = options.pop("origin", Origin("validation_step")), options.pop("warn", None)
+        decoder, max_texts = options.pop("decoder", None), options.pop("max_texts", math.inf)
+        dataloaders = options.pop("dataloaders", [None] * len(names))
+        reading = shared_reading(self.metrics, decoder)
+        loaders = [
+            Loader(name, reading, dataloader, origin, **options) for name, dataloader in zip(names, dataloaders)
+        ]
+        self.collector = SentenceCollector(
+            self.metrics,
+            loaders,
+            reserved=reserved_names(self.metrics),
+            max_texts=max_texts,
+            warn=warn or WarnOnce(),
+        )
 
 
 def count(
-    collector: SentenceCollector,
+    counting: Counting,
     preds: Any,
     target: Any,
     *,
     batch_idx: int = 0,
     dataloader_idx: int = 0,
     **fields: Any,
-) -> SentenceCollector:
+) -> Counting:
     """Count what a step returns."""
-    collector.update(Output(preds, target, **fields), batch_idx, dataloader_idx)
-    return collector
+    counting.collector.update(Output(preds, target, **fields), batch_idx, dataloader_idx)
+    return counting
 
 
-def score(collector: SentenceCollector, naming: Naming | None = None, **options: Any) -> ScoredValidation:
-    """Score what a collector has counted."""
-    collector.agree()
-    subsets, sentences = list(collector.subsets.values()), collector.gather()
-    scored = score_validation(collector.table, subsets, sentences, naming or Naming(), **options)
-    collector.warn_about_mistakes()
-    return scored
+def score(counting: Counting, naming: Naming | None = None, parts: bool | Sequence[str] = True) -> Validation:
+    """Score what was counted, without intervals and comparisons."""
+    naming = naming or Naming()
+    loaders = counting.collector.gather()
+    scored = score_sentences(counting.metrics, loaders, parts)
+    counting.collector.warn_about_mistakes()
+    return Validation(
+        naming,
+        counting.metrics,
+        group_by_loader(scored, loaders, {}),
+        scored,
+        by_logged_name({one.name: one.result for one in scored}, naming),
+        list_numbers(scored, shows_loaders=len(loaders) <= 20),
+    )
 
 
-def gather(collector: SentenceCollector) -> GatheredSentences:
-    """The sentences of the only subset."""
-    (subset,) = score(collector).subsets
-    return subset.sentences
+def gather(counting: Counting) -> Sentences:
+    """The sentences of the only loader."""
+    (loader,) = score(counting).loaders
+    return loader.sentences
 
 
-def read_all(sentences: GatheredSentences) -> list[Sentence]:
+def read_all(sentences: Sentences) -> list[Sentence]:
     """All texts that are kept."""
     return sentences.read(sentences.readable)

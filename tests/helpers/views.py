@@ -8,9 +8,8 @@ from lightning_bleu import corpus_bleu, sentence_bleu
 from lightning_bleu.display.samples import Samples, make_samples
 from lightning_bleu.display.view import View, make_view
 from lightning_bleu.evaluation.choices import choose_sentences
-from lightning_bleu.evaluation.sentences import GatheredSentences
-from lightning_bleu.evaluation.validation import ScoredSubset
-from tests.helpers.validations import count, make_collector, score
+from lightning_bleu.evaluation.validation import ScoredLoader
+from tests.helpers.validations import Counting, count, score
 
 LINES = [
     ("the cat sat on the mat", ["the cat is on the mat", "a cat is on the mat"]),
@@ -26,11 +25,11 @@ SIGNATURE = corpus_bleu(HYPOTHESES, REFERENCES).signature
 
 def view(samples: int, metrics: Any = None, preds: Any = HYPOTHESES, target: Any = REFERENCES, **fields: Any) -> View:
     """A view of the sentences of the loader ``news``."""
-    validation = score(count(make_collector(metrics, ["news"]), preds, target, **fields))
-    (subset,) = validation.subsets
-    return make_view(subset, samples_of(subset, samples), validation.naming)
+    validation = score(count(Counting(metrics, ["news"]), preds, target, **fields))
+    (loader,) = validation.loaders
+    return make_view(loader, samples_of(loader, samples), validation.naming)
 
 
-def samples_of(subset: ScoredSubset[GatheredSentences], count: int) -> Samples:
-    """The samples of a subset."""
-    return make_samples(subset, choose_sentences(subset, count), "val")
+def samples_of(loader: ScoredLoader, count: int) -> Samples:
+    """The samples of a loader."""
+    return make_samples(loader, choose_sentences(loader, count), "val")
