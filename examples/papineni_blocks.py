@@ -100,7 +100,7 @@ def train_systems(sentences: int, steps: int, logdir: Path) -> Systems:
 def block_scores(metric: CorpusBLEU, blocks: int) -> list[float]:
     """The BLEU of each block of consecutive sentences. If the blocks cannot be equal, the first ones are longer."""
     sums = [block.sum(0) for block in metric.sentence_statistics().tensor_split(blocks)]
-    scores: list[float] = metric.scoring.score(torch.stack(sums)).tolist()
+    scores: list[float] = metric.scorer.score(torch.stack(sums)).tolist()
     return scores
 
 

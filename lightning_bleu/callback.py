@@ -44,43 +44,40 @@ class BLEUCallback(pl.Callback):
 
     Args:
         metrics: the metrics by name, or one that needs no name; see :class:`Evaluator`.
-        extract: takes the output of the step and the batch, and returns ``(preds, target)`` or a dict as above. With a
-            third parameter, ``dataloader_idx``, it also gets the index of the loader.
+        extract: takes the output of the step and the batch, and returns ``(preds, target)`` or a dict as above, or None
+            to skip the batch. With a third parameter, ``dataloader_idx``, it also gets the index of the loader.
         dataloader_names: one name per loader. When None: the keys of a dict of loaders, or ``dataloader_idx_0`` and so
             on, as in Lightning.
-        options: ``decoder``, ``log_name``, ``separator``, ``parts``, ``samples``, ``translations``,
-            ``keep_translations``, ``confidence``, ``compare_to``, ``significance_level``, and ``loggers`` of
-            :class:`Evaluator`. The validation that ``compare_to`` needs is saved in checkpoints. The first one may be
-            one of ``trainer.validate`` before ``trainer.fit``, or the sanity check with ``num_sanity_val_steps=-1``.
-            The step and the epoch of files are those of the checkpoint (0 and null for one with
-            ``save_weights_only=True``). Callbacks of one Trainer need different ``log_name``.
+        options: ``decoder``, ``log_name``, ``separator``, ``parts``, ``samples``, ``translations``, ``confidence``,
+            ``compare_to``, ``only``, and ``loggers`` of :class:`Evaluator`. The validation that ``compare_to`` needs is
+            saved in checkpoints. The first one may be one of ``trainer.validate`` before ``trainer.fit``, or the sanity
+            check with ``num_sanity_val_steps=-1``. The step and the epoch of files are those of the checkpoint (0 and
+            null for one with ``save_weights_only=True``). Callbacks of one Trainer need different ``log_name``.
 
     Attributes:
+        evaluator: the evaluator, which has the options.
         results: the last result of each score by its logged name; see :class:`Evaluator`.
 
     Raises:
         TypeError: for options of the wrong type; and if no `preds` and `target` can be found in what a step returned,
-            or if it returned None in a whole epoch.
+            or if it returned None in a whole epoch without `extract` and `only`.
         ValueError: for options that are out of range; before a training, a validation, or a test, if a logger cannot
-            take the names; when an epoch begins, if metrics read ids differently; and during an epoch, if a loader or a
-            group has no metric.
+            take the names; when an epoch begins, if metrics read ids differently or processes have different options;
+            and during an epoch, for the label of a group that is logged as something else.
 
     Notes:
         Return ``{"preds": ..., "target": ...}`` or ``(preds, target)`` from the step, in any form that
         :meth:`CorpusBLEU.update` accepts. Add ``"source"`` to show the source sentences in samples and files: strings,
         or ids, which are decoded like the hypotheses. Add ``"index"``, the position of each sentence, if the loader
         shuffles, has a sampler of its own, or reads an iterable dataset in several processes; and ``"sample_mask"`` to
-        leave sentences out. Both are arguments of :meth:`CorpusBLEU.update`. Add ``"row"``, the row of the batch of
-        each sentence, if a row can have several sentences or none; ``"index"`` and ``"sample_mask"`` then have one
-        value per row. Add ``"group"``, a label per sentence such as its language, for a score per group: ``val_bleu``
-        is then the mean of the groups, and ``val_bleu/all`` the score of all sentences. Other keys are ignored. Without
-        references, return ``"target": None``: the hypotheses are shown and written, and only metrics that need no
-        references score them.
+        leave sentences out. Both are arguments of :meth:`CorpusBLEU.update`. Add ``"group"``, a label per sentence such
+        as its language, for a score per group. Other keys are ignored. Without references, return ``"target": None``:
+        the hypotheses are shown and written, and only metrics that need no references score them.
 
         What is logged, shown, and written is that of an :class:`Evaluator`: ``val_bleu`` and ``test_bleu``, also on the
         progress bar, their components as ``val_bleu/precision_1`` and so on, sample translations, figures, and charts.
-        ``EarlyStopping`` and ``ModelCheckpoint`` can monitor any of these numbers. A batch for which the step returns
-        None is skipped; return ``{"preds": [], "target": []}`` to skip a validation. The sanity check is not shown or
+        ``EarlyStopping`` and ``ModelCheckpoint`` can monitor any of these numbers. A batch for which the step or
+        `extract` returns None is skipped. The sanity check is not shown or
         written, and not in `results`.
 
         In processes started by ``strategy="ddp_spawn"`` or ``"ddp_fork"``, `results` is set in these processes only;

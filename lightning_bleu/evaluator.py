@@ -128,18 +128,15 @@ class Evaluator:
               the first numbers over the sum of the second. (A sentence with 0/0 gets the better of 0 and 1; one with
               x/0, infinity. If both sums are 0, nothing is logged.) A dict of these has several scores, which are
               logged as ``val_comet/NAME``, each with its own interval and comparison. Nothing is logged if it returns
-              None. Each process calls it once per validation, with its own sentences;
+              None. Each process calls it once per loader, with its own sentences;
             - a :class:`FunctionMetric` of such a function, if lower numbers are better, if they are shares to log in
               percent, or if the function needs all sentences at once;
             - one of torchmetrics that takes a list of strings, and a reference or a list of references for each; or one
               of sacreBLEU. It scores the text of all sentences at the end, in process 0, and has no interval and no
               comparison.
 
-            Instead of a metric, a dict of a metric for each loader or group:
-            ``{"bleu": {"de": CorpusBLEU(), "zh": CorpusBLEU(tokenizer="zh")}}``. None for one that has no such score:
-            the mean is that of the others. A loader with None under every name is ignored, whatever its steps return.
-            Those of this package may stand alone, with the names ``bleu``, ``chrf``, ``wer``, ``cer``, ``ter``,
-            ``rouge``, and ``exact_match``; ``CorpusBLEU()`` when None.
+            All sentences have the same metrics; see `only`. Those of this package may stand alone, with the names
+            ``bleu``, ``chrf``, ``wer``, ``cer``, ``ter``, ``rouge``, and ``exact_match``; ``CorpusBLEU()`` when None.
         decoder: decodes ids for all metrics that set no decoder; see :class:`CorpusBLEU`. All metrics of a loader read
             ids in the same way: those that set nothing take the settings of the others.
         log_name: the logged names, with placeholders for the stage and for the name of the metric:
@@ -158,41 +155,47 @@ class Evaluator:
         translations: a folder, or, with a Trainer, True for the folder ``translations`` of its run. Each validation and
             test writes one sentence per line, in the order of the dataset: hypotheses to
             ``FOLDER/val/step-0000500.txt``, references to ``ref.txt`` (or ``ref-1.txt``, ...), sources to ``src.txt``.
-            The scores of each sentence go to ``step-0000500.tsv``, with a column per metric that scores sentences. Each
-            logged score, with its signature, is a line of ``FOLDER/scores.jsonl``. Nothing is overwritten: other
-            translations of a step go to ``step-0000500-2.txt``. With several loaders or groups, each has a folder
-            of its own below ``val``. Each training run needs a folder of its own. Unless the sentences have an
+            The index of each sentence, the label of its group, and its scores go to ``step-0000500.tsv``, as far as
+            there are any. Each logged score, with its signature, is a line of ``FOLDER/scores.jsonl``. Nothing is
+            overwritten: other translations of a step go to ``step-0000500-2.txt``. With several loaders, each has a
+            folder of its own below ``val``. Each training run needs a folder of its own. Unless the sentences have an
             ``index``, the loader must not shuffle.
-        keep_translations: how many of the latest files of hypotheses to keep in each folder; None for all.
         confidence: log a confidence interval as ``val_bleu/low`` and ``val_bleu/high``; 0.95 for a 95% interval.
-        compare_to: ``"best"`` compares each validation with the best one so far, on the same sentences; ``"first"``,
-            with the first one that this object sees, such as one before the training. ``val_bleu/difference`` is the
-            score minus that of the other validation, so for an error rate, negative is better.
-            ``val_bleu/difference_low`` and ``val_bleu/difference_high`` are the ends of its interval, at the level
-            `confidence` or else 95%. ``val_bleu/p_value`` is the p-value of :func:`lightning_bleu.paired_bootstrap`,
-            which is also small when the validation is clearly worse. ``val_bleu/best`` is the best score so far,
-            including this validation; ``val_bleu/first``, the first one. The first validation is compared with itself.
-            With several loaders or groups, the best validation is that with the best mean, the means are compared, and
-            ``val_bleu/NAME/best`` is the score of NAME, or of ``all``, in the best validation; a validation without one
-            of them is not compared. Tests are not compared. :meth:`state_dict` has the best or the first validation, so
-            a resumed run is compared with it. Use a new evaluator for each training run.
-        significance_level: only an improvement with a smaller p-value becomes the new best. Monitor ``val_bleu/best``
-            to stop early or to keep checkpoints, so that noise rarely prolongs training or replaces a checkpoint.
-            Implies ``compare_to="best"``.
+        compare_to: compares each validation with another one, on the same sentences: ``"best"``, with that with the
+            highest ``val_bleu`` so far (the lowest, for an error rate); ``"first"``, with the first one that this
+            object sees, such as one before the training; ``"clear_best"``, with the last one that was clearly better
+            than the one before it. ``val_bleu/difference`` is the score minus that of the other validation, so
+            for an error rate, negative is better. ``val_bleu/difference_low`` and ``val_bleu/difference_high`` are the
+            ends of its interval, at the level `confidence` or else 95%. ``val_bleu/p_value`` is the p-value of
+            :func:`lightning_bleu.paired_bootstrap`, which is also small when the validation is clearly worse. A
+            difference is clear if its interval excludes 0 and the p-value is below (1 - confidence) / 2.
+            ``val_bleu/best``, ``val_bleu/first``, or ``val_bleu/clear_best`` is the score of the validation that later
+            ones are compared with, which may be this one: monitor ``val_bleu/clear_best`` to stop early, so that noise
+            rarely prolongs training. The first validation is compared with itself. Loaders and groups are compared with
+            the same loader or group of that validation; a validation without one of its loaders is not compared. Tests
+            are not compared. :meth:`state_dict` has the validation, so a resumed run is compared with it. Use a new
+            evaluator for each training run.
+        only: what to score: names of loaders, labels of groups (of a loader without a name), or ``"LOADER/GROUP"``, as
+            after ``val_bleu/`` in a logged name; everything when None. Nothing is read from other loaders, whatever
+            their steps return; sentences of other groups do not count. For another tokenizer for Chinese, use two
+            callbacks: ``BLEUCallback(CorpusBLEU(tokenizer="zh"), only=["zh"], log_name="{stage}_zh_{metric}")`` beside
+            ``BLEUCallback(CorpusBLEU(), only=["de", "fr"])``.
         loggers: where to log and show validations: a ``SummaryWriter`` of TensorBoard, a run of W&B, or any logger of
             Lightning. Those of process 0 are used. Those of a Trainer need not be listed.
 
     Attributes:
+        options: the options; they cannot be changed.
+        metrics: what counts and scores, by name.
         results: the last result of each score by its logged name, such as ``results["val_bleu"]``: a
-            :class:`~lightning_bleu.Result` with ``score``, ``parts``, ``report``, ``interval``, ``comparison``,
-            ``best``, and ``first``. They are a :class:`~lightning_bleu.Results`: ``print`` them, save them as a page,
+            :class:`~lightning_bleu.Result` with ``score``, ``parts``, ``report``, ``interval``, ``comparison``, and
+            ``verdict``. They are a :class:`~lightning_bleu.Results`: ``print`` them, save them as a page,
             or read ``results.samples["val"].worst``.
 
     Raises:
         TypeError: for options of the wrong type.
         ValueError: for options that are out of range, and for parts that no metric has; when a validation begins, if
-            metrics read ids differently, or if a logger cannot take the names; and during a validation, if a loader or
-            a group has no metric.
+            metrics read ids differently, if a logger cannot take the names, or if processes have different options; and
+            during a validation, for the label of a group that is logged as something else.
 
     Notes:
         Call :meth:`start` before a validation, :meth:`update` with each batch, and :meth:`finish` after the last one,
@@ -203,11 +206,14 @@ class Evaluator:
         logged as ``val_bleu/precision_1`` and so on, ``val_bleu/brevity_penalty``, ``val_bleu/length_ratio``,
         ``val_bleu/hypothesis_length``, and ``val_bleu/reference_length``. Without sentences, nothing is logged.
 
-        With several loaders or groups, each score is logged as ``val_bleu/NAME``, its components below that name, and
-        ``val_bleu`` is the unweighted mean of the scores. With groups, ``val_bleu/all`` is the score of all sentences,
-        if the metric scores all groups alike; it is not in the mean. Groups of several loaders are
-        ``val_bleu/LOADER/GROUP`` and ``val_bleu/LOADER/all``. With more than 20 loaders or groups, only their scores
-        are logged and shown, without components and samples.
+        With several loaders, each score is logged as ``val_bleu/LOADER``, its components below that name, and
+        ``val_bleu`` is the unweighted mean of the loaders. With more than 20 loaders, only their scores are logged and
+        shown, without components and samples.
+
+        A group is a label of sentences. ``val_bleu/GROUP`` (with named loaders, ``val_bleu/LOADER/GROUP``) is the score
+        of the sentences with that label, and ``val_bleu/mean`` the unweighted mean of the groups. Labels change no
+        other number. With more than 20 groups in a loader, only their scores are logged, without intervals and
+        comparisons. Files, samples, and figures are those of the loader.
 
         With several processes, every sentence counts exactly once, even if the sampler repeats some to give all
         processes the same number. Scores, samples, and files are those of a single process. (See

@@ -414,11 +414,11 @@ def _list_columns(
 
 
 def escape_label(label: str) -> str:
-    """A label without tabs and line breaks. Different labels stay different: backslashes are doubled.
+    """A label without tabs, line breaks, and quotation marks. Different labels stay different.
 
     Example:
-        >>> escape_label("a\tb\\c")
-        'a\\tb\\\\c'
+        >>> print(escape_label("a" + chr(9) + "b" + chr(92)))
+        a\\tb\\\\
     """
     return "".join(_ESCAPES.get(character, character) for character in label)
 

@@ -138,12 +138,11 @@ def test_a_file_is_read_once_so_it_may_be_a_pipe(folder: Path, capsys: pytest.Ca
 # Showing a run
 
 
-def make_run(folder: Path, *, keep: int | None = None) -> None:
+def make_run(folder: Path) -> None:
     """Three validations, of which the second one is the best, and a test."""
     evaluator = Evaluator(
         {"bleu": CorpusBLEU(percent=True), "length": lambda hypotheses, references: [*map(len, hypotheses)]},
         translations=folder,
-        keep_translations=keep,
         confidence=0.9,
     )
     for step, hypotheses in enumerate([OLD, NEW, OLD], 1):
@@ -178,7 +177,8 @@ def test_a_run_shows_its_validations_and_the_worst_sentences_of_the_best(
 def test_if_the_translations_of_the_best_were_deleted_those_of_the_latest_are_shown(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    make_run(tmp_path / "run", keep=1)
+    make_run(tmp_path / "run")
+    (tmp_path / "run/val/step-0000200.txt").unlink()
     assert main(["show", str(tmp_path / "run")]) == 0
     printed = capsys.readouterr().out
     assert "Sentences of step 300\n\nThe translations of the best validation, step 200, were deleted." in printed

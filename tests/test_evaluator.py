@@ -14,7 +14,8 @@ import warnings
 from collections.abc import Callable, Iterator
 from inspect import getdoc, signature
 from pathlib import Path
-from typing import Any
+from pydoc import plaintext, render_doc
+from typing import Any, get_type_hints
 
 import jsonargparse
 import pytest
@@ -27,8 +28,7 @@ from torch.utils.data import DataLoader, DistributedSampler, IterableDataset, Sa
 from torch.utils.tensorboard import SummaryWriter
 
 from lightning_bleu import ROUGE, WER, BLEUCallback, CorpusBLEU, CorpusCHRF, Evaluator
-from lightning_bleu.evaluation.options import OptionAttributes, Options
-from lightning_bleu.evaluator import EvaluatorOptions
+from lightning_bleu.evaluation.options import EvaluatorOptions, Options
 from tests.helpers.callback_metrics import (
     OF_TEXT,
     checksum,
@@ -349,7 +349,8 @@ def test_a_batch_with_an_error_may_be_passed_again() -> None:
             with pytest.raises(TypeError, match="needs text") if is_wrong else contextlib.nullcontext():
                 evaluator.update(preds, target, group=["x", "y"])
     results = evaluator.finish(1)
-    assert [results[f"val_m/{group}"].parts["reference_length"] for group in "xy"] == [1, 1]
+    assert results["val_m"].parts["reference_length"] == 2
+    assert [results[f"val_m/{group}"].score for group in "xy"] == [1, 0]
 
 
 def test_a_loader_with_too_many_batches_is_an_error() -> None:
@@ -478,7 +479,10 @@ OF_CALLBACK: Any = {"extract": print}
         (lambda one: one.start(stage="tset"), "ValueError: 'stage' must be one of .*: did you mean 'test'?"),
         (lambda one: one.update(*ONE, dataloader_idx=1), r"IndexError: start\(\) got 1 loaders, .*dataloader_idx=1$"),
         (lambda one: one.update(*ONE), "ValueError: 'update' got 'index' for some batches only: pass it for all"),
-        (lambda one: one.update(*ONE, group=["a"], index=[1]), "ValueError: 'update' got a 'group' for some "),
+        (
+            lambda one: one.update(*ONE, group=["a"], index=[1]),
+            "ValueError: 'update' got 'group' for some batches only",
+        ),
         (
             lambda one: (one.start(make_loader(shuffle=True)), one.update(*ONE)),
             r"ValueError: Evaluator\(compare_to='best'\) needs .*: pass the position .* as 'index' to 'update', or",
@@ -498,18 +502,25 @@ def test_an_error_speaks_of_what_was_called(call: Callable[[Evaluator], Any], me
 
 
 def test_all_options_are_listed_everywhere() -> None:
-    """A type checker reads the list, LightningCLI the signature of Evaluator, and people the documentation."""
-    (_, _, _, *options, _) = signature(Evaluator.__init__).parameters.values()
-    assert [option.name for option in options] == [*EvaluatorOptions.__annotations__]
-    checked = {field.name: field.default for field in dataclasses.fields(Options)}
-    assert checked == {"metrics": None} | {option.name: option.default for option in options}
+    """A type checker reads one list, LightningCLI and help() the signatures, and people the documentation."""
+    types = get_type_hints(Options)
+    options = [field for field in dataclasses.fields(Options) if field.name != "metrics"]
+    assert get_type_hints(EvaluatorOptions) == {option.name: types[option.name] for option in options}
+    for shown in (Evaluator, BLEUCallback):
+        parameters = signature(shown).parameters
+        assert parameters["metrics"].annotation == types["metrics"]
+        for option in options:
+            parameter = parameters[option.name]
+            assert (parameter.default, parameter.annotation) == (option.default, types[option.name])
+            assert f"{option.name}: " in render_doc(shown, renderer=plaintext)
     passed: dict[str, Any] = {"samples": 3, "confidence": 0.9, "separator": "_", "parts": False, "compare_to": "first"}
-    passed |= {"log_name": "{stage}/{metric}", "translations": "t", "keep_translations": 2, "decoder": print}
+    passed |= {"log_name": "{stage}/{metric}", "translations": "t", "decoder": print, "only": ["de"]}
     for name, value in passed.items():
-        assert getattr(Evaluator(**passed), name) == getattr(BLEUCallback(**passed), name) == value
-    assert {*checked} <= {*dir(OptionAttributes)}
+        assert getattr(Evaluator(**passed).options, name) == value
+        assert getattr(BLEUCallback(**passed).evaluator.options, name) == value
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        Evaluator().options.samples = 3  # type: ignore[misc]
     for option in options:
-        assert option.annotation == EvaluatorOptions.__annotations__[option.name].__forward_arg__
         assert f"``{option.name}``" in str(BLEUCallback.__doc__)
         assert f"\n    {option.name}: " in str(getdoc(Evaluator))
     parser = jsonargparse.ArgumentParser(exit_on_error=False)

@@ -260,7 +260,7 @@ def test_a_dataset_without_metrics_has_only_a_loss(tmp_path: Path) -> None:
     predict = trainer.prediction_step
 
     def prediction_step(model: Any, inputs: Any, prediction_loss_only: bool, **kwargs: Any) -> Any:
-        asked_for_loss_only.add((trainer._validation is None, prediction_loss_only))
+        asked_for_loss_only.add((trainer._started is None, prediction_loss_only))
         return predict(model, inputs, prediction_loss_only, **kwargs)
 
     trainer.prediction_step = prediction_step
@@ -539,7 +539,7 @@ IDS = np.array([[5, 6, 7, 8], [5, 6, 7, -100]])
 def test_predictions_that_are_no_ids_are_an_error(predictions: Any, received: str) -> None:
     evaluator = Evaluator(decoder=decode)
     trainer = Evaluating(predictions, evaluator=evaluator)
-    trainer._validation = evaluator._run.begin("val", [""], [None], CALL)
+    trainer._started = evaluator.begin("val", [""], [None], CALL)
     with pytest.raises(TypeError, match=rf"{received}.*predict_with_generate=True"):
         trainer.prediction_step(None, {"labels": IDS}, prediction_loss_only=False)
 

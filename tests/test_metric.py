@@ -269,7 +269,7 @@ PERFECT = ["the cat sat on the mat", "hello there world ok"]
 def test_a_metric_says_once_what_its_scores_mean(percent: bool, unit: int, kind: Kind) -> None:
     """Its direction, its unit, the score of what is perfect, and the bounds."""
     metric = kind.metric(percent=percent)
-    scoring = metric.scoring
+    scoring = metric.scorer
     assert metric.higher_is_better == scoring.higher_is_better == kind.higher_is_better
     assert (scoring.sign, scoring.percent, scoring.unit, metric.settings.unit) == (kind.sign, percent, unit, unit)
     assert scoring.perfect == unit * kind.perfect
@@ -282,7 +282,7 @@ def test_a_metric_says_once_what_its_scores_mean(percent: bool, unit: int, kind:
 def test_nothing_is_better_than_perfect_or_out_of_bounds(percent: bool, unit: int, kind: Kind) -> None:
     assert kind.score(PERFECT, PERFECT, percent=percent).score == pytest.approx(unit * kind.perfect)
     assert kind.score_sentences(PERFECT, PERFECT, percent=percent).tolist() == pytest.approx([unit * kind.perfect] * 2)
-    lowest, highest = kind.metric(percent=percent).scoring.bounds
+    lowest, highest = kind.metric(percent=percent).scorer.bounds
     for preds, target in (BOTH, (["x"] * 2, PERFECT), ([f"{line} and more" * 9 for line in PERFECT], PERFECT)):
         scores = [kind.score(preds, target, percent=percent).score]
         scores += kind.score_sentences(preds, target, percent=percent).tolist()
@@ -295,7 +295,7 @@ def test_a_metric_counts_tokens_or_says_that_it_needs_text(kind: Kind) -> None:
     """As its class says, on which the reading of recorded tokens depends."""
     tokens = [["a", "b"]], [[["a", "c"]]]
     metric = kind.metric()
-    if kind.metric.counts_tokens:
+    if metric.scorer.counts_tokens:
         metric.update(*tokens)
         assert metric.report().signature.startswith("nrefs:1|")
     else:
@@ -338,7 +338,7 @@ def test_components_are_finite_and_those_in_the_unit_of_the_score_are_in_percent
     for percent in (False, True):
         metric = kind.metric(percent=percent)
         metric.update(*corpus)
-        of_unit.append(metric.components(metric.report()))
+        of_unit.append(metric.scorer.components(metric.report()))
     assert len({component.name for component in of_unit[0]}) == len(of_unit[0]) > 0
     for share, hundred in zip(*of_unit, strict=True):
         assert math.isfinite(share.value)
@@ -386,7 +386,7 @@ def test_the_better_validation_becomes_the_best(is_better: bool, percent: bool, 
 def test_the_worst_sentences_are_the_worst(kind: Kind) -> None:
     metric = kind.metric(keep_sentences=True)
     metric.update(WORSE, REFERENCES)
-    assert find_worst(metric.sentence_statistics(), metric.scoring, 3) == [3, 2, 1]
+    assert find_worst(metric.sentence_statistics(), metric.scorer, 3) == [3, 2, 1]
     assert kind.score_sentences(WORSE, REFERENCES).argsort(descending=kind.higher_is_better).tolist() == [0, 1, 2, 3]
 
 

@@ -8,9 +8,9 @@ import pytest
 from pytorch_lightning.callbacks import EarlyStopping, LearningRateMonitor, ModelCheckpoint
 
 from lightning_bleu import CorpusBLEU, CorpusCHRF, FunctionMetric
-from lightning_bleu.evaluation.metric_table import MetricTable, wrap_metric
+from lightning_bleu.evaluation.metrics import read_metrics
 from lightning_bleu.evaluation.names import STEPS, Naming
-from lightning_bleu.evaluation.options import Options
+from lightning_bleu.evaluation.options import make_namings
 from lightning_bleu.monitors import suspect_monitors
 from tests.helpers.callback_metrics import errors, exact, make_metrics
 
@@ -21,12 +21,12 @@ METRICS = {
     "rate": FunctionMetric(errors, higher_is_better=False, percent=True),
     "length": FunctionMetric(exact, higher_is_better=None),
 }
-TABLE = MetricTable({name: {"": wrap_metric(name, metric)} for name, metric in METRICS.items()})
+READ_METRICS = read_metrics(METRICS)
 NAMINGS = [Naming(stage) for stage in STEPS]
 
 
 def suspect(*callbacks: Any) -> list[str]:
-    return list(suspect_monitors(callbacks, NAMINGS, TABLE))
+    return list(suspect_monitors(callbacks, NAMINGS, READ_METRICS))
 
 
 def preference(callback: Any, right: str) -> str:
@@ -135,11 +135,11 @@ def test_a_threshold_of_a_function_in_percent_is_in_percent() -> None:
         (Naming("val", "{stage}/{metric}"), "val/page/news/rate/low"),
         (Naming("val", separator="_"), "val_page_news_rate_low"),
         (Naming("val", "{stage}/{metric}", "."), "val/page.news.rate.low"),
-        (Options(separator="-").namings["val"], "val_page-news-rate"),
+        (make_namings("{stage}_{metric}", "-")["val"], "val_page-news-rate"),
         (Naming("eval", separator="_"), "eval_page_news_rate_low"),
         (Naming("eval_news", separator="_"), "eval_news_page_rate"),
     ],
 )
 def test_a_monitor_is_read_as_names_are_written(naming: Naming, monitor: str) -> None:
     stopping = EarlyStopping(monitor, mode="max")
-    assert list(suspect_monitors([stopping], [Naming("other"), naming], TABLE)) == [preference(stopping, "min")]
+    assert list(suspect_monitors([stopping], [Naming("other"), naming], READ_METRICS)) == [preference(stopping, "min")]

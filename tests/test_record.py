@@ -25,12 +25,11 @@ from sacrebleu.metrics.ter import TER
 from torch.multiprocessing.spawn import start_processes
 
 from lightning_bleu import CorpusBLEU, CorpusCHRF, Evaluator, FunctionMetric, Result, corpus_bleu
-from lightning_bleu.evaluation.sentences import Sentence
 from lightning_bleu.messages import warn_user
+from lightning_bleu.reading.batch import Sentence
 from lightning_bleu.record import (
     Record,
     append_lines,
-    delete_translations,
     has_translations,
     name_folder,
     write_translations,
@@ -39,19 +38,9 @@ from lightning_bleu.scores_file import RecordedScore, read_record
 from tests.helpers.corpora import random_corpus, read_lines
 from tests.helpers.files import limit_files, read_files, read_scores
 from tests.helpers.text import WORDWISE, fuzz_line
-from tests.helpers.validations import count, make_collector, score
+from tests.helpers.validations import Counting, count, score
 
 FOLDER = Path("translations")
-
-
-def write(
-    sentences: list[Sentence], folder: Path, step: int, *, keep: int | None, scores: Any = None
-) -> tuple[Path, bool]:
-    """Write translations, and delete old ones; none when `keep` is None."""
-    file, has_changed = write_translations(sentences, folder, step, scores)
-    if keep is not None:
-        delete_translations(file, keep)
-    return file, has_changed
 
 
 PLAIN = [Sentence("a b", ["a c"]), Sentence("d", ["e f"])]
@@ -115,8 +104,8 @@ def test_files_have_a_line_per_sentence(sentences: list[Sentence], files: dict[s
 def test_a_folder_is_not_mistaken_for_a_pattern(tmp_path: Path) -> None:
     folder = tmp_path / "[a]*?"
     write_translations(SEVERAL, folder, 500)
-    assert write(WITH_SOURCES, folder, 1000, keep=1)[1]
-    assert set(read_files(folder)) == {"ref.txt", "src.txt", "step-0001000.txt"}
+    assert write_translations(WITH_SOURCES, folder, 1000)[1]
+    assert set(read_files(folder)) == {"ref.txt", "src.txt", "step-0000500.txt", "step-0001000.txt"}
 
 
 def test_other_files_in_the_folder_are_left_alone(tmp_path: Path) -> None:
@@ -133,7 +122,7 @@ def test_other_files_in_the_folder_are_left_alone(tmp_path: Path) -> None:
     own = dict.fromkeys(names, b"mine")
     for name, content in own.items():
         (tmp_path / name).write_bytes(content)
-    assert not write(PLAIN, tmp_path, 500, keep=1)[1]
+    assert not write_translations(PLAIN, tmp_path, 500)[1]
     assert read_files(tmp_path) == {"ref.txt": b"a c\ne f\n", "step-0000500.txt": b"a b\nd\n"} | own
 
 
@@ -182,14 +171,14 @@ def test_a_full_disk_leaves_the_folder_as_it_was(sentences: list[Sentence], step
             write_translations(before, folder, 500)
         files = {path: path.read_bytes() for path in folder.iterdir()}
         with limit_files(1000), pytest.raises(OSError, match="File too large"):
-            write(sentences, folder, step, keep=1)
+            write_translations(sentences, folder, step)
         assert {path: path.read_bytes() for path in folder.iterdir()} == files
 
 
 def write_steps(number: int, folder: Path) -> None:
     """Write what a run writes."""
     for step in range(100):
-        write([Sentence(f"run {number}", ["a reference"])], folder, step, keep=2)
+        write_translations([Sentence(f"run {number}", ["a reference"])], folder, step)
         append_lines(folder / "scores.jsonl", [{"key": f"{number}", "step": step}] * 2)
 
 
@@ -204,24 +193,7 @@ def test_two_runs_may_write_to_one_folder(tmp_path: Path) -> None:
     assert not [*tmp_path.glob(".*.part")]
 
 
-# Old translations
-
-
-@pytest.mark.parametrize(("keep", "kept"), [(1, [4]), (3, [2, 3, 4]), (9, [1, 2, 3, 4]), (None, [1, 2, 3, 4])])
-def test_the_latest_translations_are_kept(keep: int | None, kept: list[int], tmp_path: Path) -> None:
-    for step in range(1, 5):
-        write(WITH_SOURCES, tmp_path, step, keep=keep, scores={"f": torch.tensor([0.5, -1])})
-    files = {f"step-{step:07}.{kind}" for step in kept for kind in ("txt", "tsv")}
-    assert {*read_files(tmp_path)} == {"ref.txt", "src.txt", *files}
-
-
-def test_the_latest_translations_are_those_of_the_latest_steps_and_the_new_ones(tmp_path: Path) -> None:
-    """Whenever they were written: a checkpoint of an early step may be tested last."""
-    for step in (1000, 2000, 500):
-        write(PLAIN, tmp_path, step, keep=2)
-    assert {*read_files(tmp_path)} == {"ref.txt", "step-0000500.txt", "step-0002000.txt"}
-    write(PLAIN, tmp_path, 12_345_678, keep=2)
-    assert {*read_files(tmp_path)} == {"ref.txt", "step-0002000.txt", "step-12345678.txt"}
+# Other translations of a step
 
 
 OTHER = [sentence._replace(hypothesis="x") for sentence in PLAIN]
@@ -233,10 +205,10 @@ def test_other_translations_of_the_same_step_get_the_next_number(tmp_path: Path)
         write_translations(sentences, tmp_path, 500)
     written = {"step-0000500.txt": b"x\nx\n", "step-0000500-2.txt": b"a b\nd\n"}
     assert read_files(tmp_path) == {"ref.txt": b"a c\ne f\n"} | written
-    write([one._replace(hypothesis="y") for one in PLAIN], tmp_path, 500, keep=2)
-    assert {*read_files(tmp_path)} == {"ref.txt", "step-0000500-2.txt", "step-0000500-3.txt"}
-    write(OTHER, tmp_path, 500, keep=2)  # a number is given once
-    assert {*read_files(tmp_path)} == {"ref.txt", "step-0000500-3.txt", "step-0000500-4.txt"}
+    (tmp_path / "step-0000500-2.txt").unlink()
+    taken = [tmp_path / "step-0000500-2.txt"]
+    write_translations([one._replace(hypothesis="y") for one in PLAIN], tmp_path, 500, taken=taken)
+    assert {*read_files(tmp_path)} == {"ref.txt", "step-0000500.txt", "step-0000500-3.txt"}  # a number is given once
 
 
 def test_other_scores_of_the_same_translations_get_the_next_number(tmp_path: Path) -> None:
@@ -300,7 +272,7 @@ def test_what_the_file_has_is_left_alone(before: bytes, tmp_path: Path) -> None:
     path.write_bytes(before)
     record = Record(tmp_path)
     for step in (3, 4):
-        record.write(score(count(make_collector(), ["a b c d"], ["a b c d"])), step=step, epoch=0)
+        record.write(score(count(Counting(), ["a b c d"], ["a b c d"])), step=step, epoch=0)
     added = path.read_bytes().removeprefix(before.removesuffix(b"\n") + b"\n").decode()
     assert [
         (line["step"], line["epoch"], line["key"], line["file"], line["score"])
@@ -311,7 +283,7 @@ def test_what_the_file_has_is_left_alone(before: bytes, tmp_path: Path) -> None:
 def write_line(record: Record, step: int) -> None:
     """Write the lines of a validation with two metrics."""
     metrics = {"bleu": CorpusBLEU(), "chrf": CorpusCHRF()}
-    record.write(score(count(make_collector(metrics), ["a b c d"], ["a b c d"])), step=step, epoch=0)
+    record.write(score(count(Counting(metrics), ["a b c d"], ["a b c d"])), step=step, epoch=0)
 
 
 @pytest.mark.parametrize("reopens", [False, True])
@@ -728,7 +700,7 @@ def test_the_command_line_of_sacrebleu_prints_our_score_digit_for_digit(tmp_path
     hypotheses, references = random_corpus(random.Random(3), 200)
     preds = [" ".join(words) + "\u2028 .\r\nx\n" * (i % 2) for i, words in enumerate(hypotheses)]
     target = [[*map(" ".join, group)] for group in references]
-    validation = score(count(make_collector(CorpusBLEU(percent=True)), preds, target))
+    validation = score(count(Counting(CorpusBLEU(percent=True)), preds, target))
     (subset,) = validation.subsets
     write_translations(subset.sentences.texts, tmp_path, 500)
     files = ["ref-1.txt", "ref-2.txt", "ref-3.txt", "-i", "step-0000500.txt"]

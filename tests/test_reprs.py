@@ -49,7 +49,16 @@ CHRF = CHRFScore(
 )
 INTERVAL = Interval(48.8612, 47.92, 49.77, 0.95, (48.0, 49.0) * 500, percent=True)
 TEST = PairedTest("paired bootstrap", 48.8612, 48.4, 0.1109, 1000, True, "BLEU", -0.3, 1.2, 0.95)
-RESULT = Result(48.8612, (), BLEU, INTERVAL, TEST, best=48.8612, higher_is_better=True, percent=True)
+RESULT = Result(
+    48.8612,
+    report=BLEU,
+    interval=INTERVAL,
+    comparison=TEST,
+    compared_with="best",
+    opponent_score=48.8612,
+    higher_is_better=True,
+    percent=True,
+)
 SAMPLE = Sample(
     825, [Line("Auf belebten Straße", []), Line("b", [])], None, {"bleu": 8.94}, {"bleu": 10.0}, {"bleu": True}
 )
@@ -68,7 +77,7 @@ SAMPLE = Sample(
             "PairedTest(+0.1000, p_value=0.0100, scores=0.5000/0.4000)",
         ),
         (RESULT, "Result(48.86, interval=(47.92, 49.77), difference=+0.46, p_value=0.1109, best=48.86)"),
-        (Result(0.5, first=0.25), "Result(0.5000, first=0.2500)"),
+        (Result(0.5, compared_with="first", opponent_score=0.25), "Result(0.5000, first=0.2500)"),
         (Results({"val_bleu": RESULT, "val_wer": Result(0.13871)}), "Results(val_bleu=48.86, val_wer=0.1387)"),
         (Results(), "Results()"),
         (SAMPLE, "Sample(no. 825, bleu 10.0 -> 8.9, 'Auf belebten Straße')"),
@@ -86,7 +95,7 @@ def extremes() -> list[Any]:
     high = 1.2345678e300
     interval = Interval(high, -high, high, 0.95, ())
     test = PairedTest("paired bootstrap", high, -high, 1e-300, 1000, None, "BLEU", -high, high, 0.95)
-    result = Result(high, (), None, interval, test, best=high)
+    result = Result(high, interval=interval, comparison=test, compared_with="best", opponent_score=high)
     lines = [[Line(text, []), Line("b", [])] for text in TEXTS]
     names = [text * 3 for text in TEXTS]
     results = [Results({f"val_{name}": result for name in names[number:]}) for number in range(len(names))]

@@ -256,11 +256,8 @@ def kill_at(number: int) -> None:
         patch.setattr(Path, "write_bytes", write_bytes)
         patch.setattr(Path, "unlink", unlink)
         patch.setattr(os, "replace", replace)
-        run_validations(Evaluator(CorpusBLEU(), **KEEPING, translations=Path.cwd()), [2])
+        run_validations(Evaluator(CorpusBLEU(), samples=0, translations=Path.cwd()), [2])
     os._exit(0)
-
-
-KEEPING: Any = {"keep_translations": 1, "samples": 0}
 
 
 def run_validations(evaluator: Evaluator, steps: list[int]) -> None:
@@ -285,7 +282,7 @@ def kill_at_each_write(_: int, folder: Path) -> None:
             own_folder = folder / f"{number}"
             own_folder.mkdir()
             os.chdir(own_folder)
-            run_validations(Evaluator(CorpusBLEU(), **KEEPING, translations=own_folder), [1])
+            run_validations(Evaluator(CorpusBLEU(), samples=0, translations=own_folder), [1])
             kill_at(number)
         _, status = os.waitpid(child, 0)
         if status == 0:
@@ -302,7 +299,7 @@ def test_a_run_that_is_killed_between_any_two_writes_loses_nothing_that_is_compl
     for folder in folders:
         recorded.append(check_record(folder))
         # The run goes on, and repeats the validation that was killed.
-        run_validations(Evaluator(CorpusBLEU(), **KEEPING, translations=folder), [2, 3])
+        run_validations(Evaluator(CorpusBLEU(), samples=0, translations=folder), [2, 3])
         assert check_record(folder) == 3
         last_files = {f"val/step-0000003.{suffix}" for suffix in ("txt", "tsv")}
         files = {path for path in read_files(folder) if "step-" in path}
@@ -331,34 +328,22 @@ def check_record(folder: Path) -> int:
     return step
 
 
-# Old translations
-
-
-def test_translations_are_deleted_after_the_line_of_the_new_ones_is_written(tmp_path: Path) -> None:
-    evaluator = Evaluator(CorpusBLEU(), **KEEPING, translations=tmp_path)
-    run_validations(evaluator, [1])
-    (line,) = read_scores(tmp_path / "scores.jsonl")
-    with limit_files((tmp_path / "scores.jsonl").stat().st_size + 100), pytest.raises(OSError, match="File too large"):
-        run_validations(evaluator, [2])
-    comparison = compare_systems({"file": tmp_path / line["file"]}, metrics=CorpusBLEU())
-    assert comparison.intervals["bleu"]["file"].score == line["score"]
-    run_validations(evaluator, [2])
-    assert not (tmp_path / line["file"]).exists()
+# Deleted translations
 
 
 @pytest.mark.parametrize("reopens", [False, True])
 def test_a_run_that_goes_back_does_not_give_the_name_of_a_deleted_file_again(reopens: bool, tmp_path: Path) -> None:
     """Otherwise, an old line would point to other translations."""
     files: list[str] = []
-    evaluator = Evaluator(CorpusBLEU(), **KEEPING, translations=tmp_path)
+    evaluator = Evaluator(CorpusBLEU(), samples=0, translations=tmp_path)
     for number, step in enumerate([1, 2, 1, 2, 1]):
         if reopens:
-            evaluator = Evaluator(CorpusBLEU(), **KEEPING, translations=tmp_path)
+            evaluator = Evaluator(CorpusBLEU(), samples=0, translations=tmp_path)
         validate(evaluator, step, epoch=number % 3)
         lines = read_scores(tmp_path / "scores.jsonl")
         files.append(lines[-1]["file"])
-        (kept,) = (tmp_path / "val").glob("step-*.txt")
-        assert kept == tmp_path / files[-1]
-        assert compare_systems({"kept": kept}).intervals["bleu"]["kept"].score == lines[-1]["score"]
+        last = tmp_path / files[-1]
+        assert compare_systems({"last": last}).intervals["bleu"]["last"].score == lines[-1]["score"]
+        last.unlink()
     names = ["step-0000001", "step-0000002", "step-0000001-2", "step-0000002-2", "step-0000001-3"]
     assert files == [f"val/{name}.txt" for name in names]

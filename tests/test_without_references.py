@@ -120,6 +120,12 @@ def test_some_loaders_may_have_references_and_groups_of_others_none() -> None:
     results = evaluator.finish(0)
     assert {name for name in results if "prompts" in name} == set()
     assert results["val_bleu"].score == results["val_bleu/news/de"].score == 0.5
+    assert {name for name in results if "de" not in name and "mean" not in name} == {
+        "val_bleu",
+        "val_bleu/news",
+        "val_sources",
+        "val_sources/news",
+    }
 
 
 Write = Callable[..., Path]
@@ -163,21 +169,6 @@ def test_other_sources_beside_earlier_references_are_warned_about(write: Write) 
     with pytest.warns(UserWarning, match=r"^The references or sources in '.*val' were replaced, because this"):
         write(3, LINES, None, source=LINES[::-1])
     assert (write(1, LINES, LINES, source=LINES[::-1]).parent / "ref.txt").read_text() == "a b c\nd e\nf\n"
-
-
-def test_a_group_without_metrics_has_a_line_with_references(tmp_path: Path) -> None:
-    evaluator = Evaluator({"chrf": {"de": CorpusCHRF(), "zh": None}}, translations=tmp_path)
-    evaluator.start()
-    evaluator.update(LINES, LINES, group=["de", "zh", "zh"])
-    evaluator.finish(0)
-    lines = read_scores(tmp_path / "scores.jsonl")
-    assert [(line["key"], line["file"], line.get("references")) for line in lines] == [
-        (None, "val/zh/step-0000000.txt", True),
-        ("val_chrf/de", "val/de/step-0000000.txt", None),
-        ("val_chrf", None, None),
-    ]
-    comparison = compare_systems({"zh": tmp_path / "val/zh/step-0000000.txt"}, metrics=CorpusCHRF())
-    assert comparison.intervals["chrf"]["zh"].score == 1
 
 
 def test_a_step_of_lightning_returns_none_as_the_target(tmp_path: Path) -> None:

@@ -156,7 +156,9 @@ def read_batch(
         >>> batch.segments.ragged.to_lists()
         [[5, 6], [5, 7, 6]]
     """
-    return read_output(Output(preds, target, sample_mask=sample_mask, index=index), settings).select()
+    batch = read_sentences(preds, target, settings)
+    output = Output(preds, target, sample_mask=sample_mask, index=index)
+    return _read_fields(batch, output, settings).select()
 
 
 class Output(NamedTuple):
@@ -231,6 +233,11 @@ def read_output(output: Output, settings: Settings) -> ReadOutput:
         batch = read_hypotheses(output.preds, settings)
     else:
         batch = read_sentences(output.preds, output.target, settings)
+    return _read_fields(batch, output, settings)
+
+
+def _read_fields(batch: Batch, output: Output, settings: Settings) -> ReadOutput:
+    """What a step returned besides the sentences of a batch, which are read."""
     count = batch.sentence_count
     positions = read_index(output.index, count)
     if positions is not None:

@@ -116,7 +116,7 @@ class MetricCase:
         for (preds, target), rows in zip(self.batches, expected):
             metric.update(preds.get(), target.get())
             batch = read_batch(preds.get(), target.get(), metric.settings)
-            compare("sentence", metric.count_rows(batch).tolist(), rows)
+            compare("sentence", metric.scorer.count_batch("", batch).tolist(), rows)
         compare("statistics", metric.statistics.tolist(), _sum([*chain(*expected)], metric.columns))
         if self.masks is not None:
             self._check_masks(expected, self.masks)

@@ -227,7 +227,7 @@ def score_alone(metric: Any, hypotheses: list[str], references: list[Any], sourc
     parts = result if isinstance(result, Mapping) else {"": result}
     scores = {part: torch.as_tensor(value).double().mean().item() for part, value in parts.items()}
     if isinstance(metric, CorpusMetric):
-        scores |= {one.name: one.value for one in metric.components(metric.report()) if one.is_default}
+        scores |= {one.name: one.value for one in metric.scorer.components(metric.report()) if one.is_default}
     return scores
 
 

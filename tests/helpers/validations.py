@@ -27,9 +27,7 @@ class Counting:
         decoder, max_texts = options.pop("decoder", None), options.pop("max_texts", math.inf)
         dataloaders = options.pop("dataloaders", [None] * len(names))
         reading = shared_reading(self.metrics, decoder)
-        loaders = [
-            Loader(name, reading, dataloader, origin, **options) for name, dataloader in zip(names, dataloaders)
-        ]
+        loaders = [Loader(name, reading, dataloader, origin, **options) for name, dataloader in zip(names, dataloaders)]
         self.collector = SentenceCollector(
             self.metrics,
             loaders,
