@@ -393,7 +393,8 @@ def expected_line(
             "difference": pytest.approx(result.score - opponent.score),
             "interval": {"low": test.low, "high": test.high, "confidence": 0.9},
             "p_value": test.p_value,
-            "best": result.best,
+            "verdict": None if result.verdict is None else result.verdict.word,
+            kind: result.opponent_score,
         }
     return line
 
@@ -701,8 +702,8 @@ def test_the_command_line_of_sacrebleu_prints_our_score_digit_for_digit(tmp_path
     preds = [" ".join(words) + "\u2028 .\r\nx\n" * (i % 2) for i, words in enumerate(hypotheses)]
     target = [[*map(" ".join, group)] for group in references]
     validation = score(count(Counting(CorpusBLEU(percent=True)), preds, target))
-    (subset,) = validation.subsets
-    write_translations(subset.sentences.texts, tmp_path, 500)
+    (loader,) = validation.loaders
+    write_translations(loader.sentences.read_all(), tmp_path, 500)
     files = ["ref-1.txt", "ref-2.txt", "ref-3.txt", "-i", "step-0000500.txt"]
     command = [sys.executable, "-m", "sacrebleu", *files, "-b", "-w", "10"]
     done = subprocess.run(command, cwd=tmp_path, stdin=subprocess.DEVNULL, capture_output=True, check=True, text=True)
