@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sacrebleu.metrics.chrf import CHRF
 
 from lightning_bleu import CorpusCHRF, __version__, corpus_chrf, sentence_chrf
-from lightning_bleu.chrf import CHRFSettings, chrf_rows, chrf_scoring, f_score
+from lightning_bleu.chrf import CHRFScorer, CHRFSettings, chrf_rows, f_score
 from lightning_bleu.reading.batch import read_batch
 from tests.helpers.chrf import Groups, chrf_options, corpora, peer_rows, peer_score
 from tests.helpers.corpora import PART_OR_WHOLE, read_systems
@@ -55,7 +55,7 @@ def test_statistics_score_as_in_sacrebleu(options: dict[str, Any], data: st.Data
     expected = [peer._compute_f_score(row) for row in rows]
     assert f_score(torch.tensor(rows), settings).tolist() == expected
     assert f_score(torch.tensor([rows, rows[::-1]]).double(), settings).tolist() == [expected, expected[::-1]]
-    assert chrf_scoring(settings).score(torch.tensor(rows)).tolist() == [score / 100 for score in expected]
+    assert CHRFScorer(settings).score(torch.tensor(rows)).tolist() == [score / 100 for score in expected]
 
 
 @given(corpora, chrf_options(), st.randoms(use_true_random=False), st.booleans())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import pytest
@@ -11,8 +12,17 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from lightning_bleu.bleu import BLEUSettings, count_rows
-from lightning_bleu.counting.kept import append_rows, pack_rows, read_rows
+from lightning_bleu.counting.kept import (
+    SamePosition,
+    append_rows,
+    checksums_of,
+    count_inputs,
+    pack_rows,
+    positions_of,
+    read_rows,
+)
 from lightning_bleu.reading.batch import read_batch
+from lightning_bleu.reading.forms import InputCounts
 
 
 def pack(target: Any, mask: Any = None, positions: Any = None, preds: Any = None, **options: Any) -> Tensor:
@@ -129,3 +139,62 @@ def test_rows_that_were_read_keep_no_others_alive() -> None:
     kept = read_rows(packed)
     packed.zero_()
     assert kept.positions.tolist() == [0, 1]
+
+
+def test_identity_columns_are_enough_to_identify_sentences() -> None:
+    packed = pack([["a", "b"], ["c"]], preds=["x", "y"], positions=[2**40, 3])
+    identity = packed[:, :4]  # a view, in which rows have gaps between them
+    assert positions_of(identity).tolist() == [2**40, 3]
+    assert torch.equal(checksums_of(identity), packed[:, 3])
+    # 2 sentences of text with 2 and 1 references
+    assert count_inputs(identity) == InputCounts(strings=2, references=3, squared_references=5)
+    assert count_inputs(identity[:0]) == InputCounts()
+
+
+# Groups
+
+
+def test_a_sentence_counts_once_per_position_and_group() -> None:
+    packed = pack(["a", "a", "a", "a", "a"], positions=[1, 0, 1, 1, 0])
+    kept = read_rows(packed, torch.tensor([1, 0, 0, 1, 0]))
+    # by position, then by group: (0, 0), (1, 0), (1, 1); the last two rows are repeats
+    assert kept.order.tolist() == [1, 2, 0]
+    assert kept.positions.tolist() == [0, 1, 1]
+    assert torch.equal(kept.rows, packed[kept.order])
+
+
+def test_different_references_may_have_the_same_position_in_different_groups_only() -> None:
+    packed = pack(["a", "b"], positions=[5, 5])
+    assert read_rows(packed, torch.tensor([1, 0])).order.tolist() == [1, 0]
+    for groups in (torch.tensor([1, 1]), None):
+        with pytest.raises(SamePosition, match="different sentences have the same 'index' 5: their references differ"):
+            read_rows(packed, groups)
+
+
+def test_repeats_are_found_in_each_group_whatever_is_between_them() -> None:
+    """A row of another group between two repeats does not hide that they are repeats."""
+    packed = pack(["a", "b", "c"], positions=[5, 5, 5])
+    with pytest.raises(SamePosition):
+        read_rows(packed, torch.tensor([0, 1, 0]))
+
+
+def test_without_positions_all_rows_of_all_groups_count_in_their_own_order() -> None:
+    kept = read_rows(pack(["a", "b", "a"]), torch.tensor([2, 0, 2]))
+    assert kept.order.tolist() == [0, 1, 2]
+
+
+@given(st.lists(st.tuples(st.integers(0, 4) | st.just(2**40), st.integers(-1, 3)), max_size=30), st.randoms())
+def test_groups_sort_and_repeat_as_pairs_of_position_and_group_do(
+    keys: list[tuple[int, int]], rng: random.Random
+) -> None:
+    """Beside a dict, whose first row of each key counts."""
+    packed = pack([f"{position} {group}" for position, group in keys], positions=[position for position, _ in keys])
+    first: dict[tuple[int, int], int] = {}
+    for number, key in enumerate(keys):
+        first.setdefault(key, number)
+    kept = read_rows(packed, torch.tensor([group for _, group in keys], dtype=torch.int64))
+    assert kept.order.tolist() == [first[key] for key in sorted(first)]
+    # One group for all is no group.
+    shared = pack([f"{position}" for position, _ in keys], positions=[position for position, _ in keys])
+    group = torch.full((len(keys),), rng.randrange(9))
+    assert torch.equal(read_rows(shared, group).order, read_rows(shared).order)

@@ -154,7 +154,7 @@ class ErrorRateScorer(CorpusScorer):
         return False
 
     @property
-    def perfect(self) -> float:
+    def perfect(self) -> float:  # type: ignore[override]
         """No errors."""
         return 0.0
 

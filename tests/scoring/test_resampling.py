@@ -59,7 +59,7 @@ def test_the_interval_is_that_of_all_resamples(kind: Kind) -> None:
     assert {round(score, 8) for score in interval.scores} == {round(score, 8) for score in scores}
     assert np.mean(interval.scores) == pytest.approx(np.mean(scores), abs=0.5)
     assert (interval.low, interval.high) == pytest.approx(tuple(np.quantile(scores, [0.1, 0.9])), abs=1)
-    assert str(interval).startswith(f"{metric.scoring.name} = {interval.score:.2f} (80% interval ")
+    assert str(interval).startswith(f"{metric.scorer.name} = {interval.score:.2f} (80% interval ")
 
 
 def test_the_bootstrap_is_that_of_all_resamples(kind: Kind) -> None:
@@ -78,7 +78,7 @@ def test_the_bootstrap_is_that_of_all_resamples(kind: Kind) -> None:
     expected = np.mean(differences - differences.mean() >= abs(result.difference) - 1e-12)
     assert result.p_value == pytest.approx(expected, abs=0.01)
     assert 0.01 < expected < 0.9
-    assert str(result).startswith(f"{a.scoring.name} = {100 * result.score_a:.2f} against ")
+    assert str(result).startswith(f"{a.scorer.name} = {100 * result.score_a:.2f} against ")
 
 
 def test_the_p_value_of_the_randomization_is_that_of_all_exchanges(kind: Kind) -> None:
