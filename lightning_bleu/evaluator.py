@@ -33,8 +33,8 @@ from lightning_bleu.evaluation.collector import SentenceCollector
 from lightning_bleu.evaluation.loaders import CALL, Loader, Origin, count_stream
 from lightning_bleu.evaluation.metrics import (
     check_not_labels,
-    check_parts,
     expected_names,
+    name_components,
     read_metrics,
     reserved_names,
     shared_reading,
@@ -237,10 +237,10 @@ class Evaluator:
         self.options = Options(metrics=metrics, **options)
         check_loggers(self.options.loggers)
         self.metrics = read_metrics(CorpusBLEU() if metrics is None else metrics)
-        check_parts(self.options.parts, self.metrics)
         warn_about_scales(self.metrics)
         self.namings = make_namings(self.options.log_name, self.options.separator)
         self.reserved_names = reserved_names(self.metrics)
+        self._components = name_components(self.metrics, self.options.parts)
         self.results = Results()
         self.record: Record | None = None
         self.warn_once = WarnOnce()
@@ -420,18 +420,12 @@ class Evaluator:
         metrics = agree_on_metrics(options, self.metrics, names, decoder, has_extract=has_extract)
         check_loader_names(stage, names, self.reserved_names)
         check_not_labels(metrics, names)
+        reading = shared_reading(metrics, decoder)
+        needed_by = self._find_need_of_order(stage, origin.owner)
         loaders = []
         for name, dataloader in zip_longest(names, dataloaders):
-            loaders.append(
-                Loader(
-                    name,
-                    shared_reading(metrics, decoder),
-                    dataloader,
-                    origin,
-                    self._find_need_of_order(stage, origin.owner),
-                    options.labels_of(name or dataset),
-                )
-            )
+            labels = options.labels_of(name or dataset)
+            loaders.append(Loader(name, reading, dataloader, origin, needed_by, labels))
         scored_names = [loader.name for loader in loaders if not loader.is_ignored]
         expected = self._expected_names(stage, scored_names, naming) if scored_names else []
         dashboard = Dashboard(loggers, options.loggers, self.warn_once, expected)
@@ -560,7 +554,7 @@ class Evaluator:
         names = expected_names(
             self.metrics,
             loader_names,
-            parts=options.parts,
+            self._components,
             has_intervals=options.confidence is not None,
             compare_to=options.compare_to if stage == "val" else None,
         )

@@ -176,16 +176,28 @@ def choose_components(components: Sequence[Component], parts: bool | Sequence[st
     return [component for component in components if component.name in parts]
 
 
-def check_parts(parts: bool | Sequence[str], metrics: Mapping[str, EvaluatorMetric]) -> None:
-    """Raise a ValueError for names of components that no metric has."""
-    if isinstance(parts, bool):
-        return
-    names: dict[str, None] = {}  # an ordered set
-    for name, metric in metrics.items():
-        for scorer in known_scorers(name, metric).values():
-            names.update(dict.fromkeys(component.name for component in list_components(scorer)))
-    for part in parts:
-        check_choice("parts", part, names)
+def name_components(metrics: Mapping[str, EvaluatorMetric], parts: bool | Sequence[str]) -> dict[Name, list[str]]:
+    """The names of the components that are logged, for each known score.
+
+    Args:
+        metrics: the metrics by name.
+        parts: whether to log the default ones, or the names of those to log.
+
+    Raises:
+        ValueError: for names of components that no metric has.
+    """
+    components_by_score = {}
+    for metric_name, metric in metrics.items():
+        for score_name, scorer in known_scorers(metric_name, metric).items():
+            components_by_score[Name(metric_name, score=score_name)] = list_components(scorer)
+    if not isinstance(parts, bool):
+        known = dict.fromkeys(part.name for components in components_by_score.values() for part in components)
+        for part_name in parts:
+            check_choice("parts", part_name, known)
+    return {
+        name: [component.name for component in choose_components(components, parts)]
+        for name, components in components_by_score.items()
+    }
 
 
 def reserved_names(metrics: Mapping[str, EvaluatorMetric]) -> set[str]:
@@ -252,8 +264,8 @@ def _different_readings(owners: Mapping[Settings, str]) -> ValueError:
 def expected_names(
     metrics: Mapping[str, EvaluatorMetric],
     loader_names: Collection[str],
+    components: Mapping[Name, Sequence[str]],
     *,
-    parts: bool | Sequence[str],
     has_intervals: bool,
     compare_to: OpponentKind | None,
 ) -> list[Name]:
@@ -262,29 +274,29 @@ def expected_names(
     Args:
         metrics: the metrics by name.
         loader_names: the names of the loaders that are scored; ``""`` for one without a name. Empty if unknown.
-        parts: which components are logged.
+        components: what :func:`name_components` returned.
         has_intervals: whether intervals are logged.
         compare_to: what validations are compared with; None if they are not.
     """
     are_several = any(loader_names)
     names = []
-    for metric_name, metric in metrics.items():
-        for score_name, scorer in known_scorers(metric_name, metric).items():
-            components = [component.name for component in choose_components(list_components(scorer), parts)]
-            statistics: list[str] = []
-            opponent: list[str] = []
-            if has_intervals and not metric.corpus_level:
-                statistics += INTERVAL
-            is_compared = compare_to is not None and (compare_to == "first" or scorer.sign != 0)
-            if is_compared and not metric.corpus_level:
-                statistics += COMPARED
-                opponent = [str(compare_to)]
-            for loader in dict.fromkeys(["", *loader_names]):
-                details = ["", *statistics]
-                if not loader:
-                    details += opponent
-                is_mean = are_several and not loader  # of loaders; it has no components
-                if not is_mean:
-                    details += components
-                names += [Name(metric_name, loader, score=score_name, detail=detail) for detail in details]
+    for score, components_of_score in components.items():
+        metric = metrics[score.metric]
+        statistics: list[str] = []
+        opponent: list[str] = []
+        if has_intervals and not metric.corpus_level:
+            statistics += INTERVAL
+        has_best = metric.scorer_of(score.metric, score.score).sign != 0
+        if compare_to is not None and (has_best or compare_to == "first") and not metric.corpus_level:
+            statistics += COMPARED
+            opponent = [compare_to]
+        whole = ["", *statistics, *opponent]
+        names += [score._replace(detail=detail) for detail in whole]
+        if not are_several:
+            names += [score._replace(detail=detail) for detail in components_of_score]
+            continue
+        for loader in loader_names:  # the whole is their mean, which has no components
+            names += [
+                score._replace(loader=loader, detail=detail) for detail in ("", *statistics, *components_of_score)
+            ]
     return names

@@ -109,9 +109,9 @@ class Batch(NamedTuple):
     def warn(self, warn: WarnOnce) -> None:
         """Warn about likely mistakes, including one that shows only in several batches."""
         mistakes = list(self.mistakes)
-        widths = Counter(warn.widths)
+        widths = warn.widths
         if self.widths is not None:
-            widths[self.widths] += 1
+            widths = widths + Counter([self.widths])
             mistakes.extend(suspect_teacher_forcing(widths))
         for key, message in mistakes:
             warn(message, key)  # raises if the user turned warnings into errors
