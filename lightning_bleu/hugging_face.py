@@ -141,6 +141,40 @@ class EvaluatorMixin(GeneratorMixin):
                 f"is wrong, FunctionMetric(function, higher_is_better={not right}).)"
             )
 
+    def evaluate(
+        self,
+        eval_dataset: Any = None,
+        ignore_keys: list[str] | None = None,
+        metric_key_prefix: str = "eval",
+        **gen_kwargs: Any,
+    ) -> Any:
+        """Evaluate datasets, with arguments of ``model.generate`` that are stronger than all others. Collective."""
+        metrics = super().evaluate(eval_dataset, ignore_keys, metric_key_prefix, **gen_kwargs)
+        datasets = self.eval_dataset if eval_dataset is None else eval_dataset
+        self._warn_about_only("val", metric_key_prefix, are_all=isinstance(datasets, Mapping))
+        return metrics
+
+    def predict(
+        self,
+        test_dataset: Any,
+        ignore_keys: list[str] | None = None,
+        metric_key_prefix: str = "test",
+        **gen_kwargs: Any,
+    ) -> Any:
+        """Generate from a dataset, which may have no labels. The arguments are those of :meth:`evaluate`.
+
+        Collective.
+        """
+        output = super().predict(test_dataset, ignore_keys, metric_key_prefix, **gen_kwargs)
+        self._warn_about_only("test", metric_key_prefix, are_all=False)
+        return output
+
+    def _warn_about_only(self, stage: str, prefix: str, *, are_all: bool) -> None:
+        """Warn about entries of `only` that nothing had, unless they may be names of datasets that come later."""
+        has_name = "_" in prefix
+        if self.evaluator is not None and (are_all or not has_name):
+            self.evaluator.warn_about_only(stage)
+
     def evaluation_loop(
         self,
         dataloader: Any,

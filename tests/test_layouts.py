@@ -400,9 +400,9 @@ def test_prompts_without_references_are_answered_and_not_scored(turns: list[Turn
         assert predicted.label_ids is None
 
 
-def test_a_dataset_without_metrics_is_not_generated(turns: list[Turn]) -> None:
+def test_a_dataset_that_is_not_scored_is_not_generated(turns: list[Turn]) -> None:
     items = [encode([turn]) for turn in turns]
-    evaluator = Evaluator({"bleu": {"all": None, "some": CorpusBLEU()}})
+    evaluator = Evaluator(CorpusBLEU(), only=["some"])
     trainer = make_trainer({"all": items, "some": items[:2]}, evaluator=evaluator)
     prompt_counts = []
 
