@@ -270,9 +270,8 @@ class Evaluator:
         self._started = None
         if self.options.uses_folder_of_run:
             raise ValueError("translations=True needs the folder of a Trainer's run: pass translations='FOLDER'")
-        self.open_record(self.options.folder)
         names = name_loaders(stage, several, len(dataloaders))
-        self._started = self.begin(stage, names, dataloaders, CALL)
+        self._started = self.begin(stage, names, dataloaders, CALL, folder=self.options.folder)
 
     def update(
         self,
@@ -393,6 +392,7 @@ class Evaluator:
         dataset: str = "",
         decoder: Decoder | None = None,
         has_extract: bool = False,
+        folder: str | os.PathLike[str] | None = None,
         loggers: Sequence[Any] = (),
         device: Any = None,
     ) -> StartedValidation:
@@ -407,6 +407,7 @@ class Evaluator:
             dataset: what `only` calls a loader without a name.
             decoder: the decoder, if the options have none.
             has_extract: whether a function finds the sentences in what a step returned.
+            folder: the folder of the translations from now on; as :meth:`open_record` said when None.
             loggers: the loggers of the trainer, which get their numbers from it.
             device: the device for communication; when None, one that the process group can use.
 
@@ -418,6 +419,8 @@ class Evaluator:
         naming = naming or self.namings[stage]
         decoder = options.decoder or decoder
         metrics = agree_on_metrics(options, self.metrics, names, decoder, has_extract=has_extract)
+        if folder is not None:
+            self.open_record(folder)
         check_loader_names(stage, names, self.reserved_names)
         check_not_labels(metrics, names)
         reading = shared_reading(metrics, decoder)

@@ -8,13 +8,14 @@ import csv
 import dataclasses
 import itertools
 import json
+import os
 import pickle
 import re
 import warnings
 from collections.abc import Callable, Iterator
 from inspect import getdoc, signature
 from pathlib import Path
-from pydoc import plaintext, render_doc
+from pydoc import plaintext, render_doc  # type: ignore[attr-defined]
 from typing import Any, get_type_hints
 
 import jsonargparse
@@ -571,6 +572,79 @@ def test_an_error_in_one_process_ends_all_but_that_of_a_logger(pool: ProcessPool
     messages.append("so it cannot log both 'val_bleu' and 'val_bleu/precision_1'")
     assert [message in error for error, message in zip(first, messages, strict=True)] == [True] * 6, first
     assert first[4] == ""
+
+
+ORDERS = [("bleu", "chrf", "share"), ("share", "chrf", "bleu")]
+
+
+def share(hypotheses: list[str], references: list[list[str]]) -> list[float]:
+    return [float(hypothesis in own) for hypothesis, own in zip(hypotheses, references)]
+
+
+def other_share(hypotheses: list[str], references: list[list[str]]) -> list[float]:
+    return [1.0] * len(hypotheses)
+
+
+def validate_in_another_order(rank: int, processes: int) -> dict[str, float]:
+    """The scores of metrics in another order in each process, as a dict made from a set has them."""
+    metrics: dict[str, Any] = {"bleu": CorpusBLEU(percent=True), "chrf": CorpusCHRF(percent=True), "share": share}
+    evaluator = Evaluator({name: metrics[name] for name in ORDERS[rank]}, confidence=0.9, compare_to="best")
+    for step in range(2):
+        evaluator.start(deal(rank, processes))
+        for item in range(rank, 40, processes):
+            evaluator.update([f"a b c d {item % 7} e f"], [f"a b c d {item % (5 + step)} e f"], index=[item])
+        results = evaluator.finish(step)
+    return {key: result.score for key, result in results.items()}
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:The best validation so far")
+def test_metrics_in_another_order_have_the_same_scores(pool: ProcessPool) -> None:
+    (alone,) = pool.run(1, validate_in_another_order)
+    first, other = pool.run(2, validate_in_another_order)
+    assert first == other == alone
+    assert len({*alone.values()}) == 3
+
+
+DIFFERENT: dict[str, list[dict[str, Any]]] = {
+    "metrics": [{"metrics": CorpusBLEU()}, {"metrics": CorpusCHRF()}],
+    "metrics ": [{"metrics": CorpusBLEU()}, {"metrics": CorpusBLEU(lowercase=True)}],
+    "metrics  ": [{"metrics": CorpusBLEU()}, {"metrics": CorpusBLEU(percent=True)}],
+    "metrics   ": [{"metrics": {"f": share}}, {"metrics": {"f": other_share}}],
+    "decoder": [{"decoder": str.split}, {}],
+    "only": [{"only": ["de"]}, {"only": ["zh"]}],
+    "log_name": [{}, {"log_name": "{stage}/{metric}"}],
+    "separator": [{}, {"separator": "_"}],
+    "parts": [{}, {"parts": False}],
+    "samples": [{}, {"samples": 0}],
+    "confidence": [{}, {"confidence": 0.9}],
+    "compare_to": [{"compare_to": "first"}, {"compare_to": "best"}],
+    "translations": [{}, {"translations": "t"}],
+}
+EQUAL: list[list[dict[str, Any]]] = [
+    [{"only": ["de", "zh"]}, {"only": ["zh", "de"]}],
+    [{"parts": ["precision_1"]}, {"parts": ("precision_1",)}],
+]
+
+
+def start_with_different_options(rank: int, processes: int, folder: Path) -> list[str]:
+    """What `start` says in each process."""
+    os.chdir(folder)
+    said = [try_to(lambda evaluator: evaluator.start(), Evaluator(**options[rank])) for options in DIFFERENT.values()]
+    said.append(try_to(lambda evaluator: evaluator.start({"ab"[rank]: None}), Evaluator()))
+    equal: list[list[dict[str, Any]]] = [*EQUAL, [{"loggers": [Fails()]}, {}]]
+    return said + [try_to(lambda evaluator: evaluator.start(), Evaluator(**options[rank])) for options in equal]
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:Fails cannot")
+def test_processes_with_different_options_do_not_begin(pool: ProcessPool, tmp_path: Path) -> None:
+    first, other = pool.run(2, start_with_different_options, tmp_path)
+    assert first == other
+    names = [*(name.strip() for name in DIFFERENT), "names of loaders"]
+    for name, message in zip(names, first):
+        assert message.startswith(f"ValueError: {name!r} must be the same in all processes, but is "), (name, message)
+    assert first[len(names) :] == [""] * (len(EQUAL) + 1)
 
 
 def validate_without_a_loader(rank: int, processes: int) -> list[str]:
