@@ -296,20 +296,19 @@ class LoadedWeights(NamedTuple):
 
 def _log_numbers(validation: Validation, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
     """Log the numbers of a validation with Lightning. Only scores of loaders and of all are on the progress bar."""
-    naming = validation.naming
     # If the module logs them in the hook that ends the epoch, Lightning raises an error.
-    taken = sorted({naming.render(name) for name in validation.numbers} & logged_names(trainer))
+    taken = sorted(validation.numbers.keys() & logged_names(trainer))
     if taken:
         raise ValueError(
             f"{type(pl_module).__name__} or another callback logs {taken[0]!r}, like BLEUCallback, so one would "
             "replace the other: rename one of them, as with BLEUCallback(log_name=...)"
         )
     dtype = float_type(pl_module.device)
-    for name, value in validation.numbers.items():
+    for logged, (name, value) in validation.numbers.items():
         is_single_score = not name.score and not name.detail and not name.group
         # All processes have the same value; a mean could round it, a maximum cannot.
         pl_module.log(
-            naming.render(name),
+            logged,
             torch.tensor(value, dtype=dtype, device=pl_module.device),
             prog_bar=is_single_score and (validation.shows_loaders or not name.loader),
             add_dataloader_idx=False,

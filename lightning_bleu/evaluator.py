@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
@@ -57,9 +57,9 @@ from lightning_bleu.evaluation.uncertainty import add_intervals
 from lightning_bleu.evaluation.validation import (
     MAX_DETAILED,
     Validation,
-    by_logged_name,
     group_by_loader,
-    list_numbers,
+    name_numbers,
+    name_results,
     without_rows_of_groups,
 )
 from lightning_bleu.messages import WarnOnce, check_choice
@@ -430,7 +430,8 @@ class Evaluator:
             labels = options.labels_of(name or dataset)
             loaders.append(Loader(name, reading, dataloader, origin, needed_by, labels))
         scored_names = [loader.name for loader in loaders if not loader.is_ignored]
-        expected = self._expected_names(stage, scored_names, naming) if scored_names else []
+        has_loggers = bool(loggers or options.loggers)
+        expected = self._expected_names(stage, scored_names, naming) if scored_names and has_loggers else []
         dashboard = Dashboard(loggers, options.loggers, self.warn_once, expected)
         collector = SentenceCollector(
             metrics, loaders, reserved=self.reserved_names, max_texts=self._find_max_texts(), warn=self.warn_once
@@ -467,16 +468,13 @@ class Evaluator:
             scored, new = self._opponents.compare(scored, opponents)
         if not may_compare or not (may_replace or options.compare_to == "first"):
             new = ()
-        shows_loaders = len(loaders) <= MAX_DETAILED
-        numbers = list_numbers(scored, shows_loaders=shows_loaders)
-        by_logged_name(numbers, naming)  # raises an error if two have the same name
         validation = Validation(
             naming,
             started.metrics,
             group_by_loader(scored, loaders, opponents),
             scored,
-            by_logged_name({score.name: score.result for score in scored}, naming),
-            numbers,
+            name_results(scored, naming),
+            name_numbers(scored, naming, shows_loaders=len(loaders) <= MAX_DETAILED),
             to_saved(scored, loaders, new, naming),
             started.collector.returned,
         )
@@ -494,7 +492,7 @@ class Evaluator:
         """
         for loader in validation.loaders:
             loader.sentences.read(loader.sentences.readable[:1])
-        started.dashboard.check_names(_render_for_loggers(validation.naming, validation.numbers))
+        started.dashboard.check_names([validation.naming.shown_as(logged) for logged in validation.numbers])
         self._opponents.save(validation.new_opponents)
 
     def publish(
@@ -529,7 +527,7 @@ class Evaluator:
         self._opponents.save(validation.new_opponents)
         self._warn_about_means(validation)
         if dashboard.gets_numbers:
-            numbers = {naming.render_for_loggers(name): value for name, value in validation.numbers.items()}
+            numbers = {naming.shown_as(logged): number.value for logged, number in validation.numbers.items()}
             dashboard.log_numbers(numbers, shown_step)
         if started.stage == "val":
             dashboard.show_charts(validation)
@@ -561,7 +559,7 @@ class Evaluator:
             has_intervals=options.confidence is not None,
             compare_to=options.compare_to if stage == "val" else None,
         )
-        return _render_for_loggers(naming, names)
+        return [naming.render_for_loggers(name) for name in names]
 
     def _compares(self, stage: str) -> bool:
         """Whether validations of a stage are compared."""
@@ -658,11 +656,6 @@ class _History:
             if name:
                 entries.add(name)
             entries.update(f"{name}/{label}" if name else label for label in sentences.groups)
-
-
-def _render_for_loggers(naming: Naming, names: Iterable[Name]) -> list[str]:
-    """The names of numbers in loggers."""
-    return [naming.render_for_loggers(name) for name in names]
 
 
 def _check_loaders(dataloaders: Sequence[Any]) -> None:

@@ -223,7 +223,7 @@ class EvaluatorMixin(GeneratorMixin):
         validation = evaluator.score(started, may_replace=self._is_training)
         if len(set(validation.returned)) > 1:
             raise ValueError("split returned None for some batches only: return None for all of a dataset, or for none")
-        numbers = {validation.naming.render(name): value for name, value in validation.numbers.items()}
+        numbers = {logged: number.value for logged, number in validation.numbers.items()}
         taken = sorted(numbers.keys() & output.metrics.keys())
         if taken:
             raise ValueError(f"compute_metrics returns {taken[0]!r}, like the evaluator: rename one of them")

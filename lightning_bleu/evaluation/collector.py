@@ -75,6 +75,8 @@ class LocalSentences:
 
     def suspect_prompts(self) -> Iterator[Mistake]:
         """Warn about hypotheses of this process that contain their source."""
+        if not self.given.get("source"):
+            return iter(())
         examined = self.texts.read(range(min(_EXAMINED, len(self.texts))))
         return suspect_prompts(
             (sentence.hypothesis, sentence.references, sentence.source)
@@ -255,6 +257,7 @@ class SentenceCollector:
             columns,
             labels=view.labels,
             has_index=view.given["index"],
+            has_references=view.given["target"],
             counts=[len(share) for share in shares],
             local_texts=local.texts,
             max_texts=self._max_texts,

@@ -29,6 +29,7 @@ _LEFT_TO_SCORERS = (
     *("scoring", "count_rows", "report_of", "components", "columns"),  # of older versions
 )
 """What a subclass of a metric cannot override in an evaluator, which uses the scorer."""
+_NOTHING_SET = Settings()
 
 
 # What the user passed
@@ -241,13 +242,14 @@ def shared_reading(metrics: Mapping[str, EvaluatorMetric], decoder: Decoder | No
     owners: dict[Settings, str] = {}
     for name, metric in metrics.items():
         reading = metric.reading
-        if reading != Settings():
+        if reading != _NOTHING_SET:
             if reading.decoder is None:
                 reading = replace(reading, decoder=decoder)
             owners.setdefault(reading, name)
     if len(owners) > 1:
         raise _different_readings(owners)
-    return next(iter(owners), Settings(decoder=decoder))
+    nothing_set = _NOTHING_SET if decoder is None else Settings(decoder=decoder)
+    return next(iter(owners), nothing_set)
 
 
 def _different_readings(owners: Mapping[Settings, str]) -> ValueError:

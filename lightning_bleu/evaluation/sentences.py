@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -147,6 +148,7 @@ class Sentences:
         columns: where the statistics of each metric are in these rows, by the name of the metric.
         labels: the labels of the groups, by their numbers; empty if the sentences have no groups.
         has_index: whether the step returned their positions.
+        has_references: whether they have references; all of them do, or none does.
         counts: the number of sentences of each process, with repeated ones.
         local_texts: the texts of the first sentences of this process.
         max_texts: the number of sentences of each process whose text is kept, if it has as many.
@@ -155,7 +157,7 @@ class Sentences:
         identity: what identifies the sentences; see :mod:`lightning_bleu.counting.kept`.
         groups: the numbers of the sentences of each group, by its label.
         index: the positions that the step returned, shape ``(sentences,)``; None if it returned none.
-        readable: the numbers of the sentences whose text is kept, at most `max_texts`.
+        has_references: see above.
     """
 
     def __init__(
@@ -166,6 +168,7 @@ class Sentences:
         *,
         labels: Sequence[str] = (),
         has_index: bool = False,
+        has_references: bool = True,
         counts: Sequence[int],
         local_texts: LocalTexts,
         max_texts: float,
@@ -176,11 +179,10 @@ class Sentences:
         self.index = kept.positions if has_index else None
         self._statistics = kept.statistics
         self._columns = columns
+        self.has_references = has_references
+        self._order, self._counts = kept.order, counts
         self._local_texts = local_texts
-        self._owners = find_owners(kept.order, counts)
-        has_text = self._owners[:, 1] < max_texts
-        numbers = has_text.nonzero()[:, 0]
-        self.readable: list[int] = numbers[: min(len(numbers), max_texts)].tolist()
+        self._max_texts = max_texts
         self._texts: list[Sentence] | None = None
 
     def __len__(self) -> int:
@@ -191,10 +193,18 @@ class Sentences:
         """The number of sentences by kind, and of references."""
         return count_inputs(self.identity)
 
-    @property
-    def has_references(self) -> bool:
-        """Whether the sentences have references; all of them do, or none does."""
-        return self.input_counts.references > 0
+    @cached_property
+    def _owners(self) -> Tensor:
+        """The process of each sentence, and its index there."""
+        return find_owners(self._order, self._counts)
+
+    @cached_property
+    def readable(self) -> list[int]:
+        """The numbers of the sentences whose text is kept, at most `max_texts`."""
+        has_text = self._owners[:, 1] < self._max_texts
+        numbers = has_text.nonzero()[:, 0]
+        readable: list[int] = numbers[: min(len(numbers), self._max_texts)].tolist()
+        return readable
 
     def statistics(self, metric_name: str) -> Tensor:
         """The statistics of a metric, int32 of shape ``(sentences, columns)``."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import NamedTuple
 
 from lightning_bleu.evaluation.names import Name, Naming
 from lightning_bleu.evaluation.opponents import Opponent, SavedLoaders
@@ -13,9 +13,20 @@ from lightning_bleu.evaluation.scores import Scored
 from lightning_bleu.evaluation.sentences import SentenceRows, Sentences
 from lightning_bleu.scoring.evaluator_metric import EvaluatorMetric
 
-T = TypeVar("T")
 MAX_DETAILED = 20
 """The number of loaders, and of groups of a loader, up to which more than their scores is logged and shown."""
+
+
+class NamedNumber(NamedTuple):
+    """A number that is logged.
+
+    Attributes:
+        name: what it is.
+        value: the number.
+    """
+
+    name: Name
+    value: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +61,7 @@ class Validation:
         loaders: the loaders that have sentences.
         scored: its scores, with intervals and comparisons.
         results: the results by logged name.
-        numbers: everything that is logged.
+        numbers: everything that is logged, by logged name.
         new_opponents: what later validations are compared with; see :class:`Opponents`.
         returned: whether steps returned something: True, False, or both.
     """
@@ -60,7 +71,7 @@ class Validation:
     loaders: Sequence[ScoredLoader]
     scored: Sequence[Scored]
     results: Mapping[str, Result]
-    numbers: Mapping[Name, float]
+    numbers: Mapping[str, NamedNumber]
     new_opponents: Mapping[str, SavedLoaders] = field(default_factory=dict)
     returned: Collection[bool] = ()
 
@@ -106,34 +117,40 @@ def without_rows_of_groups(scored: Sequence[Scored], loaders: Collection[str]) -
     ]
 
 
-def list_numbers(scored: Sequence[Scored], *, shows_loaders: bool) -> dict[Name, float]:
-    """Everything that is logged.
+def name_results(scored: Sequence[Scored], naming: Naming) -> dict[str, Result]:
+    """The results by logged name."""
+    results: dict[str, Result] = {}
+    for score in scored:
+        logged = naming.render(score.name)
+        _check_new(logged, results)
+        results[logged] = score.result
+    return results
+
+
+def name_numbers(scored: Sequence[Scored], naming: Naming, *, shows_loaders: bool) -> dict[str, NamedNumber]:
+    """Everything that is logged, by logged name.
 
     Args:
         scored: the scores of a validation.
+        naming: how names are written.
         shows_loaders: whether more than the scores of loaders is logged.
+
+    Raises:
+        ValueError: if two numbers have the same name.
     """
-    numbers = {}
+    numbers: dict[str, NamedNumber] = {}
     for score in scored:
         is_detailed = shows_loaders or not score.name.loader
         values = score.result.values() if is_detailed else {"": score.result.score}
         for detail, value in values.items():
-            numbers[score.name._replace(detail=detail)] = value
+            name = score.name._replace(detail=detail)
+            logged = naming.render(name)
+            _check_new(logged, numbers)
+            numbers[logged] = NamedNumber(name, value)
     return numbers
 
 
-def by_logged_name(values: Mapping[Name, T], naming: Naming) -> dict[str, T]:
-    """Values by their logged names.
-
-    Raises:
-        ValueError: if two of them have the same name.
-    """
-    by_name: dict[str, T] = {}
-    for name, value in values.items():
-        logged = naming.render(name)
-        if logged in by_name:
-            raise ValueError(
-                f"two scores would be logged as {logged!r}: rename a metric, a score, a loader, or a group"
-            )
-        by_name[logged] = value
-    return by_name
+def _check_new(logged: str, others: Collection[str]) -> None:
+    """Raise a ValueError for a logged name that another number has."""
+    if logged in others:
+        raise ValueError(f"two scores would be logged as {logged!r}: rename a metric, a score, a loader, or a group")

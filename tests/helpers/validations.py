@@ -13,7 +13,7 @@ from lightning_bleu.evaluation.metrics import read_metrics, reserved_names, shar
 from lightning_bleu.evaluation.names import Naming
 from lightning_bleu.evaluation.scores import score_sentences
 from lightning_bleu.evaluation.sentences import Sentences
-from lightning_bleu.evaluation.validation import Validation, by_logged_name, group_by_loader, list_numbers
+from lightning_bleu.evaluation.validation import Validation, group_by_loader, name_numbers, name_results
 from lightning_bleu.messages import WarnOnce
 from lightning_bleu.reading.batch import Output, Sentence
 
@@ -62,8 +62,8 @@ def score(counting: Counting, naming: Naming | None = None, parts: bool | Sequen
         counting.metrics,
         group_by_loader(scored, loaders, {}),
         scored,
-        by_logged_name({one.name: one.result for one in scored}, naming),
-        list_numbers(scored, shows_loaders=len(loaders) <= 20),
+        name_results(scored, naming),
+        name_numbers(scored, naming, shows_loaders=len(loaders) <= 20),
     )
 
 
