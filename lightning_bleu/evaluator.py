@@ -506,8 +506,6 @@ class Evaluator:
     ) -> Results:
         """Write a scored validation, keep its results, and log and show it. Collective.
 
-        Files are written first. If that fails, no result and no opponent is replaced.
-
         Args:
             started: the validation.
             validation: its scores.
@@ -517,6 +515,9 @@ class Evaluator:
 
         Returns:
             the results, with samples in process 0.
+
+        Raises:
+            OSError: if files cannot be written. Then no result and no opponent has been replaced.
         """
         naming, dashboard = validation.naming, started.dashboard
         results = Results(validation.results, self._choose_samples(validation))

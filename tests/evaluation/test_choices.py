@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import random
 from collections.abc import Sequence
 from typing import Any
@@ -14,20 +13,21 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from lightning_bleu import CorpusBLEU, CorpusCHRF, FunctionMetric, sentence_chrf
+from lightning_bleu.bleu import BLEUScorer
 from lightning_bleu.evaluation.choices import choose_sentences, find_changed, find_worst
 from lightning_bleu.evaluation.sentences import SentenceRows
 from lightning_bleu.reading.batch import read_batch
-from lightning_bleu.scoring.scoring import ratio_scoring
+from lightning_bleu.scoring.scoring import RatioScorer
 from tests.helpers.callback_metrics import errors
 from tests.helpers.corpora import random_text
+from tests.helpers.validations import Counting, score
 from tests.helpers.validations import count as count_lines
-from tests.helpers.validations import make_collector, score
 
 BLEU = CorpusBLEU()
 
 
 def count(hypotheses: Sequence[Any], references: Sequence[Any], metric: Any = BLEU) -> Tensor:
-    return torch.from_numpy(metric.count_rows(read_batch(hypotheses, references, metric.settings)))
+    return torch.from_numpy(metric.scorer.count_batch("", read_batch(hypotheses, references, metric.settings)))
 
 
 # The worst sentences
@@ -66,10 +66,10 @@ def test_most_broken_sentences_are_found_and_more_than_by_the_lowest_sentence_bl
         references = [" ".join(rng.choices(vocabulary, k=rng.randint(2, 40))) for _ in range(400)]
         hypotheses, broken = break_some(rng, weaken(rng, references, share, vocabulary), references)
         statistics = count(hypotheses, references)
-        worst = {*find_worst(statistics, BLEU.scoring, BROKEN)}
+        worst = {*find_worst(statistics, BLEU.scorer, BROKEN)}
         assert len(broken & worst) >= 5
         found += len(broken & worst)
-        lowest += len(broken & {*BLEU.scoring.score_sentences(statistics).argsort(stable=True)[:BROKEN].tolist()})
+        lowest += len(broken & {*BLEU.scorer.score_sentences(statistics).argsort(stable=True)[:BROKEN].tolist()})
     assert found >= 0.75 * 10 * BROKEN
     assert found > 1.2 * lowest
 
@@ -77,27 +77,27 @@ def test_most_broken_sentences_are_found_and_more_than_by_the_lowest_sentence_bl
 def test_of_two_sentences_without_a_match_the_longer_one_is_worse() -> None:
     references = ["a b c", "d e f g h i j k l m", "n o p q r s t u v w x y", "z"]
     hypotheses = ["a b c", "- - - - - - - - - -", references[2], "-"]
-    assert find_worst(count(hypotheses, references), BLEU.scoring, 2) == [1, 3]
+    assert find_worst(count(hypotheses, references), BLEU.scorer, 2) == [1, 3]
 
 
 def test_equally_bad_sentences_come_in_the_order_of_the_dataset() -> None:
     statistics = count(["a b", "x y", "a b", "x z"], ["a c", "a b", "a c", "a b"])
-    assert find_worst(statistics, BLEU.scoring, 4) == [1, 3, 0, 2]
+    assert find_worst(statistics, BLEU.scorer, 4) == [1, 3, 0, 2]
 
 
 def test_a_score_without_a_direction_has_no_worst_sentences_and_none_that_changed() -> None:
     rows = torch.tensor([[0.5, 1], [4, 2], [-1, 1]])
-    scoring = ratio_scoring("f", None)
-    assert find_worst(rows, scoring, 3) == []
-    a, b = (SentenceRows(torch.zeros(3, 0), statistics, scoring, {}) for statistics in (rows, rows.flip(0)))
+    scorer = RatioScorer("f", None)
+    assert find_worst(rows, scorer, 3) == []
+    a, b = (SentenceRows(torch.zeros(3, 0), statistics, scorer) for statistics in (rows, rows.flip(0)))
     assert find_changed(a, b, 3) == ([], [])
 
 
 @pytest.mark.parametrize("higher_is_better", [True, False])
 def test_the_changed_for_a_function_depend_on_its_direction(higher_is_better: bool) -> None:
-    scoring = ratio_scoring("f", higher_is_better)
+    scorer = RatioScorer("f", higher_is_better)
     a, b = (
-        SentenceRows(torch.zeros(5, 0), torch.tensor([[float(one), 1] for one in scores]), scoring, {})
+        SentenceRows(torch.zeros(5, 0), torch.tensor([[float(one), 1] for one in scores]), scorer)
         for scores in ([3, 1, 2, 5, 0], [1, 1, 3, 0, 4])
     )
     lower, higher = [4, 2], [3, 0]  # by 4, 1; and by 5, 2
@@ -109,7 +109,7 @@ def test_the_changed_for_a_function_depend_on_its_direction(higher_is_better: bo
 @pytest.mark.parametrize("higher_is_better", [True, False])
 def test_the_worst_for_a_function_depend_on_its_direction(higher_is_better: bool) -> None:
     rows = torch.tensor([[0.5, 1], [4, 2], [-1, 1], [2, 4], [0, 0]])
-    worst = find_worst(rows, ratio_scoring("f", higher_is_better), 4)
+    worst = find_worst(rows, RatioScorer("f", higher_is_better), 4)
     assert worst == ([2, 0, 3, 4] if higher_is_better else [1, 0, 3, 4])
 
 
@@ -118,7 +118,13 @@ def test_the_worst_of_chrf_are_those_with_the_lowest_scores(rng: random.Random) 
     corpus = random_text(rng, 200)
     expected = sentence_chrf(*corpus).argsort(stable=True)[:20].tolist()
     chrf = CorpusCHRF()
-    assert find_worst(count(*corpus, chrf), chrf.scoring, 20) == expected
+    assert find_worst(count(*corpus, chrf), chrf.scorer, 20) == expected
+
+
+class Unbounded(BLEUScorer):
+    """BLEU, if nobody knew its best score."""
+
+    perfect = None  # type: ignore[assignment]
 
 
 @given(
@@ -132,21 +138,21 @@ def test_as_many_different_sentences_are_found_as_there_are_that_are_not_perfect
     hypotheses = [[7] * row[0] + [8] * row[1] for row in rows]
     references = [[7] * row[2] + [9] * row[3] + [8] * row[4] for row in rows]
     statistics = count(hypotheses, references).to(dtype) if rows else torch.zeros(0, 10, dtype=dtype)
-    worst = find_worst(statistics, BLEU.scoring, number)
-    scores = BLEU.scoring.score_sentences(statistics).tolist()
+    worst = find_worst(statistics, BLEU.scorer, number)
+    scores = BLEU.scorer.score_sentences(statistics).tolist()
     imperfect = {place for place, score_of in enumerate(scores) if score_of < 1 - 1e-9}
     assert len({*worst}) == len(worst) == min(number, len(imperfect))
     assert {*worst} <= imperfect
-    assert worst == find_worst(statistics, BLEU.scoring, len(rows))[:number]
+    assert worst == find_worst(statistics, BLEU.scorer, len(rows))[:number]
     # Where no score is known to be perfect, nothing is left out.
-    unknown = find_worst(statistics, dataclasses.replace(BLEU.scoring, perfect=None), len(rows))
+    unknown = find_worst(statistics, Unbounded(BLEU.settings), len(rows))
     assert {*unknown} == {*range(len(rows))}
     assert [place for place in unknown if place in imperfect][:number] == worst
 
 
 @pytest.mark.parametrize("references", [[""] * 3, ["", "", "a"]])
 def test_sentences_without_references_have_a_worst_one_too(references: list[str]) -> None:
-    assert sorted(find_worst(count(["a b", "", "c"], references), BLEU.scoring, 3)) == [0, 1, 2]
+    assert sorted(find_worst(count(["a b", "", "c"], references), BLEU.scorer, 3)) == [0, 1, 2]
 
 
 # Perfect sentences
@@ -168,8 +174,8 @@ def test_a_sentence_like_its_reference_is_never_among_the_worst(make: Any, perce
     lines = [" ".join(rng.choices(["a", "b", "c.", "it's"], k=number % 12 + 1)) for number in range(60)]
     hypotheses = [f"{line} x" if number % 5 == 0 else line for number, line in enumerate(lines)]
     statistics = count(hypotheses, [["other words", line] for line in lines], metric)
-    assert sorted(find_worst(statistics, metric.scoring, 60)) == [*range(0, 60, 5)]
-    assert find_worst(statistics[1:5], metric.scoring, 60) == []
+    assert sorted(find_worst(statistics, metric.scorer, 60)) == [*range(0, 60, 5)]
+    assert find_worst(statistics[1:5], metric.scorer, 60) == []
 
 
 @pytest.mark.parametrize(
@@ -190,8 +196,8 @@ def test_sentences_with_the_perfect_score_of_a_function_are_left_out(
 ) -> None:
     scores = [1.0, 0.25, 1 - 1e-15, 0.0, 0.5]
     metric = FunctionMetric(lambda *texts: scores, higher_is_better=higher_is_better, perfect=perfect)
-    (subset,) = score(count_lines(make_collector({"f": metric}), ["a"] * 5, ["b"] * 5)).subsets
-    chosen = choose_sentences(subset, 5)
+    (loader,) = score(count_lines(Counting({"f": metric}), ["a"] * 5, ["b"] * 5)).loaders
+    chosen = choose_sentences(loader, 5)
     assert [*chosen.worst] == worst
     assert [*chosen.first] == [0, 1, 2, 3, 4]
 
@@ -200,12 +206,12 @@ def test_if_all_sentences_are_perfect_none_is_the_worst_and_no_other_score_ranks
     """The score that ranks them is the same in each validation."""
     metrics = {"errors": FunctionMetric(errors, higher_is_better=False, perfect=0), "bleu": BLEU}
     hypotheses, references = ["a b c", "a b d"], ["a b c", "a b c"]
-    (subset,) = score(count_lines(make_collector(metrics), hypotheses, references)).subsets
-    chosen = choose_sentences(subset, 2)
+    (loader,) = score(count_lines(Counting(metrics), hypotheses, references)).loaders
+    chosen = choose_sentences(loader, 2)
     assert (chosen.ranked_by, [*chosen.first], chosen.worst) == ("errors", [0, 1], {})
 
 
-# What is chosen of a subset
+# What is chosen of a loader
 
 
 @pytest.mark.parametrize("number", [0, 1, 2, 9])
@@ -215,9 +221,9 @@ def test_the_first_score_with_a_direction_chooses_the_worst_sentences(number: in
 
     metric = FunctionMetric(numbers, higher_is_better={"length": None, "errors": False})
     lines = ["a x", "a b x x", "a"]
-    validation = score(count_lines(make_collector({"n": metric, "bleu": BLEU}), lines, ["a b"] * 3))
-    (subset,) = validation.subsets
-    chosen = choose_sentences(subset, number)
+    validation = score(count_lines(Counting({"n": metric, "bleu": BLEU}), lines, ["a b"] * 3))
+    (loader,) = validation.loaders
+    chosen = choose_sentences(loader, number)
     assert chosen.ranked_by == "n/errors"
     assert [(place, one.hypothesis) for place, one in chosen.first.items()] == [*enumerate(lines)][:number]
     assert [*chosen.worst] == [1, 0, 2][:number]
@@ -226,7 +232,7 @@ def test_the_first_score_with_a_direction_chooses_the_worst_sentences(number: in
 
 def test_without_a_direction_no_sentence_is_the_worst() -> None:
     metric = FunctionMetric(lambda hypotheses, references: [*map(len, hypotheses)], higher_is_better=None)
-    validation = score(count_lines(make_collector({"length": metric}), ["a", "b c"], ["a", "b"]))
-    (subset,) = validation.subsets
-    chosen = choose_sentences(subset, 2)
+    validation = score(count_lines(Counting({"length": metric}), ["a", "b c"], ["a", "b"]))
+    (loader,) = validation.loaders
+    chosen = choose_sentences(loader, 2)
     assert (chosen.ranked_by, [*chosen.first], chosen.worst) == ("", [0, 1], {})

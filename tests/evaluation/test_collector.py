@@ -1,4 +1,4 @@
-"""The batches of a validation: what is counted, for which loader or group, and what is an error."""
+"""The batches of a validation: what is counted, for which loader and group, and what is an error."""
 
 from __future__ import annotations
 
@@ -15,20 +15,25 @@ from torch.utils.data import BatchSampler, DataLoader, DistributedSampler, Seque
 from torchmetrics.text import WordErrorRate
 
 from lightning_bleu import CorpusBLEU, CorpusCHRF
-from lightning_bleu.evaluation.collector import SentenceCollector
-from tests.helpers.callback_metrics import checksum, exact
+from lightning_bleu.messages import WarnOnce
+from lightning_bleu.reading.batch import Output
+from tests.helpers.callback_metrics import checksum, exact, try_to
 from tests.helpers.process_groups import ProcessPool
 from tests.helpers.systems import TARGET as REFERENCES
-from tests.helpers.systems import A
-from tests.helpers.validations import count, gather, make_collector, read_all, score
+from tests.helpers.systems import A, B
+from tests.helpers.validations import Counting, count, gather, read_all, score
 
 METRIC = CorpusBLEU(tokenizer="none", smoothing="exp")
 
 
-def count_kept(collector: SentenceCollector) -> dict[Any, int]:
-    """The numbers of sentences by loader and group."""
-    scored = score(collector)
-    return {key: len(subset.sentences) for key, subset in zip(collector.subsets, scored.subsets, strict=True)}
+def count_kept(counting: Counting) -> dict[str, int]:
+    """The numbers of sentences of each loader and of its groups."""
+    counted = {}
+    for loader in score(counting).loaders:
+        counted[loader.name] = len(loader.sentences)
+        for label, numbers in loader.sentences.groups.items():
+            counted[f"{loader.name}/{label}"] = len(numbers)
+    return counted
 
 
 # The sentences of batches
@@ -50,10 +55,11 @@ def count_kept(collector: SentenceCollector) -> dict[Any, int]:
         (["a"], ["a"], {"group": "a"}, TypeError, "'group' must hold a string per sentence"),
         (["a"], ["a"], {"group": [1]}, TypeError, "'group' must hold a string per sentence"),
         (["a"], ["a"], {"group": ["a", "b"]}, ValueError, "'group' must hold one label per sentence, got 2 for 1"),
-        (["a"], ["a"], {"group": ["a"]}, ValueError, "returned a 'group' for some sentences only"),
+        (["a"], ["a"], {"group": ["a"], "source": ["a"]}, ValueError, "returned 'group' for some batches only"),
         (5, ["a"], {"source": ["a"]}, TypeError, "'preds' must be a list of strings"),
         (None, ["a"], {"source": ["a"]}, TypeError, "'preds' must be a list of strings"),
-        (["a"], ["a"], {}, ValueError, "'f' takes sources: give 'source' beside 'preds'"),
+        (["a"], ["a"], {}, ValueError, "returned 'source' for some batches only"),
+        (["a"], None, {"source": ["a"]}, ValueError, "returned 'target' for some batches only"),
         (["a"], ["a"], {"source": [[3, 4]]}, TypeError, "'f' takes sources as text, got ids: .*decoder=tokenizer"),
         (
             ["a"],
@@ -67,22 +73,29 @@ def count_kept(collector: SentenceCollector) -> dict[Any, int]:
 def test_a_batch_with_an_error_leaves_nothing_behind(
     preds: Any, target: Any, fields: dict[str, Any], error: type[Exception], message: str
 ) -> None:
-    collector = make_collector({"bleu": CorpusBLEU(), "f": checksum, "wer": WordErrorRate()})
-    count(collector, A, REFERENCES, index=range(4), source=A)
+    counting = Counting({"bleu": CorpusBLEU(), "f": checksum, "wer": WordErrorRate()})
+    count(counting, A, REFERENCES, index=range(4), source=A)
     with pytest.raises(error, match=message):
-        count(collector, preds, target, **{"index": [4]} | fields)
-    count(collector, A[:1], REFERENCES[:1], index=[4], source=["next"])  # is not out of step
-    sentences = gather(collector)
+        count(counting, preds, target, **{"index": [4]} | fields)
+    count(counting, A[:1], REFERENCES[:1], index=[4], source=["next"])  # is not out of step
+    sentences = gather(counting)
     assert [sentence.source for sentence in read_all(sentences)] == [*A, "next"]
     assert len(sentences) == 5
 
 
+def test_a_function_that_takes_sources_needs_them() -> None:
+    counting = Counting({"bleu": CorpusBLEU(), "f": checksum})
+    with pytest.raises(ValueError, match="'f' takes sources: give 'source' beside 'preds'"):
+        count(counting, ["a"], ["a"])
+    assert len(gather(count(counting, ["a"], ["a"], source=["b"]))) == 1
+
+
 def test_a_first_batch_with_an_error_does_not_decide_what_the_others_have() -> None:
-    collector = make_collector()
+    counting = Counting()
     with pytest.raises(ValueError, match="'group' must hold one label per sentence"):
-        count(collector, A, REFERENCES, index=range(4), group=["a"])
-    count(collector, A, REFERENCES, index=range(4), sample_mask=[False])
-    assert len(gather(count(collector, A, REFERENCES))) == 4
+        count(counting, A, REFERENCES, index=range(4), group=["a"])
+    count(counting, A, REFERENCES, index=range(4), group=["a"] * 4, sample_mask=[False])
+    assert len(gather(count(counting, A, REFERENCES))) == 4
 
 
 @pytest.mark.parametrize("metric", [CorpusCHRF(), TER(), exact], ids=["counted", "of text", "function"])
@@ -90,83 +103,235 @@ def test_a_first_batch_with_an_error_does_not_decide_what_the_others_have() -> N
 def test_ids_and_tokens_are_errors_for_metrics_of_text(sentence: Any, kind: str, metric: Any) -> None:
     message = rf"(the metric 'x' needs text, got|chrF counts .* text, but .* are) {kind}: .* strings \(join .*decoder="
     with pytest.raises(TypeError, match=message):
-        count(make_collector({"bleu": CorpusBLEU(), "x": metric}), [sentence], [[sentence]])
+        count(Counting({"bleu": CorpusBLEU(), "x": metric}), [sentence], [[sentence]])
 
 
 def test_a_batch_without_sources_among_others_is_an_error() -> None:
-    collector = count(make_collector(), A, REFERENCES, source=A)
-    count(collector, [], [])
+    counting = count(Counting(), A, REFERENCES, source=A)
+    count(counting, [], [])
     with pytest.raises(ValueError, match="'validation_step' returned 'source' for some batches only: return it for"):
-        count(collector, A, REFERENCES)
+        count(counting, A, REFERENCES)
 
 
 def test_a_loader_without_sources_among_others_is_an_error_of_functions_that_take_them() -> None:
     def length(hypotheses: list[str], references: list[list[str]], sources: Any = None) -> list[float]:
         return [0.5 if sources is None else 1.0] * len(hypotheses)
 
-    collector = make_collector({"f": length}, names=["a", "b"])
-    count(collector, A, REFERENCES, source=A)
-    count(collector, A, REFERENCES, dataloader_idx=1)
+    counting = Counting({"f": length}, names=["a", "b"])
+    count(counting, A, REFERENCES, source=A)
+    count(counting, A, REFERENCES, dataloader_idx=1)
     with pytest.raises(ValueError, match="returned 'source' for some loaders only: return it in all, or in none"):
-        collector.agree()
+        counting.collector.gather()
+
+
+def test_a_loader_without_sources_among_others_is_no_error_if_no_metric_takes_them() -> None:
+    counting = Counting(names=["a", "b"])
+    count(counting, A, REFERENCES, source=A)
+    count(counting, A, REFERENCES, dataloader_idx=1)
+    assert count_kept(counting) == {"a": 4, "b": 4}
 
 
 def test_a_batch_with_an_error_leaves_no_group() -> None:
-    collector = make_collector({"f": lambda hypotheses, references: [1.0] * len(hypotheses)})
+    counting = Counting({"f": lambda hypotheses, references: [1.0] * len(hypotheses)})
     with pytest.raises(TypeError, match="needs text"):
-        count(collector, [[1, 2]], [[1, 2]], group=["zh"])
-    assert not collector.subsets
+        count(counting, [[1, 2]], [[1, 2]], group=["zh"])
+    with pytest.raises(ValueError, match="cannot have the name 'low'"):
+        count(counting, ["a", "b"], ["a", "b"], group=["zh", "low"])
+    assert counting.collector.gather() == []
+    assert count_kept(count(counting, ["a"], ["a"], group=["de"])) == {"": 1, "/de": 1}
 
 
 def test_a_warning_about_a_batch_is_said_once_for_all_metrics() -> None:
-    collector = make_collector({"bleu": CorpusBLEU(), "bleu2": CorpusBLEU(max_order=2)})
+    counting = Counting({"bleu": CorpusBLEU(), "bleu2": CorpusBLEU(max_order=2)})
     with pytest.warns(UserWarning, match="neither 'pad_id' nor 'eos_id'") as warned:
-        count(collector, *torch.ones(2, 2, 3).long())
+        count(counting, *torch.ones(2, 2, 3).long())
     assert len(warned) == 1
 
 
-# Subsets
+# After an error
 
 
-def test_subsets_are_in_the_order_of_loaders_then_of_metrics_then_of_the_alphabet() -> None:
-    of_languages = {"zh": CorpusBLEU(), "fr": CorpusBLEU(), "en": CorpusBLEU()}
-    collector = make_collector(
-        {"bleu": {**of_languages, "talks": CorpusBLEU()}, "chrf": CorpusCHRF()}, ["talks", "news"]
-    )
-    count(collector, ["a"] * 3, ["a"] * 3, group=["fr", "de", "zh"])
-    with pytest.raises(ValueError, match="'bleu' has no metric for the group 'de', only for"):
-        count(collector, ["a"], ["a"], group=["de"], dataloader_idx=1)
-    count(collector, ["a"] * 3, ["a"] * 3, group=["fr", "de", "zh"])
-    assert [tag for tag in score(collector).results if "bleu" in tag] == [
-        *(f"val_bleu/talks/{group}" for group in ("zh", "fr", "de", "all")),
-        "val_bleu",
+def describe(counting: Counting) -> Any:
+    """Everything that a validation knows when it ends."""
+    loaders = [
+        (
+            sentences.loader,
+            sentences.identity.tolist(),
+            [sentences.statistics(name).tolist() for name in counting.metrics],
+            sentences.groups,
+            None if sentences.index is None else sentences.index.tolist(),
+            read_all(sentences),
+        )
+        for sentences in counting.collector.gather()
     ]
+    return loaders, counting.collector.returned
 
 
-LANGUAGES: dict[str, Any] = {"fr": CorpusBLEU(), "zh": CorpusBLEU()}
+ONE_MORE: dict[str, Any] = {"preds": ["a"], "target": ["a"], "source": ["x"], "index": [4], "group": ["de"]}
+CHINESE = ["我们明天去学校学习中文", "今天天气很好我们去公园"]
+WRONG: dict[str, tuple[dict[str, Any], str]] = {
+    "no reference": ({"target": []}, "ValueError: 'preds' has 1 sentence, 'target' 0: "),
+    "a reserved label": ({"group": ["mean"]}, "ValueError: the groups cannot have the name 'mean'"),
+    "a second label": (
+        {"preds": ["a", "b"], "target": ["a", "b"], "source": ["a", "b"], "index": [4, 5], "group": ["new", "low"]},
+        "ValueError: the groups cannot have the name 'low'",
+    ),
+    "tokens": ({"preds": [["a"]], "target": [["a"]]}, "TypeError: the metric 'f' needs text, got tokens"),
+    "sources as ids": ({"source": [[5]]}, "TypeError: the metric 'f' takes sources as text, got ids"),
+    "a warning": ({"preds": CHINESE[:1], "target": CHINESE[:1]}, "UserWarning: The references are Chinese"),
+}
+"""Errors of a batch, also of the first one."""
+OTHER: dict[str, tuple[dict[str, Any], str]] = {
+    f"no {field}": ({field: None}, f"ValueError: 'validation_step' returned {field!r} for some batches only")
+    for field in ("target", "source", "index", "group")
+}
+"""Errors of a batch among others."""
 
 
 @pytest.mark.parametrize(
-    ("metrics", "name", "group", "message"),
+    ("fields", "message", "before"),
     [
-        ({"bleu": LANGUAGES}, "", ["fr", "de"], "'bleu' has no metric for the group 'de', only for ['fr', 'zh']"),
-        ({"bleu": LANGUAGES}, "", None, "'bleu' has metrics for ['fr', 'zh'], but the loader has no name: pass"),
-        ({"bleu": LANGUAGES}, "news", None, "'bleu' has metrics for ['fr', 'zh'], but the loader"),
-        (LANGUAGES, "", ["fr", "zh"], "['fr', 'zh'] are names of loaders or groups, not of metrics: pass {'bleu': {"),
-        ({"news": CorpusBLEU()}, "news", None, "['news'] are names of loaders or groups"),
+        *(pytest.param(*wrong, before, id=f"{name} {before}") for name, wrong in WRONG.items() for before in (0, 1, 2)),
+        *(pytest.param(*wrong, before, id=f"{name} {before}") for name, wrong in OTHER.items() for before in (1, 2)),
     ],
 )
-def test_each_subset_needs_a_metric(metrics: Any, name: str, group: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
-        count(make_collector(metrics, [name]), ["a", "b"], ["a", "b"], group=group).agree()
+@pytest.mark.filterwarnings("error")
+def test_after_an_error_it_is_as_if_there_had_been_no_batch(fields: dict[str, Any], message: str, before: int) -> None:
+    """Also if the user turned warnings into errors."""
+    batches: list[dict[str, Any]] = [
+        {"preds": A[:2], "target": REFERENCES[:2], "source": A[:2], "index": [2, 1], "group": ["de", "fr"]},
+        {"preds": A[2:], "target": REFERENCES[2:], "source": A[2:], "index": [0, 1], "group": ["zh", "zh"]},
+    ]
+    counting, without = Counting({"bleu": CorpusBLEU(), "f": checksum}), Counting({"bleu": CorpusBLEU(), "f": checksum})
+    for number, batch in enumerate([*batches, None]):
+        if number == before:
+            assert try_to(count, counting, **ONE_MORE | fields).startswith(message)
+            assert describe(counting) == describe(without)
+        if batch is not None:
+            count(counting, **batch)
+            count(without, **batch)
+    assert describe(counting) == describe(without)
 
 
-@pytest.mark.parametrize("group", ["best", "", "a\ud800"])
+def decode(rows: list[list[int]]) -> list[str]:
+    """A decoder."""
+    return [CHINESE[0] if row else "" for row in rows]
+
+
+LOGITS = torch.zeros(2, 3, 9)
+LABELS = torch.full((2, 4), 5)
+SUSPECT: dict[str, Any] = {
+    "NaN": ({}, LOGITS + torch.nan, "The logits in 'preds' contain NaN"),
+    "script": ({"decoder": decode}, LOGITS, "The references are Chinese or Japanese"),
+}
+
+
+@pytest.mark.parametrize(("options", "logits", "message"), SUSPECT.values(), ids=SUSPECT)
+def test_after_a_warning_that_is_an_error_it_is_as_if_there_had_been_no_batch(
+    options: Any, logits: torch.Tensor, message: str
+) -> None:
+    """Of logits, whose widths are counted over batches."""
+    warn = WarnOnce()
+    counting = Counting(CorpusBLEU(**options), warn=warn)
+    for _ in range(2):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert try_to(count, counting, logits, LABELS).startswith(f"UserWarning: {message}")
+        assert (counting.collector.gather(), counting.collector.returned) == ([], set())
+        assert warn.widths == {}
+    with pytest.warns(UserWarning, match=message):
+        count(counting, logits, LABELS)
+    assert warn.widths == {(3, 4): 1}
+    assert count_kept(counting) == {"": 2}
+
+
+def test_a_batch_with_an_error_has_no_number() -> None:
+    """The number of a batch in its loader is counted if it is not passed."""
+    counting = Counting(names=["a", "b"], dataloaders=[[1, 2], [1]])
+    update = counting.collector.update
+    for number in range(2):
+        with pytest.raises(ValueError, match="'preds' has 1 sentence, 'target' 0"):
+            update(Output(["a"], []))
+        update(Output([f"a{number}"], ["a"]))
+    with pytest.raises(ValueError, match=r"^the loader 'a' has 2 batches, but 'validation_step' got more: pass the"):
+        update(Output(["a"], ["a"]))
+    assert count_kept(counting) == {"a": 2}
+
+
+# Groups
+
+
+def test_a_sentence_is_identified_by_its_position_and_its_label() -> None:
+    """One index may have several languages. The first of several with the same index and label counts."""
+    counting = Counting()
+    count(counting, ["a de", "b fr", "c de"], ["x", "y", "z"], index=[1, 0, 0], group=["de", "fr", "de"])
+    count(counting, ["again", "d fr"], ["x", "w"], index=[1, 1], group=["de", "fr"])
+    sentences = gather(counting)
+    # By position, then by label.
+    assert [sentence.hypothesis for sentence in read_all(sentences)] == ["c de", "b fr", "a de", "d fr"]
+    assert [sentence.group for sentence in read_all(sentences)] == ["de", "fr", "de", "fr"]
+    assert sentences.index is not None
+    assert sentences.index.tolist() == [0, 0, 1, 1]
+    assert sentences.groups == {"de": [0, 2], "fr": [1, 3]}
+
+
+def test_one_position_and_one_label_of_different_sentences_is_an_error() -> None:
+    counting = count(Counting(), ["a", "b"], ["a", "b"], index=[7, 7], group=["de", "fr"])
+    assert len(gather(counting)) == 2
+    count(counting, ["c"], ["c"], index=[7], group=["fr"])
+    with pytest.raises(ValueError, match=r"^different sentences have the same 'index' 7: their references differ\."):
+        counting.collector.gather()
+
+
+def test_without_positions_sentences_of_all_groups_are_in_the_order_in_which_they_came() -> None:
+    counting = count(Counting(), ["a", "b", "c"], ["a", "b", "c"], group=["fr", "de", "fr"])
+    count(counting, ["d"], ["d"], group=["de"])
+    sentences = gather(counting)
+    assert [sentence.hypothesis for sentence in read_all(sentences)] == ["a", "b", "c", "d"]
+    assert sentences.groups == {"de": [1, 3], "fr": [0, 2]}
+
+
+def test_loaders_are_in_their_order_and_groups_in_that_of_the_alphabet() -> None:
+    counting = Counting({"bleu": CorpusBLEU(), "chrf": CorpusCHRF()}, ["talks", "news"])
+    count(counting, ["a"] * 3, ["a"] * 3, group=["fr", "de", "zh"], dataloader_idx=1)
+    count(counting, ["a"] * 2, ["a"] * 2, group=["zh", "zh"])
+    count(counting, ["a"], ["a"], group=["en"])
+    assert count_kept(counting) == {"talks": 3, "talks/en": 1, "talks/zh": 2, "news": 3} | {
+        f"news/{label}": 1 for label in ("de", "fr", "zh")
+    }
+    assert [*score(counting).results] == [
+        f"val_{metric}{name}"
+        for metric in ("bleu", "chrf")
+        for name in (
+            *("/talks", "/talks/en", "/talks/zh", "/talks/mean"),
+            *("/news", "/news/de", "/news/fr", "/news/zh", "/news/mean", ""),
+        )
+    ]
+
+
+def test_one_loader_may_have_groups_and_another_none() -> None:
+    counting = count(Counting(names=["news", "talks"]), ["a", "b"], ["a", "b"], group=["de", "fr"])
+    count(counting, ["a"], ["a"], dataloader_idx=1)
+    assert count_kept(counting) == {"news": 2, "news/de": 1, "news/fr": 1, "talks": 1}
+
+
+@pytest.mark.parametrize("group", ["best", "", "a\ud800", "mean", "clear_best", "precision_1", "bleu_2"])
 def test_a_group_needs_a_name_that_can_be_logged(group: str) -> None:
     with pytest.raises(
         ValueError, match=rf"^the groups cannot have the name {re.escape(repr(group))}(, which is|: a lo)"
     ):
-        count(make_collector(), ["a"], ["b"], group=[group])
+        count(Counting(), ["a"], ["b"], group=[group])
+
+
+def test_labels_of_one_loader_that_clash_are_an_error_of_the_end_and_of_two_loaders_none() -> None:
+    counting = count(Counting(names=["a", "b"]), ["a"], ["b"], group=["de"])
+    count(counting, ["a"], ["b"], group=["de/x"], dataloader_idx=1)
+    assert count_kept(counting) == {"a": 1, "a/de": 1, "b": 1, "b/de/x": 1}
+    count(counting, ["a"], ["b"], group=["de/x"])
+    with pytest.raises(
+        ValueError, match=r"^the names 'de' and 'de/x' of the groups clash, because de/\.\.\. is logged$"
+    ):
+        counting.collector.gather()
 
 
 class Language(str, enum.Enum):
@@ -175,8 +340,51 @@ class Language(str, enum.Enum):
 
 @pytest.mark.parametrize("labels", [["de", "fr"], iter(["de", "fr"]), [*Language], [*map(np.str_, ("de", "fr"))]])
 def test_labels_of_groups_may_be_of_a_subclass_of_strings(labels: Any) -> None:
-    results = score(count(make_collector(), ["a", "b"], ["a", "b"], group=labels)).results
-    assert [*results] == ["val_bleu/de", "val_bleu/fr", "val_bleu/all", "val_bleu"]
+    results = score(count(Counting(), ["a", "b"], ["a", "b"], group=labels)).results
+    assert [*results] == ["val_bleu", "val_bleu/de", "val_bleu/fr", "val_bleu/mean"]
+
+
+# Only some labels
+
+
+def test_the_sentences_of_other_groups_do_not_count() -> None:
+    counting = Counting(labels=["de", "zh"])
+    fields: dict[str, Any] = {"group": ["de", "fr", "de", "zh"], "index": [3, 2, 1, 0], "source": A}
+    count(counting, A, REFERENCES, **fields, sample_mask=[True, True, False, True])
+    sentences = gather(counting)
+    assert [(sentence.hypothesis, sentence.group) for sentence in read_all(sentences)] == [(A[3], "zh"), (A[0], "de")]
+    expected = count(Counting(), [A[3], A[0]], [REFERENCES[3], REFERENCES[0]])
+    assert score(counting).results["val_bleu"].score == score(expected).results["val_bleu"].score
+
+
+def test_sentences_that_are_not_scored_are_checked_but_not_their_labels() -> None:
+    """The name of a group that is not logged may be any."""
+    counting = count(Counting(labels=["de"]), ["a", "b", "c"], ["a", "b", "c"], group=["low", "de", ""])
+    assert count_kept(counting) == {"": 1, "/de": 1}
+    with pytest.raises(ValueError, match="'preds' has 1 sentence, 'target' 0"):
+        count(counting, ["a"], [], group=["fr"])
+    with pytest.raises(ValueError, match="'group' must hold one label per sentence"):
+        count(counting, ["a"], ["a"], group=[])
+
+
+def test_without_labels_nothing_counts_where_only_some_do() -> None:
+    counting = count(Counting(labels=["de"]), A, REFERENCES)
+    assert counting.collector.gather() == []
+    assert counting.collector.returned == {True}
+
+
+def test_batches_of_which_nothing_counts_may_have_other_fields() -> None:
+    counting = count(Counting(labels=["de"]), A, REFERENCES, group=["fr"] * 4, index=range(4))
+    count(counting, A, REFERENCES)
+    assert count_kept(count(counting, ["a"], ["a"], group=["de"])) == {"": 1, "/de": 1}
+
+
+def test_the_batches_of_a_loader_that_is_ignored_may_be_anything() -> None:
+    counting = Counting(names=["news"], labels=[])
+    assert counting.collector.loaders[0].is_ignored
+    counting.collector.update(Output(5, None, "x"), 7)
+    assert counting.collector.gather() == []
+    assert counting.collector.returned == set()
 
 
 # In several processes
@@ -251,13 +459,13 @@ def run_cases(rank: int, world_size: int) -> list[tuple[int, list[str]]]:
     outcomes = []
     for case in CASES.values():
         loader = case.make(rank) if case.make else None
-        collector = make_collector(METRIC, ["news"], dataloaders=[loader])
+        counting = Counting(METRIC, ["news"], dataloaders=[loader])
         for batch_idx, batch in enumerate(loader or DataLoader(range(3))):  # type: ignore[arg-type]
             numbers = case.step(rank, batch.tolist())
-            count(collector, [A[i] for i in numbers], [REFERENCES[i] for i in numbers], batch_idx=batch_idx)
+            count(counting, [A[i] for i in numbers], [REFERENCES[i] for i in numbers], batch_idx=batch_idx)
         with warnings.catch_warnings(record=True) as warned:
             warnings.simplefilter("always")
-            counted = sum(count_kept(collector).values())
+            counted = sum(count_kept(counting).values())
         messages = [str(warning.message) for warning in warned if "more than one process" in str(warning.message)]
         outcomes.append((counted, messages))
     return outcomes
@@ -275,40 +483,64 @@ def test_a_sentence_counts_once_or_a_warning_says_why_it_may_not(pool: ProcessPo
     assert other == [(counted, []) for counted, _ in first]
 
 
-def see_subsets(rank: int, world_size: int, shares: list[dict[str, Any]]) -> Any:
+def see_groups(rank: int, world_size: int, shares: list[dict[str, Any]]) -> Any:
     """The numbers of sentences by loader and group, or the error, if each process has one of these batches."""
-    collector = make_collector(METRIC, ["news"])
+    counting = Counting(METRIC, ["news"])
     try:
         if shares[rank]:
-            count(collector, **shares[rank])
-        return count_kept(collector)
+            count(counting, **shares[rank])
+        return count_kept(counting)
     except ValueError as error:
         return str(error)
 
 
 ONE: dict[str, Any] = {"preds": A[:1], "target": REFERENCES[:1]}
 TWO: dict[str, Any] = {"preds": A[:2], "target": REFERENCES[:2]}
+FIRST: dict[str, Any] = ONE | {"index": [5], "group": ["zh"]}
+SAME_INDEX: dict[str, Any] = {"preds": B[:1], "index": [5]}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("shares", "expected"),
     [
-        ([ONE, {}], {(0, None): 1}),
-        ([{}, TWO | {"group": ["zh", "de"]}], {(0, "de"): 1, (0, "zh"): 1}),
-        ([ONE | {"group": ["zh"]}, TWO | {"group": ["zh", "de"]}], {(0, "de"): 1, (0, "zh"): 2}),
+        ([ONE, {}], {"news": 1}),
+        ([{}, TWO | {"group": ["zh", "de"]}], {"news": 2, "news/de": 1, "news/zh": 1}),
+        ([ONE | {"group": ["zh"]}, TWO | {"group": ["zh", "de"]}], {"news": 3, "news/de": 1, "news/zh": 2}),
+        ([ONE | {"group": ["zh"]}, ONE | {"group": ["de"]}], {"news": 2, "news/de": 1, "news/zh": 1}),
         ([ONE, ONE | {"group": ["zh"]}], "'validation_step' returned 'group' in some processes only"),
         ([ONE | {"index": [5]}, ONE], "'validation_step' returned 'index' in some processes only"),
         ([ONE, ONE | {"source": ["A"]}], "'validation_step' returned 'source' in some processes only"),
-        ([ONE | {"index": [5]}, {}], {(0, None): 1}),
-        (
-            [ONE | {"group": ["de"]}, ONE | {"group": ["de/x"]}],
-            "the names 'news/de' and 'news/de/x' of the groups clash",
-        ),
+        ([ONE, ONE | {"target": None}], "'validation_step' returned 'target' in some processes only"),
+        ([ONE | {"index": [5]}, {}], {"news": 1}),
+        ([ONE | {"group": ["de"]}, ONE | {"group": ["de/x"]}], "the names 'de' and 'de/x' of the groups clash"),
+        # One position: the same sentence counts once, and one of another group is another sentence.
+        ([FIRST, FIRST | SAME_INDEX], {"news": 1, "news/zh": 1}),
+        ([FIRST, FIRST | SAME_INDEX | {"group": ["de"]}], {"news": 2, "news/de": 1, "news/zh": 1}),
+        ([FIRST, FIRST | {"target": ["x"], "group": ["de"]}], {"news": 2, "news/de": 1, "news/zh": 1}),
+        ([FIRST, FIRST | {"target": ["x"]}], "different sentences have the same 'index' 5: their references differ"),
     ],
     ids=str,
 )
-def test_processes_agree_on_subsets_or_all_raise_an_error(shares: Any, expected: Any, pool: ProcessPool) -> None:
-    first, other = pool.run(2, see_subsets, shares)
+def test_processes_agree_on_groups_or_all_raise_an_error(shares: Any, expected: Any, pool: ProcessPool) -> None:
+    first, other = pool.run(2, see_groups, shares)
     assert first == other
     assert first == expected if isinstance(expected, dict) else first.startswith(expected)
+
+
+def read_in_order(rank: int, world_size: int) -> tuple[list[str], dict[str, list[int]]]:
+    """The texts and the groups of sentences whose labels the processes see in different orders."""
+    labels = [["zh", "de"], ["zh", "fr"]][rank]
+    positions = [[1, 1], [1, 0]][rank]
+    counting = count(Counting(METRIC), A[:2], REFERENCES[:2], group=labels, index=positions)
+    sentences = gather(counting)
+    return [f"{sentence.group} {sentence.hypothesis}" for sentence in sentences.read_all()], sentences.groups
+
+
+@pytest.mark.slow
+def test_sentences_of_all_processes_are_in_the_order_of_positions_then_of_labels(pool: ProcessPool) -> None:
+    """Each process numbers the labels that it sees."""
+    ((texts, groups), (no_texts, other_groups)) = pool.run(2, read_in_order)
+    assert texts == [f"fr {A[1]}", f"de {A[1]}", f"zh {A[0]}"]
+    assert groups == other_groups == {"de": [1], "fr": [0], "zh": [2]}
+    assert no_texts == []

@@ -21,11 +21,11 @@ from torchmetrics.text import WordErrorRate
 
 from lightning_bleu import BLEUCallback, CorpusBLEU, Evaluator, FunctionMetric, Result
 from lightning_bleu.evaluation.functions import call_function, call_with_third
-from lightning_bleu.evaluation.sentences import Sentence
+from lightning_bleu.reading.batch import Sentence
 from tests.helpers.callback_metrics import Returns, exact, try_to
 from tests.helpers.files import read_scores
 from tests.helpers.lightning import PanelLogger, read_table
-from tests.helpers.validations import count, make_collector
+from tests.helpers.validations import Counting, count
 from tests.helpers.validations import score as score_collected
 
 SENTENCES = [Sentence("a b", ["a b", "c"], "A B"), Sentence("x", ["y"], "X"), Sentence("", ["z z"], "Z Z")]
@@ -475,7 +475,7 @@ def test_any_other_callable_is_accepted(function: Any) -> None:
 
 def test_a_function_without_a_signature_is_called_with_hypotheses_and_references() -> None:
     metric = FunctionMetric(max)
-    assert (metric.takes_sources, metric.needs_sources) == (False, False)
+    assert not metric.takes_sources
     assert metric(["b"], ["a"], ["c"]) == ["b"]
 
 
@@ -542,7 +542,6 @@ def test_an_attribute_of_a_bare_function_is_an_error_that_names_function_metric(
     option = right.rpartition("(")[2].partition(", ")[2].rstrip(")")
     message = f"TypeError: 'f' has the attribute {option}, which is ignored: pass {right}"
     assert try_to(make, {"f": function}) == message
-    assert try_to(make, {"f": {"de": function}}) == message
 
 
 @pytest.mark.parametrize("kind", ATTRIBUTED)
@@ -706,34 +705,74 @@ def test_sentences_without_words_get_the_better_score() -> None:
     pairs = [(0, 0), (1, 2)]
     for direction, score in ((True, 100), (False, 0)):
         metric = FunctionMetric(lambda *texts: pairs, higher_is_better=direction, percent=True)
-        (subset,) = score_collected(count(make_collector({"f": metric}), ["", "a"], ["", "b"])).subsets
-        assert subset.rows["f"].score_sentences().tolist() == [score, 50]
+        (loader,) = score_collected(count(Counting({"f": metric}), ["", "a"], ["", "b"])).loaders
+        assert loader.rows["f"].score_sentences().tolist() == [score, 50]
 
 
 @pytest.mark.parametrize(("perfect", "expected"), [(None, None), (0, 0), (1, 100), (0.5, 50)])
 def test_perfect_is_a_number_that_the_function_returns(perfect: float | None, expected: float | None) -> None:
     metric = FunctionMetric(exact, percent=True, perfect=perfect)
-    (subset,) = score_collected(count(make_collector({"f": metric}), *CORPUS)).subsets
-    assert subset.rows["f"].scoring.perfect == expected
+    (loader,) = score_collected(count(Counting({"f": metric}), *CORPUS)).loaders
+    assert loader.rows["f"].scorer.perfect == expected
 
 
-@pytest.mark.parametrize("corpus_level", [False, True])
-def test_a_function_of_the_corpus_is_called_for_each_group_and_for_all_of_them(corpus_level: bool) -> None:
+def rank(hypotheses: list[str], references: list[list[str]]) -> dict[str, Any]:
+    """A number per sentence and one for all, both of which depend on all sentences and their order."""
+    place = [float(sorted(hypotheses).index(line)) for line in hypotheses]
+    return {"place": place, "first": float(len(hypotheses[0]))}
+
+
+@pytest.mark.parametrize(
+    ("metric", "is_called_again"),
+    [
+        (exact, False),
+        (FunctionMetric(exact, corpus_level=True), False),
+        (FunctionMetric(lambda *texts: {"a": exact(*texts), "b": wrong_words(*texts)}, corpus_level=True), False),
+        (FunctionMetric(rank, corpus_level=True), True),
+        (FunctionMetric(lambda hypotheses, references: float(len(hypotheses)), corpus_level=True), True),
+    ],
+)
+def test_only_a_function_that_returns_a_single_number_is_called_again_for_each_group(
+    metric: Any, is_called_again: bool
+) -> None:
+    """Otherwise, the numbers of its sentences are those of their groups."""
     calls = []
 
-    def function(hypotheses: list[str], references: list[list[str]]) -> list[float]:
+    def call(hypotheses: list[str], references: list[list[str]]) -> Any:
         calls.append(hypotheses)
-        return exact(hypotheses, references)
+        return metric(hypotheses, references)
 
-    metric = FunctionMetric(function, corpus_level=corpus_level)
-    results = evaluate(Evaluator({"f": metric}), group=["a", "b", "a", "b"])
+    corpus_level = isinstance(metric, FunctionMetric) and metric.corpus_level
+    evaluate(Evaluator({"f": FunctionMetric(call, corpus_level=corpus_level)}), group=["a", "b", "a", "b"])
     hypotheses, _ = CORPUS
     groups = [hypotheses[::2], hypotheses[1::2]]
-    everything = groups[0] + groups[1]
-    assert calls == ([*groups, everything] if corpus_level else [everything])
-    assert {logged: result.score for logged, result in results.items()} == dict.fromkeys(
-        ["val_f/a", "val_f/b", "val_f/all", "val_f"], 0.5
-    )
+    assert calls == ([hypotheses, *groups] if is_called_again else [hypotheses])
+
+
+def test_the_numbers_of_sentences_are_those_of_the_loader_and_a_single_number_is_that_of_the_group() -> None:
+    results = evaluate(Evaluator({"f": FunctionMetric(rank, corpus_level=True)}), group=["a", "b", "a", "b"])
+    # In the order of the alphabet: "a b", "a b c d", "a x", "x x x x"
+    assert {logged: result.score for logged, result in results.items()} == {
+        "val_f/place": 1.5,
+        "val_f/a/place": 2,
+        "val_f/b/place": 1,
+        "val_f/mean/place": 1.5,
+        "val_f/first": 7,
+        "val_f/a/first": 7,
+        "val_f/b/first": 3,
+        "val_f/mean/first": 5,
+    }
+
+
+def test_a_function_may_score_the_corpus_and_none_of_its_groups() -> None:
+    """It has no mean then."""
+
+    def large(hypotheses: list[str], references: list[list[str]]) -> float | None:
+        return None if len(hypotheses) < 4 else 0.5
+
+    evaluator = Evaluator({"f": FunctionMetric(large, corpus_level=True), "g": exact})
+    results = evaluate(evaluator, group=["a", "b", "a", "b"])
+    assert [*results] == ["val_f", "val_g", "val_g/a", "val_g/b", "val_g/mean"]
 
 
 def test_a_single_number_has_no_interval_and_no_comparison() -> None:
@@ -769,7 +808,7 @@ SOURCES = ["A", "B B", "C", "D"]
 )
 def test_a_function_takes_sources_if_a_parameter_asks_for_them(function: Any, takes: bool, needs: bool) -> None:
     metric = FunctionMetric(function)
-    assert (metric.takes_sources, metric.needs_sources) == (takes, needs)
+    assert metric.takes_sources is takes
     is_set = isinstance(function, partial) and "sources" in function.keywords
     unused = 0.5 if function is exact else 3.0 if is_set else -1.0
     assert score_of(function, source=SOURCES) == score_of(metric, source=SOURCES) == (1.5 if takes else unused)
@@ -807,7 +846,7 @@ def test_a_deep_copy_keeps_the_function() -> None:
     """It may be a large model."""
     metric = FunctionMetric(Model())
     assert copy.deepcopy(metric).function is metric.function
-    assert copy.deepcopy(Evaluator({"f": metric})).metrics["f"].function is metric.function
+    assert copy.deepcopy(Evaluator({"f": metric})).metrics["f"] is metric
 
 
 class WrongWords(FunctionMetric):
@@ -863,10 +902,6 @@ DIRECTIONS = {"wrong": None, "right": False}
             {"f": FunctionMetric(wrong_and_right, higher_is_better=DIRECTIONS)},
         ),
         (
-            {"f": {"de": configure("wrong_words", percent=True), "fr": configure("wrong_words", percent=True)}},
-            {"f": dict.fromkeys(["de", "fr"], FunctionMetric(wrong_words, percent=True))},
-        ),
-        (
             {"f": {"class_path": f"{HERE}.WrongWords", "init_args": {"lowercase": True}}},
             {"f": WrongWords(lowercase=True)},
         ),
@@ -884,6 +919,6 @@ def test_a_configuration_file_of_lightning_cli_can_have_functions(kind: Any, con
     read = parser.parse_object({"bleu": {"metrics": config}})
     saved = parser.dump(read, skip_none=False)  # as LightningCLI does
     for parsed in (read, parser.parse_string(saved)):
-        made = parser.instantiate_classes(parsed).bleu.metrics
-        fields = {"group": ["de", "fr", "de", "fr"]} if isinstance(metrics["f"], dict) else {}
-        assert evaluate(Evaluator(made), **fields) == evaluate(Evaluator(metrics), **fields)
+        made = parser.instantiate_classes(parsed).bleu
+        evaluator = made if isinstance(made, Evaluator) else made.evaluator
+        assert evaluate(evaluator) == evaluate(Evaluator(metrics))

@@ -1,18 +1,20 @@
-"""The metrics of an evaluator and their results, without Lightning."""
+"""The metrics of an evaluator: what may be passed, their names, what they log, and how they read ids."""
 
 from __future__ import annotations
 
-import json
-import math
-from collections.abc import Sequence
+import copy
+import pickle
+import re
 from functools import partial
+from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
-import torch.distributed as dist
 from sacrebleu.metrics.base import Metric as SacreMetric
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.ter import TER
+from torch import nn
 from torchmetrics import MetricCollection
 from torchmetrics.text import (
     CharErrorRate,
@@ -26,27 +28,27 @@ from torchmetrics.text import (
     WordInfoPreserved,
 )
 
-from lightning_bleu import (
-    CONVENTIONS,
-    CorpusBLEU,
-    CorpusCHRF,
-    Evaluator,
-    FunctionMetric,
-    Interval,
-    PairedTest,
-    Result,
-    corpus_bleu,
+from lightning_bleu import BLEUCallback, CorpusBLEU, CorpusCHRF, Evaluator, FunctionMetric, TokenCount
+from lightning_bleu.evaluation.loaders import CALL
+from lightning_bleu.evaluation.metrics import (
+    check_not_labels,
+    expected_names,
+    known_scorers,
+    metrics_that_score,
+    name_components,
+    read_metrics,
+    reserved_names,
+    shared_reading,
 )
-from lightning_bleu.display.charts import COMPONENTS, lay_out_charts
-from lightning_bleu.evaluation.collector import SentenceCollector
-from lightning_bleu.evaluation.loaders import Origin
-from lightning_bleu.evaluation.metric_table import MetricTable, wrap_metric
-from lightning_bleu.evaluation.names import Naming
+from lightning_bleu.evaluation.names import Name, Naming
 from lightning_bleu.evaluation.results import STATISTICS
+from lightning_bleu.evaluation.validation import Validation
+from lightning_bleu.monitors import describe_number
+from lightning_bleu.reading.batch import Output
+from lightning_bleu.settings.settings import Settings
 from tests.helpers.callback_metrics import (
     FUNCTIONS,
     OF_TEXT,
-    Fails,
     Returns,
     corpus_of,
     errors,
@@ -55,127 +57,389 @@ from tests.helpers.callback_metrics import (
     score_alone,
     try_to,
 )
-from tests.helpers.process_groups import ProcessPool
-from tests.helpers.validations import count, make_collector, score
+from tests.helpers.error_rate import CorpusErrorRate
+from tests.helpers.lightning import validate
+from tests.helpers.validations import Counting, count, score
 
 HYPOTHESES, REFERENCES, _ = corpus_of(range(12))
 LINES = [references[-1] for references in REFERENCES]
 """A single reference of each sentence."""
 
 
-def score_with(
-    metric: Any, hypotheses: Sequence[str], references: Sequence[Any], index: Any = None
-) -> dict[str, float]:
-    """What a metric scores in a validation, by the name of the score."""
-    scored = score(count(make_collector({"x": metric}), hypotheses, references, index=index))
-    return {of_metric.name.score: of_metric.result.score for of_metric in scored.scores}
+def spell(rows: list[list[int]]) -> list[str]:
+    """A decoder."""
+    return [" ".join(map(str, row)) for row in rows]
 
 
-# Results
-
-REPORT = corpus_bleu(["a b c d e"], ["a b c d f"])
-INTERVAL = Interval(0.5, 0.4, 0.6, 0.95, ())
-TEST = PairedTest("", 0.5, 0.4, 0.01, 1000, low=0.05, high=0.15)
-COMPARED = {"difference": 0.5 - 0.4, "difference_low": 0.05, "difference_high": 0.15, "p_value": 0.01}
-
-
-def test_a_result_tells_what_is_logged() -> None:
-    components = tuple(component for component in CorpusBLEU().components(REPORT) if component.is_default)
-    parts = {component.name: component.value for component in components}
-    assert parts["precision_1"] == REPORT.precisions[0]
-    bleu = Result(REPORT.bleu, components, REPORT, INTERVAL, TEST, best=0.5)
-    assert bleu.parts == parts
-    statistics = {"low": 0.4, "high": 0.6, **COMPARED, "best": 0.5}
-    assert bleu.statistics() == statistics
-    assert bleu.values() == {"": REPORT.bleu} | parts | statistics
-    assert [*bleu.values()] == ["", *parts, *statistics]
-    first = Result(0.5, comparison=TEST, first=0.5)
-    assert [*first.values()] == ["", "difference", "difference_low", "difference_high", "p_value", "first"]
-    assert Result(0.5).values() == {"": 0.5}
-
-
-def test_a_result_tells_what_is_written() -> None:
-    components = tuple(CorpusBLEU().components(REPORT))
-    bleu = Result(REPORT.bleu, components, REPORT, INTERVAL, TEST, best=0.5, higher_is_better=True, percent=False)
-    written = bleu.to_dict()
-    assert json.loads(json.dumps(written)) == written
-    assert written == {
-        "higher_is_better": True,
-        "percent": False,
-        "score": REPORT.bleu,
-        "parts": bleu.parts,
-        "counts": REPORT.counts(),
-        "interval": {"low": 0.4, "high": 0.6, "confidence": 0.95},
-        "comparison": {
-            "with": "best",
-            "score": 0.4,
-            "difference": 0.5 - 0.4,
-            "interval": {"low": 0.05, "high": 0.15, "confidence": TEST.confidence},
-            "p_value": 0.01,
-            "best": 0.5,
-        },
-        "signature": REPORT.signature,
-    }
-    assert written["counts"]["matches"] == list(REPORT.matches)
-    first = Result(0.5, comparison=TEST, first=0.5).to_dict()
-    assert (first["comparison"]["with"], first["comparison"]["best"]) == ("first", None)
-    nothing_known = dict.fromkeys(["higher_is_better", "percent", "interval", "comparison", "signature"])
-    assert Result(0.5).to_dict() == {"score": 0.5, "parts": {}, "counts": {}} | nothing_known
-
-
-def test_each_score_of_a_metric_has_a_result_of_its_own() -> None:
-    evaluator = Evaluator({"page": FUNCTIONS["page"], "rouge": OF_TEXT["rouge"]()}, compare_to="best", confidence=0.95)
-    evaluator.start()
-    evaluator.update(HYPOTHESES, LINES)
-    results = evaluator.finish(1)
-    expected = score_alone(OF_TEXT["rouge"](), HYPOTHESES, LINES)
-    scores = {f"val_rouge/{name}": value for name, value in expected.items()}
-    scores |= {f"val_page/{name}": value for name, value in score_alone(FUNCTIONS["page"], HYPOTHESES, LINES).items()}
-    assert {logged: result.score for logged, result in results.items()} == pytest.approx(scores)
-    for name, higher_is_better in (("rate", False), ("exact", True)):
-        result = results[f"val_page/{name}"]
-        assert result.higher_is_better is higher_is_better
-        assert result.best == result.score
-        assert result.interval is not None
-        assert result.comparison is not None
-        assert str(result.report) == f"page/{name} = {result.score:.4f}"
+# What may be passed
 
 
 @pytest.mark.parametrize(
-    "options", [{"convention": name} for name in CONVENTIONS] + [{"weights": (0.4, 0.3, 0.2, 0.1)}]
+    ("metrics", "expected"),
+    [
+        (CorpusBLEU(), ["bleu"]),
+        (CorpusCHRF(), ["chrf"]),
+        ({"bleu": CorpusBLEU()}, ["bleu"]),
+        (MappingProxyType({"新": CorpusBLEU(), "a/b": TER(), "a/c": TER()}), ["新", "a/b", "a/c"]),
+        (MetricCollection([CorpusBLEU(), CorpusCHRF()], prefix="a_"), ["a_CorpusBLEU", "a_CorpusCHRF"]),
+        ({"x": MetricCollection({"b": CorpusBLEU()}, postfix="_c"), "y": TER()}, ["x/b_c", "y"]),
+        ({"x": MetricCollection({"b": CorpusBLEU(), "wer": WordErrorRate()})}, ["x/b", "x/wer"]),
+        ({"x": MetricCollection({"a": WordErrorRate(), "b": CharErrorRate()})}, ["x"]),
+        (nn.ModuleDict({"x": CorpusBLEU(), "y": CorpusCHRF()}), ["x", "y"]),
+        ({"n": TokenCount(), "f": exact, "g": FunctionMetric(errors), "b": CorpusBLEU().scorer}, ["n", "f", "g", "b"]),
+    ],
 )
-@pytest.mark.parametrize("lines", [(["a b c d e f", "a"], ["a b c x e f g", "b"]), (["a b"], ["c d"])])
-def test_bleu_of_lower_orders_is_that_of_a_metric_of_these_orders(options: Any, lines: Any) -> None:
-    metrics = {"x": CorpusBLEU(percent=True, **options), "chrf": CorpusCHRF(percent=True)}
-    table = MetricTable.from_metrics(metrics, parts=["bleu_3", "bleu_1", "precision"])
-    collector = SentenceCollector(table, [""], max_texts=math.inf, origin=Origin("update"))
-    validation = score(count(collector, *lines))
-    results = validation.results
-    options = {"percent": True, **options} | {"weights": None}
-    expected = {f"bleu_{n}": corpus_bleu(*lines, max_order=n, **options).bleu for n in (1, 3)}
-    assert results["val_x"].parts == expected
-    assert {*results["val_chrf"].parts} == {"precision"}
-    report = results["val_x"].report
-    assert report is not None
-    assert results["val_x"].to_dict()["parts"] == expected
-    assert results["val_x"].to_dict()["counts"] == report.counts()
-    charts = {chart.title: chart for chart in lay_out_charts(validation) if chart.section == COMPONENTS}
-    assert charts.keys() == {"val_x: BLEU of orders 1 (at the top) to 4"}  # what is not logged is left out
-    assert charts["val_x: BLEU of orders 1 (at the top) to 4"].names == ("val_x/bleu_1", "val_x/bleu_3")
+def test_metrics_have_names(metrics: Any, expected: list[str]) -> None:
+    assert [*read_metrics(metrics)] == expected
+    assert [*Evaluator(metrics).metrics] == expected
 
 
-def test_without_parts_scores_intervals_and_comparisons_are_left() -> None:
-    evaluator = Evaluator(parts=False, confidence=0.95, compare_to="best")
+def test_metrics_are_an_option_as_they_were_passed() -> None:
+    several: tuple[Any, ...] = (CorpusBLEU(), {"x": CorpusBLEU(), "f": exact})
+    for metrics in several:
+        assert BLEUCallback(metrics).evaluator.options.metrics is metrics
+        assert Evaluator(metrics).options.metrics is metrics
+
+
+def test_hydra_makes_a_callback_of_a_metric_or_of_metrics_by_name() -> None:
+    instantiate = pytest.importorskip("hydra.utils").instantiate
+    bleu = {"_target_": "lightning_bleu.CorpusBLEU", "weights": [0.5, 0.5], "max_order": 2}
+    for metrics, names in ((bleu, ["bleu"]), ({"a": bleu, "b": bleu}, ["a", "b"])):
+        callback = instantiate({"_target_": "lightning_bleu.BLEUCallback", "metrics": metrics, "samples": 3})
+        assert [*callback.evaluator.metrics] == names
+        assert callback.evaluator.metrics[names[0]] == CorpusBLEU(max_order=2, weights=[0.5, 0.5]).scorer
+
+
+BY_NAME = "pass metrics by name, such as {'bleu': CorpusBLEU()}"
+NOT_A_METRIC = "must be a metric of lightning_bleu, torchmetrics, or sacreBLEU, or a function, got"
+
+
+@pytest.mark.parametrize(
+    ("metrics", "error", "message"),
+    [
+        ("bleu", TypeError, f"'metrics' {NOT_A_METRIC} 'bleu'"),
+        (CorpusBLEU, TypeError, f"'metrics' {NOT_A_METRIC} {CorpusBLEU!r}: make an instance of it"),
+        ([CorpusBLEU()], TypeError, f"'metrics' {NOT_A_METRIC} [CorpusBLEU()]: {BY_NAME}"),
+        ({"bleu": "bleu"}, TypeError, f"'bleu' {NOT_A_METRIC} 'bleu': {BY_NAME}"),
+        (TER(), TypeError, "TER needs a name: pass {'NAME': ...}"),
+        (TranslationEditRate(), TypeError, "needs a name: pass {'NAME': ...}"),
+        ({}, ValueError, "'metrics' must have at least one metric, got an empty dict"),
+        (nn.ModuleDict(), ValueError, "'metrics' must have at least one metric, got an empty dict"),
+        ({"ter": 5}, TypeError, f"'ter' {NOT_A_METRIC} 5"),
+        ({5: TER()}, TypeError, "the names of the metrics must be strings, got 5 of type int"),
+        ({"": TER()}, ValueError, "the metrics cannot have the name '', which is reserved"),
+        ({"samples": TER()}, ValueError, "the metrics cannot have the name 'samples', which is reserved"),
+        ({"a": TER(), "worst": TER()}, ValueError, "the metrics cannot have the name 'worst', which is reserved"),
+        # columns of the table of sentences
+        ({"index": TER()}, ValueError, "the metrics cannot have the name 'index', which is reserved"),
+        ({"a": TER(), "group": TER()}, ValueError, "the metrics cannot have the name 'group', which is reserved"),
+        ({"a\ud800": TER()}, ValueError, "the metrics cannot have the name 'a\\ud800': a lone surrogate cannot be"),
+        ({"a/b": TER(), "a": TER()}, ValueError, "the names 'a' and 'a/b' of the metrics clash, because a/... is"),
+        ({"x": MetricCollection({"b": CorpusBLEU()}), "x/b": TER()}, ValueError, "metrics must have different names"),
+        (
+            {"x": CorpusBLEU(), "y": None},
+            TypeError,
+            f"'y' {NOT_A_METRIC} None: leave it out, or score some loaders or groups only with only=['NAME', ...]",
+        ),
+    ],
+)
+def test_anything_else_is_rejected_as_metrics(metrics: Any, error: type[Exception], message: str) -> None:
+    for make in (BLEUCallback, Evaluator):
+        with pytest.raises(error) as raised:
+            make(metrics)
+        assert message in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("metrics", "labels"),
+    [
+        ({"bleu": {"zh": CorpusBLEU(tokenizer="zh"), "de": CorpusBLEU()}}, "['zh', 'de']"),
+        ({"chrf": CorpusCHRF(), "bleu": {"zh": CorpusBLEU(), "news": None}}, "['zh', 'news']"),
+        ({"x": nn.ModuleDict({"zh": CorpusBLEU()})}, "['zh']"),
+        ({"f": {"zh": exact}}, "['zh']"),
+    ],
+)
+def test_metrics_by_label_are_an_error_that_shows_the_new_way(metrics: Any, labels: str) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(labels)} are names of loaders or groups, not of met") as raised:
+        Evaluator(metrics)
+    recipe = "BLEUCallback(CorpusBLEU(tokenizer='zh'), only=['zh'], log_name='{stage}_zh_{metric}')"
+    assert recipe in str(raised.value)
+
+
+def test_metrics_with_the_names_of_loaders_or_groups_are_an_error_that_shows_the_new_way() -> None:
+    metrics: dict[str, Any] = {"de": CorpusBLEU(), "zh": CorpusBLEU(tokenizer="char")}
+    message = r"^\['de', 'zh'\] are names of loaders or groups, not of metrics: .*, only=\['de'\], log_name="
+    with pytest.raises(ValueError, match=message):
+        Evaluator(metrics).start({"zh": None, "de": None, "fr": None})
+    evaluator = Evaluator(metrics)
     evaluator.start()
-    evaluator.update(["a b c d e", "a b"], ["a b c d f", "a c"])
-    comparison = ["difference", "difference_low", "difference_high", "p_value", "best"]
-    assert [*evaluator.finish(1)["val_bleu"].values()] == ["", "low", "high", *comparison]
+    evaluator.update(["a", "b"], ["a", "b"], group=["de", "zh"])
+    with pytest.raises(ValueError, match=message):
+        evaluator.finish(1)
+    assert evaluator.results == {}
+    check_not_labels(metrics, ["de", "fr"])  # not all of them
 
 
-# Metrics
+def test_different_scales_are_warned_about() -> None:
+    message = "The metrics have different scales: 'bleu' in 0..100, 'chrf' in 0..1. Set percent=True for all of them"
+    with pytest.warns(UserWarning, match=f"^{re.escape(message)}"):
+        BLEUCallback({"bleu": CorpusBLEU(percent=True), "ter": TER(), "chrf": CorpusCHRF()})
 
 
-# Metrics
+# Subclasses
+
+
+class Renamed(CorpusBLEU):
+    """A subclass with a name and options of its own."""
+
+    short_name = "mine"
+
+    def __init__(self, lowercase: bool = True) -> None:
+        super().__init__(max_order=2, lowercase=lowercase)
+
+    def describe(self) -> str:
+        """Something else."""
+        return f"{self.compute():.2f}"
+
+    @property
+    def plot_lower_bound(self) -> float | None:  # type: ignore[override]
+        return 0.25
+
+
+class Updates(CorpusBLEU):
+    def update(self, *args: Any, **kwargs: Any) -> None:
+        super().update(*args, **kwargs)
+
+
+class UpdatesDeeply(Updates):
+    """Its base overrides something."""
+
+
+class Halves:
+    """A mixin."""
+
+    def compute(self) -> Any:
+        return super().compute() / 2  # type: ignore[misc]
+
+
+class Mixed(Halves, CorpusCHRF): ...
+
+
+class Reports(CorpusCHRF):
+    def report(self) -> Any:
+        return super().report()
+
+    @property
+    def signature(self) -> str:
+        return ""
+
+
+class OfOlderVersions(CorpusBLEU):
+    scoring = None
+
+    def count_rows(self, batch: Any) -> Any: ...
+
+
+@pytest.mark.parametrize(
+    ("metric", "overridden"),
+    [
+        (Updates(), "Updates overrides ['update'], "),
+        (UpdatesDeeply(), "Updates overrides ['update'], "),
+        (Mixed(), "Halves overrides ['compute'], "),
+        (Reports(), "Reports overrides ['report', 'signature'], "),
+        (OfOlderVersions(), "OfOlderVersions overrides ['scoring', 'count_rows'], "),
+    ],
+)
+def test_a_subclass_that_overrides_what_an_evaluator_does_not_call_is_an_error(metric: Any, overridden: str) -> None:
+    for metrics in (metric, {"x": metric}, MetricCollection({"x": metric})):
+        assert try_to(Evaluator, metrics).startswith(f"TypeError: {overridden}which an evaluator does not call: pass a")
+
+
+def test_any_other_subclass_is_a_metric_with_its_own_name() -> None:
+    metric = Renamed()
+    assert [*read_metrics(metric)] == ["mine"]
+    corpus = ["A b c", "b"], ["a b d", "b"]
+    expected = score(count(Counting(CorpusBLEU(max_order=2, lowercase=True)), *corpus)).results["val_bleu"]
+    for copied in (metric, copy.deepcopy(metric), pickle.loads(pickle.dumps(metric))):
+        assert score(count(Counting(copied), *corpus)).results["val_mine"] == expected
+    # A metric of another formula is not a subclass of one.
+    assert [*read_metrics(CorpusErrorRate())] == ["error_rate"]
+
+
+# What is logged
+
+
+EXPECTED: dict[str, Any] = {
+    "bleu": CorpusBLEU(),
+    "chrf": CorpusCHRF(),
+    "ter": TER(),
+    "rate": errors,
+    "length": FunctionMetric(exact, higher_is_better=None),
+    "corpus": FunctionMetric(lambda hypotheses, references: 1.0, corpus_level=True),
+}
+
+
+def list_expected(
+    metrics: Any, loaders: Any, parts: Any = True, confidence: Any = None, kind: Any = None
+) -> list[Name]:
+    """What is expected before a validation."""
+    read = read_metrics(metrics)
+    components = name_components(read, parts)
+    return expected_names(read, loaders, components, has_intervals=confidence is not None, compare_to=kind)
+
+
+@pytest.mark.parametrize("parts", [True, ["bleu_2", "precision"]])
+@pytest.mark.parametrize("kind", [None, "best", "first", "clear_best"])
+@pytest.mark.parametrize("confidence", [None, 0.9])
+@pytest.mark.parametrize("loaders", [("",), ("news",), ("news", "talks/ted")])
+def test_what_is_expected_before_a_validation_is_what_it_logs(
+    loaders: Any, confidence: Any, kind: Any, parts: Any
+) -> None:
+    evaluator = Evaluator(EXPECTED, parts=parts, confidence=confidence, compare_to=kind)
+    started = evaluator.begin("val", loaders, [None] * len(loaders), CALL)
+    for number in range(len(loaders)):
+        started.collector.update(Output(["a b c", "d"], ["a b d", "e"]), None, number)
+    validation: Validation = evaluator.score(started)
+    assert sorted(list_expected(EXPECTED, loaders, parts, confidence, kind)) == sorted(validation.numbers)
+
+
+def test_if_loaders_are_unknown_the_names_of_the_whole_validation_are_expected() -> None:
+    names = list_expected(CorpusBLEU(max_order=1), [], confidence=0.9, kind="best")
+    assert sorted(names) == sorted(list_expected(CorpusBLEU(max_order=1), [""], confidence=0.9, kind="best"))
+    assert Name("bleu", detail="best") in names
+
+
+def test_only_the_components_that_are_logged_are_expected() -> None:
+    metrics = {"bleu": CorpusBLEU(), "chrf": CorpusCHRF()}
+    for parts, expected in (
+        (False, []),
+        (["precision_3", "length_ratio", "recall"], ["length_ratio", "precision_3", "recall"]),
+    ):
+        names = list_expected(metrics, [""], parts)
+        assert sorted(name.detail for name in names if name.detail) == expected
+
+
+def test_a_name_of_a_component_that_no_metric_has_is_an_error() -> None:
+    metrics = read_metrics({"bleu": CorpusBLEU(max_order=2), "f": exact})
+    with pytest.raises(ValueError, match=r"^'parts' must be one of \[.*'bleu_2'\], got 'bleu_3'"):
+        name_components(metrics, ["bleu_1", "bleu_3"])
+    assert name_components(metrics, ["bleu_1"]) == {Name("bleu"): ["bleu_1"], Name("f"): []}
+
+
+def test_metrics_that_need_references_do_not_score_hypotheses_alone() -> None:
+    metrics = read_metrics({"n": TokenCount(), "bleu": CorpusBLEU(), "f": exact, "ter": TER()})
+    assert [*metrics_that_score(metrics, has_references=True)] == [*metrics]
+    assert [*metrics_that_score(metrics, has_references=False)] == ["n"]
+
+
+# Reserved names
+
+
+def test_no_loader_and_no_group_has_the_name_of_what_is_logged_or_could_be_below_a_score() -> None:
+    bleu = {f"{part}_{order}" for part in ("precision", "bleu") for order in range(1, 5)}
+    bleu |= {"brevity_penalty", "length_ratio", "hypothesis_length", "reference_length"}
+    always = {"", "mean", "low", "high", "difference", "difference_low", "difference_high", "p_value"}
+    always |= {"best", "first", "clear_best"}
+    assert always == {"", "mean", *STATISTICS}
+    assert reserved_names(read_metrics(exact_and(CorpusBLEU()))) == always | bleu
+    assert reserved_names(read_metrics(exact_and(FUNCTIONS["page"]))) == always | {"rate", "exact"}
+    rouge = reserved_names(read_metrics(exact_and(OF_TEXT["rouge"]())))
+    assert rouge == always | {f"rouge{n}_{part}" for n in (1, 2) for part in ("fmeasure", "precision", "recall")}
+
+
+def exact_and(metric: Any) -> dict[str, Any]:
+    """Two metrics."""
+    return {"f": exact, "x": metric}
+
+
+RESERVED = {
+    "the mean": (CorpusBLEU(), "mean", "mean"),
+    "a statistic that is not logged": (CorpusBLEU(), "clear_best", "clear_best"),
+    "a component": (CorpusBLEU(), "precision_1", "precision_1"),
+    "a component that is not logged": (CorpusBLEU(), "bleu_3", "bleu_3"),
+    "a folder": (CorpusBLEU(), "low/resource", "low"),
+    "a component as a folder": (CorpusCHRF(), "recall/x", "recall"),
+    "a score": (FUNCTIONS["page"], "rate", "rate"),
+    "a score as a folder": (OF_TEXT["rouge"](), "rouge1_recall/x/y", "rouge1_recall"),
+}
+
+
+@pytest.mark.parametrize(("metric", "name", "folder"), RESERVED.values(), ids=RESERVED)
+def test_a_name_is_reserved_for_all_loaders_and_groups_whatever_is_logged(metric: Any, name: str, folder: str) -> None:
+    """In each process, before anything of a batch with such a label is counted."""
+    reason = "which is reserved" if folder == name else f"because '{folder}' is reserved"
+    evaluator = Evaluator({"x": metric}, parts=False)
+    with pytest.raises(ValueError, match=f"^the loaders of 'val' cannot have the name '{name}', {reason}$"):
+        evaluator.start({name: None})
+    evaluator.start({"news": None})
+    with pytest.raises(ValueError, match=f"^the groups cannot have the name '{name}', {reason}$"):
+        evaluator.update(["a b", "c"], ["a b", "d"], group=["de", name])
+    evaluator.update(["a b"], ["a b"], group=[f"x{name}"])
+    assert any(logged.startswith(f"val_x/news/x{name}") for logged in evaluator.finish(1))
+
+
+def test_a_name_that_another_metric_logs_is_not_reserved() -> None:
+    evaluator = Evaluator(CorpusCHRF())
+    evaluator.start({"precision_1": None})
+    evaluator.update(["a b"], ["a b"], group=["bleu_3"])
+    assert [*evaluator.finish(1)] == [
+        f"val_chrf{name}" for name in ("/precision_1", "/precision_1/bleu_3", "/precision_1/mean", "")
+    ]
+
+
+# How ids are read
+
+
+def read_by(metrics: Any, decoder: Any = None) -> Settings:
+    return shared_reading(read_metrics(metrics), decoder)
+
+
+SPLIT: Any = str.split
+
+
+@pytest.mark.parametrize(
+    ("metrics", "expected"),
+    [
+        (CorpusBLEU(lowercase=True), {}),
+        ({"a": CorpusBLEU(pad_id=0), "b": CorpusCHRF(), "c": TER()}, {"pad_id": 0}),
+        ({"a": CorpusCHRF(), "b": CorpusBLEU(pad_id=0, max_order=2)}, {"pad_id": 0}),
+        ({"a": CorpusBLEU(pad_id=0), "b": CorpusCHRF(pad_id=0, percent=False)}, {"pad_id": 0}),
+        ({"a": CorpusBLEU(decoder=spell, pad_id=0), "f": exact}, {"decoder": spell, "pad_id": 0}),
+    ],
+)
+def test_a_metric_that_sets_nothing_reads_ids_as_the_others(metrics: Any, expected: Any) -> None:
+    assert read_by(metrics) == Settings.from_options(**expected)
+
+
+@pytest.mark.parametrize(
+    ("metrics", "expected"),
+    [
+        ({"ter": TER()}, {"decoder": len}),
+        ({"a": CorpusBLEU(pad_id=0), "b": CorpusCHRF()}, {"decoder": len, "pad_id": 0}),
+        ({"a": CorpusBLEU(decoder=spell), "b": CorpusCHRF()}, {"decoder": spell}),
+    ],
+)
+def test_the_decoder_of_the_callback_is_for_metrics_that_set_none(metrics: Any, expected: Any) -> None:
+    assert read_by(metrics, len) == Settings.from_options(**expected)
+
+
+@pytest.mark.parametrize(
+    ("metrics", "names", "differing"),
+    [
+        ({"a": CorpusBLEU(pad_id=0), "b": CorpusBLEU(pad_id=1)}, "'a' and 'b'", ["pad_id"]),
+        ({"a": CorpusBLEU(pad_id=0), "c": TER(), "b": CorpusCHRF(eos_id=0)}, "'a' and 'b'", ["pad_id", "eos_id"]),
+        ({"a": CorpusBLEU(decoder=spell), "b": CorpusBLEU(decoder=SPLIT)}, "'a' and 'b'", ["decoder"]),
+    ],
+)
+def test_metrics_that_read_ids_differently_are_an_error_before_the_first_batch(
+    metrics: Any, names: str, differing: list[str], tmp_path: Path
+) -> None:
+    message = re.escape(f"{names} must read ids in the same way, but differ in {differing}: give them the")
+    with pytest.raises(ValueError, match=f"^{message}"):
+        validate(tmp_path, BLEUCallback(metrics), step=lambda batch, epoch: pytest.fail("read a batch"))
+
+
+# All kinds of metrics
 
 
 class Copies(Returns):
@@ -224,73 +488,29 @@ class Copies(Returns):
     ids=lambda value: type(value).__name__,
 )
 def test_a_metric_scores_sentences_and_knows_whether_higher_is_better(metric: Any, directions: set[bool]) -> None:
-    scores = score_with(metric, HYPOTHESES, LINES)
+    scored = score(count(Counting({"x": metric}), HYPOTHESES, LINES)).scored
+    scores = {one.name.score: one.result.score for one in scored}
     expected = score_alone(metric, HYPOTHESES, [[line] for line in LINES] if isinstance(metric, SacreMetric) else LINES)
     assert scores == pytest.approx({name: expected[name] for name in scores}, abs=1e-12)
-    assert {*wrap_metric("x", metric).directions.values()} == directions
-
-
-# Processes
-
-
-def break_down(kind: str, hypotheses: list[str], references: list[list[str]]) -> list[float] | None:
-    """A function that goes wrong in one of two processes."""
-    if dist.get_rank() == (0 if kind == "nan" else 1):
-        if kind == "raise":
-            raise OSError("no model")
-        wrong: dict[str, Any] = {"count": [0.5], "nan": [math.nan] * len(hypotheses), "none": None}
-        wrong["name"] = {"other": [0.5] * len(hypotheses)}
-        return wrong[kind]  # type: ignore[no-any-return]
-    return [0.5] * len(hypotheses)
-
-
-def score_share(rank: int, world_size: int, metrics: list[Any]) -> list[str]:
-    """The errors of metrics, of which one process has two sentences, and the other one has all the others."""
-    share = slice(0, 2) if rank == 1 else slice(2, 12)
-    corpus, index = (HYPOTHESES[share], LINES[share]), [*range(12)][share]
-    return [try_to(score_with, metric, *corpus, index) for metric in metrics]
-
-
-@pytest.mark.slow
-def test_all_processes_raise_the_error_of_one(pool: ProcessPool) -> None:
-    messages = {
-        "raise": "RuntimeError: the metric 'x' failed: OSError: no model",
-        "count": "ValueError: the metric 'x' must return one number or pair per sentence, got the shape (1,)",
-        "nan": "ValueError: the metric 'x' returned nan for the hypothesis",
-        "none": "ValueError: the metric 'x' returned None in some processes only",
-        "name": "ValueError: the metric 'x' returned None in some processes only, or scores with diff",
-    }
-    first, other = pool.run(2, score_share, [*(partial(break_down, kind) for kind in messages), Fails()])
-    assert first == other
-    starts = [*messages.values(), "RuntimeError: the metric 'x' failed: MemoryError: too many"]
-    assert [error.startswith(start) for error, start in zip(first, starts, strict=True)] == [True] * len(starts)
-
-
-def test_every_statistic_that_is_logged_is_recorded() -> None:
-    test = PairedTest("paired bootstrap", 0.5, 0.25, 0.03, 1000, low=0.1, high=0.4, confidence=0.9)
-    interval = Interval(0.5, 0.45, 0.55, 0.9, ())
-    opponents: list[dict[str, Any]] = [{"best": 0.6}, {"first": 0.25}]
-    for opponent in opponents:
-        result = Result(0.5, interval=interval, comparison=test, **opponent)
-        recorded = json.dumps(result.to_dict())
-        assert result.statistics().keys() == STATISTICS.keys() - ({"best", "first"} - opponent.keys())
-        for value in result.statistics().values():
-            assert json.dumps(value) in recorded
+    (read,) = read_metrics({"x": metric}).values()
+    assert {scorer.higher_is_better for scorer in known_scorers("x", read).values()} == directions
+    assert {one.result.higher_is_better for one in scored} == directions
 
 
 @pytest.mark.parametrize("parts", [True, False, ["bleu_1", "recall"]])
 def test_every_number_that_is_logged_is_understood_by_monitors(parts: Any) -> None:
-    """With its metric, its direction, and its component or statistic. Scores of functions may have any names."""
-    table = MetricTable.from_metrics(make_metrics(), parts)
-    sentences = [("the cat sat on the mat", ["the cat is on a mat"]), ("a b c", ["a b d"])]
+    """Its direction is known, also below scores whose names are not known before."""
     evaluator = Evaluator(make_metrics(), parts=parts, confidence=0.9, compare_to="best")
-    evaluator.start({"news": None, "talks": None})
+    started = evaluator.begin("val", ["news", "talks"], [None, None], CALL)
     for number in (0, 1):
-        hypotheses, references = zip(*sentences)
-        evaluator.update(hypotheses, references, source=["s", "t"], dataloader_idx=number)
-    for logged, result in evaluator.finish(0).items():
-        for detail in result.values():
-            name = Naming().parse("/".join(filter(None, [logged, detail])), table.score_names(), table.detail_names())
-            assert name is not None
-            assert name.detail == detail
-            assert table.first(name.metric).direction_of(name.score) == result.higher_is_better
+        texts = ["the cat sat on the mat", "a b c"], [["the cat is on a mat"], ["a b d"]]
+        started.collector.update(Output(*texts, source=["s", "t"], group=["de", "zh"]), None, number)
+    validation = evaluator.score(started)
+    results = {one.name: one.result for one in validation.scored}
+    for name in validation.numbers:
+        described = describe_number(Naming().render(name), Naming(), evaluator.metrics)
+        result = results[name._replace(detail="")]
+        assert described is not None, name
+        directions = {component.name: component.higher_is_better for component in result.components}
+        directions["p_value"] = None
+        assert described.higher_is_better == directions.get(name.detail, result.higher_is_better), name

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lightning_bleu import CorpusBLEU
-from lightning_bleu.evaluation.metric_table import MetricTable
-from lightning_bleu.evaluation.names import Name, Naming, find_nested, name_loaders
+from lightning_bleu.evaluation.metrics import list_components
+from lightning_bleu.evaluation.names import Name, Naming, check_loader_names, check_names, find_nested, name_loaders
 from lightning_bleu.evaluation.results import STATISTICS
 
 LOADER: Any = [["a batch"]]
@@ -69,18 +69,47 @@ def test_names_of_another_number_of_test_loaders_are_ignored(count: int, given: 
     assert name_loaders("test", None, len(given) or 1, given=given or None) == (given or [""])
 
 
+RESERVED = ["", "mean", "best", "low", "precision_1", "gaps/max"]
+
+
 @pytest.mark.parametrize(
     ("names", "message"),
     [
-        ([1, "1"], "the loaders of 'val' must have different names, got ['1', '1']"),
+        (["a", "b", "a"], "the loaders of 'val' must have different names, got ['a', 'b', 'a']"),
         (["best", "talks"], "the loaders of 'val' cannot have the name 'best', which is reserved"),
-        (["a", "difference"], "the loaders of 'val' cannot have the name 'difference', which is reserved"),
+        (["mean"], "the loaders of 'val' cannot have the name 'mean', which is reserved"),
+        (["news", ""], "the loaders of 'val' cannot have the name '', which is reserved"),
+        (["/news"], "the loaders of 'val' cannot have the name '/news', because '' is reserved"),
+        (["low/news"], "the loaders of 'val' cannot have the name 'low/news', because 'low' is reserved"),
+        (["gaps/max"], "the loaders of 'val' cannot have the name 'gaps/max', which is reserved"),
+        (["gaps/max/a"], "the loaders of 'val' cannot have the name 'gaps/max/a', because 'gaps/max' is reserved"),
         (["a", "a/b"], "the names 'a' and 'a/b' of the loaders of 'val' clash, because a/... is logged"),
+        (["a/b/c/d", "x", "a/b"], "the names 'a/b' and 'a/b/c/d' of the loaders of 'val' clash, because a/b/..."),
+        (["a\ud800"], "the loaders of 'val' cannot have the name 'a\\ud800': a lone surrogate cannot be written to a"),
     ],
 )
-def test_names_must_not_clash(names: list[Any], message: str) -> None:
-    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
-        name_loaders("val", dict.fromkeys(names, LOADER), 2)
+def test_names_of_loaders_must_not_clash(names: list[str], message: str) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
+        check_loader_names("val", names, RESERVED)
+
+
+def test_keys_that_are_written_alike_are_one_name() -> None:
+    names = name_loaders("val", {1: LOADER, "1": LOADER}, 2)
+    with pytest.raises(ValueError, match=r"^the loaders of 'val' must have different names, got \['1', '1'\]$"):
+        check_loader_names("val", names, RESERVED)
+
+
+@pytest.mark.parametrize("names", [[""], ["news"], ["a/b", "a/c"], ["lower", "mean_", "news/low", "gaps", "新"], []])
+def test_names_that_begin_like_reserved_ones_are_not_reserved(names: list[str]) -> None:
+    """Nor is the empty name of a single loader."""
+    check_loader_names("val", names, RESERVED)
+
+
+@pytest.mark.parametrize("name", [1, None, b"a", ("a",)])
+def test_names_are_strings(name: Any) -> None:
+    message = f"the names of the groups must be strings, got {name!r} of type {type(name).__name__}"
+    with pytest.raises(TypeError, match=f"^{re.escape(message)}$"):
+        check_names("groups", ["a", name])
 
 
 # Names of logged numbers
@@ -93,7 +122,7 @@ DASHES = Naming("val", "{stage}/{metric}", "-")
 COLONS = Naming("val", "{stage}/{metric}", "::")
 NAMINGS = {"Lightning": LIGHTNING, "folders": FOLDERS, "Transformers": TRANSFORMERS}
 NAMINGS |= {"underscores": UNDERSCORES, "dashes": DASHES, "colons": COLONS}
-DETAILS = MetricTable.from_metrics(CorpusBLEU()).detail_names()
+DETAILS = [*STATISTICS, *(component.name for component in list_components(CorpusBLEU().scorer))]
 """The names of all statistics, and of the components of BLEU."""
 
 
@@ -102,23 +131,25 @@ DETAILS = MetricTable.from_metrics(CorpusBLEU()).detail_names()
     [
         (Name("bleu"), "val_bleu", "val/bleu", "eval_news_bleu"),
         (Name("bleu", detail="low"), "val_bleu/low", "val/bleu/low", "eval_news_bleu_low"),
-        (Name("bleu", ("de",)), "val_bleu/de", "val/bleu/de", "eval_news_bleu_de"),
+        (Name("bleu", "de"), "val_bleu/de", "val/bleu/de", "eval_news_bleu_de"),
+        (Name("bleu", group="de"), "val_bleu/de", "val/bleu/de", "eval_news_bleu_de"),
+        (Name("bleu", "talks", "de"), "val_bleu/talks/de", "val/bleu/talks/de", "eval_news_bleu_talks_de"),
         (
-            Name("bleu", ("de",), detail="difference_low"),
+            Name("bleu", group="de", detail="difference_low"),
             "val_bleu/de/difference_low",
             "val/bleu/de/difference_low",
             "eval_news_bleu_de_difference_low",
         ),
         (Name("bleu/a"), "val_bleu/a", "val/bleu/a", "eval_news_bleu/a"),
         (
-            Name("rouge", ("de",), "l/f1", "p_value"),
-            "val_rouge/de/l/f1/p_value",
-            "val/rouge/de/l/f1/p_value",
-            "eval_news_rouge_de_l_f1_p_value",
+            Name("rouge", "talks", "de", "l/f1", "p_value"),
+            "val_rouge/talks/de/l/f1/p_value",
+            "val/rouge/talks/de/l/f1/p_value",
+            "eval_news_rouge_talks_de_l_f1_p_value",
         ),
     ],
 )
-def test_a_name_is_that_of_the_metric_then_the_subset_the_score_and_the_detail(
+def test_a_name_is_that_of_the_metric_the_loader_the_group_the_score_and_the_detail(
     name: Name, lightning: str, folders: str, transformers: str
 ) -> None:
     assert LIGHTNING.render(name) == LIGHTNING.render_panel(name) == lightning
@@ -126,8 +157,14 @@ def test_a_name_is_that_of_the_metric_then_the_subset_the_score_and_the_detail(
     assert TRANSFORMERS.render(name) == transformers
 
 
+def test_the_whole_of_a_score_is_that_of_all_loaders_and_groups() -> None:
+    name = Name("rouge", "news", "de", "l/f1", "low")
+    assert name.whole == name.whole.whole == Name("rouge", score="l/f1")
+    assert (name.key, name.whole.key, Name("bleu", "news").key) == ("rouge/l/f1", "rouge/l/f1", "bleu")
+
+
 def test_a_separator_joins_the_pieces_of_a_name_but_not_those_of_a_panel() -> None:
-    name = Name("rouge", ("de/news",), "l/f1", "difference_low")
+    name = Name("rouge", "de", "news", "l/f1", "difference_low")
     assert UNDERSCORES.render(name) == UNDERSCORES.render_for_loggers(name) == "val_rouge_de_news_l_f1_difference_low"
     assert DASHES.render(name) == "val/rouge-de-news-l-f1-difference_low"
     assert COLONS.render(name) == "val/rouge::de::news::l::f1::difference_low"
@@ -152,7 +189,7 @@ def test_a_name_may_be_a_folder_of_another_one(names: list[str], expected: Any) 
 
 
 def test_loggers_of_a_trainer_have_names_of_their_own_and_panels_have_folders() -> None:
-    name = Name("rouge", ("de",), "l", "low")
+    name = Name("rouge", "de", score="l", detail="low")
     assert TRANSFORMERS.render_for_loggers(name) == "eval/news_rouge_de_l_low"
     assert TRANSFORMERS.render_panel(name) == "eval/news_rouge/de/l/low"
 
@@ -162,20 +199,20 @@ SCORES = {"bleu": [""], "bleu/a": [""], "rouge": ["l", "l/f1"]}
 
 @pytest.mark.parametrize("naming", NAMINGS.values(), ids=NAMINGS)
 @pytest.mark.parametrize("detail", ["", *STATISTICS, "precision_1"])
-@pytest.mark.parametrize("subset", [(), ("de",), ("low-resource",), ("p_values",)])
+@pytest.mark.parametrize("loader", ["", "de", "low-resource", "p_values"])
 @pytest.mark.parametrize("metric", SCORES)
 def test_every_detail_of_every_metric_is_read_as_what_it_is(
-    metric: str, subset: tuple[str, ...], detail: str, naming: Naming
+    metric: str, loader: str, detail: str, naming: Naming
 ) -> None:
     """Such as ``difference_low``, which ends like ``low``, and ``bleu/a``, which begins like ``bleu``."""
     for score in SCORES[metric]:
-        name = Name(metric, subset, score, detail)
+        name = Name(metric, loader, score=score, detail=detail)
         assert naming.parse(naming.render(name), SCORES, DETAILS) == name
 
 
 @pytest.mark.parametrize("details", [["low", "difference_low"], ["difference_low", "low"]])
 def test_the_low_end_of_a_difference_is_not_read_as_that_of_an_interval(details: list[str]) -> None:
-    for name in (Name("bleu", detail="difference_low"), Name("bleu", ("de",), detail="difference_low")):
+    for name in (Name("bleu", detail="difference_low"), Name("bleu", "de", detail="difference_low")):
         for naming in NAMINGS.values():
             assert naming.parse(naming.render(name), SCORES, details) == name
 
@@ -185,13 +222,14 @@ def test_metrics_of_which_one_begins_like_the_other_are_told_apart(metrics: list
     of_metrics = {metric: [""] for metric in metrics}
     assert LIGHTNING.parse("val_bleu/a", of_metrics, DETAILS) == Name("bleu/a")
     assert LIGHTNING.parse("val_bleu/a/low", of_metrics, DETAILS) == Name("bleu/a", detail="low")
-    assert LIGHTNING.parse("val_bleu/ab", of_metrics, DETAILS) == Name("bleu", ("ab",))
-    assert LIGHTNING.parse("val_bleu/b/a", of_metrics, DETAILS) == Name("bleu", ("b/a",))
+    assert LIGHTNING.parse("val_bleu/ab", of_metrics, DETAILS) == Name("bleu", "ab")
+    assert LIGHTNING.parse("val_bleu/b/a", of_metrics, DETAILS) == Name("bleu", "b/a")
 
 
-def test_a_loader_and_its_group_are_read_as_one_subset() -> None:
-    logged = LIGHTNING.render(Name("rouge", ("news", "de"), "l", "low"))
-    assert LIGHTNING.parse(logged, SCORES, DETAILS) == Name("rouge", ("news/de",), "l", "low")
+def test_a_loader_and_its_group_are_read_as_one_name() -> None:
+    logged = LIGHTNING.render(Name("rouge", "news", "de", "l", "low"))
+    assert LIGHTNING.parse(logged, SCORES, DETAILS) == Name("rouge", "news/de", score="l", detail="low")
+    assert LIGHTNING.parse("val_bleu/mean", SCORES, DETAILS) == Name("bleu", "mean")
 
 
 @pytest.mark.parametrize("naming", NAMINGS.values(), ids=NAMINGS)
@@ -217,16 +255,17 @@ def words(letters: str, separators: str = "_/-") -> st.SearchStrategy[str]:
 
 @st.composite
 def logged_numbers(draw: st.DrawFn) -> Logged:
-    """Metrics, subsets, and scores have letters of their own, so that only one number has each logged name."""
+    """Metrics, loaders, and scores have letters of their own, so that only one number has each logged name."""
     naming = draw(st.sampled_from([*NAMINGS.values()]))
     unique_scores = st.lists(
         words("pqr"), min_size=1, max_size=4, unique_by=lambda score: score.replace("/", naming.separator)
     )
     scores = draw(st.dictionaries(words("mno"), st.just([""]) | unique_scores, min_size=1, max_size=4))
     metric = draw(st.sampled_from([*scores]))
-    subset = draw(st.just(()) | st.tuples(words("stu", "_/-" if naming.separator == "/" else "_-")))
+    loader = draw(st.just("") | words("stu", "_/-" if naming.separator == "/" else "_-"))
     score = draw(st.sampled_from(scores[metric]))
-    return Logged(Name(metric, subset, score, draw(st.sampled_from(["", *DETAILS]))), scores, naming)
+    detail = draw(st.sampled_from(["", *DETAILS]))
+    return Logged(Name(metric, loader, score=score, detail=detail), scores, naming)
 
 
 @given(logged_numbers())
@@ -245,8 +284,10 @@ def ambiguous_numbers(draw: st.DrawFn) -> Logged:
         st.dictionaries(ANY_WORDS, st.lists(st.just("") | ANY_WORDS, min_size=1, max_size=4), min_size=1, max_size=4)
     )
     metric = draw(st.sampled_from([*scores]))
-    subset = draw(st.lists(ANY_WORDS | st.sampled_from(DETAILS), max_size=2))
-    name = Name(metric, tuple(subset), draw(st.sampled_from(scores[metric])), draw(st.sampled_from(["", *DETAILS])))
+    part = st.just("") | ANY_WORDS | st.sampled_from(DETAILS)
+    name = Name(
+        metric, draw(part), draw(part), draw(st.sampled_from(scores[metric])), draw(st.sampled_from(["", *DETAILS]))
+    )
     return Logged(name, scores, draw(st.sampled_from([*NAMINGS.values()])))
 
 

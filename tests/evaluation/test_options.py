@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from lightning_bleu import BLEUCallback, CorpusBLEU, CorpusCHRF, Evaluator
+from lightning_bleu.evaluation.options import Options
 
 DECODER = (
     "must be a callable that turns a list of lists of ids into strings, or an object with a 'batch_decode' "
@@ -30,24 +31,14 @@ DECODER = (
         ("dataloader_names", [None, ["news"], ("news", "talks")]),
         ("samples", [0, 1, 10**9]),
         ("translations", [None, "folder", Path("folder"), True, False]),
-        ("keep_translations", [None]),
         ("confidence", [None, 0.95, 1e-9, np.float32(0.5), np.float64(0.5), torch.tensor(0.5)]),
-        ("compare_to", [None, "best", "first"]),
-        ("significance_level", [None, 0.05, np.float32(0.05), 0.001]),
+        ("compare_to", [None, "best", "first", "clear_best"]),
+        ("only", [None, ["zh"], ("news/de", "fr"), {"zh"}, frozenset(["mean"])]),
     ],
 )
 def test_valid_options_pass(option: str, values: list[Any]) -> None:
     for value in values:
         BLEUCallback(**{option: value})
-
-
-@pytest.mark.parametrize("keep", [1, 10**9])
-def test_translations_are_kept_in_a_folder(keep: int) -> None:
-    for folder in ("folder", True):
-        BLEUCallback(translations=folder, keep_translations=keep)
-    for none in (None, False):
-        with pytest.raises(ValueError, match="'keep_translations' needs a folder: set 'translations' as well"):
-            BLEUCallback(translations=none, keep_translations=keep)
 
 
 INTEGER = "must be an integer, got {value!r} of type {kind}"
@@ -62,6 +53,8 @@ PARTS = [
     *("brevity_penalty", "length_ratio", "hypothesis_length", "reference_length"),
     *(f"bleu_{n}" for n in range(1, 5)),
 ]
+OPPONENTS = ["best", "first", "clear_best"]
+ONLY = "must be a list of names of loaders or groups, such as ['zh'], got {value!r}"
 NO_NAMES: list[Any] = [[], "news", {"news"}, {"a": 1}, 2, b"ab", ["a", 1], [None], [["a"], ["b"]]]
 
 
@@ -97,23 +90,19 @@ NO_NAMES: list[Any] = [[], "news", {"news"}, {"a": 1}, 2, b"ab", ["a", 1], [None
         ("samples", [-1], ValueError, "must be 0 or more, got -1"),
         ("translations", ["", 1, b"folder"], TypeError, "must be a folder or True, got {value!r} of type {kind}"),
         ("translations", ["s3://a/b"], ValueError, "must be a local folder, got 's3://a/b'"),
-        ("keep_translations", [0, -1], ValueError, "must be 1 or more, got {value!r}"),
-        ("keep_translations", [True, 2.0], TypeError, INTEGER),
-        ("compare_to", [True], TypeError, "must be one of ['best', 'first'], got True of type bool"),
-        ("compare_to", ["Best"], ValueError, "must be one of ['best', 'first'], got 'Best': did you mean 'best'?"),
+        ("compare_to", [True], TypeError, f"must be one of {OPPONENTS}, got True of type bool"),
+        ("compare_to", ["Best"], ValueError, f"must be one of {OPPONENTS}, got 'Best': did you mean 'best'?"),
+        ("only", ["zh", 5, [1], ["zh", None], {"zh": CorpusBLEU()}], TypeError, ONLY),
+        (
+            "only",
+            [[], (), [""], ["zh", ""]],
+            ValueError,
+            "must have one or more names of loaders or groups, got {value!r}",
+        ),
         ("confidence", ["0.95"], TypeError, "must be a number between 0 and 1, got '0.95'"),
         ("confidence", [True, 0, 1.0, 100, 1e9, float("nan")], ValueError, SHARE),
         ("confidence", [95, 95.0, np.float64(95)], ValueError, SHARE + ": did you mean 0.95?"),
         ("confidence", [99.9], ValueError, SHARE + ": did you mean 0.999?"),
-        ("significance_level", [[0.05]], TypeError, "must be a number between 0 and 1, got [0.05]"),
-        ("significance_level", [-0.05], ValueError, SHARE),
-        ("significance_level", [5], ValueError, SHARE + ": did you mean 0.05?"),
-        (
-            "significance_level",
-            [0.0009],
-            ValueError,
-            "must be at least 0.001, got 0.0009: a smaller one needs more than 10,000 resamples in each validation",
-        ),
     ],
 )
 def test_an_error_names_the_option_and_what_was_received(
@@ -125,9 +114,17 @@ def test_an_error_names_the_option_and_what_was_received(
         assert str(raised.value) == f"{option!r} {message.format(value=value, kind=type(value).__name__)}"
 
 
-def test_a_significance_level_needs_the_best() -> None:
-    with pytest.raises(ValueError, match=r"^'significance_level' decides what becomes the best: use compare_to='best'"):
-        BLEUCallback(compare_to="first", significance_level=0.05)
+@pytest.mark.parametrize("make", [BLEUCallback, Evaluator])
+@pytest.mark.parametrize(
+    ("option", "instead"),
+    [
+        ("significance_level", "compare_to='clear_best' compares with the last validation that was clearly better"),
+        ("keep_translations", "the record of a run keeps all files"),
+    ],
+)
+def test_an_option_of_older_versions_is_an_error_that_names_the_new_way(make: Any, option: str, instead: str) -> None:
+    with pytest.raises(TypeError, match=f"^'{option}' is no option of {make.__name__} any more: {re.escape(instead)}$"):
+        make(compare_to="best", **{option: 1})
 
 
 def test_loaders_must_have_different_names() -> None:
@@ -166,9 +163,47 @@ def test_a_wrong_call_of_an_evaluator_shows_the_right_one(options: dict[str, Any
         Evaluator(**options)
 
 
-def test_options_are_attributes_that_cannot_be_set() -> None:
-    options: dict[str, Any] = {"samples": 3, "confidence": 0.9, "translations": None, "log_name": "{stage}/{metric}"}
-    for evaluator in (Evaluator(**options), BLEUCallback(**options)):
-        assert {name: getattr(evaluator, name) for name in options} == options
+def test_options_are_a_value_that_cannot_be_changed() -> None:
+    given: dict[str, Any] = {"samples": 3, "confidence": 0.9, "translations": None, "log_name": "{stage}/{metric}"}
+    bleu = CorpusBLEU()
+    for options in (Evaluator(bleu, **given).options, BLEUCallback(bleu, **given).evaluator.options):
+        assert {name: getattr(options, name) for name in given} == given
+        assert options.metrics is bleu
+        assert options.only is None
         with pytest.raises(AttributeError):
-            evaluator.samples = 4  # type: ignore[misc]
+            options.samples = 4  # type: ignore[misc]
+
+
+# Only some loaders and groups
+
+
+@pytest.mark.parametrize(
+    ("only", "expected"),
+    [
+        # for the loader without a name, and for "news", "news/de", "talks"
+        (None, [None, None, None, None]),
+        (["news"], [["news"], None, [], []]),
+        (["news/de"], [["news/de"], ["de"], None, []]),
+        (["news/de", "news/fr"], [["news/de", "news/fr"], ["de", "fr"], None, []]),
+        (["news/de", "news"], [["news/de", "news"], None, None, []]),  # entries add up
+        (["news/de/x", "talks"], [["news/de/x", "talks"], ["de/x"], ["x"], None]),
+        (["newspaper", "talk"], [["newspaper", "talk"], [], [], []]),
+    ],
+)
+def test_entries_name_loaders_or_their_groups_or_the_groups_of_a_loader_without_a_name(
+    only: Any, expected: list[Any]
+) -> None:
+    options = Options(only=only)
+    for loader, labels in zip(["", "news", "news/de", "talks"], expected, strict=True):
+        assert options.labels_of(loader) == labels
+
+
+@pytest.mark.parametrize(
+    ("translations", "folder", "uses_folder_of_run"),
+    [(None, None, False), (False, None, False), (True, None, True), ("a", "a", False), (Path("a"), Path("a"), False)],
+)
+def test_translations_are_in_a_folder_of_the_user_or_in_that_of_the_run(
+    translations: Any, folder: Any, uses_folder_of_run: bool
+) -> None:
+    options = Options(translations=translations)
+    assert (options.folder, options.uses_folder_of_run) == (folder, uses_folder_of_run)

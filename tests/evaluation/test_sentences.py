@@ -1,4 +1,4 @@
-"""The sentences of a subset: their statistics and their texts, in order, in one process and in several."""
+"""The sentences of a loader: their statistics and their texts, in order, in one process and in several."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 from torch.utils.data import DataLoader, DistributedSampler
 
 from lightning_bleu import CorpusBLEU
-from lightning_bleu.evaluation.collector import SentenceCollector
-from lightning_bleu.evaluation.sentences import Sentence
+from lightning_bleu.evaluation.sentences import SentenceRows
+from lightning_bleu.reading.batch import Sentence
 from tests.helpers.counting import pad
 from tests.helpers.process_groups import ProcessPool
 from tests.helpers.text import spell
-from tests.helpers.validations import count, make_collector, read_all, score
+from tests.helpers.validations import Counting, count, gather, read_all, score
 
 
 class Item(NamedTuple):
@@ -95,13 +95,13 @@ METRIC = CorpusBLEU(pad_id=0, tokenizer="none", max_order=2)
 
 
 def count_batches(
-    batches: Sequence[tuple[Any, ...]], masks: Sequence[Any] = (), indices: Sequence[Any] = (), **options: Any
-) -> SentenceCollector:
-    """A collector that has counted batches, each of hypotheses, references, and perhaps sources."""
-    collector, nothing = make_collector(METRIC, **options), [None] * len(batches)
-    for (preds, target, *source), mask, index in zip(batches, masks or nothing, indices or nothing, strict=True):
-        count(collector, preds, target, sample_mask=mask, index=index, source=source[0] if source else None)
-    return collector
+    batches: Sequence[tuple[Any, ...]], fields: Sequence[dict[str, Any]] = (), **options: Any
+) -> Counting:
+    """Count batches, each of hypotheses, references, and perhaps sources, with other fields."""
+    counting = Counting(METRIC, **options)
+    for (preds, target, *source), others in zip(batches, fields or [{}] * len(batches), strict=True):
+        count(counting, preds, target, source=source[0] if source else None, **others)
+    return counting
 
 
 class Outcome(NamedTuple):
@@ -110,14 +110,24 @@ class Outcome(NamedTuple):
     read: list[Sentence]
     statistics: list[list[int]]
     readable: list[int]
+    groups: dict[str, list[int]]
 
 
-def summarize(collector: SentenceCollector, rows: list[int] | None = None) -> Outcome:
-    for subset in score(collector).subsets:
-        sentences = subset.sentences
+def summarize(counting: Counting, rows: list[int] | None = None) -> Outcome:
+    for loader in score(counting).loaders:
+        sentences = loader.sentences
         read = read_all(sentences) if rows is None else sentences.read(rows)
-        return Outcome(read, sentences.statistics("bleu").tolist(), sentences.readable)
-    return Outcome([], [], [])
+        return Outcome(read, sentences.statistics("bleu").tolist(), sentences.readable, dict(sentences.groups))
+    return Outcome([], [], [], {})
+
+
+def number_groups(sentences: Sequence[Sentence]) -> dict[str, list[int]]:
+    """The numbers of the sentences of each group."""
+    groups: dict[str, list[int]] = {}
+    for number, sentence in enumerate(sentences):
+        if sentence.group is not None:
+            groups.setdefault(sentence.group, []).append(number)
+    return dict(sorted(groups.items()))
 
 
 # The texts of one process
@@ -131,13 +141,13 @@ def test_sources_may_have_another_form_than_hypotheses(
 ) -> None:
     """Only ids are decoded, on either side."""
     items = make_items(3)
-    collector = count_batches([(*form(items)[:2], source_form(items)[2])], decoder=decoder)
+    counting = count_batches([(*form(items)[:2], source_form(items)[2])], decoder=decoder)
     is_decoded = form in IDS and decoder is not None
     write = as_digits if form in IDS and not is_decoded else as_text
     write_source = as_digits if source_form in IDS and decoder is None else as_text
     expected = expect(items, write, tokenized=form is not as_strings and not is_decoded)
     expected = [sentence._replace(source=write_source(item.source)) for sentence, item in zip(expected, items)]
-    assert summarize(collector).read == expected
+    assert summarize(counting).read == expected
 
 
 def reuse(value: Any) -> None:
@@ -154,12 +164,12 @@ def reuse(value: Any) -> None:
 @pytest.mark.parametrize("form", FORMS)
 def test_sentences_in_any_form_are_counted_and_read_although_buffers_are_reused(form: Any, ignore_ids: Any) -> None:
     items = make_items(6, references=1)
-    collector = make_collector(CorpusBLEU(pad_id=0, tokenizer="none", max_order=2, ignore_ids=ignore_ids))
+    counting = Counting(CorpusBLEU(pad_id=0, tokenizer="none", max_order=2, ignore_ids=ignore_ids))
     for batch in (items[:3], items[3:]):
         preds, target, source = form(copy.deepcopy(batch))
-        count(collector, preds, target, source=source)
+        count(counting, preds, target, source=source)
         reuse([preds, target, source])
-    outcome = summarize(collector)
+    outcome = summarize(counting)
     assert outcome.statistics == summarize(count_batches([as_id_lists(items)])).statistics
     write = as_digits if form in IDS else as_text
     assert outcome.read == expect(items, write, tokenized=form is not as_strings)
@@ -169,10 +179,10 @@ def test_sentences_in_any_form_are_counted_and_read_although_buffers_are_reused(
 
 
 @st.composite
-def corpora(draw: st.DrawFn) -> tuple[list[tuple[Any, ...]], list[Any], list[Sentence]]:
-    """Batches of any size and form, perhaps with sources; their masks; and the sentences that count."""
-    batches, masks, expected = [], [], []
-    has_sources = draw(st.booleans())
+def corpora(draw: st.DrawFn) -> tuple[list[tuple[Any, ...]], list[dict[str, Any]], list[Sentence]]:
+    """Batches of any size and form, perhaps with sources; their masks and labels; and the sentences that count."""
+    batches, fields, expected = [], [], []
+    has_sources, has_groups = draw(st.booleans()), draw(st.booleans())
     for number in range(draw(st.integers(0, 4))):
         items = make_items(draw(st.integers(0, 3)), seed=number)
         form = draw(st.sampled_from(FORMS)) if items else as_strings
@@ -181,25 +191,31 @@ def corpora(draw: st.DrawFn) -> tuple[list[tuple[Any, ...]], list[Any], list[Sen
         if not has_sources:
             batch = batch[:2]
             sentences = [sentence._replace(source=None) for sentence in sentences]
+        labels = None
+        if has_groups:
+            labels = draw(st.lists(st.sampled_from(["zh", "de", "fr"]), min_size=len(items), max_size=len(items)))
+            sentences = [sentence._replace(group=label) for sentence, label in zip(sentences, labels)]
         one_each = st.lists(st.booleans(), min_size=len(items), max_size=len(items))
         mask = draw(st.none() | one_each | st.lists(st.booleans(), min_size=1, max_size=1))
         counts = [True] * len(items) if mask is None else mask * len(items) if len(mask) == 1 else mask
         batches.append(batch)
-        masks.append(mask)
+        fields.append({"sample_mask": mask, "group": labels})
         expected += [sentence for sentence, keep in zip(sentences, counts) if keep]
-    return batches, masks, expected
+    return batches, fields, expected
 
 
 @given(corpora(), st.integers(1, 12), st.randoms(use_true_random=False))
 def test_the_sentences_that_count_are_read_in_order_whatever_the_batches_and_the_first_have_text(
-    corpus: tuple[list[tuple[Any, ...]], list[Any], list[Sentence]], max_texts: int, rng: random.Random
+    corpus: tuple[list[tuple[Any, ...]], list[dict[str, Any]], list[Sentence]], max_texts: int, rng: random.Random
 ) -> None:
-    batches, masks, expected = corpus
+    batches, fields, expected = corpus
     rows = rng.choices(range(min(max_texts, len(expected))), k=5) if expected else []
-    outcome = summarize(count_batches(batches, masks, max_texts=max_texts), rows)
+    outcome = summarize(count_batches(batches, fields, max_texts=max_texts), rows)
     assert outcome.read == [expected[row] for row in rows]
     assert outcome.readable == list(range(min(max_texts, len(expected))))
     assert [row[-2] for row in outcome.statistics] == [len(sentence.hypothesis.split()) for sentence in expected]
+    assert outcome.groups == number_groups(expected)
+    assert [*outcome.groups] == sorted(outcome.groups)
 
 
 positions = st.lists(st.integers(0, 9), max_size=20)
@@ -212,13 +228,59 @@ def test_the_sentences_that_are_read_come_in_the_order_of_their_positions_withou
     items = make_items(10)
     indices = [positions[start : start + batch_size] for start in range(0, len(positions), batch_size)]
     batches = [as_strings([items[position] for position in index]) for index in indices]
-    outcome = summarize(count_batches(batches, indices=indices, max_texts=max_texts))
+    outcome = summarize(count_batches(batches, [{"index": index} for index in indices], max_texts=max_texts))
     counted = sorted(set(positions))
     assert len(outcome.statistics) == len(counted)
     # The first to be counted have text.
     first = {position for number, position in enumerate(positions) if number < max_texts}
     assert [counted[number] for number in outcome.readable] == sorted(first)
     assert outcome.read == expect([items[position] for position in sorted(first)], as_text, tokenized=False)
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.sampled_from("abc")), max_size=20), st.integers(1, 5))
+def test_sentences_with_labels_come_in_the_order_of_their_positions_then_of_their_labels(
+    keys: list[tuple[int, str]], batch_size: int
+) -> None:
+    """The first one of each position and label counts."""
+    batches, fields = [], []
+    for start in range(0, len(keys), batch_size):
+        batch = keys[start : start + batch_size]
+        batches.append(([f"{start + number}" for number in range(len(batch))], [f"{key}" for key in batch]))
+        fields.append({"index": [position for position, _ in batch], "group": [label for _, label in batch]})
+    outcome = summarize(count_batches(batches, fields))
+    first: dict[tuple[int, str], int] = {}
+    for number, key in enumerate(keys):
+        first.setdefault(key, number)
+    expected = [Sentence(f"{first[key]}", [f"{key}"], group=key[1]) for key in sorted(first)]
+    assert outcome.read == expected
+    assert outcome.groups == number_groups(expected)
+
+
+def test_the_index_of_sentences_is_what_the_step_returned_without_repeats() -> None:
+    counting = count(Counting(), ["a", "b", "c"], ["a", "b", "c"], index=[2**40, 5, 7], sample_mask=[True, True, False])
+    count(counting, ["b"], ["b"], index=[5])
+    index = gather(counting).index
+    assert index is not None
+    assert index.tolist() == [5, 2**40]
+    assert gather(count(Counting(), ["a"], ["a"])).index is None
+
+
+def test_rows_are_selected_by_the_numbers_of_sentences_in_any_order() -> None:
+    (loader,) = score(count(Counting(METRIC), ["a b", "c", "d d"], ["a b", "x", "d d"], index=[4, 6, 9])).loaders
+    rows = loader.rows["bleu"]
+    selected = rows.select([2, 0, 2])
+    assert len(selected) == 3
+    for name in ("identity", "statistics"):
+        assert torch.equal(getattr(selected, name), getattr(rows, name)[torch.tensor([2, 0, 2])])
+    assert selected.scorer is rows.scorer
+    assert rows.score() < selected.score() == 1
+    assert rows.score_sentences().tolist() == [
+        *rows.select([0]).score_sentences(),
+        *rows.select([1, 2]).score_sentences(),
+    ]
+    assert rows.select([1]).input_counts.strings == rows.select([1]).input_counts.references == 1
+    nothing: SentenceRows = rows.select([])
+    assert (len(nothing), nothing.statistics.shape) == (0, (0, 6))
 
 
 # In several processes
@@ -237,8 +299,9 @@ class Case(NamedTuple):
         batch_size: as in a loader.
         form: the form in which a step returns the sentences of a batch.
         decoder: the decoder of the metric.
-        max_texts: as in a subset.
+        max_texts: how many sentences of each process have text.
         rows: the rows that are read; all when None.
+        has_groups: whether the step returns labels.
     """
 
     data: list[Any]
@@ -247,6 +310,12 @@ class Case(NamedTuple):
     decoder: Any = None
     max_texts: float = math.inf
     rows: list[int] | None = None
+    has_groups: bool = False
+
+
+def group_of(item: Item) -> str:
+    """The label of an item."""
+    return f"length {len(item.hypothesis)}"
 
 
 def run_cases(rank: int, world_size: int, cases: list[Case]) -> list[Outcome]:
@@ -257,11 +326,12 @@ def run_case(rank: int, world_size: int, case: Case) -> Outcome:
     """Count what a `DistributedSampler` deals to a process, or everything if there is only one."""
     sampler: Any = DistributedSampler(case.data, world_size, rank, shuffle=False) if world_size > 1 else None  # type: ignore[arg-type]
     loader: Any = DataLoader(case.data, batch_size=case.batch_size, sampler=sampler, collate_fn=list)  # type: ignore[arg-type]
-    collector = make_collector(METRIC, dataloaders=[loader], max_texts=case.max_texts, decoder=case.decoder)
+    counting = Counting(METRIC, dataloaders=[loader], max_texts=case.max_texts, decoder=case.decoder)
     for batch_idx, batch in enumerate(loader):
         preds, target, source = case.form(batch)
-        count(collector, preds, target, source=source, batch_idx=batch_idx)
-    return summarize(collector, case.rows)
+        group = [*map(group_of, batch)] if case.has_groups else None
+        count(counting, preds, target, source=source, group=group, batch_idx=batch_idx)
+    return summarize(counting, case.rows)
 
 
 ITEMS = make_items(37)
@@ -286,6 +356,7 @@ CASES = {
     "a limit for all processes": [
         Case(ITEMS, batch_size, max_texts=limit) for limit in (1, 7, 10, 37, 100) for batch_size in (1, 4)
     ],
+    "groups": [Case(ITEMS[:size], batch_size, has_groups=True) for size in (37, 12, 5, 1) for batch_size in (1, 4)],
 }
 
 
@@ -293,8 +364,12 @@ CASES = {
 def test_a_process_alone_reads_the_sentences_of_the_dataset(name: str) -> None:
     first = CASES[name][0]
     rows = [*range(37)] if first.rows is None else first.rows
-    expected = [expect(ITEMS, as_text, tokenized=False)[row] for row in rows]
+    sentences = expect(ITEMS, as_text, tokenized=False)
+    if first.has_groups:
+        sentences = [sentence._replace(group=group_of(item)) for sentence, item in zip(sentences, ITEMS)]
+    expected = [sentences[row] for row in rows]
     outcome = run_case(0, 1, first)
+    assert outcome.groups == number_groups(sentences)
     assert outcome.read == expected[: 1 if "limit" in name else None]
     assert len(outcome.statistics) == 37
 
@@ -316,11 +391,11 @@ def leave_some_out(rank: int, world_size: int, cases: list[list[int]]) -> list[O
     """All ranks but those of a case have two sentences; the last of them does not count in rank 1."""
     outcomes = []
     for left_out in cases:
-        collector = make_collector(METRIC)
+        counting = Counting(METRIC)
         if rank not in left_out:
             lines = [f"a{rank}", f"b{rank}"], [f"c{rank}", f"d{rank}"]
-            count(collector, *lines, sample_mask=[True, rank != 1], source=[f"s{rank}", f"t{rank}"])
-        outcomes.append(summarize(collector))
+            count(counting, *lines, sample_mask=[True, rank != 1], source=[f"s{rank}", f"t{rank}"])
+        outcomes.append(summarize(counting))
     return outcomes
 
 
@@ -347,8 +422,8 @@ def overlap(rank: int, world_size: int, max_texts: float) -> Outcome:
     positions = [[4, 3, 2, 1, 0], [7, 6, 5, 4, 3]][rank]
     items = make_items(8)
     preds, target, source = as_strings([items[position] for position in positions])
-    collector = make_collector(METRIC, max_texts=max_texts)
-    return summarize(count(collector, [f"{line} r{rank}" for line in preds], target, index=positions, source=source))
+    counting = Counting(METRIC, max_texts=max_texts)
+    return summarize(count(counting, [f"{line} r{rank}" for line in preds], target, index=positions, source=source))
 
 
 @pytest.mark.slow

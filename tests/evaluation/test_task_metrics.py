@@ -333,15 +333,14 @@ def test_token_counts_are_gen_len(options: Any) -> None:
             chosen = slice(start, start + 10 if start == 0 else 40)
             evaluator.update(ids[chosen], ids[chosen], group=None if groups is None else groups[chosen])
         results = evaluator.finish(0)
-        if groups is None:
-            result = results["val_gen_len"]
-            assert result.score == pytest.approx(gen_len(ids, pad_id), rel=1e-15)
-            assert result.interval is not None
-            assert result.interval.low < result.score < result.interval.high
-            assert (result.higher_is_better, result.percent) == (None, None)
-        else:
+        result = results["val_gen_len"]
+        assert result.score == pytest.approx(gen_len(ids, pad_id), rel=1e-15)
+        assert result.interval is not None
+        assert result.interval.low < result.score < result.interval.high
+        assert (result.higher_is_better, result.percent) == (None, None)
+        if groups is not None:
             assert results["val_gen_len/even"].score == pytest.approx(gen_len(ids[::2], pad_id), rel=1e-15)
-            assert results["val_gen_len/all"].score == pytest.approx(gen_len(ids, pad_id), rel=1e-15)
+            assert results["val_gen_len/odd"].score == pytest.approx(gen_len(ids[1::2], pad_id), rel=1e-15)
     assert evaluate(TokenCount(pad_id=5), ids, ids, decoder=Tokenizer()) == {"": pytest.approx(gen_len(ids, 5))}
 
 
@@ -396,15 +395,15 @@ def test_they_have_everything_that_bleu_has(tmp_path: Path) -> None:
         results = evaluator.finish(step)
     for key in KEYS:
         metric, _, part = key.partition("/")
-        names = [f"val_{metric}/{subset}" for subset in ("even", "odd", "all")]
+        names = [f"val_{metric}/{group}" for group in ("even", "odd")]
         for name in (f"val_{metric}", *names):
             result = results[f"{name}/{part}" if part else name]
             assert result.interval is not None
             assert result.comparison is not None
             is_better = result.comparison.difference * (1 if result.higher_is_better else -1)
             assert is_better > 0 or key == "exact_match"
-    table = (tmp_path / "val" / "odd" / "step-0000001.tsv").read_text()
-    assert table.partition("\n")[0].split("\t") == KEYS
+    table = (tmp_path / "val" / "step-0000001.tsv").read_text()
+    assert table.partition("\n")[0].split("\t") == ["group", *KEYS]
 
 
 def test_a_record_has_their_settings_from_which_systems_are_compared(tmp_path: Path) -> None:
@@ -475,18 +474,6 @@ def test_normalize_is_applied_to_both_sides_and_samples_show_what_was_written(ki
     assert (tmp_path / "val" / "step-0000000.txt").read_text() == "A b\nc D\n"
     with pytest.raises(RuntimeError, match=r"the metric 'm' failed: TypeError: 'normalize' must return a string, got"):
         evaluate(kind(normalize=str.split), ["a"], ["a"])
-
-
-def test_metrics_with_equal_options_score_all_groups_together() -> None:
-    def names(de: Any, zh: Any) -> set[str]:
-        evaluator = Evaluator({"m": {"de": de, "zh": zh}})
-        evaluator.start()
-        evaluator.update(["a", "b"], ["a", "b"], group=["de", "zh"])
-        return {name for name in evaluator.finish(0) if "/all" in name}
-
-    assert names(WER(), WER()) == names(TER(), TER()) == {"val_m/all"}
-    assert names(ROUGE(("rouge1",)), ROUGE(["rouge1"])) == {"val_m/all/rouge1"}
-    assert names(WER(), WER(str.lower)) == names(TER(), TER(no_punct=True)) == names(WER(), CER()) == set()
 
 
 @pytest.mark.parametrize("metric", make_metrics().values(), ids=make_metrics())
@@ -569,7 +556,7 @@ def test_a_configuration_file_of_lightning_cli_can_have_them() -> None:
     config = {
         "wer": {"class_path": "lightning_bleu.WER", "init_args": {"percent": True, "normalize": "str.lower"}},
         "rouge": {"class_path": "lightning_bleu.ROUGE", "init_args": {"keys": ["rouge1"], "percent": True}},
-        "gen_len": {"news": {"class_path": "lightning_bleu.TokenCount", "init_args": {"pad_id": 0}}, "other": None},
+        "gen_len": {"class_path": "lightning_bleu.TokenCount", "init_args": {"pad_id": 0}},
     }
     config["wer"]["init_args"]["normalize"] = f"{__name__}.normalize_as_squad"  # type: ignore[index]
     parser = jsonargparse.ArgumentParser(exit_on_error=False)
@@ -577,5 +564,4 @@ def test_a_configuration_file_of_lightning_cli_can_have_them() -> None:
     made = parser.instantiate_classes(parser.parse_object({"evaluator": {"metrics": config}})).evaluator.metrics
     assert made["wer"].options == {"normalize": normalize_as_squad}
     assert made["rouge"].options["keys"] == ("rouge1",)
-    assert made["gen_len"]["news"].pad_id == 0
-    assert made["gen_len"]["other"] is None
+    assert made["gen_len"].pad_id == 0
