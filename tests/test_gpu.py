@@ -12,7 +12,10 @@ from torch import Tensor
 from lightning_bleu import CorpusBLEU, corpus_bleu, paired_bootstrap, sentence_bleu
 from tests.helpers.metrics import KINDS
 
-pytestmark = pytest.mark.gpu
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.filterwarnings("ignore:.* 'target' has pad_id=0 between tokens"),  # the ids are random
+]
 
 DEVICE = "cuda"
 OPTIONS: dict[str, Any] = {"pad_id": 0, "bos_id": 1, "eos_id": 2, "unk_id": 3, "max_order": 3}

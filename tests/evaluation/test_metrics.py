@@ -300,7 +300,9 @@ def test_what_is_expected_before_a_validation_is_what_it_logs(
     for number in range(len(loaders)):
         started.collector.update(Output(["a b c", "d"], ["a b d", "e"]), None, number)
     validation: Validation = evaluator.score(started)
-    assert sorted(list_expected(EXPECTED, loaders, parts, confidence, kind)) == sorted(validation.numbers)
+    assert sorted(list_expected(EXPECTED, loaders, parts, confidence, kind)) == sorted(
+        number.name for number in validation.numbers.values()
+    )
 
 
 def test_if_loaders_are_unknown_the_names_of_the_whole_validation_are_expected() -> None:
@@ -507,8 +509,8 @@ def test_every_number_that_is_logged_is_understood_by_monitors(parts: Any) -> No
         started.collector.update(Output(*texts, source=["s", "t"], group=["de", "zh"]), None, number)
     validation = evaluator.score(started)
     results = {one.name: one.result for one in validation.scored}
-    for name in validation.numbers:
-        described = describe_number(Naming().render(name), Naming(), evaluator.metrics)
+    for logged, (name, _) in validation.numbers.items():
+        described = describe_number(logged, Naming(), evaluator.metrics)
         result = results[name._replace(detail="")]
         assert described is not None, name
         directions = {component.name: component.higher_is_better for component in result.components}
