@@ -128,7 +128,7 @@ class BLEUSettings(Settings, Convention):
         check_choice("reference_length", self.reference_length, REFERENCE_LENGTHS)
         check_choice("zero_rule", self.zero_rule, ZERO_RULES)
         max_order = check_integer("max_order", self.max_order, at_least=1)
-        self._replace(
+        self._set_checked(
             max_order=max_order,
             weights=_weights(self.weights, max_order),
             unk_id=check_id("unk_id", self.unk_id),

@@ -73,7 +73,7 @@ class CHRFSettings(Settings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._replace(
+        self._set_checked(
             char_order=check_integer("char_order", self.char_order, at_least=0),
             word_order=check_integer("word_order", self.word_order, at_least=0),
             beta=check_number("beta", self.beta),

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 
+from lightning_bleu.evaluation.names import column_name
 from lightning_bleu.evaluation.scores import Scored
 from lightning_bleu.evaluation.sentences import Sentences
 from lightning_bleu.evaluation.validation import ScoredLoader, Validation
@@ -387,16 +388,6 @@ def _shared_files(sentences: Sequence[Sentence]) -> dict[str, bytes]:
 def _to_text(lines: Iterable[str]) -> bytes:
     # A lone surrogate cannot be encoded, so it is replaced.
     return "".join(" ".join(line.splitlines()) + "\n" for line in lines).encode(errors="replace")
-
-
-def column_name(name: str) -> str:
-    """The name of a score in the header of a table.
-
-    Example:
-        >>> column_name('exact  "match"')
-        'exact match'
-    """
-    return " ".join(name.replace('"', " ").split())
 
 
 def _list_columns(

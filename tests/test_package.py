@@ -117,6 +117,35 @@ def test_every_metric_and_what_it_returns_is_public_and_under_the_contract_of_me
             assert {one.__name__ for one in public} <= {*lightning_bleu.__all__}
 
 
+def private_names(path: Path) -> tuple[set[str], set[str]]:
+    """The private names that a module defines, and those that it takes from something other than `self`."""
+    defined: set[str] = set()
+    taken: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ClassDef | ast.FunctionDef):
+            defined.add(node.name)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            defined.add(node.id)
+        elif isinstance(node, ast.ImportFrom):
+            taken.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.Attribute):
+            is_own = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
+            if isinstance(node.ctx, ast.Store) and is_own:
+                defined.add(node.attr)
+            elif not is_own:
+                taken.add(node.attr)
+    is_private = re.compile("_(?!_)").match
+    return {name for name in defined if is_private(name)}, {name for name in taken if is_private(name)}
+
+
+def test_no_module_touches_a_private_name_of_another() -> None:
+    names = {module: private_names(path) for module, path in modules().items()}
+    for module, (defined, taken) in names.items():
+        defined_elsewhere = set[str]().union(*(others for other, (others, _) in names.items() if other != module))
+        others = (taken - defined) & defined_elsewhere
+        assert not others, (module, others)
+
+
 def test_examples_import_what_is_public() -> None:
     for path in ROOT.glob("examples/*.py"):
         assert not [name for name in imports(path) if re.match(r"lightning_bleu\.\w+\.", name)], path

@@ -11,11 +11,13 @@ from types import MappingProxyType
 
 from lightning_bleu.display.samples import Sample
 from lightning_bleu.rendering.blocks import Mark, Span
-from lightning_bleu.rendering.clean import clean, is_visible, shorten
+from lightning_bleu.rendering.clean import clean, is_visible, shorten, to_line
 
 _MAX_REFERENCES = 5
 """The maximum number of references shown per sentence, or of lines that stand for them."""
 
+_MAX_LABEL = 40
+"""The maximum number of characters of the label of a group."""
 _TAGS: dict[Mark, str] = {"": "{}", "unmatched": "<strong>{}</strong>", "displaced": "<em>{}</em>"}
 _EXPLANATIONS = {
     "<strong>": "<strong>Bold</strong>: wrong or missing word.",
@@ -51,7 +53,8 @@ wrong.
         | <pre>   7</pre> | <pre> 50.0</pre> | <code>hyp</code> <em>a&#124;b</em> <strong>c</strong><br>\
 <code>ref</code> a&#124;b <strong>d</strong> |
     """
-    rows = "\n".join(_row(sample, digits.values()) for sample in samples)
+    has_groups = any(sample.group is not None for sample in samples)
+    rows = "\n".join(_row(sample, digits.values(), has_groups=has_groups) for sample in samples)
     explanation = " ".join(text for tag, text in _EXPLANATIONS.items() if tag in rows)
     # Because of the isolate, no caption begins like a list, a heading, or a code block.
     above = [_ISOLATE.format(escape(line.strip())) for line in caption.splitlines()]
@@ -63,12 +66,13 @@ wrong.
     texts.append("hypothesis")
     if has_references:
         texts.append("references")
+    labels = ["group"] if has_groups else []
     # <pre> keeps names in one piece, and the padding of numbers.
-    header = ["no.", *(f"<pre>{escape(name)}</pre>" for name in digits), ", ".join(texts)]
+    header = ["no.", *labels, *(f"<pre>{escape(name)}</pre>" for name in digits), ", ".join(texts)]
     return f"{'<br>'.join(above)}\n\n| {' | '.join(header)} |\n|{' --- |' * len(header)}\n{rows}"
 
 
-def _row(sample: Sample, digits: Iterable[int]) -> str:
+def _row(sample: Sample, digits: Iterable[int], *, has_groups: bool) -> str:
     hypothesis, references = sample.mark_words()
     lines = []
     if sample.source is not None:
@@ -81,9 +85,11 @@ def _row(sample: Sample, digits: Iterable[int]) -> str:
         lines.append(f"<code>{len(references) - len(shown)} more references</code>")
     numbers = [f"{sample.number:4}"]
     numbers += [f"{score:5.{places}f}" for score, places in zip(sample.shown_scores(), digits)]
-    cells = " | ".join(f"<pre>{number}</pre>" for number in numbers)
+    cells = [f"<pre>{number}</pre>" for number in numbers]
+    if has_groups:
+        cells.insert(1, _ISOLATE.format(escape(to_line(sample.group or "", _MAX_LABEL))))
     # A single line keeps rows low: cards are only 350 pixels high.
-    return f"| {cells} | {'<br>'.join(lines)} |"
+    return f"| {' | '.join(cells)} | {'<br>'.join(lines)} |"
 
 
 def _line(label: str, spans: Iterable[Span]) -> str:

@@ -129,8 +129,8 @@ def choose_sentences(loader: ScoredLoader, count: int) -> ChosenSentences:
         ranked_by,
         _pick(texts, first),
         _pick(texts, worst),
-        drop_repeats(_pick(texts, improved), count),
-        drop_repeats(_pick(texts, got_worse), count),
+        _drop_repeated(_pick(texts, improved), count),
+        _drop_repeated(_pick(texts, got_worse), count),
     )
 
 
@@ -139,22 +139,28 @@ def _pick(texts: Mapping[int, Sentence], numbers: Sequence[int]) -> dict[int, Se
     return {number: texts[number] for number in numbers if number in texts}
 
 
-def drop_repeats(sentences: Mapping[int, TextsT], count: int) -> dict[int, TextsT]:
+def drop_repeats(texts: Mapping[int, TextsT], count: int) -> dict[int, TextsT]:
     """The first sentences with different texts: test sets of chats have the same sentence many times.
 
     Args:
-        sentences: the texts of sentences by their numbers.
+        texts: the texts of sentences by their numbers.
         count: how many sentences to keep, at most.
 
     Example:
-        >>> drop_repeats({7: Sentence("a", ["b"]), 3: Sentence("a", ["b"]), 5: Sentence("a", ["c"])}, 2).keys()
+        >>> drop_repeats({7: ("a", "b"), 3: ("a", "b"), 5: ("a", "c")}, 2).keys()
         dict_keys([7, 5])
     """
     distinct: dict[int, TextsT] = {}
-    for number, texts in sentences.items():
-        if len(distinct) < count and texts not in distinct.values():
-            distinct[number] = texts
+    for number, texts_of_sentence in texts.items():
+        if len(distinct) < count and texts_of_sentence not in distinct.values():
+            distinct[number] = texts_of_sentence
     return distinct
+
+
+def _drop_repeated(sentences: Mapping[int, Sentence], count: int) -> dict[int, Sentence]:
+    """The same for sentences, whatever their groups are."""
+    texts = {number: sentence._replace(group=None) for number, sentence in sentences.items()}
+    return {number: sentences[number] for number in drop_repeats(texts, count)}
 
 
 def _find_ranking(rows: Mapping[str, SentenceRows]) -> str:

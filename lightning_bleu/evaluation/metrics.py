@@ -13,7 +13,7 @@ from torchmetrics import MetricCollection
 
 from lightning_bleu.evaluation.foreign_metrics import ForeignMetric
 from lightning_bleu.evaluation.functions import to_function_metric
-from lightning_bleu.evaluation.names import MEAN, Name, check_names
+from lightning_bleu.evaluation.names import MEAN, Name, check_names, column_name
 from lightning_bleu.evaluation.results import COMPARED, INTERVAL, STATISTICS, OpponentKind
 from lightning_bleu.messages import check_choice, warn_user
 from lightning_bleu.metric import CorpusMetric
@@ -22,8 +22,10 @@ from lightning_bleu.scoring.evaluator_metric import EvaluatorMetric
 from lightning_bleu.scoring.scoring import Component, Scorer
 from lightning_bleu.settings.settings import Decoder, Settings
 
-_RESERVED = ("", "samples", "worst", "index", "group")
-"""Names that no metric can have: those of panels in loggers, and of other columns in files."""
+_RESERVED_COLUMNS = ("index", "group")
+"""Other columns in the tables of sentences."""
+_RESERVED = ("", "samples", "worst", *_RESERVED_COLUMNS)
+"""Names that no metric can have: those of panels in loggers, and of these columns."""
 _LEFT_TO_SCORERS = (
     *("update", "forward", "compute", "report", "statistics", "input_counts", "signature", "scorer"),
     *("scoring", "count_rows", "report_of", "components", "columns"),  # of older versions
@@ -51,7 +53,11 @@ def read_metrics(metrics: Any) -> dict[str, EvaluatorMetric]:
         (['bleu'], ['lengths'])
     """
     named = list(_name_metrics(metrics))
-    check_names("metrics", [name for name, _ in named], _RESERVED)
+    names = [name for name, _ in named]
+    check_names("metrics", names, _RESERVED)
+    columns = [*_RESERVED_COLUMNS, *map(column_name, names)]
+    if len(set(columns)) < len(columns):
+        raise ValueError(f"the metrics must have names that differ as columns of a table, got {names}")
     return {name: _to_evaluator_metric(name, metric) for name, metric in named}
 
 

@@ -174,6 +174,16 @@ def name_loaders(stage: str, loaders: Any, count: int, *, given: Sequence[str] |
     return [""]
 
 
+def column_name(name: str) -> str:
+    """The name of a score in the header of a table.
+
+    Example:
+        >>> column_name('exact  "match"')
+        'exact match'
+    """
+    return " ".join(name.replace('"', " ").split())
+
+
 def check_loader_names(stage: str, names: Sequence[Any], reserved: Collection[str]) -> None:
     """Check the names of the loaders of a stage; see :func:`check_names`. A single loader may have the name ``""``."""
     if list(names) != [""]:

@@ -90,7 +90,7 @@ class Settings:
         return cls(**options)
 
     def __post_init__(self) -> None:
-        self._replace(
+        self._set_checked(
             ignore_ids=_check_ids("ignore_ids", self.ignore_ids),
             pad_id=check_id("pad_id", self.pad_id),
             bos_id=check_id("bos_id", self.bos_id),
@@ -101,7 +101,7 @@ class Settings:
         if self.decoder is not None:
             _check_decoder(self.decoder)
 
-    def _replace(self, **checked: Any) -> None:
+    def _set_checked(self, **checked: Any) -> None:
         """Replace options by their checked values; for :meth:`__post_init__` only."""
         for name, value in checked.items():
             object.__setattr__(self, name, value)

@@ -53,7 +53,7 @@ class ErrorRateSettings(Settings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._replace(characters=check_bool("characters", self.characters))
+        self._set_checked(characters=check_bool("characters", self.characters))
 
 
 # Rows: the statistics of every sentence
