@@ -134,7 +134,7 @@ class Samples(Viewable):
         worst: the worst sentences, the worst first. Perfect ones are not among them.
         improved: the sentences that improved most against the validation that `compare_to` names.
         got_worse: those that got worse most.
-        opponent: what that is, in words: ``"best"``, ``"first"``, or ``"last clear best"``.
+        opponent: what that is, in words: ``"best"``, ``"first"``, or ``"clear best"``.
         order: what the worst ones are the worst by.
         score: the line that the score prints by which they are ranked.
         signature: its signature.

@@ -14,7 +14,7 @@ from lightning_bleu.scoring.verdict import Verdict
 
 OpponentKind: TypeAlias = Literal["best", "first", "clear_best"]
 """The validation with which others are compared."""
-OPPONENTS: dict[OpponentKind, str] = {"best": "best", "first": "first", "clear_best": "last clear best"}
+OPPONENTS: dict[OpponentKind, str] = {"best": "best", "first": "first", "clear_best": "clear best"}
 """What these are called in tables and titles."""
 
 

@@ -1,18 +1,18 @@
-"""Stop training when the gains are noise: early stopping and checkpoints that react to significant gains in BLEU only.
+"""Stop training when the gains are noise: early stopping and checkpoints that react to clear gains in BLEU only.
 
 Trains six models, one after another, for about a minute each on two CPU cores; ``--seeds 1`` trains two. From a
 checkout::
 
     pip install ".[examples]"
-    python examples/significant_gains.py
+    python examples/clear_gains.py
     tensorboard --logdir runs
 
 The Transformer of ``train_translation.py`` learns to translate lists such as "three cars, two books" into French. Each
 noun has two equally good translations, and the reference picks one of them at random. No model can guess which, so BLEU
 soon fluctuates around a ceiling. Plain early stopping mistakes every lucky validation for progress and keeps going.
 
-Each seed is trained twice. The first run monitors ``val_bleu``. The second run monitors ``val_bleu/best`` of a callback
-with a significance level, which changes only when a validation beats the best one so far by more than chance explains.
+Each seed is trained twice. The first run monitors ``val_bleu``. The second run monitors ``val_bleu/clear_best``, which
+changes only when a validation beats the last clear best by more than chance explains.
 The best checkpoints of both runs are then scored on test sentences and compared with a paired test. There are several
 seeds because one seed proves nothing.
 
@@ -57,7 +57,7 @@ class Run(NamedTuple):
 
 def train(monitor: str, data: list[list[Batch]], model: Translator, args: argparse.Namespace) -> Run:
     """Train until `monitor` stops improving, and score the best checkpoint on the test sentences."""
-    bleu = BLEUCallback(CorpusBLEU(percent=True), confidence=0.95, significance_level=args.significance_level)
+    bleu = BLEUCallback(CorpusBLEU(percent=True), confidence=0.95, compare_to="clear_best")
     patience = EarlyStopping(monitor, mode="max", patience=args.patience)
     # The name leaves out the score: a slash in the key would create a folder.
     checkpoint = ModelCheckpoint(monitor=monitor, mode="max", filename="{step}", save_top_k=1)
@@ -95,9 +95,6 @@ def main(argv: Sequence[str] | None = None) -> list[Run]:
     """Train twice per seed, print the results, and return them."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--logdir", type=Path, default="runs", help="TensorBoard logs and checkpoints (default: runs)")
-    parser.add_argument(
-        "--significance-level", type=float, default=0.05, help="p-value below which a gain counts (default: 0.05)"
-    )
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3], help="random seeds (default: 1 2 3)")
     integers = {
         "sentences": (10_000, "training sentences"),
@@ -124,18 +121,18 @@ def main(argv: Sequence[str] | None = None) -> list[Run]:
     references = [reference for batch in data[2] for reference in batch.references]
     runs = []
     for seed in args.seeds:
-        for monitor in ("val_bleu", "val_bleu/best"):
+        for monitor in ("val_bleu", "val_bleu/clear_best"):
             pl.seed_everything(seed)
             model = Translator(words[0], words[1], learning_rate=1e-3)
             runs.append(train(monitor, data, model, args))
-        plain, significant = runs[-2:]
+        plain, clear = runs[-2:]
         print(f"seed {seed}")
-        systems = {"any gain": plain.translations, "significant gains": significant.translations}
+        systems = {"any gain": plain.translations, "clear gains": clear.translations}
         comparison = compare_systems(systems, references=references)
-        print(f"  validations: {plain.validations} for any gain, {significant.validations} for significant gains")
+        print(f"  validations: {plain.validations} for any gain, {clear.validations} for clear gains")
         print(comparison)
     validations = [sum(run.validations for run in runs[start::2]) for start in (0, 1)]
-    print(f"total: {validations[0]} validations if any gain counts, {validations[1]} if only significant gains count")
+    print(f"total: {validations[0]} validations if any gain counts, {validations[1]} if only clear gains count")
     return runs
 
 
