@@ -162,10 +162,10 @@ class SentenceCollector:
             group_numbers[:] = [labels[label] for label in groups]
         metrics = metrics_that_score(self._metrics, has_references=given["target"])
         rows = kept.append_rows(local.rows, _count(metrics, batch, sources, group_numbers))
-        read.batch.warn(self._warn)
         for metric in metrics.values():
             for key, message in metric.find_mistakes(batch):
                 self._warn(message, key)
+        read.batch.warn(self._warn)
 
         # What changes
         if keeps_texts:

@@ -154,7 +154,7 @@ class Opponents:
 
     # Comparing
 
-    def compare(self, scored: Sequence[Scored], opponents: Mapping[Name, Opponent]) -> tuple[list[Scored], set[Name]]:
+    def compare(self, scored: Sequence[Scored], opponents: Mapping[Name, Opponent]) -> tuple[list[Scored], list[Name]]:
         """Compare the scores of a validation. Collective.
 
         Args:
@@ -205,11 +205,11 @@ class Opponents:
         equal = torch.full((2, 1 + resamples), score.result.score, dtype=torch.float64, device="cpu")
         return paired_test_of(equal, scorer, self._confidence)
 
-    def _find_new(self, opponents: Mapping[Name, Opponent], judgments: Mapping[Name, Judgment]) -> set[Name]:
+    def _find_new(self, opponents: Mapping[Name, Opponent], judgments: Mapping[Name, Judgment]) -> list[Name]:
         """The scores for which this validation is the first, a new best, or clearly better. Collective."""
 
-        def find() -> set[Name]:
-            new = set()
+        def find() -> list[Name]:
+            new = []
             for whole, opponent in opponents.items():
                 sign = next(iter(opponent.rows.values())).scorer.sign
                 test, verdict = judgments[whole]
@@ -217,7 +217,7 @@ class Opponents:
                 is_clear = verdict is not None and verdict.word == "better"
                 is_better = {"first": False, "best": is_higher, "clear_best": is_clear}[self.kind]
                 if opponent.is_itself or is_better:
-                    new.add(whole)
+                    new.append(whole)
             return new
 
         return run_in_process_0(find)  # scores may differ in the last bit between processors

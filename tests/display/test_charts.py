@@ -7,17 +7,17 @@ from unittest.mock import Mock, call
 
 import pytest
 
-from lightning_bleu import CorpusBLEU, CorpusCHRF
+from lightning_bleu import CorpusBLEU, CorpusCHRF, Evaluator
 from lightning_bleu.display import dashboard
 from lightning_bleu.display.charts import Chart, lay_out_charts
 from lightning_bleu.display.dashboard import Dashboard
 from lightning_bleu.display.loggers import adapt, to_custom_scalars
 from lightning_bleu.display.view import make_view
+from lightning_bleu.evaluation.loaders import CALL
 from lightning_bleu.evaluation.names import Naming
-from lightning_bleu.evaluation.opponents import Opponent
-from lightning_bleu.evaluation.validation import ScoredValidation
+from lightning_bleu.evaluation.validation import Validation
 from lightning_bleu.messages import WarnOnce
-from tests.helpers.validations import count, make_collector, score
+from lightning_bleu.reading.batch import Output
 from tests.helpers.views import HYPOTHESES, REFERENCES, samples_of
 
 
@@ -56,12 +56,15 @@ def shares(hypotheses: list[str], references: list[list[str]]) -> dict[str, list
     return {"half": [0.5] * len(hypotheses), "third": [1 / 3] * len(hypotheses)}
 
 
-def validate(metrics: Any = None, names: tuple[str, ...] = ("",), **options: Any) -> ScoredValidation:
+def validate(
+    metrics: Any = None, names: tuple[str, ...] = ("",), *, naming: Naming | None = None, **options: Any
+) -> Validation:
     """A validation with the lines in each loader."""
-    collector = make_collector(metrics, names)
+    evaluator = Evaluator(metrics, **options)
+    started = evaluator.begin("val", names, [], CALL, naming=naming)
     for number in range(len(names)):
-        count(collector, HYPOTHESES, REFERENCES, dataloader_idx=number)
-    return score(collector, **options)
+        started.collector.update(Output(HYPOTHESES, REFERENCES), dataloader_idx=number)
+    return evaluator.score(started)
 
 
 def test_scores_of_a_metric_share_a_chart_and_each_interval_is_a_band() -> None:
@@ -75,21 +78,19 @@ def test_scores_of_a_metric_share_a_chart_and_each_interval_is_a_band() -> None:
     ]
 
 
-@pytest.mark.parametrize("kind", ["best", "first"])
+@pytest.mark.parametrize("kind", ["best", "first", "clear_best"])
 def test_the_difference_is_a_band_in_the_section_of_its_comparison(kind: Any) -> None:
-    charts = lay_out_charts(validate(CorpusCHRF(), find_opponent=lambda name: Opponent(kind)))
+    charts = lay_out_charts(validate(CorpusCHRF(), compare_to=kind))
     names = ("val_chrf/difference", "val_chrf/difference_low", "val_chrf/difference_high")
     assert charts == [
         Chart("Scores", "val_chrf", ("val_chrf",)),
-        Chart(f"Comparison with the {kind}", "val_chrf", names, is_band=True),
+        Chart(f"Comparison with the {kind.replace('_', ' ')}", "val_chrf", names, is_band=True),
     ]
 
 
 def test_every_component_that_is_logged_is_in_one_chart_of_its_score_and_no_other_is() -> None:
     for parts in (True, ["precision_1", "length_ratio", "bleu_2"], False):
-        collector = make_collector()
-        collector.table = type(collector.table).from_metrics(CorpusBLEU(max_order=2), parts)
-        validation = score(count(collector, HYPOTHESES, REFERENCES))
+        validation = validate(CorpusBLEU(max_order=2), parts=parts)
         components = [one for one in validation.results["val_bleu"].components if one.chart]
         charts = [chart for chart in lay_out_charts(validation) if chart.section == "Parts"]
         assert sorted(name for chart in charts for name in chart.names) == sorted(
@@ -116,6 +117,13 @@ def test_bands_are_in_the_order_of_the_labels_for_tensorboard(confidence: float 
     assert [*layout["Scores"]] == (expected[::-1] if confidence else expected)
 
 
+def test_groups_have_no_charts_and_their_mean_neither() -> None:
+    evaluator = Evaluator(CorpusCHRF(), confidence=0.95)
+    started = evaluator.begin("val", [""], [], CALL)
+    started.collector.update(Output(HYPOTHESES, REFERENCES, group=["a", "b", "a", "b", "b"]))
+    assert [chart.title for chart in lay_out_charts(evaluator.score(started))] == ["val_chrf"]
+
+
 def test_a_name_is_no_pattern() -> None:
     charts = lay_out_charts(validate({"a+": CorpusCHRF()}))
     assert to_custom_scalars(charts) == {"Scores": {"val_a+": ["Multiline", ["^val_a\\+$"]]}}
@@ -136,8 +144,8 @@ def test_charts_have_the_names_that_are_logged(separator: str) -> None:
     charts = lay_out_charts(validation)
     news = f"val_chrf{separator}news"
     assert charts[1] == Chart("Scores", news, (news, f"{news}{separator}low", f"{news}{separator}high"), is_band=True)
-    assert {name for chart in charts for name in chart.names} <= validation.logged_numbers.keys()
-    view = make_view(validation.subsets[0], samples_of(validation.subsets[0], 1), naming)
+    assert {name for chart in charts for name in chart.names} <= validation.numbers.keys()
+    view = make_view(validation.loaders[0], samples_of(validation.loaders[0], 1), naming)
     assert view.panels[0].tag == "val_samples/news"
 
 
@@ -180,7 +188,7 @@ def test_charts_are_laid_out_once_and_only_when_a_logger_shows_charts(
     shown = Dashboard(*given, warn=WarnOnce())
     shown.log_numbers({"val_bleu": 0.5}, 5)
     shown.show_charts(validation)
-    shown.show_samples(validation, [samples_of(validation.subsets[0], 1)], 5)
+    shown.show_samples(validation, [samples_of(validation.loaders[0], 1)], 5)
     assert lay_out.call_args_list == [call(validation)] * times
 
 
@@ -189,9 +197,9 @@ def test_a_view_is_made_once_and_only_when_a_logger_shows_samples(monkeypatch: p
     monkeypatch.setattr(dashboard, "make_view", make)
     validation = validate()
     for loggers, samples, times in (
-        ([Numbers()], [samples_of(validation.subsets[0], 8)], 0),
+        ([Numbers()], [samples_of(validation.loaders[0], 8)], 0),
         ([Writer()], [], 0),  # samples=0
-        ([Writer(), Tables(), Writer()], [samples_of(validation.subsets[0], 8)], 1),
+        ([Writer(), Tables(), Writer()], [samples_of(validation.loaders[0], 8)], 1),
     ):
         make.reset_mock()
         Dashboard([], loggers, WarnOnce()).show_samples(validation, samples, 5)

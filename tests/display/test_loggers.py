@@ -28,7 +28,7 @@ from lightning_bleu.display.loggers import (
     check_loggers,
 )
 from lightning_bleu.messages import WarnOnce
-from tests.helpers.validations import count, make_collector, score
+from tests.helpers.validations import Counting, count, score
 from tests.helpers.views import HYPOTHESES, REFERENCES, samples_of
 
 
@@ -202,9 +202,9 @@ def test_a_logger_that_is_broken_does_not_keep_the_others_from_showing(tmp_path:
     writer = Writer()
     with pytest.warns(UserWarning, match="^Broken cannot show samples: ConnectionError: no answer$"):
         dashboard = Dashboard([Broken(tmp_path), writer], [], warn=WarnOnce())
-    validation = score(count(make_collector(), HYPOTHESES, REFERENCES))
+    validation = score(count(Counting(), HYPOTHESES, REFERENCES))
     dashboard.show_charts(validation)
-    dashboard.show_samples(validation, [samples_of(validation.subsets[0], 1)], 5)
+    dashboard.show_samples(validation, [samples_of(validation.loaders[0], 1)], 5)
     assert writer.shown == ["Scores", "Parts", "val_samples", "val_worst"]
 
 
@@ -215,8 +215,8 @@ def test_a_dashboard_of_loggers_that_get_numbers_only_shows_no_samples(
     warn = WarnOnce()
     for _ in range(2):
         dashboard = Dashboard([CSVLogger(tmp_path)], [ShowsOtherText()], warn)
-        validation = score(count(make_collector(), HYPOTHESES, REFERENCES))
-        dashboard.show_samples(validation, [samples_of(validation.subsets[0], 1)], 5)  # to nobody
+        validation = score(count(Counting(), HYPOTHESES, REFERENCES))
+        dashboard.show_samples(validation, [samples_of(validation.loaders[0], 1)], 5)  # to nobody
     said = [record.message.partition(":")[0] for record in caplog.records if "numbers only" in record.message]
     assert sorted(said) == ["CSVLogger gets numbers only", "ShowsOtherText gets numbers only"]
 

@@ -16,7 +16,9 @@ import torch
 
 from lightning_bleu import CorpusBLEU, CorpusCHRF, Evaluator, FunctionMetric, Results, Samples, sentence_bleu
 from lightning_bleu.display.sample_table import sample_table
+from lightning_bleu.evaluation.loaders import CALL
 from lightning_bleu.evaluation.results import Result, tabulate
+from lightning_bleu.reading.batch import Output
 from lightning_bleu.scoring.resampling import Interval, PairedTest
 from tests.helpers.hostile import TEXTS
 from tests.helpers.views import LINES
@@ -53,7 +55,16 @@ def make_result(score: float, low: float, high: float, other: float, percent: bo
     interval = Interval(score, low, high, 0.95, ())
     difference = score - other
     test = PairedTest("paired bootstrap", score, other, p, 1000, percent, "", difference - 2, difference + 2, 0.95)
-    return Result(score, (), None, interval, test, other, higher_is_better=percent is not None, percent=percent)
+    higher_is_better = percent is not None
+    return Result(
+        score,
+        interval=interval,
+        comparison=test,
+        compared_with="best",
+        opponent_score=other,
+        higher_is_better=higher_is_better,
+        percent=percent,
+    )
 
 
 def test_printed_results_are_a_table_in_the_units_of_the_scores() -> None:
@@ -116,7 +127,7 @@ def test_samples_are_sentences_with_their_scores_then_and_now() -> None:
     assert "#3  bleu 100.0 -> 0.0  chrf 100.0 -> " in str(samples)
     frame = pandas.DataFrame(samples.to_dicts())
     assert frame[frame.kind == "got_worse"].bleu_before.tolist() == [pytest.approx(100)]
-    assert [*frame.columns[:5]] == ["kind", "number", "bleu", "chrf", "er"]
+    assert [*frame.columns[:6]] == ["kind", "number", "group", "bleu", "chrf", "er"]
 
 
 def test_repeats_among_the_changed_are_shown_once() -> None:
@@ -129,35 +140,38 @@ def test_repeats_among_the_changed_are_shown_once() -> None:
     assert "Improved most against the first: 2" in page
 
 
-def test_every_loader_and_group_has_samples_by_its_name() -> None:
+def test_every_loader_has_samples_by_its_name() -> None:
     evaluator = make_evaluator(log_name="{stage}/of_{metric}")
     evaluator.start({"news": [None], "talks": [None]})
     evaluator.update(NOW, REFERENCES, group=["a", "b"] * 3)
     evaluator.update(NOW, REFERENCES, group=["a", "b"] * 3, dataloader_idx=1)
     results = evaluator.finish(1)
-    assert [*results.samples] == ["val/news/a", "val/news/b", "val/talks/a", "val/talks/b"]
-    assert [sample.hypothesis for sample in results.samples["val/talks/b"].first] == NOW[1::2]
+    assert [*results.samples] == ["val/news", "val/talks"]
+    first = results.samples["val/talks"].first
+    assert [(sample.hypothesis, sample.group) for sample in first] == list(zip(NOW, ["a", "b"] * 3))
     validate(evaluator, NOW, REFERENCES, "test")
     assert [*evaluator.results.samples] == [*results.samples, "test"]
-    assert len(re.findall("<h2>", evaluator.results.to_html())) == 5
+    assert len(re.findall("<h2>", evaluator.results.to_html())) == 3
 
 
-def test_without_samples_and_with_many_groups_there_are_none() -> None:
+def test_without_samples_there_are_none() -> None:
     assert validate(make_evaluator(samples=0), NOW, REFERENCES).samples == {}
+
+
+def test_many_groups_have_samples_and_a_table_of_the_first_40_scores() -> None:
     results = validate(make_evaluator(), NOW * 5, REFERENCES * 5, group=[f"{n}" for n in range(30)])
-    assert results.samples == {}
+    assert results.samples["val"].first[3].group == "3"
     assert "... and" in str(results)
 
 
 def test_without_samples_no_texts_are_kept() -> None:
     for samples, kept in ((0, 64), (1, 300)):
         evaluator = Evaluator({"bleu": CorpusBLEU()}, samples=samples)
-        evaluator.start()
+        started = evaluator.begin("val", [""], [], CALL)
         for _ in range(300):
-            evaluator.update(["a"], ["b"])
-        assert evaluator._validation is not None
-        (subset,) = evaluator._validation.collector.subsets.values()
-        assert len(subset._texts) == kept
+            started.collector.update(Output(["a"], ["b"]))
+        (local,) = started.collector._locals
+        assert len(local.texts) == kept
 
 
 @pytest.mark.parametrize("kind", ["array", "tensor", "lists", "tokens"])

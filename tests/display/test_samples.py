@@ -21,8 +21,7 @@ from lightning_bleu.bleu import BLEUSettings
 from lightning_bleu.display.marks import Line, mark_words
 from lightning_bleu.display.sample_table import sample_table
 from lightning_bleu.display.samples import Sample, tokenize_line
-from lightning_bleu.evaluation.sentences import Sentence
-from lightning_bleu.reading.batch import read_batch
+from lightning_bleu.reading.batch import Sentence, read_batch
 from tests.helpers.text import WORDWISE, fuzz_line, sacrebleu_tokens
 
 with warnings.catch_warnings():
@@ -33,7 +32,7 @@ SETTINGS = BLEUSettings.from_options()
 
 
 def count(hypotheses: Sequence[Any], references: Sequence[Any], metric: CorpusBLEU) -> Tensor:
-    return torch.from_numpy(metric.count_rows(read_batch(hypotheses, references, metric.settings)))
+    return torch.from_numpy(metric.scorer.count(read_batch(hypotheses, references, metric.settings)))
 
 
 def split(line: str) -> Line:
@@ -48,8 +47,9 @@ def tokenize_samples(sentences: Sequence[Sentence], **options: Any) -> list[tupl
     """The hypothesis and the references of each sample."""
     settings = BLEUSettings.from_options(**options)
     lines = []
-    for hypothesis, references, _, tokenized in sentences:
-        line, *others = (tokenize_line(text, tokenized, settings) for text in (hypothesis, *references))
+    for sentence in sentences:
+        texts = (sentence.hypothesis, *sentence.references)
+        line, *others = (tokenize_line(text, sentence.tokenized, settings) for text in texts)
         lines.append((line, others))
     return lines
 

@@ -173,7 +173,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "no reference": ({"target": []}, "ValueError: 'preds' has 1 sentence, 'target' 0: "),
     "a reserved label": ({"group": ["mean"]}, "ValueError: the groups cannot have the name 'mean'"),
     "a second label": (
-        {"preds": ["a", "b"], "target": ["a", "b"], "source": ["a", "b"], "index": [4, 5], "group": ["new", "low"]},
+        {"preds": ["a", "b"], "target": ["a", "b"], "source": ["a", "b"], "index": [4, 5], "group": ["de/x", "low"]},
         "ValueError: the groups cannot have the name 'low'",
     ),
     "tokens": ({"preds": [["a"]], "target": [["a"]]}, "TypeError: the metric 'f' needs text, got tokens"),

@@ -1,4 +1,4 @@
-"""Loaders: the positions of their items, and whether they shuffle.
+"""Loaders: the positions of their items and sentences, and whether they shuffle.
 
 Without processes: the loader of each rank is read in turn.
 """
@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from inspect import signature
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -27,7 +28,8 @@ from torch.utils.data import (
 )
 
 from lightning_bleu import distributed_index
-from lightning_bleu.evaluation.loaders import CountedStream, count_stream, shuffles
+from lightning_bleu.evaluation.loaders import CountedStream, Loader, Origin, Positions, count_stream, shuffles
+from lightning_bleu.settings.settings import Settings
 from tests.helpers.lightning import make_loader
 
 FIVE: Any = range(5)
@@ -296,3 +298,38 @@ def test_a_loader_shuffles_if_its_sampler_draws_although_lightning_wraps_it(samp
 @pytest.mark.parametrize("name", ["stream", "list"])
 def test_a_loader_without_a_sampler_is_not_known_to_shuffle(name: str) -> None:
     assert not shuffles(UNKNOWN[name])
+
+
+# Positions of sentences
+
+
+@pytest.mark.parametrize("needed_by", ["", "Evaluator(compare_to='best')"])
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_positions_are_those_that_the_step_returned_or_not_needed_by_a_single_process(
+    shuffle: bool, needed_by: str
+) -> None:
+    """But if an option needs the order, a loader that shuffles needs an index."""
+    loader = Loader("news", Settings(), DataLoader(FIVE, shuffle=shuffle), needed_by=needed_by)
+    index = np.array([7, 3])
+    assert loader.find_positions(index, 0, 2) == Positions(index)
+    if shuffle and needed_by:
+        message = (
+            r"^Evaluator\(compare_to='best'\) needs to know which sentence is which, but a loader shuffles them: pass "
+            r"the position of each sentence in the dataset as 'index' to 'update', or set shuffle=False$"
+        )
+        with pytest.raises(ValueError, match=message):
+            loader.find_positions(None, 0, 2)
+    else:
+        assert loader.find_positions(None, 0, 2) == Positions(None)
+
+
+def test_an_error_of_a_loader_speaks_of_what_returned_its_sentences() -> None:
+    origin = Origin("validation_step", owner="BLEUCallback")
+    loader = Loader("", Settings(), DataLoader(FIVE, shuffle=True), origin, needed_by="BLEUCallback(translations=...)")
+    with pytest.raises(ValueError, match=r"return the position .* as 'index' from 'validation_step', or set shuffle"):
+        loader.find_positions(None, 0, 2)
+
+
+@pytest.mark.parametrize(("labels", "is_ignored"), [(None, False), ([], True), (["de"], False), ([""], False)])
+def test_a_loader_of_which_nothing_is_scored_is_ignored(labels: Any, is_ignored: bool) -> None:
+    assert Loader("news", Settings(), labels=labels).is_ignored is is_ignored

@@ -12,8 +12,9 @@ from torch import Tensor
 
 from lightning_bleu import CorpusBLEU, corpus_bleu, sentence_bleu
 from lightning_bleu.bleu import BLEUSettings
-from lightning_bleu.reading.batch import read_batch, read_sources
+from lightning_bleu.reading.batch import Output, ReadOutput, read_batch, read_output, read_sources
 from lightning_bleu.reading.forms import InputCounts
+from lightning_bleu.settings.settings import Settings
 from tests.helpers.counting import FIRST_REFERENCES, HYPOTHESES, REFERENCES, Ids, as_text, as_words, count, pad
 
 Convert = Callable[[Ids], Any]
@@ -161,3 +162,76 @@ def test_a_batch_has_the_device_of_the_side_that_is_not_on_the_cpu() -> None:
     settings = BLEUSettings.from_options(decoder=lambda ids: ["x"] * len(ids))
     for preds, target in ((there, there), (PADDED, there), (there, PADDED), (there, ["x"] * len(PADDED))):
         assert read_batch(preds, target, settings).device == Elsewhere.device
+
+
+# What a step returned
+
+
+def read(**fields: Any) -> ReadOutput:
+    """Five sentences, with other fields."""
+    lines = [*"abcde"]
+    return read_output(Output(**{"preds": lines, "target": [f"{line} x" for line in lines]} | fields), Settings())
+
+
+def test_everything_that_a_step_returned_is_read_and_selected_together() -> None:
+    fields = {"source": [*"ABCDE"], "index": [9, 8, 7, 6, 5], "group": ["de", "fr", "de", "zh", "fr"]}
+    everything = read(**fields)
+    assert everything.mask is None
+    assert everything.batch.positions is not None
+    assert everything.batch.positions.tolist() == fields["index"]
+    some = read(**fields, sample_mask=[True, False, False, True, True])
+    for output, numbers in ((everything, range(5)), (some, [0, 3, 4])):
+        assert output.has_sentences
+        batch, sources = output.select(), output.select_sources()
+        assert batch.texts() == [(line, [f"{line} x"]) for line in map("abcde".__getitem__, numbers)]
+        assert batch.positions is not None
+        assert batch.positions.tolist() == [9 - number for number in numbers]
+        assert sources is not None
+        assert sources.lines() == ["ABCDE"[number] for number in numbers]
+        assert output.select_groups() == [fields["group"][number] for number in numbers]
+        # Nothing is selected yet.
+        assert output.batch.sentence_count == len(output.groups or ()) == 5
+
+
+def test_what_a_step_did_not_return_is_none() -> None:
+    output = read()
+    assert (output.select_sources(), output.select_groups(), output.select().positions) == (None, None, None)
+    assert read(target=None).select().texts() == [(line, []) for line in "abcde"]
+    assert not read(preds=[], target=[]).has_sentences
+    assert not read(sample_mask=[False] * 5).has_sentences
+    assert read(sample_mask=[False, True, False, False, False]).has_sentences
+
+
+@pytest.mark.parametrize(
+    ("mask", "labels", "expected"),
+    [
+        (None, ["de"], "ac"),
+        (None, ["de", "fr"], "abce"),
+        (None, ["other"], ""),
+        (None, [], ""),
+        ([True, True, False, True, False], ["de", "fr"], "ab"),
+        ([False], ["de"], ""),  # of a batch that is one item
+        ([True], ["de"], "ac"),
+    ],
+)
+def test_the_sentences_of_other_groups_are_dropped_like_masked_ones(mask: Any, labels: Any, expected: str) -> None:
+    groups = ["de", "fr", "de", "zh", "fr"]
+    for chosen in (labels, {*labels}, dict.fromkeys(labels)):
+        output = read(group=groups, sample_mask=mask).keep_groups(chosen)
+        assert [hypothesis for hypothesis, _ in output.select().texts()] == [*expected]
+        assert output.select_groups() == [groups["abcde".index(line)] for line in expected]
+        assert output.has_sentences == bool(expected)
+
+
+def test_sentences_without_a_label_are_of_no_group() -> None:
+    output = read().keep_groups(["de"])
+    assert output.select().texts() == []
+    assert not output.has_sentences
+
+
+def test_a_selection_leaves_what_it_was_made_of() -> None:
+    mask = np.array([True] * 5)
+    output = read(group=["de"] * 5, sample_mask=mask)
+    assert output.keep_groups(["fr"]).select().sentence_count == 0
+    assert output.select().sentence_count == 5
+    assert mask.all()

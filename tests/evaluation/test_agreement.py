@@ -1,0 +1,159 @@
+"""Processes agree on the metrics and the options before they count."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import pytest
+from sacrebleu.metrics.chrf import CHRF
+from sacrebleu.metrics.ter import TER
+
+from lightning_bleu import ROUGE, WER, CorpusBLEU, CorpusCHRF, FunctionMetric, TokenCount
+from lightning_bleu.evaluation.agreement import agree_on_metrics
+from lightning_bleu.evaluation.metrics import read_metrics
+from lightning_bleu.evaluation.options import Options
+from tests.helpers.callback_metrics import errors, exact, make_metrics, try_to
+from tests.helpers.process_groups import ProcessPool
+
+
+class Setup(NamedTuple):
+    """What a process begins a validation with.
+
+    Attributes:
+        metrics: its metrics.
+        options: its options.
+        loaders: the names of its loaders.
+        decoder: what decodes ids.
+        has_extract: whether it has a function that finds the sentences.
+    """
+
+    metrics: Any
+    options: dict[str, Any] = {}  # noqa: RUF012
+    loaders: list[str] = [""]  # noqa: RUF012
+    decoder: Callable[..., Any] | None = None
+    has_extract: bool = False
+
+
+def agree(setup: Setup) -> list[str]:
+    """The names of the metrics in the order on which the processes agree."""
+    metrics = read_metrics(setup.metrics)
+    options = Options(metrics=setup.metrics, **setup.options)
+    agreed = agree_on_metrics(options, metrics, setup.loaders, setup.decoder, has_extract=setup.has_extract)
+    assert all(agreed[name] is metrics[name] for name in metrics)
+    return [*agreed]
+
+
+def agree_in_process(rank: int, processes: int, cases: list[list[Setup]]) -> list[Any]:
+    """The names, or the error, for each case."""
+    outcomes: list[Any] = []
+    for setups in cases:
+        try:
+            outcomes.append(agree(setups[rank]))
+        except ValueError as error:
+            outcomes.append(str(error))
+    return outcomes
+
+
+def decode(rows: list[list[int]]) -> list[str]:
+    """A decoder."""
+    return [str(row) for row in rows]
+
+
+BLEU = Setup(CorpusBLEU())
+EQUAL: dict[str, tuple[list[Setup], list[str]]] = {
+    "the same": ([BLEU, BLEU], ["bleu"]),
+    "another order of metrics": (
+        [
+            Setup({"b": CorpusBLEU(), "c": CorpusCHRF(), "f": exact}),
+            Setup({"f": exact, "c": CorpusCHRF(), "b": CorpusBLEU()}),
+        ],
+        ["b", "c", "f"],
+    ),
+    "another order of only": ([Setup(CorpusBLEU(), {"only": only}) for only in (["a", "b"], ("b", "a"))], ["bleu"]),
+    "a tuple": ([Setup(CorpusBLEU(), {"parts": parts}) for parts in (["bleu_1"], ("bleu_1",))], ["bleu"]),
+    "loggers of process 0": ([Setup(CorpusBLEU(), {"loggers": [print]}), BLEU], ["bleu"]),
+    "equal decoders": ([Setup(CorpusBLEU(decoder=decode), decoder=decode) for _ in range(2)], ["bleu"]),
+    "all kinds of metrics": ([Setup(make_metrics()), Setup(dict(reversed(make_metrics().items())))], [*make_metrics()]),
+    "folders": ([Setup(CorpusBLEU(), {"translations": "a"})] * 2, ["bleu"]),
+}
+OPTIONS: dict[str, list[Any]] = {
+    "log_name": ["{stage}_{metric}", "{stage}/{metric}"],
+    "separator": [None, "_"],
+    "parts": [True, ["bleu_1"]],
+    "samples": [8, 0],
+    "translations": ["a", "b"],
+    "confidence": [None, 0.95],
+    "compare_to": ["best", "clear_best"],
+    "only": [["de"], ["de", "fr"]],
+}
+DIFFERENT: dict[str, tuple[str, list[Setup]]] = {
+    "a class": ("metrics", [Setup({"x": CorpusBLEU()}), Setup({"x": CorpusCHRF()})]),
+    "a setting": ("metrics", [BLEU, Setup(CorpusBLEU(max_order=2))]),
+    "a unit": ("metrics", [BLEU, Setup(CorpusBLEU(percent=True))]),
+    "a tokenizer": ("metrics", [Setup(CorpusBLEU(tokenizer=one)) for one in (str.split, str.splitlines)]),
+    "a decoder of a metric": ("metrics", [BLEU, Setup(CorpusBLEU(decoder=decode))]),
+    "a name": ("metrics", [BLEU, Setup({"x": CorpusBLEU()})]),
+    "a metric more": ("metrics", [BLEU, Setup({"bleu": CorpusBLEU(), "chrf": CorpusCHRF()})]),
+    "a function": ("metrics", [Setup({"f": exact}), Setup({"f": errors})]),
+    "a direction": ("metrics", [Setup({"f": exact}), Setup({"f": FunctionMetric(exact, higher_is_better=False)})]),
+    "percent": ("metrics", [Setup({"f": exact}), Setup({"f": FunctionMetric(exact, percent=True)})]),
+    "another package": ("metrics", [Setup({"x": CHRF()}), Setup({"x": TER()})]),
+    "the option of a ready metric": ("metrics", [Setup(ROUGE(["rouge1"])), Setup(ROUGE(["rouge2"]))]),
+    "normalize": ("metrics", [Setup(WER()), Setup(WER(str.lower))]),
+    "pad_id": ("metrics", [Setup({"n": TokenCount()}), Setup({"n": TokenCount(0)})]),
+    "the number of loaders": (
+        "names of loaders",
+        [Setup(CorpusBLEU(), loaders=["a"]), Setup(CorpusBLEU(), loaders=["a", "b"])],
+    ),
+    "the order of loaders": (
+        "names of loaders",
+        [Setup(CorpusBLEU(), loaders=one) for one in (["a", "b"], ["b", "a"])],
+    ),
+    "a decoder": ("decoder", [Setup(CorpusBLEU(), decoder=decode), BLEU]),
+    "extract": ("extract", [BLEU, Setup(CorpusBLEU(), has_extract=True)]),
+}
+
+
+for option, values in OPTIONS.items():
+    DIFFERENT[f"the option {option}"] = (option, [Setup(CorpusBLEU(), {option: value}) for value in values])
+
+
+@pytest.mark.parametrize("setups", [setups for setups, _ in EQUAL.values()], ids=EQUAL)
+def test_a_process_alone_has_its_own_metrics_in_their_order(setups: list[Setup]) -> None:
+    for setup in setups:
+        assert agree(setup) == [*read_metrics(setup.metrics)]
+
+
+@pytest.mark.slow
+def test_metrics_have_the_order_of_process_0(pool: ProcessPool) -> None:
+    for outcomes in pool.run(2, agree_in_process, [setups for setups, _ in EQUAL.values()]):
+        assert outcomes == [names for _, names in EQUAL.values()]
+
+
+@pytest.mark.slow
+def test_anything_else_that_differs_is_an_error_in_all_processes_that_names_it(pool: ProcessPool) -> None:
+    first, other = pool.run(2, agree_in_process, [setups for _, setups in DIFFERENT.values()])
+    assert first == other
+    for name, message in zip(DIFFERENT, first, strict=True):
+        option, _ = DIFFERENT[name]
+        assert str(message).startswith(f"'{option}' must be the same in all processes, but is "), name
+
+
+@pytest.mark.slow
+def test_the_error_has_both_values_and_the_process_that_differs(pool: ProcessPool) -> None:
+    setups = [Setup(CorpusBLEU(), {"samples": samples}) for samples in (8, 8, 3)]
+    message = "'samples' must be the same in all processes, but is 8 in process 0, and 3 in process 2"
+    assert pool.run(3, agree_in_process, [setups]) == [[message]] * 3
+
+
+def agree_on_mapping(rank: int, processes: int) -> str:
+    """The error, or nothing."""
+    names = {"val": "valid/{metric}", "test": "test/{metric}"}
+    return try_to(agree, Setup(CorpusBLEU(), {"log_name": MappingProxyType(names) if rank else names}))
+
+
+@pytest.mark.slow
+def test_names_of_stages_may_be_in_any_mapping(pool: ProcessPool) -> None:
+    assert pool.run(2, agree_on_mapping) == ["", ""]
