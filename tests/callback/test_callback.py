@@ -205,7 +205,7 @@ def test_a_validation_that_is_compared_must_not_be_shuffled(tmp_path: Path) -> N
     loader = make_loader(shuffle=True)
     for options, message in (
         ({"compare_to": "best"}, "compare_to='best'"),
-        ({"significance_level": 0.05}, "compare_to='best'"),
+        ({"compare_to": "clear_best"}, "compare_to='clear_best'"),
         ({"translations": tmp_path}, "translations=..."),
     ):
         needs = re.escape(f"BLEUCallback({message}) needs to know which sentence is which")

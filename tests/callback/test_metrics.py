@@ -1,4 +1,4 @@
-"""Metrics of all kinds in the callback, alone and side by side, with all kinds of subsets, in real Trainers."""
+"""Metrics of all kinds in the callback, alone and side by side, with loaders and groups, in real Trainers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from pytorch_lightning.callbacks import EarlyStopping, ModelCheckpoint
 from pytorch_lightning.loggers import TensorBoardLogger
 from sacrebleu.metrics.ter import TER
@@ -29,7 +28,6 @@ from tests.helpers.callback_metrics import (
     return_groups,
     return_sentences,
     score_alone,
-    unions_of,
     values_alone,
 )
 from tests.helpers.corpora import read_lines
@@ -76,19 +74,15 @@ def return_some_numbered(batch: Tensor, epoch: int) -> dict[str, Any]:
 WAYS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
     "a loader": (return_sentences, make_items(), {"": ITEMS}),
     "loaders": (return_sentences, make_items(SETS), SETS),
-    "groups": (return_groups, make_items(), groups_of(ITEMS)),
-    "loaders x groups": (
-        return_groups,
-        make_items(SETS),
-        groups_of(SETS["news"], "news/") | groups_of(SETS["talks"], "talks/"),
-    ),
+    "groups": (return_groups, make_items(), {"": ITEMS}),
+    "loaders x groups": (return_groups, make_items(SETS), SETS),
     "masked groups in any order with repeats": (
         return_some_numbered,
         make_loader(ITEMS, sampler=[*ITEMS[::2], *ITEMS[::-3], *ITEMS[1::2]]),
-        groups_of(item for item in ITEMS if item % 3),
+        {"": [item for item in ITEMS if item % 3]},
     ),
 }
-"""The step, the loaders, and the sentences of each subset in order."""
+"""The step, the loaders, and the sentences of each loader in order."""
 
 # Scores, intervals, and comparisons
 
@@ -100,16 +94,17 @@ WAYS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
         for way, namespace in zip(WAYS, 3 * NAMESPACES)
     ],
 )
-def test_each_metric_scores_each_subset_as_it_would_alone(way: str, namespace: str, tmp_path: Path) -> None:
-    step, loaders, subsets = WAYS[way]
+def test_each_metric_scores_each_loader_and_group_as_it_would_alone(way: str, namespace: str, tmp_path: Path) -> None:
+    step, loaders, sets = WAYS[way]
+    grouped = "groups" in way
     bleu = BLEUCallback(make_metrics(), translations=tmp_path, confidence=0.95, compare_to="best")
     record = Record(bleu)
     trainer = fit(tmp_path, bleu, record, step=step, loaders=loaders, namespace=namespace)
-    comparisons = {name: expected_comparisons(name, subsets) for name in (*COUNTED, *SIGNS)}
+    comparisons = {name: expected_comparisons(name, sets, grouped=grouped) for name in (*COUNTED, *SIGNS)}
     assert comparisons["bleu"][1]["val_bleu/p_value"] < 1
     lines = read_scores(tmp_path / "scores.jsonl")
     for epoch, (logged, results) in enumerate(zip(record.logged, record.results, strict=True)):
-        scores = expected_scores(make_metrics(), subsets, epoch=epoch)
+        scores = expected_scores(make_metrics(), sets, epoch=epoch, grouped=grouped)
         uncertainty = {tag: value for own in comparisons.values() for tag, value in own[epoch].items()}
         assert logged == scores | {tag: pytest.approx(value, abs=1e-9) for tag, value in uncertainty.items()}
         assert logged == {
@@ -120,18 +115,17 @@ def test_each_metric_scores_each_subset_as_it_would_alone(way: str, namespace: s
             place = {"format": 1, "stage": "val", "step": 6 * (epoch + 1), "epoch": epoch, "key": tag}
             origin = {name: line.pop(name) for name in ("file", "metric", "class", "forms", "settings")}
             assert line == place | result.to_dict()
-            # The mean, and all groups of a loader, have no file.
-            has_file = "" in subsets or any(f"/{subset}" in tag for subset in subsets)
+            # A mean and a group have no file.
+            labels = {"even", "odd", "mean"}.intersection(tag.split("/"))
+            has_file = not labels and any(f"/{loader}/" in f"/{tag}/" or not loader for loader in sets)
             assert has_file == (origin["file"] is not None)
             assert not has_file or (tmp_path / origin["file"]).exists()
-            is_of_sentences = has_file or any(f"/{union}" in tag for union in unions_of(subsets))
-            assert origin["forms"] == (["strings"] if is_of_sentences and result.interval else [])
     assert "val_rouge" not in bleu.results  # which has several scores
     (*tested,) = trainer.test(trainer.lightning_module, loaders, verbose=False)
     found = {
         tag: value for own in tested for tag, value in own.items() if tag.rpartition("/")[2] not in ("low", "high")
     }
-    assert found == expected_scores(make_metrics(), subsets, "test", 3)
+    assert found == expected_scores(make_metrics(), sets, "test", 3, grouped=grouped)
 
 
 @pytest.mark.slow
@@ -166,39 +160,42 @@ def test_spawned_processes_compare_as_one_would(start_method: Any, tmp_path: Pat
 
 CHINESE = [("今天天气很好。", "今天天气真好。"), ("他在家里看书。", "她在家里看书。")]
 GERMAN = [("Es ist sehr kalt heute.", "Es ist kalt heute hier."), ("Das Haus ist groß.", "Das Haus ist alt.")]
-PER_LANGUAGE: dict[str, Any] = {
-    "bleu": {"de": CorpusBLEU(), "zh": CorpusBLEU(tokenizer="zh")},
-    "chrf": {"de": CorpusCHRF(word_order=2), "zh": CorpusCHRF()},
-    "ter": {"de": TER(), "zh": TER(normalized=True, asian_support=True)},
-    "f": {"de": exact, "zh": lambda hypotheses, references: [float(len(one)) for one in hypotheses]},
-}
+PAIRS = [(*pair, "zh") for pair in CHINESE] + [(*pair, "de") for pair in GERMAN]
 
 
-@pytest.mark.parametrize("way", ["list of loaders", "dict of loaders", "groups"])
-def test_each_subset_can_have_a_metric_of_any_kind(way: str, tmp_path: Path) -> None:
-    """Chinese and German need different tokenizers, and warn about no other."""
+def return_pairs(batch: Any, epoch: int) -> dict[str, Any]:
+    preds, target, group = batch
+    return {"preds": [*preds], "target": [*target], "group": [*group]}
 
-    def step(batch: Any, epoch: int) -> dict[str, Any]:
-        preds, target, group = batch
-        return {"preds": [*preds], "target": [*target]} | ({"group": [*group]} if way == "groups" else {})
 
-    pairs = {"zh": [(*pair, "zh") for pair in CHINESE], "de": [(*pair, "de") for pair in GERMAN]}
-    loaders: Any = {
-        "list of loaders": [make_loader(pairs["de"]), make_loader(pairs["zh"])],
-        "dict of loaders": make_items(pairs),
-        "groups": make_loader([pair for both in zip(*pairs.values()) for pair in both], batch_size=3),
-    }[way]
-    bleu = BLEUCallback(PER_LANGUAGE, dataloader_names=["de", "zh"] if way == "list of loaders" else None)
-    logged = validate(tmp_path, bleu, step=step, loaders=loaders)
-    for name, metrics in PER_LANGUAGE.items():
-        scores = {}
-        for subset, sentences in (("de", GERMAN), ("zh", CHINESE)):
-            hypotheses, references = [one[0] for one in sentences], [[one[1]] for one in sentences]
-            scores[subset] = score_alone(copy.deepcopy(metrics[subset]), hypotheses, references)[""]
-            assert logged[f"val_{name}/{subset}"] == scores[subset]
-        assert logged[f"val_{name}"] == sum(scores.values()) / 2
-    subsets = ["zh", "de"] if way == "dict of loaders" else ["de", "zh"]
-    assert [*bleu.results][:3] == [*(f"val_bleu/{subset}" for subset in subsets), "val_bleu"]
+@pytest.mark.parametrize("metric", [CorpusBLEU, CorpusCHRF, TER, lambda: exact], ids=["bleu", "chrf", "ter", "f"])
+def test_a_language_with_settings_of_its_own_has_a_callback_of_its_own(metric: Any, tmp_path: Path) -> None:
+    """The recipe for Chinese, which warns about no other tokenizer; and the mean over all languages."""
+    own: dict[Any, dict[str, Any]] = {
+        CorpusBLEU: {"tokenizer": "zh"},
+        CorpusCHRF: {"word_order": 2},
+        TER: {"normalized": True, "asian_support": True},
+    }
+    chinese = metric(**own.get(metric, {}))
+    zh = BLEUCallback({"m": chinese}, only=["zh"], log_name="{stage}_zh_{metric}")
+    rest = BLEUCallback({"m": metric()}, only=["de", "fr"])
+    with pytest.warns(UserWarning, match=r"^'only' has \['fr'\], but nothing in this validation has such a name"):
+        trainer = fit(tmp_path, zh, rest, step=return_pairs, loaders=make_loader(PAIRS, batch_size=3), max_epochs=1)
+    logged = {name: value.item() for name, value in trainer.callback_metrics.items()}
+    expected = [
+        score_alone(one, [pair[0] for pair in pairs], [[pair[1]] for pair in pairs])[""]
+        for one, pairs in ((metric(**own.get(metric, {})), CHINESE), (metric(), GERMAN))
+    ]
+    assert [logged["val_zh_m/zh"], logged["val_m/de"]] == [logged["val_zh_m"], logged["val_m"]] == expected
+
+
+def test_metrics_by_label_are_an_error_that_shows_the_recipe(tmp_path: Path) -> None:
+    by_label: Any = {"bleu": {"de": CorpusBLEU(), "zh": CorpusBLEU(tokenizer="zh")}}
+    with pytest.raises((TypeError, ValueError), match=r"use two callbacks .*CorpusBLEU\(tokenizer='zh'\), only=\['"):
+        BLEUCallback(by_label)
+    labels_first = BLEUCallback({"de": CorpusBLEU(), "zh": CorpusBLEU(tokenizer="zh")})
+    with pytest.raises(ValueError, match=r"use two callbacks .*CorpusBLEU\(tokenizer='zh'\), only=\['"):
+        validate(tmp_path, labels_first, step=return_pairs, loaders=make_loader(PAIRS))
 
 
 def test_a_metric_is_copied(tmp_path: Path) -> None:
@@ -286,13 +283,6 @@ def test_several_metrics_of_ids_need_no_text(tmp_path: Path) -> None:
     assert (logged["val_bleu"], logged["val_bigrams"]) == (expected_score().bleu, expected_score(max_order=2).bleu)
 
 
-def test_metrics_of_different_loaders_may_read_ids_differently(tmp_path: Path) -> None:
-    bleu = BLEUCallback({"bleu": {"x": CorpusBLEU(pad_id=PAD_ID, lowercase=True), "y": CorpusBLEU(pad_id=99)}})
-    logged = validate(tmp_path, bleu, step=return_ids, loaders={"x": make_loader(), "y": make_loader()})
-    assert logged["val_bleu/x/hypothesis_length"] == SENTENCES.numel()
-    assert logged["val_bleu/y/hypothesis_length"] == SENTENCES.numel() / 2  # 99 is every second token
-
-
 # Few sentences
 
 
@@ -318,27 +308,20 @@ def test_a_validation_without_sentences_logs_and_writes_nothing(tmp_path: Path) 
     assert bleu.results == {}
 
 
-@pytest.mark.parametrize("way", ["loaders", "groups", "loaders x groups"])
-def test_a_subset_without_sentences_has_no_score(way: str, tmp_path: Path) -> None:
-    step, loaders, subsets = WAYS[way]
-    *_, empty = subsets
-
+def test_a_loader_without_sentences_has_no_score(tmp_path: Path) -> None:
     def skip(batch: Tensor, epoch: int) -> Any:
-        left = torch.tensor([item for item in batch.tolist() if item not in subsets[empty]], dtype=torch.int64)
-        return step(left, epoch)
+        return return_groups(batch[batch < 100], epoch)
 
     bleu = BLEUCallback(make_metrics(), translations=tmp_path / "t")
-    logged = validate(tmp_path, bleu, step=skip, loaders=loaders)
-    rest = {subset: items for subset, items in subsets.items() if subset != empty}
-    assert logged == expected_scores(make_metrics(), rest)
-    folders = {path.rpartition("/")[0] for path in read_files(tmp_path / "t")}
-    assert folders == {"", *(f"val/{subset}" for subset in rest)}
+    logged = validate(tmp_path, bleu, step=skip, loaders=make_items(SETS))
+    assert logged == expected_scores(make_metrics(), {"news": ITEMS}, grouped=True)
+    assert {path.rpartition("/")[0] for path in read_files(tmp_path / "t")} == {"", "val/news"}
 
 
 # Functions and metrics of text, which score at the end
 
 
-def test_a_function_is_called_once_for_all_subsets_and_never_before_the_validation(tmp_path: Path) -> None:
+def test_a_function_is_called_once_per_loader_and_never_before_the_validation(tmp_path: Path) -> None:
     calls: list[int] = []
 
     def count(hypotheses: list[str], references: list[list[str]]) -> list[float]:
@@ -348,7 +331,7 @@ def test_a_function_is_called_once_for_all_subsets_and_never_before_the_validati
     bleu = BLEUCallback({"f": count})
     assert not calls
     validate(tmp_path, bleu, step=return_groups, loaders=[make_items(), make_items()])
-    assert calls == [2 * len(ITEMS)]
+    assert calls == 2 * [len(ITEMS)]
 
 
 def test_all_sentences_of_a_large_loader_are_scored(tmp_path: Path) -> None:
@@ -357,20 +340,21 @@ def test_all_sentences_of_a_large_loader_are_scored(tmp_path: Path) -> None:
     assert logged["val_f"] == score_alone(checksum, *corpus_of(range(300)))[""]
 
 
-def test_a_function_of_the_corpus_is_called_for_each_subset_and_all_groups_in_order(tmp_path: Path) -> None:
+def test_a_function_of_the_corpus_is_called_for_the_loader_and_for_each_group_in_order(tmp_path: Path) -> None:
     calls: list[Any] = []
 
     def record(hypotheses: list[str], references: list[list[str]], *, sources: Any = None) -> float | None:
         calls.append((hypotheses, references, sources))
         return 0.5 if "Satz 2." in sources else None
 
-    step, loaders, subsets = WAYS["masked groups in any order with repeats"]
+    step, loaders, sets = WAYS["masked groups in any order with repeats"]
     metric = FunctionMetric(record, corpus_level=True)
     bleu = BLEUCallback({"f": metric}, confidence=0.9, compare_to="best", translations=tmp_path)
     logged = validate(tmp_path, bleu, step=step, loaders=loaders)
-    assert logged == {"val_f/even": 0.5, "val_f/all": 0.5, "val_f": 0.5}
-    assert calls == [corpus_of(items) for items in (*subsets.values(), *unions_of(subsets).values())]
-    assert not [*tmp_path.rglob("*.tsv")]
+    assert logged == {"val_f": 0.5, "val_f/even": 0.5, "val_f/mean": 0.5}
+    assert calls == [corpus_of(items) for items in (sets[""], *groups_of(sets[""]).values())]
+    (table,) = tmp_path.rglob("*.tsv")
+    assert read_lines(table)[0] == "index\tgroup"
 
 
 def test_a_corpus_without_words_has_no_error_rate(tmp_path: Path) -> None:

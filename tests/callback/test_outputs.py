@@ -12,15 +12,25 @@ import pytest
 import torch
 from transformers.utils.generic import ModelOutput
 
-from lightning_bleu.callback import read_output, suspect_keys
-from lightning_bleu.evaluation.collector import Output
-from tests.helpers.lightning import collect_warnings, make_callback, return_ids, validate
+from lightning_bleu.callback import read_step, suspect_keys
+from lightning_bleu.reading.batch import Output
+from tests.helpers.lightning import (
+    SENTENCES,
+    collect_warnings,
+    expected_score,
+    make_callback,
+    make_loader,
+    make_module,
+    make_trainer,
+    return_ids,
+    validate,
+)
 
 PREDS, TARGET, SOURCE, MASK, INDEX = object(), object(), object(), object(), object()
 
 
 def read(value: Any) -> Output:
-    return read_output(value, "validation_step", origin="validation_step")
+    return read_step(value, "validation_step", origin="validation_step")
 
 
 @dataclass
@@ -96,13 +106,63 @@ def test_values_are_passed_on_as_they_are() -> None:
 )
 def test_an_error_says_what_was_found_and_what_to_return(value: Any, found: str) -> None:
     with pytest.raises(TypeError) as error:
-        read_output(value, "test_step", origin="extract")
+        read_step(value, "test_step", origin="extract", loader="news")
     assert str(error.value) == (
-        f"BLEUCallback needs hypotheses and references, but got {found} from 'extract'. Either return "
-        "{'preds': ..., 'target': ...} or (preds, target) from 'test_step', or use BLEUCallback(extract=lambda "
-        "outputs, batch: (preds, target)). To skip a validation, return {'preds': [], 'target': []}: nothing is logged "
-        "then"
+        f"BLEUCallback needs hypotheses and references, but got {found} from 'extract' for the loader 'news'. Either "
+        "return {'preds': ..., 'target': ...} or (preds, target) from 'test_step', or pass "
+        "BLEUCallback(extract=lambda outputs, batch: ...), which returns these. To score some batches only, return "
+        "None for the others, as with extract=lambda outputs, batch: outputs if isinstance(outputs, dict) else None"
     )
+
+
+def test_row_is_no_key_any_more() -> None:
+    output = {"preds": PREDS, "target": TARGET}
+    assert read(output | {"row": None}) == Output(PREDS, TARGET)
+    with pytest.raises(
+        TypeError, match=r"^'validation_step' returned 'row', which is no key any more: .* 'index': 1000"
+    ):
+        read(output | {"row": [0]})
+
+
+def return_loss(batch: torch.Tensor, epoch: int) -> float:
+    return 5.0
+
+
+@pytest.mark.parametrize("sanity_steps", [0, 2])
+def test_a_trainer_that_validates_a_loss_and_tests_texts_is_one_line_away_from_working(
+    sanity_steps: int, tmp_path: Path
+) -> None:
+    module = make_module(step=return_loss)
+    module.test_step = lambda batch, batch_idx: return_ids(batch, 0)
+
+    def run(**options: Any) -> Any:
+        bleu = make_callback(**options)
+        trainer = make_trainer(tmp_path, bleu, max_epochs=1, num_sanity_val_steps=sanity_steps)
+        module.train()
+        trainer.fit(module, make_loader(), make_loader())
+        trainer.test(module, make_loader(), verbose=False)
+        return bleu
+
+    with pytest.raises(TypeError, match="but got a float from 'validation_step'"):
+        run()
+    bleu = run(extract=lambda outputs, batch: outputs if isinstance(outputs, dict) else None)
+    assert [*bleu.results] == ["test_bleu"]
+
+
+def test_a_step_may_skip_batches_but_not_all_of_them(tmp_path: Path) -> None:
+    def step(batch: torch.Tensor, epoch: int) -> Any:
+        return return_ids(batch, epoch) if keeps_some and not torch.equal(batch, SENTENCES[:7]) else None
+
+    keeps_some = True
+
+    logged = validate(tmp_path, make_callback(), step=step)
+    assert logged["val_bleu"] == expected_score(0, SENTENCES[7:]).bleu
+    keeps_some = False
+    with pytest.raises(TypeError, match=r"but got None \(no return statement\?\) from 'validation_step'\. Either"):
+        validate(tmp_path, make_callback(), step=step)
+    assert validate(tmp_path, make_callback(extract=lambda outputs, batch: outputs), step=step) == {}
+    with pytest.warns(UserWarning, match=r"^'only' has \['de'\], but nothing in this validation has such a name"):
+        assert validate(tmp_path, make_callback(only=["de"]), step=step) == {}
 
 
 @pytest.mark.parametrize(

@@ -129,13 +129,6 @@ def test_each_validation_and_test_writes_its_translations(namespace: str, tmp_pa
     assert scores[-1]["score"] == bleu.results["test_bleu"].score
 
 
-def test_only_the_latest_translations_are_kept(tmp_path: Path) -> None:
-    bleu = make_callback(translations=tmp_path / "t", keep_translations=2)
-    fit(tmp_path, bleu, max_epochs=4, val_check_interval=3)  # two validations per epoch of 6 steps
-    names = {f"step-00000{step}.{kind}" for step in (21, 24) for kind in ("txt", "tsv")}
-    assert set(read_files(tmp_path / "t" / "val")) == {"ref.txt", *names}
-
-
 @pytest.mark.parametrize("options", [{"fast_dev_run": True}, {"max_epochs": 0}])
 def test_a_trial_run_writes_nothing(options: dict[str, Any], tmp_path: Path) -> None:
     fit(tmp_path, make_callback(translations=tmp_path / "t"), **options)

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from lightning_bleu import CorpusBLEU
-from lightning_bleu.bleu import BLEUSettings
+from lightning_bleu.bleu import BLEUSettings, count_rows
 from lightning_bleu.display.marks import Line, mark_words
 from lightning_bleu.display.sample_table import sample_table
 from lightning_bleu.display.samples import Sample, tokenize_line
@@ -32,7 +32,7 @@ SETTINGS = BLEUSettings.from_options()
 
 
 def count(hypotheses: Sequence[Any], references: Sequence[Any], metric: CorpusBLEU) -> Tensor:
-    return torch.from_numpy(metric.scorer.count(read_batch(hypotheses, references, metric.settings)))
+    return torch.from_numpy(count_rows(read_batch(hypotheses, references, metric.settings), metric.settings))
 
 
 def split(line: str) -> Line:

@@ -60,20 +60,15 @@ def group_of(item: int) -> str:
     return "odd" if item % 2 else "even"
 
 
-def groups_of(items: Iterable[int], above: str = "") -> dict[str, list[int]]:
-    """The sentences of each group, below the name of a loader."""
+def groups_of(items: Iterable[int]) -> dict[str, list[int]]:
+    """The sentences of each group."""
     items = [*items]
-    return {f"{above}{group}": [item for item in items if group_of(item) == group] for group in ("even", "odd")}
+    return {group: [item for item in items if group_of(item) == group] for group in ("even", "odd")}
 
 
-def unions_of(subsets: Mapping[str, Iterable[int]]) -> dict[str, list[int]]:
-    """All sentences of the groups of each loader, group after group."""
-    unions: dict[str, list[int]] = {}
-    for subset, items in subsets.items():
-        loader, _, group = subset.rpartition("/")
-        if group in ("even", "odd"):
-            unions.setdefault(join(loader, "all"), []).extend(items)
-    return unions
+def rows_of_group(rows: Any, items: Sequence[int], group: str) -> Any:
+    """Those of the sentences of a group."""
+    return rows[[group_of(item) == group for item in items]]
 
 
 def return_sentences(batch: Tensor, epoch: int) -> dict[str, Any]:
@@ -237,61 +232,101 @@ def join(*names: str) -> str:
 
 
 def expected_scores(
-    names: Iterable[str], subsets: Mapping[str, Iterable[int]], stage: str = "val", epoch: int = 0
+    names: Iterable[str],
+    loaders: Mapping[str, Iterable[int]],
+    stage: str = "val",
+    epoch: int = 0,
+    *,
+    grouped: bool = False,
 ) -> dict[str, float]:
-    """All that is logged of metrics.
+    """All that is logged of metrics, in plain code.
 
     Args:
         names: the names of the metrics.
-        subsets: the sentences of each subset; of a single one without a name, of ``""``. All groups of a loader have a
-            score, too.
+        loaders: the sentences of each loader; of a single one without a name, of ``""``.
         stage: the stage.
         epoch: the epoch.
+        grouped: whether sentences have the labels of :func:`group_of`.
     """
     expected: dict[str, float] = {}
     for name, metric in make_metrics(*names).items():
-        scored, of_unions = (
-            {subset: score_alone(metric, *corpus_of(items, epoch)) for subset, items in several.items()}
-            for several in (subsets, unions_of(subsets))
-        )
-        if "" not in scored:
-            first = next(iter(scored.values()))
-            parts = [""] if "" in first else [*first]  # a mean has no components
-            scored[""] = {part: math.fsum(one[part] for one in scored.values()) / len(subsets) for part in parts}
-        scored |= of_unions
-        for subset, one in scored.items():
-            expected |= {join(f"{stage}_{name}", subset, part): value for part, value in one.items()}
+        log = functools.partial(_log, expected, f"{stage}_{name}")
+        of_loaders = []
+        for loader, items in loaders.items():
+            items = [*items]
+            scores = score_alone(metric, *corpus_of(items, epoch))
+            parts = [""] if "" in scores else [*scores]  # neither a mean nor a group has components
+            log(scores, loader)
+            of_loaders.append(scores)
+            if grouped:
+                groups = {
+                    group: score_group(metric, items, group, epoch) for group, own in groups_of(items).items() if own
+                }
+                for group, scores_of_group in groups.items():
+                    log({part: scores_of_group[part] for part in parts}, loader, group)
+                means = {part: math.fsum(one[part] for one in groups.values()) / len(groups) for part in parts}
+                log(means, loader, "mean")
+        if [*loaders] != [""]:
+            log({part: math.fsum(one[part] for one in of_loaders) / len(of_loaders) for part in parts})
     return expected
 
 
-def resample_alone(score: str, subsets: Mapping[str, Iterable[int]], epoch: int) -> dict[str, Any]:
-    """The scores of 1,000 bootstrap resamples by logged name, and their means.
+def _log(expected: dict[str, float], logged: str, scores: Mapping[str, float], *where: str) -> None:
+    """Add the scores of a loader or a group by their logged names."""
+    expected.update({join(logged, *where, part): value for part, value in scores.items()})
 
-    Each subset has a seed of its own, and so have all groups of a loader, after the subsets. These are not in the mean.
-    """
+
+def score_group(metric: Any, items: Sequence[int], group: str, epoch: int) -> dict[str, float]:
+    """The score of a group of a loader: of a function, from what it gave to the sentences of the whole loader."""
+    corpus = corpus_of(groups_of(items)[group], epoch)
+    scores = score_alone(metric, *corpus)
+    if callable(metric) and not hasattr(metric, "update") and not isinstance(metric, SacreMetric):
+        for part, rows in rows_alone(metric, corpus_of(items, epoch)).items():
+            if rows.ndim == 2:
+                sums, counts = rows_of_group(rows, items, group).T
+                scores[part] = math.fsum(sums) / math.fsum(counts)
+    return scores
+
+
+def resample_alone(score: str, loaders: Mapping[str, Iterable[int]], epoch: int, *, grouped: bool) -> dict[str, Any]:
+    """The scores of 1,000 bootstrap resamples by logged name. Each loader and group has a seed of its own."""
     name, _, part = score.partition("/")
-    scores: dict[str, Any] = {}
-    for seed, (subset, items) in enumerate([*subsets.items(), *unions_of(subsets).items()]):
-        corpus = corpus_of(items, epoch)
+
+    def draw(items: Sequence[int], group: str, *where: str) -> Any:
+        own = groups_of(items)[group] if group else items
+        seed = zlib.crc32(join(*where, group).encode())
         if name in COUNTED:
             metric = COUNTED[name](keep_sentences=True)
-            metric.update(*corpus[:2])
-            scores[join(f"val_{name}", subset)] = np.array(metric.interval(seed=seed).scores)
-        else:
-            rows = rows_alone(FUNCTIONS[name], corpus)[part]
-            drawn = draw_resamples(1000, len(rows), seed)
-            sums, counts = rows[drawn].sum(1).T
-            scores[join(f"val_{name}", subset, part)] = sums / counts
-    return scores | {join(f"val_{name}", part): np.mean([*scores.values()][: len(subsets)], 0)}
+            metric.update(*corpus_of(own, epoch)[:2])
+            return np.array(metric.interval(seed=seed).scores)
+        rows = rows_alone(FUNCTIONS[name], corpus_of(items, epoch))[part]
+        rows = rows_of_group(rows, items, group) if group else rows
+        sums, counts = rows[draw_resamples(1000, len(rows), seed)].sum(1).T
+        return sums / counts
+
+    scores = {join(f"val_{name}", loader, part): draw([*items], "", loader) for loader, items in loaders.items()}
+    if [*loaders] != [""]:
+        scores[join(f"val_{name}", part)] = np.mean([*scores.values()], 0)
+    if grouped:
+        for loader, items in loaders.items():
+            for group in groups_of(items):
+                scores[join(f"val_{name}", loader, group, part)] = draw([*items], group, loader)
+    return scores
 
 
-def expected_comparisons(score: str, subsets: Mapping[str, Iterable[int]], epochs: int = 3) -> list[dict[str, float]]:
+def expected_comparisons(
+    score: str, loaders: Mapping[str, Iterable[int]], epochs: int = 3, *, grouped: bool = False
+) -> list[dict[str, float]]:
     """The 95% intervals and the comparisons with the best that are logged of a score in each epoch, in plain code."""
     name, _, part = score.partition("/")
     logged: list[dict[str, float]] = []
-    best, sign, mean = 0, SIGNS.get(score, 1), join(f"val_{name}", part)
+    best, sign, whole = 0, SIGNS.get(score, 1), join(f"val_{name}", part)
     known = [
-        (resample_alone(score, subsets, one), expected_scores([name], subsets, epoch=one)) for one in range(epochs)
+        (
+            resample_alone(score, loaders, one, grouped=grouped),
+            expected_scores([name], loaders, epoch=one, grouped=grouped),
+        )
+        for one in range(epochs)
     ]
     for epoch, (resampled, scores) in enumerate(known):
         older, old_scores = known[best]
@@ -303,9 +338,9 @@ def expected_comparisons(score: str, subsets: Mapping[str, Iterable[int]], epoch
             expected |= zip([f"{tag}/difference{end}" for end in ("", "_low", "_high")], [difference, *ends])
             reached = np.abs(differences) - np.abs(differences).mean() >= abs(difference) - 1e-12
             expected[f"{tag}/p_value"] = (reached.sum() + 1) / 1001 if epoch else 1
-        if sign * scores[mean] > sign * old_scores[mean]:
+        if sign * scores[whole] > sign * old_scores[whole]:
             best, old_scores = epoch, scores
-        logged.append(expected | {f"{tag}/best": old_scores[tag] for tag in resampled})
+        logged.append(expected | {f"{whole}/best": old_scores[whole]})
     return logged
 
 

@@ -64,18 +64,18 @@ FunctionMetric(functools.partial(exact), higher_is_better=None)
 
 Evaluator()
 Evaluator({"bleu": CorpusBLEU(), "ter": TER(), "rouge": ROUGEScore(), "exact": exact, "comet": with_sources})
-Evaluator({"bleu": {"de": CorpusBLEU(), "zh": CorpusBLEU(tokenizer="zh")}, "f": {"zh": FunctionMetric(exact)}})
+Evaluator({"bleu": CorpusBLEU(tokenizer="zh"), "f": FunctionMetric(exact)}, only=["zh"])
 Evaluator(MetricCollection([CorpusBLEU(), CorpusCHRF()]), log_name={"val": "a/{metric}", "test": "b/{metric}"})
 Evaluator(exact, decoder=lambda lists: [str(ids) for ids in lists], parts=["precision_1"], samples=0)
-evaluator = Evaluator(confidence=0.95, compare_to="best", significance_level=0.05, translations=Path("t"), loggers=[])
+evaluator = Evaluator(confidence=0.95, compare_to="clear_best", translations=Path("t"), loggers=[])
 evaluator.start([["a"]], stage="test")
 evaluator.update(["a"], ["a"], source=["b"], index=[0], group=["de"])
 results: dict[str, Result] = evaluator.finish(step=5, epoch=0.5)
-best: float | None = results["val_bleu"].best
+best: float | None = results["val_bleu"].clear_best
 evaluator.load_state_dict(evaluator.state_dict())
 
 BLEUCallback()
-BLEUCallback(CorpusBLEU(), dataloader_names=["news"], extract=lambda outputs, batch: outputs, keep_translations=3)
+BLEUCallback(CorpusBLEU(), dataloader_names=["news"], extract=lambda outputs, batch: outputs, only=["news"])
 BLEUCallback({"exact": FunctionMetric(exact)}, confidence=0.9, translations=True)
 
 str(compare_systems({"old": "a.txt", "new": Path("b.txt")}, references=["a", "b"], metrics={"exact": exact}))

@@ -1,4 +1,4 @@
-"""Subsets: several validation loaders, and groups of sentences; their names, and what is required."""
+"""Several validation loaders, and groups of sentences; their names, and what is required."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_extract_may_take_the_index_of_the_loader(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("returned", [None, 5.0, {"loss": 1.0}, ("a", "b"), {"preds": [1], "target": "x", "group": 5}])
-def test_the_steps_of_a_loader_without_metrics_return_anything(returned: Any, tmp_path: Path) -> None:
+def test_the_steps_of_a_loader_that_is_not_in_only_return_anything(returned: Any, tmp_path: Path) -> None:
     def step(batch: Any, epoch: int) -> Any:
         return return_ids(batch, epoch) if len(batch) > 1 else returned
 
@@ -98,10 +98,9 @@ def test_the_steps_of_a_loader_without_metrics_return_anything(returned: Any, tm
         return outputs
 
     loaders = {"gen": make_loader(), "other": make_loader(SENTENCES[:3], batch_size=1)}
-    metrics = {"bleu": {"gen": CorpusBLEU(pad_id=PAD_ID), "other": None}}
     for function in (None, extract):
         folder = tmp_path / f"{function is None}"
-        bleu = BLEUCallback(metrics, extract=function, translations=folder, confidence=0.9, compare_to="best")
+        bleu = make_callback(only=["gen"], extract=function, translations=folder, confidence=0.9, compare_to="best")
         logged = validate(tmp_path, bleu, step=step, loaders=loaders)
         assert logged["val_bleu"] == logged["val_bleu/gen"] == SCORES[0].bleu
         assert not [name for name in logged if "other" in name]
@@ -128,104 +127,124 @@ def return_groups(batch: Tensor, epoch: int) -> dict[str, Any]:
     return {**return_sentences(batch, epoch), "group": [group_of(sentence) for sentence in batch]}
 
 
-def test_groups_score_and_write_like_one_loader_each(tmp_path: Path) -> None:
-    found = []
-    loaders = {name: make_loader(sentences, batch_size=4) for name, sentences in GROUPS.items()}
-    for kind, step, data in (("groups", return_groups, make_loader()), ("loaders", return_sentences, loaders)):
+def test_groups_score_like_one_loader_each_and_change_nothing_else(tmp_path: Path) -> None:
+    """Not the scores, intervals, comparisons, files, figures, and samples of the loader."""
+    found = {}
+    for kind, step in (("groups", return_groups), ("none", return_sentences)):
         metrics: dict[str, Any] = {"bleu": CorpusBLEU(), "chrf": CorpusCHRF(), "ter": TER()}
         bleu = BLEUCallback(metrics, translations=tmp_path / kind, confidence=0.9, compare_to="best")
-        trainer = fit(tmp_path, bleu, step=step, loaders=data, logger=PanelLogger(tmp_path), max_epochs=2)
-        files = read_files(tmp_path / kind)
-        found.append((bleu.results, trainer.callback_metrics, files, trainer.logger.panels, trainer.logger.worst))
-    groups, loaders_alone = found
-    assert groups[3:] == loaders_alone[3:]
-    # All groups have a score and a line besides, and no file.
-    unions = {tag for tag in groups[1] if "/all" in tag}
-    assert {"val_bleu/all/precision_1", "val_chrf/all/p_value", "val_ter/all"} < unions
-    for own, of_loaders in zip(groups[:2], loaders_alone[:2]):
-        assert {tag: value for tag, value in own.items() if tag not in unions} == of_loaders
-    scores = "scores.jsonl"
-    lines = groups[2][scores].splitlines()
-    assert [line for line in lines if b'/all"' not in line] == loaders_alone[2][scores].splitlines()
-    assert groups[2] | {scores: b""} == loaders_alone[2] | {scores: b""}
-    assert "val/rare/src.txt" in groups[2]
-    assert len(found[0][3]) == len(found[0][4]) == 2 * 3
+        trainer = fit(tmp_path, bleu, step=step, logger=PanelLogger(tmp_path), max_epochs=2)
+        found[kind] = (trainer.callback_metrics, read_files(tmp_path / kind), [*trainer.logger.worst])
+    logged, files, worst = found["groups"]
+    logged_alone, files_alone, worst_alone = found["none"]
+    assert len(worst) == len(worst_alone) == 2
+    names = {"even", "odd", "rare", "mean"}
+    assert {tag: value for tag, value in logged.items() if not names.intersection(tag.split("/"))} == logged_alone
+    loaders = {name: make_loader(sentences, batch_size=4) for name, sentences in GROUPS.items()}
+    alone = validate(
+        tmp_path,
+        BLEUCallback({"bleu": CorpusBLEU()}),
+        step=lambda batch, _: return_sentences(batch, 1),
+        loaders=loaders,
+    )
+    assert {name: logged[f"val_bleu/{name}"] for name in GROUPS} == {name: alone[f"val_bleu/{name}"] for name in GROUPS}
+    assert logged["val_bleu/mean"] == alone["val_bleu"]
+    assert {tag.rpartition("/")[2] for tag in logged if tag.startswith("val_bleu/rare/")} == {
+        *("low", "high", "difference", "difference_low", "difference_high", "p_value")
+    }
+    assert not [tag for tag in logged if tag.startswith("val_bleu/mean/")]
+    # All but the tables, which have the labels, and the record, which has the groups.
+    texts = {path for path in files if path.endswith(".txt")}
+    assert texts == {path for path in files_alone if path.endswith(".txt")}
+    assert {path: files[path] for path in texts} == {path: files_alone[path] for path in texts}
+    own_lines = [
+        line for line in files["scores.jsonl"].splitlines() if not any(b"/%b" % n.encode() in line for n in names)
+    ]
+    assert own_lines == files_alone["scores.jsonl"].splitlines()
+    table = next(one.decode().splitlines() for path, one in files.items() if path.endswith(".tsv"))
+    assert table[0] == "group\tbleu\tchrf"
+    assert [line.split("\t")[0] for line in table[1:]] == [*map(group_of, SENTENCES)]
 
 
-def test_a_group_with_the_name_of_another_loader_needs_a_metric_of_its_own(tmp_path: Path) -> None:
+def test_a_group_may_have_the_name_of_a_loader(tmp_path: Path) -> None:
     def step(batch: Tensor, epoch: int) -> dict[str, Any]:
         return return_sentences(batch, epoch) | {"group": ["de" if one[0] % 2 else "zh" for one in batch]}
 
-    def run(*labels: str) -> Any:
-        metrics = {"bleu": {label: CorpusBLEU(max_order=1 + number) for number, label in enumerate(labels)}}
-        return validate(tmp_path, BLEUCallback(metrics), step=step, loaders=make_loaders("de", "zh"))
+    def run(*only: str) -> set[str]:
+        bleu = BLEUCallback({"m": CorpusCHRF()}, parts=False, only=only or None)
+        return {*validate(tmp_path, bleu, step=step, loaders=make_loaders("de", "zh"))}
 
-    with pytest.raises(ValueError, match=r"^'zh' of 'bleu' is a loader, and also a group of 'de': add 'de/zh', or"):
-        run("de", "zh")
-    logged = run("de", "zh", "de/zh", "zh/de")
-    orders = {f"val_bleu/{one}": order for one, order in {"de/de": 1, "de/zh": 3, "zh/de": 4, "zh/zh": 2}.items()}
-    for tag, order in orders.items():
-        assert f"{tag}/precision_{order}" in logged
-        assert f"{tag}/precision_{order + 1}" not in logged
+    everything = {"val_m"} | {
+        f"val_m/{loader}{group}" for loader in ("de", "zh") for group in ("", "/de", "/zh", "/mean")
+    }
+    assert run() == everything
+    assert run("zh") == {"val_m", *(name for name in everything if name.startswith("val_m/zh"))}
+    assert run("zh/de", "de/zh") == everything - {"val_m/zh/zh", "val_m/de/de"}
 
 
-def test_without_a_subset_the_best_so_far_stays(tmp_path: Path) -> None:
+def test_without_a_group_the_rest_is_compared(tmp_path: Path) -> None:
+    """Only the loader decides what the best is."""
+
     def step(batch: Tensor, epoch: int) -> dict[str, Any]:
-        """Better in each epoch, and without a group in two of them."""
-        kept = [one for one in batch if epoch not in (1, 3) or group_of(one) != "odd"]
-        return return_groups(torch.stack(kept), epoch // 2) if kept else {"preds": [], "target": []}
+        output = return_groups(batch, epoch)
+        labels = ["even" if epoch == 1 and label == "odd" else label for label in output["group"]]
+        return output | {"group": labels}
 
-    bleu = BLEUCallback(significance_level=0.05, confidence=0.9)
+    bleu = BLEUCallback(compare_to="best", confidence=0.9)
     record = Record(bleu)
-    message = "This validation has no sentences of ['val_bleu/odd'], unlike the best validation so far: they"
-    assert len(collect_warnings(fit, tmp_path, bleu, record, step=step, max_epochs=5, message=message)) == 1
-    for epoch in (1, 3):
-        assert [*record.results[epoch]] == ["val_bleu/even", "val_bleu/rare", "val_bleu/all", "val_bleu"]
-        assert {(one.best, one.comparison) for one in record.results[epoch].values()} == {(None, None)}
-    assert all(one.interval is not None for results in record.results for one in results.values())
-    first, _, third, _, last = (results["val_bleu"] for results in record.results)
-    assert third.comparison is not None
-    assert third.comparison.score_b == first.score == first.best
-    assert first.score < third.score < last.score == last.best
-    (*_, last_all) = (results["val_bleu/all"] for results in record.results)
-    assert last_all.best == last_all.score
-    assert last_all.comparison is not None
-    assert last_all.comparison.score_b == record.results[2]["val_bleu/all"].score
+    with pytest.warns(
+        UserWarning, match=r"^'val_bleu/mean' is the mean of the groups \['even', 'rare'\], and was that of"
+    ):
+        fit(tmp_path, bleu, record, step=step, max_epochs=3)
+    compared = [{tag for tag, result in results.items() if result.comparison is not None} for results in record.results]
+    whole = {"val_bleu", "val_bleu/even", "val_bleu/odd", "val_bleu/rare"}
+    # The second validation has another "even" and no "odd". What follows is compared with the best, whichever it is.
+    assert compared[0] == whole
+    assert compared[1] == {"val_bleu", "val_bleu/rare"}
+    best_is_second = record.results[1]["val_bleu"].best == record.results[1]["val_bleu"].score
+    assert compared[2] == ({"val_bleu", "val_bleu/rare"} if best_is_second else whole)
+    assert all(result.interval for results in record.results for tag, result in results.items() if "mean" not in tag)
 
 
-@pytest.mark.parametrize("subsets", [20, 21])
-def test_more_than_20_subsets_have_scores_only(subsets: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("groups", [20, 21])
+def test_more_than_20_groups_have_scores_only(groups: int, tmp_path: Path) -> None:
     def step(batch: Tensor, epoch: int) -> dict[str, Any]:
-        return return_sentences(batch, epoch) | {"group": [f"{int(one[0] * 9 + one[1]) % subsets}" for one in batch]}
+        return return_sentences(batch, epoch) | {"group": [f"{int(one[0] * 9 + one[1]) % groups}" for one in batch]}
 
     sentences = torch.cartesian_prod(*[torch.arange(9)] * 2).repeat(1, 4)
     metrics = {"bleu": CorpusBLEU(), "chrf": CorpusCHRF()}
     bleu = BLEUCallback(metrics, confidence=0.9, compare_to="best", translations=tmp_path / "t")
+    options: dict[str, Any] = {"step": step, "loaders": make_loader(sentences), "logger": TensorBoardLogger(tmp_path)}
+    message = "has 21 groups"
+    assert len(collect_warnings(validate, tmp_path, bleu, message=message, **options)) == (groups == 21)
+    statistics = {"difference", "difference_low", "difference_high", "p_value", "low", "high"}
+    results = bleu.results
+    for name in metrics:
+        assert {f"val_{name}/{group}" for group in range(groups)} < {*results}
+        assert results[f"val_{name}/7"].values().keys() - {""} == (statistics if groups == 20 else set())
+        assert results[f"val_{name}"].interval is not None
+        assert f"val_{name}/mean" in results
+    assert len([*(tmp_path / "t").rglob("ref.txt")]) == 1
+
+
+@pytest.mark.parametrize("loader_count", [20, 21])
+def test_more_than_20_loaders_have_scores_only(loader_count: int, tmp_path: Path) -> None:
+    loaders = {f"l{number}": make_loader(SENTENCES[number : number + 2]) for number in range(loader_count)}
+    bleu = BLEUCallback({"bleu": CorpusBLEU()}, confidence=0.9, compare_to="best", translations=tmp_path / "t")
     logger = TensorBoardLogger(tmp_path)
-    logged = validate(tmp_path, bleu, step=step, loaders=make_loader(sentences), logger=logger)
-    tags = [f"val_{name}/{subset}" for name in metrics for subset in range(subsets)]
-    compared = [f"/{part}" for part in ("best", "difference", "difference_low", "difference_high", "p_value")]
-    means = [f"val_{name}{part}" for name in metrics for part in ("", "/low", "/high", *compared)]
-    unions = [f"val_{name}/all{part}" for name in metrics for part in ("", "/low", "/high", *compared)]
-    unions += [f"val_bleu/all/{component.name}" for component in bleu.results["val_bleu/all"].components]
-    unions += [f"val_chrf/all/{component.name}" for component in bleu.results["val_chrf/all"].components]
+    logged = validate(tmp_path, bleu, step=return_sentences, loaders=loaders, logger=logger)
     events = read_events(Path(logger.log_dir))
     shown = {*events.Tags()["tensors"], *events.Tags()["images"], *events.Tags()["histograms"]}
-    layout = events.Tensors("custom_scalars__config__")[0].tensor_proto.string_val[0].decode(errors="replace")
-    assert {*tags, *means, *unions} <= {*logged}
-    assert {"val_bleu/all/precision_1", "val_chrf/all/recall"} < {*unions}
-    assert "val_bleu/all" in layout
-    if subsets == 20:
-        assert {"val_bleu/7/precision_1", "val_chrf/7/low", "val_bleu/7/best"} < {*logged}
-        assert {"val_worst/7/text_summary", "val_bleu/7/lengths"} < shown
-        assert "val_bleu/7" in layout
+    compared = ("best", "difference", "difference_low", "difference_high", "p_value")
+    mean = {f"val_bleu{part}" for part in ("", "/low", "/high", *(f"/{one}" for one in compared))}
+    if loader_count == 20:
+        assert {"val_bleu/l7/precision_1", "val_bleu/l7/low", *mean} < {*logged}
+        assert "val_bleu/l7/lengths" in shown
     else:
-        assert {*tags, *means, *unions} == {*logged}
+        assert {*logged} == {*mean, *(f"val_bleu/{name}" for name in loaders)}
         assert shown == {"custom_scalars__config__"}
-        assert "val_bleu/7" not in layout
-    assert not [tag for tag in shown if "/all" in tag]
-    assert len([*(tmp_path / "t").rglob("ref.txt")]) == subsets
-    assert bleu.results["val_bleu/7"].interval is not None
+    assert len([*(tmp_path / "t").rglob("ref.txt")]) == loader_count
+    assert bleu.results["val_bleu/l7"].interval is not None
 
 
 @pytest.mark.parametrize(("groups", "has_logger"), [(0, False), (1, False), (2, False), (0, True)])
@@ -246,7 +265,7 @@ def test_ids_are_decoded_once_per_batch_and_of_the_sources_only_what_is_shown_or
     bleu = BLEUCallback(CorpusBLEU(pad_id=PAD_ID, decoder=decode))
     logger = CSVLogger(tmp_path) if has_logger else False  # which shows no texts
     validate(tmp_path, bleu, step=step, loaders=make_loader(sentences, batch_size=50), logger=logger)
-    # Hypotheses and references of 7 batches; then sources of those that are examined for mistakes, 64 per group, and of
-    # samples: the first 8, and the worst 8.
+    # Hypotheses and references of 7 batches; then sources of those that are examined for mistakes, and of samples: the
+    # first 8, and the worst 8.
     assert calls[:7] == [100] * 7
-    assert max(1, groups) * (64 + 8) <= sum(calls[7:]) <= max(1, groups) * (64 + 16)
+    assert 64 + 8 <= sum(calls[7:]) <= 64 + 16
