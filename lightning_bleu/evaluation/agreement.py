@@ -56,7 +56,9 @@ def agree_on_metrics(
 
 
 def _to_comparable(value: Any) -> Any:
-    """A value with lists for tuples, which are equal as options."""
+    """A value that can be sent, and that is equal for equal options: a dict for any mapping, and a list for a tuple."""
+    if isinstance(value, Mapping):
+        return dict(value)
     return list(value) if isinstance(value, tuple) else value
 
 
