@@ -343,9 +343,10 @@ def read_step(value: Any, step: str, origin: str, loader: str = "") -> Output:
                 "'index': 1000 * item + number for each"
             )
         return Output(**{name: value[name] for name in Output._fields if name in value})
-    if isinstance(value, tuple | list) and len(value) == 2:
+    is_pair = isinstance(value, tuple | list) and len(value) == 2
+    if is_pair and not _is_loss(value[0]):
         return Output(*value)
-    received = f"a {type(value).__name__}"
+    received = "a pair that begins with a loss" if is_pair else f"a {type(value).__name__}"
     if isinstance(value, Mapping):
         received = f"the keys {sorted(map(str, value))}"
         hints = list(_find_meant(value))
@@ -360,6 +361,11 @@ def read_step(value: Any, step: str, origin: str, loader: str = "") -> Output:
         "BLEUCallback(extract=lambda outputs, batch: ...), which returns these. To score some batches only, return "
         "None for the others, as with extract=lambda outputs, batch: outputs if isinstance(outputs, dict) else None"
     )
+
+
+def _is_loss(value: Any) -> bool:
+    """Whether a value is a single number, such as a loss."""
+    return isinstance(value, float) or (isinstance(value, torch.Tensor) and value.ndim == 0)
 
 
 _MEANT = {

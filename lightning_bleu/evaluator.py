@@ -41,7 +41,7 @@ from lightning_bleu.evaluation.metrics import (
     warn_about_scales,
 )
 from lightning_bleu.evaluation.names import MEAN, STEPS, Name, Naming, check_loader_names, name_loaders
-from lightning_bleu.evaluation.opponents import Opponent, Opponents, check_state, to_saved, warn_about_few_sentences
+from lightning_bleu.evaluation.opponents import Opponent, Opponents, warn_about_few_sentences
 from lightning_bleu.evaluation.options import (
     EvaluatorOptions,
     MetricsByName,
@@ -51,6 +51,7 @@ from lightning_bleu.evaluation.options import (
     make_namings,
     show_options,
 )
+from lightning_bleu.evaluation.saved import check_state, to_saved
 from lightning_bleu.evaluation.scores import score_sentences
 from lightning_bleu.evaluation.sentences import Sentences
 from lightning_bleu.evaluation.uncertainty import add_intervals
@@ -418,11 +419,11 @@ class Evaluator:
         options = self.options
         naming = naming or self.namings[stage]
         decoder = options.decoder or decoder
-        metrics = agree_on_metrics(options, self.metrics, names, decoder, has_extract=has_extract)
+        metrics = agree_on_metrics(options, self.metrics, stage, names, decoder, has_extract=has_extract)
         if folder is not None:
             self.open_record(folder)
         check_loader_names(stage, names, self.reserved_names)
-        check_not_labels(metrics, names)
+        check_not_labels(options.metrics, names)
         reading = shared_reading(metrics, decoder)
         needed_by = self._find_need_of_order(stage, origin.owner)
         loaders = []
@@ -456,7 +457,7 @@ class Evaluator:
         """
         options, naming = self.options, started.naming
         loaders = started.collector.gather(started.device)
-        check_not_labels(started.metrics, {label for sentences in loaders for label in sentences.groups})
+        check_not_labels(options.metrics, {label for sentences in loaders for label in sentences.groups})
         scored = score_sentences(started.metrics, loaders, options.parts)
         scored = without_rows_of_groups(scored, self._find_crowded_loaders(started, loaders))
         if options.confidence is not None:
@@ -482,6 +483,8 @@ class Evaluator:
             warn_about_few_sentences(opponents, self.warn_once)
         started.collector.warn_about_mistakes()
         self._history.add_entries(started, loaders)
+        if True in validation.returned:
+            self._history.read_stages.add(started.stage)
         return validation
 
     def rehearse(self, started: StartedValidation, validation: Validation) -> None:
@@ -536,11 +539,16 @@ class Evaluator:
         return results
 
     def warn_about_only(self, stage: str) -> None:
-        """Warn about entries of `only` that nothing had in the first whole validation of a stage, which has ended."""
-        if self.options.only is None or stage in self._history.checked_stages:
+        """Warn about entries of `only` that nothing had in the first whole validation of a stage, which has ended.
+
+        If all of its batches were skipped, the next one is checked as well.
+        """
+        history = self._history
+        if self.options.only is None or stage in history.checked_stages:
             return
-        self._history.checked_stages.add(stage)
-        entries = self._history.entries.get(stage, set())
+        if stage in history.read_stages:
+            history.checked_stages.add(stage)
+        entries = history.entries.get(stage, set())
         missing = [entry for entry in self.options.only if entry not in entries]
         if missing:
             self.warn_once(
@@ -641,6 +649,7 @@ class _History:
         groups_by_mean: the groups that the first mean of each logged name was of.
         entries: what an entry of `only` could name, by stage.
         checked_stages: the stages in which `only` was checked.
+        read_stages: the stages in which a batch was read.
     """
 
     def __init__(self) -> None:
@@ -648,6 +657,7 @@ class _History:
         self.groups_by_mean: dict[str, list[str]] = {}
         self.entries: dict[str, set[str]] = {}
         self.checked_stages: set[str] = set()
+        self.read_stages: set[str] = set()
 
     def add_entries(self, started: StartedValidation, loaders: Sequence[Sentences]) -> None:
         """Add the names of the loaders and groups of a validation."""

@@ -574,6 +574,27 @@ def test_an_error_in_one_process_ends_all_but_that_of_a_logger(pool: ProcessPool
     assert first[4] == ""
 
 
+def warn_in_one_process(rank: int, processes: int) -> str:
+    """What `finish` says if a warning about the sentences of process 0 is an error."""
+    hypotheses = [f"{source} {source[::-1]}" for source in PROMPTS] if rank == 0 else PROMPTS
+    evaluator = Evaluator(samples=0)
+    evaluator.start(deal(rank, processes))
+    evaluator.update(hypotheses, [source[::-1] for source in PROMPTS], source=PROMPTS, index=range(rank, 40, 2))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        return try_to(lambda one: one.finish(1), evaluator)
+
+
+PROMPTS = [f"the cat sat on the mat number {number}" for number in range(20)]
+
+
+@pytest.mark.slow
+def test_a_warning_that_is_an_error_in_one_process_ends_all(pool: ProcessPool) -> None:
+    first, other = pool.run(2, warn_in_one_process)
+    assert first == other
+    assert first.startswith("UserWarning: "), first
+
+
 ORDERS = [("bleu", "chrf", "share"), ("share", "chrf", "bleu")]
 
 

@@ -11,13 +11,14 @@ from lightning_bleu.processes import process_count, run_in_all
 from lightning_bleu.scoring.evaluator_metric import EvaluatorMetric
 from lightning_bleu.settings.settings import Decoder, to_plain
 
-_COMPARED = ("log_name", "separator", "parts", "samples", "confidence", "compare_to")
+_COMPARED = ("samples", "confidence", "compare_to")
 """Options that are compared as they are."""
 
 
 def agree_on_metrics(
     options: Options,
     metrics: Mapping[str, EvaluatorMetric],
+    stage: str,
     loader_names: Sequence[str],
     decoder: Decoder | None,
     *,
@@ -28,6 +29,7 @@ def agree_on_metrics(
     Args:
         options: the options. Loggers may differ: only those of process 0 are used.
         metrics: the metrics by name.
+        stage: ``"val"`` or ``"test"``.
         loader_names: the names of the loaders.
         decoder: what decodes ids.
         has_extract: whether a function finds the sentences in what a step returned.
@@ -37,11 +39,15 @@ def agree_on_metrics(
     """
     if process_count() == 1:
         return dict(metrics)
-    plain = {option: _to_comparable(getattr(options, option)) for option in _COMPARED}
+    plain = {option: getattr(options, option) for option in _COMPARED}
+    plain["stage"] = stage
     plain["names of loaders"] = list(loader_names)
     plain["extract"] = has_extract
     plain["decoder"] = to_plain(decoder)
-    plain["only"] = None if options.only is None else sorted(options.only)
+    plain["log_name"] = dict(options.log_name) if isinstance(options.log_name, Mapping) else options.log_name
+    plain["separator"] = options.separator or "/"
+    plain["parts"] = options.parts if isinstance(options.parts, bool) else sorted(options.parts)
+    plain["only"] = None if options.only is None else sorted(set(options.only))
     plain["translations"] = str(options.translations)
     plain["metrics"] = {name: _describe_metric(name, metric) for name, metric in metrics.items()}
     first, *others = run_in_all(lambda: plain)
@@ -55,17 +61,15 @@ def agree_on_metrics(
     return {name: metrics[name] for name in first["metrics"]}
 
 
-def _to_comparable(value: Any) -> Any:
-    """A value that can be sent, and that is equal for equal options: a dict for any mapping, and a list for a tuple."""
-    if isinstance(value, Mapping):
-        return dict(value)
-    return list(value) if isinstance(value, tuple) else value
-
-
 def _describe_metric(name: str, metric: EvaluatorMetric) -> dict[str, Any]:
-    """What must be the same in all processes: the class, the settings, and what the scores mean."""
-    scales = {
-        score_name: (scorer.percent, scorer.higher_is_better)
-        for score_name, scorer in known_scorers(name, metric).items()
+    """What must be the same in all processes: the class, the settings, how it is called, and what the scores mean."""
+    return {
+        "class": metric.class_name,
+        "settings": metric.plain_settings(),
+        "corpus_level": metric.corpus_level,
+        "takes_sources": metric.takes_sources,
+        "scores": {
+            score_name: (scorer.percent, scorer.higher_is_better, scorer.perfect)
+            for score_name, scorer in known_scorers(name, metric).items()
+        },
     }
-    return {"class": metric.class_name, "settings": metric.plain_settings(), "scores": scales}

@@ -17,7 +17,7 @@ from lightning_bleu.evaluation.metrics import metrics_that_score
 from lightning_bleu.evaluation.names import check_names
 from lightning_bleu.evaluation.sentences import BatchTexts, LocalTexts, Sentences
 from lightning_bleu.messages import WarnOnce
-from lightning_bleu.processes import gather_objects, gather_state, process_count, run_in_process_0
+from lightning_bleu.processes import gather_objects, gather_state, process_count, run_in_all, run_in_process_0
 from lightning_bleu.reading.batch import Batch, Output, Sources, read_output
 from lightning_bleu.reading.mistakes import Mistake, suspect_prompts
 from lightning_bleu.reading.ragged import IntArray
@@ -265,11 +265,15 @@ class SentenceCollector:
 
     def warn_about_mistakes(self) -> None:
         """Warn about prompts, and about loaders whose repeated sentences are unknown to some process. Collective."""
+        reasons_by_process = gather_objects([(local.loader.name, local.unknown) for local in self._locals])
+        run_in_all(lambda: self._warn_about_mistakes(reasons_by_process))  # a warning may be an error
+
+    def _warn_about_mistakes(self, reasons_by_process: Sequence[Sequence[tuple[str, str]]]) -> None:
+        """Warn about prompts that this process has seen, and about what the processes that it knows of do not know."""
         for local in self._locals:
             for key, message in local.suspect_prompts():
                 self._warn(message, key)
         origin = self.loaders[0].origin
-        reasons_by_process = gather_objects([(local.loader.name, local.unknown) for local in self._locals])
         for reasons in reasons_by_process:
             for name, reason in reasons:
                 if reason:

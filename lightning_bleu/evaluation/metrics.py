@@ -132,10 +132,11 @@ def _by_label(labels: Sequence[str]) -> ValueError:
     )
 
 
-def check_not_labels(metrics: Collection[str], labels: Collection[str]) -> None:
-    """Raise a ValueError if the names of the metrics are those of loaders or groups."""
-    if set(metrics) <= set(labels):
-        raise _by_label([*metrics])
+def check_not_labels(metrics: Any, labels: Collection[str]) -> None:
+    """Raise a ValueError if the user passed a dict of metrics by the names of loaders or groups."""
+    names = _as_dict(metrics)
+    if names is not None and names.keys() <= set(labels):
+        raise _by_label([*names])
 
 
 def _check_overrides(metric: CorpusMetric) -> None:

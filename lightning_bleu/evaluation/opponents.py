@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, TypeAlias, get_args
+from typing import Any, NamedTuple
 
 import torch
 
 from lightning_bleu.counting.kept import checksums_of, positions_of
 from lightning_bleu.evaluation.names import MEAN, Name, Naming
 from lightning_bleu.evaluation.results import OpponentKind
+from lightning_bleu.evaluation.saved import STATE_FORMAT, SavedLoaders
 from lightning_bleu.evaluation.scores import Scored
 from lightning_bleu.evaluation.sentences import SentenceRows, Sentences
 from lightning_bleu.evaluation.uncertainty import resample_scores
@@ -21,8 +22,6 @@ from lightning_bleu.scoring.resampling import MIN_SENTENCES, PairedTest, describ
 from lightning_bleu.scoring.scoring import Scorer
 from lightning_bleu.scoring.verdict import Verdict, default_resamples, judge
 
-STATE_FORMAT = 2
-"""The format of the states that are saved in checkpoints."""
 DEFAULT_CONFIDENCE = 0.95
 """The confidence level of comparisons if no intervals are requested."""
 _WORDS: dict[OpponentKind, str] = {
@@ -30,8 +29,6 @@ _WORDS: dict[OpponentKind, str] = {
     "first": "first validation",
     "clear_best": "last clearly better validation",
 }
-SavedLoaders: TypeAlias = Mapping[str, Mapping[str, Any]]
-"""What is saved of a validation for one score: the rows and the groups of each loader, by its name."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,7 +222,7 @@ class Opponents:
     # Saving
 
     def save(self, new: Mapping[str, SavedLoaders]) -> None:
-        """Compare later validations with what :func:`to_saved` returned. The first one is never replaced."""
+        """Compare later validations with these. The first one is never replaced."""
         self._saved = {**new, **self._saved} if self.kind == "first" else {**self._saved, **new}
 
     def state_dict(self) -> dict[str, Any]:
@@ -242,56 +239,12 @@ class Opponents:
         self._saved.update(state_dict.get(self.kind, {}))
 
 
-def check_state(state_dict: Mapping[str, Any]) -> None:
-    """Raise a ValueError for anything but the state of an evaluator of this version."""
-    # A state without validations is {}, also without a format.
-    if state_dict.get("format", STATE_FORMAT) != STATE_FORMAT:
-        raise ValueError(
-            f"the state has the format {state_dict['format']!r}, and this version of lightning_bleu reads "
-            f"{STATE_FORMAT}: load it with the version that saved it"
-        )
-    unknown = state_dict.keys() - {"format", *get_args(OpponentKind)}
-    if unknown:
-        names = sorted(map(str, unknown))
-        raise ValueError(f"expected evaluator.state_dict(), got a dict with the keys {names}")
-
-
 def warn_about_few_sentences(opponents: Mapping[Name, Opponent], warn: WarnOnce) -> None:
     """Warn about comparisons of few sentences with another validation."""
     for opponent in opponents.values():
         sentence_count = sum(len(rows) for name, rows in opponent.rows.items() if not name.group)
         if not opponent.is_itself and sentence_count < MIN_SENTENCES:
             warn(describe_few_sentences(sentence_count), key="few sentences")
-
-
-def to_saved(
-    scored: Sequence[Scored], loaders: Sequence[Sentences], new: Collection[Name], naming: Naming
-) -> Mapping[str, SavedLoaders]:
-    """What is saved of a validation, for the scores for which later ones are compared with it.
-
-    Args:
-        scored: the scores of the validation.
-        loaders: its sentences.
-        new: the names of these scores of the whole validation.
-        naming: how names are written.
-    """
-    groups_by_loader = {sentences.loader: sentences.groups for sentences in loaders}
-    saved: dict[str, dict[str, Mapping[str, Any]]] = {naming.render(whole): {} for whole in new}
-    for score in scored:
-        if score.name.whole in new and score.rows is not None and not score.name.group:
-            loader = score.name.loader
-            saved[naming.render(score.name.whole)][loader] = _to_plain(score.rows, groups_by_loader[loader])
-    return saved
-
-
-def _to_plain(rows: SentenceRows, groups: Mapping[str, Sequence[int]]) -> dict[str, Any]:
-    """The rows and the groups of a loader as plain values. (A view of the rows would save those of all metrics.)"""
-    return {
-        "identity": rows.identity.clone(),
-        "statistics": rows.statistics.clone(),
-        "settings": rows.scorer.plain_settings(),
-        "groups": {label: torch.tensor(numbers, device="cpu") for label, numbers in groups.items()},
-    }
 
 
 def _select_saved(saved: SavedLoaders, own_rows: Mapping[Name, SentenceRows]) -> dict[Name, SentenceRows]:

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from lightning_bleu.evaluation.names import Name, Naming
-from lightning_bleu.evaluation.opponents import Opponent, SavedLoaders
+from lightning_bleu.evaluation.opponents import Opponent
 from lightning_bleu.evaluation.results import Result
+from lightning_bleu.evaluation.saved import SavedLoaders
 from lightning_bleu.evaluation.scores import Scored
 from lightning_bleu.evaluation.sentences import SentenceRows, Sentences
 from lightning_bleu.scoring.evaluator_metric import EvaluatorMetric

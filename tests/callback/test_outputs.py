@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import OrderedDict, UserDict
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 import torch
 from transformers.utils.generic import ModelOutput
 
+from lightning_bleu import Evaluator
 from lightning_bleu.callback import read_step, suspect_keys
 from lightning_bleu.reading.batch import Output
 from tests.helpers.lightning import (
@@ -92,6 +94,8 @@ def test_values_are_passed_on_as_they_are() -> None:
         ("ab", "a str"),
         ((PREDS,), "a tuple"),
         ((PREDS, TARGET, SOURCE), "a tuple"),
+        ((torch.tensor(1.0), {}), "a pair that begins with a loss"),
+        ([1.0, TARGET], "a pair that begins with a loss"),
         ([], "a list"),
         ({PREDS, TARGET}, "a set"),
         ({}, "the keys []"),
@@ -163,6 +167,23 @@ def test_a_step_may_skip_batches_but_not_all_of_them(tmp_path: Path) -> None:
     assert validate(tmp_path, make_callback(extract=lambda outputs, batch: outputs), step=step) == {}
     with pytest.warns(UserWarning, match=r"^'only' has \['de'\], but nothing in this validation has such a name"):
         assert validate(tmp_path, make_callback(only=["de"]), step=step) == {}
+
+
+def test_only_is_checked_again_after_a_validation_whose_batches_were_all_skipped() -> None:
+    def run(*labels: str) -> list[str]:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            evaluator.start()
+            if labels:
+                evaluator.update([*labels], [*labels], group=[*labels])
+            evaluator.finish(1)
+        return [str(one.message).partition(", but")[0] for one in caught]
+
+    evaluator = Evaluator(only=["de", "typo"])
+    assert run() == ["'only' has ['de', 'typo']"]
+    assert run() == []
+    assert run("de", "fr") == ["'only' has ['typo']"]
+    assert run("fr") == []
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,7 @@ class Setup(NamedTuple):
         loaders: the names of its loaders.
         decoder: what decodes ids.
         has_extract: whether it has a function that finds the sentences.
+        stage: what it runs.
     """
 
     metrics: Any
@@ -34,13 +35,16 @@ class Setup(NamedTuple):
     loaders: list[str] = [""]  # noqa: RUF012
     decoder: Callable[..., Any] | None = None
     has_extract: bool = False
+    stage: str = "val"
 
 
 def agree(setup: Setup) -> list[str]:
     """The names of the metrics in the order on which the processes agree."""
     metrics = read_metrics(setup.metrics)
     options = Options(metrics=setup.metrics, **setup.options)
-    agreed = agree_on_metrics(options, metrics, setup.loaders, setup.decoder, has_extract=setup.has_extract)
+    agreed = agree_on_metrics(
+        options, metrics, setup.stage, setup.loaders, setup.decoder, has_extract=setup.has_extract
+    )
     assert all(agreed[name] is metrics[name] for name in metrics)
     return [*agreed]
 
@@ -72,6 +76,12 @@ EQUAL: dict[str, tuple[list[Setup], list[str]]] = {
         ["b", "c", "f"],
     ),
     "another order of only": ([Setup(CorpusBLEU(), {"only": only}) for only in (["a", "b"], ("b", "a"))], ["bleu"]),
+    "an entry of only twice": ([Setup(CorpusBLEU(), {"only": only}) for only in (["a"], ["a", "a"])], ["bleu"]),
+    "the default separator": ([Setup(CorpusBLEU(), {"separator": one}) for one in (None, "/")], ["bleu"]),
+    "another order of parts": (
+        [Setup(CorpusBLEU(), {"parts": parts}) for parts in (["bleu_1", "bleu_2"], ["bleu_2", "bleu_1"])],
+        ["bleu"],
+    ),
     "a tuple": ([Setup(CorpusBLEU(), {"parts": parts}) for parts in (["bleu_1"], ("bleu_1",))], ["bleu"]),
     "loggers of process 0": ([Setup(CorpusBLEU(), {"loggers": [print]}), BLEU], ["bleu"]),
     "equal decoders": ([Setup(CorpusBLEU(decoder=decode), decoder=decode) for _ in range(2)], ["bleu"]),
@@ -98,6 +108,12 @@ DIFFERENT: dict[str, tuple[str, list[Setup]]] = {
     "a metric more": ("metrics", [BLEU, Setup({"bleu": CorpusBLEU(), "chrf": CorpusCHRF()})]),
     "a function": ("metrics", [Setup({"f": exact}), Setup({"f": errors})]),
     "a direction": ("metrics", [Setup({"f": exact}), Setup({"f": FunctionMetric(exact, higher_is_better=False)})]),
+    "the level of the corpus": (
+        "metrics",
+        [Setup({"f": exact}), Setup({"f": FunctionMetric(exact, corpus_level=True)})],
+    ),
+    "the best number": ("metrics", [Setup({"f": exact}), Setup({"f": FunctionMetric(exact, perfect=1)})]),
+    "a stage": ("stage", [BLEU, Setup(CorpusBLEU(), stage="test")]),
     "percent": ("metrics", [Setup({"f": exact}), Setup({"f": FunctionMetric(exact, percent=True)})]),
     "another package": ("metrics", [Setup({"x": CHRF()}), Setup({"x": TER()})]),
     "the option of a ready metric": ("metrics", [Setup(ROUGE(["rouge1"])), Setup(ROUGE(["rouge2"]))]),

@@ -180,6 +180,15 @@ def test_metrics_with_the_names_of_loaders_or_groups_are_an_error_that_shows_the
     check_not_labels(metrics, ["de", "fr"])  # not all of them
 
 
+@pytest.mark.parametrize("metrics", [None, CorpusBLEU(), MetricCollection([CorpusBLEU()])])
+def test_a_group_may_have_the_name_of_a_metric_that_was_not_given_by_name(metrics: Any) -> None:
+    name = "CorpusBLEU" if isinstance(metrics, MetricCollection) else "bleu"
+    evaluator = Evaluator(metrics)
+    evaluator.start({name: None})
+    evaluator.update(["a", "b"], ["a", "b"], group=[name, "zh"])
+    assert {f"val_{name}/{name}", f"val_{name}/{name}/{name}"} <= {*evaluator.finish(1)}
+
+
 def test_different_scales_are_warned_about() -> None:
     message = "The metrics have different scales: 'bleu' in 0..100, 'chrf' in 0..1. Set percent=True for all of them"
     with pytest.warns(UserWarning, match=f"^{re.escape(message)}"):

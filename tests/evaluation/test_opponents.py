@@ -19,7 +19,8 @@ from lightning_bleu import WER, CorpusBLEU, Evaluator, FunctionMetric, PairedTes
 from lightning_bleu.bleu import BLEUScorer
 from lightning_bleu.evaluation.loaders import CALL
 from lightning_bleu.evaluation.names import Naming
-from lightning_bleu.evaluation.opponents import STATE_FORMAT, Opponents, check_state, to_saved
+from lightning_bleu.evaluation.opponents import Opponents
+from lightning_bleu.evaluation.saved import STATE_FORMAT, check_state, to_saved
 from lightning_bleu.evaluation.scores import score_sentences
 from lightning_bleu.reading.batch import Output
 from lightning_bleu.scoring.verdict import Verdict, default_resamples, judge
@@ -573,6 +574,8 @@ def test_a_state_of_another_kind_or_run_replaces_the_best_and_leaves_the_first()
             "the state has the format 1, and this version of lightning_bleu reads 2: ",
         ),
         ({"best": {}, "model": {}, 5: {}}, r"expected evaluator.state_dict(), got a dict with the keys ['5', 'model']"),
+        (None, "expected evaluator.state_dict(), got None of type NoneType"),
+        ([], "expected evaluator.state_dict(), got [] of type list"),
     ],
 )
 def test_only_states_of_an_evaluator_of_this_version_are_loaded(state: Any, message: str) -> None:
@@ -582,6 +585,37 @@ def test_only_states_of_an_evaluator_of_this_version_are_loaded(state: Any, mess
     for kind in ("best", "first", "clear_best"):
         check_state({"format": STATE_FORMAT, kind: {}})
     check_state({})
+
+
+def make_state() -> dict[str, Any]:
+    """A state with a loader that has groups."""
+    best = Opponents("best")
+    compare(best, translate(0.6, group=LABELS))
+    return best.state_dict()
+
+
+WRONG_STATES: dict[str, Any] = {"identity": [0], "statistics": torch.zeros(59, 1), "settings": [], "groups": []}
+
+
+@pytest.mark.parametrize("field", [*WRONG_STATES, "numbers", "loaders", "validations"])
+def test_a_state_that_is_incomplete_or_has_other_types_is_not_loaded(field: str) -> None:
+    broken = [make_state(), make_state()]
+    for state in broken:
+        check_state(state)
+    for number, state in enumerate(broken):
+        loaders = state["best"]["val_bleu"]
+        if field in WRONG_STATES and number == 0:
+            del loaders[""][field]
+        elif field in WRONG_STATES:
+            loaders[""][field] = WRONG_STATES[field]
+        elif field == "numbers":
+            loaders[""]["groups"]["de"] = torch.tensor([60, 1]) if number else torch.tensor([0.0])
+        elif field == "loaders":
+            state["best"]["val_bleu"] = [loaders] if number else {"": None}
+        else:
+            state["best"] = [state["best"]] if number else None
+        with pytest.raises(ValueError, match=r"^expected evaluator.state_dict\(\), but 'best' in it is incomplete"):
+            Evaluator(compare_to="best").load_state_dict(state)
 
 
 def test_a_checkpoint_does_not_hold_what_is_around_the_statistics(tmp_path: Path) -> None:
