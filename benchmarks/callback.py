@@ -18,8 +18,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
 import train_translation
 
 from lightning_bleu import BLEUCallback
-from lightning_bleu.display.dashboard import Dashboard
-from lightning_bleu.record import Record
+from lightning_bleu.observers.dashboard import Dashboard
+from lightning_bleu.observers.record import Record
 
 seconds: defaultdict[str, float] = defaultdict(float)
 validations: list[float] = []

@@ -31,7 +31,7 @@ from sacrebleu.tokenizers.tokenizer_re import TokenizerRegexp
 from timing import OURS, Times, per, table, time_in_turns
 
 from lightning_bleu import CorpusBLEU, sentence_bleu
-from lightning_bleu.counting.words import clear_caches
+from lightning_bleu.core.tokens import clear_caches
 
 FOLDER = Path(__file__).parent
 ABOUT = """# Benchmarks

@@ -27,7 +27,8 @@ from turns import Case, Heading, Measurement, Pass, clock
 from validation import Batches as BatchDataset
 from validation import Model
 
-from lightning_bleu import BLEUCallback, CorpusBLEU, Evaluator, EvaluatorMixin
+from lightning_bleu import BLEUCallback, CorpusBLEU, Evaluator
+from lightning_bleu.hugging_face import EvaluatorMixin
 
 UNITS = ["µs per batch", "ms per validation"]
 SAMPLES = {False: 0, True: 8}

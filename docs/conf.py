@@ -9,6 +9,9 @@ import typing
 from sphinx.domains.python import PyObject, PythonDomain
 
 import lightning_bleu
+import lightning_bleu.compare
+import lightning_bleu.hugging_face
+import lightning_bleu.tasks
 
 project = "lightning_bleu"
 author = "The lightning_bleu developers"
@@ -54,16 +57,19 @@ for field in PyObject.doc_field_types:
 # Show type aliases by their names, not by the long unions that they stand for. (`autodoc_type_aliases` cannot be used:
 # Sphinx 8 fails to evaluate `Tokenizer | None` with it.) The classes below take their place while annotations are read.
 TYPE_ALIASES = {
-    "Decoder": "lightning_bleu.settings.settings",
-    "Hypotheses": "lightning_bleu.reading.forms",
-    "Index": "lightning_bleu.reading.forms",
+    "Decoder": "lightning_bleu.core.settings",
+    "Hypotheses": "lightning_bleu.core.forms",
+    "Index": "lightning_bleu.core.forms",
     "MetricsByName": "lightning_bleu.evaluator",
-    "References": "lightning_bleu.reading.forms",
-    "SampleMask": "lightning_bleu.reading.forms",
-    "Tokenizer": "lightning_bleu.settings.tokenizers",
+    "References": "lightning_bleu.core.forms",
+    "SampleMask": "lightning_bleu.core.forms",
+    "TextFile": "lightning_bleu.compare.texts",
+    "Tokenizer": "lightning_bleu.core.tokens",
+    "Translations": "lightning_bleu.compare.texts",
 }
-for name in lightning_bleu.__all__:
-    getattr(lightning_bleu, name)  # imports its module
+for module in (lightning_bleu, lightning_bleu.tasks, lightning_bleu.hugging_face, lightning_bleu.compare):
+    for name in module.__all__:
+        getattr(module, name)  # imports its module
 placeholders = {name: type(name, (), {"__module__": module}) for name, module in TYPE_ALIASES.items()}
 for name, module in list(sys.modules.items()):
     if name.startswith("lightning_bleu."):

@@ -35,7 +35,8 @@ from pytorch_lightning.callbacks import EarlyStopping, ModelCheckpoint
 from pytorch_lightning.loggers import TensorBoardLogger
 from train_translation import Batch, Pairs, Translator, Vocabulary, frequent_words, make_batches, make_loader
 
-from lightning_bleu import BLEUCallback, CorpusBLEU, compare_systems
+from lightning_bleu import BLEUCallback, CorpusBLEU
+from lightning_bleu.compare import compare_systems
 
 NAMES = {
     "bikes": ("vélos", "bicyclettes"),

@@ -2,7 +2,7 @@
 
 import sys
 
-from lightning_bleu.command import main
+from lightning_bleu.compare.command import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -1,6 +1,6 @@
 """BLEU, from its options to its metric, as described in Papineni et al. (2002), https://aclanthology.org/P02-1040.
 
-Up to the score, all counts are integers. The only divisions are there and in :mod:`lightning_bleu.settings.smoothing`,
+Up to the score, all counts are integers. The only divisions are there and in :mod:`lightning_bleu.core.conventions`,
 in float64 where the device supports it.
 """
 
@@ -16,18 +16,22 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lightning_bleu.counting.ngrams import count_matches
-from lightning_bleu.counting.words import number_tokens, tokenize
-from lightning_bleu.messages import check_choice
-from lightning_bleu.metric import CorpusMetric, TorchmetricsOptions, count_sentences
-from lightning_bleu.reading.batch import Batch, Sources
-from lightning_bleu.reading.forms import Hypotheses, Ids, InputCounts, References, Tokens
-from lightning_bleu.reading.ragged import IntArray, Ragged
-from lightning_bleu.scoring.evaluator_metric import CorpusScorer
-from lightning_bleu.scoring.scoring import Component, Report, float_type, format_in_unit, join_signature
-from lightning_bleu.settings.conventions import CONVENTIONS, Convention
-from lightning_bleu.settings.lengths import REFERENCE_LENGTHS
-from lightning_bleu.settings.settings import (
+from lightning_bleu.core.batch import Batch, Sources, count_sentences
+from lightning_bleu.core.conventions import (
+    CONVENTIONS,
+    REFERENCE_LENGTHS,
+    SMOOTHINGS,
+    ZERO_RULES,
+    Convention,
+    Counts,
+    divide,
+)
+from lightning_bleu.core.evaluator_metric import CorpusScorer
+from lightning_bleu.core.forms import Hypotheses, Ids, InputCounts, IntArray, Ragged, References, Tokens
+from lightning_bleu.core.messages import check_choice
+from lightning_bleu.core.ngrams import count_matches
+from lightning_bleu.core.scoring import Component, Report, float_type, format_in_unit, join_signature
+from lightning_bleu.core.settings import (
     Decoder,
     Settings,
     check_bool,
@@ -36,8 +40,7 @@ from lightning_bleu.settings.settings import (
     check_number,
     unknown_options,
 )
-from lightning_bleu.settings.smoothing import SMOOTHINGS, ZERO_RULES, Counts, divide
-from lightning_bleu.settings.tokenizers import Tokenizer, load_tokenizer, tokenizer_name
+from lightning_bleu.core.tokens import Tokenizer, load_tokenizer, number_tokens, tokenize, tokenizer_name
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
@@ -191,7 +194,7 @@ def count_rows(batch: Batch, settings: BLEUSettings) -> IntArray:
     """Count the n-grams of every sentence.
 
     Args:
-        batch: the sentences; see :func:`lightning_bleu.reading.batch.read_batch`.
+        batch: the sentences; see :func:`lightning_bleu.core.batch.read_batch`.
         settings: how to tokenize, and what to count.
 
     Returns:
@@ -199,7 +202,7 @@ def count_rows(batch: Batch, settings: BLEUSettings) -> IntArray:
         matches, hypothesis length, and reference length.
 
     Example:
-        >>> from lightning_bleu.reading.batch import read_batch
+        >>> from lightning_bleu.core.batch import read_batch
         >>> settings = BLEUSettings.from_options(max_order=2)
         >>> count_rows(read_batch(["the cat sat"], ["the cat sat down"], settings), settings).tolist()
         [[3, 2, 3, 2, 3, 4]]
@@ -225,7 +228,7 @@ def choose_reference_lengths(
     """Choose the reference length of each sentence.
 
     Args:
-        rule: a name from :data:`lightning_bleu.settings.lengths.REFERENCE_LENGTHS`.
+        rule: a name from :data:`lightning_bleu.core.conventions.REFERENCE_LENGTHS`.
         hypotheses: the lengths of the hypotheses, shape ``(sentences,)``.
         references: the lengths of all references, sentence by sentence.
         reference_counts: the number of references of each sentence, at least 1, shape ``(sentences,)``.
@@ -249,7 +252,7 @@ def token_ids(batch: Batch, settings: BLEUSettings) -> Ragged:
     Within a call, equal tokens get equal ids. The ids of different calls are unrelated.
 
     Example:
-        >>> from lightning_bleu.reading.batch import read_batch
+        >>> from lightning_bleu.core.batch import read_batch
         >>> settings = BLEUSettings.from_options(lowercase=True)
         >>> token_ids(read_batch(["Hello, world!"], ["hello!"], settings), settings).lengths.tolist()
         [4, 2]
@@ -396,6 +399,14 @@ class BLEUScorer(CorpusScorer):
 
     settings: BLEUSettings
 
+    @classmethod
+    def from_plain(cls, settings: Mapping[str, Any], *, percent: bool) -> Self:
+        """The scorer with settings that :meth:`Settings.plain` returned, for text."""
+        options = {**settings, "decoder": None, "percent": percent}
+        of_convention = {field.name: options.pop(field.name) for field in dataclasses.fields(Convention)}
+        options["convention"] = Convention(**of_convention)
+        return cls(BLEUSettings.from_options(**cast(BLEUOptions, options)).for_corpus())
+
     @property
     def name(self) -> str:  # type: ignore[override]
         """The name of the score."""
@@ -404,7 +415,7 @@ class BLEUScorer(CorpusScorer):
     @property
     def class_name(self) -> str:
         """The name of the class of the metric."""
-        return CorpusBLEU.__name__
+        return "CorpusBLEU"
 
     @property
     def columns(self) -> int:  # type: ignore[override]
@@ -634,136 +645,6 @@ def _rare_fields(settings: BLEUSettings) -> dict[str, str]:
     return fields
 
 
-# The metric, and functions without state
-
-
-class CorpusBLEU(CorpusMetric):
-    """Corpus BLEU of all sentences since the last reset, regardless of batching, order, device, and process.
-
-    Example:
-        >>> bleu = CorpusBLEU()
-        >>> bleu.update(["the cat is on the mat"], [["the cat sat on the mat", "a cat is on the mat"]])
-        >>> bleu.update(["hello there"], ["hello there, world"])
-        >>> bleu.compute()
-        tensor(0.6549, dtype=torch.float64)
-        >>> print(bleu.report())
-        BLEU = 65.49 100.0/100.0/75.0/66.7 (BP = 0.779 ratio = 0.800 hyp_len = 8 ref_len = 10)
-
-    Args:
-        max_order: the longest n-gram.
-        weights: one weight per order; uniform when None.
-        convention: a name from :data:`lightning_bleu.CONVENTIONS`, or a :class:`lightning_bleu.Convention`. It sets the
-            defaults of the next six options; any of them that is not None overrides it.
-        tokenizer: for strings. The name of one of sacreBLEU's tokenizers (``"13a"``, ``"intl"``, ``"zh"``, ``"char"``,
-            ``"none"``, ``"ja-mecab"``, ``"ko-mecab"``, ``"flores200"``, ...), or a callable that takes a line and
-            returns its tokens. It must be deterministic: the same line must always give the same tokens.
-        lowercase: for strings: lowercase before tokenizing.
-        smoothing: how to treat orders without a match, a name from
-            :data:`lightning_bleu.settings.smoothing.SMOOTHINGS`.
-        smoothing_value: the parameter of the smoothing, if it takes one; the smoothing's own default when None.
-        reference_length: ``"closest"`` (the shorter one on a tie), ``"closest-first"`` (the first one on a tie), or
-            ``"shortest"``.
-        effective_order: skip the orders for which all hypotheses are too short.
-        pad_id: for ids: the padding id; removed.
-        bos_id: for ids: the id that begins a sentence; removed.
-        eos_id: for ids: the id that ends a sentence; removed together with everything after it. If it is also the
-            ``bos_id`` or the ``pad_id``, it is skipped before the first token and ends the sentence only after that.
-            Some models (BART, M2M100) also generate it as the first id: pass ``preds[:, 1:]``.
-        unk_id: for ids: the unknown word. In a reference it matches nothing but still counts toward the length (as in
-            fairseq).
-        ignore_ids: for ids: other ids to remove. The default, -100, is the label that losses ignore.
-        decoder: decodes ids to strings, which are then tokenized and scored: an object with ``batch_decode`` (a Hugging
-            Face tokenizer; special tokens are skipped), or a callable that takes a list of lists of ids and returns a
-            list of strings. The special ids above are removed first; if they are not set, a callable also receives
-            padding and markers.
-        percent: score in 0..100, like sacreBLEU, rather than in 0..1, like torchmetrics.
-        keep_sentences: keep the statistics of every sentence, for intervals, paired tests, and an `index`. This takes
-            56 bytes per sentence at the default ``max_order`` (4 bytes for each of the ``2 * max_order + 2``
-            statistics, plus 16), and a sync gathers all sentences on every device.
-        kwargs: passed to :class:`torchmetrics.Metric`.
-
-    Attributes:
-        settings: the validated options.
-
-    Raises:
-        TypeError: for an option of the wrong type, or an unknown option.
-        ValueError: for an option that is out of range or not one of the choices; the message lists the choices.
-
-    Notes:
-        By default the score equals sacreBLEU's (Post 2018, https://aclanthology.org/W18-6319). Set ``convention`` to
-        match another program; ``"papineni"`` is BLEU without smoothing, as defined by Papineni et al. (2002,
-        https://aclanthology.org/P02-1040).
-
-        Example (ids, padded with 0):
-            >>> import torch
-            >>> bleu = CorpusBLEU(max_order=2, pad_id=0)
-            >>> bleu(torch.tensor([[5, 6, 7, 0]]), torch.tensor([[5, 6, 8, 9]]))
-            tensor(0.4137, dtype=torch.float64)
-    """
-
-    short_name = "bleu"
-    scorer: BLEUScorer
-    settings: BLEUSettings
-
-    def __init__(
-        self,
-        max_order: int = 4,
-        weights: Sequence[float] | None = None,
-        *,
-        convention: str | Convention = "sacrebleu",
-        tokenizer: Tokenizer | None = None,
-        lowercase: bool | None = None,
-        smoothing: str | None = None,
-        smoothing_value: float | None = None,
-        reference_length: str | None = None,
-        effective_order: bool | None = None,
-        pad_id: int | None = None,
-        bos_id: int | None = None,
-        eos_id: int | None = None,
-        unk_id: int | None = None,
-        ignore_ids: int | Iterable[int] | None = (-100,),
-        decoder: Decoder | None = None,
-        percent: bool = False,
-        keep_sentences: bool = False,
-        **kwargs: Unpack[TorchmetricsOptions],
-    ) -> None:
-        options = {name: value for name, value in locals().items() if name in BLEUOptions.__annotations__}
-        settings = BLEUSettings.from_options(**cast(BLEUOptions, options)).for_corpus()
-        super().__init__(BLEUScorer(settings), options, keep_sentences=keep_sentences, **kwargs)
-
-    def report(self) -> BLEUScore:
-        """The score and its components as plain numbers, synced like :meth:`compute`."""
-        return self.scorer.report(*self._read_report())
-
-    @classmethod
-    def from_plain(cls, settings: Mapping[str, Any], *, percent: bool) -> Self:
-        """The metric with settings that :meth:`Settings.plain` returned, for text."""
-        options = dict(settings)
-        options["decoder"] = None
-        of_convention = {field.name: options.pop(field.name) for field in dataclasses.fields(Convention)}
-        return cls(convention=Convention(**of_convention), percent=percent, **options)
-
-    @property
-    def matches(self) -> Tensor:
-        """N-grams that appear in a reference, shape ``(max_order,)``."""
-        return Statistics.unpack(self.statistics).matches
-
-    @property
-    def possible_matches(self) -> Tensor:
-        """N-grams of the hypotheses, shape ``(max_order,)``."""
-        return Statistics.unpack(self.statistics).possible_matches
-
-    @property
-    def hypothesis_length(self) -> Tensor:
-        """Tokens of the hypotheses, a scalar."""
-        return Statistics.unpack(self.statistics).hypothesis_length
-
-    @property
-    def reference_length(self) -> Tensor:
-        """Tokens of the references chosen by the ``reference_length`` rule, a scalar."""
-        return Statistics.unpack(self.statistics).reference_length
-
-
 def corpus_bleu(preds: Hypotheses, target: References, **options: Unpack[BLEUOptions]) -> BLEUScore:
     """Score a corpus.
 
@@ -823,3 +704,11 @@ def sentence_bleu(preds: Hypotheses, target: References, **options: Unpack[BLEUO
     settings = BLEUSettings.from_options(**options)
     rows, batch = count_sentences(preds, target, settings, count_rows)
     return BLEUScorer(settings).score(rows).to(batch.device, float_type(batch.device))
+
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        if name == "CorpusBLEU":
+            raise ImportError("CorpusBLEU is in another module: from lightning_bleu import CorpusBLEU")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

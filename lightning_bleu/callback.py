@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytorch_lightning as pl
@@ -11,24 +12,17 @@ import torch
 from sacrebleu.metrics.base import Metric as SacreMetric
 from torchmetrics import Metric
 
-from lightning_bleu.display.results import Results
-from lightning_bleu.evaluation.functions import call_with_third
+from lightning_bleu.core.evaluator_metric import EvaluatorMetric
+from lightning_bleu.core.scoring import float_type
+from lightning_bleu.evaluation.callables import call_with_third
 from lightning_bleu.evaluation.loaders import Origin
+from lightning_bleu.evaluation.monitors import suspect_monitors
 from lightning_bleu.evaluation.names import STEPS, check_names, name_loaders
-from lightning_bleu.evaluation.options import (
-    EvaluatorOptions,
-    MetricsByName,
-    check_single,
-    check_unknown,
-    show_options,
-)
+from lightning_bleu.evaluation.options import EvaluatorOptions, MetricsByName, check_single, check_unknown, show_options
+from lightning_bleu.evaluation.outputs import read_step, suspect_keys
 from lightning_bleu.evaluation.validation import Validation
 from lightning_bleu.evaluator import Evaluator, StartedValidation
-from lightning_bleu.lightning_trainer import find_loaders, is_limited, logged_names, logged_step, run_folder
-from lightning_bleu.monitors import suspect_monitors
-from lightning_bleu.reading.batch import Output
-from lightning_bleu.scoring.evaluator_metric import EvaluatorMetric
-from lightning_bleu.scoring.scoring import float_type
+from lightning_bleu.observers.results import Results
 
 if TYPE_CHECKING:
     from typing_extensions import Never, Unpack
@@ -320,83 +314,48 @@ def _log_numbers(validation: Validation, trainer: pl.Trainer, pl_module: pl.Ligh
 show_options(BLEUCallback.__init__)
 
 
-def read_step(value: Any, step: str, origin: str, loader: str = "") -> Output:
-    """Find the sentences in what a step, or `extract`, returned.
+def find_loaders(trainer: Any, stage: str) -> tuple[list[Any], Any]:
+    """The loaders of a stage, ``"val"`` or ``"test"``.
 
-    Args:
-        value: ``{"preds": ..., "target": ...}``, perhaps with other fields of :class:`Output`, or ``(preds, target)``.
-        step: the name of the step, for error messages.
-        origin: what returned the value, for error messages.
-        loader: the name of the loader, for error messages; empty if it has none.
+    Returns:
+        the loaders as Lightning prepared them, and as the user passed them, for example in a dict. An empty list and
+        None if Lightning combines their batches.
+    """
+    validation = trainer.fit_loop.epoch_loop.val_loop if trainer.state.fn == "fit" else trainer.validate_loop
+    combined = (trainer.test_loop if stage == "test" else validation)._combined_loader
+    if combined is None or combined._mode != "sequential":
+        return [], None
+    return list(combined.flattened), combined.iterables
+
+
+def run_folder(trainer: Any) -> Path:
+    """The folder of a run, where Lightning puts the checkpoints as well.
 
     Raises:
-        TypeError: if the value is neither.
-
-    Example:
-        >>> read_step({"preds": ["a"], "target": ["b"], "loss": 1.0}, "validation_step", "validation_step")
-        Output(preds=['a'], target=['b'], source=None, sample_mask=None, index=None, group=None)
+        ValueError: if it is not on this machine.
     """
-    if isinstance(value, Mapping) and {"preds", "target"} <= set(value):
-        if value.get("row") is not None:
-            raise TypeError(
-                f"{origin!r} returned 'row', which is no key any more: for several sentences per item, return "
-                "'index': 1000 * item + number for each"
-            )
-        return Output(**{name: value[name] for name in Output._fields if name in value})
-    is_pair = isinstance(value, tuple | list) and len(value) == 2
-    if is_pair and not _is_loss(value[0]):
-        return Output(*value)
-    received = "a pair that begins with a loss" if is_pair else f"a {type(value).__name__}"
-    if isinstance(value, Mapping):
-        received = f"the keys {sorted(map(str, value))}"
-        hints = list(_find_meant(value))
-        if hints:
-            received += f" (did you mean {' and '.join(map(repr, hints))}?)"
-    elif value is None:
-        received = "None (no return statement?)"
-    where = f" for the loader {loader!r}" if loader else ""
-    raise TypeError(
-        f"BLEUCallback needs hypotheses and references, but got {received} from {origin!r}{where}. Either return "
-        f"{{'preds': ..., 'target': ...}} or (preds, target) from {step!r}, or pass "
-        "BLEUCallback(extract=lambda outputs, batch: ...), which returns these. To score some batches only, return "
-        "None for the others, as with extract=lambda outputs, batch: outputs if isinstance(outputs, dict) else None"
-    )
+    logger = trainer.loggers[0] if trainer.loggers else None
+    root = str((logger and logger.save_dir) or trainer.default_root_dir)
+    if "://" in root:
+        raise ValueError(f"translations=True needs a local folder for the run, got {root!r}: set translations='FOLDER'")
+    if logger is None:
+        return Path(root)
+    version = logger.version if isinstance(logger.version, str) else f"version_{logger.version}"
+    return Path(root, str(logger.name), version)
 
 
-def _is_loss(value: Any) -> bool:
-    """Whether a value is a single number, such as a loss."""
-    return isinstance(value, float) or (isinstance(value, torch.Tensor) and value.ndim == 0)
+def logged_names(trainer: Any) -> set[str]:
+    """The names that the module and other callbacks have logged so far in this validation or test."""
+    items = trainer._results.valid_items()
+    return {trainer._results._forked_name(item, on_step=False)[0] for _, item in items if item.meta.on_epoch}
 
 
-_MEANT = {
-    "prediction": "preds",
-    "predictions": "preds",
-    "hypotheses": "preds",
-    "pred": "preds",
-    "targets": "target",
-    "reference": "target",
-    "references": "target",
-    "src": "source",
-    "sources": "source",
-    "indices": "index",
-    "groups": "group",
-    "sample_masks": "sample_mask",
-}
-"""Keys that steps return for what this package calls otherwise."""
+def logged_step(trainer: Any) -> int:
+    """The step at which Lightning logs the scores, which is one less than the number of steps taken."""
+    return int(trainer.fit_loop.epoch_loop._batches_that_stepped)
 
 
-def _find_meant(output: Mapping[str, Any]) -> dict[str, str]:
-    """Keys that are missing, each with a similar one that is there: ``{"preds": "predictions"}``."""
-    return {meant: key for key, meant in _MEANT.items() if key in output and meant not in output}
-
-
-def suspect_keys(output: Any, origin: str) -> Iterator[str]:
-    """Warn about keys that are ignored, but resemble one that is missing.
-
-    Example:
-        >>> list(suspect_keys({"preds": ["a"], "target": ["b"], "sources": ["c"]}, "validation_step"))
-        ["'validation_step' returned 'sources', which is ignored: did you mean 'source'?"]
-    """
-    if isinstance(output, Mapping):
-        for meant, key in _find_meant(output).items():
-            yield f"{origin!r} returned {key!r}, which is ignored: did you mean {meant!r}?"
+def is_limited(trainer: Any, stage: str) -> bool:
+    """Whether only some batches of a stage run, because of ``limit_val_batches``, for example."""
+    limit = trainer.limit_test_batches if stage == "test" else trainer.limit_val_batches
+    return bool(trainer.fast_dev_run) or limit != 1.0 or isinstance(limit, int)

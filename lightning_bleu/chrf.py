@@ -7,22 +7,30 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypedDict, cast
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from lightning_bleu.counting.ngrams import count_matches
-from lightning_bleu.counting.words import chrf_word_ids
-from lightning_bleu.metric import CorpusMetric, TorchmetricsOptions, count_sentences
-from lightning_bleu.reading.batch import Batch, Sources, to_lines
-from lightning_bleu.reading.forms import Hypotheses, InputCounts, References, Strings, kind_of
-from lightning_bleu.reading.ragged import IntArray, Ragged, lengths_of, ranges
-from lightning_bleu.scoring.evaluator_metric import CorpusScorer
-from lightning_bleu.scoring.scoring import Component, Report, float_type, format_in_unit, join_signature
-from lightning_bleu.settings.settings import Decoder, Settings, check_bool, check_integer, check_number
+from lightning_bleu.core.batch import Batch, Sources, count_sentences, to_lines
+from lightning_bleu.core.evaluator_metric import CorpusScorer
+from lightning_bleu.core.forms import (
+    Hypotheses,
+    InputCounts,
+    IntArray,
+    Ragged,
+    References,
+    Strings,
+    kind_of,
+    lengths_of,
+    ranges,
+)
+from lightning_bleu.core.ngrams import count_matches
+from lightning_bleu.core.scoring import Component, Report, float_type, format_in_unit, join_signature
+from lightning_bleu.core.settings import Decoder, Settings, check_bool, check_integer, check_number
+from lightning_bleu.core.tokens import chrf_word_ids
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
@@ -138,7 +146,7 @@ def count_chrf_rows(batch: Batch, settings: CHRFSettings) -> IntArray:
     """Count the n-grams of every hypothesis and each of its references.
 
     Args:
-        batch: the sentences, as text; see :func:`lightning_bleu.reading.batch.read_batch`.
+        batch: the sentences, as text; see :func:`lightning_bleu.core.batch.read_batch`.
         settings: what to count.
 
     Returns:
@@ -149,7 +157,7 @@ def count_chrf_rows(batch: Batch, settings: CHRFSettings) -> IntArray:
         TypeError: for tokens, and for ids that are not decoded.
 
     Example:
-        >>> from lightning_bleu.reading.batch import read_batch
+        >>> from lightning_bleu.core.batch import read_batch
         >>> settings = CHRFSettings.from_options(char_order=2, word_order=1)
         >>> count_chrf_rows(read_batch(["a cat"], ["a car"], settings), settings).tolist()
         [[4, 4, 3, 3, 3, 2, 2, 2, 1]]
@@ -287,6 +295,11 @@ class CHRFScorer(CorpusScorer):
 
     settings: CHRFSettings
 
+    @classmethod
+    def from_plain(cls, settings: Mapping[str, Any], *, percent: bool) -> Self:
+        """The scorer with settings that :meth:`Settings.plain` returned, for text."""
+        return cls(CHRFSettings.from_options(**{**settings, "decoder": None, "percent": percent}))
+
     @property
     def counts_tokens(self) -> bool:  # type: ignore[override]
         """It counts text only."""
@@ -300,7 +313,7 @@ class CHRFScorer(CorpusScorer):
     @property
     def class_name(self) -> str:
         """The name of the class of the metric."""
-        return CorpusCHRF.__name__
+        return "CorpusCHRF"
 
     @property
     def columns(self) -> int:  # type: ignore[override]
@@ -416,90 +429,6 @@ def chrf_signature(settings: CHRFSettings, inputs: InputCounts) -> str:
     )
 
 
-# The metric, and functions without state
-
-
-class CorpusCHRF(CorpusMetric):
-    """Corpus chrF of all sentences since the last reset, regardless of batching, order, device, and process.
-
-    Example:
-        >>> chrf = CorpusCHRF(word_order=2)
-        >>> chrf.update(["the cat is on the mat"], [["the cat sat on the mat", "a cat is on the mat"]])
-        >>> chrf.update(["hello there"], ["hello there, world"])
-        >>> chrf.compute()
-        tensor(0.7275, dtype=torch.float64)
-        >>> print(chrf.report())
-        chrF2++ = 72.75
-
-    Args:
-        char_order: the longest n-gram of characters.
-        word_order: the longest n-gram of words; 2 for chrF++.
-        beta: recall weighs `beta` times as much as precision.
-        lowercase: lowercase before counting.
-        whitespace: count whitespace as characters.
-        eps_smoothing: count orders without n-grams as well, like chrF++.py, NLTK, and Moses.
-        pad_id: for ids: the padding id; removed. Ids require a `decoder`.
-        bos_id: for ids: the id that begins a sentence; removed.
-        eos_id: for ids: the id that ends a sentence; removed together with everything after it; see
-            :class:`lightning_bleu.CorpusBLEU`.
-        ignore_ids: for ids: other ids to remove. The default, -100, is the label that losses ignore.
-        decoder: decodes ids to strings; see :class:`lightning_bleu.CorpusBLEU`.
-        percent: score in 0..100, like sacreBLEU, rather than in 0..1, like torchmetrics.
-        keep_sentences: keep the statistics of every sentence, for intervals, paired tests, and an `index`. This takes
-            88 bytes per sentence at the default orders (12 bytes for each order, plus 16).
-        kwargs: passed to :class:`torchmetrics.Metric`.
-
-    Attributes:
-        settings: the validated options.
-
-    Raises:
-        TypeError: for an option of the wrong type, or an unknown option.
-        ValueError: for an option that is out of range.
-
-    Notes:
-        chrF (Popović 2015, https://aclanthology.org/W15-3049) is the F-score of matching n-grams of characters; chrF++
-        (Popović 2017, https://aclanthology.org/W17-4770) adds those of words. Scores equal sacreBLEU's, whose names and
-        defaults the options have.
-    """
-
-    short_name = "chrf"
-    scorer: CHRFScorer
-    settings: CHRFSettings
-
-    def __init__(
-        self,
-        char_order: int = 6,
-        word_order: int = 0,
-        beta: float = 2,
-        *,
-        lowercase: bool = False,
-        whitespace: bool = False,
-        eps_smoothing: bool = False,
-        pad_id: int | None = None,
-        bos_id: int | None = None,
-        eos_id: int | None = None,
-        ignore_ids: int | Iterable[int] | None = (-100,),
-        decoder: Decoder | None = None,
-        percent: bool = False,
-        keep_sentences: bool = False,
-        **kwargs: Unpack[TorchmetricsOptions],
-    ) -> None:
-        options = {name: value for name, value in locals().items() if name in CHRFOptions.__annotations__}
-        settings = CHRFSettings.from_options(**cast(CHRFOptions, options))
-        super().__init__(CHRFScorer(settings), options, keep_sentences=keep_sentences, **kwargs)
-
-    def report(self) -> CHRFScore:
-        """The score and its components as plain numbers, synced like :meth:`compute`."""
-        return self.scorer.report(*self._read_report())
-
-    @classmethod
-    def from_plain(cls, settings: Mapping[str, Any], *, percent: bool) -> Self:
-        """The metric with settings that :meth:`Settings.plain` returned, for text."""
-        options = dict(settings)
-        options["decoder"] = None
-        return cls(percent=percent, **options)
-
-
 def corpus_chrf(preds: Hypotheses, target: References, **options: Unpack[CHRFOptions]) -> CHRFScore:
     """Score a corpus with chrF.
 
@@ -547,3 +476,11 @@ def sentence_chrf(preds: Hypotheses, target: References, **options: Unpack[CHRFO
     settings = CHRFSettings.from_options(**options)
     rows, batch = count_sentences(preds, target, settings, chrf_rows)
     return CHRFScorer(settings).score(rows).to(batch.device, float_type(batch.device))
+
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        if name == "CorpusCHRF":
+            raise ImportError("CorpusCHRF is in another module: from lightning_bleu import CorpusCHRF")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -8,7 +8,7 @@ A loop of your own calls an :class:`Evaluator` like this::
         evaluator.update(translate(sources), references, source=sources)
     results = evaluator.finish(step)
 
-:class:`BLEUCallback` does the same in the Trainer of Lightning, and :class:`EvaluatorMixin` in those of Transformers.
+:class:`BLEUCallback` does the same in the Trainer of Lightning, and :class:`.EvaluatorMixin` in those of Transformers.
 They call :meth:`Evaluator.begin`, :meth:`Evaluator.score`, and :meth:`Evaluator.publish`, as the methods above do.
 """
 
@@ -22,20 +22,17 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lightning_bleu.bleu import CorpusBLEU
-from lightning_bleu.display.dashboard import Dashboard
-from lightning_bleu.display.loggers import check_loggers
-from lightning_bleu.display.results import Results
-from lightning_bleu.display.samples import Samples, make_samples
-from lightning_bleu.evaluation.agreement import agree_on_metrics
+from lightning_bleu.core.evaluator_metric import EvaluatorMetric
+from lightning_bleu.core.messages import WarnOnce, check_choice
+from lightning_bleu.core.processes import communication_device, process_count
+from lightning_bleu.core.settings import Decoder, check_integer
+from lightning_bleu.evaluation.accelerate_positions import count_stream
 from lightning_bleu.evaluation.choices import choose_sentences
 from lightning_bleu.evaluation.collector import SentenceCollector
-from lightning_bleu.evaluation.loaders import CALL, Loader, Origin, count_stream
+from lightning_bleu.evaluation.loaders import CALL, Loader, Origin
 from lightning_bleu.evaluation.metrics import (
-    check_not_labels,
     expected_names,
     name_components,
-    read_metrics,
     reserved_names,
     shared_reading,
     warn_about_scales,
@@ -46,11 +43,14 @@ from lightning_bleu.evaluation.options import (
     EvaluatorOptions,
     MetricsByName,
     Options,
+    agree_on_metrics,
     check_single,
     check_unknown,
     make_namings,
     show_options,
 )
+from lightning_bleu.evaluation.outputs import Output
+from lightning_bleu.evaluation.passed_metrics import check_not_labels, read_metrics
 from lightning_bleu.evaluation.saved import check_state, to_saved
 from lightning_bleu.evaluation.scores import score_sentences
 from lightning_bleu.evaluation.sentences import Sentences
@@ -63,12 +63,12 @@ from lightning_bleu.evaluation.validation import (
     name_results,
     without_rows_of_groups,
 )
-from lightning_bleu.messages import WarnOnce, check_choice
-from lightning_bleu.processes import communication_device, process_count
-from lightning_bleu.reading.batch import Output
-from lightning_bleu.record import Record
-from lightning_bleu.scoring.evaluator_metric import EvaluatorMetric
-from lightning_bleu.settings.settings import Decoder, check_integer
+from lightning_bleu.metrics import CorpusBLEU
+from lightning_bleu.observers.dashboard import Dashboard
+from lightning_bleu.observers.loggers import check_loggers
+from lightning_bleu.observers.record import Record
+from lightning_bleu.observers.results import Results
+from lightning_bleu.observers.samples import Samples, make_samples
 
 if TYPE_CHECKING:
     from sacrebleu.metrics.base import Metric as SacreMetric
@@ -120,8 +120,10 @@ class Evaluator:
         metrics: the metrics by name. ``{"bleu": CorpusBLEU(), "chrf": CorpusCHRF()}`` logs ``val_bleu`` and
             ``val_chrf``. A metric may be
 
-            - one of this package: :class:`CorpusBLEU`, :class:`CorpusCHRF`, :class:`WER`, :class:`CER`, :class:`TER`,
-              :class:`ROUGE`, :class:`ExactMatch`, or :class:`TokenCount`;
+            - one of this package: :class:`CorpusBLEU`, :class:`CorpusCHRF`, or one of ``lightning_bleu.tasks``:
+              :class:`.WER`, :class:`.CER`,
+              :class:`.TER`, :class:`.ROUGE`,
+              :class:`.ExactMatch`, or :class:`.TokenCount`;
             - a function ``comet(hypotheses, references, sources)`` that takes a list of strings, a list of references
               for each, and, with a parameter ``sources`` or a third one without a default, a list of strings. It
               returns one number per sentence: a list, an array, or a tensor of shape ``(sentences,)``, whose mean is
@@ -144,8 +146,8 @@ class Evaluator:
             ``"{stage}/{metric}"`` logs ``val/bleu`` and ``test/bleu``. Or a dict of the names of each stage:
             ``{"val": "valid/{metric}", "test": "test/{metric}"}``.
         separator: what joins the pieces of logged names, any ASCII punctuation except braces: ``"_"`` logs
-            ``val_bleu_low`` and ``val_bleu_NAME``. None is ``"/"``, and in :class:`EvaluatorMixin` ``"_"``. Folders and
-            the names of samples and figures stay the same.
+            ``val_bleu_low`` and ``val_bleu_NAME``. None is ``"/"``, and in :class:`.EvaluatorMixin` ``"_"``. Folders
+            and the names of samples and figures stay the same.
         parts: whether to log the components of the scores, or a list of the names of those to log. With BLEU-N, these
             can also be ``"bleu_1"`` to ``"bleu_N"``, the scores of ``CorpusBLEU(max_order=n)``.
         samples: show the first N and the worst N sentences of each validation, in loggers and in `results`; there also
@@ -201,7 +203,7 @@ class Evaluator:
     Notes:
         Call :meth:`start` before a validation, :meth:`update` with each batch, and :meth:`finish` after the last one,
         in a training loop of your own, in Lightning Fabric, or with accelerate. For the Trainer of Lightning, use
-        :class:`BLEUCallback`; for those of Transformers, :class:`EvaluatorMixin`.
+        :class:`BLEUCallback`; for those of Transformers, :class:`.EvaluatorMixin`.
 
         The score of a validation is logged as ``val_bleu``, or as ``test_bleu`` if it is a test. Its components are
         logged as ``val_bleu/precision_1`` and so on, ``val_bleu/brevity_penalty``, ``val_bleu/length_ratio``,

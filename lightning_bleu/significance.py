@@ -12,11 +12,11 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
-from lightning_bleu.counting.kept import KeptSentences
-from lightning_bleu.messages import warn_user
-from lightning_bleu.metric import CorpusMetric
-from lightning_bleu.scoring.resampling import MIN_SENTENCES, PairedTest, bootstrap, describe_few_sentences, randomize
-from lightning_bleu.scoring.scoring import RatioScorer, Scorer
+from lightning_bleu.core.corpus_metric import CorpusMetric
+from lightning_bleu.core.kept import KeptSentences
+from lightning_bleu.core.messages import warn_user
+from lightning_bleu.core.resampling import MIN_SENTENCES, PairedTest, bootstrap, describe_few_sentences, randomize
+from lightning_bleu.core.scoring import RatioScorer, Scorer
 
 System: TypeAlias = CorpusMetric | Sequence[float] | Tensor
 """A metric that has kept its sentences, or a number per sentence."""

@@ -16,8 +16,11 @@ import pytest
 import torch
 
 import lightning_bleu
+import lightning_bleu.compare
+import lightning_bleu.hugging_face
+import lightning_bleu.tasks
 from lightning_bleu import CorpusBLEU, Evaluator, FunctionMetric
-from lightning_bleu.command import parse_arguments
+from lightning_bleu.compare.command import parse_arguments
 from tests.helpers.examples import EXAMPLES, run_script
 from tests.helpers.pages import blocks, parse, run_page
 
@@ -82,7 +85,8 @@ def test_python_blocks_run_in_order(
 
 def test_the_other_pages_run_in_the_test_modules_of_the_same_name() -> None:
     for page in PAGES_RUN_ELSEWHERE:
-        module = (ROOT / "tests" / f"test_{Path(page).stem}.py").read_text(encoding="utf-8")
+        (path,) = (ROOT / "tests").rglob(f"test_{Path(page).stem}.py")
+        module = path.read_text(encoding="utf-8")
         assert "run_page(" in module
         assert f'"docs" / "{page}"' in module
 
@@ -150,19 +154,32 @@ def option_names(text: str) -> set[str]:
     return set(re.findall(r"--?[\w-]+", text))
 
 
-@pytest.mark.parametrize("public", lightning_bleu.__all__)
+PUBLIC = {
+    **{name: ("api", getattr(lightning_bleu, name)) for name in lightning_bleu.__all__},
+    **{name: ("api_tasks", getattr(lightning_bleu.tasks, name)) for name in lightning_bleu.tasks.__all__},
+    **{
+        name: ("api_hugging_face", getattr(lightning_bleu.hugging_face, name))
+        for name in lightning_bleu.hugging_face.__all__
+    },
+    **{name: ("api_compare", getattr(lightning_bleu.compare, name)) for name in lightning_bleu.compare.__all__},
+}
+"""The public names, each with its page of the reference and what it names."""
+
+
+@pytest.mark.parametrize("public", PUBLIC)
 def test_the_api_reference_has_every_public_name(public: str) -> None:
-    reference = (ROOT / "docs" / "api.rst").read_text(encoding="utf-8")
+    page, _ = PUBLIC[public]
+    reference = (ROOT / "docs" / f"{page}.rst").read_text(encoding="utf-8")
     assert re.search(rf"^\.\. (autoclass|autofunction|data):: {public}(\(\))?$", reference, re.MULTILINE)
 
 
 SECTIONS = ["Example", "Args", "Attributes", "Returns", "Raises", "Notes"]
 
 
-@pytest.mark.parametrize("public", lightning_bleu.__all__)
+@pytest.mark.parametrize("public", PUBLIC)
 def test_the_sections_of_public_docstrings_have_one_order(public: str) -> None:
     """A line, an example, arguments, results, errors, and at the end everything else."""
-    value = getattr(lightning_bleu, public)
+    _, value = PUBLIC[public]
     if not callable(value):
         return
     methods = vars(value).values() if inspect.isclass(value) else []
@@ -195,13 +212,6 @@ def test_the_table_of_options_of_a_function_has_all_of_them() -> None:
     options = first_column(ROOT / "docs" / "other_metrics.md", "Options of a function")
     names = {option.partition("=")[0] for option in options}
     assert names == inspect.signature(FunctionMetric).parameters.keys() - {"function"}
-
-
-def test_the_architecture_names_every_module() -> None:
-    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
-    for path in (ROOT / "lightning_bleu").rglob("*.py"):
-        if path.stem not in ("__init__", "version"):
-            assert re.search(rf"\b{path.stem}\b", text), path
 
 
 def test_the_citation_has_the_current_version() -> None:

@@ -28,8 +28,9 @@ from torch import Tensor
 from torch.utils.data import DataLoader, DistributedSampler, IterableDataset, Sampler
 from torch.utils.tensorboard import SummaryWriter
 
-from lightning_bleu import ROUGE, WER, BLEUCallback, CorpusBLEU, CorpusCHRF, Evaluator
+from lightning_bleu import BLEUCallback, CorpusBLEU, CorpusCHRF, Evaluator
 from lightning_bleu.evaluation.options import EvaluatorOptions, Options
+from lightning_bleu.tasks import ROUGE, WER
 from tests.helpers.callback_metrics import (
     OF_TEXT,
     checksum,

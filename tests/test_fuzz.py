@@ -14,7 +14,8 @@ import pytest
 import torch
 
 from lightning_bleu import CorpusBLEU, bleu, chrf
-from lightning_bleu.counting import ngrams, words
+from lightning_bleu.core import ngrams
+from lightning_bleu.core import tokens as words
 from tests.fuzz.__main__ import main
 from tests.fuzz.choices import Choices
 from tests.fuzz.rounds import Target, run_round

@@ -13,7 +13,9 @@ from typing import Any
 import pytest
 import torch
 
-from lightning_bleu import CorpusBLEU, Evaluator, EvaluatorMixin, Prompts, TokenCount
+from lightning_bleu import CorpusBLEU, Evaluator
+from lightning_bleu.hugging_face import EvaluatorMixin, Prompts
+from lightning_bleu.tasks import TokenCount
 from tests.helpers.language_models import (
     EOS,
     PAD,

@@ -20,8 +20,8 @@ from lightning_bleu import (
     Sample,
     Samples,
 )
-from lightning_bleu.display.marks import Line
 from lightning_bleu.evaluation.functions import FunctionScore
+from lightning_bleu.views.marks import Line
 from tests.helpers.hostile import TEXTS
 
 BLEU = BLEUScore(

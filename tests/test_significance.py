@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lightning_bleu import CorpusBLEU, CorpusCHRF, approximate_randomization, paired_bootstrap
-from lightning_bleu.metric import CorpusMetric
+from lightning_bleu.core.corpus_metric import CorpusMetric
 from tests.helpers.resampling import draw_resamples
 from tests.helpers.systems import TARGET, A, B, make_metric, pick
 

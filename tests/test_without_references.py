@@ -14,7 +14,9 @@ from torch import Tensor
 from torch.utils.data import DataLoader, DistributedSampler
 from torch.utils.tensorboard import SummaryWriter
 
-from lightning_bleu import BLEUCallback, CorpusBLEU, CorpusCHRF, Evaluator, TokenCount, compare_systems
+from lightning_bleu import BLEUCallback, CorpusBLEU, CorpusCHRF, Evaluator
+from lightning_bleu.compare import compare_systems
+from lightning_bleu.tasks import TokenCount
 from tests.helpers.files import read_files, read_scores
 from tests.helpers.lightning import make_loader, read_events, validate
 from tests.helpers.process_groups import ProcessPool

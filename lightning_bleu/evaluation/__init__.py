@@ -1,1 +1,1 @@
-"""One validation: whose sentences count for which score, and what the scores are."""
+"""One validation: sentences → a list of scores, with intervals and comparisons. It imports ``core`` and ``views``."""

@@ -11,17 +11,19 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from lightning_bleu.counting import kept
-from lightning_bleu.evaluation.loaders import Loader, length_of
+from lightning_bleu.core import kept
+from lightning_bleu.core.batch import Batch, Sources
+from lightning_bleu.core.evaluator_metric import EvaluatorMetric
+from lightning_bleu.core.forms import IntArray
+from lightning_bleu.core.messages import WarnOnce
+from lightning_bleu.core.mistakes import Mistake, suspect_prompts
+from lightning_bleu.core.processes import gather_objects, gather_state, process_count, run_in_all, run_in_process_0
+from lightning_bleu.evaluation.accelerate_positions import length_of
+from lightning_bleu.evaluation.loaders import Loader
 from lightning_bleu.evaluation.metrics import metrics_that_score
 from lightning_bleu.evaluation.names import check_names
+from lightning_bleu.evaluation.outputs import Output, read_output
 from lightning_bleu.evaluation.sentences import BatchTexts, LocalTexts, Sentences
-from lightning_bleu.messages import WarnOnce
-from lightning_bleu.processes import gather_objects, gather_state, process_count, run_in_all, run_in_process_0
-from lightning_bleu.reading.batch import Batch, Output, Sources, read_output
-from lightning_bleu.reading.mistakes import Mistake, suspect_prompts
-from lightning_bleu.reading.ragged import IntArray
-from lightning_bleu.scoring.evaluator_metric import EvaluatorMetric
 
 _EXAMINED = 64
 """How many sentences are examined for likely mistakes."""
@@ -35,7 +37,7 @@ class LocalSentences:
 
     Attributes:
         loader: the loader.
-        rows: packed rows; see :func:`lightning_bleu.counting.kept.append_rows`.
+        rows: packed rows; see :func:`lightning_bleu.core.kept.append_rows`.
         texts: the texts of the first sentences.
         labels: the labels of the groups, each with its number in the rows.
         given: whether sentences have an ``"index"``, a ``"source"``, a ``"target"``, and a ``"group"``; empty before

@@ -13,12 +13,12 @@ from torch import Tensor, nn
 from torchmetrics import Metric, MetricCollection
 from torchmetrics.text import WordInfoPreserved
 
+from lightning_bleu.core.batch import Batch, Sentence, Sources
+from lightning_bleu.core.evaluator_metric import EvaluatorMetric
+from lightning_bleu.core.forms import IntArray
+from lightning_bleu.core.scoring import RatioScorer, Scorer
 from lightning_bleu.evaluation.functions import check_text, untouched
 from lightning_bleu.evaluation.names import Name
-from lightning_bleu.reading.batch import Batch, Sentence, Sources
-from lightning_bleu.reading.ragged import IntArray
-from lightning_bleu.scoring.evaluator_metric import EvaluatorMetric
-from lightning_bleu.scoring.scoring import RatioScorer, Scorer
 
 _RIGHT = [Sentence("the cat sat here", ["a dog", "the cat sat here"]), Sentence("it is cold", ["it is cold"])]
 _WRONG = [Sentence("xyz yzx zyx yxzx", ["a dog", "the cat sat here"]), Sentence("zy xz zyxx", ["it is cold"])]

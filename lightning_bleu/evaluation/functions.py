@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import inspect
 import random
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,16 +13,16 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.exceptions import ComplexWarning
-from torch import Tensor, nn
+from torch import Tensor
 
+from lightning_bleu.core.batch import Batch, Sentence, Sources
+from lightning_bleu.core.clean import to_line
+from lightning_bleu.core.evaluator_metric import EvaluatorMetric
+from lightning_bleu.core.forms import InputCounts, IntArray, kind_of
+from lightning_bleu.core.scoring import RatioScorer, Report, format_in_unit, format_score
+from lightning_bleu.core.settings import check_bool, describe
+from lightning_bleu.evaluation.callables import attribute_of, find_third, name_function, signature_of
 from lightning_bleu.evaluation.names import Name, check_names
-from lightning_bleu.reading.batch import Batch, Sentence, Sources
-from lightning_bleu.reading.forms import InputCounts, kind_of
-from lightning_bleu.reading.ragged import IntArray
-from lightning_bleu.rendering.clean import to_line
-from lightning_bleu.scoring.evaluator_metric import EvaluatorMetric
-from lightning_bleu.scoring.scoring import RatioScorer, Report, format_in_unit, format_score
-from lightning_bleu.settings.settings import check_bool, describe
 
 _MAX_SHOWN = 200
 """The number of characters of a value that error messages show."""
@@ -97,11 +96,11 @@ class FunctionMetric(EvaluatorMetric):
         self._check_signature()
 
     def _check_signature(self) -> None:
-        signature = _signature_of(self.function)
+        signature = signature_of(self.function)
         if signature is None:
             inner = self.function.func if isinstance(self.function, partial) else None
-            if inner is not None and _signature_of(inner) is not None:
-                raise TypeError(f"{describe(inner)}{_signature_of(inner)} cannot be called as {self.function!r}")
+            if inner is not None and signature_of(inner) is not None:
+                raise TypeError(f"{describe(inner)}{signature_of(inner)} cannot be called as {self.function!r}")
             return
         arguments: list[Any] = ["hypotheses", "references"]
         if self._needs_sources and self._sources_by_position:
@@ -199,99 +198,13 @@ def to_function_metric(name: str, function: Callable[..., Any]) -> FunctionMetri
     if isinstance(function, FunctionMetric):
         return function
     for option in _OPTIONS:
-        value = _attribute_of(function, option)
+        value = attribute_of(function, option)
         if value is not None:
             raise TypeError(
                 f"{name!r} has the attribute {option}={value!r}, which is ignored: pass "
                 f"FunctionMetric({describe(function)}, {option}={value!r})"
             )
     return FunctionMetric(function)
-
-
-def _attribute_of(function: Any, attribute: str) -> Any:
-    """An attribute of a function, also below :class:`functools.partial` and :func:`functools.wraps`."""
-    while function is not None:
-        value = getattr(function, attribute, None)
-        if value is not None:
-            return value
-        function = function.func if isinstance(function, partial) else getattr(function, "__wrapped__", None)
-    return None
-
-
-def find_third(function: Callable[..., Any], name: str) -> tuple[inspect.Parameter | None, bool]:
-    """The parameter that takes a third argument, if a function has one, and whether it takes it by position.
-
-    That is a third parameter without a default, or a parameter of this name that no :class:`functools.partial` has set.
-
-    Example:
-        >>> find_third(lambda outputs, batch, index: 0, "dataloader_idx")
-        (<Parameter "index">, True)
-        >>> find_third(lambda outputs, batch, tokenizer=None: 0, "dataloader_idx")
-        (None, False)
-        >>> find_third(partial(lambda outputs, batch, *, index=0: 0, index=1), "index")
-        (None, False)
-    """
-    signature = _signature_of(function)
-    if signature is None:
-        return None, False
-    callee = _callee_of(function)
-    is_set = isinstance(callee, partial) and name in callee.keywords
-    named = None if is_set else signature.parameters.get(name)
-    positional = [
-        parameter
-        for parameter in signature.parameters.values()
-        if parameter.kind <= inspect.Parameter.POSITIONAL_OR_KEYWORD
-    ]
-    if len(positional) > 2:
-        third = positional[2]
-        if third.default is third.empty or third is named:
-            return third, True
-    return named, False
-
-
-def _signature_of(function: Callable[..., Any]) -> inspect.Signature | None:
-    """The signature of a callable; None for builtins that have none."""
-    try:
-        return inspect.signature(_callee_of(function))
-    except (TypeError, ValueError):
-        return None
-
-
-def _callee_of(function: Callable[..., Any]) -> Callable[..., Any]:
-    """What has the parameters of a callable: of a module ``forward``, also if it is compiled or in a partial."""
-    if isinstance(function, partial):
-        return partial(_callee_of(function.func), *function.args, **function.keywords)
-    if isinstance(function, nn.Module):
-        return _callee_of(getattr(function, "_orig_mod", function.forward))  # of torch.compile
-    return function
-
-
-def call_with_third(function: Callable[..., Any], name: str, first: Any, second: Any, third: Any) -> Any:
-    """Call a function with two arguments, and with a third one if it takes that; see :func:`find_third`.
-
-    Example:
-        >>> call_with_third(lambda outputs, batch, dataloader_idx: dataloader_idx, "dataloader_idx", [], [], 7)
-        7
-    """
-    parameter, by_position = find_third(function, name)
-    if parameter is None:
-        return function(first, second)
-    if by_position:
-        return function(first, second, third)
-    return function(first, second, **{parameter.name: third})
-
-
-def name_function(function: Callable[..., Any]) -> str:
-    """What tells a function from another one under the same name; empty for one without a name of its own.
-
-    Example:
-        >>> name_function(name_function), name_function(lambda hypotheses, references: []), name_function(partial(max))
-        ('name_function', '', '')
-    """
-    if isinstance(function, partial):
-        return ""
-    name = str(getattr(function, "__qualname__", type(function).__qualname__))
-    return "" if "<" in name else name  # <lambda>, and <locals> of another function
 
 
 _REPR_NAME = 80

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any, NamedTuple
 
-from lightning_bleu.messages import warn_user
+from lightning_bleu.core.messages import warn_user
 
 MEAN = "mean"
 """The name of the mean of the groups of a loader, beside their scores."""

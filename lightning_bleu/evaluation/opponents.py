@@ -9,18 +9,18 @@ from typing import Any, NamedTuple
 
 import torch
 
-from lightning_bleu.counting.kept import checksums_of, positions_of
+from lightning_bleu.core.kept import checksums_of, positions_of
+from lightning_bleu.core.messages import WarnOnce, warn_user
+from lightning_bleu.core.processes import gather_objects, process_count, run_in_process_0
+from lightning_bleu.core.resampling import MIN_SENTENCES, PairedTest, describe_few_sentences, paired_test_of
+from lightning_bleu.core.scoring import Scorer
+from lightning_bleu.core.verdict import Verdict, default_resamples, judge
 from lightning_bleu.evaluation.names import MEAN, Name, Naming
-from lightning_bleu.evaluation.results import OpponentKind
+from lightning_bleu.evaluation.result import OpponentKind
 from lightning_bleu.evaluation.saved import STATE_FORMAT, SavedLoaders
 from lightning_bleu.evaluation.scores import Scored
 from lightning_bleu.evaluation.sentences import SentenceRows, Sentences
 from lightning_bleu.evaluation.uncertainty import resample_scores
-from lightning_bleu.messages import WarnOnce, warn_user
-from lightning_bleu.processes import gather_objects, process_count, run_in_process_0
-from lightning_bleu.scoring.resampling import MIN_SENTENCES, PairedTest, describe_few_sentences, paired_test_of
-from lightning_bleu.scoring.scoring import Scorer
-from lightning_bleu.scoring.verdict import Verdict, default_resamples, judge
 
 DEFAULT_CONFIDENCE = 0.95
 """The confidence level of comparisons if no intervals are requested."""

@@ -1,4 +1,4 @@
-"""The options of an evaluator, checked once."""
+"""Processes agree before they count: what differs between them is an error, not another score."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ from sacrebleu.metrics.base import Metric as SacreMetric
 from torchmetrics import Metric
 
 from lightning_bleu.bleu import BLEU_OPTIONS
+from lightning_bleu.core.evaluator_metric import EvaluatorMetric
+from lightning_bleu.core.messages import check_choice
+from lightning_bleu.core.processes import process_count, run_in_all
+from lightning_bleu.core.resampling import check_share
+from lightning_bleu.core.settings import Decoder, Settings, check_integer, describe, to_plain, unknown_options
+from lightning_bleu.evaluation.metrics import known_scorers
 from lightning_bleu.evaluation.names import STEPS, Naming
-from lightning_bleu.evaluation.results import OpponentKind
-from lightning_bleu.messages import check_choice
-from lightning_bleu.scoring.evaluator_metric import EvaluatorMetric
-from lightning_bleu.scoring.resampling import check_share
-from lightning_bleu.settings.settings import Decoder, Settings, check_integer, describe, unknown_options
+from lightning_bleu.evaluation.result import OpponentKind
 
 # LightningCLI tries the members of a union in order, and takes a dict for a callable if that comes first.
 MetricsByName: TypeAlias = Mapping[str, Metric | SacreMetric | EvaluatorMetric | Callable[..., Any]]
@@ -228,3 +230,67 @@ def check_unknown(unknown: Mapping[str, Any], known: Collection[str], owner: str
         example = ", ".join(f"{option}={describe(value)}" for option, value in of_metric.items())
         raise TypeError(f"{[*of_metric]} are options of the metric: {owner}(CorpusBLEU({example}))")
     raise unknown_options(unknown, ["metrics", *known, *BLEU_OPTIONS])
+
+
+_COMPARED = ("samples", "confidence", "compare_to")
+"""Options that are compared as they are."""
+
+
+def agree_on_metrics(
+    options: Options,
+    metrics: Mapping[str, EvaluatorMetric],
+    stage: str,
+    loader_names: Sequence[str],
+    decoder: Decoder | None,
+    *,
+    has_extract: bool,
+) -> dict[str, EvaluatorMetric]:
+    """The metrics in the order of process 0. Collective.
+
+    Args:
+        options: the options. Loggers may differ: only those of process 0 are used.
+        metrics: the metrics by name.
+        stage: ``"val"`` or ``"test"``.
+        loader_names: the names of the loaders.
+        decoder: what decodes ids.
+        has_extract: whether a function finds the sentences in what a step returned.
+
+    Raises:
+        ValueError: in all processes, if anything else differs between them.
+    """
+    if process_count() == 1:
+        return dict(metrics)
+    plain = {option: getattr(options, option) for option in _COMPARED}
+    plain["stage"] = stage
+    plain["names of loaders"] = list(loader_names)
+    plain["extract"] = has_extract
+    plain["decoder"] = to_plain(decoder)
+    plain["log_name"] = dict(options.log_name) if isinstance(options.log_name, Mapping) else options.log_name
+    plain["separator"] = options.separator or "/"
+    plain["parts"] = options.parts if isinstance(options.parts, bool) else sorted(options.parts)
+    plain["only"] = None if options.only is None else sorted(set(options.only))
+    plain["translations"] = str(options.translations)
+    plain["metrics"] = {name: _describe_metric(name, metric) for name, metric in metrics.items()}
+    first, *others = run_in_all(lambda: plain)
+    for rank, other in enumerate(others, 1):
+        for option, value in first.items():
+            if value != other[option]:
+                raise ValueError(
+                    f"{option!r} must be the same in all processes, but is {value} in process 0, and {other[option]} "
+                    f"in process {rank}"
+                )
+    return {name: metrics[name] for name in first["metrics"]}
+
+
+def _describe_metric(name: str, metric: EvaluatorMetric) -> dict[str, Any]:
+    """What must be the same in all processes: the class, the settings, how it is called, and what the scores mean."""
+    return {
+        "class": metric.class_name,
+        "settings": metric.plain_settings(),
+        "corpus_level": metric.corpus_level,
+        "takes_sources": metric.takes_sources,
+        "scores": {
+            score_name: (scorer.percent, scorer.higher_is_better, scorer.perfect)
+            for score_name, scorer in known_scorers(name, metric).items()
+        },
+    }

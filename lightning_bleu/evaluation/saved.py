@@ -7,9 +7,9 @@ from typing import Any, TypeAlias, get_args
 
 import torch
 
-from lightning_bleu.counting.kept import IDENTITY_COLUMNS
+from lightning_bleu.core.kept import IDENTITY_COLUMNS
 from lightning_bleu.evaluation.names import Name, Naming
-from lightning_bleu.evaluation.results import OpponentKind
+from lightning_bleu.evaluation.result import OpponentKind
 from lightning_bleu.evaluation.scores import Scored
 from lightning_bleu.evaluation.sentences import SentenceRows, Sentences
 

@@ -13,11 +13,11 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from lightning_bleu.counting.kept import KeptSentences, count_inputs
-from lightning_bleu.processes import gather_objects, process_rank
-from lightning_bleu.reading.batch import Batch, Sentence, Sources, select_sentences, to_lines
-from lightning_bleu.reading.forms import InputCounts, Strings, Tokens
-from lightning_bleu.scoring.scoring import Scorer
+from lightning_bleu.core.batch import Batch, Sentence, Sources, select_sentences, to_lines
+from lightning_bleu.core.forms import InputCounts, Strings, Tokens
+from lightning_bleu.core.kept import KeptSentences, count_inputs
+from lightning_bleu.core.processes import gather_objects, process_rank
+from lightning_bleu.core.scoring import Scorer
 
 
 class BatchTexts(NamedTuple):
@@ -27,7 +27,7 @@ class BatchTexts(NamedTuple):
         batch: the sentences, as strings or ids.
         sources: their sources; None if there are none.
         groups: the labels of their groups; None if there are none.
-        tokenized: see :class:`lightning_bleu.reading.batch.Sentence`.
+        tokenized: see :class:`lightning_bleu.core.batch.Sentence`.
     """
 
     batch: Batch
@@ -66,8 +66,8 @@ class LocalTexts:
     """The texts of the sentences of this process, batch by batch.
 
     Example:
-        >>> from lightning_bleu.reading.batch import read_batch
-        >>> from lightning_bleu.settings.settings import Settings
+        >>> from lightning_bleu.core.batch import read_batch
+        >>> from lightning_bleu.core.settings import Settings
         >>> texts = LocalTexts()
         >>> for number in range(3):
         ...     batch = read_batch([[number, 5], [7]], [[number], [8]], Settings.from_options())
@@ -105,7 +105,7 @@ class SentenceRows:
     """The rows of some sentences for one score, in order.
 
     Attributes:
-        identity: what identifies each sentence; see :mod:`lightning_bleu.counting.kept`.
+        identity: what identifies each sentence; see :mod:`lightning_bleu.core.kept`.
         statistics: the statistics of each sentence, shape ``(sentences, columns)``.
         scorer: how they become scores.
     """
@@ -154,7 +154,7 @@ class Sentences:
         max_texts: the number of sentences of each process whose text is kept, if it has as many.
 
     Attributes:
-        identity: what identifies the sentences; see :mod:`lightning_bleu.counting.kept`.
+        identity: what identifies the sentences; see :mod:`lightning_bleu.core.kept`.
         groups: the numbers of the sentences of each group, by its label.
         index: the positions that the step returned, shape ``(sentences,)``; None if it returned none.
         has_references: see above.

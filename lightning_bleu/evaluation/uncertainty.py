@@ -14,11 +14,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from lightning_bleu.evaluation.names import Name
-from lightning_bleu.evaluation.scores import Scored
-from lightning_bleu.evaluation.sentences import SentenceRows
-from lightning_bleu.processes import process_count, process_rank, sum_over_processes
-from lightning_bleu.scoring.resampling import (
+from lightning_bleu.core.processes import process_count, process_rank, sum_over_processes
+from lightning_bleu.core.resampling import (
     PairedTest,
     draw_with_replacement,
     interval_of,
@@ -26,7 +23,10 @@ from lightning_bleu.scoring.resampling import (
     score_resamples,
     weighted_sums,
 )
-from lightning_bleu.scoring.scoring import Scorer
+from lightning_bleu.core.scoring import Scorer
+from lightning_bleu.evaluation.names import Name
+from lightning_bleu.evaluation.scores import Scored
+from lightning_bleu.evaluation.sentences import SentenceRows
 
 _RESAMPLES = 1000
 """The number of resamples of an interval."""
@@ -37,7 +37,7 @@ class Resampled(NamedTuple):
 
     Attributes:
         scores: shape ``(systems, 1 + resamples)``; the first one of each system is its score. See
-            :func:`lightning_bleu.scoring.resampling.score_resamples`.
+            :func:`lightning_bleu.core.resampling.score_resamples`.
         scorer: what the scores mean.
         sentence_count: the number of sentences; of a mean, that of its largest member.
     """

@@ -6,13 +6,13 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from lightning_bleu.core.evaluator_metric import EvaluatorMetric
 from lightning_bleu.evaluation.names import Name, Naming
 from lightning_bleu.evaluation.opponents import Opponent
-from lightning_bleu.evaluation.results import Result
+from lightning_bleu.evaluation.result import Result
 from lightning_bleu.evaluation.saved import SavedLoaders
 from lightning_bleu.evaluation.scores import Scored
 from lightning_bleu.evaluation.sentences import SentenceRows, Sentences
-from lightning_bleu.scoring.evaluator_metric import EvaluatorMetric
 
 MAX_DETAILED = 20
 """The number of loaders, and of groups of a loader, up to which more than their scores is logged and shown."""

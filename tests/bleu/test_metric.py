@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from lightning_bleu import CorpusBLEU
-from lightning_bleu.reading.forms import InputCounts
+from lightning_bleu.core.forms import InputCounts
 from tests.helpers.metrics import BLEU, BOTH
 
 

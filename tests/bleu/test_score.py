@@ -13,8 +13,8 @@ from sacrebleu.metrics.bleu import BLEU as SacreBLEU
 
 from lightning_bleu import CONVENTIONS, corpus_bleu, sentence_bleu
 from lightning_bleu.bleu import BLEUSettings, compute_bleu, count_rows, score_sentences
-from lightning_bleu.reading.batch import read_batch
-from lightning_bleu.settings.smoothing import SMOOTHINGS
+from lightning_bleu.core.batch import read_batch
+from lightning_bleu.core.conventions import SMOOTHINGS
 from tests.helpers.corpora import random_text
 from tests.reference import bleu
 

@@ -13,7 +13,7 @@ from pytorch_lightning.callbacks import EarlyStopping, ModelCheckpoint
 from torch import Tensor
 
 from lightning_bleu import BLEUCallback, BLEUScore, CorpusBLEU, paired_bootstrap
-from lightning_bleu.reading.forms import InputCounts
+from lightning_bleu.core.forms import InputCounts
 from tests.helpers.lightning import (
     NAMESPACES,
     PAD_ID,

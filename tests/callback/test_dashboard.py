@@ -19,8 +19,8 @@ from tensorboard.plugins.custom_scalar import layout_pb2  # type: ignore[import-
 from torchmetrics.text import ROUGEScore
 
 from lightning_bleu import BLEUCallback, CorpusBLEU, CorpusCHRF, corpus_bleu
-from lightning_bleu.display.loggers import adapt
-from lightning_bleu.display.sample_table import escape
+from lightning_bleu.observers.loggers import adapt
+from lightning_bleu.observers.sample_table import escape
 from tests.helpers.lightning import (
     collect_warnings,
     fit,

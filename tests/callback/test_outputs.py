@@ -14,8 +14,7 @@ import torch
 from transformers.utils.generic import ModelOutput
 
 from lightning_bleu import Evaluator
-from lightning_bleu.callback import read_step, suspect_keys
-from lightning_bleu.reading.batch import Output
+from lightning_bleu.evaluation.outputs import Output, read_step, suspect_keys
 from tests.helpers.lightning import (
     SENTENCES,
     collect_warnings,

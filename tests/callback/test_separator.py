@@ -11,8 +11,9 @@ from pytorch_lightning.callbacks import ModelCheckpoint
 from pytorch_lightning.loggers import CSVLogger, MLFlowLogger, TensorBoardLogger
 from pytorch_lightning.loggers.logger import DummyLogger
 
-from lightning_bleu import BLEUCallback, CorpusCHRF, Evaluator, EvaluatorMixin
-from lightning_bleu.display.loggers import MLflow, adapt
+from lightning_bleu import BLEUCallback, CorpusCHRF, Evaluator
+from lightning_bleu.hugging_face import EvaluatorMixin
+from lightning_bleu.observers.loggers import MLflow, adapt
 from tests.helpers.files import read_files, read_scores
 from tests.helpers.lightning import collect_warnings, fit, make_callback, make_loader, make_module, make_trainer
 

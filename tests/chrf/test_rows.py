@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from sacrebleu.metrics.chrf import CHRF
 
 from lightning_bleu.chrf import CHRFSettings, character_ids, count_chrf_rows
-from lightning_bleu.counting import ngrams
-from lightning_bleu.counting.words import chrf_word_ids, split_chrf_words, tokenize
-from lightning_bleu.reading.batch import read_batch
+from lightning_bleu.core import ngrams
+from lightning_bleu.core.batch import read_batch
+from lightning_bleu.core.tokens import chrf_word_ids, split_chrf_words, tokenize
 from tests.helpers.chrf import CHRF_PIECES, lines, peer_rows
 from tests.helpers.text import fuzz_line
 

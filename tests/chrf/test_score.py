@@ -15,7 +15,7 @@ from sacrebleu.metrics.chrf import CHRF
 
 from lightning_bleu import CorpusCHRF, __version__, corpus_chrf, sentence_chrf
 from lightning_bleu.chrf import CHRFScorer, CHRFSettings, chrf_rows, f_score
-from lightning_bleu.reading.batch import read_batch
+from lightning_bleu.core.batch import read_batch
 from tests.helpers.chrf import Groups, chrf_options, corpora, peer_rows, peer_score
 from tests.helpers.corpora import PART_OR_WHOLE, read_systems
 from tests.helpers.systems import pick

@@ -10,10 +10,10 @@ import pytest
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
-from lightning_bleu import ROUGE, WER, CorpusBLEU, CorpusCHRF, FunctionMetric, TokenCount
-from lightning_bleu.evaluation.agreement import agree_on_metrics
-from lightning_bleu.evaluation.metrics import read_metrics
-from lightning_bleu.evaluation.options import Options
+from lightning_bleu import CorpusBLEU, CorpusCHRF, FunctionMetric
+from lightning_bleu.evaluation.options import Options, agree_on_metrics
+from lightning_bleu.evaluation.passed_metrics import read_metrics
+from lightning_bleu.tasks import ROUGE, WER, TokenCount
 from tests.helpers.callback_metrics import errors, exact, make_metrics, try_to
 from tests.helpers.process_groups import ProcessPool
 

@@ -15,8 +15,8 @@ from torch.utils.data import BatchSampler, DataLoader, DistributedSampler, Seque
 from torchmetrics.text import WordErrorRate
 
 from lightning_bleu import CorpusBLEU, CorpusCHRF
-from lightning_bleu.messages import WarnOnce
-from lightning_bleu.reading.batch import Output
+from lightning_bleu.core.messages import WarnOnce
+from lightning_bleu.evaluation.outputs import Output
 from tests.helpers.callback_metrics import checksum, exact, try_to
 from tests.helpers.process_groups import ProcessPool
 from tests.helpers.systems import TARGET as REFERENCES

@@ -20,8 +20,9 @@ from torch import nn
 from torchmetrics.text import WordErrorRate
 
 from lightning_bleu import BLEUCallback, CorpusBLEU, Evaluator, FunctionMetric, Result
-from lightning_bleu.evaluation.functions import call_function, call_with_third
-from lightning_bleu.reading.batch import Sentence
+from lightning_bleu.core.batch import Sentence
+from lightning_bleu.evaluation.callables import call_with_third
+from lightning_bleu.evaluation.functions import call_function
 from tests.helpers.callback_metrics import Returns, exact, try_to
 from tests.helpers.files import read_scores
 from tests.helpers.lightning import PanelLogger, read_table

@@ -28,8 +28,10 @@ from torch.utils.data import (
 )
 
 from lightning_bleu import distributed_index
-from lightning_bleu.evaluation.loaders import CountedStream, Loader, Origin, Positions, count_stream, shuffles
-from lightning_bleu.settings.settings import Settings
+from lightning_bleu.core.settings import Settings
+from lightning_bleu.evaluation.accelerate_positions import CountedStream, count_stream
+from lightning_bleu.evaluation.loaders import Loader, Origin, Positions
+from lightning_bleu.evaluation.positions import shuffles
 from tests.helpers.lightning import make_loader
 
 FIVE: Any = range(5)

@@ -28,24 +28,24 @@ from torchmetrics.text import (
     WordInfoPreserved,
 )
 
-from lightning_bleu import BLEUCallback, CorpusBLEU, CorpusCHRF, Evaluator, FunctionMetric, TokenCount
+from lightning_bleu import BLEUCallback, CorpusBLEU, CorpusCHRF, Evaluator, FunctionMetric
+from lightning_bleu.core.settings import Settings
 from lightning_bleu.evaluation.loaders import CALL
 from lightning_bleu.evaluation.metrics import (
-    check_not_labels,
     expected_names,
     known_scorers,
     metrics_that_score,
     name_components,
-    read_metrics,
     reserved_names,
     shared_reading,
 )
+from lightning_bleu.evaluation.monitors import describe_number
 from lightning_bleu.evaluation.names import Name, Naming
-from lightning_bleu.evaluation.results import STATISTICS
+from lightning_bleu.evaluation.outputs import Output
+from lightning_bleu.evaluation.passed_metrics import check_not_labels, read_metrics
+from lightning_bleu.evaluation.result import STATISTICS
 from lightning_bleu.evaluation.validation import Validation
-from lightning_bleu.monitors import describe_number
-from lightning_bleu.reading.batch import Output
-from lightning_bleu.settings.settings import Settings
+from lightning_bleu.tasks import TokenCount
 from tests.helpers.callback_metrics import (
     FUNCTIONS,
     OF_TEXT,

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from lightning_bleu import CorpusBLEU
 from lightning_bleu.evaluation.metrics import list_components
 from lightning_bleu.evaluation.names import Name, Naming, check_loader_names, check_names, find_nested, name_loaders
-from lightning_bleu.evaluation.results import STATISTICS
+from lightning_bleu.evaluation.result import STATISTICS
 
 LOADER: Any = [["a batch"]]
 

@@ -15,15 +15,16 @@ import pytest
 import torch
 from torch import Tensor
 
-from lightning_bleu import WER, CorpusBLEU, Evaluator, FunctionMetric, PairedTest, Result, paired_bootstrap
+from lightning_bleu import CorpusBLEU, Evaluator, FunctionMetric, PairedTest, Result, paired_bootstrap
 from lightning_bleu.bleu import BLEUScorer
+from lightning_bleu.core.verdict import Verdict, default_resamples, judge
 from lightning_bleu.evaluation.loaders import CALL
 from lightning_bleu.evaluation.names import Naming
 from lightning_bleu.evaluation.opponents import Opponents
+from lightning_bleu.evaluation.outputs import Output
 from lightning_bleu.evaluation.saved import STATE_FORMAT, check_state, to_saved
 from lightning_bleu.evaluation.scores import score_sentences
-from lightning_bleu.reading.batch import Output
-from lightning_bleu.scoring.verdict import Verdict, default_resamples, judge
+from lightning_bleu.tasks import WER
 from tests.helpers.callback_metrics import try_to
 from tests.helpers.process_groups import ProcessPool
 from tests.helpers.validations import Counting

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from lightning_bleu import CorpusBLEU, Interval, PairedTest, Result, corpus_bleu
-from lightning_bleu.evaluation.results import OPPONENTS, STATISTICS, OpponentKind
-from lightning_bleu.scoring.verdict import Verdict
+from lightning_bleu.core.verdict import Verdict
+from lightning_bleu.evaluation.result import OPPONENTS, STATISTICS, OpponentKind
 
 REPORT = corpus_bleu(["a b c d e"], ["a b c d f"])
 INTERVAL = Interval(0.5, 0.4, 0.6, 0.95, ())

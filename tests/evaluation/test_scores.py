@@ -16,20 +16,11 @@ from hypothesis import strategies as st
 from sacrebleu.metrics.ter import TER
 from torchmetrics.text import WordErrorRate
 
-from lightning_bleu import (
-    CONVENTIONS,
-    WER,
-    CorpusBLEU,
-    CorpusCHRF,
-    Evaluator,
-    FunctionMetric,
-    Result,
-    TokenCount,
-    corpus_bleu,
-)
-from lightning_bleu.display.charts import COMPONENTS, lay_out_charts
+from lightning_bleu import CONVENTIONS, CorpusBLEU, CorpusCHRF, Evaluator, FunctionMetric, Result, corpus_bleu
 from lightning_bleu.evaluation.names import Name
 from lightning_bleu.evaluation.scores import Scored
+from lightning_bleu.observers.charts import COMPONENTS, lay_out_charts
+from lightning_bleu.tasks import WER, TokenCount
 from tests.helpers.callback_metrics import (
     FUNCTIONS,
     OF_TEXT,

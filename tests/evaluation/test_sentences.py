@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from torch.utils.data import DataLoader, DistributedSampler
 
 from lightning_bleu import CorpusBLEU
+from lightning_bleu.core.batch import Sentence
 from lightning_bleu.evaluation.sentences import SentenceRows
-from lightning_bleu.reading.batch import Sentence
 from tests.helpers.counting import pad
 from tests.helpers.process_groups import ProcessPool
 from tests.helpers.text import spell

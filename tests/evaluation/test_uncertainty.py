@@ -12,11 +12,12 @@ import pytest
 import torch
 from sacrebleu.metrics.ter import TER
 
-from lightning_bleu import WER, CorpusBLEU, CorpusCHRF, Interval, paired_bootstrap
+from lightning_bleu import CorpusBLEU, CorpusCHRF, Interval, paired_bootstrap
 from lightning_bleu.evaluation.names import Name
 from lightning_bleu.evaluation.scores import Scored
 from lightning_bleu.evaluation.sentences import SentenceRows
 from lightning_bleu.evaluation.uncertainty import add_intervals, resample, resample_scores
+from lightning_bleu.tasks import WER
 from tests.helpers.callback_metrics import corpus_of, errors
 from tests.helpers.process_groups import ProcessPool
 from tests.helpers.resampling import draw_resamples

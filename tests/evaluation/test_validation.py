@@ -14,8 +14,8 @@ from sacrebleu.metrics.ter import TER
 from lightning_bleu import CorpusBLEU, CorpusCHRF, Evaluator, Result
 from lightning_bleu.evaluation.loaders import CALL
 from lightning_bleu.evaluation.names import Name, Naming
+from lightning_bleu.evaluation.outputs import Output
 from lightning_bleu.evaluation.validation import MAX_DETAILED, Validation
-from lightning_bleu.reading.batch import Output
 from tests.helpers.callback_metrics import corpus_of, exact
 from tests.helpers.files import read_scores
 from tests.helpers.systems import TARGET as REFERENCES

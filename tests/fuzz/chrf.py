@@ -11,7 +11,8 @@ from typing import Any
 from sacrebleu.metrics.chrf import CHRF
 
 from lightning_bleu import CorpusCHRF, sentence_chrf
-from lightning_bleu.counting import ngrams, words
+from lightning_bleu.core import ngrams
+from lightning_bleu.core import tokens as words
 from tests.fuzz.choices import Choices
 from tests.fuzz.rounds import Target, compare
 from tests.fuzz.text import CACHE_LIMITS, make_batch, make_pieces

@@ -15,9 +15,9 @@ class Rules(NamedTuple):
     """How to score.
 
     Attributes:
-        smoothing: a name from :data:`lightning_bleu.settings.smoothing.SMOOTHINGS`.
+        smoothing: a name from :data:`lightning_bleu.core.conventions.SMOOTHINGS`.
         value: the value of the smoothing.
-        zero_rule: a name from :data:`lightning_bleu.settings.smoothing.ZERO_RULES`.
+        zero_rule: a name from :data:`lightning_bleu.core.conventions.ZERO_RULES`.
         weights: one per order.
         effective_order: whether to skip the orders for which the hypothesis is too short.
     """
@@ -30,7 +30,7 @@ class Rules(NamedTuple):
 
 
 def choose_length(rule: str, hypothesis: int, references: list[int]) -> int:
-    """The reference length by a rule of :data:`lightning_bleu.settings.lengths.REFERENCE_LENGTHS`."""
+    """The reference length by a rule of :data:`lightning_bleu.core.conventions.REFERENCE_LENGTHS`."""
     if rule == "shortest":
         return min(references)
     return min(references, key=lambda length: (abs(length - hypothesis), length if rule == "closest" else 0))

@@ -9,7 +9,7 @@ from typing import Any
 
 from lightning_bleu import CorpusBLEU
 from lightning_bleu.bleu import BLEUSettings
-from lightning_bleu.counting import ngrams
+from lightning_bleu.core import ngrams
 from tests.fuzz.choices import Choices
 from tests.fuzz.formulas import choose_length
 from tests.fuzz.id_forms import Padding, make_preds, make_target, separate_layouts

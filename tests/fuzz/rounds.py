@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 import hypothesis
 from hypothesis import HealthCheck, Phase
 
-from lightning_bleu.counting.words import clear_caches
+from lightning_bleu.core.tokens import clear_caches
 from tests.fuzz.choices import Choices, blocks
 
 _SHRINK_SECONDS = 60

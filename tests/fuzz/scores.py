@@ -14,7 +14,7 @@ from torchmetrics.functional.text import bleu_score as torchmetrics_bleu
 from torchmetrics.functional.text import sacre_bleu_score as torchmetrics_sacre_bleu
 
 from lightning_bleu import CONVENTIONS, Convention, corpus_bleu, sentence_bleu
-from lightning_bleu.settings.smoothing import SMOOTHINGS, ZERO_RULES
+from lightning_bleu.core.conventions import SMOOTHINGS, ZERO_RULES
 from tests.fuzz.choices import Choices
 from tests.fuzz.formulas import Rules, choose_length, slow_bleu
 from tests.fuzz.rounds import Target, compare, compare_floats

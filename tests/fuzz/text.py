@@ -10,7 +10,7 @@ from typing import Any
 from sacrebleu.metrics.bleu import BLEU as SacreBLEU
 
 from lightning_bleu import CorpusBLEU
-from lightning_bleu.counting import words
+from lightning_bleu.core import tokens as words
 from tests.fuzz.choices import Choices
 from tests.fuzz.id_forms import Argument
 from tests.fuzz.rounds import Target

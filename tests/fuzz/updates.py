@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from lightning_bleu.reading.batch import read_batch
+from lightning_bleu.core.batch import read_batch
 from tests.fuzz.choices import Choices
 from tests.fuzz.id_forms import Argument
 from tests.fuzz.rounds import compare

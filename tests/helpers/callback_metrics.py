@@ -20,7 +20,7 @@ from torchmetrics import Metric, MetricCollection
 from torchmetrics.text import CHRFScore, ExtendedEditDistance, ROUGEScore, TranslationEditRate
 
 from lightning_bleu import CorpusBLEU, CorpusCHRF, FunctionMetric
-from lightning_bleu.metric import CorpusMetric
+from lightning_bleu.core.corpus_metric import CorpusMetric
 from tests.helpers.chrf import streams
 from tests.helpers.resampling import draw_resamples
 

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from lightning_bleu.bleu import BLEUSettings, count_rows
-from lightning_bleu.reading.batch import read_batch
-from lightning_bleu.reading.ragged import IntArray, Ragged
+from lightning_bleu.core.batch import read_batch
+from lightning_bleu.core.forms import IntArray, Ragged
 from tests.reference import statistics
 
 Ids: TypeAlias = list[int]

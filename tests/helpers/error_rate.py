@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Any, TypedDict, cast
 import numpy as np
 from torch import Tensor
 
-from lightning_bleu.metric import CorpusMetric, count_sentences
-from lightning_bleu.reading.batch import Batch, Sources, to_lines
-from lightning_bleu.reading.forms import Hypotheses, InputCounts, References, Strings, kind_of
-from lightning_bleu.reading.ragged import IntArray
-from lightning_bleu.scoring.evaluator_metric import CorpusScorer
-from lightning_bleu.scoring.scoring import Component, Report, float_type, join_signature
-from lightning_bleu.settings.settings import Decoder, Settings, check_bool
+from lightning_bleu.core.batch import Batch, Sources, count_sentences, to_lines
+from lightning_bleu.core.corpus_metric import CorpusMetric
+from lightning_bleu.core.evaluator_metric import CorpusScorer
+from lightning_bleu.core.forms import Hypotheses, InputCounts, IntArray, References, Strings, kind_of
+from lightning_bleu.core.scoring import Component, Report, float_type, join_signature
+from lightning_bleu.core.settings import Decoder, Settings, check_bool
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
@@ -75,7 +74,7 @@ def error_rate_rows(batch: Batch, settings: ErrorRateSettings) -> IntArray:
         TypeError: for tokens, and for ids that are not decoded, if characters are compared.
 
     Example:
-        >>> from lightning_bleu.reading.batch import read_batch
+        >>> from lightning_bleu.core.batch import read_batch
         >>> settings = ErrorRateSettings.from_options()
         >>> error_rate_rows(read_batch(["a cat sat"], [["a cat", "a dog sat on it"]], settings), settings).tolist()
         [[1, 2]]
@@ -132,6 +131,11 @@ class ErrorRateScorer(CorpusScorer):
     """All of the error rate but the state: how sentences are counted, and how their rows become a score."""
 
     settings: ErrorRateSettings
+
+    @classmethod
+    def from_plain(cls, settings: Mapping[str, Any], *, percent: bool) -> Self:
+        """The scorer with settings that :meth:`Settings.plain` returned, for text."""
+        return cls(ErrorRateSettings.from_options(**{**settings, "decoder": None, "percent": percent}))
 
     @property
     def name(self) -> str:  # type: ignore[override]
@@ -293,12 +297,6 @@ class CorpusErrorRate(CorpusMetric):
     def report(self) -> ErrorRateScore:
         """The score and its components as plain numbers, synced like :meth:`compute`."""
         return self.scorer.report(*self._read_report())
-
-    @classmethod
-    def from_plain(cls, settings: Mapping[str, Any], *, percent: bool) -> Self:
-        """The metric with settings that :meth:`Settings.plain` returned, for text."""
-        options = {**settings, "decoder": None}
-        return cls(percent=percent, **options)
 
 
 def corpus_error_rate(preds: Hypotheses, target: References, **options: Unpack[ErrorRateOptions]) -> ErrorRateScore:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lightning_bleu.rendering.blocks import (
+from lightning_bleu.views.blocks import (
     Bar,
     Block,
     Cell,

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch.utils.data import IterableDataset, get_worker_info
 
-from lightning_bleu import EvaluatorMixin
+from lightning_bleu.hugging_face import EvaluatorMixin
 
 EOS = 1
 WIDTH = 12

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
 from lightning_bleu import CorpusBLEU, corpus_bleu
-from lightning_bleu.reading.forms import Hypotheses, References
+from lightning_bleu.core.forms import Hypotheses, References
 
 Item = TypeVar("Item")
 

@@ -7,15 +7,17 @@ from collections.abc import Sequence
 from typing import Any
 
 from lightning_bleu import CorpusBLEU
+from lightning_bleu.core.batch import Sentence
+from lightning_bleu.core.messages import WarnOnce
 from lightning_bleu.evaluation.collector import SentenceCollector
 from lightning_bleu.evaluation.loaders import Loader, Origin
-from lightning_bleu.evaluation.metrics import read_metrics, reserved_names, shared_reading
+from lightning_bleu.evaluation.metrics import reserved_names, shared_reading
 from lightning_bleu.evaluation.names import Naming
+from lightning_bleu.evaluation.outputs import Output
+from lightning_bleu.evaluation.passed_metrics import read_metrics
 from lightning_bleu.evaluation.scores import score_sentences
 from lightning_bleu.evaluation.sentences import Sentences
 from lightning_bleu.evaluation.validation import Validation, group_by_loader, name_numbers, name_results
-from lightning_bleu.messages import WarnOnce
-from lightning_bleu.reading.batch import Output, Sentence
 
 
 class Counting:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from lightning_bleu import corpus_bleu, sentence_bleu
-from lightning_bleu.display.samples import Samples, make_samples
-from lightning_bleu.display.view import View, make_view
 from lightning_bleu.evaluation.choices import choose_sentences
 from lightning_bleu.evaluation.validation import ScoredLoader
+from lightning_bleu.observers.samples import Samples, make_samples
+from lightning_bleu.observers.view import View, make_view
 from tests.helpers.validations import Counting, count, score
 
 LINES = [

@@ -19,13 +19,13 @@ from lightning_bleu import (
     Evaluator,
     FunctionMetric,
     Result,
-    compare_systems,
     corpus_bleu,
     corpus_chrf,
     paired_bootstrap,
     sentence_bleu,
     sentence_chrf,
 )
+from lightning_bleu.compare import compare_systems
 
 
 def exact(hypotheses: list[str], references: list[list[str]]) -> list[float]:

@@ -8,11 +8,11 @@ from lightning_bleu import (
     CorpusCHRF,
     Evaluator,
     FunctionMetric,
-    compare_systems,
     corpus_bleu,
     corpus_chrf,
     sentence_bleu,
 )
+from lightning_bleu.compare import compare_systems
 
 
 def exact(hypotheses: list[str], references: list[list[str]]) -> list[float]:

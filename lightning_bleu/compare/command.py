@@ -1,0 +1,358 @@
+"""The command ``lightning-bleu``: compare systems, and show runs.
+
+Arguments and files are checked before anything that needs torch is imported, so that an error comes at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from lightning_bleu.compare.texts import SystemTexts, read_systems
+from lightning_bleu.observers.scores_file import find_run
+from lightning_bleu.version import __version__
+
+if TYPE_CHECKING:
+    from lightning_bleu.compare.comparison import Comparison
+    from lightning_bleu.compare.recorded_run import RecordedRun
+    from lightning_bleu.core.evaluator_metric import EvaluatorMetric
+    from lightning_bleu.views.viewable import Viewable
+
+METRICS = ("bleu", "chrf", "chrf++", "ter")
+"""What ``-m`` takes."""
+_DEFAULT_METRICS = ("bleu", "chrf")
+_EXAMPLES = """\
+examples:
+  lightning-bleu compare old.txt new.txt -r ref.txt
+  lightning-bleu compare small=a.txt big=b.txt -b base=c.txt -r ref1.txt -r ref2.txt --html report.html
+  lightning-bleu compare new.txt -r ref.txt        (one system: its scores and its worst sentences)
+"""
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser whose errors are one line."""
+
+    def error(self, message: str) -> NoReturn:
+        if "invalid choice: 'score'" in message:
+            message = (
+                "there is no 'score': to cite a score, use sacrebleu; to look at one, use 'lightning-bleu compare FILE "
+                "-r REF'"
+            )
+        self.exit(2, f"{self.prog}: error: {message} (see {self.prog} --help)\n")
+
+
+def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
+    """Parse the arguments of the command. Exits with code 2 after an error, and with 0 after help."""
+    parser = _Parser("lightning-bleu", description="Compare systems, and show the record of a run.")
+    parser.add_argument("--version", action="version", version=f"lightning-bleu {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    parsers = {"compare": _add_compare(commands), "show": _add_show(commands)}
+    if arguments and arguments[0] in parsers:
+        # Files may also follow options, as in "compare a.txt -r ref.txt b.txt".
+        return parsers[arguments[0]].parse_intermixed_args(arguments[1:])
+    return parser.parse_args(arguments)
+
+
+def _add_compare(commands: Any) -> argparse.ArgumentParser:
+    about = "compare systems with a baseline, by their translations of the same sentences"
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "compare",
+        help=about,
+        description=about,
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("systems", nargs="+", metavar="[NAME=]FILE", help="translations, one sentence per line")
+    parser.add_argument(
+        "-b", "--baseline", metavar="[NAME=]FILE", help="what the others are compared with; the first system if not set"
+    )
+    parser.add_argument(
+        "-r",
+        "--reference",
+        action="append",
+        metavar="REF",
+        help="references; repeat it for several. If not set: ref.txt or ref-1.txt, ... beside a system",
+    )
+    parser.add_argument("-s", "--source", metavar="FILE", help="sources; if not set: src.txt beside a system, if any")
+    parser.add_argument(
+        "-m",
+        "--metric",
+        action="append",
+        choices=METRICS,
+        metavar="METRIC",
+        help=f"one of {', '.join(METRICS)}; repeat it for several. If not set: those in the record of the run, else "
+        "bleu and chrf",
+    )
+    parser.add_argument(
+        "-t", "--tokenize", metavar="NAME", help="tokenizer of BLEU: 13a, intl, zh, ja-mecab, char, ..."
+    )
+    parser.add_argument("--lowercase", action="store_true", help="ignore case")
+    parser.add_argument("--confidence", type=float, default=0.95, metavar="C", help="of the intervals (0.95)")
+    parser.add_argument(
+        "--resamples", type=int, metavar="N", help="number of bootstrap resamples (1000, or more if needed)"
+    )
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="random seed of the resamples (0)")
+    _add_output(parser)
+    parser.add_argument("--json", action="store_true", help="print JSON instead of text")
+    parser.set_defaults(command="compare", run=_compare)
+    return parser
+
+
+def _add_show(commands: Any) -> argparse.ArgumentParser:
+    about = "show the record of a run: its validations, the best of them, and its worst sentences"
+    parser: argparse.ArgumentParser = commands.add_parser("show", help=about, description=about)
+    parser.add_argument("folder", metavar="FOLDER", help="what 'translations' was set to; it has scores.jsonl")
+    _add_output(parser)
+    parser.set_defaults(command="show", run=_show)
+    return parser
+
+
+def _add_output(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "-n",
+        "--examples",
+        type=_read_count,
+        metavar="N",
+        help="how many sentences of each kind to show (3; 20 in HTML)",
+    )
+    parser.add_argument("--html", metavar="FILE", help="write a page, which is a single file without scripts")
+    parser.add_argument("--markdown", metavar="FILE", help="write Markdown for a pull request")
+
+
+def _read_count(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"must be 0 or more, got {text}")
+    return int(text)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command, and return its exit code: 0, or 2 after an error."""
+    options = parse_arguments(sys.argv[1:] if arguments is None else list(arguments))
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # sentences may have characters that a terminal lacks
+    warnings.showwarning = _show_warning
+    try:
+        options.run(options)
+        print(end="", flush=True)  # unlike sys.stdout, which is None if it was closed
+    except BrokenPipeError:  # as in "| head"
+        # Python flushes the stream again when it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (OSError, ValueError, TypeError, ImportError, RuntimeError) as error:  # RuntimeError: "~nobody/a.txt"
+        print(f"lightning-bleu {options.command}: error: {_describe_error(error)}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+def _show_warning(message: Warning | str, *details: Any, **more: Any) -> None:
+    print(f"lightning-bleu: warning: {' '.join(str(message).split())}", file=sys.stderr)
+
+
+def _describe_error(error: Exception) -> str:
+    """An error on one line."""
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.strerror}: {str(error.filename)!r}"
+    return " ".join(str(error).split())
+
+
+def _compare(options: argparse.Namespace) -> None:
+    """``lightning-bleu compare``."""
+    _check_output(options)
+    metrics = options.metric or _DEFAULT_METRICS
+    if options.tokenize is not None and "bleu" not in metrics:
+        raise ValueError(f"-t is the tokenizer of BLEU, but the metrics are {', '.join(metrics)}: add -m bleu")
+    systems = options.systems
+    if options.baseline is not None:
+        systems = [options.baseline, *systems]
+    texts = read_systems(name_files(systems), _read_references(options), options.source)
+    comparison = _compare_texts(texts, options)
+    _write_files(comparison, options)
+    if options.json:
+        _print_json(comparison.to_dict())
+    else:
+        _print_view(comparison, options)
+
+
+def _read_references(options: argparse.Namespace) -> list[Path] | None:
+    if options.reference is None:
+        return None
+    return [Path(file).expanduser() for file in options.reference]
+
+
+def _compare_texts(texts: SystemTexts, options: argparse.Namespace) -> Comparison:
+    from lightning_bleu.compare.systems import compare_texts
+
+    return compare_texts(
+        texts,
+        _make_metrics(options),
+        confidence=options.confidence,
+        resamples=options.resamples,
+        seed=options.seed,
+    )
+
+
+def _make_metrics(options: argparse.Namespace) -> dict[str, EvaluatorMetric] | None:
+    """The metrics by name; None if no option says which."""
+    if options.metric is None and options.tokenize is None and not options.lowercase:
+        return None
+    from lightning_bleu.bleu import BLEUScorer, BLEUSettings
+    from lightning_bleu.chrf import CHRFScorer, CHRFSettings
+    from lightning_bleu.compare.known_metrics import make_metric
+
+    shared: dict[str, Any] = {"percent": True, "lowercase": options.lowercase}
+    makers: dict[str, Callable[[], EvaluatorMetric]] = {
+        "bleu": lambda: BLEUScorer(BLEUSettings.from_options(tokenizer=options.tokenize, **shared).for_corpus()),
+        "chrf": lambda: CHRFScorer(CHRFSettings.from_options(**shared)),
+        "chrf++": lambda: CHRFScorer(CHRFSettings.from_options(word_order=2, **shared)),
+        "ter": lambda: make_metric("TER", {}, percent=True),
+    }
+    return {name: makers[name]() for name in options.metric or _DEFAULT_METRICS}
+
+
+def _show(options: argparse.Namespace) -> None:
+    """``lightning-bleu show``."""
+    _check_output(options)
+    folder = Path(options.folder).expanduser()
+    if not folder.is_dir():
+        raise NotADirectoryError(None, "there is no such folder", options.folder)
+    run = _read_run(find_run(folder))
+    _write_files(run, options)
+    _print_view(run, options)
+
+
+def _read_run(folder: Path) -> RecordedRun:
+    from lightning_bleu.compare.recorded_run import read_run
+
+    return read_run(folder)
+
+
+def _check_output(options: argparse.Namespace) -> None:
+    """Raise an error if a file cannot be written, before anything is counted."""
+    for name in (options.html, options.markdown):
+        if name is None:
+            continue
+        file = Path(name).expanduser()
+        if file.is_dir():
+            raise IsADirectoryError(None, "Is a directory", name)
+        if not file.parent.is_dir():
+            raise NotADirectoryError(None, "there is no such folder", file.parent)
+
+
+def _print_json(values: dict[str, Any]) -> None:
+    """Print values as JSON, which has neither NaN nor infinity: they become null."""
+    finite = json.loads(json.dumps(values), parse_constant=lambda name: None)
+    print(json.dumps(finite, indent=2))
+
+
+def _print_view(shown: Viewable, options: argparse.Namespace) -> None:
+    from lightning_bleu.views.text import to_text
+
+    examples = 3 if options.examples is None else options.examples
+    print(to_text(shown.describe(examples)))
+
+
+def _write_files(shown: Viewable, options: argparse.Namespace) -> None:
+    """Write the files; first, because a reader such as ``head`` may close the pipe before all is printed."""
+    if options.html is not None:
+        shown.to_html(options.html, examples=20 if options.examples is None else options.examples)
+        print(f"lightning-bleu: wrote {options.html}", file=sys.stderr)
+    if options.markdown is not None:
+        markdown = shown.to_markdown(examples=3 if options.examples is None else options.examples)
+        Path(options.markdown).expanduser().write_text(markdown, encoding="utf-8")
+        print(f"lightning-bleu: wrote {options.markdown}", file=sys.stderr)
+
+
+def name_files(arguments: Sequence[str]) -> dict[str, str]:
+    """Files by name: what is before ``=``, or what differs in their paths. An existing file is a file.
+
+    Raises:
+        ValueError: if two have the same name.
+
+    Example:
+        >>> name_files(["wmt.en-de.hyp.Online-A.de", "wmt.en-de.hyp.PROMT.de"])
+        {'Online-A': 'wmt.en-de.hyp.Online-A.de', 'PROMT': 'wmt.en-de.hyp.PROMT.de'}
+        >>> name_files(["runs/a/val/step-500.txt", "runs/b/val/step-500.txt", "old=c.txt"])
+        {'a': 'runs/a/val/step-500.txt', 'b': 'runs/b/val/step-500.txt', 'old': 'c.txt'}
+    """
+    names: list[str] = []
+    files: list[str] = []
+    for argument in arguments:
+        name, separator, file = argument.partition("=")
+        is_named = bool(separator) and bool(name) and not Path(argument).exists()
+        names.append(name if is_named else "")
+        files.append(file if is_named else argument)
+    unnamed = [file for name, file in zip(names, files) if not name]
+    short_names = iter(_shorten_paths(unnamed))
+    names = [name or next(short_names) for name in names]
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"several systems would be called {name!r}: name them, as in NAME=FILE")
+    return dict(zip(names, files))
+
+
+def _shorten_paths(paths: Sequence[str]) -> list[str]:
+    """What differs in paths; the paths, if that would be nothing for one of them.
+
+    Example:
+        >>> _shorten_paths(["runs/a/out.txt"]), _shorten_paths(["a/x.txt", "a/y.txt"])
+        (['out'], ['x', 'y'])
+    """
+    if len(paths) < 2:
+        return [Path(path).stem or path for path in paths]
+    names = _drop_shared_words(_drop_shared_folders(paths))
+    if not all(names) or len(set(names)) < len(names):
+        return list(paths)
+    return names
+
+
+def _drop_shared_folders(paths: Sequence[str]) -> list[str]:
+    """Paths without the folders and the suffix that all of them share.
+
+    Example:
+        >>> _drop_shared_folders(["runs/a/val/x.txt", "runs/b/val/x.txt"])
+        ['a', 'b']
+    """
+    parts = [Path(path).parent.joinpath(Path(path).stem).parts for path in paths]
+    if len(set(parts)) < len(parts):
+        parts = [Path(path).parts for path in paths]
+    if len(set(map(len, parts))) == 1:
+        columns = [column for column in zip(*parts) if len(set(column)) > 1]
+        parts = list(zip(*columns)) or parts
+    return [Path(*path).as_posix() for path in parts]
+
+
+def _drop_shared_words(names: Sequence[str]) -> list[str]:
+    """Names without the words at their beginnings and ends that all of them share.
+
+    Example:
+        >>> _drop_shared_words(["hyp.Online-A.de", "hyp.PROMT.de"])
+        ['Online-A', 'PROMT']
+    """
+    start = _find_shared_words(names)
+    names = [name[len(start) :] for name in names]
+    reversed_end = _find_shared_words([name[::-1] for name in names])
+    return [name[: len(name) - len(reversed_end)] for name in names]
+
+
+def _find_shared_words(names: Sequence[str]) -> str:
+    """The beginning that all names share, up to the last mark between words.
+
+    Example:
+        >>> _find_shared_words(["wmt.en-de.hyp.Online-A", "wmt.en-de.hyp.OpenNMT"])
+        'wmt.en-de.hyp.'
+    """
+    shared = []
+    for characters in zip(*names):
+        if len(set(characters)) > 1:
+            break
+        shared.append(characters[0])
+    beginning = "".join(shared)
+    return beginning[: max(beginning.rfind(mark) for mark in "./_") + 1]

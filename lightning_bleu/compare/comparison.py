@@ -1,0 +1,313 @@
+"""Systems side by side: which are better than a baseline, by how much, and in which sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from lightning_bleu.bleu import BLEU_NAME, BLEUSettings, Statistics
+from lightning_bleu.compare.comparison_page import describe_comparison
+from lightning_bleu.compare.texts import SystemTexts
+from lightning_bleu.core.batch import Sentence
+from lightning_bleu.core.clean import to_line
+from lightning_bleu.core.messages import check_choice
+from lightning_bleu.core.resampling import Interval, PairedTest
+from lightning_bleu.core.verdict import Verdict, holm, judge, max_p_value, resamples_needed
+from lightning_bleu.evaluation.choices import drop_repeats, find_changed, find_gains, find_length_buckets, find_worst
+from lightning_bleu.evaluation.sentences import SentenceRows
+from lightning_bleu.observers.samples import Sample, score_samples, tokenize_line
+from lightning_bleu.views.blocks import (
+    View,
+)
+from lightning_bleu.views.marks import Line
+from lightning_bleu.views.viewable import Viewable
+
+
+class Change(NamedTuple):
+    """A sentence that a system translates better or worse than the baseline.
+
+    Attributes:
+        number: the number of its line, from 1.
+        source: the source sentence; None if there is none.
+        references: its references.
+        baseline: the hypothesis of the baseline.
+        hypothesis: the hypothesis of the system.
+        baseline_score: the score of the first.
+        score: the score of the second.
+    """
+
+    number: int
+    source: str | None
+    references: list[str]
+    baseline: str
+    hypothesis: str
+    baseline_score: float
+    score: float
+
+
+class Changes(NamedTuple):
+    """The sentences that a system translates better than the baseline, and those that it translates worse.
+
+    Attributes:
+        improved: those that it translates better, those that changed most first.
+        got_worse: those that it translates worse.
+    """
+
+    improved: list[Change]
+    got_worse: list[Change]
+
+
+class ChangeCounts(NamedTuple):
+    """How many sentences a system translates better than the baseline, as well, and worse."""
+
+    improved: int
+    same: int
+    got_worse: int
+
+
+class ScoresByLength(NamedTuple):
+    """The scores of sentences of similar length.
+
+    Attributes:
+        lengths: the lengths of the references, in words, such as ``"11–20"``.
+        counts: the number of sentences of these lengths.
+        scores: for each system, the score of these sentences.
+    """
+
+    lengths: list[str]
+    counts: list[int]
+    scores: dict[str, list[float]]
+
+
+@dataclass(frozen=True, repr=False)
+class Comparison(Viewable):
+    """Systems on the same sentences. The first one is the baseline, with which the others are compared.
+
+    Attributes:
+        texts: the texts.
+        intervals: the score of each system with its interval, by metric and system.
+        tests: the paired bootstrap test of each system against the baseline, by metric and system. Its `difference` is
+            that of the score of the system minus that of the baseline, and its p-value is not adjusted.
+        rows: what each metric counted in the sentences of each system, by metric and system.
+        confidence: the confidence level of the intervals.
+        resamples: the number of resamples.
+        signatures: what the scores of a metric depend on, by metric, for metrics that have a signature.
+        bleu_settings: how texts are tokenized, to mark their words.
+
+    Notes:
+        ``print(comparison)`` shows it as text, a notebook as a table, and :meth:`to_html` writes a page.
+    """
+
+    texts: SystemTexts
+    intervals: Mapping[str, Mapping[str, Interval]]
+    tests: Mapping[str, Mapping[str, PairedTest]]
+    rows: Mapping[str, Mapping[str, SentenceRows]]
+    confidence: float
+    resamples: int
+    signatures: Mapping[str, str]
+    bleu_settings: BLEUSettings
+
+    @property
+    def systems(self) -> list[str]:
+        """The names of all systems."""
+        return list(self.texts.hypotheses)
+
+    @property
+    def baseline(self) -> str:
+        """The name of the first system."""
+        return self.systems[0]
+
+    @property
+    def metrics(self) -> list[str]:
+        """The names of the metrics."""
+        return list(self.intervals)
+
+    @property
+    def max_p_value(self) -> float:
+        """A difference is clear if its adjusted, one-sided p-value is below this one."""
+        return max_p_value(self.confidence)
+
+    @property
+    def resamples_needed(self) -> int:
+        """The smallest number of resamples that can show a clear difference.
+
+        The smallest p-value is 1 / (resamples + 1), and adjusting multiplies it by the number of compared systems.
+        """
+        return resamples_needed(self.confidence, len(self.systems) - 1)
+
+    def p_values(self, metric: str) -> dict[str, float]:
+        """The p-value of each system but the baseline, adjusted for the number of these systems as in Holm (1979).
+
+        Raises:
+            ValueError: if there is no such metric.
+
+        Notes:
+            Metrics are not adjusted for: look at one of them, which you have chosen before.
+        """
+        check_choice("metric", metric, self.metrics)
+        return holm({system: test.p_value for system, test in self.tests[metric].items()})
+
+    def verdict(self, metric: str, system: str) -> Verdict:
+        """Whether a system is better than the baseline.
+
+        Raises:
+            ValueError: if there is no such metric or system.
+
+        Notes:
+            A system is better or worse if two things hold: the interval of the difference excludes 0, and the adjusted,
+            one-sided p-value is below (1 - confidence) / 2. See :class:`lightning_bleu.core.verdict.Verdict`.
+        """
+        check_choice("metric", metric, self.metrics)
+        check_choice("system", system, self.systems[1:])
+        return judge(
+            self.tests[metric][system],
+            self.rows[metric][self.baseline].scorer.sign,
+            self.confidence,
+            p_value=self.p_values(metric)[system],
+            systems=len(self.systems) - 1,
+        )
+
+    def changed(self, metric: str, system: str, count: int = 10) -> Changes:
+        """The sentences that a system translates better than the baseline, and those that it translates worse.
+
+        Args:
+            metric: the name of the metric.
+            system: the name of the system.
+            count: how many sentences to return of each, at most.
+
+        Raises:
+            ValueError: if there is no such metric or system.
+
+        Notes:
+            BLEU ranks sentences for their length, as in samples, so that short ones do not come first. Sentences that
+            appear several times with the same texts are returned once.
+        """
+        check_choice("metric", metric, self.metrics)
+        check_choice("system", system, self.systems[1:])
+        rows, baseline_rows = self.rows[metric][system], self.rows[metric][self.baseline]
+        scores, baseline_scores = rows.score_sentences(), baseline_rows.score_sentences()
+        hypotheses, baseline_hypotheses = self.texts.hypotheses[system], self.texts.hypotheses[self.baseline]
+        got_worse, improved = find_changed(rows, baseline_rows, len(scores))
+
+        def describe(numbers: Sequence[int]) -> list[Change]:
+            texts = {}
+            for number in numbers:
+                texts[number] = (baseline_hypotheses[number], hypotheses[number], self.texts.references[number])
+            changes = []
+            for number, (baseline, hypothesis, references) in drop_repeats(texts, count).items():
+                source, baseline_score = self._source(number), baseline_scores[number].item()
+                score = scores[number].item()
+                changes.append(Change(number + 1, source, references, baseline, hypothesis, baseline_score, score))
+            return changes
+
+        return Changes(describe(improved), describe(got_worse))
+
+    def _source(self, number: int) -> str | None:
+        return None if self.texts.sources is None else self.texts.sources[number]
+
+    def worst(self, metric: str, system: str, count: int = 10) -> list[Sample]:
+        """The sentences that a system translates worst. Perfect ones are not among them.
+
+        Args:
+            metric: the name of the metric.
+            system: the name of the system.
+            count: how many sentences to return, at most.
+
+        Raises:
+            ValueError: if there is no such metric or system.
+        """
+        check_choice("metric", metric, self.metrics)
+        check_choice("system", system, self.systems)
+        rows = {name: of_systems[system] for name, of_systems in self.rows.items()}
+        sentences = {}
+        for number in find_worst(rows[metric].statistics, rows[metric].scorer, count):
+            hypothesis, references = self.texts.hypotheses[system][number], self.texts.references[number]
+            sentences[number] = Sentence(hypothesis, references, self._source(number))
+        return score_samples(sentences, rows, self.bleu_settings)
+
+    def count_changed(self, metric: str, system: str) -> ChangeCounts:
+        """How many sentences a system translates better than the baseline, as well, and worse.
+
+        Raises:
+            ValueError: if there is no such metric or system.
+        """
+        check_choice("metric", metric, self.metrics)
+        check_choice("system", system, self.systems[1:])
+        gains = find_gains(self.rows[metric][system], self.rows[metric][self.baseline])
+        improved, got_worse = int((gains > 0).sum()), int((gains < 0).sum())
+        return ChangeCounts(improved, len(gains) - improved - got_worse, got_worse)
+
+    def scores_by_length(self, metric: str) -> ScoresByLength:
+        """The score of each system on sentences of similar length.
+
+        Raises:
+            ValueError: if there is no such metric.
+
+        Notes:
+            The length is the reference length of BLEU in the baseline, or the number of tokens of the first reference.
+        """
+        check_choice("metric", metric, self.metrics)
+        buckets, labels = find_length_buckets(self._reference_lengths().clip(1))
+        members = [torch.from_numpy(buckets == bucket) for bucket in range(len(labels))]
+        scores = {}
+        for system, rows in self.rows[metric].items():
+            sums = torch.stack([rows.statistics[is_member].sum(0) for is_member in members])
+            scores[system] = rows.scorer.score(sums).tolist()
+        return ScoresByLength(labels, np.bincount(buckets).tolist(), scores)
+
+    def _reference_lengths(self) -> npt.NDArray[np.int64]:
+        for rows in self.rows.values():
+            baseline = rows[self.baseline]
+            if baseline.scorer.name == BLEU_NAME:
+                return Statistics.unpack(baseline.statistics).reference_length.numpy()
+        return np.array([len(self.tokenize(references[0]).tokens) for references in self.texts.references])
+
+    def tokenize(self, text: str) -> Line:
+        """A text with its tokens, as BLEU counts them."""
+        return tokenize_line(text, False, self.bleu_settings)
+
+    def describe(self, examples: int) -> View:
+        """What there is to see; see :class:`Viewable`."""
+        return describe_comparison(self, examples)
+
+    def __repr__(self) -> str:
+        systems, metrics = to_line(", ".join(self.systems), 50), to_line(", ".join(self.metrics), 30)
+        return f"Comparison({len(self.texts.references):,} sentences; {systems}; {metrics})"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The scores and the tests as plain values that :mod:`json` can serialize."""
+        return {
+            "baseline": self.baseline,
+            "sentences": len(self.texts.references),
+            "confidence": self.confidence,
+            "resamples": self.resamples,
+            "metrics": {metric: self._metric_to_dict(metric) for metric in self.metrics},
+        }
+
+    def _metric_to_dict(self, metric: str) -> dict[str, Any]:
+        scorer = self.rows[metric][self.baseline].scorer
+        systems: dict[str, dict[str, Any]] = {}
+        for system, interval in self.intervals[metric].items():
+            systems[system] = {"score": interval.score, "low": interval.low, "high": interval.high}
+        adjusted = self.p_values(metric)
+        for system, test in self.tests[metric].items():
+            systems[system].update(
+                difference=test.difference,
+                difference_low=test.low,
+                difference_high=test.high,
+                p_value=test.p_value,
+                adjusted_p_value=adjusted[system],
+                verdict=self.verdict(metric, system).word,
+                **self.count_changed(metric, system)._asdict(),
+            )
+        return {
+            "higher_is_better": scorer.higher_is_better,
+            "percent": scorer.percent,
+            "signature": self.signatures.get(metric),
+            "systems": systems,
+        }

@@ -1,0 +1,246 @@
+"""What there is to see of a comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from lightning_bleu.core.clean import to_line
+from lightning_bleu.core.scoring import describe_directions, format_in_unit
+from lightning_bleu.observers.samples import label_references
+from lightning_bleu.views.blocks import (
+    Bar,
+    Block,
+    Cell,
+    Chart,
+    Example,
+    ExampleLine,
+    Examples,
+    Heading,
+    Note,
+    Part,
+    Point,
+    Range,
+    Span,
+    Table,
+    TableCell,
+    Tone,
+    View,
+)
+from lightning_bleu.views.marks import mark_words
+
+if TYPE_CHECKING:
+    from lightning_bleu.compare.comparison import Change, ChangeCounts, Comparison
+
+_MAX_SENTENCES = 3
+"""The number of compared systems up to which verdicts are told in words."""
+_MAX_NAME = 60
+"""The maximum number of characters of a name in a sentence."""
+_MAX_CHARTED = 5
+"""The number of systems up to which a chart can tell them apart."""
+_TONES: dict[str, Tone] = {"better": "good", "worse": "bad"}
+
+
+def describe_comparison(comparison: Comparison, examples: int) -> View:
+    """What a page shows of a comparison, with at most `examples` sentences of each kind."""
+    blocks: list[Block] = [Note(_describe_method(comparison), quiet=True)]
+    blocks += [Note(sentence) for sentence in _describe_verdicts(comparison)]
+    blocks += [_score_table(comparison, metric) for metric in comparison.metrics]
+    metric = comparison.metrics[0]
+    counts = {system: comparison.count_changed(metric, system) for system in comparison.systems[1:]}
+    if counts:
+        blocks.append(_change_table(counts, metric))
+    blocks += _length_charts(comparison)
+    if examples > 0:
+        for system, of_system in counts.items():
+            blocks += _changed_sentences(comparison, metric, system, of_system, examples)
+        if not counts:
+            blocks.append(describe_worst(comparison, examples))
+    signatures = [f"{metric}: {signature}" for metric, signature in comparison.signatures.items()]
+    files = [f"{system}: {file}" for system, file in comparison.texts.files.items()]
+    details = [*signatures, *files]
+    if details:
+        blocks.append(Note("\n".join(details), quiet=True))
+    return View(_title(comparison), blocks)
+
+
+def _title(comparison: Comparison) -> str:
+    compared = comparison.systems[1:]
+    if not compared:
+        return comparison.baseline
+    names = ", ".join(compared) if len(compared) <= _MAX_SENTENCES else f"{len(compared)} systems"
+    return f"{names} against {comparison.baseline}"
+
+
+def _describe_method(comparison: Comparison) -> str:
+    """How many sentences were compared, and how."""
+    references = max(map(len, comparison.texts.references))
+    plural = "" if references == 1 else "s"
+    sentences = [f"{len(comparison.texts.references):,} sentences, {references} reference{plural} each."]
+    compared = len(comparison.systems) - 1
+    if compared == 0:
+        sentences.append(f"Intervals from {comparison.resamples:,} bootstrap resamples.")
+        return " ".join(sentences)
+    sentences.append(f"Paired bootstrap with {comparison.resamples:,} resamples.")
+    adjusted = f", adjusted for {compared} systems (Holm)" if compared > 1 else ""
+    sentences.append(f"One-sided p{adjusted}.")
+    sentences.append(f"Better or worse: the interval excludes 0, and p < {comparison.max_p_value:g}.")
+    if comparison.resamples < comparison.resamples_needed:
+        sentences.append(
+            f"So few resamples cannot show a clear difference: use at least {comparison.resamples_needed:,}."
+        )
+    return " ".join(sentences)
+
+
+def _describe_verdicts(comparison: Comparison) -> list[str]:
+    """A sentence per system, if they are not too many, and the reasons why differences are not clear."""
+    compared = comparison.systems[1:]
+    if len(compared) > _MAX_SENTENCES:
+        return []
+    return [_describe_verdict(comparison, system) for system in compared]
+
+
+def _describe_verdict(comparison: Comparison, system: str) -> str:
+    metrics_by_words: dict[str, list[str]] = {}
+    notes = []
+    for metric in comparison.metrics:
+        verdict = comparison.verdict(metric, system)
+        test = comparison.tests[metric][system]
+        difference = format_in_unit(test.difference, test.percent, "+")
+        words = "no clear difference" if verdict.word == "unclear" else verdict.word
+        metrics_by_words.setdefault(words, []).append(f"{metric} ({difference})")
+        if verdict.note:
+            notes.append(f" For {metric}, {verdict.note}.")
+    verdicts = [f"{words} in {' and '.join(metrics)}" for words, metrics in metrics_by_words.items()]
+    return f"{to_line(system, _MAX_NAME)}: {', '.join(verdicts)}.{''.join(notes)}"
+
+
+def _score_table(comparison: Comparison, metric: str) -> Table:
+    """The scores of a metric, their differences from the baseline, and what is known about chance."""
+    note = describe_directions({metric: comparison.rows[metric][comparison.baseline].scorer.higher_is_better})
+    interval_name = f"{100 * comparison.confidence:g}% interval"
+    intervals = comparison.intervals[metric]
+    if len(comparison.systems) == 1:
+        interval = intervals[comparison.baseline]
+        low, high = (format_in_unit(end, interval.percent) for end in (interval.low, interval.high))
+        row: list[TableCell] = [comparison.baseline, format_in_unit(interval.score, interval.percent)]
+        row.append(f"{low} to {high}")
+        return Table([metric, "score", interval_name], [row], note=note)
+    baseline = intervals[comparison.baseline]
+    rows: list[list[TableCell]] = [
+        [
+            comparison.baseline,
+            format_in_unit(baseline.score, baseline.percent),
+            "",
+            Cell("baseline", "quiet"),
+            "",
+            "",
+            "",
+        ]
+    ]
+    rows += [_compared_row(comparison, metric, system) for system in comparison.systems[1:]]
+    return Table([metric, "score", "difference", "", interval_name, "", "p"], rows, note=note)
+
+
+def _compared_row(comparison: Comparison, metric: str, system: str) -> list[TableCell]:
+    """The row of a system that is compared with the baseline."""
+    test = comparison.tests[metric][system]
+    low, high = test.low or 0.0, test.high or 0.0
+    word = comparison.verdict(metric, system).word
+    tone = _TONES.get(word, "quiet")
+    shown_low, shown_high = (format_in_unit(end, test.percent, "+") for end in (low, high))
+    return [
+        system,
+        format_in_unit(test.score_a, test.percent),
+        format_in_unit(test.difference, test.percent, "+"),
+        Cell(word, tone),
+        f"{shown_low} to {shown_high}",
+        Range(test.difference, low, high, _find_axis(comparison, metric), tone),
+        f"{comparison.p_values(metric)[system]:.4f}",
+    ]
+
+
+def _find_axis(comparison: Comparison, metric: str) -> tuple[float, float]:
+    """Both ends of the axis on which the differences of a metric are drawn."""
+    ends = [0.0]
+    for test in comparison.tests[metric].values():
+        ends += [test.difference, test.low or 0.0, test.high or 0.0]
+    return min(ends), max(ends)
+
+
+def _change_table(counts: Mapping[str, ChangeCounts], metric: str) -> Table:
+    """How many sentences each system translates better and worse than the baseline."""
+    rows: list[list[TableCell]] = []
+    for system, (improved, same, got_worse) in counts.items():
+        total = improved + same + got_worse
+        parts = [
+            Part(improved / total, "good", f"{improved:,}"),
+            Part(same / total, "quiet", f"{same:,}"),
+            Part(got_worse / total, "bad", f"{got_worse:,}"),
+        ]
+        rows.append([system, f"{improved:,}", f"{same:,}", f"{got_worse:,}", Bar(parts)])
+    return Table(["", "better", "same", "worse", "better, same, worse"], rows, f"Sentences that changed, by {metric}")
+
+
+def _length_charts(comparison: Comparison) -> list[Block]:
+    """The scores of sentences of similar length; nothing if all are of one length, or if there are too many systems."""
+    if len(comparison.systems) > _MAX_CHARTED:
+        return []
+    charts: list[Block] = []
+    for metric in comparison.metrics:
+        lengths, counts, scores = comparison.scores_by_length(metric)
+        if len(lengths) == 1:
+            return []
+        # Terminals may lack the dash.
+        categories = [f"{length.replace('–', '-')}\nn={count:,}" for length, count in zip(lengths, counts)]
+        series = {}
+        for system, of_system in scores.items():
+            series[system] = [Point(place, score) for place, score in enumerate(of_system)]
+        charts.append(Chart(f"{metric} by length of the reference", series, "tokens", categories))
+    return [Heading("Scores by length"), *charts]
+
+
+def _changed_sentences(
+    comparison: Comparison, metric: str, system: str, counts: ChangeCounts, examples: int
+) -> list[Block]:
+    """At most `examples` sentences that a system translates better than the baseline, and as many that got worse."""
+    changes = comparison.changed(metric, system, examples)
+    blocks: list[Block] = []
+    for title, sentences, total in (
+        ("Improved most", changes.improved, counts.improved),
+        ("Got worse most", changes.got_worse, counts.got_worse),
+    ):
+        shown = [_to_example(comparison, metric, system, change) for change in sentences]
+        blocks.append(Examples(f"{title}: {len(shown)} of {total:,}", shown, f"By {metric}."))
+    return [Heading(f"{system} against {comparison.baseline}"), *blocks]
+
+
+def _to_example(comparison: Comparison, metric: str, system: str, change: Change) -> Example:
+    percent = comparison.rows[metric][system].scorer.percent
+    references = [comparison.tokenize(reference) for reference in change.references]
+    lines = []
+    if change.source is not None:
+        lines.append(ExampleLine("source", [Span(change.source)]))
+    lines += label_references([[Span(reference)] for reference in change.references])
+    for name, hypothesis, score in (
+        (comparison.baseline, change.baseline, change.baseline_score),
+        (system, change.hypothesis, change.score),
+    ):
+        spans, _ = mark_words(comparison.tokenize(hypothesis), references)
+        lines.append(ExampleLine(name, spans, format_in_unit(score, percent)))
+    return Example(change.number, lines)
+
+
+def describe_worst(comparison: Comparison, count: int, title: str = "") -> Examples:
+    """The worst sentences of the baseline, by the first metric.
+
+    Args:
+        comparison: the comparison.
+        count: how many sentences to show, at most.
+        title: the beginning of the title.
+    """
+    metric = comparison.metrics[0]
+    worst = comparison.worst(metric, comparison.baseline, count)
+    examples = [sample.to_example() for sample in worst]
+    order = comparison.rows[metric][comparison.baseline].scorer.order
+    return Examples(f"{title}Worst {len(examples)}{order}", examples)

@@ -1,0 +1,142 @@
+"""A training run, read from its record: its validations, and the best of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lightning_bleu.compare.run_page import describe_run, is_test
+from lightning_bleu.core.clean import to_line
+from lightning_bleu.core.messages import warn_user
+from lightning_bleu.observers.scores_file import find_run, read_lines
+from lightning_bleu.views.blocks import View
+from lightning_bleu.views.viewable import Viewable
+
+
+@dataclass(frozen=True)
+class RecordedValidation:
+    """A validation in the record of a run.
+
+    Attributes:
+        stage: ``"val"`` or ``"test"``; in Trainers of Transformers, ``"eval"``, or ``"eval_news"`` for a
+            dataset with a name.
+        step: the number of training steps before it.
+        epoch: the epoch; None if it is unknown.
+        scores: its lines in ``scores.jsonl``, by logged name.
+    """
+
+    stage: str
+    step: int
+    epoch: float | None
+    scores: Mapping[str, Mapping[str, Any]]
+
+    def score(self, key: str) -> float | None:
+        """The score with a logged name; None if there is none."""
+        line = self.scores.get(key)
+        return None if line is None else line["score"]
+
+
+@dataclass(frozen=True, repr=False)
+class RecordedRun(Viewable):
+    """The record of a run; see :func:`read_run`.
+
+    Attributes:
+        folder: the folder of the record.
+        validations: the validations in the order of their steps. Of a step that was repeated, the last one.
+
+    Notes:
+        ``print(run)`` shows it as text, a notebook as tables and charts, and :meth:`to_html` writes a page.
+    """
+
+    folder: Path
+    validations: Sequence[RecordedValidation]
+
+    @property
+    def stages(self) -> list[str]:
+        """The stages that have validations."""
+        return list(dict.fromkeys(validation.stage for validation in self.validations))
+
+    def of_stage(self, stage: str) -> list[RecordedValidation]:
+        """The validations of a stage."""
+        return [validation for validation in self.validations if validation.stage == stage]
+
+    def best(self, key: str) -> RecordedValidation | None:
+        """The validation with the best score; None if there is none, or if neither higher nor lower is better.
+
+        Args:
+            key: the logged name of the score, such as ``"val_bleu"``.
+        """
+        best = None
+        best_gain = 0.0
+        for validation in self.validations:
+            score = validation.score(key)
+            if score is None or validation.scores[key].get("higher_is_better") is None:
+                continue
+            gain = score if validation.scores[key]["higher_is_better"] else -score
+            if best is None or gain > best_gain:
+                best, best_gain = validation, gain
+        return best
+
+    def describe(self, examples: int) -> View:
+        """What there is to see; see :class:`Viewable`."""
+        return describe_run(self, examples)
+
+    def __repr__(self) -> str:
+        return f"RecordedRun({to_line(str(self.folder), 60)!r}; {len(self.validations):,} validations)"
+
+
+def read_run(folder: str | os.PathLike[str]) -> RecordedRun:
+    """Read the record of a training run.
+
+    Example:
+        >>> import tempfile
+        >>> from lightning_bleu import CorpusBLEU, Evaluator
+        >>> folder = tempfile.mkdtemp()
+        >>> evaluator = Evaluator(CorpusBLEU(percent=True, max_order=2), translations=folder)
+        >>> for step, hypotheses in enumerate([["the dog lay", "a cat"], ["the dog sat", "a cat"]], 1):
+        ...     evaluator.start()
+        ...     evaluator.update(hypotheses, ["the cat sat", "a cat"])
+        ...     _ = evaluator.finish(100 * step)
+        >>> run = read_run(folder)
+        >>> run.best("val_bleu").step
+        200
+        >>> [round(validation.scores["val_bleu"]["score"], 2) for validation in run.validations]
+        [44.72, 51.64]
+
+    Args:
+        folder: the folder with ``scores.jsonl``, which is what ``translations`` of :class:`.Evaluator` was set to; or
+            the folder in which ``translations=True`` has made it.
+
+    Returns:
+        the run, to look at.
+
+    Raises:
+        FileNotFoundError: if the folder has no ``scores.jsonl``.
+
+    Notes:
+        Lines that cannot be read are skipped with a warning.
+    """
+    run_folder = find_run(Path(folder).expanduser())
+    scores = run_folder / "scores.jsonl"
+    lines, unreadable = read_lines(scores)
+    if unreadable:
+        warn_user(f"{str(scores)!r} has lines that cannot be read; they are skipped: {unreadable}")
+    lines_of_validation: dict[tuple[str, int], dict[str, Mapping[str, Any]]] = {}
+    for line in lines:
+        is_score = all(line.get(name) is not None for name in ("key", "stage", "step"))
+        if is_score:
+            lines_of_validation.setdefault((line["stage"], line["step"]), {})[line["key"]] = line
+    validations = []
+    for (stage, step), scores_by_key in sorted(lines_of_validation.items(), key=_by_stage_and_step):
+        epoch = next(reversed(scores_by_key.values())).get("epoch")
+        validations.append(RecordedValidation(stage, step, epoch, scores_by_key))
+    return RecordedRun(run_folder, validations)
+
+
+def _by_stage_and_step(item: tuple[tuple[str, int], Any]) -> tuple[bool, str, int]:
+    """Validations before tests, each in the order of its steps."""
+    (stage, step), _ = item
+    return is_test(stage), stage, step

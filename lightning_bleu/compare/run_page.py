@@ -1,0 +1,224 @@
+"""What there is to see of the record of a run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lightning_bleu.compare.comparison_page import describe_worst
+from lightning_bleu.compare.systems import compare_texts
+from lightning_bleu.compare.texts import read_systems
+from lightning_bleu.core.scoring import describe_directions, format_in_unit
+from lightning_bleu.views.blocks import Bar, Block, Cell, Chart, Heading, Note, Part, Point, Table, TableCell, View
+from lightning_bleu.views.text import MAX_ROWS
+
+if TYPE_CHECKING:
+    from lightning_bleu.compare.comparison import Comparison
+    from lightning_bleu.compare.recorded_run import RecordedRun, RecordedValidation
+
+_MAX_COLUMNS = 8
+"""The maximum number of scores in a table, of charts, and of files whose sentences are shown."""
+_MAX_POINTS = 500
+"""The maximum number of points of a curve, which is not much wider in pixels."""
+
+
+def is_test(stage: str) -> bool:
+    """Whether a stage is a test, which Trainers of Transformers name after its dataset: ``"test_news"``."""
+    return stage == "test" or stage.startswith("test_")
+
+
+def describe_run(run: RecordedRun, examples: int) -> View:
+    """What a page shows of a run, with at most `examples` of its worst sentences."""
+    blocks: list[Block] = []
+    for stage in run.stages:
+        blocks += _describe_stage(run, stage)
+    if examples > 0:
+        blocks += _describe_sentences(run, examples)
+    return View(_name_run(run.folder.resolve()), blocks)
+
+
+def _keys_of(validations: Sequence[RecordedValidation]) -> list[str]:
+    """The logged names of the scores."""
+    return list(dict.fromkeys(key for validation in validations for key in validation.scores))
+
+
+def _main_key(validations: Sequence[RecordedValidation]) -> str | None:
+    """The name of the score of all sentences of the first metric that has a direction; None if there is none."""
+    lines = [line for validation in validations for line in validation.scores.values()]
+    with_direction = [line for line in lines if line.get("higher_is_better") is not None]
+    if not with_direction:
+        return None
+    metric = with_direction[0]["metric"]
+    keys = dict.fromkeys(line["key"] for line in with_direction if line["metric"] == metric)
+    main_key: str = min(keys, key=len)  # those of loaders, groups, and scores are longer
+    return main_key
+
+
+def _name_run(folder: Path) -> str:
+    """The name of the folder of a run, which ``translations=True`` calls ``translations`` in another one."""
+    return folder.parent.name if folder.name == "translations" else folder.name
+
+
+def _describe_stage(run: RecordedRun, stage: str) -> list[Block]:
+    """The validations of a stage as a table, and their scores as curves."""
+    validations = run.of_stage(stage)
+    keys = _keys_of(validations)
+    shown = keys[:_MAX_COLUMNS]
+    best = {} if is_test(stage) else {key: run.best(key) for key in keys}
+    blocks: list[Block] = []
+    sentences = _describe_best(shown, best)
+    if sentences:
+        blocks.append(Note(sentences))
+    blocks.append(_validation_table(validations, shown, best, _main_key(validations), len(keys) - len(shown)))
+    if len(validations) > 1:
+        blocks += [_curve(validations, key, best.get(key)) for key in shown]
+    return blocks
+
+
+def _describe_best(keys: Sequence[str], best: Mapping[str, RecordedValidation | None]) -> str:
+    """The best validation of each score, as a sentence."""
+    entries = []
+    for key in keys:
+        validation = best.get(key)
+        if validation is not None:
+            score = _format_score(validation, key)
+            entries.append(f"{key} {score} at step {validation.step:,}")
+    return f"Best: {'; '.join(entries)}." if entries else ""
+
+
+def _format_score(validation: RecordedValidation, key: str) -> str:
+    """A score as text; empty if there is none."""
+    score = validation.score(key)
+    return "" if score is None else format_in_unit(score, validation.scores[key].get("percent"))
+
+
+def _validation_table(
+    validations: Sequence[RecordedValidation],
+    keys: Sequence[str],
+    best: Mapping[str, RecordedValidation | None],
+    main_key: str | None,
+    missing: int,
+) -> Table:
+    """A row per validation, with a bar for the main score."""
+    bars = {} if main_key is None else _make_bars(validations, main_key)
+    header = ["step", "epoch", *keys]
+    if bars:
+        low, high = min(bars, key=bars.__getitem__), max(bars, key=bars.__getitem__)
+        ends = [_format_score(validations[place], str(main_key)) for place in (low, high)]
+        header.append(f"{main_key}, {ends[0]} to {ends[1]}")
+    rows = []
+    for place, validation in list(enumerate(validations))[-MAX_ROWS:]:
+        row: list[TableCell] = [f"{validation.step:,}", "" if validation.epoch is None else f"{validation.epoch:g}"]
+        for key in keys:
+            text = _format_score(validation, key)
+            is_best = len(validations) > 1 and best.get(key) is validation
+            row.append(Cell(f"{text} *", "best") if is_best else text)
+        if bars:
+            row.append(Bar([Part(bars.get(place, 0.0))]))
+        rows.append(row)
+    return Table(header, rows, validations[0].stage, _describe_columns(validations, keys, missing), text_columns=0)
+
+
+def _make_bars(validations: Sequence[RecordedValidation], key: str) -> dict[int, float]:
+    """The lengths of the bars of a score, by the place of its validation; none if all scores are equal.
+
+    The lowest score has a short bar, so that it can be seen.
+    """
+    scores = {}
+    for place, validation in enumerate(validations):
+        score = validation.score(key)
+        if score is not None:
+            scores[place] = score
+    low, high = min(scores.values(), default=0.0), max(scores.values(), default=0.0)
+    if low == high:
+        return {}
+    return {place: 0.04 + 0.96 * (score - low) / (high - low) for place, score in scores.items()}
+
+
+def _describe_columns(validations: Sequence[RecordedValidation], keys: Sequence[str], missing: int) -> str:
+    """What the numbers of a table mean."""
+    lines: dict[str, Mapping[str, Any]] = {}
+    for validation in validations:
+        lines.update({key: line for key, line in validation.scores.items() if key in keys})
+    note = describe_directions({key: line.get("higher_is_better") for key, line in lines.items()})
+    if len(validations) > 1:
+        note += " *: the best."
+    if missing > 0:
+        note += f" {missing:,} more scores are in scores.jsonl."
+    if len(validations) > MAX_ROWS:
+        note += f" The latest {MAX_ROWS} of {len(validations):,} validations."
+    return note.strip()
+
+
+def _curve(validations: Sequence[RecordedValidation], key: str, best: RecordedValidation | None) -> Chart:
+    """A score over the steps, with its interval. If there are very many validations, some are skipped."""
+    points = []
+    best_point = None
+    stride = math.ceil(len(validations) / _MAX_POINTS)
+    last = len(validations) - 1
+    for place, validation in enumerate(validations):
+        is_shown = (last - place) % stride == 0 or validation is best
+        if not is_shown:
+            continue
+        score = validation.score(key)
+        if score is None:
+            continue
+        interval = validation.scores[key].get("interval") or {}
+        point = Point(validation.step, score, interval.get("low"), interval.get("high"))
+        points.append(point)
+        if validation is best:
+            best_point = point
+    return Chart(key, {key: points}, "step", best=best_point)
+
+
+# Sentences
+
+
+def _describe_sentences(run: RecordedRun, examples: int) -> list[Block]:
+    """The worst sentences of the best validation; of the latest, if the translations of the best were deleted."""
+    validations = [validation for validation in run.validations if not is_test(validation.stage)]
+    validations = validations or list(run.validations)
+    key = _main_key(validations)
+    best = None if key is None else run.best(key)
+    candidates = list(reversed(validations))
+    if best is not None:
+        candidates.insert(0, best)
+    for validation in candidates:
+        files = _find_files(run, validation)
+        if not files:
+            continue
+        blocks: list[Block] = [Heading(f"Sentences of step {validation.step:,}")]
+        if best is not None and validation is not best:
+            blocks.append(
+                Note(f"The translations of the best validation, step {best.step:,}, were deleted.", quiet=True)
+            )
+        for file in files[:_MAX_COLUMNS]:
+            blocks += _describe_file(run, file, examples, is_only=len(files) == 1)
+        return blocks
+    return []
+
+
+def _find_files(run: RecordedRun, validation: RecordedValidation) -> list[Path]:
+    """The translations of a validation that still exist."""
+    names = dict.fromkeys(line["file"] for line in validation.scores.values() if line["file"] is not None)
+    files = [run.folder / name for name in names]
+    return [file for file in files if file.exists()]
+
+
+def _describe_file(run: RecordedRun, file: Path, examples: int, *, is_only: bool) -> list[Block]:
+    """The worst sentences of a file."""
+    name = file.relative_to(run.folder).as_posix()
+    try:
+        scored = _score_file(name, file)
+    except (ValueError, OSError, ImportError) as error:
+        # Such as a single sentence, a metric that the record cannot make again, or one whose package is missing here.
+        return [Note(f"{name}: {error}", quiet=True)]
+    title = "" if is_only else f"{name}: "
+    return [describe_worst(scored, examples, title)]
+
+
+def _score_file(name: str, file: Path) -> Comparison:
+    """The scores of the sentences of a file, by the metrics of the record."""
+    return compare_texts(read_systems({name: file}, None, None), resamples=1, warn=lambda message: None)

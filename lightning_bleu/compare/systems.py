@@ -1,0 +1,220 @@
+"""Compare systems: read their texts, count their sentences, and resample them together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from lightning_bleu.bleu import BLEUSettings
+from lightning_bleu.compare.comparison import Comparison
+from lightning_bleu.compare.recorded_metrics import RunRecords
+from lightning_bleu.compare.texts import SystemTexts, TextFile, Translations, read_systems
+from lightning_bleu.core.evaluator_metric import EvaluatorMetric
+from lightning_bleu.core.messages import WarnOnce
+from lightning_bleu.core.processes import alone
+from lightning_bleu.core.resampling import (
+    MIN_SENTENCES,
+    Interval,
+    PairedTest,
+    check_count,
+    check_share,
+    describe_few_sentences,
+    interval_of,
+)
+from lightning_bleu.core.verdict import default_resamples
+from lightning_bleu.evaluation.collector import SentenceCollector
+from lightning_bleu.evaluation.functions import FunctionMetric
+from lightning_bleu.evaluation.loaders import Loader
+from lightning_bleu.evaluation.metrics import shared_reading
+from lightning_bleu.evaluation.names import Name
+from lightning_bleu.evaluation.outputs import Output
+from lightning_bleu.evaluation.scores import Scored, score_sentences
+from lightning_bleu.evaluation.sentences import SentenceRows
+from lightning_bleu.evaluation.uncertainty import resample
+from lightning_bleu.observers.samples import find_bleu
+
+if TYPE_CHECKING:
+    from typing_extensions import Never
+
+    from lightning_bleu.core.corpus_metric import CorpusMetric
+    from lightning_bleu.evaluation.options import MetricsByName
+
+
+def compare_systems(
+    systems: Mapping[str, Translations],
+    *more_systems: Never,
+    references: TextFile | Sequence[Any] | None = None,
+    sources: TextFile | Sequence[str] | None = None,
+    metrics: CorpusMetric | FunctionMetric | MetricsByName | Callable[..., Any] | None = None,
+    confidence: float = 0.95,
+    resamples: int | None = None,
+    seed: int = 0,
+) -> Comparison:
+    """Compare systems, or checkpoints, by their translations of the same sentences.
+
+    Example:
+        >>> from lightning_bleu import CorpusCHRF
+        >>> references = [f"the cat sat on mat {number}" for number in range(40)]
+        >>> systems = {
+        ...     "old": [line.replace("cat", "dog") for line in references],
+        ...     "new": [line.replace("sat", "lay") if "1" in line else line for line in references],
+        ... }
+        >>> comparison = compare_systems(systems, references=references, metrics=CorpusCHRF())
+        >>> comparison.tests["chrf"]["new"].difference > 0, comparison.verdict("chrf", "new").word
+        (True, 'better')
+        >>> improved, got_worse = comparison.changed("chrf", "new", count=1)
+        >>> improved[0].baseline[:11], improved[0].hypothesis[:11]
+        ('the dog sat', 'the cat sat')
+
+    Args:
+        systems: the translations of each system by its name, the baseline first: a file with a line per sentence, such
+            as one of ``Evaluator(translations=...)``, or a list of strings. One system alone is scored.
+        references: a file, a list of ``Path`` for several references per sentence, or a list of strings or of lists of
+            strings. When None: ``ref.txt``, or ``ref-1.txt`` and so on, beside a system.
+        sources: a file, or a list of strings. When None: ``src.txt`` beside a system, if there is one.
+        metrics: metrics of this package and functions, as for :class:`.Evaluator`. When None: the metrics of
+            this package in the records of the runs, with their names and settings, if a file belongs to one; else BLEU
+            and chrF in percent. Pass functions again: a record has only their scores.
+        confidence: the confidence level of the intervals.
+        resamples: the number of bootstrap resamples, which are the same for all systems. When None: 1,000, or more if
+            so few cannot show a clear difference of so many systems at this confidence.
+        seed: the random seed.
+
+    Returns:
+        a :class:`Comparison`.
+
+    Raises:
+        OSError: for a file that cannot be read.
+        TypeError: for texts that are neither a file nor a list of strings, and for options of the wrong type; see also
+            :class:`.Evaluator`.
+        ValueError: for different numbers of sentences, or fewer than two; if there are no references, or not the same
+            beside all files; for a file that is not UTF-8; for metrics that do not score sentences; if the record says
+            nothing about a file, or has settings that cannot be read.
+
+    Notes:
+        Only the calling process compares, so call it in a script, or where ``trainer.is_global_zero``.
+
+        Files of a record are read as they were written, and tokens are read as tokens. If they do not reproduce the
+        recorded score, a warning says so. With fewer than 30 sentences, equal systems look different too often, and a
+        warning says so, too.
+    """
+    if more_systems:
+        raise TypeError(
+            'pass the systems as a dict of names, the baseline first: compare_systems({"old": "old.txt", "new": '
+            '"new.txt"}). A difference is the score of a system minus that of the baseline'
+        )
+    texts = read_systems(systems, references, sources)
+    by_name = None
+    if metrics is not None:
+        from lightning_bleu.evaluation.passed_metrics import read_metrics  # imports torchmetrics, which takes seconds
+
+        by_name = read_metrics(metrics)
+    return compare_texts(texts, by_name, confidence=confidence, resamples=resamples, seed=seed)
+
+
+def compare_texts(
+    texts: SystemTexts,
+    metrics: Mapping[str, EvaluatorMetric] | None = None,
+    *,
+    confidence: float = 0.95,
+    resamples: int | None = None,
+    seed: int = 0,
+    warn: Callable[[str], object] | None = None,
+) -> Comparison:
+    """Compare systems whose texts have been read; see :func:`compare_systems`."""
+    check_share("confidence", confidence)
+    compared = max(1, len(texts.hypotheses) - 1)
+    resamples = default_resamples(confidence, compared) if resamples is None else check_count("resamples", resamples)
+    warn = warn or WarnOnce()
+    records = RunRecords(texts.files if metrics is None else {}, warn)
+    by_name = records.rebuild_metrics() if metrics is None else metrics
+    are_tokens = records.were_tokens() and all(metric.counts_tokens for metric in by_name.values())
+    with alone():
+        scored = {system: _score(by_name, texts, system, are_tokens=are_tokens) for system in texts.hypotheses}
+        rows_by_system = {system: _rows_by_key(of_system) for system, of_system in scored.items()}
+        if texts.has_own_references:
+            for system, rows_by_metric in rows_by_system.items():
+                records.check_scores(system, rows_by_metric)
+        rows = _find_shared_metrics(rows_by_system)
+        _warn_about_few_sentences(texts, warn)
+        systems = {Name(metric): list(of_systems.values()) for metric, of_systems in rows.items()}
+        resampled = resample(systems, resamples, seed)
+    intervals: dict[str, dict[str, Interval]] = {}
+    tests: dict[str, dict[str, PairedTest]] = {}
+    baseline, *others = texts.hypotheses
+    for name, of_metric in resampled.items():
+        intervals[name.metric] = {}
+        for system, scores in zip(texts.hypotheses, of_metric.scores):
+            intervals[name.metric][system] = interval_of(scores, of_metric.scorer, confidence)
+        tests[name.metric] = dict(zip(others, of_metric.test_against_first(confidence)))
+    bleu = find_bleu(rows_by_system[baseline])
+    return Comparison(
+        texts,
+        intervals,
+        tests,
+        rows,
+        confidence,
+        resamples,
+        signatures=_find_signatures(scored[baseline], rows),
+        bleu_settings=BLEUSettings.from_options() if bleu is None else bleu[1].settings,
+    )
+
+
+def _score(
+    metrics: Mapping[str, EvaluatorMetric], texts: SystemTexts, system: str, *, are_tokens: bool
+) -> list[Scored]:
+    """Score the sentences of a system."""
+    hypotheses: list[Any] = texts.hypotheses[system]
+    references: list[Any] = texts.references
+    if are_tokens:
+        hypotheses = [_split_tokens(line) for line in hypotheses]
+        references = [[_split_tokens(line) for line in lines] for lines in references]
+    collector = SentenceCollector(metrics, [Loader("", shared_reading(metrics))])
+    collector.update(Output(hypotheses, references, texts.sources, index=range(len(references))))
+    scored = score_sentences(metrics, collector.gather())
+    collector.warn_about_mistakes()
+    missing = [score.name.key for score in scored if score.rows is None]
+    if missing:
+        raise ValueError(f"{missing} must score sentences: pass metrics of this package, or functions")
+    return scored
+
+
+def _rows_by_key(scored: Iterable[Scored]) -> dict[str, SentenceRows]:
+    """The rows of scores by their names."""
+    return {score.name.key: score.rows for score in scored if score.rows is not None}
+
+
+def _find_signatures(scored: Iterable[Scored], keys: Collection[str]) -> dict[str, str]:
+    """The signatures of these scores, as far as they have one."""
+    signatures = {}
+    for score in scored:
+        signature = getattr(score.result.report, "signature", None)
+        if score.name.key in keys and signature is not None:
+            signatures[score.name.key] = signature
+    return signatures
+
+
+def _split_tokens(line: str) -> list[str]:
+    """The tokens of a line, as a record has them."""
+    return line.split(" ") if line else []
+
+
+def _find_shared_metrics(
+    rows_by_system: Mapping[str, Mapping[str, SentenceRows]],
+) -> dict[str, dict[str, SentenceRows]]:
+    """What each metric counted in the sentences of each system, for the metrics that scored all systems."""
+    shared: dict[str, dict[str, SentenceRows]] = {}
+    for metric in next(iter(rows_by_system.values())):
+        if all(metric in rows for rows in rows_by_system.values()):
+            shared[metric] = {system: rows[metric] for system, rows in rows_by_system.items()}
+    if not shared:
+        raise ValueError("no metric has scored sentences of all systems: pass metrics of this package, or functions")
+    return shared
+
+
+def _warn_about_few_sentences(texts: SystemTexts, warn: Callable[[str], object]) -> None:
+    """Warn if equal systems look different too often."""
+    baseline, *others = texts.hypotheses.values()
+    sentences = len(texts.references)
+    if sentences < MIN_SENTENCES and any(hypotheses != baseline for hypotheses in others):
+        warn(describe_few_sentences(sentences))

@@ -1,0 +1,180 @@
+"""The texts of finished systems, from files or lists. Neither torch nor NumPy is imported: the command is fast."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
+
+from lightning_bleu.observers.scores_file import find_record, lacks_references
+
+TextFile: TypeAlias = str | os.PathLike[str]
+"""A file with a sentence per line."""
+Translations: TypeAlias = TextFile | Sequence[str]
+"""The translations of a system: a file, or a list of strings."""
+
+
+class SystemTexts(NamedTuple):
+    """Systems that translate the same sentences.
+
+    Attributes:
+        hypotheses: the hypotheses of each system by its name.
+        references: the references of each sentence.
+        sources: the source of each sentence; None if there are none.
+        files: the files of the systems that are files.
+        has_own_references: whether the references are those beside the files.
+    """
+
+    hypotheses: Mapping[str, list[str]]
+    references: list[list[str]]
+    sources: list[str] | None
+    files: Mapping[str, Path]
+    has_own_references: bool = False
+
+
+def read_systems(systems: Mapping[str, Any], references: Any, sources: Any) -> SystemTexts:
+    """The texts of systems; see :func:`lightning_bleu.compare.compare_systems`.
+
+    Raises:
+        OSError: for a file that cannot be read.
+        TypeError: for texts that are neither a file nor a list of strings.
+        ValueError: for different numbers of sentences, or fewer than two; if there are no references, or not the same
+            beside all files; for a file that is not UTF-8.
+    """
+    if not isinstance(systems, Mapping) or not all(isinstance(name, str) for name in systems):
+        raise TypeError(
+            'pass the systems as a dict of names, the baseline first: compare_systems({"old": "old.txt", "new": '
+            f'"new.txt"}}), got {type(systems).__name__}'
+        )
+    if not systems:
+        raise ValueError("there must be at least one system, got an empty dict")
+    hypotheses = {name: _read_lines(name, translations) for name, translations in systems.items()}
+    files = {
+        name: Path(translations).expanduser()
+        for name, translations in systems.items()
+        if isinstance(translations, str | os.PathLike)
+    }
+    texts = SystemTexts(
+        hypotheses,
+        _read_references(references, files),
+        _read_sources(sources, files),
+        files,
+        has_own_references=references is None,
+    )
+    _check_counts(texts)
+    return texts
+
+
+def _check_counts(texts: SystemTexts) -> None:
+    """Raise a ValueError unless there is a line of everything for each of at least two sentences."""
+    counts = {repr(name): len(lines) for name, lines in texts.hypotheses.items()}
+    counts["the references"] = len(texts.references)
+    if texts.sources is not None:
+        counts["the sources"] = len(texts.sources)
+    shown = ", ".join(f"{count:,} of {name}" for name, count in counts.items())
+    if len(set(counts.values())) > 1:
+        raise ValueError(f"the numbers of sentences differ: {shown}. All must translate the same sentences, in order")
+    if len(texts.references) < 2:
+        raise ValueError(f"there must be at least two sentences, but there are {shown}")
+
+
+def _read_references(references: Any, files: Mapping[str, Path]) -> list[list[str]]:
+    """The references of each sentence, from what the user passed, or from the files beside the systems."""
+    if references is None:
+        for file in files.values():
+            if lacks_references(file):
+                raise ValueError(
+                    f"{str(file)!r} was written without references, so those beside it are not its own: pass "
+                    "references=..."
+                )
+        references = _find_beside(files.values(), r"ref(-\d+)?\.txt")
+    elif isinstance(references, str | os.PathLike):
+        references = [Path(references)]
+    elif not isinstance(references, Sequence):
+        raise TypeError(f"'references' must be a file or a list, got {type(references).__name__}")
+    if not references:
+        raise ValueError("there are no references: pass references=..., or put 'ref.txt' beside a system")
+    are_files = all(isinstance(item, os.PathLike) for item in references)
+    if are_files:
+        return _read_reference_files(references)
+    return [_read_item(item) for item in references]
+
+
+def _read_item(item: Any) -> list[str]:
+    """The references of a sentence, of which the user passed a string or several."""
+    if isinstance(item, str):
+        return [item]
+    if not isinstance(item, list | tuple) or not all(isinstance(reference, str) for reference in item):
+        raise TypeError(
+            "'references' must be a file, a list of Path, or a list of strings or of lists of strings, got one with "
+            f"{item!r:.80}"
+        )
+    return list(item)
+
+
+def _read_reference_files(files: Sequence[Path]) -> list[list[str]]:
+    """The references of each sentence, from a file for each set of references."""
+    columns = [_read_lines("references", file) for file in files]
+    if len(set(map(len, columns))) > 1:
+        shown = ", ".join(f"{len(lines):,} in {str(file)!r}" for file, lines in zip(files, columns))
+        raise ValueError(f"the files of references have different numbers of lines: {shown}")
+    return [list(row) for row in zip(*columns)]
+
+
+def _read_sources(sources: Any, files: Mapping[str, Path]) -> list[str] | None:
+    """The sources, from what the user passed, or from the file beside the systems; None if there are none."""
+    if sources is None:
+        sources = next(iter(_find_beside(files.values(), r"src\.txt")), None)
+    return None if sources is None else _read_lines("sources", sources)
+
+
+def _read_lines(name: str, translations: Any) -> list[str]:
+    """The lines of a file, or the strings of a list."""
+    if isinstance(translations, str | os.PathLike):
+        return _read_file(Path(translations).expanduser())
+    is_list = isinstance(translations, list | tuple) and all(isinstance(line, str) for line in translations)
+    if not is_list:
+        raise TypeError(
+            f"{name!r} must be a file with a line per sentence, or a list of strings, got {translations!r:.80}"
+        )
+    return list(translations)
+
+
+def _read_file(file: Path) -> list[str]:
+    """The lines of a file. Those of a record are read as they were written, and others may come from an editor."""
+    if file.is_dir():
+        reason = "a folder has no lines: pass a file of translations in it, such as val/step-0000500.txt"
+        raise IsADirectoryError(errno.EISDIR, reason, str(file))
+    content = file.read_bytes()
+    is_recorded = find_record(file) is not None
+    try:
+        text = content.decode() if is_recorded else content.decode("utf-8-sig").replace("\r\n", "\n")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise ValueError(
+            f"{str(file)!r} is not UTF-8: line {line} has the byte 0x{content[error.start]:02x}. Convert the file, for "
+            "example with: iconv -f latin1 -t utf-8"
+        ) from error
+    if not text:
+        return []
+    return text.removesuffix("\n").split("\n")  # splitlines splits at other characters, too
+
+
+def _find_beside(systems: Iterable[Path], pattern: str) -> list[Path]:
+    """The files with such names beside a system. An error if those beside another one differ."""
+    files_by_system = []
+    for system in systems:
+        files = [file for file in system.parent.iterdir() if re.fullmatch(pattern, file.name)]
+        if files:
+            files_by_system.append(sorted(files, key=lambda file: (len(file.name), file.name)))
+    if not files_by_system:
+        return []
+    first = files_by_system[0]
+    first_content = [file.read_bytes() for file in first]
+    for files in files_by_system[1:]:
+        if files != first and [file.read_bytes() for file in files] != first_content:
+            raise ValueError(f"{str(first[0])!r} and {str(files[0])!r} differ: pass references=... and sources=...")
+    return first

@@ -1,0 +1,416 @@
+"""Read a call: turn `preds` and `target` into text or ids to count."""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from itertools import compress, islice
+from types import MethodType
+from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from lightning_bleu.core.columns import read_index, read_sample_mask
+from lightning_bleu.core.forms import (
+    CPU,
+    BoolArray,
+    Form,
+    Hypotheses,
+    Ids,
+    Index,
+    InputCounts,
+    IntArray,
+    Ragged,
+    References,
+    SampleMask,
+    Strings,
+    Tokens,
+    clean,
+    drop_empty_references,
+    join,
+    kind_of,
+    segment_count,
+)
+from lightning_bleu.core.messages import WarnOnce
+from lightning_bleu.core.mistakes import Mistake, find_mistakes, suspect_teacher_forcing, widths_of
+from lightning_bleu.core.recognize import check_layout, recognize, recognize_hypotheses, recognize_sources
+from lightning_bleu.core.settings import Decoder, Settings
+
+if TYPE_CHECKING:
+    pass
+
+
+class Sentence(NamedTuple):
+    """A sentence as text.
+
+    Attributes:
+        hypothesis: the hypothesis.
+        references: its references; empty if the step returned none.
+        source: the source sentence, if the step returned one.
+        tokenized: whether the texts are tokens separated by spaces, rather than text that is still to be tokenized.
+        group: the label of its group, if the step returned labels.
+    """
+
+    hypothesis: str
+    references: list[str]
+    source: str | None = None
+    tokenized: bool = False
+    group: str | None = None
+
+
+class PassedIds(NamedTuple):
+    """The ids of hypotheses as they were passed.
+
+    Attributes:
+        ragged: the ids, with padding and special ids.
+        pad_id: the id that pads them, as far as known.
+    """
+
+    ragged: Ragged
+    pad_id: int | None
+
+
+class Batch(NamedTuple):
+    """The sentences of one call that count.
+
+    Attributes:
+        segments: all hypotheses, then all references, sentence by sentence. Ids have no padding left, and are decoded
+            if there is a decoder.
+        reference_counts: the number of references of each sentence, shape ``(sentences,)``; 0 for all sentences, or for
+            none.
+        positions: the position of each sentence in the dataset, shape ``(sentences,)``; None if it is unknown.
+        mistakes: likely mistakes that are not errors.
+        widths: the widths of the logits and of their labels; None unless both are in a tensor.
+        device: the device of the ids that were passed; the CPU for text.
+        passed_ids: the ids of the hypotheses, before padding was removed and before they were decoded; None for text.
+    """
+
+    segments: Form
+    reference_counts: IntArray
+    positions: IntArray | None = None
+    mistakes: Sequence[Mistake] = ()
+    widths: tuple[int, int] | None = None
+    device: torch.device = CPU
+    passed_ids: PassedIds | None = None
+
+    @property
+    def sentence_count(self) -> int:
+        """The number of sentences."""
+        return len(self.reference_counts)
+
+    @property
+    def input_counts(self) -> InputCounts:
+        """The number of sentences by kind, and of references."""
+        counts = self.reference_counts
+        sentences = {kind_of(self.segments): len(counts)}
+        return InputCounts(**sentences, references=int(counts.sum()), squared_references=int(counts @ counts))
+
+    def warn(self, warn: WarnOnce) -> None:
+        """Warn about likely mistakes, including one that shows only in several batches."""
+        mistakes = list(self.mistakes)
+        widths = warn.widths
+        if self.widths is not None:
+            widths = widths + Counter([self.widths])
+            mistakes.extend(suspect_teacher_forcing(widths))
+        for key, message in mistakes:
+            warn(message, key)  # raises if the user turned warnings into errors
+        warn.widths = widths
+
+    def texts(self) -> list[tuple[str, list[str]]]:
+        """Each hypothesis and its references as readable text.
+
+        Example:
+            >>> read_batch([[5, 6], [7]], [[[5, 7], [5]], [[7]]], Settings.from_options()).texts()
+            [('5 6', ['5 7', '5']), ('7', ['7'])]
+        """
+        lines = to_lines(self.segments)
+        references = iter(lines[self.sentence_count :])
+        counts = self.reference_counts.tolist()
+        return [(hypothesis, list(islice(references, count))) for hypothesis, count in zip(lines, counts)]
+
+
+def read_batch(
+    preds: Hypotheses,
+    target: References,
+    settings: Settings,
+    sample_mask: SampleMask | None = None,
+    index: Index | None = None,
+) -> Batch:
+    """Read the sentences of a call, and drop those that are masked.
+
+    Args:
+        preds: the hypotheses; see :meth:`lightning_bleu.CorpusBLEU.update`.
+        target: their references.
+        settings: how to read them.
+        sample_mask: which sentences count; all when None.
+        index: the position of each sentence in the dataset; None if it is unknown.
+
+    Raises:
+        TypeError: for an unsupported input type, or if `preds` and `target` are of different kinds.
+        ValueError: for different numbers of sentences, an unsupported shape, or a sentence without a reference.
+
+    Example:
+        >>> import torch
+        >>> batch = read_batch(torch.tensor([[5, 6, 0]]), torch.tensor([[5, 7, 6]]), Settings.from_options(pad_id=0))
+        >>> batch.segments.ragged.to_lists()
+        [[5, 6], [5, 7, 6]]
+    """
+    batch = read_sentences(preds, target, settings)
+    positions = read_index(index, batch.sentence_count)
+    mask = read_sample_mask(sample_mask, batch.sentence_count)
+    if positions is not None:
+        batch = batch._replace(positions=positions)
+    return batch if mask is None else select_sentences(batch, mask)
+
+
+def read_sentences(preds: Hypotheses, target: References, settings: Settings) -> Batch:
+    """Check the sentences of a call, copy them to the CPU, and remove padding or decode ids; see :func:`read_batch`."""
+    hypotheses, references, counts = recognize(preds, target, decodable=settings.decoder is not None)
+    check_layout(hypotheses, references, settings.removed_ids)
+    if type(hypotheses) is type(references):
+        segments, counts = _read(join(hypotheses, references), counts, settings)
+    else:  # ids and strings: decode the ids
+        decoded, _ = _read(hypotheses, counts, settings)
+        decoded_references, counts = _read(references, counts, settings)
+        segments = join(decoded, decoded_references)
+    mistakes = list(find_mistakes(hypotheses, references, segments, counts, settings))
+    device = getattr(hypotheses, "device", CPU)
+    if device == CPU:
+        device = getattr(references, "device", CPU)
+    return Batch(
+        segments,
+        counts,
+        mistakes=mistakes,
+        widths=widths_of(hypotheses, references),
+        device=device,
+        passed_ids=_passed_ids(hypotheses, settings),
+    )
+
+
+def read_hypotheses(preds: Hypotheses, settings: Settings) -> Batch:
+    """Read hypotheses that have no references; see :func:`read_sentences`.
+
+    Example:
+        >>> read_hypotheses([[5, 6], [7]], Settings.from_options()).texts()
+        [('5 6', []), ('7', [])]
+    """
+    hypotheses = recognize_hypotheses(preds)
+    counts = np.zeros(segment_count(hypotheses), np.int64)
+    segments, _ = _read(hypotheses, counts, settings)
+    no_references = Tokens([])
+    mistakes = list(find_mistakes(hypotheses, no_references, segments, counts, settings))
+    device = getattr(hypotheses, "device", CPU)
+    return Batch(segments, counts, mistakes=mistakes, device=device, passed_ids=_passed_ids(hypotheses, settings))
+
+
+def _passed_ids(hypotheses: Form, settings: Settings) -> PassedIds | None:
+    """The ids of hypotheses as they were passed; None for text."""
+    if not isinstance(hypotheses, Ids):
+        return None
+    pad_id = _pad_id_of(settings.decoder) if settings.pad_id is None else settings.pad_id
+    return PassedIds(hypotheses.ragged, pad_id)
+
+
+def _pad_id_of(decoder: Decoder | None) -> int | None:
+    """The padding id of a tokenizer, or of the tokenizer of a processor; None if it has none.
+
+    Example:
+        >>> from types import SimpleNamespace
+        >>> tokenizer = SimpleNamespace(pad_token_id=7)
+        >>> _pad_id_of(tokenizer), _pad_id_of(SimpleNamespace(tokenizer=tokenizer)), _pad_id_of(str.split)
+        (7, 7, None)
+    """
+    owner = getattr(decoder, "__self__", decoder)  # of the bound method tokenizer.batch_decode
+    owner = getattr(owner, "tokenizer", owner)
+    pad_id: int | None = getattr(owner, "pad_token_id", None)
+    return pad_id
+
+
+def select_sentences(batch: Batch, chosen: BoolArray) -> Batch:
+    """Select sentences of a batch, such as the sentences of a language.
+
+    Args:
+        batch: the batch.
+        chosen: which sentences to select, shape ``(sentences,)``.
+
+    Example:
+        >>> batch = read_batch(["a", "b", "c"], [["a"], ["b", "x"], ["c"]], Settings.from_options())
+        >>> select_sentences(batch, np.array([False, True, True])).segments
+        Strings(lines=['b', 'c', 'b', 'x', 'c'])
+    """
+    chosen_references = chosen.repeat(batch.reference_counts)
+    segments = _select_segments(batch.segments, np.concatenate([chosen, chosen_references]))
+    passed_ids = batch.passed_ids
+    if passed_ids is not None:
+        passed_ids = passed_ids._replace(ragged=_select_rows(passed_ids.ragged, chosen))
+    return batch._replace(
+        segments=segments,
+        reference_counts=batch.reference_counts[chosen],
+        positions=None if batch.positions is None else batch.positions[chosen],
+        passed_ids=passed_ids,
+    )
+
+
+def _select_segments(form: Form, chosen: BoolArray) -> Form:
+    """Some segments of a form.
+
+    Example:
+        >>> _select_segments(Strings(["a", "b"]), np.array([False, True]))
+        Strings(lines=['b'])
+    """
+    if not isinstance(form, Ids):
+        return type(form)(list(compress(form[0], chosen)))  # type: ignore[arg-type]
+    return form._replace(ragged=_select_rows(form.ragged, chosen))
+
+
+def _select_rows(ragged: Ragged, chosen: BoolArray) -> Ragged:
+    """Some segments of ids.
+
+    Example:
+        >>> _select_rows(Ragged(np.array([5, 6, 7]), np.array([2, 1])), np.array([False, True])).to_lists()
+        [[7]]
+    """
+    ids, lengths = ragged
+    return Ragged(ids[chosen.repeat(lengths)], lengths[chosen])
+
+
+class Sources(NamedTuple):
+    """Source sentences, which are shown but not counted. Ids become text when somebody reads them.
+
+    Attributes:
+        segments: the sources. Ids have no padding left.
+        decoder: decodes ids; None if they are shown as numbers.
+        kind: how they were passed: ``"strings"``, ``"tokens"``, or ``"ids"``; ``"strings"`` for ids that are decoded.
+    """
+
+    segments: Form
+    decoder: Decoder | None = None
+    kind: str = "strings"
+
+    def select(self, chosen: BoolArray) -> Sources:
+        """Some of them.
+
+        Args:
+            chosen: which ones, shape ``(sentences,)``.
+        """
+        return self._replace(segments=_select_segments(self.segments, chosen))
+
+    def lines(self) -> list[str]:
+        """Their texts.
+
+        Raises:
+            TypeError: if the decoder does not return one string per source.
+        """
+        if isinstance(self.segments, Ids) and self.decoder is not None:
+            return decode(self.segments.ragged.to_lists(), self.decoder)
+        return to_lines(self.segments)
+
+
+def read_sources(sources: Hypotheses, sentences: int, settings: Settings) -> Sources:
+    """Read the source sentences of a call. Ids are copied and cleaned like hypotheses.
+
+    Args:
+        sources: the source sentences, in any form that hypotheses can have.
+        sentences: the number of hypotheses.
+        settings: how to read ids.
+
+    Raises:
+        TypeError: for an unsupported input type.
+        ValueError: for an unsupported shape, or if there is not one source per sentence.
+
+    Example:
+        >>> read_sources([[7, 8, 0], [9]], sentences=2, settings=Settings.from_options(pad_id=0)).lines()
+        ['7 8', '9']
+    """
+    segments = recognize_sources(sources, sentences)
+    if isinstance(segments, Ids):
+        ids = Ids(clean(segments.ragged, settings), segments.device)
+        return Sources(ids, settings.decoder, "strings" if settings.decoder is not None else "ids")
+    return Sources(Strings(list(to_lines(segments))), kind=kind_of(segments))
+
+
+def _read(form: Form, counts: IntArray, settings: Settings) -> tuple[Form, IntArray]:
+    """Clean ids, and decode them if there is a decoder. Text stays as it is."""
+    if not isinstance(form, Ids):
+        return form, counts
+    ragged = clean(form.ragged, settings)
+    if len(form.shape) == 3 and form.shape[1] > 1:  # a tensor with several references per sentence
+        ragged, counts = drop_empty_references(ragged, counts)
+    if settings.decoder is None:
+        return Ids(ragged, form.device), counts
+    return Strings(decode(ragged.to_lists(), settings.decoder)), counts
+
+
+def decode(ids: list[list[int]], decoder: Decoder) -> list[str]:
+    """Decode ids.
+
+    Raises:
+        TypeError: if the decoder does not return one string per list.
+
+    Example:
+        >>> decode([[0, 1], [2]], lambda lists: ["".join("abc"[i] for i in ids) for ids in lists])
+        ['ab', 'c']
+    """
+    if not ids:
+        return []  # for which tokenizers do not return a list
+    # The user can also pass the bound method, tokenizer.batch_decode.
+    is_method = getattr(decoder, "__name__", "") == "batch_decode" and isinstance(decoder, MethodType)
+    if is_method or hasattr(decoder, "batch_decode"):
+        batch_decode: Any = getattr(decoder, "batch_decode", decoder)
+        lines: Any = batch_decode(ids, skip_special_tokens=True)
+    else:
+        lines = decoder(ids)
+    decoded = list(lines) if isinstance(lines, Iterable) else []
+    if len(decoded) != len(ids) or not all(isinstance(line, str) for line in decoded):
+        raise TypeError("'decoder' must return one string for each list of ids")
+    return decoded
+
+
+def to_lines(form: Form) -> list[str]:
+    """The text of each segment; ids that are not decoded are shown as numbers.
+
+    Example:
+        >>> from lightning_bleu.core.recognize import recognize_hypotheses
+        >>> to_lines(recognize_hypotheses([[7, 8], [9]]))
+        ['7 8', '9']
+    """
+    if isinstance(form, Strings):
+        return form.lines
+    lists: Sequence[Sequence[object]] = form.ragged.to_lists() if isinstance(form, Ids) else form.lists
+    return [" ".join(map(str, tokens)) for tokens in lists]
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def eager(function: Callable[P, T]) -> Callable[P, T]:
+    """Run a function eagerly, even when compiled code calls it.
+
+    Counting uses NumPy and data-dependent shapes. ``torch.compiler.disable`` as a decorator would do the same, but it
+    imports the compiler right away, which takes two seconds.
+    """
+
+    @functools.wraps(function)
+    def wrapper(*args: P.args, **kwargs: P.kwargs) -> T:
+        run = torch.compiler.disable(function) if torch.compiler.is_compiling() else function  # type: ignore[no-untyped-call]
+        return run(*args, **kwargs)
+
+    return wrapper
+
+
+SettingsT = TypeVar("SettingsT", bound=Settings)
+
+
+@eager
+def count_sentences(
+    preds: Hypotheses, target: References, settings: SettingsT, count: Callable[[Batch, SettingsT], IntArray]
+) -> tuple[Tensor, Batch]:
+    """Read sentences and count them, without a metric; returns their rows and the batch."""
+    batch = read_batch(preds, target, settings)
+    rows = count(batch, settings)
+    batch.warn(WarnOnce())
+    return torch.from_numpy(rows), batch

@@ -1,0 +1,280 @@
+"""What implementations of BLEU differ in, by name: reference lengths, smoothing, and zeros. Conventions choose them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from lightning_bleu.core.tokens import Tokenizer
+
+
+@dataclass(frozen=True)
+class Convention:
+    """The choices that make BLEU programs print different scores for the same text.
+
+    Attributes:
+        tokenizer: for strings, a name from :data:`lightning_bleu.core.tokens.TOKENIZERS` or a callable that
+            takes a line and returns its tokens.
+        lowercase: whether strings are lowercased before they are tokenized.
+        smoothing: a name from :data:`lightning_bleu.core.conventions.SMOOTHINGS`.
+        smoothing_value: the value of the smoothing; None for its default.
+        reference_length: a name from :data:`lightning_bleu.core.conventions.REFERENCE_LENGTHS`.
+        effective_order: whether to skip the orders for which all hypotheses are too short.
+        zero_rule: when the score is 0, a name from :data:`lightning_bleu.core.conventions.ZERO_RULES`.
+        min_possible_matches: the minimum number of possible matches per sentence and order; smaller counts are raised
+            to it.
+    """
+
+    tokenizer: Tokenizer = "13a"
+    lowercase: bool = False
+    smoothing: str = "none"
+    smoothing_value: float | None = None
+    reference_length: str = "closest"
+    effective_order: bool = False
+    zero_rule: str = "no-match"
+    min_possible_matches: int = 0
+
+
+CONVENTIONS: Mapping[str, Convention] = {
+    # https://aclanthology.org/P02-1040
+    "papineni": Convention(),
+    # sacrebleu.metrics.BLEU
+    "sacrebleu": Convention(smoothing="exp"),
+    # nltk.translate.bleu_score.corpus_bleu with its default smoothing, method0
+    "nltk": Convention(tokenizer="none", smoothing="method0", zero_rule="leave-out", min_possible_matches=1),
+    # compute_bleu of the tensorflow/nmt scripts
+    "gnmt": Convention(tokenizer="none", reference_length="shortest", zero_rule="as-smoothed"),
+    # "bleu" of Hugging Face evaluate: gnmt with 13a
+    "evaluate": Convention(reference_length="shortest", zero_rule="as-smoothed"),
+    # torchmetrics.text.BLEUScore
+    "torchmetrics": Convention(tokenizer="none", reference_length="closest-first", zero_rule="every-order"),
+    # CorpusBLEUMetric of fastai's translation notebooks
+    "fastai": Convention(tokenizer="none", zero_rule="as-smoothed"),
+    # Google's evaluation notebook
+    "overlap": Convention(tokenizer="none", zero_rule="leave-out"),
+    # fairseq.scoring.bleu; set unk_id as well
+    "fairseq": Convention(tokenizer="none", zero_rule="as-smoothed"),
+}
+"""Conventions by name. For programs that take a single reference, ``reference_length`` applies to several."""
+
+Lengths: TypeAlias = npt.NDArray[np.int64]
+"""Numbers of tokens."""
+
+LengthRule: TypeAlias = Callable[[Lengths, Lengths], Lengths]
+"""The cost of choosing a reference, not negative, given the lengths of the hypothesis and the reference."""
+
+
+def closest(hypothesis: Lengths, reference: Lengths) -> Lengths:
+    """Choose the closest length; on a tie, the shorter one (Papineni et al. 2002; sacreBLEU, NLTK).
+
+    Example:
+        >>> closest(np.array(10), np.array([7, 12, 8])).tolist()
+        [6, 5, 4]
+    """
+    return 2 * abs(reference - hypothesis) + (reference > hypothesis)
+
+
+def closest_first(hypothesis: Lengths, reference: Lengths) -> Lengths:
+    """Choose the closest length; on a tie, the first one (torchmetrics).
+
+    Example:
+        >>> closest_first(np.array(10), np.array([7, 12, 8])).tolist()
+        [3, 2, 2]
+    """
+    return abs(reference - hypothesis)
+
+
+def shortest(hypothesis: Lengths, reference: Lengths) -> Lengths:
+    """Choose the shortest reference, regardless of the hypothesis (the GNMT script, Hugging Face evaluate).
+
+    Example:
+        >>> shortest(np.array(10), np.array([7, 12, 8])).tolist()
+        [7, 12, 8]
+    """
+    return reference
+
+
+REFERENCE_LENGTHS: Mapping[str, LengthRule] = {"closest": closest, "closest-first": closest_first, "shortest": shortest}
+"""Rules by name."""
+
+
+class Counts(NamedTuple):
+    """The inputs of a smoothing method, in floating point.
+
+    Attributes:
+        matches: shape ``(..., orders)``.
+        possible_matches: shape ``(..., orders)``.
+        hypothesis_length: shape ``(...)``.
+        next_precision: the precision of order ``orders + 1``, shape ``(...)``, for methods that need it.
+    """
+
+    matches: Tensor
+    possible_matches: Tensor
+    hypothesis_length: Tensor
+    next_precision: Tensor | None = None
+
+
+def divide(numerator: Tensor, denominator: Tensor) -> Tensor:
+    """Divide elementwise; the result is 0 where the denominator is 0.
+
+    Example:
+        >>> divide(torch.tensor([1.0, 0.0]), torch.tensor([4.0, 0.0]))
+        tensor([0.2500, 0.0000])
+    """
+    return (numerator / denominator).where(denominator != 0, 0)
+
+
+def none(counts: Counts, value: float) -> Tensor:
+    """No smoothing."""
+    return divide(counts.matches, counts.possible_matches)
+
+
+def floor(counts: Counts, value: float) -> Tensor:
+    """Replace 0 matches with `value` (method 1)."""
+    matches = counts.matches.where(counts.matches > 0, value)
+    return divide(matches, counts.possible_matches)
+
+
+def add_k(counts: Counts, value: float) -> Tensor:
+    """Add `value` to the matches and possible matches of orders 2 and up (method 2; Lin and Och 2004)."""
+    added = torch.full_like(counts.matches, value)
+    added[..., 0] = 0
+    return divide(counts.matches + added, counts.possible_matches + added)
+
+
+def add_to_all(counts: Counts, value: float) -> Tensor:
+    """Add `value` to the matches and possible matches of all orders (1 in GNMT, 1e-13 in AllenNLP)."""
+    return divide(counts.matches + value, counts.possible_matches + value)
+
+
+def exp(counts: Counts, value: float) -> Tensor:
+    """Count 1/2, 1/4, ... matches at the first, second, ... order without a match (method 3; mteval-v13a)."""
+    matches = counts.matches.where(counts.matches > 0, _halving_matches(counts))
+    return divide(matches, counts.possible_matches)
+
+
+def smallest(counts: Counts, value: float) -> Tensor:
+    """Use the smallest positive float as the precision of orders without a match (NLTK's method 0)."""
+    return none(counts, value).where(counts.matches > 0, torch.finfo(counts.matches.dtype).tiny)
+
+
+def exp_by_length(counts: Counts, value: float) -> Tensor:
+    """Like :func:`exp`, but scaled by the logarithm of the hypothesis length (method 4, as in NLTK)."""
+    log_lengths = counts.hypothesis_length.clamp(min=1).log()[..., None]
+    smoothed_matches = _halving_matches(counts) * log_lengths / value
+    matches = counts.matches.where(counts.matches > 0, smoothed_matches)
+    return divide(matches, counts.possible_matches)
+
+
+def average(counts: Counts, value: float) -> Tensor:
+    """Average the precisions of orders n - 1 (already averaged), n, and n + 1 (method 5)."""
+    return _average(none(counts, value), counts)
+
+
+def interpolate(counts: Counts, value: float) -> Tensor:
+    """Interpolate each precision from order 3 up with a prior from the two lower orders (method 6; Gao and He 2013)."""
+    precisions = list(none(counts, value).unbind(-1))
+    for n in range(2, len(precisions)):
+        prior = divide(precisions[n - 1] ** 2, precisions[n - 2])
+        possible = (counts.hypothesis_length - n).clamp(min=0)
+        precisions[n] = (counts.matches[..., n] + value * prior) / (possible + value)
+    return torch.stack(precisions, -1)
+
+
+def exp_by_length_average(counts: Counts, value: float) -> Tensor:
+    """Apply method 4, then method 5 (method 7)."""
+    return _average(exp_by_length(counts, value), counts)
+
+
+def _halving_matches(counts: Counts) -> Tensor:
+    """Matches to use instead of 0: 1/2 for the first order without a match, 1/4 for the second, and so on."""
+    has_no_match = counts.matches == 0
+    return 0.5 ** has_no_match.to(counts.matches.dtype).cumsum(-1)
+
+
+def _average(precisions: Tensor, counts: Counts) -> Tensor:
+    """Average each precision with the precisions of the order below (already averaged) and of the order above."""
+    assert counts.next_precision is not None
+    following = torch.cat([precisions[..., 1:], counts.next_precision[..., None]], -1)
+    previous = precisions[..., 0] + 1
+    averaged = []
+    for n in range(precisions.shape[-1]):
+        previous = (previous + precisions[..., n] + following[..., n]) / 3
+        averaged.append(previous)
+    return torch.stack(averaged, -1)
+
+
+@dataclass(frozen=True)
+class Smoothing:
+    """A smoothing method.
+
+    Attributes:
+        function: ``(counts, value) -> precisions``.
+        default: the default value; None if the method takes no value.
+        divides: whether the method divides by the value, which then must not be 0.
+        sentences_only: whether the method is defined only for single sentences, not for the counts of a corpus.
+        needs_next_order: whether the method uses order ``max_order + 1``.
+    """
+
+    function: Callable[[Counts, float], Tensor]
+    default: float | None = None
+    divides: bool = False
+    sentences_only: bool = False
+    needs_next_order: bool = False
+
+
+SMOOTHINGS: Mapping[str, Smoothing] = {
+    "none": Smoothing(none),
+    "floor": Smoothing(floor, 0.1),
+    "add-k": Smoothing(add_k, 1.0),
+    "add-one": Smoothing(add_to_all, 1.0),
+    "exp": Smoothing(exp),
+    "epsilon": Smoothing(add_to_all, 1e-13),
+    "method0": Smoothing(smallest),
+    "method1": Smoothing(floor, 0.1),
+    "method2": Smoothing(add_k, 1.0),
+    "method3": Smoothing(exp),
+    "method4": Smoothing(exp_by_length, 5.0, divides=True),
+    "method5": Smoothing(average, sentences_only=True, needs_next_order=True),
+    "method6": Smoothing(interpolate, 5.0, divides=True, sentences_only=True),
+    "method7": Smoothing(exp_by_length_average, 5.0, divides=True, sentences_only=True, needs_next_order=True),
+}
+"""Smoothings by name. ``epsilon`` is AllenNLP's; ``method0`` to ``method7`` are NLTK's names."""
+
+
+def zero_if_a_precision_is_zero(matches: Tensor, precisions: Tensor) -> Tensor:
+    """The score is 0 if any precision is 0."""
+    return precisions.log()
+
+
+def zero_if_nothing_matches(matches: Tensor, precisions: Tensor) -> Tensor:
+    """The score is 0 if any precision is 0, or, despite smoothing, if no order has a match (sacreBLEU)."""
+    has_matches = (matches > 0).any(-1, keepdim=True)
+    return precisions.log().where(has_matches, -torch.inf)
+
+
+def zero_if_an_order_has_no_match(matches: Tensor, precisions: Tensor) -> Tensor:
+    """The score is 0, despite smoothing, if any order has no match (torchmetrics)."""
+    have_matches = (matches > 0).all(-1, keepdim=True)
+    return precisions.log().where(have_matches, -torch.inf)
+
+
+def leave_zeros_out(matches: Tensor, precisions: Tensor) -> Tensor:
+    """Orders with precision 0 are skipped without rescaling the weights; 0 if no order has a match (NLTK)."""
+    has_matches = (matches > 0).any(-1, keepdim=True)
+    return precisions.log().where(precisions > 0, 0).where(has_matches, -torch.inf)
+
+
+ZERO_RULES: Mapping[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "no-match": zero_if_nothing_matches,
+    "as-smoothed": zero_if_a_precision_is_zero,
+    "every-order": zero_if_an_order_has_no_match,
+    "leave-out": leave_zeros_out,
+}
+"""Zero rules by name: ``(matches, precisions) -> log precisions`` to average."""

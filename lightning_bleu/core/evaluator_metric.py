@@ -1,0 +1,145 @@
+"""What an evaluator asks of a metric. Everything is local to a process; only the evaluator talks to the others."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from torch import Tensor
+
+from lightning_bleu.core.batch import Batch, Sentence, Sources
+from lightning_bleu.core.forms import InputCounts, IntArray
+from lightning_bleu.core.mistakes import Mistake, suspect_script
+from lightning_bleu.core.scoring import Scorer
+from lightning_bleu.core.settings import Settings
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+
+class EvaluatorMetric(ABC):
+    """A metric of an evaluator, which knows it by a name.
+
+    Either it counts each batch (`columns` is not 0), or it scores texts at the end (`columns` is 0). Both give rows to
+    sentences. A :class:`Scorer` turns the sum of rows into a score.
+
+    Attributes:
+        columns: the number of integers that :meth:`count_batch` gives to a sentence; 0 for a metric of texts.
+        corpus_level: for a metric of texts: whether it needs those of all processes at once. Then sentences may have no
+            rows.
+        reading: how it reads ids; ``Settings()`` if that does not matter.
+        takes_sources: whether it takes the sources of the sentences.
+        needs_references: whether it cannot score sentences without references.
+        counts_tokens: whether it counts tokens and ids as well as text.
+        score_names: the names of its scores, as far as they are known; ``""`` is that of a single one, or of all that
+            are unknown.
+    """
+
+    columns: int = 0
+    corpus_level: bool = False
+    reading: Settings = Settings()
+    takes_sources: bool = False
+    needs_references: bool = True
+    counts_tokens: bool = False
+    score_names: Sequence[str] = ("",)
+
+    @abstractmethod
+    def scorer_of(self, name: str, score_name: str) -> Scorer:
+        """How rows become one of its scores.
+
+        Args:
+            name: the name of the metric.
+            score_name: the name of the score.
+        """
+
+    @abstractmethod
+    def plain_settings(self) -> dict[str, Any]:
+        """What its scores depend on, as plain values that can be compared with those of other processes."""
+
+    @property
+    def class_name(self) -> str:
+        """The name of the class of what the user passed, for the record."""
+        return type(self).__name__
+
+    def count_batch(self, name: str, batch: Batch, sources: Sources | None) -> IntArray:
+        """The statistics of each sentence of a batch, shape ``(sentences, columns)``.
+
+        Raises:
+            TypeError, ValueError: if it cannot score the batch.
+        """
+        return np.zeros((batch.sentence_count, 0), np.int64)
+
+    def find_mistakes(self, batch: Batch) -> Iterator[Mistake]:
+        """Likely mistakes in a batch that are not errors."""
+        return iter(())
+
+    def score_texts(self, name: str, sentences: Sequence[Sentence]) -> dict[str, Tensor] | None:
+        """Score texts, at the end of a validation.
+
+        Returns:
+            for each score, a row per sentence, float64 of shape ``(sentences, columns)``; at the level of the corpus,
+            perhaps a single row of shape ``(columns,)``. None for nothing to log.
+        """
+        raise NotImplementedError
+
+
+class CorpusScorer(Scorer, EvaluatorMetric):
+    """All of a metric of this package but its state: how sentences are counted, and how rows become its only score.
+
+    Attributes:
+        settings: the validated options.
+    """
+
+    counts_tokens = True
+    settings: Settings
+
+    @classmethod
+    @abstractmethod
+    def from_plain(cls, settings: Mapping[str, Any], *, percent: bool) -> Self:
+        """The scorer with settings that :meth:`Settings.plain` returned, for text.
+
+        Raises:
+            ValueError: for a setting that has been a callable, of which only the name is known.
+        """
+
+    @property
+    def percent(self) -> bool:  # type: ignore[override]
+        """Whether scores are in 0..100 rather than in 0..1."""
+        return self.settings.percent
+
+    @property
+    def perfect(self) -> float:  # type: ignore[override]
+        """The score of a sentence that equals its reference."""
+        return self.settings.unit
+
+    @property
+    def bounds(self) -> tuple[float, float]:  # type: ignore[override]
+        """The lowest and the highest score."""
+        return 0.0, self.settings.unit
+
+    @property
+    def reading(self) -> Settings:  # type: ignore[override]
+        """How it reads ids."""
+        return self.settings.for_reading
+
+    def plain_settings(self) -> dict[str, Any]:
+        """What the score depends on, but for its unit, as plain values."""
+        return self.settings.plain()
+
+    def scorer_of(self, name: str, score_name: str) -> CorpusScorer:
+        """The scorer itself."""
+        return self
+
+    @abstractmethod
+    def count_batch(self, name: str, batch: Batch, sources: Sources | None = None) -> IntArray:
+        """The statistics of each sentence, shape ``(sentences, columns)``."""
+
+    @abstractmethod
+    def report(self, sums: Tensor, inputs: InputCounts | None) -> Any:
+        """The score of a sum of rows with everything that it is computed from, and its `signature`."""
+
+    def find_mistakes(self, batch: Batch) -> Iterator[Mistake]:
+        """Text in a script that the tokenizer does not split."""
+        return suspect_script(batch.segments, batch.sentence_count, self.settings)

@@ -1,0 +1,102 @@
+"""Messages to the user: warnings at the user's line of code, and "did you mean ...?"."""
+
+from __future__ import annotations
+
+import difflib
+import sys
+import warnings
+from collections import Counter
+from collections.abc import Callable, Collection
+from types import FrameType
+
+from lightning_bleu.core.processes import process_rank
+
+_LIBRARIES = {"lightning_bleu", "torchmetrics", "torch", "contextlib", "multiprocessing"}
+_LIBRARIES |= {"pytorch_lightning", "lightning", "transformers", "accelerate", "trl"}
+"""Packages whose stack frames lie between the user's code and a warning."""
+
+
+def warn_user(message: str) -> None:
+    """Warn on process 0 only, and attribute the warning to the line of the user's code."""
+    if process_rank() > 0:
+        return
+    level = 1  # this function
+    frame: FrameType | None = sys._getframe()
+    while frame is not None and _is_library(frame):
+        level += 1
+        frame = frame.f_back
+    warnings.warn(message, UserWarning, stacklevel=level)
+
+
+def _is_library(frame: FrameType) -> bool:
+    module: str = frame.f_globals.get("__name__", "")
+    return module.split(".")[0] in _LIBRARIES
+
+
+class WarnOnce:
+    """Warns the user, once per message or key. Copies share the history, so a warning appears once.
+
+    Attributes:
+        widths: the numbers of batches by the widths of logits and of their labels, for mistakes that one batch does not
+            show.
+    """
+
+    def __init__(self) -> None:
+        self._keys: set[str] = set()  # of the warnings so far
+        self.widths: Counter[tuple[int, int]] = Counter()
+
+    def __call__(self, message: str, key: str = "", warn: Callable[[str], None] = warn_user) -> None:
+        """Warn, unless this message, or another one with the same key, appeared before."""
+        key = key or message
+        if key not in self._keys:
+            warn(message)  # raises if the user turned warnings into errors
+            self._keys.add(key)
+
+    def __deepcopy__(self, memo: object) -> WarnOnce:
+        return self
+
+
+def check_choice(name: str, value: object, choices: Collection[str]) -> str:
+    """Check that a value is one of the choices.
+
+    Raises:
+        TypeError: if the value is not a string.
+        ValueError: if it is a string but not one of the choices.
+
+    Example:
+        >>> check_choice("smoothing", "Exp", ["none", "exp"])
+        Traceback (most recent call last):
+        ...
+        ValueError: 'smoothing' must be one of ['none', 'exp'], got 'Exp': did you mean 'exp'?
+    """
+    if not isinstance(value, str):
+        raise TypeError(f"{name!r} must be one of {list(choices)}, got {value!r} of type {type(value).__name__}")
+    if value not in choices:
+        hint = did_you_mean(value, choices)
+        raise ValueError(f"{name!r} must be one of {list(choices)}, got {value!r}{hint}")
+    return value
+
+
+def did_you_mean(name: str, choices: Collection[str]) -> str:
+    """A hint for the end of an error message, if a choice is similar to a name; otherwise empty.
+
+    Example:
+        >>> did_you_mean("Exp", ["none", "exp"]), did_you_mean("beam", ["none", "exp"])
+        (": did you mean 'exp'?", '')
+    """
+    similar = closest_name(name, choices)
+    return f": did you mean {similar}?" if similar else ""
+
+
+def closest_name(name: str, choices: Collection[str]) -> str | None:
+    """The choice most similar to a name, or one that begins with it, in quotation marks; None if there is none.
+
+    Example:
+        >>> closest_name("SacreBLEU", ["nltk", "sacrebleu"]), closest_name("ja", ["13a", "ja-mecab"])
+        ("'sacrebleu'", "'ja-mecab'")
+    """
+    choice_of = {choice.lower(): choice for choice in choices}
+    similar = difflib.get_close_matches(name.lower(), choice_of, n=1)
+    if not similar:
+        similar = [choice for choice in choice_of if choice.startswith(f"{name.lower()}-")]
+    return repr(choice_of[similar[0]]) if similar else None

@@ -1,1 +1,0 @@
-"""Hypotheses and references → the statistics of every sentence."""

@@ -1,1 +1,0 @@
-"""Scores → charts, figures, and tables of sample sentences, and the loggers that show them."""

@@ -1,0 +1,122 @@
+"""The positions of sentences in their dataset, as the loaders of accelerate deal them."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils import data
+
+from lightning_bleu.core.processes import process_count, process_rank
+
+
+def without_share(batches: Any) -> Any:
+    """The batch sampler itself, if accelerate gives each process a share of its batches."""
+    return batches.batch_sampler if hasattr(batches, "process_index") else batches
+
+
+def accelerate_index(loader: Any, batch_idx: int) -> Tensor | None:
+    """The positions of the items of a batch, in the order in which a loader of accelerate deals them.
+
+    In each round, every process gets the same number of items, in the order of the processes. The last round is filled
+    up with items from the beginning.
+    """
+    if type(without_share(loader.batch_sampler)) is not data.BatchSampler:
+        return None
+    reads_in_process_0 = hasattr(loader, "slice_fn")
+    if reads_in_process_0:
+        return _index_of_dispatcher(loader, batch_idx)
+    every_process_reads_all = hasattr(loader.dataset, "process_index")
+    if every_process_reads_all:
+        return _index_of_stream(loader, batch_idx)
+    return _index_of_shard(loader, batch_idx)
+
+
+def _index_of_dispatcher(loader: Any, batch_idx: int) -> Tensor:
+    """The positions of the items of a batch that process 0 has read, and dealt to all processes."""
+    processes, rank = (1, 0) if loader.submesh_tp else (process_count(), process_rank())
+    size = without_share(loader.batch_sampler).batch_size
+    if getattr(loader, "split_batches", False):
+        size //= processes
+    first = batch_idx * processes * size
+    end: int = first + processes * size
+    if loader.end_of_dataloader:
+        size = -(-loader.remainder // processes)
+        end = first + loader.remainder
+    index = _deal(first, size, rank)
+    return index % max(end, 1)
+
+
+def _index_of_stream(loader: Any, batch_idx: int) -> Tensor | None:
+    """The positions of the items of a batch of an iterable dataset, of which each process takes its share."""
+    shard = loader.dataset
+    sampler = without_share(loader.batch_sampler)
+    size = sampler.batch_size
+    stream = shard.dataset
+    items = length_of(sampler.sampler)
+    if loader.num_workers <= 1:  # several would repeat more
+        items = stream.count if isinstance(stream, CountedStream) else length_of(stream)
+    if items is None:
+        return None
+    index = _deal(batch_idx * shard.num_processes * size, size, shard.process_index)
+    if getattr(shard, "even_batches", True):
+        return index % max(items, 1)  # a stream without a length has no items before it is read
+    return index[index < items]
+
+
+def _index_of_shard(loader: Any, batch_idx: int) -> Tensor | None:
+    """The positions of the items of a batch whose sampler gives each process a share of the batches."""
+    shard = loader.batch_sampler
+    sampler = without_share(shard)
+    processes = getattr(shard, "num_processes", 1)
+    size = sampler.batch_size
+    if getattr(shard, "split_batches", False):
+        size //= processes
+    items = length_of(sampler.sampler)
+    if items is None:
+        return None
+    index = _deal(batch_idx * processes * size, size, getattr(shard, "process_index", 0))
+    if getattr(shard, "even_batches", False):
+        return index % max(items, 1)
+    return index[index < items]  # the loader does not fill up the last round
+
+
+def _deal(first: int, size: int, rank: int) -> Tensor:
+    """The places of the items of a process in a round that begins at `first`, in which each process gets `size`."""
+    start = first + rank * size
+    return torch.arange(start, start + size, device="cpu")
+
+
+class CountedStream(data.IterableDataset[Any]):
+    """A dataset without a length that counts the items that were read."""
+
+    def __init__(self, dataset: Any) -> None:
+        self.dataset, self.count = dataset, 0
+
+    def __iter__(self) -> Iterator[Any]:
+        self.count = 0
+        for item in self.dataset:
+            self.count += 1
+            yield item
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(vars(self).get("dataset"), name)  # there is none while a copy is made
+
+
+def count_stream(loader: Any) -> None:
+    """Let a dataset without a length count its items, if accelerate lets every process read all of them."""
+    shard: Any = getattr(loader, "dataset", None)
+    if not (hasattr(loader, "gradient_state") and hasattr(shard, "process_index")) or loader.num_workers > 0:
+        return
+    if length_of(shard.dataset) is None and not isinstance(shard.dataset, CountedStream):
+        shard.dataset = CountedStream(shard.dataset)
+
+
+def length_of(items: Any) -> int | None:
+    """The length of a dataset or a sampler; None if it has none."""
+    with contextlib.suppress(TypeError, NotImplementedError):
+        return len(items)
+    return None

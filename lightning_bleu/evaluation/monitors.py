@@ -1,0 +1,112 @@
+"""Callbacks and options that watch a logged number, and may prefer worse ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from lightning_bleu.core.evaluator_metric import EvaluatorMetric
+from lightning_bleu.core.scoring import Component
+from lightning_bleu.evaluation.metrics import known_scorers, list_components
+from lightning_bleu.evaluation.names import Naming
+from lightning_bleu.evaluation.result import STATISTICS
+
+
+class LoggedNumber(NamedTuple):
+    """What a logged number means.
+
+    Attributes:
+        higher_is_better: whether a higher number is better; None if neither is, or if that is unknown.
+        unit: what a share of 1 is in it: 100 in percent, 1, or None if it has a scale of its own.
+    """
+
+    higher_is_better: bool | None
+    unit: float | None
+
+
+def describe_number(logged: str, naming: Naming, metrics: Mapping[str, EvaluatorMetric]) -> LoggedNumber | None:
+    """What a logged number means; None if no evaluator logs it.
+
+    Args:
+        logged: its logged name.
+        naming: how names are written.
+        metrics: the metrics of the evaluator by name.
+
+    Example:
+        >>> from lightning_bleu import CorpusBLEU
+        >>> from lightning_bleu.evaluation.passed_metrics import read_metrics
+        >>> metrics = read_metrics(CorpusBLEU(percent=True))
+        >>> describe_number("val_bleu/news/difference", Naming(), metrics)
+        LoggedNumber(higher_is_better=True, unit=None)
+    """
+    scorers = {name: known_scorers(name, metric) for name, metric in metrics.items()}
+    components: dict[str, dict[str, Component]] = {}
+    for metric_name, scorers_of_metric in scorers.items():
+        components[metric_name] = {}
+        for scorer in scorers_of_metric.values():
+            components[metric_name].update({component.name: component for component in list_components(scorer)})
+    details = {*STATISTICS, *(name for of_metric in components.values() for name in of_metric)}
+    name = naming.parse(logged, scorers, details)
+    if name is None:
+        return None
+    component = components[name.metric].get(name.detail)
+    if component is not None:
+        return LoggedNumber(component.higher_is_better, component.unit)
+    scorer_of_name = scorers[name.metric].get(name.score)
+    if scorer_of_name is None:  # a metric of several scores has none without a name
+        return None
+    statistic = STATISTICS.get(name.detail)
+    if statistic is None:
+        return LoggedNumber(scorer_of_name.higher_is_better, scorer_of_name.unit)
+    direction = scorer_of_name.higher_is_better if statistic.has_direction else None
+    return LoggedNumber(direction, scorer_of_name.unit if statistic.is_score else None)
+
+
+def suspect_monitors(
+    callbacks: Iterable[Any], namings: Iterable[Naming], metrics: Mapping[str, EvaluatorMetric]
+) -> Iterator[str]:
+    """Warn about callbacks that prefer worse scores, or that have a threshold of another scale.
+
+    Args:
+        callbacks: the callbacks of a trainer; only those with ``monitor`` matter.
+        namings: how the names of each stage are written.
+        metrics: the metrics of the evaluator by name.
+    """
+    namings = list(namings)
+    for callback in callbacks:
+        monitor = getattr(callback, "monitor", None)
+        if not isinstance(monitor, str):
+            continue
+        for naming in namings:
+            meaning = describe_number(monitor, naming, metrics)
+            if meaning is not None:  # of one stage at most
+                yield from _suspect_mode(callback, meaning)
+                yield from _suspect_threshold(callback, meaning)
+
+
+def _suspect_mode(callback: Any, number: LoggedNumber) -> Iterator[str]:
+    mode = getattr(callback, "mode", None)
+    if mode not in ("min", "max") or number.higher_is_better is None:
+        return
+    right = "max" if number.higher_is_better else "min"
+    if mode != right:
+        worse, better = ("low", "higher") if number.higher_is_better else ("high", "lower")
+        yield (
+            f"{type(callback).__name__}(monitor={callback.monitor!r}, mode={mode!r}) prefers a {worse} score, but "
+            f"{better} is better: set mode={right!r}."
+        )
+
+
+def _suspect_threshold(callback: Any, number: LoggedNumber) -> Iterator[str]:
+    threshold = getattr(callback, "stopping_threshold", None)
+    if number.unit is None or not isinstance(threshold, int | float) or threshold <= 0:
+        return
+    is_percent = number.unit > 1
+    looks_like_share = threshold <= 1
+    if looks_like_share == is_percent:
+        converted = threshold * 100 if is_percent else threshold / 100
+        yield (
+            f"{type(callback).__name__}(monitor={callback.monitor!r}, stopping_threshold={threshold}): the score is in "
+            f"0..{number.unit:g}, because percent={is_percent}. Set stopping_threshold={converted:g}, or "
+            f"percent={not is_percent}."
+        )

@@ -1,0 +1,184 @@
+"""What a step returns: the fields, and how they are found and read."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from itertools import compress
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from lightning_bleu.core.batch import Batch, Sources, read_hypotheses, read_sentences, read_sources, select_sentences
+from lightning_bleu.core.columns import read_groups, read_index, read_sample_mask
+from lightning_bleu.core.forms import (
+    BoolArray,
+)
+from lightning_bleu.core.settings import Settings
+
+
+class Output(NamedTuple):
+    """What a step returned for a batch; see :meth:`lightning_bleu.CorpusBLEU.update`.
+
+    Attributes:
+        preds: the hypotheses.
+        target: their references; None if there are none.
+        source: their sources.
+        sample_mask: which sentences count.
+        index: their positions in the dataset.
+        group: the labels of their groups.
+    """
+
+    preds: Any
+    target: Any
+    source: Any = None
+    sample_mask: Any = None
+    index: Any = None
+    group: Any = None
+
+
+class ReadOutput(NamedTuple):
+    """What a step returned, read and checked. Fields have a value per sentence, also for masked ones.
+
+    Attributes:
+        batch: the sentences, with the positions that the step returned.
+        mask: which of them count; all when None.
+        sources: their sources; None if there are none.
+        groups: the labels of their groups; None if there are none.
+    """
+
+    batch: Batch
+    mask: BoolArray | None = None
+    sources: Sources | None = None
+    groups: list[str] | None = None
+
+    @property
+    def has_sentences(self) -> bool:
+        """Whether any sentence counts."""
+        return self.batch.sentence_count > 0 and (self.mask is None or bool(self.mask.any()))
+
+    def select(self) -> Batch:
+        """The sentences that count."""
+        return self.batch if self.mask is None else select_sentences(self.batch, self.mask)
+
+    def select_sources(self) -> Sources | None:
+        """The sources of the sentences that count."""
+        return self.sources if self.sources is None or self.mask is None else self.sources.select(self.mask)
+
+    def select_groups(self) -> list[str] | None:
+        """The labels of the sentences that count."""
+        return self.groups if self.groups is None or self.mask is None else list(compress(self.groups, self.mask))
+
+    def keep_groups(self, labels: Collection[str]) -> ReadOutput:
+        """The same with a mask that drops the sentences of other groups, and those without a label.
+
+        Example:
+            >>> from lightning_bleu.core.batch import read_batch
+            >>> batch = read_batch(["a", "b"], ["a", "c"], Settings.from_options())
+            >>> ReadOutput(batch, groups=["de", "zh"]).keep_groups(["zh"]).select().texts()
+            [('b', ['c'])]
+        """
+        is_kept = np.zeros(self.batch.sentence_count, bool)
+        if self.groups is not None:
+            is_kept[:] = [label in labels for label in self.groups]
+        return self._replace(mask=is_kept if self.mask is None else self.mask & is_kept)
+
+
+def read_output(output: Output, settings: Settings) -> ReadOutput:
+    """Read everything that a step returned; see :func:`read_batch`. Nothing is selected yet."""
+    if output.target is None:
+        batch = read_hypotheses(output.preds, settings)
+    else:
+        batch = read_sentences(output.preds, output.target, settings)
+    count = batch.sentence_count
+    positions = read_index(output.index, count)
+    if positions is not None:
+        batch = batch._replace(positions=positions)
+    return ReadOutput(
+        batch,
+        read_sample_mask(output.sample_mask, count),
+        None if output.source is None else read_sources(output.source, count, settings),
+        None if output.group is None else read_groups(output.group, count),
+    )
+
+
+def read_step(value: Any, step: str, origin: str, loader: str = "") -> Output:
+    """Find the sentences in what a step, or `extract`, returned.
+
+    Args:
+        value: ``{"preds": ..., "target": ...}``, perhaps with other fields of :class:`Output`, or ``(preds, target)``.
+        step: the name of the step, for error messages.
+        origin: what returned the value, for error messages.
+        loader: the name of the loader, for error messages; empty if it has none.
+
+    Raises:
+        TypeError: if the value is neither.
+
+    Example:
+        >>> read_step({"preds": ["a"], "target": ["b"], "loss": 1.0}, "validation_step", "validation_step")
+        Output(preds=['a'], target=['b'], source=None, sample_mask=None, index=None, group=None)
+    """
+    if isinstance(value, Mapping) and {"preds", "target"} <= set(value):
+        if value.get("row") is not None:
+            raise TypeError(
+                f"{origin!r} returned 'row', which is no key any more: for several sentences per item, return "
+                "'index': 1000 * item + number for each"
+            )
+        return Output(**{name: value[name] for name in Output._fields if name in value})
+    is_pair = isinstance(value, tuple | list) and len(value) == 2
+    if is_pair and not _is_loss(value[0]):
+        return Output(*value)
+    received = "a pair that begins with a loss" if is_pair else f"a {type(value).__name__}"
+    if isinstance(value, Mapping):
+        received = f"the keys {sorted(map(str, value))}"
+        hints = list(_find_meant(value))
+        if hints:
+            received += f" (did you mean {' and '.join(map(repr, hints))}?)"
+    elif value is None:
+        received = "None (no return statement?)"
+    where = f" for the loader {loader!r}" if loader else ""
+    raise TypeError(
+        f"BLEUCallback needs hypotheses and references, but got {received} from {origin!r}{where}. Either return "
+        f"{{'preds': ..., 'target': ...}} or (preds, target) from {step!r}, or pass "
+        "BLEUCallback(extract=lambda outputs, batch: ...), which returns these. To score some batches only, return "
+        "None for the others, as with extract=lambda outputs, batch: outputs if isinstance(outputs, dict) else None"
+    )
+
+
+def _is_loss(value: Any) -> bool:
+    """Whether a value is a single number, such as a loss."""
+    return isinstance(value, float) or (isinstance(value, torch.Tensor) and value.ndim == 0)
+
+
+_MEANT = {
+    "prediction": "preds",
+    "predictions": "preds",
+    "hypotheses": "preds",
+    "pred": "preds",
+    "targets": "target",
+    "reference": "target",
+    "references": "target",
+    "src": "source",
+    "sources": "source",
+    "indices": "index",
+    "groups": "group",
+    "sample_masks": "sample_mask",
+}
+"""Keys that steps return for what this package calls otherwise."""
+
+
+def _find_meant(output: Mapping[str, Any]) -> dict[str, str]:
+    """Keys that are missing, each with a similar one that is there: ``{"preds": "predictions"}``."""
+    return {meant: key for key, meant in _MEANT.items() if key in output and meant not in output}
+
+
+def suspect_keys(output: Any, origin: str) -> Iterator[str]:
+    """Warn about keys that are ignored, but resemble one that is missing.
+
+    Example:
+        >>> list(suspect_keys({"preds": ["a"], "target": ["b"], "sources": ["c"]}, "validation_step"))
+        ["'validation_step' returned 'sources', which is ignored: did you mean 'source'?"]
+    """
+    if isinstance(output, Mapping):
+        for meant, key in _find_meant(output).items():
+            yield f"{origin!r} returned {key!r}, which is ignored: did you mean {meant!r}?"

@@ -1,0 +1,142 @@
+"""The metrics that the user passed, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+from sacrebleu.metrics.base import Metric as SacreMetric
+from torch import nn
+from torchmetrics import MetricCollection
+
+from lightning_bleu.core.corpus_metric import CorpusMetric
+from lightning_bleu.core.evaluator_metric import EvaluatorMetric
+from lightning_bleu.evaluation.foreign_metrics import ForeignMetric
+from lightning_bleu.evaluation.functions import to_function_metric
+from lightning_bleu.evaluation.names import check_names, column_name
+
+_RESERVED_COLUMNS = ("index", "group")
+"""Other columns in the tables of sentences."""
+_RESERVED = ("", "samples", "worst", *_RESERVED_COLUMNS)
+"""Names that no metric can have: those of panels in loggers, and of these columns."""
+_LEFT_TO_SCORERS = (
+    *("update", "forward", "compute", "report", "statistics", "input_counts", "signature", "scorer"),
+    *("scoring", "count_rows", "report_of", "components", "columns"),  # of older versions
+)
+"""What a subclass of a metric cannot override in an evaluator, which uses the scorer."""
+
+
+def read_metrics(metrics: Any) -> dict[str, EvaluatorMetric]:
+    """The metrics by name.
+
+    Args:
+        metrics: a metric, or metrics by name.
+
+    Raises:
+        TypeError: for anything that is not a metric, and for a metric without a name that needs one.
+        ValueError: if there is no metric, for names that cannot be logged, and for a dict by loader or group.
+
+    Example:
+        >>> from lightning_bleu import CorpusBLEU
+        >>> list(read_metrics(CorpusBLEU())), list(read_metrics({"lengths": lambda hypotheses, references: []}))
+        (['bleu'], ['lengths'])
+    """
+    named = list(_name_metrics(metrics))
+    names = [name for name, _ in named]
+    check_names("metrics", names, _RESERVED)
+    columns = [*_RESERVED_COLUMNS, *map(column_name, names)]
+    if len(set(columns)) < len(columns):
+        raise ValueError(f"the metrics must have names that differ as columns of a table, got {names}")
+    return {name: _to_evaluator_metric(name, metric) for name, metric in named}
+
+
+def _name_metrics(metrics: Any) -> Iterator[tuple[str, Any]]:
+    """The names of what the user passed as `metrics`, and the metrics. Nothing is checked yet."""
+    by_name = _as_dict(metrics)
+    if by_name is None:
+        members = dict(_members_of(getattr(type(metrics), "short_name", ""), metrics))
+        if "" in members:
+            _to_evaluator_metric("metrics", metrics)  # raises an error unless it is a metric
+            name = getattr(metrics, "__name__", type(metrics).__name__)
+            raise TypeError(f"{name} needs a name: pass {{'NAME': ...}}")
+        by_name = members
+    if not by_name:
+        raise ValueError("'metrics' must have at least one metric, got an empty dict")
+    for name, metric in by_name.items():
+        yield from _members_of(name, metric)
+
+
+def _as_dict(value: Any) -> Mapping[str, Any] | None:
+    """A dict as it is, and a ModuleDict as a dict; None for anything else."""
+    if isinstance(value, nn.ModuleDict) and not isinstance(value, MetricCollection):
+        return dict(value.items())
+    return value if isinstance(value, Mapping) else None
+
+
+def _members_of(name: str, metric: Any) -> Iterator[tuple[str, Any]]:
+    """The members of a MetricCollection by their full names, if one is of this package; else the metric itself."""
+    members = dict(metric.items()) if isinstance(metric, MetricCollection) else {}
+    if any(isinstance(member, CorpusMetric) for member in members.values()):
+        for key, member in members.items():
+            yield f"{name}/{key}" if name else key, member
+    else:
+        yield name, metric
+
+
+def _to_evaluator_metric(name: str, metric: Any) -> EvaluatorMetric:
+    """The scorer of a metric of this package; a metric of another package as one of this one.
+
+    Raises:
+        TypeError: if it is no metric, or if it cannot score text.
+        ValueError: for a dict by loader or group.
+    """
+    labeled = _as_dict(metric)
+    if labeled is not None:
+        raise _by_label([*labeled])
+    needs = f"{name!r} must be a metric of lightning_bleu, torchmetrics, or sacreBLEU, or a function, got {metric!r}"
+    if metric is None:
+        raise TypeError(f"{needs}: leave it out, or score some loaders or groups only with only=['NAME', ...]")
+    if isinstance(metric, type):
+        raise TypeError(f"{needs}: make an instance of it")
+    if isinstance(metric, CorpusMetric):
+        _check_overrides(metric)
+        return metric.scorer
+    if isinstance(metric, EvaluatorMetric):
+        return metric
+    has_methods = hasattr(metric, "update") and hasattr(metric, "compute")
+    if isinstance(metric, SacreMetric) or has_methods:
+        return ForeignMetric(name, metric)
+    if callable(metric):
+        return to_function_metric(name, metric)
+    raise TypeError(f"{needs}: pass metrics by name, such as {{'bleu': CorpusBLEU()}}")
+
+
+def _by_label(labels: Sequence[str]) -> ValueError:
+    """The error for metrics by the name of a loader or a group."""
+    label = str(labels[0]) if labels else "zh"
+    return ValueError(
+        f"{labels} are names of loaders or groups, not of metrics: all sentences have the same metrics. To score some "
+        f"of them otherwise, use two callbacks or evaluators: one with only=[...] for the others, and "
+        f"BLEUCallback(CorpusBLEU(tokenizer='zh'), only=[{label!r}], log_name='{{stage}}_{label}_{{metric}}')"
+    )
+
+
+def check_not_labels(metrics: Any, labels: Collection[str]) -> None:
+    """Raise a ValueError if the user passed a dict of metrics by the names of loaders or groups."""
+    names = _as_dict(metrics)
+    if names is not None and names.keys() <= set(labels):
+        raise _by_label([*names])
+
+
+def _check_overrides(metric: CorpusMetric) -> None:
+    """Raise a TypeError for a subclass of a metric with methods that an evaluator would not call."""
+    for class_ in type(metric).mro():
+        is_metric_itself = CorpusMetric in class_.__bases__
+        if is_metric_itself:
+            return
+        overridden = [name for name in _LEFT_TO_SCORERS if name in vars(class_)]
+        if overridden:
+            raise TypeError(
+                f"{class_.__name__} overrides {overridden}, which an evaluator does not call: pass a function of "
+                "hypotheses and references as a metric, or use the subclass without an evaluator"
+            )

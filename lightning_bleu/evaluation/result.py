@@ -1,0 +1,255 @@
+"""The result of a validation: a score, what explains it, and how certain it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from lightning_bleu.core.resampling import Interval, PairedTest
+from lightning_bleu.core.scoring import Component, Report, describe_directions, format_in_unit
+from lightning_bleu.core.verdict import Verdict
+from lightning_bleu.views.blocks import Block, Cell, Note, Table, TableCell, View
+from lightning_bleu.views.viewable import Viewable
+
+OpponentKind: TypeAlias = Literal["best", "first", "clear_best"]
+"""The validation with which others are compared."""
+OPPONENTS: dict[OpponentKind, str] = {"best": "best", "first": "first", "clear_best": "clear best"}
+"""What these are called in tables and titles."""
+
+
+@dataclass(frozen=True, repr=False)
+class Result(Viewable):
+    """A score of a loader, of a group, or of a whole validation. ``str(...)`` is a table.
+
+    Attributes:
+        score: the score.
+        components: the components of the score that are logged, such as precisions. A mean and a group have none.
+        report: the score as an object that prints: a :class:`lightning_bleu.BLEUScore`, a
+            :class:`lightning_bleu.CHRFScore`, or, for a function, a ``FunctionScore``; None for a mean, and for metrics
+            of other packages.
+        interval: the confidence interval, if requested.
+        comparison: the paired test against the validation that `compare_to` names. The first validation is compared
+            with itself. None if it is not compared.
+        verdict: whether that comparison shows a clear difference; None if it is not compared with another validation.
+        compared_with: the validation that it is compared with: ``"best"``, ``"first"``, or ``"clear_best"``; None if it
+            is not compared.
+        opponent_score: the score of the best, the first, or the last clearly better validation, which may be this one.
+            Only for the score of a whole validation.
+        higher_is_better: whether a higher score is better; None if neither is, or if that is unknown.
+        percent: whether the score is in 0..100 rather than in 0..1; None if it has a scale of its own.
+    """
+
+    score: float
+    components: tuple[Component, ...] = ()
+    report: Report | None = None
+    interval: Interval | None = None
+    comparison: PairedTest | None = None
+    verdict: Verdict | None = None
+    compared_with: OpponentKind | None = None
+    opponent_score: float | None = None
+    higher_is_better: bool | None = None
+    percent: bool | None = None
+
+    @property
+    def best(self) -> float | None:
+        """The score of the best validation so far, including this one, with ``compare_to="best"``."""
+        return self._score_of("best")
+
+    @property
+    def first(self) -> float | None:
+        """The score of the first validation, with ``compare_to="first"``."""
+        return self._score_of("first")
+
+    @property
+    def clear_best(self) -> float | None:
+        """The score of the last clearly better validation, which may be this one, with ``compare_to="clear_best"``."""
+        return self._score_of("clear_best")
+
+    def _score_of(self, opponent: OpponentKind) -> float | None:
+        return self.opponent_score if self.compared_with == opponent else None
+
+    @property
+    def parts(self) -> dict[str, float]:
+        """The values of the components by name."""
+        return {component.name: component.value for component in self.components}
+
+    def statistics(self) -> dict[str, float]:
+        """The ends of the interval and what the comparison says, by the names under which they are logged."""
+        values = {name: statistic.read(self) for name, statistic in STATISTICS.items()}
+        return {name: value for name, value in values.items() if value is not None}
+
+    def values(self) -> dict[str, float]:
+        """Everything that is logged, by its name below that of the score; ``""`` for the score itself."""
+        return {"": self.score} | self.parts | self.statistics()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain values that :mod:`json` can serialize."""
+        return {
+            "higher_is_better": self.higher_is_better,
+            "percent": self.percent,
+            "score": self.score,
+            "parts": self.parts,
+            "counts": {} if self.report is None else self.report.counts(),
+            "interval": self._interval_to_dict(),
+            "comparison": self._comparison_to_dict(),
+            "signature": getattr(self.report, "signature", None),
+        }
+
+    def describe(self, examples: int) -> View:
+        """What there is to see; see :class:`lightning_bleu.views.viewable.Viewable`."""
+        cells = _cells(self)
+        note = describe_directions({"": self.higher_is_better})
+        blocks: list[Block] = [Table(list(cells), [list(cells.values())], note=note, text_columns=0)]
+        if self.report is not None:
+            signature = getattr(self.report, "signature", None) or ""
+            blocks.append(Note(f"{self.report}\n{signature}".rstrip(), quiet=True))
+        return View("", blocks)
+
+    def __repr__(self) -> str:
+        shown = [self._format(self.score)]
+        if self.interval is not None:
+            shown.append(f"interval=({self._format(self.interval.low)}, {self._format(self.interval.high)})")
+        if self.comparison is not None:
+            shown.append(f"difference={self._format(self.comparison.difference, '+')}")
+            shown.append(f"p_value={self.comparison.p_value:.4f}")
+        if self.opponent_score is not None:
+            shown.append(f"{self.compared_with}={self._format(self.opponent_score)}")
+        return f"Result({', '.join(shown)})"
+
+    def _format(self, value: float, sign: str = "") -> str:
+        return format_in_unit(value, self.percent, sign)
+
+    def _interval_to_dict(self) -> dict[str, float] | None:
+        if self.interval is None:
+            return None
+        return {"low": self.interval.low, "high": self.interval.high, "confidence": self.interval.confidence}
+
+    def _comparison_to_dict(self) -> dict[str, Any] | None:
+        test = self.comparison
+        if test is None:
+            return None
+        return {
+            "with": self.compared_with,
+            "score": test.score_b,
+            "difference": test.difference,
+            "interval": {"low": test.low, "high": test.high, "confidence": test.confidence},
+            "p_value": test.p_value,
+            "verdict": None if self.verdict is None else self.verdict.word,
+            str(self.compared_with): self.opponent_score,
+        }
+
+
+class Statistic(NamedTuple):
+    """A number that is logged below a score, whatever the metric.
+
+    Attributes:
+        read: takes a result, and returns the number; None if there is none.
+        has_direction: whether it is better in the direction of the score.
+        is_score: whether it is itself a score, and not a difference, a width, or a probability.
+    """
+
+    read: Callable[[Result], float | None]
+    has_direction: bool
+    is_score: bool
+
+
+def _low(result: Result) -> float | None:
+    return None if result.interval is None else result.interval.low
+
+
+def _high(result: Result) -> float | None:
+    return None if result.interval is None else result.interval.high
+
+
+def _difference(result: Result) -> float | None:
+    return None if result.comparison is None else result.comparison.difference
+
+
+def _difference_low(result: Result) -> float | None:
+    return None if result.comparison is None else result.comparison.low
+
+
+def _difference_high(result: Result) -> float | None:
+    return None if result.comparison is None else result.comparison.high
+
+
+def _p_value(result: Result) -> float | None:
+    return None if result.comparison is None else result.comparison.p_value
+
+
+STATISTICS = {
+    "low": Statistic(_low, has_direction=True, is_score=True),
+    "high": Statistic(_high, has_direction=True, is_score=True),
+    "difference": Statistic(_difference, has_direction=True, is_score=False),
+    "difference_low": Statistic(_difference_low, has_direction=True, is_score=False),
+    "difference_high": Statistic(_difference_high, has_direction=True, is_score=False),
+    "p_value": Statistic(_p_value, has_direction=False, is_score=False),
+    "best": Statistic(lambda result: result.best, has_direction=True, is_score=True),
+    "first": Statistic(lambda result: result.first, has_direction=True, is_score=True),
+    "clear_best": Statistic(lambda result: result.clear_best, has_direction=True, is_score=True),
+}
+"""The statistics that are logged below a score, in order. No loader and no group can have one of these names."""
+INTERVAL = ("low", "high")
+"""Those of an interval."""
+COMPARED = ("difference", "difference_low", "difference_high", "p_value")
+"""Those of a comparison, besides the score of what is compared with."""
+
+
+def tabulate(results: Mapping[str, Result]) -> Table:
+    """A table of results by their names, with the columns that some of them need. Totals come first.
+
+    Example:
+        >>> results = {"val_bleu/a": Result(50.0, percent=True), "val_bleu": Result(0.5, higher_is_better=True)}
+        >>> tabulate(results).rows
+        [['val_bleu', '0.5000'], ['val_bleu/a', '50.00']]
+    """
+    names = _totals_first(results)
+    cells_by_name = {name: _cells(results[name]) for name in names}
+    columns: dict[str, None] = {}  # an ordered set
+    for cells in cells_by_name.values():
+        columns.update(dict.fromkeys(cells))
+    rows = []
+    for name, cells in cells_by_name.items():
+        row: list[TableCell] = [name]
+        row += [cells.get(column, "") for column in columns]
+        rows.append(row)
+    directions = {name: results[name].higher_is_better for name in names}
+    return Table(["", *columns], rows, note=describe_directions(directions))
+
+
+def _totals_first(names: Iterable[str]) -> list[str]:
+    """The names with which others begin, and then the others.
+
+    Example:
+        >>> _totals_first(["val_bleu/a", "val_bleu/b", "val_bleu", "val_chrf"])
+        ['val_bleu', 'val_bleu/a', 'val_bleu/b', 'val_chrf']
+    """
+    names = list(names)
+    beginnings: set[str] = set()
+    for name in names:
+        separators = [place for place, character in enumerate(name) if not character.isalnum()]
+        beginnings.update(name[:place] for place in separators)
+    return sorted(names, key=lambda name: name not in beginnings)  # stable
+
+
+def _cells(result: Result) -> dict[str, TableCell]:
+    """The cells of a result by the titles of their columns, in the unit of the score."""
+    percent = result.percent
+    cells: dict[str, TableCell] = {"score": format_in_unit(result.score, percent)}
+    interval, test = result.interval, result.comparison
+    if interval is not None:
+        low, high = format_in_unit(interval.low, percent), format_in_unit(interval.high, percent)
+        cells[f"{100 * interval.confidence:g}% interval"] = f"{low} to {high}"
+    if test is not None and test.low is not None and test.high is not None and test.confidence is not None:
+        difference = format_in_unit(test.difference, percent, "+")
+        low, high = format_in_unit(test.low, percent, "+"), format_in_unit(test.high, percent, "+")
+        opponent = OPPONENTS[result.compared_with or "best"]
+        title = f"against the {opponent} ({100 * test.confidence:g}% interval)"
+        cells[title] = f"{difference} ({low} to {high})"
+        cells[f"{test.sides} p"] = f"{test.p_value:.4f}"
+    if result.compared_with is not None and result.opponent_score is not None:
+        opponent_score = format_in_unit(result.opponent_score, percent)
+        is_new_best = result.compared_with != "first" and result.opponent_score == result.score
+        cells[OPPONENTS[result.compared_with]] = Cell(opponent_score, "best") if is_new_best else opponent_score
+    return cells

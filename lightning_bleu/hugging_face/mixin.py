@@ -1,0 +1,437 @@
+"""BLEU and other scores in the Trainers of Hugging Face Transformers, which is not imported."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from lightning_bleu.core.messages import warn_user
+from lightning_bleu.core.mistakes import Mistake
+from lightning_bleu.core.processes import process_count, run_in_process_0
+from lightning_bleu.evaluation.loaders import Origin
+from lightning_bleu.evaluation.monitors import describe_number
+from lightning_bleu.evaluation.names import Naming, check_names
+from lightning_bleu.evaluation.outputs import Output
+from lightning_bleu.evaluation.positions import distributed_index
+from lightning_bleu.evaluator import Evaluator, StartedValidation
+from lightning_bleu.hugging_face.endings import (
+    suspect_answers,
+    suspect_joined_rows,
+    suspect_limit,
+    suspect_sampling,
+)
+from lightning_bleu.hugging_face.generator import GeneratorMixin
+from lightning_bleu.hugging_face.prompts import Prompts
+from lightning_bleu.hugging_face.rows import name_inputs, number_answers
+
+_RESERVED = ("", "loss", "runtime", "samples_per_second", "steps_per_second", "model_preparation_time")
+"""Names that no metric can have, because the Trainer uses them."""
+_STATE = "lightning_bleu.pt"
+"""The file of the best or first validations in a checkpoint."""
+_NOT_PASSED: Any = object()
+"""The default of an argument that may be None."""
+
+
+class EvaluatorMixin(GeneratorMixin):
+    """Makes a ``Trainer`` score what its model generates, with all that an :class:`.Evaluator` does.
+
+    Example:
+        Put it before the Trainer, and pass an evaluator::
+
+            class Translator(EvaluatorMixin, Seq2SeqTrainer):
+                pass
+
+            trainer = Translator(model, args, ..., evaluator=Evaluator(CorpusBLEU(percent=True)))
+
+    Args:
+        evaluator: the evaluator. It may also be an attribute of the subclass. None for no scores, without a warning. If
+            it has no decoder, the ``processing_class`` of the Trainer decodes.
+
+    Attributes:
+        gen_kwargs: arguments of ``model.generate``, for example ``{"max_new_tokens": 256}``. Set it in the subclass, or
+            in the trainer at any time.
+        answers: what the rows of a batch are for a decoder-only model. Set it in the subclass, or in the trainer.
+
+            - ``"one"``, the default: a prompt, where labels are -100, and one answer;
+            - ``"last"``: a chat with several answers, of which the last one is generated, from everything before it;
+            - ``"every"``: a chat, of which each answer is generated, from everything before it, and is a sentence of
+              its own. The Trainer does not return the predictions. A row without an answer is skipped;
+            - ``"apart"``: ``input_ids`` are prompts, and ``labels`` are their answers, of any width. There is no
+              loss.
+
+    Raises:
+        TypeError: if there is no :class:`.Evaluator`; during an evaluation, if predictions are not ids.
+        ValueError: for names that the Trainer uses; before a training or an evaluation, if a logger of the evaluator
+            cannot take the names; during an evaluation, if repeated sentences cannot be
+            told from others, or if batches are not what `answers` says.
+
+    Notes:
+        ``evaluate``, ``predict``, and ``train`` then have the scores among their metrics: ``eval_bleu``, its components
+        as ``eval_bleu_precision_1`` and so on, ``test_bleu`` in ``predict``, and ``eval_NAME_bleu`` with a dict of
+        evaluation datasets. ``metric_for_best_model`` can name any of them. With ``Evaluator(only=["de"])``, no other
+        dataset is generated; only its loss is computed.
+
+        Each process counts its own sentences as soon as they are generated. They are not gathered, the memory is
+        constant, and every sentence counts once. ``compute_metrics`` stays free for metrics of your own.
+
+        An encoder-decoder needs a Trainer that generates: ``Seq2SeqTrainer`` with ``predict_with_generate=True``. With
+        a decoder-only model (``model.config.is_encoder_decoder`` is False), the mixin generates: `answers` says what
+        the rows of a batch are, :meth:`split` finds the prompts in them, and :meth:`complete` generates. Override these
+        two for anything else.
+
+        The model generates with the arguments of ``evaluate(num_beams=2, max_new_tokens=3)`` or of ``predict``; then
+        `gen_kwargs`; then ``generation_num_beams`` and ``generation_max_length`` of ``Seq2SeqTrainer``; then
+        ``model.generation_config``. Of several values, the first counts, and ``max_length`` or ``max_new_tokens`` also
+        replaces a later one of either. By default, Transformers generates at most 20 tokens, and ``max_length`` counts
+        the prompt of a decoder-only model: set ``max_new_tokens`` to more than the longest answer needs.
+
+        Samples, figures, and charts are shown in the TensorBoard and W&B of the Trainer. ``translations=True`` writes
+        to the folder ``translations`` in ``output_dir``; each trial of a hyperparameter search has a folder of its own.
+        Checkpoints have the validations that ``compare_to`` needs in ``lightning_bleu.pt``. For ``compare_to="first"``,
+        call ``evaluate`` before ``train``.
+    """
+
+    evaluator: Evaluator | None = None
+    _started: StartedValidation | None = None
+    _dataloader: Any = None  # of the evaluation that has started
+    _batch_count = 0  # of its batches so far
+    _lacks_evaluator = False
+    _is_training = False
+    _loaded: tuple[int, float | None] | None = None  # step and epoch of the weights loaded at the end of a training
+
+    def __init__(self, *args: Any, evaluator: Evaluator | None = _NOT_PASSED, **kwargs: Any) -> None:
+        if "evaluator" in inspect.signature(super().__init__).parameters:
+            raise TypeError(f"{super().__init__.__qualname__} has an 'evaluator' of its own: use another Trainer")
+        super().__init__(*args, **kwargs)
+        if evaluator is _NOT_PASSED:
+            evaluator = self.evaluator
+            self._lacks_evaluator = evaluator is None
+        self.evaluator = evaluator
+        if evaluator is None:
+            return
+        if not isinstance(evaluator, Evaluator):
+            raise TypeError(f"'evaluator' must be an Evaluator, such as Evaluator(CorpusBLEU()), got {evaluator!r}")
+        if getattr(self.args, "use_legacy_prediction_loop", False):
+            raise ValueError("EvaluatorMixin needs evaluation_loop: set use_legacy_prediction_loop=False")
+        if not all(naming.log_name.startswith("{stage}_") for naming in evaluator.namings.values()):
+            log_name = evaluator.options.log_name
+            raise ValueError(f"in a Trainer, 'log_name' must begin with '{{stage}}_', got {log_name!r}")
+        check_names("metrics", [*evaluator.metrics], reserved=_RESERVED)
+        self._suspect_best_model(evaluator)
+
+    def _suspect_best_model(self, evaluator: Evaluator) -> None:
+        """Warn if the best model would be that with the worst score."""
+        best = str(self.args.metric_for_best_model)
+        logged = best if best.startswith("eval_") else f"eval_{best}"
+        # The dataset may have any name: "eval_news_bleu" begins with "eval" or "eval_news".
+        stages = [logged[: match.start()] for match in re.finditer("_", logged)]
+        for stage in stages:
+            number = describe_number(logged, _name_stage(evaluator, stage, "val"), evaluator.metrics)
+            if number is None or number.higher_is_better in (None, self.args.greater_is_better):
+                continue
+            right = number.higher_is_better
+            evaluator.warn_once(
+                f"metric_for_best_model={best!r} needs greater_is_better={right}. (Or, for a function whose direction "
+                f"is wrong, FunctionMetric(function, higher_is_better={not right}).)"
+            )
+
+    def evaluate(
+        self,
+        eval_dataset: Any = None,
+        ignore_keys: list[str] | None = None,
+        metric_key_prefix: str = "eval",
+        **gen_kwargs: Any,
+    ) -> Any:
+        """Evaluate datasets, with arguments of ``model.generate`` that are stronger than all others. Collective."""
+        metrics = super().evaluate(eval_dataset, ignore_keys, metric_key_prefix, **gen_kwargs)
+        datasets = self.eval_dataset if eval_dataset is None else eval_dataset
+        self._warn_about_only("val", metric_key_prefix, are_all=isinstance(datasets, Mapping))
+        return metrics
+
+    def predict(
+        self,
+        test_dataset: Any,
+        ignore_keys: list[str] | None = None,
+        metric_key_prefix: str = "test",
+        **gen_kwargs: Any,
+    ) -> Any:
+        """Generate from a dataset, which may have no labels. The arguments are those of :meth:`evaluate`.
+
+        Collective.
+        """
+        output = super().predict(test_dataset, ignore_keys, metric_key_prefix, **gen_kwargs)
+        self._warn_about_only("test", metric_key_prefix, are_all=False)
+        return output
+
+    def _warn_about_only(self, stage: str, prefix: str, *, are_all: bool) -> None:
+        """Warn about entries of `only` that nothing had, unless they may be names of datasets that come later."""
+        has_name = "_" in prefix
+        if self.evaluator is not None and (are_all or not has_name):
+            self.evaluator.warn_about_only(stage)
+
+    def evaluation_loop(
+        self,
+        dataloader: Any,
+        description: str,
+        prediction_loss_only: bool | None = None,
+        ignore_keys: list[str] | None = None,
+        metric_key_prefix: str = "eval",
+    ) -> Any:
+        """Evaluate a dataset, and add the scores to its metrics. The Trainer calls this. Collective."""
+        self._is_evaluating = True
+        evaluator = self.evaluator
+        if self._lacks_evaluator:
+            warn_user(
+                f"{type(self).__name__} has an EvaluatorMixin, but no evaluator, so nothing is scored: pass "
+                "evaluator=Evaluator(CorpusBLEU()), or evaluator=None if that is meant."
+            )
+            self._lacks_evaluator = False
+        arguments = (description, prediction_loss_only, ignore_keys, metric_key_prefix)
+        if evaluator is None or self.args.prediction_loss_only:
+            return super().evaluation_loop(dataloader, *arguments)
+        self._open_record(getattr(self, "_trial", None))
+        stage = "test" if description == "Prediction" else "val"
+        _, _, dataset = metric_key_prefix.partition("_")
+        is_ignored = evaluator.options.labels_of(dataset) == []
+        outer, outer_loader, outer_count = self._started, self._dataloader, self._batch_count
+        try:
+            self._started, self._dataloader, self._batch_count = None, dataloader, 0
+            if is_ignored:
+                return super().evaluation_loop(dataloader, *arguments)
+            self._check_generation()
+            self._started = started = evaluator.begin(
+                stage,
+                [""],
+                [dataloader],
+                Origin("prediction_step"),
+                naming=_name_stage(evaluator, metric_key_prefix, stage),
+                dataset=dataset,
+                decoder=self.processing_class if hasattr(self.processing_class, "batch_decode") else None,
+                loggers=self._find_loggers(stage) if self.state.is_world_process_zero else (),
+                device=self.args.device,
+            )
+            _check_loader(dataloader)
+            output = super().evaluation_loop(dataloader, *arguments)
+        finally:
+            self._started, self._dataloader, self._batch_count = outer, outer_loader, outer_count
+        validation = evaluator.score(started, may_replace=self._is_training)
+        if len(set(validation.returned)) > 1:
+            raise ValueError("split returned None for some batches only: return None for all of a dataset, or for none")
+        numbers = {logged: number.value for logged, number in validation.numbers.items()}
+        taken = sorted(numbers.keys() & output.metrics.keys())
+        if taken:
+            raise ValueError(f"compute_metrics returns {taken[0]!r}, like the evaluator: rename one of them")
+        output.metrics.update(numbers)
+        step, epoch = self._loaded or (self.state.global_step, self.state.epoch)
+        evaluator.publish(started, validation, step, epoch, shown_step=self.state.global_step)
+        return output
+
+    def prediction_step(
+        self, model: Any, inputs: Any, prediction_loss_only: bool, ignore_keys: list[str] | None = None, **kwargs: Any
+    ) -> tuple[Any, Any, Any]:
+        """Generate from a batch, and count its sentences. The Trainer calls this."""
+        started = self._started
+        if started is None:
+            return super().prediction_step(model, inputs, prediction_loss_only, ignore_keys, **kwargs)  # type: ignore[no-any-return]
+        batch_idx, self._batch_count = self._batch_count, self._batch_count + 1
+        inputs_of_loss = copy.copy(inputs)
+        prompts = self.split(inputs_of_loss)
+        if prompts is None:
+            started.collector.skip()
+            loss, _, _ = super().prediction_step(model, inputs_of_loss, True, ignore_keys, **kwargs)
+            return loss, None, None
+        if prompts.target is None:
+            self._check_unlabeled(inputs)
+        if self._is_encoder_decoder and not self._overrides("complete"):
+            loss, preds, returned = super().prediction_step(model, inputs_of_loss, False, ignore_keys, **kwargs)
+            _check_ids(preds, prompts.target)
+            if self._is_seq2seq_trainer:
+                self._warn(suspect_sampling(self._generation))
+        else:
+            loss = None
+            if all(inputs_of_loss.get(name) is not None for name in self._label_names):
+                loss, _, _ = super().prediction_step(model, inputs_of_loss, True, ignore_keys, **kwargs)
+            preds = self.complete(prompts)
+            returned = self._prepare_input(prompts.target) if isinstance(prompts.target, Tensor) else None
+            self._suspect_mistakes(inputs, prompts, preds)
+        has_row_per_label = isinstance(preds, Tensor) and prompts.row is None
+        if self.compute_metrics is not None and not has_row_per_label:
+            raise ValueError(
+                "compute_metrics needs a row of ids for each label, but complete returned text or split returned "
+                "'row': remove it, and pass the Evaluator a function of hypotheses and references as a metric"
+            )
+        index = prompts.index if prompts.row is None else self._number_answers(prompts, batch_idx)
+        output = Output(preds, prompts.target, prompts.source, index=index, group=prompts.group)
+        started.collector.update(output, batch_idx)
+        if prediction_loss_only or not has_row_per_label:
+            return loss, None, None
+        return loss, preds, returned
+
+    def _number_answers(self, prompts: Prompts, batch_idx: int) -> Any:
+        """The positions of answers, of which a row of the batch can have several; None if they are not known.
+
+        Args:
+            prompts: the prompts, each with its row; the index, if there is one, is that of rows.
+            batch_idx: the number of the batch in this process.
+        """
+        if prompts.index is not None:
+            return number_answers(prompts.row, prompts.index)
+        if process_count() == 1:
+            return None
+        items = distributed_index(self._dataloader, batch_idx)
+        if items is None or not len(items):
+            return None
+        return number_answers(prompts.row, items)
+
+    def _check_unlabeled(self, inputs: Mapping[str, Any]) -> None:
+        """Raise a ValueError for a batch that should have references.
+
+        Args:
+            inputs: the batch as it came.
+        """
+        label_name = self._label_names[0]
+        if inputs.get(label_name) is None:
+            before_mixin = type(self).__mro__[: type(self).__mro__.index(EvaluatorMixin)]
+            for kind in before_mixin:
+                if "prediction_step" in vars(kind):
+                    raise ValueError(
+                        f"{label_name!r} are missing, and {kind.__name__}.prediction_step, which runs before that of "
+                        "EvaluatorMixin, may have removed them: put EvaluatorMixin before that class"
+                    )
+        if self._started is not None and self._started.stage == "val":
+            if self._overrides("split"):
+                raise ValueError(
+                    "evaluate needs references, but split returned Prompts without a target: return the references, or "
+                    "use predict to generate without them"
+                )
+            raise ValueError(
+                f"evaluate needs references, but a batch has no {label_name!r}, only {name_inputs(inputs)}: set "
+                "label_names in the TrainingArguments if they have another name, or use predict to generate without "
+                "references"
+            )
+
+    def _suspect_mistakes(self, inputs: Mapping[str, Any], prompts: Prompts, preds: Any) -> None:
+        """Warn about sampling, answers without an end, and limits, unless the user generates in another way."""
+        if self._overrides("complete"):
+            return
+        settings = self._generation
+        self._warn(suspect_sampling(settings))
+        if isinstance(prompts.target, Tensor) and not self._overrides("split"):
+            lengths = inputs["attention_mask"].bool().sum(1)
+            if prompts.row is not None:
+                lengths = lengths[prompts.row]
+            max_length = getattr(self.args, "max_length", None)
+            self._warn(suspect_answers(prompts.target, lengths, settings, max_length))
+            if self.answers == "apart":
+                mask = inputs["attention_mask"].bool()
+                self._warn(suspect_joined_rows(inputs["input_ids"], mask, prompts.target))
+            self._warn(suspect_limit(preds, prompts.target, settings))
+
+    def _warn(self, mistakes: Iterable[Mistake]) -> None:
+        """Warn about each mistake once."""
+        for key, message in mistakes:
+            if self.evaluator is not None:
+                self.evaluator.warn_once(message, key)
+
+    def train(self, resume_from_checkpoint: Any = None, trial: Any = None, *args: Any, **kwargs: Any) -> Any:
+        """Train. A new run forgets the best validation of another one. Collective."""
+        evaluator = self.evaluator
+        if evaluator is not None:
+            self._open_record(trial)
+            if self.args.eval_strategy != "no":
+                evaluator.check_loggers("val", naming=_name_stage(evaluator, "eval", "val"))
+            if not resume_from_checkpoint:
+                evaluator.load_state_dict({})
+                if evaluator.record is not None:
+                    evaluator.record.check_new("or resume that run with trainer.train(resume_from_checkpoint=...)")
+        self._is_training, self._loaded = True, None
+        try:
+            return super().train(resume_from_checkpoint, trial, *args, **kwargs)
+        finally:
+            self._is_training = False
+
+    def _load_best_model(self) -> None:
+        super()._load_best_model()
+        step = int(self.state.best_model_checkpoint.rpartition("-")[2])
+        epochs = (line.get("epoch") for line in self.state.log_history if line.get("step") == step)
+        self._loaded = step, next(epochs, None)
+
+    def _save_optimizer_and_scheduler(self, output_dir: str) -> None:
+        super()._save_optimizer_and_scheduler(output_dir)
+        evaluator = self.evaluator
+        if evaluator is not None and evaluator.options.compare_to and self.args.should_save:
+            torch.save(evaluator.state_dict(), Path(output_dir, _STATE))
+
+    def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
+        super()._load_optimizer_and_scheduler(checkpoint)
+        evaluator = self.evaluator
+        if checkpoint is None or evaluator is None or not evaluator.options.compare_to:
+            return
+        path = Path(checkpoint, _STATE)
+        state = run_in_process_0(lambda: torch.load(path, weights_only=True) if path.exists() else None)
+        evaluator.load_state_dict(state or {})
+        if state is None and not evaluator.state_dict():
+            evaluator.warn_once(f"There is no {str(path)!r}, so the next evaluation counts as the first.")
+
+    def _find_loggers(self, stage: str) -> Sequence[Any]:
+        """The writer of TensorBoard, and the run of W&B, if the Trainer reports to them."""
+        loggers = []
+        for callback in self.callback_handler.callbacks:
+            if getattr(callback, "tb_writer", True) is None and stage == "val":
+                callback._init_summary_writer(self.args)  # as the Trainer does when it logs this evaluation
+            loggers += [getattr(callback, "tb_writer", None), getattr(getattr(callback, "_wandb", None), "run", None)]
+        return [logger for logger in loggers if logger is not None]
+
+    def _open_record(self, trial: Any) -> None:
+        """Open the folder of the translations of this run. Each trial of a hyperparameter search has its own."""
+        evaluator = self.evaluator
+        if evaluator is None:
+            return
+        output_dir = Path(self._get_output_dir(trial))
+        folder = evaluator.options.folder
+        if evaluator.options.uses_folder_of_run:
+            evaluator.open_record(output_dir / "translations")
+        elif folder is not None:
+            evaluator.open_record(Path(folder, output_dir.relative_to(self.args.output_dir)))
+
+
+def _name_stage(evaluator: Evaluator, prefix: str, stage: str) -> Naming:
+    """How the names of an evaluation are written, from its prefix, such as ``"eval_news"``."""
+    options = evaluator.options
+    return Naming(prefix, evaluator.namings[stage].log_name, options.separator or "_", _shown_as)
+
+
+def _shown_as(name: str) -> str:
+    """The name in TensorBoard and W&B: ``"eval_bleu"`` -> ``"eval/bleu"``."""
+    stage, _, rest = name.partition("_")
+    return f"{stage}/{rest}" if stage in ("eval", "test") else f"train/{name}"
+
+
+def _check_loader(dataloader: Any) -> None:
+    """Raise an error if several processes may score the same sentences, and nothing tells which."""
+    if process_count() > 1 and distributed_index(dataloader, 0) is None:
+        raise ValueError(
+            "repeated sentences of the evaluation dataset cannot be found: give it a length and at most one worker, or "
+            "let one process read it, with accelerator_config={'dispatch_batches': True, 'split_batches': True}; a "
+            "get_eval_dataloader of your own must return self.accelerator.prepare(loader)"
+        )
+
+
+def _check_ids(preds: Any, target: Any) -> None:
+    """Check that the predictions of a Trainer are ids, one row for each reference."""
+    shape = tuple(getattr(preds, "shape", ()))
+    if len(shape) == 2 and (target is None or len(preds) == len(target)):
+        return
+    count = "the" if target is None else f"each of {len(target)}"
+    raise TypeError(
+        f"predictions must be generated ids of shape (sentences, tokens), a row for {count} labels, got a "
+        f"{type(preds).__name__} of shape {shape} (logits? several per label?): use Seq2SeqTrainer with "
+        "predict_with_generate=True in its Seq2SeqTrainingArguments"
+    )

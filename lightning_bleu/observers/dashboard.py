@@ -1,0 +1,118 @@
+"""The dashboard of a run: the loggers that a validation is shown in. If one fails, the training goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import cache, partial
+from typing import Any
+
+from lightning_bleu.core.messages import WarnOnce
+from lightning_bleu.core.processes import run_in_process_0
+from lightning_bleu.evaluation.validation import Validation
+from lightning_bleu.observers.charts import lay_out_charts
+from lightning_bleu.observers.loggers import LoggerAdapter, NumbersOnly, adapt
+from lightning_bleu.observers.samples import Samples
+from lightning_bleu.observers.view import View, make_view
+
+
+class Dashboard:
+    """The loggers of process 0. In the other processes, there are none. Its methods and its constructor are collective.
+
+    Args:
+        loggers: the loggers of a trainer, which logs numbers itself.
+        own_loggers: the loggers of the evaluator, which get the numbers, too.
+        warn: warns about loggers that fail, and tells which ones get numbers only.
+        names: the names of the numbers that will be logged, as far as they are known.
+
+    Raises:
+        ValueError: if a logger cannot take the names.
+    """
+
+    def __init__(
+        self,
+        loggers: Sequence[Any],
+        own_loggers: Sequence[Any],
+        warn: WarnOnce,
+        names: Collection[str] = (),
+    ) -> None:
+        self._warn = warn
+        self._adapters: list[LoggerAdapter] = []
+        self._own_adapters: list[LoggerAdapter] = []
+        run_in_process_0(lambda: self._open(loggers, own_loggers, names))
+
+    def _open(self, loggers: Sequence[Any], own_loggers: Sequence[Any], names: Collection[str]) -> None:
+        """Open the loggers, in process 0."""
+        self._own_adapters = [self._adapt(logger) for logger in own_loggers if logger not in loggers]
+        self._adapters = [self._adapt(logger) for logger in loggers] + self._own_adapters
+        self._check_names(names)
+
+    def check_names(self, names: Collection[str]) -> None:
+        """Raise a ValueError if a logger cannot take these names of numbers."""
+        run_in_process_0(lambda: self._check_names(names))
+
+    def _check_names(self, names: Collection[str]) -> None:
+        for adapter in self._adapters:
+            adapter.check_names(names)
+
+    def _adapt(self, logger: Any) -> LoggerAdapter:
+        name = type(logger).__name__
+        try:
+            adapter = adapt(logger)
+        except Exception as error:  # a failing logger must not stop training
+            self._warn(f"{name} cannot show samples: {type(error).__name__}: {error}")
+            return NumbersOnly(logger)
+        if not adapter.shows_samples:
+            from pytorch_lightning.utilities.rank_zero import rank_zero_info  # type: ignore[attr-defined]
+
+            message = f"{name} gets numbers only: it has no method that shows tables, text, or images."
+            self._warn(message, warn=rank_zero_info)
+        return adapter
+
+    @property
+    def gets_numbers(self) -> bool:
+        """Whether loggers of the evaluator get numbers."""
+        return bool(self._own_adapters)
+
+    def log_numbers(self, numbers: Mapping[str, float], step: int) -> None:
+        """Log numbers by name to the loggers of the evaluator."""
+        for adapter in self._own_adapters:
+            self._attempt("{} cannot log scores", adapter, lambda adapter: adapter.log_numbers(numbers, step))
+
+    def show_charts(self, validation: Validation) -> None:
+        """Arrange the charts of a validation."""
+        lay_out = cache(lambda: lay_out_charts(validation))
+        for adapter in self._adapters:
+            if adapter.shows_charts:
+                self._attempt(
+                    "The charts cannot be shown in {}", adapter, lambda adapter: adapter.show_charts(lay_out())
+                )
+
+    def show_samples(
+        self, validation: Validation, samples: Iterable[Samples], step: int, confidence: float | None = None
+    ) -> None:
+        """Show the samples and the figures of each loader.
+
+        Args:
+            validation: the validation.
+            samples: those of each of its loaders; none if nothing is to be shown.
+            step: the step.
+            confidence: the confidence level of the intervals in figures.
+        """
+        for loader, samples_of_loader in zip(validation.loaders, samples):
+            view = cache(partial(make_view, loader, samples_of_loader, validation.naming, confidence))
+            self._show_view(view, step)
+
+    def _show_view(self, view: Callable[[], View], step: int) -> None:
+        for adapter in self._adapters:
+            if adapter.shows_samples:
+                self._attempt(
+                    "The samples cannot be shown in {}", adapter, lambda adapter: adapter.show_samples(view(), step)
+                )
+
+    def _attempt(self, refusal: str, adapter: LoggerAdapter, show: Callable[[LoggerAdapter], None]) -> None:
+        """Call a logger. If it fails, warn once."""
+        refusal = refusal.format(type(adapter.logger).__name__)
+        try:
+            show(adapter)
+        except Exception as error:
+            self._warn(f"{refusal}: {type(error).__name__}: {error}", key=refusal)

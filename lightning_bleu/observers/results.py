@@ -1,0 +1,83 @@
+"""The results of validations, which can be looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from lightning_bleu.core.clean import to_line
+from lightning_bleu.core.scoring import format_in_unit
+from lightning_bleu.evaluation.result import Result, tabulate
+from lightning_bleu.observers.samples import Samples
+from lightning_bleu.views.blocks import Heading, View
+from lightning_bleu.views.viewable import Viewable
+
+_REPR_LENGTH = 100
+"""The number of characters for scores in the ``repr``."""
+
+
+class Results(dict[str, Result], Viewable):
+    """The results of a validation by logged name: a dict that can be looked at.
+
+    Example:
+        >>> from lightning_bleu import CorpusBLEU, Evaluator
+        >>> evaluator = Evaluator(CorpusBLEU(percent=True))
+        >>> evaluator.start()
+        >>> evaluator.update(["the cat sat on the mat", "it is"], ["the cat sat on a mat", "it is"])
+        >>> results = evaluator.finish(step=500)
+        >>> print(results)
+                  score
+        val_bleu  55.84
+        Higher is better.
+        >>> results.samples["val"].worst
+        [Sample(no. 1, bleu 53.7, 'the cat sat on the mat')]
+        >>> results.to_html("results.html")  # doctest: +SKIP
+
+    Args:
+        results: the results.
+        samples: the samples.
+
+    Attributes:
+        samples: sentences to look at by the name of their loader, such as ``"val"`` or ``"val/news"``. Empty
+            with ``samples=0``, and for more than 20 loaders.
+
+    Notes:
+        ``print`` it, end a cell of a notebook with it, or save it as a page.
+    """
+
+    def __init__(
+        self, results: Mapping[str, Result] | None = None, samples: Mapping[str, Samples] | None = None
+    ) -> None:
+        super().__init__(results or {})
+        self.samples: dict[str, Samples] = dict(samples or {})
+
+    def copy(self) -> Results:
+        """A shallow copy."""
+        return Results(self, self.samples)
+
+    def to_dict(self) -> dict[str, dict[str, Any]]:
+        """Everything but the samples as plain values that :mod:`json` can serialize."""
+        return {name: result.to_dict() for name, result in self.items()}
+
+    def describe(self, examples: int) -> View:
+        """What there is to see; see :class:`lightning_bleu.views.viewable.Viewable`."""
+        view = View("", [tabulate(self)])
+        if not examples:
+            return view
+        blocks = list(view.blocks)
+        for name, samples in self.samples.items():
+            if len(self.samples) > 1:
+                blocks.append(Heading(name))
+            blocks += samples.blocks(examples)
+        return View("", blocks)
+
+    def __repr__(self) -> str:
+        shown: list[str] = []
+        for name, result in self.items():
+            text = f"{name}={format_in_unit(result.score, result.percent)}"
+            if len(", ".join([*shown, text])) > _REPR_LENGTH:
+                break
+            shown.append(to_line(text))
+        if len(shown) < len(self):
+            shown.append(f"{len(self) - len(shown)} more")
+        return f"Results({', '.join(shown)})"

@@ -1,0 +1,115 @@
+"""The table of sample sentences in Markdown, for TensorBoard's Text page.
+
+TensorBoard keeps only the HTML tags listed in its ``plugin_util.py``. No color is among them.
+"""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+
+from lightning_bleu.core.clean import clean, is_visible, to_line
+from lightning_bleu.observers.samples import Sample
+from lightning_bleu.views.blocks import Mark, Span, shorten
+
+_MAX_REFERENCES = 5
+"""The maximum number of references shown per sentence, or of lines that stand for them."""
+
+_MAX_LABEL = 40
+"""The maximum number of characters of the label of a group."""
+_TAGS: dict[Mark, str] = {"": "{}", "unmatched": "<strong>{}</strong>", "displaced": "<em>{}</em>"}
+_EXPLANATIONS = {
+    "<strong>": "<strong>Bold</strong>: wrong or missing word.",
+    "<em>": "<em>Italic</em>: right word, but both neighbors are wrong.",
+}
+
+_ISOLATE = "\u2068{}\u2069"
+"""Keeps the punctuation of right-to-left text in place. Left-to-right text looks the same."""
+
+_HARMLESS = ".,:;=%-"
+_ENTITIES = {ord(character): f"&#{ord(character)};" for character in string.punctuation if character not in _HARMLESS}
+
+
+def sample_table(samples: Sequence[Sample], caption: str, digits: Mapping[str, int] = MappingProxyType({})) -> str:
+    """A Markdown table of sample sentences, with the words marked that :func:`mark_words` marks.
+
+    Args:
+        samples: the sentences.
+        caption: shown above the table; it may have several lines.
+        digits: the number of digits of each score of a sentence, by the name of the metric.
+
+    Example:
+        >>> from lightning_bleu.views.marks import Line
+        >>> hypothesis, reference = Line("a|b c", ["a|b", "c"]), Line("a|b d", ["a|b", "d"])
+        >>> sample = Sample(7, [hypothesis, reference], scores={"bleu": 50.0}, percent={"bleu": True})
+        >>> table = sample_table([sample], "two words", {"bleu": 1})
+        >>> print(table.replace("\\u2068", "").replace("\\u2069", ""))
+        two words<br><strong>Bold</strong>: wrong or missing word. <em>Italic</em>: right word, but both neighbors are \
+wrong.
+        <BLANKLINE>
+        | no. | <pre>bleu</pre> | hypothesis, references |
+        | --- | --- | --- |
+        | <pre>   7</pre> | <pre> 50.0</pre> | <code>hyp</code> <em>a&#124;b</em> <strong>c</strong><br>\
+<code>ref</code> a&#124;b <strong>d</strong> |
+    """
+    has_groups = any(sample.group is not None for sample in samples)
+    rows = "\n".join(_row(sample, digits.values(), has_groups=has_groups) for sample in samples)
+    explanation = " ".join(text for tag, text in _EXPLANATIONS.items() if tag in rows)
+    # Because of the isolate, no caption begins like a list, a heading, or a code block.
+    above = [_ISOLATE.format(escape(line.strip())) for line in caption.splitlines()]
+    if explanation:
+        above.append(explanation)
+    has_sources = any(sample.source is not None for sample in samples)
+    has_references = any(sample.references for sample in samples)
+    texts = ["source"] if has_sources else []
+    texts.append("hypothesis")
+    if has_references:
+        texts.append("references")
+    labels = ["group"] if has_groups else []
+    # <pre> keeps names in one piece, and the padding of numbers.
+    header = ["no.", *labels, *(f"<pre>{escape(name)}</pre>" for name in digits), ", ".join(texts)]
+    return f"{'<br>'.join(above)}\n\n| {' | '.join(header)} |\n|{' --- |' * len(header)}\n{rows}"
+
+
+def _row(sample: Sample, digits: Iterable[int], *, has_groups: bool) -> str:
+    hypothesis, references = sample.mark_words()
+    lines = []
+    if sample.source is not None:
+        lines.append(_line("src", [Span(sample.source, "")]))
+    lines.append(_line("hyp", hypothesis))
+    fit = len(references) <= _MAX_REFERENCES
+    shown = references if fit else references[: _MAX_REFERENCES - 1]
+    lines += [_line("ref", reference) for reference in shown]
+    if not fit:
+        lines.append(f"<code>{len(references) - len(shown)} more references</code>")
+    numbers = [f"{sample.number:4}"]
+    numbers += [f"{score:5.{places}f}" for score, places in zip(sample.shown_scores(), digits)]
+    cells = [f"<pre>{number}</pre>" for number in numbers]
+    if has_groups:
+        cells.insert(1, _ISOLATE.format(escape(to_line(sample.group or "", _MAX_LABEL))))
+    # A single line keeps rows low: cards are only 350 pixels high.
+    return f"| {' | '.join(cells)} | {'<br>'.join(lines)} |"
+
+
+def _line(label: str, spans: Iterable[Span]) -> str:
+    """A labeled sentence. If it has no visible characters, the label says so: its typeface sets it apart from text."""
+    escaped = [Span(escape(text), mark) for text, mark in shorten(spans)]
+    text = "".join(span.text for span in escaped)
+    if not is_visible(text):
+        return f"<code>{label} (empty)</code>"
+    marked = "".join(_TAGS[span.mark].format(span.text) for span in escaped if span.text)
+    return f"<code>{label}</code> {_ISOLATE.format(marked)}"
+
+
+def escape(text: str) -> str:
+    """Put text on a single line, and escape everything that could be markup as HTML entities.
+
+    Line breaks become blanks, and other control characters become replacement characters. Characters that only set the
+    direction of text are removed.
+
+    Example:
+        >>> escape("<b>*a* | b.\\n&lt;")
+        '&#60;b&#62;&#42;a&#42; &#124; b. &#38;lt;'
+    """
+    return clean(text).translate(_ENTITIES)

@@ -1,0 +1,296 @@
+"""Sample sentences of a validation: the first ones, the worst, and those that changed most."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any
+
+from lightning_bleu.bleu import BLEUScorer, BLEUSettings
+from lightning_bleu.core.batch import Sentence
+from lightning_bleu.core.clean import to_line
+from lightning_bleu.core.tokens import load_tokenizer
+from lightning_bleu.evaluation.choices import ChosenSentences
+from lightning_bleu.evaluation.result import OPPONENTS
+from lightning_bleu.evaluation.sentences import SentenceRows
+from lightning_bleu.evaluation.validation import ScoredLoader
+from lightning_bleu.views.blocks import Block, Example, ExampleLine, Examples, Note, Span, View
+from lightning_bleu.views.marks import Line, mark_words
+from lightning_bleu.views.text import to_text
+from lightning_bleu.views.viewable import Viewable
+
+_MAX_CHARACTERS = 20_000
+"""The maximum number of characters of a sample; a hypothesis that never ends would take seconds to mark."""
+_MAX_REFERENCES = 5
+"""The maximum number of references that a page shows per sentence."""
+_REPR_TEXT = 40
+"""The number of characters of a sentence in the ``repr`` of a sample."""
+_REPR_SCORES = 2
+"""The number of scores there."""
+_REPR_SCORE = 25
+"""The number of characters of each of them."""
+
+
+@dataclass(frozen=True, repr=False)
+class Sample:
+    """A sentence of a validation. ``print`` shows its texts.
+
+    Attributes:
+        number: its number in its loader, from 1.
+        lines: the hypothesis and then its references, with their tokens. Of very long texts, they have the beginning.
+        source: the source sentence; None if the step returned none.
+        scores: its scores by name, in the unit of the score of the corpus.
+        scores_before: if it is compared with an earlier validation, its scores there. (With ``compare_to="best"``, each
+            metric has a best validation of its own.)
+        percent: the `percent` of each of these scores; see :class:`lightning_bleu.Result`.
+        group: the label of its group; None if the step returned no labels.
+    """
+
+    number: int
+    lines: Sequence[Line]
+    source: str | None = None
+    scores: Mapping[str, float] = field(default_factory=dict)
+    scores_before: Mapping[str, float] = field(default_factory=dict)
+    percent: Mapping[str, bool | None] = field(default_factory=dict)
+    group: str | None = None
+
+    @property
+    def hypothesis(self) -> str:
+        """The hypothesis."""
+        return self.lines[0].text
+
+    @property
+    def references(self) -> list[str]:
+        """Its references."""
+        return [line.text for line in self.lines[1:]]
+
+    def mark_words(self) -> tuple[list[Span], list[list[Span]]]:
+        """The hypothesis and each reference in parts; see :func:`lightning_bleu.views.marks.mark_words`.
+
+        Without references, no word is wrong.
+        """
+        if not self.references:
+            return [Span(self.hypothesis)], []
+        return mark_words(self.lines[0], self.lines[1:])
+
+    def shown_scores(self) -> list[float]:
+        """The scores, in percent unless they have a scale of their own: for loggers."""
+        shown = []
+        for name, score in self.scores.items():
+            is_share = self.percent[name] is False
+            shown.append(100 * score if is_share else score)
+        return shown
+
+    def to_dict(self) -> dict[str, Any]:
+        """The number, the group, the scores, those before as ``NAME_before``, and the texts."""
+        values: dict[str, Any] = {"number": self.number, "group": self.group}
+        values.update(self.scores)
+        for name, score in self.scores_before.items():
+            values[f"{name}_before"] = score
+        values.update(source=self.source, hypothesis=self.hypothesis, references=self.references)
+        return values
+
+    def describe_scores(self) -> list[str]:
+        """Each score with its name, and what it was before: ``"bleu 8.9 -> 43.2"``."""
+        described = []
+        for name, score in self.scores.items():
+            digits = 1 if self.percent[name] else 4
+            text = f"{name} {score:.{digits}f}"
+            if name in self.scores_before:
+                text = f"{name} {self.scores_before[name]:.{digits}f} -> {score:.{digits}f}"
+            described.append(text)
+        return described
+
+    def to_example(self) -> Example:
+        """What a page shows of it."""
+        hypothesis, references = self.mark_words()
+        lines = []
+        if self.source is not None:
+            lines.append(ExampleLine("source", [Span(self.source)]))
+        lines.append(ExampleLine("hypothesis", hypothesis))
+        lines += label_references(references)
+        labels = [] if self.group is None else [to_line(self.group, _REPR_TEXT)]
+        return Example(self.number, lines, "  ".join([*labels, *self.describe_scores()]))
+
+    def __str__(self) -> str:
+        return to_text(View("", [Examples("", [self.to_example()])]))
+
+    def __repr__(self) -> str:
+        shown = [f"no. {self.number}"]
+        for score in self.describe_scores()[:_REPR_SCORES]:
+            shown.append(to_line(score, _REPR_SCORE))
+        shown.append(to_line(repr(self.hypothesis[:_REPR_TEXT]), _REPR_TEXT))
+        return f"Sample({', '.join(shown)})"
+
+
+@dataclass(frozen=True, repr=False)
+class Samples(Viewable):
+    """Sentences of a loader to look at. ``print`` them, or end a cell of a notebook with them.
+
+    Attributes:
+        name: whose they are, such as ``"val"`` or ``"val/news"``.
+        first: the first sentences of the dataset, which are the same in each validation.
+        worst: the worst sentences, the worst first. Perfect ones are not among them.
+        improved: the sentences that improved most against the validation that `compare_to` names.
+        got_worse: those that got worse most.
+        opponent: what that is, in words: ``"best"``, ``"first"``, or ``"clear best"``.
+        order: what the worst ones are the worst by.
+        score: the line that the score prints by which they are ranked.
+        signature: its signature.
+
+    Notes:
+        In other processes than process 0, there are none.
+    """
+
+    name: str
+    first: list[Sample]
+    worst: list[Sample]
+    improved: list[Sample]
+    got_worse: list[Sample]
+    opponent: str = "best"
+    order: str = ""
+    score: str = ""
+    signature: str = ""
+
+    @property
+    def caption(self) -> str:
+        """The score and its signature."""
+        return f"{self.score}\n{self.signature}".rstrip()
+
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """All of them as plain values, for ``pandas.DataFrame(samples.to_dicts())``.
+
+        ``"kind"`` is the name of the list that a sentence is in; the others are those of :meth:`Sample.to_dict`.
+        """
+        dicts = []
+        for kind in ("worst", "improved", "got_worse", "first"):
+            for sample in getattr(self, kind):
+                dicts.append({"kind": kind} | sample.to_dict())
+        return dicts
+
+    def describe(self, examples: int) -> View:
+        """What there is to see; see :class:`lightning_bleu.views.viewable.Viewable`."""
+        return View(f"Samples of {self.name}", self.blocks(examples))
+
+    def blocks(self, examples: int) -> list[Block]:
+        """What there is to see, without a title."""
+        return [
+            Note(self.caption, quiet=True),
+            _to_examples(f"Worst {{}}{self.order}", self.worst[:examples]),
+            _to_examples(f"Improved most against the {self.opponent}: {{}}", self.improved[:examples]),
+            _to_examples(f"Got worse most against the {self.opponent}: {{}}", self.got_worse[:examples]),
+            _to_examples("First {}", self.first[:examples], folded=bool(self.worst)),
+        ]
+
+    def __str__(self) -> str:
+        return self.to_text(examples=8)
+
+    def __repr__(self) -> str:
+        counts = f"{len(self.worst)} worst, {len(self.improved)} improved, {len(self.got_worse)} got worse"
+        return f"Samples({to_line(self.name, _REPR_TEXT)!r}, {len(self.first)} first, {counts})"
+
+
+def _to_examples(title: str, samples: Sequence[Sample], *, folded: bool = False) -> Examples:
+    """Sentences below a title with their number."""
+    return Examples(title.format(len(samples)), [sample.to_example() for sample in samples], folded=folded)
+
+
+def make_samples(loader: ScoredLoader, chosen: ChosenSentences, name: str) -> Samples:
+    """The chosen sentences of a loader with their scores, tokenized so that their words can be marked.
+
+    Args:
+        loader: the scored sentences.
+        chosen: the sentences; none in other processes than process 0.
+        name: the name of the loader.
+    """
+    bleu = find_bleu(loader.rows)
+    settings = BLEUSettings.from_options() if bleu is None else bleu[1].settings
+    sentences = {**chosen.first, **chosen.worst, **chosen.improved, **chosen.got_worse}
+    samples_of_sentences = score_samples(sentences, loader.rows, settings, loader.rows_before)
+    by_number = dict(zip(sentences, samples_of_sentences))
+    samples = Samples(
+        name,
+        first=[by_number[number] for number in chosen.first],
+        worst=[by_number[number] for number in chosen.worst],
+        improved=[by_number[number] for number in chosen.improved],
+        got_worse=[by_number[number] for number in chosen.got_worse],
+    )
+    if not chosen.ranked_by:
+        return samples
+    result = loader.results[chosen.ranked_by]
+    return replace(
+        samples,
+        opponent=OPPONENTS[result.compared_with or "best"],
+        order=loader.rows[chosen.ranked_by].scorer.order,
+        score=str(result.report),
+        signature=getattr(result.report, "signature", None) or "",
+    )
+
+
+def find_bleu(rows: Mapping[str, SentenceRows]) -> tuple[str, BLEUScorer] | None:
+    """The name and the scorer of the first BLEU among the rows of scores; None if there is none."""
+    for name, of_score in rows.items():
+        if isinstance(of_score.scorer, BLEUScorer):
+            return name, of_score.scorer
+    return None
+
+
+def label_references(references: Sequence[Sequence[Span]]) -> list[ExampleLine]:
+    """The references of a sentence, as a page shows them."""
+    lines = []
+    for number, reference in enumerate(references[:_MAX_REFERENCES], 1):
+        label = "reference" if len(references) == 1 else f"reference {number}"
+        lines.append(ExampleLine(label, reference))
+    return lines
+
+
+def score_samples(
+    sentences: Mapping[int, Sentence],
+    rows: Mapping[str, SentenceRows],
+    settings: BLEUSettings,
+    rows_before: Mapping[str, SentenceRows] = MappingProxyType({}),
+) -> list[Sample]:
+    """Samples of sentences with their scores.
+
+    Args:
+        sentences: the sentences by their numbers, from 0.
+        rows: the rows of all sentences, for each score.
+        settings: how texts are tokenized.
+        rows_before: the rows of an earlier validation, for each score that is compared.
+    """
+    numbers = list(sentences)
+    scores = _score(rows, numbers)
+    scores_before = _score(rows_before, numbers)
+    percent = {name: of_score.scorer.percent for name, of_score in rows.items()}
+    samples = []
+    for place, (number, sentence) in enumerate(sentences.items()):
+        lines = [
+            tokenize_line(text, sentence.tokenized, settings) for text in (sentence.hypothesis, *sentence.references)
+        ]
+        scores_of_sentence = {name: of_score[place] for name, of_score in scores.items()}
+        before = {name: of_score[place] for name, of_score in scores_before.items()}
+        samples.append(Sample(number + 1, lines, sentence.source, scores_of_sentence, before, percent, sentence.group))
+    return samples
+
+
+def _score(rows_by_score: Mapping[str, SentenceRows], numbers: Sequence[int]) -> dict[str, list[float]]:
+    """The scores of some sentences, for each score."""
+    return {name: rows.select(numbers).score_sentences().tolist() for name, rows in rows_by_score.items()}
+
+
+def tokenize_line(text: str, is_tokenized: bool, settings: BLEUSettings) -> Line:
+    """The beginning of a text, with its tokens.
+
+    Example:
+        >>> tokenize_line("Hi!", False, BLEUSettings.from_options())
+        Line(text='Hi!', tokens=['Hi', '!'])
+    """
+    text = text[:_MAX_CHARACTERS]
+    if is_tokenized:
+        return Line(text, text.split())
+    tokenize = load_tokenizer(settings.tokenizer)
+    tokens = tokenize((text.lower() if settings.lowercase else text).rstrip())
+    if isinstance(tokens, str):
+        return Line(text, tokens.split())
+    return Line(text, [str(token) for token in tokens])

@@ -1,0 +1,119 @@
+"""What loggers show of the sentences of a loader: samples, a histogram of scores, and figures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from torch import Tensor
+
+from lightning_bleu.evaluation.names import Name, Naming
+from lightning_bleu.evaluation.sentences import SentenceRows
+from lightning_bleu.evaluation.validation import ScoredLoader
+from lightning_bleu.observers.figures import bleu_by_length_figure, length_scatter_figure
+from lightning_bleu.observers.samples import Sample, Samples, find_bleu
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+class Panel(NamedTuple):
+    """Sentences that are shown together.
+
+    Attributes:
+        tag: their logged name.
+        kind: ``"first"`` or ``"worst"``.
+        caption: what they are, with the score and the signature of the metric that ranks them.
+        samples: the sentences.
+    """
+
+    tag: str
+    kind: str
+    caption: str
+    samples: Sequence[Sample]
+
+
+class View(NamedTuple):
+    """What loggers show of the sentences of a loader.
+
+    Attributes:
+        panels: the first sentences of the dataset, which are the same in each validation; and the sentences with the
+            worst translations, the worst first, if a metric ranks sentences.
+        digits: the number of digits of each score of a sentence, by the name of the score.
+        signature: the signature of the metric that ranks them.
+        histograms: the scores of all sentences, by the logged name of their histogram.
+        figures: the figures by logged name.
+    """
+
+    panels: list[Panel]
+    digits: Mapping[str, int]
+    signature: str
+    histograms: Mapping[str, Tensor]
+    figures: Mapping[str, Figure]
+
+    def table(self, step: int) -> tuple[list[str], list[list[Any]]]:
+        """The samples as a table of plain values: its columns, and its rows."""
+        has_groups = any(sample.group is not None for panel in self.panels for sample in panel.samples)
+        labels = ["group"] if has_groups else []
+        columns = [
+            "step",
+            "number",
+            "shown as",
+            *labels,
+            *self.digits,
+            "source",
+            "hypothesis",
+            "references",
+            "signature",
+        ]
+        rows = []
+        for panel in self.panels:
+            for sample in panel.samples:
+                texts = [sample.source or "", sample.hypothesis, "\n".join(sample.references)]
+                texts = [_encodable(text) for text in texts]
+                group = [_encodable(sample.group or "")] if has_groups else []
+                rows.append([step, sample.number, panel.kind, *group, *sample.shown_scores(), *texts, self.signature])
+        return columns, rows
+
+
+def _encodable(text: str) -> str:
+    """A text without lone surrogates, which cannot be encoded."""
+    return text.encode(errors="replace").decode()
+
+
+def make_view(loader: ScoredLoader, samples: Samples, naming: Naming, confidence: float | None = None) -> View:
+    """What loggers show of the sentences of a loader. The figures are those of the first BLEU, which has lengths.
+
+    Args:
+        loader: the scored sentences, at least one.
+        samples: the sentences to show.
+        naming: how names are written.
+        confidence: the confidence level of the intervals; None for no intervals.
+    """
+
+    def tag(metric: str, detail: str = "") -> str:
+        return naming.render_panel(Name(metric, loader.name, detail=detail))
+
+    digits = {key: 4 if rows.scorer.percent is None else 1 for key, rows in loader.rows.items()}
+    histograms = {}
+    for key in list(loader.rows)[:1]:  # of the first score
+        label = key.rpartition("/")[-1]
+        histograms[tag(key, f"sentence_{label}")] = _in_percent(loader.rows[key])
+    figures = {}
+    bleu = find_bleu(loader.rows)
+    if bleu is not None:
+        name, scorer = bleu
+        statistics = loader.rows[name].statistics
+        figures[tag(name, "by_length")] = bleu_by_length_figure(statistics, scorer.settings, confidence)
+        figures[tag(name, "lengths")] = length_scatter_figure(statistics)
+    score = f" {samples.caption}" if samples.caption else ""
+    panels = [Panel(tag("samples"), "first", f"The first sentences.{score}", samples.first)]
+    if samples.worst:
+        panels.append(Panel(tag("worst"), "worst", f"The worst sentences{samples.order}.{score}", samples.worst))
+    return View(panels, digits, samples.signature, histograms, figures)
+
+
+def _in_percent(rows: SentenceRows) -> Tensor:
+    """The score of each sentence, in percent unless it has a scale of its own."""
+    scores = rows.score_sentences()
+    return 100 * scores if rows.scorer.percent is False else scores

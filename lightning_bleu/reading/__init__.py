@@ -1,1 +1,0 @@
-"""The inputs of a call: text or ids, recognized, checked, and cleaned."""

@@ -1,1 +1,0 @@
-"""The choices of the user: options, conventions, and choices by name."""

@@ -1,0 +1,8 @@
+"""Metrics of other tasks for an evaluator: WER, CER, TER, ROUGE, exact match, and token counts.
+
+A leaf: it imports ``core`` and ``evaluation``, and nothing imports it.
+"""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,0 +1,247 @@
+"""WER and CER of speech recognition, and TER of translation."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+from sacrebleu.metrics.ter import TER as SacreTER
+
+from lightning_bleu.core.forms import InputCounts
+from lightning_bleu.core.scoring import join_signature
+from lightning_bleu.core.settings import check_bool
+from lightning_bleu.tasks.task_metric import (
+    Normalizer,
+    TaskMetric,
+    check_installed,
+    check_normalizer,
+    make_signature,
+    normalize_text,
+)
+
+if TYPE_CHECKING:
+    pass
+
+
+# Speech recognition
+
+
+class ErrorRate(TaskMetric):
+    """The errors per unit of the references: :class:`WER` and :class:`CER`."""
+
+    unit: ClassVar[str]
+    """What is counted, for the signature."""
+
+    def __init__(self, normalize: Normalizer | None = None, *, percent: bool = False) -> None:
+        check_installed(type(self).__name__, "rapidfuzz", "wer")
+        count = partial(count_errors, split=self.split, normalize=check_normalizer(normalize))
+        super().__init__(count, {"normalize": normalize}, percent=percent, higher_is_better=False, perfect=0)
+
+    def signature(self, inputs: InputCounts) -> str:
+        """Everything that the scores of such sentences depend on, in one line."""
+        return make_signature(self, inputs, {"unit": self.unit}, "rapidfuzz")
+
+    @staticmethod
+    @abstractmethod
+    def split(text: str) -> Sequence[str]:
+        """The units of a text."""
+
+
+class WER(ErrorRate):
+    """The word error rate: wrong, missing, and extra words per word of the references. Lower is better.
+
+    Example:
+        >>> from lightning_bleu import Evaluator
+        >>> evaluator = Evaluator(WER(normalize=str.lower, percent=True), confidence=0.95)
+        >>> evaluator.start()
+        >>> evaluator.update(["It is a warm day", "bring the boat"], ["it is a warm day", "bring the boots please"])
+        >>> print(evaluator.finish(step=0)["val_wer"].report)
+        wer = 22.22
+
+    Args:
+        normalize: applied to hypotheses and references before they are compared, such as ``str.lower``, or the
+            ``EnglishTextNormalizer(tokenizer.english_spelling_normalizer)`` of Whisper. Samples and files have texts
+            as they were.
+        percent: score in percent.
+
+    Raises:
+        ModuleNotFoundError: without rapidfuzz.
+        TypeError: for options of the wrong type.
+
+    Notes:
+        Words are separated by whitespace, also by no-break spaces, which jiwer keeps inside words. The errors of all
+        sentences are divided by the words of all references. Of several references, the closest one counts: that with
+        the fewest errors per word, and among equals the longest. An empty reference has no words, and every word of its
+        hypothesis is an error. Requires rapidfuzz: ``pip install 'lightning-bleu[wer]'``.
+    """
+
+    short_name = "wer"
+    unit = "words"
+
+    @staticmethod
+    def split(text: str) -> Sequence[str]:
+        """The words of a text."""
+        return text.split()
+
+
+class CER(ErrorRate):
+    """The character error rate: like :class:`WER`, with characters instead of words.
+
+    Example:
+        >>> from lightning_bleu import Evaluator
+        >>> evaluator = Evaluator(CER())
+        >>> evaluator.start()
+        >>> evaluator.update(["a cat"], [["a cart", "a hat!!"]])
+        >>> evaluator.finish(step=0)["val_cer"].score
+        0.16666666666666666
+
+    Args:
+        normalize: see :class:`WER`.
+        percent: score in percent.
+
+    Raises:
+        ModuleNotFoundError: without rapidfuzz.
+        TypeError: for options of the wrong type.
+
+    Notes:
+        Spaces count, but not those at the beginning and the end. Requires rapidfuzz: ``pip install
+        'lightning-bleu[wer]'``.
+    """
+
+    short_name = "cer"
+    unit = "characters"
+
+    @staticmethod
+    def split(text: str) -> Sequence[str]:
+        """The characters of a text."""
+        return text.strip()
+
+
+def count_errors(
+    hypotheses: Sequence[str],
+    references: Sequence[Sequence[str]],
+    *,
+    split: Callable[[str], Sequence[str]],
+    normalize: Normalizer | None,
+) -> list[tuple[int, int]]:
+    """The errors of each hypothesis, and the length of its closest reference.
+
+    Args:
+        hypotheses: the hypotheses.
+        references: the references of each hypothesis.
+        split: gives the words or characters of a text.
+        normalize: applied to every text before; None for nothing.
+
+    Example:
+        >>> count_errors(["a b c", "a"], [["a x c", "a b d e f g"], [""]], split=str.split, normalize=None)
+        [(1, 3), (1, 0)]
+    """
+    from rapidfuzz.distance import Levenshtein
+
+    pairs = []
+    for hypothesis, references_of_it in zip(hypotheses, references):
+        items = split(normalize_text(hypothesis, normalize))
+        candidates = []
+        for reference in references_of_it:
+            reference_items = split(normalize_text(reference, normalize))
+            candidates.append((Levenshtein.distance(items, reference_items), len(reference_items)))
+        pairs.append(min(candidates, key=_closeness))
+    return pairs
+
+
+def _closeness(pair: tuple[int, int]) -> tuple[float, int]:
+    """The error rate of a sentence, then the negative length of its reference, so that the smallest is the closest.
+
+    Example:
+        >>> sorted([(1, 0), (2, 4), (0, 0), (1, 2)], key=_closeness)
+        [(0, 0), (2, 4), (1, 2), (1, 0)]
+    """
+    errors, length = pair
+    if length:
+        return errors / length, -length
+    return (np.inf if errors else 0.0), 0
+
+
+# Translation
+
+
+class TER(TaskMetric):
+    """The translation edit rate of sacreBLEU: edits, which may move phrases, per word of the references.
+
+    Example:
+        >>> from lightning_bleu import Evaluator
+        >>> evaluator = Evaluator(TER(percent=True))
+        >>> evaluator.start()
+        >>> evaluator.update(["on the mat the cat sat"], ["the cat sat on the mat"])
+        >>> print(evaluator.finish(step=0)["val_ter"].report)
+        ter = 16.67
+
+    Args:
+        normalized: separate punctuation, and decode XML entities.
+        no_punct: remove punctuation.
+        asian_support: with `normalized`, separate Chinese and Japanese characters; with `no_punct`, remove their
+            punctuation, too.
+        case_sensitive: do not lowercase.
+        percent: score in percent.
+
+    Raises:
+        TypeError: for options of the wrong type.
+
+    Notes:
+        TER (Snover et al. 2006, https://aclanthology.org/2006.amta-papers.25). Lower is better. Of several references,
+        that with the fewest edits counts, and the average of their lengths. Scores and options are those of ``sacrebleu
+        -m ter``.
+    """
+
+    short_name = "ter"
+
+    def __init__(
+        self,
+        normalized: bool = False,
+        no_punct: bool = False,
+        asian_support: bool = False,
+        case_sensitive: bool = False,
+        *,
+        percent: bool = False,
+    ) -> None:
+        options = {
+            "normalized": check_bool("normalized", normalized),
+            "no_punct": check_bool("no_punct", no_punct),
+            "asian_support": check_bool("asian_support", asian_support),
+            "case_sensitive": check_bool("case_sensitive", case_sensitive),
+        }
+        count = partial(count_edits, ter=SacreTER(normalized, no_punct, asian_support, case_sensitive))
+        super().__init__(count, options, percent=percent, higher_is_better=False, perfect=0)
+
+    def signature(self, inputs: InputCounts) -> str:
+        """Everything that the scores of such sentences depend on, in one line; sacreBLEU's with this package's."""
+        options = self.options
+        return join_signature(
+            {
+                "nrefs": inputs.reference_count,
+                "case": "mixed" if options["case_sensitive"] else "lc",
+                "tok": "tercom",
+                "norm": "yes" if options["normalized"] else "no",
+                "punct": "no" if options["no_punct"] else "yes",
+                "asian": "yes" if options["asian_support"] else "no",
+            }
+        )
+
+
+def count_edits(
+    hypotheses: Sequence[str], references: Sequence[Sequence[str]], *, ter: SacreTER
+) -> list[tuple[float, float]]:
+    """The edits of each hypothesis, and the average length of its references.
+
+    Example:
+        >>> count_edits(["a b c"], [["b c a", "a b c d e"]], ter=SacreTER())
+        [(1, 4.0)]
+    """
+    pairs = []
+    for hypothesis, references_of_it in zip(hypotheses, references):
+        score = ter.sentence_score(hypothesis, list(references_of_it))
+        pairs.append((score.num_edits, score.ref_length))
+    return pairs

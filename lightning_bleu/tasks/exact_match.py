@@ -1,0 +1,63 @@
+"""Exact match of questions and answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from lightning_bleu.core.forms import InputCounts
+from lightning_bleu.tasks.task_metric import Normalizer, TaskMetric, check_normalizer, make_signature, normalize_text
+
+if TYPE_CHECKING:
+    pass
+
+
+# Questions
+
+
+class ExactMatch(TaskMetric):
+    """The share of hypotheses that equal one of their references.
+
+    Example:
+        >>> from lightning_bleu import Evaluator
+        >>> evaluator = Evaluator({"exact": ExactMatch(normalize=str.lower)})
+        >>> evaluator.start()
+        >>> evaluator.update(["Paris", "Rome"], [["paris", "Paris, France"], ["Milan"]])
+        >>> evaluator.finish(step=0)["val_exact"].score
+        0.5
+
+    Args:
+        normalize: applied to hypotheses and references before they are compared. Samples and files have the texts as
+            they were.
+        percent: score in percent.
+
+    Raises:
+        TypeError: for options of the wrong type.
+    """
+
+    short_name = "exact_match"
+
+    def __init__(self, normalize: Normalizer | None = None, *, percent: bool = False) -> None:
+        match = partial(find_exact, normalize=check_normalizer(normalize))
+        super().__init__(match, {"normalize": normalize}, percent=percent, higher_is_better=True, perfect=1)
+
+    def signature(self, inputs: InputCounts) -> str:
+        """Everything that the scores of such sentences depend on, in one line."""
+        return make_signature(self, inputs, {})
+
+
+def find_exact(
+    hypotheses: Sequence[str], references: Sequence[Sequence[str]], *, normalize: Normalizer | None
+) -> list[bool]:
+    """Whether each hypothesis equals one of its references.
+
+    Example:
+        >>> find_exact(["a", "b"], [["x", "a"], ["a"]], normalize=None)
+        [True, False]
+    """
+    matches = []
+    for hypothesis, references_of_it in zip(hypotheses, references):
+        targets = [normalize_text(reference, normalize) for reference in references_of_it]
+        matches.append(normalize_text(hypothesis, normalize) in targets)
+    return matches

@@ -1,0 +1,124 @@
+"""The base of the metrics of tasks: functions with options of their own, on the libraries that define them."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+
+from lightning_bleu.core.forms import InputCounts
+from lightning_bleu.core.scoring import join_signature
+from lightning_bleu.core.settings import describe, describe_options, to_plain
+from lightning_bleu.evaluation.functions import FunctionMetric
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+
+Normalizer: TypeAlias = Callable[[str], str]
+"""Takes a text, and returns the text that is compared."""
+
+
+class TaskMetric(FunctionMetric):
+    """A ready metric: a :class:`lightning_bleu.FunctionMetric` whose options are recorded, so it can be made again.
+
+    Args:
+        function: the function.
+        options: the options by name, as the user passed them.
+        percent: whether scores are in 0..100 rather than in 0..1.
+        higher_is_better: whether higher scores are better, perhaps by the name of the score.
+        perfect: the best score that a sentence can have, in 0..1.
+    """
+
+    short_name: ClassVar[str]
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        options: Mapping[str, Any],
+        *,
+        percent: bool,
+        higher_is_better: bool | Mapping[str, bool],
+        perfect: float,
+    ) -> None:
+        super().__init__(function, higher_is_better=higher_is_better, percent=percent, perfect=perfect)
+        self.options = dict(options)
+
+    def __repr__(self) -> str:
+        given = describe_options({**self.options, "percent": self.percent}, defaults_of=type(self))
+        return f"{type(self).__name__}({', '.join(given)})"
+
+    @property
+    def scale(self) -> bool:
+        """Whether scores are in 0..100 rather than in 0..1."""
+        return self.percent
+
+    def plain_settings(self) -> dict[str, Any]:
+        """The options as plain values. Callables are represented by their names."""
+        return {name: to_plain(value) for name, value in self.options.items()}
+
+    @classmethod
+    def from_plain(cls, settings: Mapping[str, Any], *, percent: bool) -> Self:
+        """The metric with recorded settings.
+
+        Raises:
+            TypeError: for a setting that has been a callable, of which only the name is known.
+        """
+        options = dict(settings)
+        options.pop("higher_is_better", None)
+        return cls(**options, percent=percent)
+
+    @abstractmethod
+    def signature(self, inputs: InputCounts) -> str:
+        """Everything that the scores of such sentences depend on, in one line."""
+
+
+def check_installed(metric: str, module: str, extra: str) -> None:
+    """Raise an error if a library is missing.
+
+    Raises:
+        ModuleNotFoundError: with the extra that installs it.
+    """
+    try:
+        importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            f"{metric} needs {module}, which is not installed: pip install 'lightning-bleu[{extra}]'", name=module
+        ) from error
+
+
+# What they have in common
+
+
+def check_normalizer(normalize: Any) -> Normalizer | None:
+    """Check the option `normalize`."""
+    if normalize is not None and (isinstance(normalize, type) or not callable(normalize)):
+        raise TypeError(f"'normalize' must be a function that takes and returns a string, got {normalize!r}")
+    checked: Normalizer | None = normalize
+    return checked
+
+
+def normalize_text(text: str, normalize: Normalizer | None) -> str:
+    """A text as it is compared."""
+    if normalize is None:
+        return text
+    normalized = normalize(text)
+    if not isinstance(normalized, str):
+        raise TypeError(f"'normalize' must return a string, got {normalized!r:.80} of type {type(normalized).__name__}")
+    return normalized
+
+
+def make_signature(metric: TaskMetric, inputs: InputCounts, fields: Mapping[str, str], library: str = "") -> str:
+    """The signature of a metric with the option `normalize`.
+
+    Args:
+        metric: the metric.
+        inputs: the numbers of its references.
+        fields: what else it depends on.
+        library: the package that computes it; empty for none.
+    """
+    normalize = metric.options["normalize"]
+    versions = {library: importlib.metadata.version(library)} if library else {}
+    shown = "no" if normalize is None else describe(normalize)
+    return join_signature({"nrefs": inputs.reference_count, **fields, "normalize": shown}, versions)

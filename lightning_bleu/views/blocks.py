@@ -1,0 +1,263 @@
+"""What there is to see of something: a title and a list of blocks.
+
+:mod:`~lightning_bleu.views.text`, :mod:`~lightning_bleu.views.html`, and
+:mod:`~lightning_bleu.views.markdown` render them. Blocks have texts as they are: each renderer cleans and escapes
+what it shows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple, TypeAlias
+
+from lightning_bleu.core.clean import MAX_SHOWN
+
+
+def shorten(spans: Iterable[Span], limit: int = MAX_SHOWN) -> list[Span]:
+    """The first characters of a sentence, with " ..." if there are more.
+
+    Example:
+        >>> shorten([Span("a b", "unmatched"), Span(" c d")], limit=5)
+        [Span(text='a b', mark='unmatched'), Span(text=' c', mark=''), Span(text=' ...', mark='')]
+    """
+    shown = []
+    characters_left = limit
+    for text, mark in spans:
+        shown.append(Span(text[:characters_left], mark))
+        characters_left -= len(text)
+        if characters_left < 0:
+            return [*shown, Span(" ...")]
+    return shown
+
+
+Tone: TypeAlias = Literal["", "good", "bad", "best", "quiet"]
+"""What something means. No renderer says it by color alone."""
+Mark: TypeAlias = Literal["", "unmatched", "displaced"]
+"""``""`` marks nothing; see :func:`lightning_bleu.views.marks.mark_words` for the others."""
+
+_CHARACTER = 0.04
+"""The share of a bar that a character of its label takes."""
+
+
+class Span(NamedTuple):
+    """A part of a text, with its mark."""
+
+    text: str
+    mark: Mark = ""
+
+
+class Cell(NamedTuple):
+    """A cell of a table whose text has a tone, such as a verdict."""
+
+    text: str
+    tone: Tone
+
+
+class Part(NamedTuple):
+    """A part of a bar.
+
+    Attributes:
+        share: its share of the full length, from 0 to 1.
+        tone: what it means.
+        label: what is written on it, if it fits.
+    """
+
+    share: float
+    tone: Tone = ""
+    label: str = ""
+
+    @property
+    def shown_label(self) -> str:
+        """The label, if it fits.
+
+        Example:
+            >>> Part(0.5, label="120").shown_label, Part(0.03, label="12").shown_label
+            ('120', '')
+        """
+        return self.label if self.share > _CHARACTER * len(self.label) else ""
+
+
+class Bar(NamedTuple):
+    """A cell of a table with a bar of one or several parts."""
+
+    parts: Sequence[Part]
+
+
+class Range(NamedTuple):
+    """A cell of a table with a number and its interval, drawn on an axis with a line at 0.
+
+    It repeats what other cells say in numbers, so text and Markdown leave it out.
+
+    Attributes:
+        value: the number.
+        low: the lower end of the interval.
+        high: the upper end.
+        axis: both ends of the axis, the same for all cells of a column.
+        tone: what it means.
+    """
+
+    value: float
+    low: float
+    high: float
+    axis: tuple[float, float]
+    tone: Tone = ""
+
+    def place(self, value: float) -> float:
+        """Where a number is on the axis, in percent of its length.
+
+        Example:
+            >>> Range(1, 0, 2, axis=(-1, 3)).place(1)
+            50.0
+        """
+        start, end = self.axis
+        if not math.isfinite(value) or start >= end:
+            return 0.0
+        clipped = min(max(value, start), end)
+        return round(100 * (clipped - start) / (end - start), 2)
+
+
+TableCell: TypeAlias = str | Cell | Bar | Range
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table.
+
+    Attributes:
+        header: the names of the columns.
+        rows: the cells of each row; ``""`` for none.
+        title: what the table has.
+        note: what the numbers mean.
+        text_columns: how many columns have text, and are aligned to the left. The others have numbers.
+    """
+
+    header: Sequence[str]
+    rows: Sequence[Sequence[TableCell]]
+    title: str = ""
+    note: str = ""
+    text_columns: int = 1
+
+
+class Point(NamedTuple):
+    """A point of a chart, with its interval if there is one."""
+
+    x: float
+    y: float
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True)
+class Chart:
+    """Lines over numbers, or dots over categories.
+
+    Attributes:
+        title: what it shows.
+        series: the points of each series by its name. With categories, `x` is the number of the category, from 0.
+        x_label: what the horizontal axis shows.
+        categories: the names of the categories, which may have several lines; empty for lines over numbers.
+        best: the point with a ring around it.
+    """
+
+    title: str
+    series: Mapping[str, Sequence[Point]]
+    x_label: str = ""
+    categories: Sequence[str] = ()
+    best: Point | None = None
+
+
+class ExampleLine(NamedTuple):
+    """A text of a sentence.
+
+    Attributes:
+        label: what it is: ``"source"``, ``"reference"``, or the name of a system.
+        spans: the text, in parts.
+        score: its score.
+    """
+
+    label: str
+    spans: Sequence[Span]
+    score: str = ""
+
+
+class Example(NamedTuple):
+    """A sentence.
+
+    Attributes:
+        number: its number in its dataset, from 1.
+        lines: its texts.
+        scores: its scores.
+    """
+
+    number: int
+    lines: Sequence[ExampleLine]
+    scores: str = ""
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Sentences with marked words. Without any, nothing is shown.
+
+    Attributes:
+        title: which sentences they are.
+        items: the sentences.
+        note: what their scores mean.
+        folded: whether they are hidden until a reader opens them.
+    """
+
+    title: str
+    items: Sequence[Example]
+    note: str = ""
+    folded: bool = False
+
+
+class Note(NamedTuple):
+    """A paragraph, which may have several lines.
+
+    Attributes:
+        text: the text.
+        quiet: whether it is a detail.
+    """
+
+    text: str
+    quiet: bool = False
+
+
+class Heading(NamedTuple):
+    """The title of the blocks that follow."""
+
+    text: str
+
+
+Block: TypeAlias = Table | Chart | Examples | Note | Heading
+
+
+@dataclass(frozen=True)
+class View:
+    """All that is to be seen of something.
+
+    Attributes:
+        title: what it is.
+        blocks: what is shown, in order.
+    """
+
+    title: str
+    blocks: Sequence[Block] = field(default_factory=list)
+
+
+def describe_marks(examples: Examples) -> dict[Mark, str]:
+    """What the marks that appear in examples mean."""
+    marks: set[Mark] = set()
+    for example in examples.items:
+        for line in example.lines:
+            marks.update(span.mark for span in line.spans)
+    return {mark: meaning for mark, meaning in MEANINGS.items() if mark in marks}
+
+
+MEANINGS: dict[Mark, str] = {
+    "unmatched": "wrong or missing word",
+    "displaced": "right word, but both neighbors are wrong",
+}
+"""What each mark means."""

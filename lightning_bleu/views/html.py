@@ -1,0 +1,72 @@
+"""Views as HTML: a page, or a part of a notebook. Neither has scripts, nor loads anything.
+
+The templates are in ``templates/``. Jinja2 escapes all that they insert, except for charts.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup  # comes with Jinja2
+
+from lightning_bleu.core.clean import clean, is_visible, to_line
+from lightning_bleu.version import __version__
+from lightning_bleu.views.blocks import Cell, Chart, View, describe_marks, shorten
+from lightning_bleu.views.drawing import draw_chart, style_of
+
+MAX_ROWS = 500
+"""The maximum number of rows of a table."""
+
+
+def to_page(view: View) -> str:
+    """A view as a page."""
+    return _environment().get_template("page.html").render(view=view, version=__version__)
+
+
+def to_fragment(view: View) -> str:
+    """A view as a part of a page, for a notebook.
+
+    Example:
+        >>> html = to_fragment(View("a < b"))
+        >>> html[html.index("<h1>"):].split()
+        ['<h1>a', '&lt;', 'b</h1>', '</div>']
+    """
+    return _environment().get_template("fragment.html").render(view=view)
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("lightning_bleu.views"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(clean=clean, shorten=shorten, to_line=to_line)
+    environment.globals.update(
+        draw=_draw, describe_marks=describe_marks, kind_of=_kind_of, max_rows=MAX_ROWS, style_of=style_of
+    )
+    environment.tests.update(empty=_is_empty, best=_is_best)
+    return environment
+
+
+def _kind_of(item: Any) -> str:
+    """The name of the class of a block or a cell, by which templates choose what to do."""
+    return type(item).__name__
+
+
+def _draw(chart: Chart) -> Markup:
+    return Markup(draw_chart(chart))
+
+
+def _is_empty(spans: Any) -> bool:
+    """Whether nothing can be seen of a text."""
+    return not any(is_visible(span.text) for span in spans)
+
+
+def _is_best(row: Any) -> bool:
+    """Whether a row has a cell with the tone ``"best"``."""
+    return any(isinstance(cell, Cell) and cell.tone == "best" for cell in row)

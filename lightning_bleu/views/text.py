@@ -1,0 +1,209 @@
+"""Views as text for terminals. Only names and sentences are not ASCII."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable, Sequence
+from functools import singledispatch
+
+from lightning_bleu.core.clean import clean, is_visible, to_line
+from lightning_bleu.views.blocks import (
+    Bar,
+    Block,
+    Cell,
+    Chart,
+    Example,
+    Examples,
+    Heading,
+    Note,
+    Range,
+    Table,
+    TableCell,
+    Tone,
+    View,
+    shorten,
+)
+
+MAX_ROWS = 40
+"""The maximum number of rows of a table."""
+_MAX_NAME = 60
+"""The maximum number of characters of a cell."""
+_MAX_SHOWN = 200
+"""The maximum number of characters of a sentence."""
+_BAR_LENGTH = 24
+_BAR_CHARACTERS: dict[Tone, str] = {"": "#", "good": "+", "bad": "-", "best": "#", "quiet": "."}
+
+
+def to_text(view: View) -> str:
+    """A view as text, without a line break at the end.
+
+    Example:
+        >>> print(to_text(View("Scores", [Table(["", "score"], [["bleu", "48.86"], ["ter", "0.5"]]), Note("Done.")])))
+        Scores
+        <BLANKLINE>
+              score
+        bleu  48.86
+        ter     0.5
+        <BLANKLINE>
+        Done.
+    """
+    paragraphs = [to_line(view.title)]
+    for block in view.blocks:
+        paragraphs.append("\n".join(_lines(block)))
+    return "\n\n".join(filter(None, paragraphs))
+
+
+@singledispatch
+def _lines(block: Block) -> list[str]:
+    """The lines of a block; none if text cannot show it."""
+    raise NotImplementedError(block)
+
+
+@_lines.register
+def _(block: Table) -> list[str]:
+    rows = cell_texts(block)
+    widths = [max(map(_width, column)) for column in zip(*rows)]
+    lines = [to_line(block.title)] if block.title else []
+    lines += [_align(row, widths, block.text_columns) for row in rows]
+    missing = len(block.rows) - MAX_ROWS
+    if missing > 0:
+        lines.append(f"... and {missing:,} more")
+    if block.note:
+        lines.append(to_line(block.note))
+    return lines
+
+
+@_lines.register
+def _(block: Chart) -> list[str]:
+    table = to_table(block)
+    if table is None:
+        return []
+    return _lines(table)
+
+
+@_lines.register
+def _(block: Examples) -> list[str]:
+    if not block.items:
+        return []
+    lines = list(filter(None, [to_line(block.title), to_line(block.note)]))
+    for example in block.items:
+        lines += _example_lines(example)
+    return lines
+
+
+@_lines.register
+def _(block: Note) -> list[str]:
+    return [to_line(line) for line in block.text.splitlines()]
+
+
+@_lines.register
+def _(block: Heading) -> list[str]:
+    return [to_line(block.text)]
+
+
+def to_table(chart: Chart) -> Table | None:
+    """The values of a chart with categories; None for lines, whose values are in a table of their own.
+
+    Example:
+        >>> from lightning_bleu.views.blocks import Point
+        >>> chart = Chart("by length", {"new": [Point(0, 50.0)]}, categories=["1-10\\nn=30", "11-20\\nn=40"])
+        >>> print(to_table(chart).rows)
+        [['new', '50.00', '']]
+    """
+    if not chart.categories:
+        return None
+    header = [chart.x_label]
+    header += [" ".join(category.split()) for category in chart.categories]
+    rows = []
+    for name, points in chart.series.items():
+        row: list[TableCell] = [""] * len(header)
+        row[0] = name
+        for point in points:
+            row[1 + int(point.x)] = f"{point.y:.2f}"
+        rows.append(row)
+    return Table(header, rows, chart.title)
+
+
+def cell_texts(table: Table) -> list[list[str]]:
+    """The texts of the header and of the first rows, without the columns that text cannot show.
+
+    Example:
+        >>> row = ["new", Cell("better", "good"), Range(1, 0, 2, (0, 2)), "1.00"]
+        >>> cell_texts(Table(["", "verdict", "", "difference"], [row]))
+        [['', 'verdict', 'difference'], ['new', 'better', '1.00']]
+    """
+    rows = table.rows[:MAX_ROWS]
+    are_ranges = [False] * len(table.header)
+    for row in rows:
+        for column, cell in enumerate(row):
+            are_ranges[column] |= isinstance(cell, Range)
+    texts = []
+    for line in (table.header, *rows):
+        texts.append([_cell_text(cell) for cell, is_range in zip(line, are_ranges) if not is_range])
+    return texts
+
+
+def _cell_text(cell: TableCell) -> str:
+    if isinstance(cell, Bar):
+        return _draw_bar(cell)
+    text = cell.text if isinstance(cell, Cell) else str(cell)
+    return to_line(text, _MAX_NAME)
+
+
+def _draw_bar(bar: Bar) -> str:
+    """A bar of characters.
+
+    Example:
+        >>> from lightning_bleu.views.blocks import Part
+        >>> _draw_bar(Bar([Part(0.5, "good"), Part(0.25, "quiet"), Part(0.25, "bad")]))
+        '++++++++++++......------'
+    """
+    characters = ""
+    share = 0.0
+    for part in bar.parts:
+        share += part.share
+        end = round(_BAR_LENGTH * share)  # not of each part, or the bar may be too long
+        characters += _BAR_CHARACTERS[part.tone] * (end - len(characters))
+    return characters.ljust(_BAR_LENGTH)  # bars begin at the left of their columns
+
+
+def _align(row: Iterable[str], widths: Sequence[int], text_columns: int) -> str:
+    cells = []
+    for column, (text, width) in enumerate(zip(row, widths)):
+        cells.append(_pad(text, width, at_left=column >= text_columns))
+    return "  ".join(cells).rstrip()
+
+
+def _pad(text: str, width: int, *, at_left: bool = False) -> str:
+    blanks = " " * (width - _width(text))
+    return blanks + text if at_left else text + blanks
+
+
+def _width(text: str) -> int:
+    """How many columns of a terminal a text takes.
+
+    Example:
+        >>> _width("abc"), _width("翻訳"), _width("e\\u0301")
+        (3, 4, 1)
+    """
+    width = 0
+    for character in text:
+        is_wide = unicodedata.east_asian_width(character) in "WF"
+        is_combining = unicodedata.combining(character) > 0
+        width += 1 + is_wide - is_combining
+    return width
+
+
+def _example_lines(example: Example) -> list[str]:
+    labels = [to_line(line.label, _MAX_NAME) for line in example.lines]
+    label_width = max(map(_width, labels), default=0)
+    score_width = max((len(line.score) for line in example.lines), default=0)
+    lines = [f"  #{example.number}  {to_line(example.scores)}".rstrip()]
+    for label, line in zip(labels, example.lines):
+        text = clean("".join(span.text for span in shorten(line.spans, _MAX_SHOWN)))
+        columns = [_pad(label, label_width)]
+        if score_width:
+            columns.append(line.score.rjust(score_width))
+        columns.append(text if is_visible(text) else "(empty)")
+        lines.append("    " + "  ".join(columns))
+    return lines

@@ -1,0 +1,335 @@
+"""The command ``lightning-bleu``, as a shell runs it, and in this process where that is the same."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lightning_bleu import CorpusBLEU, CorpusCHRF, Evaluator, corpus_bleu
+from lightning_bleu.compare import compare_systems, read_run
+from lightning_bleu.compare.command import main, name_files
+from lightning_bleu.tasks import WER
+
+REFERENCES = [f"the cat number {number} sat on the mat" for number in range(40)]
+OLD = [line.replace("sat", "lay") for line in REFERENCES]
+NEW = [line.replace("mat", "rug") if number % 4 == 0 else line for number, line in enumerate(REFERENCES)]
+
+
+def write_lines(file: Path, lines: list[str]) -> Path:
+    file.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return file
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working folder, with two systems and their references."""
+    monkeypatch.chdir(tmp_path)
+    for name, lines in {"old": OLD, "new": NEW, "reference": REFERENCES}.items():
+        write_lines(tmp_path / f"{name}.txt", lines)
+    return tmp_path
+
+
+def run_command(*arguments: str, **options: Any) -> subprocess.CompletedProcess[bytes]:
+    """Run the command in a process of its own."""
+    command = [sys.executable, "-m", "lightning_bleu", *arguments]
+    return subprocess.run(command, capture_output=True, check=False, **options)
+
+
+# Comparing
+
+
+def test_the_first_system_is_the_baseline_unless_another_one_is(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Files may follow options, and a second file after ``-r`` is a system."""
+    comparison = compare_systems({"old": OLD, "new": NEW}, references=REFERENCES)
+    expected = f"{comparison}\nold: old.txt\nnew: new.txt\n"
+    for arguments in (["old.txt", "new.txt", "-r", "reference.txt"], ["old.txt", "-r", "reference.txt", "new.txt"]):
+        assert main(["compare", *arguments, "-n", "0"]) == 0
+        assert capsys.readouterr() == (expected, "")
+    assert main(["compare", "new.txt", "-r", "reference.txt", "-b", "old.txt", "-n", "0"]) == 0
+    assert capsys.readouterr().out == expected
+
+
+def test_json_has_the_scores_and_the_tests(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    references = ["-r", "reference.txt", "-r", "old.txt"]
+    options = ["-m", "chrf++", "-m", "bleu", "-t", "char", "--lowercase", "--confidence", "0.9", "--resamples", "200"]
+    assert main(["compare", "a=old.txt", "b=new.txt", *references, *options, "--seed", "3", "--json"]) == 0
+    metrics = {
+        "chrf++": CorpusCHRF(word_order=2, lowercase=True, percent=True),
+        "bleu": CorpusBLEU(tokenizer="char", lowercase=True, percent=True),
+    }
+    comparison = compare_systems(
+        {"a": OLD, "b": NEW},
+        references=[list(lines) for lines in zip(REFERENCES, OLD)],
+        metrics=metrics,
+        confidence=0.9,
+        resamples=200,
+        seed=3,
+    )
+    printed = json.loads(capsys.readouterr().out)
+    assert printed == json.loads(json.dumps(comparison.to_dict()))
+    assert printed["metrics"]["bleu"]["systems"]["a"]["score"] == 100  # it is a reference, too
+
+
+def test_one_system_shows_its_scores_and_worst_sentences(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", "new.txt", "-r", "reference.txt", "-n", "2", "-m", "bleu"]) == 0
+    printed = capsys.readouterr().out
+    assert f"new   {corpus_bleu(NEW, REFERENCES, percent=True).bleu:.2f}" in printed
+    assert "Worst 2 for their length, by smoothed BLEU\n" in printed
+    assert "hypothesis  the cat number 0 sat on the rug" in printed
+
+
+def test_pages_are_written(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", "old.txt", "new.txt", "-r", "reference.txt", "--html", "a.html", "--markdown", "a.md"]) == 0
+    assert capsys.readouterr().err == "lightning-bleu: wrote a.html\nlightning-bleu: wrote a.md\n"
+    assert "<h1>new against old</h1>" in Path("a.html").read_text(encoding="utf-8")
+    assert Path("a.md").read_text(encoding="utf-8").startswith("### new against old\n")
+
+
+def test_an_existing_file_is_a_file_whatever_its_name_has(folder: Path) -> None:
+    write_lines(folder / "x=y.txt", OLD)
+    assert name_files(["x=y.txt", "b=new.txt"]) == {"x=y": "x=y.txt", "b": "new.txt"}
+    assert name_files(["a/out.txt", "a/out.de"]) == {"txt": "a/out.txt", "de": "a/out.de"}
+    assert list(name_files(["old.txt", "/dev/fd/63"])) == ["old", "/dev/fd/63"]
+    assert list(name_files(["_de.txt", "en_de.txt"])) == ["_de.txt", "en_de.txt"]  # not "" and "en"
+    with pytest.raises(ValueError, match=r"several systems would be called 'old.txt'"):
+        name_files(["old.txt", "old.txt"])
+    with pytest.raises(ValueError, match=r"several systems would be called 'a': name them, as in NAME=FILE"):
+        name_files(["a=old.txt", "a=new.txt"])
+
+
+def test_json_has_null_for_what_is_not_finite(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Resamples without the only sentence that has words divide by 0."""
+    evaluator = Evaluator(WER(), translations=tmp_path)
+    evaluator.start()
+    evaluator.update(["a c", *["a"] * 39], ["a b", *[""] * 39])
+    evaluator.finish(100)
+    assert main(["compare", str(tmp_path / "val/step-0000100.txt"), "--json"]) == 0
+    printed = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
+    (system,) = printed["metrics"]["wer"]["systems"].values()
+    assert system == {"score": 20, "low": system["low"], "high": None}
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_a_file_is_read_once_so_it_may_be_a_pipe(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", "old.txt", "new.txt", "-r", "reference.txt"]) == 0
+    expected = capsys.readouterr().out
+    (folder / "pipes").mkdir()
+    writers = []
+    for name in ("old", "new", "reference"):
+        pipe = folder / "pipes" / f"{name}.txt"
+        os.mkfifo(pipe)
+        content = (folder / f"{name}.txt").read_bytes()
+        writers.append(threading.Thread(target=pipe.write_bytes, args=(content,)))
+        writers[-1].start()
+    assert main(["compare", "pipes/old.txt", "pipes/new.txt", "-r", "pipes/reference.txt"]) == 0
+    for writer in writers:
+        writer.join()
+    assert capsys.readouterr().out.replace("pipes/", "") == expected
+
+
+# Showing a run
+
+
+def make_run(folder: Path) -> None:
+    """Three validations, of which the second one is the best, and a test."""
+    evaluator = Evaluator(
+        {"bleu": CorpusBLEU(percent=True), "length": lambda hypotheses, references: [*map(len, hypotheses)]},
+        translations=folder,
+        confidence=0.9,
+    )
+    for step, hypotheses in enumerate([OLD, NEW, OLD], 1):
+        evaluator.start()
+        evaluator.update(hypotheses, REFERENCES)
+        evaluator.finish(100 * step, epoch=step - 1)
+    evaluator.start(stage="test")
+    evaluator.update(NEW, REFERENCES)
+    evaluator.finish(300)
+
+
+def test_a_run_shows_its_validations_and_the_worst_sentences_of_the_best(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_run(tmp_path / "run")
+    assert main(["show", str(tmp_path / "run"), "-n", "1", "--html", str(tmp_path / "run.html")]) == 0
+    best = corpus_bleu(NEW, REFERENCES, percent=True).bleu
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "run"
+    (tmp_path / "run" / "translations").mkdir()
+    (tmp_path / "run").rename(tmp_path / "moved")
+    (tmp_path / "run").mkdir()
+    (tmp_path / "moved").rename(tmp_path / "run" / "translations")
+    assert str(read_run(tmp_path / "run")).splitlines()[:3] == lines[:3]
+    assert f"Best: val_bleu {best:.2f} at step 200; val_length" in lines[2]
+    (row,) = [line for line in lines if line.startswith(" 200")]
+    assert row.split()[:4] == ["200", "1", f"{best:.2f}", "*"]
+    assert "Sentences of step 200" in lines
+    assert "<svg" in (tmp_path / "run.html").read_text(encoding="utf-8")
+
+
+def test_if_the_translations_of_the_best_were_deleted_those_of_the_latest_are_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_run(tmp_path / "run")
+    (tmp_path / "run/val/step-0000200.txt").unlink()
+    assert main(["show", str(tmp_path / "run")]) == 0
+    printed = capsys.readouterr().out
+    assert "Sentences of step 300\n\nThe translations of the best validation, step 200, were deleted." in printed
+
+
+@pytest.mark.filterwarnings("default:.*lines that cannot be read")
+def test_the_last_line_of_a_repeated_step_counts_and_unreadable_ones_are_skipped(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for hypotheses in (NEW, OLD):
+        evaluator = Evaluator(CorpusBLEU(percent=True), translations=tmp_path)
+        evaluator.start()
+        evaluator.update(hypotheses, REFERENCES)
+        evaluator.finish(100)
+    with (tmp_path / "scores.jsonl").open("a") as file:
+        file.write('{"format": 1, "key": "val_b')
+    assert main(["show", str(tmp_path), "-n", "0"]) == 0
+    printed = capsys.readouterr()
+    assert f"{corpus_bleu(OLD, REFERENCES, percent=True).bleu:.2f}" in printed.out
+    assert f"{corpus_bleu(NEW, REFERENCES, percent=True).bleu:.2f}" not in printed.out
+    assert "lines that cannot be read; they are skipped: [3]" in printed.err
+
+
+def test_a_run_is_shown_where_the_package_of_a_metric_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    evaluator = Evaluator(WER(percent=True), translations=tmp_path)
+    evaluator.start()
+    evaluator.update(OLD, REFERENCES)
+    evaluator.finish(100)
+    monkeypatch.setitem(sys.modules, "rapidfuzz", None)
+    assert main(["show", str(tmp_path)]) == 0
+    printed = capsys.readouterr().out
+    assert " 100" in printed
+    assert "val/step-0000100.txt: WER needs rapidfuzz, which is not installed" in printed
+
+
+def test_of_very_many_validations_the_latest_are_in_the_table_and_the_page_stays_small(tmp_path: Path) -> None:
+    lines = []
+    for step in range(1, 3001):
+        line = {"format": 1, "stage": "val", "step": step, "epoch": None, "key": "val_bleu", "file": None}
+        line |= {"metric": "bleu", "class": "CorpusBLEU", "score": 99.0 if step == 7 else step % 50}
+        line |= {"higher_is_better": True, "percent": True, "interval": {"low": 1.0, "high": 60.0, "confidence": 0.95}}
+        lines.append(json.dumps(line))
+    (tmp_path / "scores.jsonl").write_text("\n".join(lines) + "\n")
+    run = read_run(tmp_path)
+    rows = [line.split()[0] for line in str(run).splitlines() if line.split()[:1] and line.split()[0].startswith("2,9")]
+    assert rows == [f"2,{step}" for step in range(961, 1000)]
+    assert "The latest 40 of 3,000 validations." in str(run)
+    assert "Best: val_bleu 99.00 at step 7." in str(run)
+    assert len(run.to_html()) < 200_000
+
+
+# Errors
+
+
+def break_file(content: bytes) -> Callable[[Path], int]:
+    return lambda folder: (folder / "old.txt").write_bytes(content)
+
+
+@pytest.mark.parametrize(
+    ("prepare", "arguments", "message"),
+    [
+        (None, "compare missing.txt -r reference.txt", "No such file or directory: 'missing.txt'"),
+        (None, "compare . -r reference.txt", "a folder has no lines: pass a file of translations in it, such as val/"),
+        (
+            break_file(b"caf\xe9\n"),
+            "compare old.txt -r reference.txt",
+            "'old.txt' is not UTF-8: line 1 has the byte 0xe9",
+        ),
+        (
+            break_file(b"one\n"),
+            "compare old.txt new.txt -r reference.txt",
+            "the numbers of sentences differ: 1 of 'old', 40 of 'new', 40 of the references.",
+        ),
+        (
+            break_file(b""),
+            "compare old.txt -r old.txt",
+            "there must be at least two sentences, but there are 0 of 'old'",
+        ),
+        (None, "compare old.txt", "there are no references: pass references=..., or put 'ref.txt' beside a system"),
+        (None, "compare old.txt -m rouge -r reference.txt", "argument -m/--metric: invalid choice: 'rouge'"),
+        (None, "compare old.txt -r reference.txt --confidence 95", "'confidence' must lie between 0 and 1, got 95.0"),
+        (None, "compare old.txt -r reference.txt -n -1", "argument -n/--examples: must be 0 or more, got -1"),
+        (None, "compare old.txt -r reference.txt -n x", "argument -n/--examples: must be 0 or more, got x"),
+        (None, "compare ~no-such-user/a.txt -r reference.txt", "Could not determine home directory"),
+        (None, "compare . old.txt -r reference.txt", "a folder has no lines: pass a file"),
+        (None, "compare old.txt -r reference.txt -t zh -m ter", "the metrics are ter: add -m bleu"),
+        (None, "compare missing.txt --html no/a.html", "there is no such folder: 'no'"),
+        (None, "show missing --markdown .", "Is a directory: '.'"),
+        (None, "compare old.txt -r reference.txt -t zz", "'tokenizer' must be a callable or one of"),
+        (None, "compare", "the following arguments are required: [NAME=]FILE"),
+        (None, "score old.txt", "there is no 'score': to cite a score, use sacrebleu; to look at one, use"),
+        (None, "show missing", "there is no such folder: 'missing'"),
+        (None, "show .", "'.' has no scores.jsonl: pass the folder that 'translations' was set to"),
+    ],
+)
+def test_an_error_is_one_line_and_exit_code_2(
+    prepare: Any, arguments: str, message: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if prepare is not None:
+        prepare(folder)
+    try:
+        code = main(arguments.split())
+    except SystemExit as error:
+        code = error.code  # type: ignore[assignment]
+    printed = capsys.readouterr()
+    assert (code, printed.out) == (2, "")
+    assert message in printed.err
+    assert printed.err.count("\n") == 1
+
+
+# As a shell runs it
+
+
+@pytest.mark.slow
+def test_help_and_errors_about_files_do_not_import_torch(folder: Path) -> None:
+    for arguments in ("--help", "compare --help", "compare missing.txt -r reference.txt", "show missing", "score"):
+        code = f"""
+import sys
+from lightning_bleu.compare.command import main
+try:
+    main({arguments.split()!r})
+finally:
+    assert not {{"torch", "numpy"}} & sys.modules.keys()
+"""
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+        assert "AssertionError" not in done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252"])
+def test_any_terminal_can_show_any_sentence(encoding: str, folder: Path) -> None:
+    for name in ("old", "reference"):
+        lines = (folder / f"{name}.txt").read_text().splitlines()
+        write_lines(folder / f"{name}.txt", [f"{line} 猫 ‮ é" for line in lines])
+    environment = {**os.environ, "PYTHONIOENCODING": encoding}
+    done = run_command("compare", "old.txt", "-r", "reference.txt", env=environment)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b" lay on the mat ?" in done.stdout
+
+
+@pytest.mark.slow
+def test_a_closed_pipe_ends_quietly_and_files_are_written(folder: Path) -> None:
+    show = f"{sys.executable} -m lightning_bleu compare old.txt -r reference.txt -n 2000"
+    lines = [f"{number} {'word ' * 30}" for number in range(2000)]  # more than a pipe holds
+    for name in ("old", "reference"):
+        write_lines(folder / f"{name}.txt", [f"{name} {line}" for line in lines])
+    for command in (f"{show} --markdown a.md | true", f"{show} -m bleu >&-"):
+        done = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr.replace("lightning-bleu: wrote a.md\n", "")) == (0, "")
+    assert Path("a.md").read_text(encoding="utf-8").startswith("### old\n")

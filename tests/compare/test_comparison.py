@@ -1,0 +1,641 @@
+"""Two systems, from the files of runs, other files, or lists, against the tests of their metrics."""
+
+from __future__ import annotations
+
+import pickle
+import random
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from sacrebleu.metrics.ter import TER
+
+from lightning_bleu import CorpusBLEU, CorpusCHRF, Evaluator, FunctionMetric, corpus_bleu, paired_bootstrap
+from lightning_bleu.compare import Comparison, compare_systems
+from lightning_bleu.core.verdict import holm
+from tests.helpers.files import read_scores
+from tests.helpers.process_groups import ProcessPool
+
+RNG = random.Random(1)
+WORDS = ["a b", "cd", "e,f", "g\u2028h", "ij."]
+REFERENCES = [f"k{number} {' '.join(RNG.choices(WORDS, k=RNG.randint(1, 9)))}" for number in range(40)]
+SOURCES = [line.upper() for line in REFERENCES]
+
+
+def spoil(share: float, seed: int) -> list[str]:
+    rng = random.Random(seed)
+    return ["".join("x" if rng.random() < share else one for one in line) for line in REFERENCES]
+
+
+A, B = spoil(0.1, 2), spoil(0.2, 3)
+
+
+def errors(hypotheses: list[str], references: list[list[str]], sources: list[str]) -> list[float]:
+    """The share of wrong characters."""
+    assert len(sources) == len(hypotheses)
+    return [
+        sum(x != y for x, y in zip(line, ours)) / len(line)
+        for line, (ours,) in zip(hypotheses, references, strict=True)
+    ]
+
+
+def make_metrics(**options: Any) -> dict[str, Any]:
+    settings: Any = {"tokenizer": "char", "smoothing": "floor", "smoothing_value": 0.101, "max_order": 3}
+    return {
+        "signs": CorpusBLEU(percent=True, **settings, **options),
+        "chrf": CorpusCHRF(word_order=1, beta=3, percent=True, **options),
+        "errors": FunctionMetric(errors, higher_is_better=False),
+    }
+
+
+def record(folder: Path, system: list[str], **options: Any) -> Path:
+    """Write the record of a run; the file of its translations has the line breaks of sentences as spaces."""
+    evaluator = Evaluator(translations=folder, **{"metrics": make_metrics()} | options)
+    evaluator.start({"odd/even": None})
+    evaluator.update(system, REFERENCES, source=SOURCES)
+    evaluator.finish(500)
+    return folder / "val/odd%2Feven/step-0000500.txt"
+
+
+def one_line(lines: list[str]) -> list[str]:
+    return [" ".join(line.splitlines()) for line in lines]
+
+
+def compare(a: Any, b: Any, **options: Any) -> Comparison:
+    """Two systems, of which the first is the baseline."""
+    return compare_systems({"a": a, "b": b}, **options)
+
+
+def scores_of(comparison: Comparison, system: str) -> dict[str, float]:
+    """The scores of a system by metric."""
+    return {metric: intervals[system].score for metric, intervals in comparison.intervals.items()}
+
+
+def score(name: str, system: list[str]) -> Any:
+    """A metric that keeps its sentences, or their numbers."""
+    metric = make_metrics(keep_sentences=True)["signs" if name == "signs" else "chrf"]
+    metric.update(one_line(system), one_line(REFERENCES))
+    return errors(system, [[line] for line in REFERENCES], SOURCES) if name == "errors" else metric
+
+
+def test_files_of_runs_have_the_metrics_and_the_scores_of_their_records(tmp_path: Path) -> None:
+    files = record(tmp_path / "a", A), record(tmp_path / "b", B)
+    options: dict[str, Any] = {"confidence": 0.8, "resamples": 300, "seed": 5}
+    with pytest.warns(UserWarning, match=r"^The record has scores of \['errors'\], .* pass them as metrics=") as said:
+        recorded = compare(str(files[0]), files[1], **options)
+    assert len(said) == 1
+    assert [*recorded.tests] == ["signs", "chrf"]
+    comparison = compare(str(files[0]), files[1], metrics=make_metrics(), **options)
+    assert [*comparison.tests] == ["signs", "chrf", "errors"]
+    for name, recorded_tests in recorded.tests.items():
+        assert recorded_tests == comparison.tests[name]
+    for line in read_scores(tmp_path / "a" / "scores.jsonl"):
+        assert line["file"] == ("val/odd%2Feven/step-0000500.txt" if "/odd/even" in line["key"] else None)
+    for name, tests in comparison.tests.items():
+        test = tests["b"]
+        expected = paired_bootstrap(score(name, B), score(name, A), 300, 5, confidence=0.8)
+        assert (test.score_a, test.score_b) == pytest.approx((expected.score_a, expected.score_b))
+        assert (test.low, test.high, test.p_value) == pytest.approx((expected.low, expected.high, expected.p_value))
+    assert comparison.texts.hypotheses == {"a": one_line(A), "b": one_line(B)}
+    assert comparison.texts.references == [[line] for line in one_line(REFERENCES)]
+    assert comparison.texts.sources == one_line(SOURCES)
+    # A list, and other metrics, are compared with a file in the same way.
+    own = compare(one_line(A), files[1], metrics=make_metrics(), **options)
+    for name in ("signs", "chrf"):
+        assert own.tests[name] == comparison.tests[name]
+
+
+def test_a_recorded_ratio_of_sums_is_left_out_once_and_compared_with_its_function(tmp_path: Path) -> None:
+    def pairs(hypotheses: list[str], references: list[list[str]]) -> dict[str, list[tuple[int, int]]]:
+        wrong = [sum(x != y for x, y in zip(one, *ours)) for one, ours in zip(hypotheses, references)]
+        return {"rate": [*zip(wrong, map(len, hypotheses))], "count": [(one, 1) for one in wrong]}
+
+    metrics: Any = {
+        "bleu": CorpusBLEU(percent=True),
+        "wrong": FunctionMetric(pairs, higher_is_better={"rate": False, "count": False}),
+        "rate": lambda *lines: pairs(*lines)["rate"],
+    }
+    files = record(tmp_path / "a", A, metrics=metrics), record(tmp_path / "b", B, metrics=metrics)
+    with pytest.warns(UserWarning, match=r"^The record has scores of \['wrong', 'rate'\], which are not co") as said:
+        comparison = compare(*files)
+    assert len(said) == 1
+    assert [*comparison.tests] == ["bleu"]
+    own = compare(*files, metrics=metrics)
+    assert [*own.tests] == ["bleu", "wrong/rate", "wrong/count", "rate"]
+    assert own.tests["bleu"] == comparison.tests["bleu"]
+
+
+def test_changed_sentences_are_those_that_a_metric_ranks_differently() -> None:
+    comparison = compare(A, B, references=REFERENCES, sources=SOURCES, metrics=make_metrics())
+    numbers = [y - x for x, y in zip(score("errors", A), score("errors", B))]
+    changes = comparison.changed("errors", "b", 5)
+    more_errors = sorted((number for number in numbers if number > 0), reverse=True)
+    fewer_errors = sorted(number for number in numbers if number < 0)
+    assert [change.score - change.baseline_score for change in changes.got_worse] == more_errors[:5]
+    assert [change.score - change.baseline_score for change in changes.improved] == fewer_errors[:5]
+    for change in (*changes.improved, *changes.got_worse):
+        number = change.number - 1
+        assert (change.baseline, change.hypothesis) == (A[number], B[number])
+        assert (change.references, change.source) == ([REFERENCES[number]], SOURCES[number])
+    baseline, system = score("signs", A), score("signs", B)
+    scoring = system.scorer
+    rows = [metric.kept_sentences().statistics for metric in (system, baseline)]
+    ranks = scoring.rank_sentences(torch.cat(rows))
+    gains = ranks[:40] - ranks[40:]
+    scores = scoring.score_sentences(rows[0])
+    improved, got_worse = comparison.changed("signs", "b", 40)
+    for sentences, sign in ((improved, 1), (got_worse, -1)):
+        assert {change.number - 1 for change in sentences} == {*(gains * sign > 0).nonzero()[:, 0].tolist()}
+        gains_of_sentences = [sign * gains[change.number - 1] for change in sentences]
+        assert gains_of_sentences == sorted(sign * gains[gains * sign > 0], reverse=True)
+        assert all(change.score == scores[change.number - 1] for change in sentences)
+    counts = comparison.count_changed("signs", "b")
+    assert counts == (len(improved), 40 - len(improved) - len(got_worse), len(got_worse))
+    with pytest.raises(ValueError, match=r"'metric' must be one of \['signs', 'chrf', 'errors'\], got 'bleu'"):
+        comparison.changed("bleu", "b")
+    with pytest.raises(ValueError, match=r"'system' must be one of \['b'\], got 'a'"):
+        comparison.changed("signs", "a")
+
+
+def test_a_record_of_other_metrics_alone_names_them_and_is_scored_by_bleu_and_chrf_in_percent(tmp_path: Path) -> None:
+    metrics: Any = {'no.  "1"': errors, "ter": TER()}
+    files = [record(tmp_path / name, system, metrics=metrics) for name, system in {"a": A, "b": B}.items()]
+    message = re.escape("""The record has scores of ['no.  "1"', 'ter'], which are not compared""")
+    with pytest.warns(UserWarning, match=f"^{message}") as said:
+        comparison = compare(*files)
+    assert len(said) == 1
+    assert comparison.tests == compare(one_line(A), one_line(B), references=one_line(REFERENCES)).tests
+    assert [*comparison.tests] == ["bleu", "chrf"]
+
+
+def test_one_warning_names_all_metrics_that_are_left_out(tmp_path: Path) -> None:
+    metrics: list[Any] = [{"bleu": CorpusBLEU(), "errors": errors}, {"ter": TER(), "errors": errors}]
+    files = [record(tmp_path / name, A, metrics=one) for name, one in zip("ab", metrics)]
+    with pytest.warns(UserWarning, match=r"^The record has scores of \['errors', 'ter'\], which are not") as said:
+        comparison = compare(*files)
+    assert len(said) == 1
+    assert [*comparison.tests] == ["bleu"]
+
+
+def spoil_line(file: Path, number: int, change: Callable[[bytes], bytes]) -> None:
+    """Change a line of the record of a file, from 0."""
+    path = file.parents[2] / "scores.jsonl"
+    lines = path.read_bytes().splitlines()
+    lines[number] = change(lines[number])
+    path.write_bytes(b"\n".join(lines))
+
+
+@pytest.mark.parametrize("number", [0, 2])
+def test_an_unreadable_line_is_skipped_with_one_warning_and_the_others_are_compared(
+    number: int, tmp_path: Path
+) -> None:
+    """The lines are those of the loader and of the mean, of BLEU and of chrF. Both files are one."""
+    metrics: Any = {"signs": CorpusBLEU(tokenizer="char"), "chrf": CorpusCHRF(beta=3)}
+    file = record(tmp_path, A, metrics=metrics)
+    spoil_line(file, number, lambda line: line[:-1])
+    message = re.escape(f"{str(tmp_path / 'scores.jsonl')!r} has lines that cannot be read")
+    with pytest.warns(UserWarning, match=f"^{message}.*skipped: \\[{number + 1}\\]$") as said:
+        comparison = compare(file, file)
+    assert len(said) == 1
+    kept = "signs" if number else "chrf"
+    assert comparison.tests == compare(file, file, metrics={kept: metrics[kept]}).tests
+
+
+@pytest.mark.parametrize("old", [b'{"step": 500}', b"", b'{"format": 2}'])
+@pytest.mark.filterwarnings("ignore:.*has lines that cannot be read")
+def test_a_file_of_a_record_without_a_readable_line_about_it_needs_metrics(old: bytes, tmp_path: Path) -> None:
+    metrics: Any = {"signs": CorpusBLEU(tokenizer="char", percent=True)}
+    files = record(tmp_path / "a", A, metrics=metrics), record(tmp_path / "b", B, metrics=metrics)
+    spoil_line(files[1], 0, lambda line: old)
+    message = "^the record of '.*b/val.*step-0000500.txt' has no line about a score of it that can.*: pass metrics=...$"
+    for system in (files[0], one_line(A)):
+        with pytest.raises(ValueError, match=message):
+            compare(system, files[1])
+        with pytest.raises(ValueError, match=message):
+            compare(files[1], system)
+    comparison = compare(*files, metrics=metrics)
+    assert comparison.tests == compare(one_line(A), files[1], metrics=metrics).tests
+
+
+def test_a_file_that_a_record_does_not_know_needs_metrics(tmp_path: Path) -> None:
+    file = record(tmp_path, A, metrics=CorpusBLEU())
+    other = file.with_name("step-0000600.txt")
+    other.write_bytes(file.read_bytes())
+    with pytest.raises(ValueError, match=r"^the record of '.*step-0000600.txt' has no line about a score of it .*: "):
+        compare(file, other)
+
+
+@pytest.mark.parametrize("settings", [b"null", b"{}"])
+def test_unknown_settings_of_a_metric_are_not_the_default_ones(settings: bytes, tmp_path: Path) -> None:
+    file = record(tmp_path, A, metrics=CorpusBLEU())
+    spoil_line(file, 0, lambda line: line.partition(b'"settings": ')[0] + b'"settings": ' + settings + b"}")
+    with pytest.raises(ValueError, match=r"^pass metrics={'bleu': ...}, because its settings cannot be read: "):
+        compare(file, file)
+
+
+def test_a_score_without_a_direction_is_compared_and_no_sentence_is_worse_or_better() -> None:
+    lengths = FunctionMetric(lambda hypotheses, references: [*map(len, hypotheses)], higher_is_better=None)
+    comparison = compare(A, [f"{line}x" for line in A], references=REFERENCES, metrics={"length": lengths})
+    assert comparison.tests["length"]["b"].difference == pytest.approx(1)
+    assert comparison.verdict("length", "b").word == "higher"
+    assert comparison.changed("length", "b") == ([], [])
+
+
+def test_files_in_the_home_folder_have_the_references_beside_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    file = record(tmp_path / "run", A, metrics=CorpusBLEU())
+    short = f"~/{file.relative_to(tmp_path)}"
+    expected = compare(file, file)
+    for comparison in (compare(short, Path(short)), compare(Path(short), file)):
+        assert comparison.tests == expected.tests
+        assert comparison.texts[:3] == expected.texts[:3]
+
+
+def test_other_files_need_references_and_are_scored_in_percent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, lines in {"a": A, "b": B, "ref-1": REFERENCES, "ref-2": A, "ref-10": B}.items():
+        (tmp_path / f"{name}.txt").write_bytes("\r\n".join(one_line(lines)).encode("utf-8-sig"))
+    files, references = (
+        [tmp_path / "a.txt", tmp_path / "b.txt"],
+        [[*lines] for lines in zip(*map(one_line, (REFERENCES, A, B)))],
+    )
+    found = compare(*files)
+    Path("b").write_bytes(Path("ref-1.txt").read_bytes())
+    given = compare(*files, references=[Path("b"), Path("ref-2.txt"), tmp_path / "ref-10.txt"])
+    lists = compare(one_line(A), tuple(one_line(B)), references=references)
+    assert found.tests == given.tests == lists.tests
+    assert scores_of(found, "a") == {"bleu": 100, "chrf": 100}
+    assert found.texts[:3] == given.texts[:3] == lists.texts[:3]
+
+
+def test_a_line_of_a_file_ends_with_a_line_feed_only(tmp_path: Path) -> None:
+    lines = ["a\u2028b", "c\x85d\x0c", "e\rf", ""]
+    for name in ("a", "ref"):
+        (tmp_path / f"{name}.txt").write_bytes("".join(f"{line}\r\n" for line in lines).encode())
+    comparison = compare(tmp_path / "a.txt", lines)
+    assert comparison.texts.hypotheses["a"] == lines
+    assert comparison.texts.references == [[line] for line in lines]
+
+
+def test_a_recorded_score_that_is_not_reproduced_is_told(tmp_path: Path) -> None:
+    first, other = ({"signs": CorpusBLEU(tokenizer=name, percent=True)} for name in ("char", "13a"))
+    files = record(tmp_path / "a", A, metrics=first), record(tmp_path / "b", B, metrics=other)
+    message = "^The record of '.*b/val.*step-0000500.txt' has 'signs' = .*, but its file scores "
+    with pytest.warns(UserWarning, match=message) as said:
+        comparison = compare(*files)
+    assert len(said) == 1
+    assert comparison.tests == compare(*files, metrics=first).tests
+
+
+# Texts that files cannot hold as they are, or that look like something else
+
+STRANGE = {
+    "a byte order mark": ("\ufeffthe cat sat", "\ufeffthe cat sits"),
+    "a byte order mark of one side": ("\ufeffthe cat", "the cat"),
+    "U+2028": ("a b\u2028c d", "a b\u2028c e"),
+    "U+0085": ("a b\x85c d", "a b\x85c e"),
+    "a carriage return": ("one, two\rthree", "one, two\rthree!"),
+    "tabs and control characters": ("a\tb\x00\x1f c", "a\tb\x00\x1f d"),
+    "a lone surrogate": ("a \ud800 c", "a \ud800 d"),
+    "no words": ("", "a b"),
+}
+"""Hypotheses and references whose scores are those of their files."""
+
+
+@pytest.mark.parametrize(("hypothesis", "reference"), STRANGE.values(), ids=STRANGE)
+@pytest.mark.parametrize("place", [0, 1])
+def test_files_of_an_evaluator_have_the_scores_that_it_logged(
+    hypothesis: str, reference: str, place: int, tmp_path: Path
+) -> None:
+    """Where line breaks are spaces for the metric, and characters that cannot be encoded are on both sides."""
+    metrics: Any = {"bleu": CorpusBLEU(max_order=2), "chrf": CorpusCHRF(), "spaces": CorpusCHRF(whitespace=True)}
+    results, file = write_file(metrics, tmp_path, *insert(place, hypothesis, reference))
+    comparison = compare(file, file)
+    assert comparison.metrics == [*metrics]
+    scores = scores_of(comparison, "a")
+    assert scores_of(comparison, "b") == scores
+    for name, of_file in scores.items():
+        assert of_file == pytest.approx(results[f"val_{name}"].score, abs=1e-12)
+    assert 0 < scores["bleu"] < 1
+
+
+def insert(place: int, hypothesis: Any, reference: Any, other: Any = "x y z") -> tuple[list[Any], list[Any]]:
+    """Hypotheses and references with a sentence at a place."""
+    hypotheses, references = [other, other], [other, other]
+    hypotheses.insert(place, hypothesis)
+    references.insert(place, reference)
+    return hypotheses, references
+
+
+def write_file(metrics: Any, folder: Path, hypotheses: Any, references: Any) -> tuple[Any, Path]:
+    """The results of a validation, and the file that it wrote."""
+    evaluator = Evaluator(metrics, translations=folder)
+    evaluator.start()
+    evaluator.update(hypotheses, references)
+    return evaluator.finish(5), folder / "val" / "step-0000005.txt"
+
+
+TOKENS: dict[str, tuple[Any, Any, Any]] = {
+    "words with punctuation": (["it's", "a.b,", "c"], ["it's", "a.b,", "d"], ["x", "y"]),
+    "escaped words": (["x&amp;y", "<skipped>", "-"], ["x&amp;y", "<skipped>", "z"], ["x", "y"]),
+    "a byte order mark": (["\ufeffa", "b", "c"], ["\ufeffa", "b", "d"], ["x", "y"]),
+    "no tokens": ([], ["a"], ["x.", "y."]),
+    "ids": ([5, 17, 3], [5, 17, 4], [6, 7]),
+}
+"""Tokens or ids of a hypothesis and a reference, and of other sentences."""
+
+
+@pytest.mark.parametrize(("hypothesis", "reference", "other"), TOKENS.values(), ids=TOKENS)
+@pytest.mark.parametrize("tokenizer", ["13a", "char"])
+def test_tokens_of_an_evaluator_are_read_as_tokens(
+    hypothesis: Any, reference: Any, other: Any, tokenizer: str, tmp_path: Path
+) -> None:
+    metric = CorpusBLEU(max_order=2, tokenizer=tokenizer, percent=True)
+    results, file = write_file(metric, tmp_path, *insert(0, hypothesis, reference, other))
+    comparison = compare(file, file)
+    (of_file,) = scores_of(comparison, "a").values()
+    assert 0 < of_file < 100
+    assert of_file == pytest.approx(results["val_bleu"].score, abs=1e-12)
+    # The same sentences as lists are text.
+    assert comparison.texts.hypotheses["a"] == [" ".join(map(str, tokens)) for tokens in (hypothesis, other, other)]
+
+
+LINE_BREAKS = {"U+2028": "\u2028", "U+0085": "\x85", "a carriage return": "\r", "a line feed": "\n", "both": "\r\n"}
+REPLACED = (
+    "line breaks inside sentences and characters that cannot be encoded are replaced in files, or the file or its "
+)
+NOT_REPRODUCED: dict[str, tuple[Any, tuple[Any, Any], str]] = {
+    **{
+        f"{name} is a space": (
+            {"m": CorpusCHRF(whitespace=True, char_order=2)},
+            insert(0, f"a{line_break}b", "a b"),
+            REPLACED,
+        )
+        for name, line_break in LINE_BREAKS.items()
+    },
+    "lone surrogates are question marks": (
+        {"m": CorpusBLEU(max_order=1)},
+        insert(0, "a \ud800", "a \udfff"),
+        REPLACED,
+    ),
+    "tokens with spaces": (
+        {"m": CorpusBLEU(max_order=1)},
+        insert(0, ["a b", "c"], ["a d", "c"], ["x"]),
+        "tokens were scored, and some of them may contain spaces",
+    ),
+    "text and tokens": (
+        {"m": CorpusBLEU(max_order=1)},
+        insert(0, "a b.", "a c."),
+        "tokens were scored",
+    ),
+}
+"""Metrics, sentences, and what a warning gives as the cause."""
+
+
+@pytest.mark.parametrize(("metrics", "corpus", "cause"), NOT_REPRODUCED.values(), ids=NOT_REPRODUCED)
+def test_one_warning_has_both_scores_and_the_cause_if_a_file_does_not_have_the_recorded_score(
+    metrics: Any, corpus: Any, cause: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    evaluator = Evaluator(metrics, translations=tmp_path)
+    evaluator.start()
+    evaluator.update(*corpus)
+    if "text and tokens" in request.node.name:
+        evaluator.update([["a.", "b"]], [["a.", "c"]])
+    recorded = evaluator.finish(5)["val_m"].score
+    file = tmp_path / "val" / "step-0000005.txt"
+    with pytest.warns(UserWarning, match="^The record of ") as said:
+        comparison = compare(file, file)
+    assert len(said) == 1
+    of_file = scores_of(comparison, "a")["m"]
+    assert of_file != pytest.approx(recorded)
+    message = str(said[0].message)
+    assert f"step-0000005.txt' has 'm' = {recorded}, but its file scores {of_file}: {cause}" in message
+    assert message.endswith(". The files are compared as they are.")
+    # What the user passes is not compared with the record.
+    assert compare(file, file, metrics=metrics).tests.keys() == {"m"}
+
+
+# Several systems
+
+
+SYSTEMS = {"baseline": spoil(0.2, 3), "equal": spoil(0.2, 7), "better": spoil(0.1, 2), "worse": spoil(0.5, 4)}
+
+
+def test_each_system_is_compared_with_the_first_one_on_the_same_resamples() -> None:
+    metrics = make_metrics()
+    comparison = compare_systems(
+        SYSTEMS, references=REFERENCES, sources=SOURCES, metrics=metrics, resamples=1000, seed=2
+    )
+    assert comparison.resamples == 1000
+    assert (comparison.baseline, comparison.systems) == ("baseline", [*SYSTEMS])
+    for metric, tests in comparison.tests.items():
+        assert [*tests] == ["equal", "better", "worse"]
+        intervals = comparison.intervals[metric]
+        assert [*intervals] == [*SYSTEMS]
+        for system, test in tests.items():
+            assert test.difference == intervals[system].score - intervals["baseline"].score
+            resampled = [a - b for a, b in zip(intervals[system].scores, intervals["baseline"].scores)]
+            assert min(resampled) <= (test.low or 0) <= (test.high or 0) <= max(resampled)
+    two = compare(
+        SYSTEMS["baseline"], SYSTEMS["worse"], references=REFERENCES, metrics=metrics, sources=SOURCES, seed=2
+    )
+    assert {metric: tests["worse"] for metric, tests in comparison.tests.items()} == {
+        metric: tests["b"] for metric, tests in two.tests.items()
+    }
+    assert comparison.intervals["signs"]["better"] == score("signs", SYSTEMS["better"]).interval(seed=2)
+
+
+def test_a_pickle_shows_the_same() -> None:
+    comparison = compare_systems(SYSTEMS, references=REFERENCES, sources=SOURCES, metrics=make_metrics())
+    assert pickle.loads(pickle.dumps(comparison)).to_text(examples=3) == comparison.to_text(examples=3)
+
+
+def test_a_name_neither_begins_a_line_nor_hides_the_verdict() -> None:
+    name = "a\nb " * 200
+    lines = str(compare_systems({"old": A, name: A}, references=REFERENCES)).split("\n")
+    (line,) = [line for line in lines if "no clear difference in bleu" in line]
+    assert line.startswith("a b a b ")
+
+
+def test_a_verdict_is_in_the_direction_of_the_metric() -> None:
+    comparison = compare_systems(SYSTEMS, references=REFERENCES, sources=SOURCES, metrics=make_metrics())
+    for metric in comparison.metrics:
+        words = {system: comparison.verdict(metric, system).word for system in comparison.systems[1:]}
+        assert words == {"equal": "unclear", "better": "better", "worse": "worse"}
+    assert comparison.tests["errors"]["better"].difference < 0
+
+
+def make_comparison(p_values: list[float], low: float, *, confidence: float = 0.95) -> Comparison:
+    """A comparison of systems with these p-values and the lower end of their intervals."""
+    comparison = compare_systems(
+        {"baseline": A, **{f"system {number}": B for number in range(len(p_values))}},
+        references=REFERENCES,
+        metrics=CorpusBLEU(),
+        confidence=confidence,
+    )
+    tests = {}
+    for (system, test), p_value in zip(comparison.tests["bleu"].items(), p_values):
+        tests[system] = replace(test, p_value=p_value, low=low, high=low + 1)
+    return replace(comparison, tests={"bleu": tests})
+
+
+@pytest.mark.parametrize(
+    ("p_values", "low", "expected"),
+    [
+        ([0.024], 0.1, ("worse", "")),
+        # As with 999 resamples. In binary, 1 - 0.95 is more than 0.05.
+        ([0.025], 0.1, ("unclear", "the interval excludes 0, but p = 0.0250 is not below 0.025")),
+        ([0.026], 0.1, ("unclear", "the interval excludes 0, but p = 0.0260 is not below 0.025")),
+        ([0.013, 0.013], 0.1, ("unclear", "the interval excludes 0, but p = 0.0260 is not below 0.025")),
+        ([0.024], -0.1, ("unclear", "p = 0.0240 is below 0.025, but the interval includes 0")),
+        ([0.5], -0.1, ("unclear", "")),
+    ],
+)
+def test_a_clear_difference_needs_the_interval_and_the_adjusted_p_value(
+    p_values: list[float], low: float, expected: tuple[str, str]
+) -> None:
+    comparison = make_comparison(p_values, low)
+    for system in comparison.systems[1:]:
+        verdict = comparison.verdict("bleu", system)
+        assert (verdict.word, verdict.note) == (expected[0], expected[1].replace("0.025", f"{(1 - 0.95) / 2:g}"))
+
+
+@pytest.mark.parametrize(("compared", "confidence"), [(1, 0.95), (3, 0.95), (2, 0.9), (26, 0.99)])
+def test_the_resamples_needed_are_the_fewest_whose_smallest_p_value_is_clear(compared: int, confidence: float) -> None:
+    comparison = make_comparison([0.5] * compared, 0.1, confidence=confidence)
+    level = Fraction(str(confidence))
+    needed = comparison.resamples_needed
+    assert Fraction(compared, needed + 1) < (1 - level) / 2 <= Fraction(compared, needed)
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=8))
+def test_holm_rejects_what_the_step_down_procedure_rejects(values: list[float]) -> None:
+    """The procedure as Holm describes it, at levels at and around each adjusted p-value."""
+    adjusted = holm({str(number): value for number, value in enumerate(values)})
+    for level in [*adjusted.values(), 0.01, 0.05, 0.5]:
+        rejected = set()
+        remaining = sorted(range(len(values)), key=values.__getitem__)
+        while remaining and min(1.0, len(remaining) * values[remaining[0]]) <= level:
+            rejected.add(str(remaining.pop(0)))
+        assert rejected == {name for name, value in adjusted.items() if value <= level}
+
+
+def test_one_system_has_scores_and_nothing_to_compare_with() -> None:
+    comparison = compare_systems({"only": A}, references=REFERENCES, metrics=CorpusBLEU())
+    assert comparison.tests == {"bleu": {}}
+    assert comparison.p_values("bleu") == {}
+    assert comparison.intervals["bleu"]["only"].score == corpus_bleu(A, REFERENCES)
+
+
+def test_scores_by_length_are_those_of_the_sentences_of_these_lengths() -> None:
+    references = [" ".join(["word"] * (1 + number % 30)) for number in range(200)]
+    systems = {"a": [line.replace("word", "other", 1) for line in references], "b": references}
+    by_length = compare_systems(systems, references=references, metrics=CorpusBLEU(max_order=1)).scores_by_length(
+        "bleu"
+    )
+    assert by_length.lengths == ["1–5", "6–10", "11–15", "16–20", "21–25", "26–30"]
+    assert sum(by_length.counts) == 200
+    for place, (first, last) in enumerate([(1, 5), (26, 30)]):
+        members = [number for number, line in enumerate(references) if first <= len(line.split()) <= last]
+        for system, hypotheses in systems.items():
+            expected = corpus_bleu([hypotheses[i] for i in members], [references[i] for i in members], max_order=1)
+            assert by_length.scores[system][-place] == expected
+        assert by_length.counts[-place] == len(members)
+
+
+def test_few_sentences_are_warned_about_unless_systems_are_equal() -> None:
+    message = "^With 29 sentences, a paired bootstrap calls equal systems different too often: "
+    with pytest.warns(UserWarning, match=message) as said:
+        compare(A[:29], B[:29], references=REFERENCES[:29])
+    assert len(said) == 1
+    compare(A[:29], A[:29], references=REFERENCES[:29])
+    compare(A[:30], B[:30], references=REFERENCES[:30])
+
+
+def write_bytes(folder: Path, content: bytes) -> Path:
+    """A file with a content."""
+    file = folder / "f.txt"
+    file.write_bytes(content)
+    return file
+
+
+# Errors
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda one: compare(one / "missing.txt", A), FileNotFoundError, "missing.txt"),
+        (
+            lambda one: compare(A, B),
+            ValueError,
+            "there are no references: pass references=..., or put 'ref.txt'",
+        ),
+        (
+            lambda one: compare(A, B[:5], references=A),
+            ValueError,
+            "^the numbers of sentences differ: 40 of 'a', 5 of 'b', 40 of the references. All must translate the same",
+        ),
+        (
+            lambda one: compare(A[:1], B[:1], references=A[:1]),
+            ValueError,
+            "at least two sentences, but there are 1 of 'a', 1 of",
+        ),
+        (lambda one: compare(A, [["a", "b"]] * 40, references=A), TypeError, "'b' must be a file .* a list of"),
+        (lambda one: compare(A, B, references=[None] * 40), TypeError, "'references' must be .* got one with None"),
+        (
+            lambda one: compare(A, B, references=[Path("a"), "b"]),
+            TypeError,
+            "'references' must be .* got one with .*Path",
+        ),
+        (lambda one: compare(A, B, references=iter(A)), TypeError, "'references' must be .*, got list_iterator"),
+        (
+            lambda one: compare(A, B, references=A, metrics={"ter": TER()}),
+            ValueError,
+            r"\['ter'\] must score sentences: pass metrics of this package",
+        ),
+        (
+            lambda one: compare(A, B, references=A, metrics={"none": lambda *lines: None}),
+            ValueError,
+            "^no metric has scored sentences of all systems: pass metrics",
+        ),
+        (lambda one: compare(A, B, references=A, confidence=95), ValueError, "'confidence' must lie between"),
+        (
+            lambda one: compare(record(one, A, metrics=CorpusBLEU(tokenizer=str.split)), B),
+            ValueError,
+            "^pass metrics={'bleu': ...}, because its settings cannot be read: 'tokenizer' must be .* 'builtins",
+        ),
+    ],
+)
+def test_an_error_says_what_is_missing(
+    call: Callable[[Path], Any], error: type[Exception], message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(error, match=message):
+        call(tmp_path)
+
+
+# Several processes
+
+
+def compare_in_process_0(rank: int, processes: int) -> Any:
+    """The tests of a comparison."""
+    if rank > 0:
+        return None
+    return compare(A, B, references=REFERENCES, sources=SOURCES, metrics=make_metrics()).tests
+
+
+@pytest.mark.slow
+def test_a_comparison_concerns_the_process_that_calls_it_only(pool: ProcessPool) -> None:
+    """A user calls it where ``trainer.is_global_zero``; the other processes do not take part."""
+    tests, nothing = pool.run(2, compare_in_process_0)
+    assert nothing is None
+    assert tests == compare(A, B, references=REFERENCES, sources=SOURCES, metrics=make_metrics()).tests

@@ -1,0 +1,238 @@
+"""From the sentences of a call to the text or the ids that are counted. All forms of ids: tests/fuzz/id_forms.py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from lightning_bleu import CorpusBLEU, corpus_bleu, sentence_bleu
+from lightning_bleu.bleu import BLEUSettings
+from lightning_bleu.core.batch import read_batch, read_sources
+from lightning_bleu.core.forms import InputCounts
+from lightning_bleu.core.settings import Settings
+from lightning_bleu.evaluation.outputs import Output, ReadOutput, read_output
+from tests.helpers.counting import FIRST_REFERENCES, HYPOTHESES, REFERENCES, Ids, as_text, as_words, count, pad
+
+Convert = Callable[[Ids], Any]
+
+
+def as_tensor(ids: Ids) -> Tensor:
+    return torch.tensor(ids, dtype=torch.long)
+
+
+def convert(form: Convert) -> tuple[list[Any], list[list[Any]]]:
+    """The hypotheses and their references in another form."""
+    return [form(ids) for ids in HYPOTHESES], [[form(ids) for ids in group] for group in REFERENCES]
+
+
+PADDED = pad(HYPOTHESES, 6)
+PADDED_REFERENCES = torch.stack([pad(group, 8) for group in REFERENCES])
+PADDED_FIRST = pad(FIRST_REFERENCES, 7)
+
+
+def test_an_empty_batch_has_no_statistics() -> None:
+    ids = torch.zeros(0, 5, dtype=torch.long)
+    for preds, target in (([], []), (ids, ids), (ids, torch.zeros(0, 2, 5, dtype=torch.long)), (ids, []), ([], ids)):
+        assert count(preds, target) == []
+        assert read_batch(preds, target, BLEUSettings.from_options()).input_counts == InputCounts()
+
+
+def test_empty_sentences_count_as_zeros() -> None:
+    assert count([[]], [[]]) == [[0] * 8]
+    assert count([""], [""]) == [[0] * 8]
+    preds, target = torch.zeros(2, 0, dtype=torch.long), torch.zeros(2, 3, dtype=torch.long)
+    assert count(preds, target, pad_id=0) == [[0] * 8] * 2
+
+
+# Texts
+
+
+def texts(preds: Any, target: Any, **options: Any) -> list[tuple[str, list[str]]]:
+    return read_batch(preds, target, BLEUSettings.from_options(**options)).texts()
+
+
+def test_texts_are_what_a_person_reads() -> None:
+    assert texts(["A b", "c"], [["A  d", "e"], ["f"]], lowercase=True)[0] == ("A b", ["A  d", "e"])
+    assert texts([["a", "b"], ["c"]], [[["d"]], [["e", "f"], ["g"]]])[1] == ("c", ["e f", "g"])
+    ids, references = pad([[5, 6], [7]], 3), torch.tensor([[[5, 0], [0, 0]], [[8, 9], [7, 0]]])
+    assert texts(ids, references, pad_id=0) == [("5 6", ["5"]), ("7", ["8 9", "7"])]
+    ended = torch.tensor([[7, 0, 5, 2, 8]]), torch.tensor([[7, 2, 9]])
+    assert texts(*ended, pad_id=0, eos_id=2) == [("7 5", ["7"])]
+    decoded = texts(ids, references, pad_id=0, decoder=lambda rows: [f"<{row}>" for row in rows])
+    assert decoded == [("<[5, 6]>", ["<[5]>"]), ("<[7]>", ["<[8, 9]>", "<[7]>"])]
+
+
+def test_hypotheses_and_references_without_a_token_have_empty_texts() -> None:
+    assert texts([[], []], [[1, 2], [3]]) == [("", ["1 2"]), ("", ["3"])]
+    assert texts([[], []], [["a", "b"], ["c"]]) == [("", ["a b"]), ("", ["c"])]
+    assert texts([[5], [6]], [[], []]) == [("5", [""]), ("6", [""])]
+    # In a tensor of references, empty rows are dropped, but never those of the hypotheses.
+    assert texts(torch.tensor([[0, 0]]), torch.tensor([[[5, 6], [7, 0]]]), pad_id=0) == [("", ["5 6", "7"])]
+
+
+def overwrite(value: Any) -> None:
+    """Overwrite everything that can be overwritten."""
+    if isinstance(value, Tensor | np.ndarray):
+        value[...] = 0
+    elif isinstance(value, list):
+        for item in value:
+            overwrite(item)
+        value[:] = [0 if isinstance(item, int) else "z" if isinstance(item, str) else item for item in value]
+        del value[-1:]
+
+
+@pytest.mark.parametrize("ignore_ids", [(), (-100,)])
+@pytest.mark.parametrize(
+    ("preds", "target"),
+    [
+        (lambda: pad(HYPOTHESES, 5, 3), lambda: pad(FIRST_REFERENCES, 6, 3)),
+        (lambda: pad(HYPOTHESES, 5, 3), lambda: torch.stack([pad(group, 6, 3) for group in REFERENCES])),
+        (lambda: pad(HYPOTHESES, 5, 3).numpy(), lambda: pad(FIRST_REFERENCES, 6, 3).numpy()),
+        (lambda: convert(as_tensor)[0], lambda: convert(as_tensor)[1]),
+        (lambda: convert(np.array)[0][:2], lambda: convert(np.array)[1][:2]),
+        (lambda: [torch.tensor([5, 6])], lambda: [torch.tensor([5, 6])]),
+        (lambda: [np.array([5, 6])], lambda: [[np.array([5, 6])]]),
+        (lambda: torch.tensor([[5, 6]]), lambda: torch.tensor([[5, 6]])),
+        (lambda: [[5, 6]], lambda: [[5, 6]]),
+        (lambda: convert(list)[0], lambda: convert(list)[1]),
+        (lambda: convert(as_text)[0], lambda: convert(as_text)[1]),
+        (lambda: convert(as_words)[0], lambda: convert(as_words)[1]),
+    ],
+)
+def test_a_metric_does_not_change_with_what_was_passed_in(
+    preds: Callable[[], Any], target: Callable[[], Any], ignore_ids: tuple[int, ...]
+) -> None:
+    """A training step may fill the same buffers again before anyone looks at the samples."""
+    inputs = preds(), target()
+    metric = CorpusBLEU(ignore_ids=ignore_ids, pad_id=1, keep_sentences=True)
+    metric.update(*inputs)
+    rows = metric.sentence_statistics()
+    batch = read_batch(*inputs, metric.settings)
+    before = batch.texts()
+    assert before == texts(preds(), target(), ignore_ids=ignore_ids)
+    overwrite(inputs[0])
+    overwrite(inputs[1])
+    assert batch.texts() == before != texts(*inputs, ignore_ids=ignore_ids)
+    assert torch.equal(metric.sentence_statistics(), rows)
+
+
+# Devices
+
+
+@pytest.mark.parametrize(
+    ("preds", "target"),
+    [
+        (["a b c d e"], ["a b c d f"]),
+        ([["a", "b"], ["c"]], [["a"], ["c"]]),
+        (HYPOTHESES, REFERENCES),
+        (PADDED, PADDED_FIRST),
+        (PADDED, REFERENCES),
+        (PADDED.numpy(), PADDED_FIRST.numpy()),
+        convert(as_tensor),
+        (torch.nn.functional.one_hot(PADDED).float(), PADDED_REFERENCES),
+    ],
+)
+def test_the_default_device_makes_no_difference(preds: Any, target: Any) -> None:
+    """As in ``with torch.device("cuda")``, under which models are often made."""
+
+    def read() -> list[Any]:
+        options: dict[str, Any] = {"pad_id": 0, "eos_id": 2, "unk_id": 3, "smoothing": "exp"}
+        settings = BLEUSettings.from_options(**options)
+        sources = read_sources(preds, len(preds), settings).lines()
+        report, scores = corpus_bleu(preds, target, **options), sentence_bleu(preds, target, **options)
+        return [report, scores.tolist(), texts(preds, target, **options), sources]
+
+    expected = read()
+    with torch.device("meta"):
+        assert read() == expected
+
+
+class Elsewhere(torch.Tensor):
+    """Ids that say that they are on an accelerator; see tests/test_gpu.py for real ones."""
+
+    device = torch.device("cuda", 1)
+
+
+def test_a_batch_has_the_device_of_the_side_that_is_not_on_the_cpu() -> None:
+    there: Any = PADDED.as_subclass(Elsewhere)
+    settings = BLEUSettings.from_options(decoder=lambda ids: ["x"] * len(ids))
+    for preds, target in ((there, there), (PADDED, there), (there, PADDED), (there, ["x"] * len(PADDED))):
+        assert read_batch(preds, target, settings).device == Elsewhere.device
+
+
+# What a step returned
+
+
+def read(**fields: Any) -> ReadOutput:
+    """Five sentences, with other fields."""
+    lines = [*"abcde"]
+    return read_output(Output(**{"preds": lines, "target": [f"{line} x" for line in lines]} | fields), Settings())
+
+
+def test_everything_that_a_step_returned_is_read_and_selected_together() -> None:
+    fields = {"source": [*"ABCDE"], "index": [9, 8, 7, 6, 5], "group": ["de", "fr", "de", "zh", "fr"]}
+    everything = read(**fields)
+    assert everything.mask is None
+    assert everything.batch.positions is not None
+    assert everything.batch.positions.tolist() == fields["index"]
+    some = read(**fields, sample_mask=[True, False, False, True, True])
+    for output, numbers in ((everything, range(5)), (some, [0, 3, 4])):
+        assert output.has_sentences
+        batch, sources = output.select(), output.select_sources()
+        assert batch.texts() == [(line, [f"{line} x"]) for line in map("abcde".__getitem__, numbers)]
+        assert batch.positions is not None
+        assert batch.positions.tolist() == [9 - number for number in numbers]
+        assert sources is not None
+        assert sources.lines() == ["ABCDE"[number] for number in numbers]
+        assert output.select_groups() == [fields["group"][number] for number in numbers]
+        # Nothing is selected yet.
+        assert output.batch.sentence_count == len(output.groups or ()) == 5
+
+
+def test_what_a_step_did_not_return_is_none() -> None:
+    output = read()
+    assert (output.select_sources(), output.select_groups(), output.select().positions) == (None, None, None)
+    assert read(target=None).select().texts() == [(line, []) for line in "abcde"]
+    assert not read(preds=[], target=[]).has_sentences
+    assert not read(sample_mask=[False] * 5).has_sentences
+    assert read(sample_mask=[False, True, False, False, False]).has_sentences
+
+
+@pytest.mark.parametrize(
+    ("mask", "labels", "expected"),
+    [
+        (None, ["de"], "ac"),
+        (None, ["de", "fr"], "abce"),
+        (None, ["other"], ""),
+        (None, [], ""),
+        ([True, True, False, True, False], ["de", "fr"], "ab"),
+        ([False], ["de"], ""),  # of a batch that is one item
+        ([True], ["de"], "ac"),
+    ],
+)
+def test_the_sentences_of_other_groups_are_dropped_like_masked_ones(mask: Any, labels: Any, expected: str) -> None:
+    groups = ["de", "fr", "de", "zh", "fr"]
+    for chosen in (labels, {*labels}, dict.fromkeys(labels)):
+        output = read(group=groups, sample_mask=mask).keep_groups(chosen)
+        assert [hypothesis for hypothesis, _ in output.select().texts()] == [*expected]
+        assert output.select_groups() == [groups["abcde".index(line)] for line in expected]
+        assert output.has_sentences == bool(expected)
+
+
+def test_sentences_without_a_label_are_of_no_group() -> None:
+    output = read().keep_groups(["de"])
+    assert output.select().texts() == []
+    assert not output.has_sentences
+
+
+def test_a_selection_leaves_what_it_was_made_of() -> None:
+    mask = np.array([True] * 5)
+    output = read(group=["de"] * 5, sample_mask=mask)
+    assert output.keep_groups(["fr"]).select().sentence_count == 0
+    assert output.select().sentence_count == 5
+    assert mask.all()

@@ -1,0 +1,61 @@
+"""Strings, tokens, and ids, and how many sentences of each a batch has."""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lightning_bleu.bleu import BLEUSettings
+from lightning_bleu.core.batch import read_batch
+from lightning_bleu.core.forms import Ids, InputCounts, Ragged
+from lightning_bleu.core.kept import pack_rows, read_rows
+
+CPU = torch.device("cpu")
+CUDA = torch.device("cuda:1")
+
+
+def make_ids(*rows: list[int], device: torch.device = CPU) -> Ids:
+    ids, lengths = [*chain.from_iterable(rows)], [*map(len, rows)]
+    return Ids(Ragged(np.array(ids, np.int64), np.array(lengths, np.int64)), device)
+
+
+@given(st.lists(st.integers(1, 4), min_size=1, max_size=8))
+def test_the_number_of_references_is_known_from_the_sums_alone(numbers: list[int]) -> None:
+    """Of all lists with the same length and sum, only a uniform one has the least sum of squares."""
+    batch = read_batch(["a"] * len(numbers), [["b"] * number for number in numbers], BLEUSettings.from_options())
+    counts = batch.input_counts
+    assert counts.reference_count == (str(numbers[0]) if len(set(numbers)) == 1 else "var")
+    assert (counts.sentence_count, counts.references) == (len(numbers), sum(numbers))
+
+
+@pytest.mark.parametrize(
+    ("preds", "target", "expected"),
+    [
+        # strings, tokens, ids, empty, references, squared references
+        (["a b", "c"], ["a", "c"], (2, 0, 0, 0, 2, 2)),
+        (["a b", "c"], [["a", "b"], ["c"]], (2, 0, 0, 0, 3, 5)),
+        ([["a", "b"]], [["a"]], (0, 1, 0, 0, 1, 1)),
+        ([[1, 2]], [[[1], [2], [3]]], (0, 0, 1, 0, 3, 9)),
+        # In a tensor, empty references do not count, but for one if all references of a sentence are empty.
+        (torch.tensor([[1], [2]]), torch.tensor([[[1], [2]], [[3], [-100]]]), (0, 0, 2, 0, 3, 5)),
+        (torch.tensor([[1], [2]]), torch.tensor([[[1], [-100]], [[-100], [-100]]]), (0, 0, 2, 0, 2, 2)),
+        # Lists without any token are of no kind, unless another list of the batch has one.
+        ([[], []], [[[]], [[], []]], (0, 0, 0, 2, 3, 5)),
+        ([[], []], [[[]], [[], [5]]], (0, 0, 2, 0, 3, 5)),
+        ([["a"], []], [[[]], [[]]], (0, 2, 0, 0, 2, 2)),
+        ([""], [""], (1, 0, 0, 0, 1, 1)),
+        ([], [], (0, 0, 0, 0, 0, 0)),
+    ],
+)
+def test_input_counts_say_what_sentences_are_made_of(preds: Any, target: Any, expected: tuple[int, ...]) -> None:
+    batch = read_batch(preds, target, BLEUSettings.from_options(tokenizer="none"))
+    counts = InputCounts(*expected)
+    kept = read_rows(torch.from_numpy(pack_rows(batch, np.zeros((counts.sentence_count, 4), int))))
+    assert batch.input_counts == kept.input_counts == counts
+    # Masks and several batches: tests/test_metric.py

@@ -1,0 +1,130 @@
+"""Scorers are values: equal if their settings are, hashable, immutable, and without state."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import pickle
+from typing import Any
+
+import pytest
+import torch
+
+from lightning_bleu.core.batch import read_batch
+from lightning_bleu.core.evaluator_metric import CorpusScorer
+from lightning_bleu.core.forms import InputCounts
+from lightning_bleu.core.scoring import RatioScorer
+from tests.helpers.metrics import BLEU, BOTH, CHRF, Kind
+
+
+def scorer_of(kind: Kind, **options: Any) -> Any:
+    """The scorer of a metric with these options."""
+    return kind.metric(**options).scorer
+
+
+def test_scorers_with_equal_settings_are_equal(kind: Kind) -> None:
+    scorer, same = scorer_of(kind), scorer_of(kind)
+    assert scorer is not same
+    assert scorer == same == type(scorer)(scorer.settings)
+    assert len({scorer, same}) == 1
+    for options in ({"percent": True}, {"lowercase": True}, {**kind.other_options}):
+        assert scorer != scorer_of(kind, **options)
+
+
+def test_scorers_of_different_metrics_differ() -> None:
+    assert scorer_of(BLEU) != scorer_of(CHRF)
+
+
+def test_a_scorer_cannot_be_changed(kind: Kind) -> None:
+    scorer = scorer_of(kind)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        scorer.settings = None
+
+
+@pytest.mark.parametrize("replicate", [copy.copy, copy.deepcopy, lambda scorer: pickle.loads(pickle.dumps(scorer))])
+def test_a_scorer_can_be_copied_and_saved(replicate: Any, kind: Kind) -> None:
+    scorer = scorer_of(kind, **kind.other_options)
+    twin = replicate(scorer)
+    assert (twin, hash(twin), repr(twin)) == (scorer, hash(scorer), repr(scorer))
+
+
+def test_a_scorer_counts_and_scores_what_the_metric_does(kind: Kind) -> None:
+    """Without torchmetrics: it keeps nothing of a batch."""
+    for options in ({}, {"percent": True}, {**kind.other_options}):
+        metric = kind.metric(keep_sentences=True, **options)
+        metric.update(*BOTH)
+        scorer, settings = metric.scorer, metric.settings
+        batch = read_batch(*BOTH, settings)
+        for _ in range(2):
+            rows = torch.from_numpy(scorer.count_batch("a name", batch, None))
+            assert rows.shape == (3, scorer.columns)
+            assert rows.tolist() == metric.sentence_statistics().tolist()
+        assert scorer.score(rows.sum(0)) == metric.compute()
+        assert scorer.report(rows.sum(0), batch.input_counts) == metric.report()
+
+
+def test_a_metric_promises_the_settings_of_its_scorer(kind: Kind) -> None:
+    metric = kind.metric(**kind.other_options)
+    for one in (metric, copy.deepcopy(metric), pickle.loads(pickle.dumps(metric))):
+        assert one.settings == one.scorer.settings == metric.settings
+        assert one.settings is one.scorer.settings  # also of a copy
+
+
+def test_a_scorer_is_a_metric_of_an_evaluator_with_one_score(kind: Kind) -> None:
+    scorer = scorer_of(kind, pad_id=0)
+    assert isinstance(scorer, CorpusScorer)
+    assert scorer.scorer_of("any name", "") is scorer
+    assert scorer.class_name == kind.name
+    assert scorer.reading == scorer.settings.for_reading
+    assert scorer.plain_settings() == scorer.settings.plain()
+    assert (scorer.corpus_level, scorer.needs_references, [*scorer.score_names]) == (False, True, [""])
+
+
+def test_what_the_worst_sentences_are_the_worst_by() -> None:
+    assert scorer_of(BLEU).order == " for their length, by smoothed BLEU"
+    assert scorer_of(CHRF, word_order=2).order == ", by chrF2++"
+    assert RatioScorer("wer").order == ", by wer"
+
+
+def test_a_report_without_inputs_has_a_signature_of_unknowns(kind: Kind) -> None:
+    scorer = scorer_of(kind)
+    sums = torch.zeros(scorer.columns, dtype=torch.int64)
+    assert scorer.report(sums, None) == scorer.report(sums, InputCounts())
+    assert scorer.report(sums, None).signature.startswith("nrefs:?|")
+
+
+CHINESE = ["我们明天去学校学习中文", "今天天气很好我们去公园"] * 20
+ENGLISH = ["the cat sat", "hello there"] * 20
+
+
+@pytest.mark.parametrize(
+    ("text", "tokenizer", "is_suspect"), [(CHINESE, "13a", True), (CHINESE, "zh", False), (ENGLISH, "13a", False)]
+)
+def test_bleu_suspects_text_that_its_tokenizer_does_not_split(
+    text: list[str], tokenizer: str, is_suspect: bool
+) -> None:
+    scorer = scorer_of(BLEU, tokenizer=tokenizer)
+    batch = read_batch(text, text, scorer.settings)
+    assert bool([*scorer.find_mistakes(batch)]) == is_suspect
+
+
+# Ratios
+
+
+@pytest.mark.parametrize(("percent", "unit"), [(None, None), (False, 1), (True, 100)])
+@pytest.mark.parametrize(("higher_is_better", "sign"), [(True, 1), (False, -1), (None, 0)])
+def test_a_ratio_knows_its_unit_and_its_direction(
+    percent: bool | None, unit: float | None, higher_is_better: bool | None, sign: int
+) -> None:
+    scorer = RatioScorer("f", higher_is_better, percent)
+    assert (scorer.unit, scorer.sign, scorer.columns, scorer.perfect) == (unit, sign, 2, None)
+    assert RatioScorer("f", higher_is_better, percent, best_ratio=0.5).perfect == 0.5 * (unit or 1)
+    assert scorer.score(torch.tensor([3.0, 4.0])) == 0.75 * (unit or 1)
+    assert scorer.score(torch.tensor([0.0, 0.0])) == (1 if higher_is_better else 0) * (unit or 1)
+    assert [scorer.is_defined(torch.tensor(sums)) for sums in ([0, 0], [0, 1], [1, 0])] == [False, True, True]
+
+
+def test_ratios_are_equal_if_all_that_they_depend_on_is() -> None:
+    assert RatioScorer("f", settings={"a": 1}) == RatioScorer("f", settings={"a": 1})
+    assert RatioScorer("f", settings={"a": 1}) != RatioScorer("f", settings={"a": 2})
+    assert RatioScorer("f") != RatioScorer("g")

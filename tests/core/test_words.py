@@ -1,0 +1,414 @@
+"""Text → token ids: the tokens are those of sacreBLEU, and each word or line is tokenized once."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import gc
+import random
+import re
+import string
+import subprocess
+import sys
+import threading
+import tracemalloc
+import types
+import weakref
+from collections.abc import Callable, Iterable
+from itertools import chain, pairwise, product
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lightning_bleu import CorpusBLEU, corpus_bleu
+from lightning_bleu.core import tokens as words
+from lightning_bleu.core.tokens import (
+    cache_size,
+    clear_caches,
+    load_tokenizer,
+    number_tokens,
+    split_to_units,
+    tokenize,
+    tokenize_units,
+)
+from tests.helpers.corpora import read_lines
+from tests.helpers.counting import number_alike
+from tests.helpers.text import PIECES, WORDWISE, fuzz_line, sacrebleu_tokens
+
+
+@pytest.fixture(autouse=True)
+def _empty_caches() -> None:
+    clear_caches()
+
+
+def has_tokens(tokenizer: Any, lines: list[str], tokens: list[list[str]]) -> bool:
+    """Whether the ids stand for these tokens, of hypotheses as of references."""
+    ragged = tokenize(lines, lines[::-1], tokenizer)
+    expected = tokens + tokens[::-1]
+    return ragged.lengths.tolist() == [*map(len, expected)] and number_alike(ragged.ids, [*chain(*expected)])
+
+
+def agrees_with_sacrebleu(tokenizer: str, lines: list[str]) -> bool:
+    return has_tokens(tokenizer, lines, [sacrebleu_tokens(tokenizer, line) for line in lines])
+
+
+# The tokens of every tokenizer, with a cache that fills up
+
+
+@pytest.mark.parametrize("tokenizer", WORDWISE)
+def test_fuzzed_lines_are_tokenized_as_in_sacrebleu(tokenizer: str, rng: random.Random) -> None:
+    for _ in range(5):
+        assert agrees_with_sacrebleu(tokenizer, [fuzz_line(rng) for _ in range(2_000)])
+
+
+@given(st.sampled_from(WORDWISE), st.lists(st.text(), max_size=6))
+def test_any_text_is_tokenized_as_in_sacrebleu(tokenizer: str, lines: list[str]) -> None:
+    assert agrees_with_sacrebleu(tokenizer, lines)
+
+
+@pytest.mark.parametrize(
+    ("tokenizer", "text"),
+    [("ja-mecab", "これはテストです。 新しい本を読んだ。"), ("ko-mecab", "한국어 문장을 나눕니다. 새 책을 읽었다.")],
+)
+def test_morphological_tokenizers_see_whole_lines(tokenizer: str, text: str) -> None:
+    assert agrees_with_sacrebleu(tokenizer, [text, text[:5], f"{text} "])
+
+
+@pytest.mark.parametrize("tokenizer", [str.split, str.lower, list, functools.partial(re.split, "(b)")])
+def test_callables_see_whole_lines(tokenizer: Callable[[str], Any]) -> None:
+    lines = ["a b  c", "", "A b"]
+    tokens = [tokenizer(line).split() if isinstance(tokenizer(line), str) else tokenizer(line) for line in lines]
+    for _ in range(2):
+        assert has_tokens(tokenizer, lines, tokens)
+
+
+@pytest.mark.parametrize("tokenizer", WORDWISE)
+def test_most_words_of_different_lines_share_a_unit(tokenizer: str) -> None:
+    """Otherwise a cache would gain nothing."""
+    rows = split_to_units(["one two three four", "five two three six"], tokenizer)
+    assert rows[0][1:3] == rows[1][1:3] == ["two", "three"]
+
+
+@pytest.mark.parametrize("tokenizer", sorted(words._KEEPS_ALPHANUMERIC))
+def test_words_of_letters_and_digits_stay_as_they_are(tokenizer: str) -> None:
+    alphanumeric = [f"{character}a1{character}" for character in map(chr, range(sys.maxunicode)) if character.isalnum()]
+    assert str(load_tokenizer(tokenizer)(" ".join(alphanumeric))).split() == alphanumeric
+
+
+# Words that 13a keeps, or splits only at a mark at their end, are recognized without sacreBLEU
+
+
+def differ_from_sacrebleu(words_: Iterable[str]) -> list[str]:
+    """The words that 13a does not split as sacreBLEU does."""
+    distinct = list(dict.fromkeys(words_))
+    tokens = tokenize_units(distinct, load_tokenizer("13a"), "13a")
+    return [word for word, ours in zip(distinct, tokens, strict=True) if ours != sacrebleu_tokens("13a", word)]
+
+
+def read_words(*folders: Path) -> set[str]:
+    """The words of all files of real text."""
+    return {
+        word for folder in folders for path in folder.iterdir() for line in read_lines(path) for word in line.split()
+    }
+
+
+def test_all_words_of_real_text_are_split_as_in_sacrebleu(wmt22: Path, multi30k: Path) -> None:
+    real_words = read_words(wmt22, multi30k)
+    assert len(real_words) > 90_000
+    assert differ_from_sacrebleu(real_words) == []
+
+
+def test_all_short_words_of_letters_digits_and_marks_are_split_as_in_sacrebleu() -> None:
+    assert differ_from_sacrebleu(map("".join, product("a1٣.,-'&;<é", repeat=4))) == []
+    assert differ_from_sacrebleu(map("".join, product(f"a1{string.punctuation}", repeat=2))) == []
+
+
+@given(st.lists(st.sampled_from(PIECES) | st.characters(), max_size=8).map("".join).map(str.split))
+def test_hostile_words_are_split_as_in_sacrebleu(hostile_words: list[str]) -> None:
+    assert differ_from_sacrebleu(hostile_words) == []
+
+
+def test_most_words_are_split_without_the_regular_expressions_of_sacrebleu(wmt22: Path) -> None:
+    """Which take most of the time of new text."""
+    german = read_lines(wmt22 / "generaltest2022.en-de.ref.A.de")
+    text = " ".join(german).split()
+    assert len(words._tokenize_plain_words(text)) > 0.95 * len({*text})
+
+
+@pytest.mark.parametrize(("word", "tokens"), [("it's", ["it's"]), ("COVID-19.", ["COVID-19", "."]), ("-,", ["-", ","])])
+def test_a_word_with_a_mark_at_its_end_is_split_without_the_tokenizer(word: str, tokens: list[str]) -> None:
+    def fail(line: str) -> list[str]:
+        raise AssertionError(line)
+
+    assert tokenize_units([word], fail, "13a") == [tokens]
+
+
+def test_tokens_are_numbered_in_the_order_of_their_first_appearance() -> None:
+    assert number_tokens([["x", "y"], [], ["x"]]).to_lists() == [[0, 1], [], [0]]
+    assert number_tokens([]).to_lists() == []
+
+
+# What is tokenized, and when
+
+
+class Recorder:
+    """A tokenizer that splits at spaces and records the lines that it gets."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def __call__(self, line: str) -> list[str]:
+        self.lines.append(line)
+        return line.split()
+
+    split = __call__
+
+    def spell(self, line: str) -> list[str]:
+        return list(line)
+
+
+@pytest.mark.parametrize("get", [lambda recorder: recorder, lambda recorder: recorder.split], ids=["object", "method"])
+def test_a_line_is_tokenized_once_without_the_whitespace_at_its_end(get: Callable[[Recorder], Any]) -> None:
+    """Even by a bound method, which is a new object each time."""
+    recorder = Recorder()
+    assert recorder.split is not recorder.split
+    for _ in range(3):
+        corpus_bleu(["a b", "\na c "], ["a b", "a d"], tokenizer=get(recorder))
+    assert sorted(recorder.lines) == ["\na c", "a b", "a d"]
+
+
+@pytest.mark.parametrize("tokenizer", [*WORDWISE, lambda line: line.split()])
+def test_references_are_looked_up_by_line_and_hypotheses_by_word(tokenizer: Any) -> None:
+    """A hypothesis of cached words is not cached itself, unless its tokenizer sees whole lines."""
+    sizes = []
+    for hypotheses, references in ((["a b b", "b a a"], []), (["b a a b"], []), ([], ["b a a b"]), ([], ["b a a b"])):
+        tokenize(hypotheses, references, tokenizer)
+        sizes.append(cache_size())
+    by_line = callable(tokenizer)
+    assert [before < after for before, after in pairwise(sizes)] == [by_line, not by_line, False]
+
+
+def test_a_tokenizer_that_fails_leaves_nothing_behind() -> None:
+    def split(line: str) -> list[str]:
+        if line == "bad":
+            raise RuntimeError("bad line")
+        return line.split()
+
+    assert has_tokens(split, ["a b"], [["a", "b"]])
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="bad line"):
+            tokenize(["good line"], ["bad"], split)
+        assert has_tokens(split, ["good line", "a b"], [["good", "line"], ["a", "b"]])
+
+
+@pytest.mark.parametrize(
+    ("tokenizer", "found"),
+    [(lambda line: None, ", got NoneType"), (lambda line: [[word] for word in line.split()], "other hashable tokens")],
+)
+def test_an_error_says_what_a_tokenizer_must_return(tokenizer: Any, found: str) -> None:
+    with pytest.raises(TypeError, match=f"'tokenizer' must return a list of strings for a line.*{found}"):
+        corpus_bleu(["a b"], ["a c"], tokenizer=tokenizer)
+
+
+def test_a_tokenizer_may_score_a_corpus_with_itself() -> None:
+    scores: list[float] = []
+
+    def split(line: str) -> list[str]:
+        if len(line) > 1:
+            scores.append(corpus_bleu([line[:1], "a"], ["a", "a"], tokenizer=split, max_order=1).bleu)
+        return line.split()
+
+    assert corpus_bleu(["a b", "a c"], ["a b", "a d"], tokenizer=split, max_order=1).bleu == 0.75
+    assert scores == [1, 1, 1]
+    assert has_tokens(split, ["a b", "b a"], [["a", "b"], ["b", "a"]])
+
+
+# The cache of a callable
+
+
+class EqualSplit:
+    """Tokenizers that are equal, whatever they split at."""
+
+    def __init__(self, separator: str) -> None:
+        self.separator = separator
+
+    def __call__(self, line: str) -> list[str]:
+        return line.split(self.separator)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, EqualSplit)
+
+    def __hash__(self) -> int:
+        return 0
+
+
+class UnhashableSplit(EqualSplit):
+    __hash__ = None  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize("kind", [EqualSplit, UnhashableSplit])
+def test_equal_callables_have_caches_of_their_own(kind: type[EqualSplit]) -> None:
+    spaces, hyphens = kind(" "), kind("-")
+    assert spaces == hyphens
+    for _ in range(2):
+        assert has_tokens(spaces, ["a-b c"], [["a-b", "c"]])
+        assert has_tokens(hyphens, ["a-b c"], [["a", "b c"]])
+
+
+def test_methods_and_their_objects_have_caches_of_their_own() -> None:
+    tokenizer, other = Recorder(), Recorder()
+    for _ in range(2):
+        assert has_tokens(tokenizer.split, ["a b"], [["a", "b"]])
+        assert has_tokens(tokenizer.spell, ["a b"], [["a", " ", "b"]])
+        assert has_tokens(tokenizer, ["a b"], [["a", "b"]])
+        assert has_tokens(other.split, ["a b"], [["a", "b"]])
+    assert (tokenizer.lines, other.lines) == (["a b"] * 2, ["a b"])
+
+
+def test_bound_methods_of_builtin_types_have_caches_of_their_own() -> None:
+    """Python frees ``pattern.findall`` after each use, and the next method may get its address."""
+    pattern = re.compile(r"\w+")
+    for _ in range(50):
+        assert has_tokens(pattern.findall, ["a b"], [["a", "b"]])
+        assert has_tokens(pattern.split, ["a b"], [["", " ", ""]])
+
+
+def test_a_new_callable_never_inherits_the_cache_of_an_old_one() -> None:
+    """Even if it has the same address, or is bound to the same object."""
+    owner = Recorder()
+    for number in range(200):
+        width = 1 + number % 3
+        tokenizer = functools.partial(lambda width, line: [line] * width, width)
+        assert tokenize(["a b"], [], tokenizer).lengths.tolist() == [width]
+        method = types.MethodType(lambda self, line, width=width: [line] * width, owner)
+        assert tokenize(["a b"], [], method).lengths.tolist() == [width]
+        del tokenizer, method
+
+
+def test_the_caches_of_a_callable_and_its_methods_are_freed_with_it() -> None:
+    tokenizer = Recorder()
+    for callable_ in (tokenizer, tokenizer.split, tokenizer.spell):
+        before = cache_size()
+        tokenize(["a b"], ["a c"], callable_)
+        assert cache_size() > before
+    del tokenizer, callable_
+    assert cache_size() == 0
+
+
+def test_the_cache_of_a_callable_is_freed_with_the_last_metric_that_uses_it() -> None:
+    metrics = [CorpusBLEU(tokenizer=lambda line: line.split("-"))]
+    metrics.append(copy.deepcopy(metrics[0]))
+    for metric in metrics:
+        metric.update(["a-b"], ["a-c"])
+        metric(["a-b"], ["a-c"])
+    for expected in (True, False):
+        metric = metrics.pop()
+        del metric
+        gc.collect()
+        assert (cache_size() > 0) == expected
+
+
+class SlotSplit:
+    """A callable that does not support weak references."""
+
+    __slots__ = ("calls",)
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def __call__(self, line: str) -> list[str]:
+        self.calls += 1
+        return line.split()
+
+
+def test_callables_without_weak_references_work_without_a_cache() -> None:
+    tokenizer = SlotSplit()
+    with pytest.raises(TypeError, match="cannot create weak reference"):
+        weakref.ref(tokenizer)
+    for _ in range(2):
+        assert has_tokens(tokenizer, ["a b", "a c", "a b"], [["a", "b"], ["a", "c"], ["a", "b"]])
+    assert tokenizer.calls == 4  # each line once per call
+    assert cache_size() == 0
+
+
+EXIT = """
+from lightning_bleu import corpus_bleu
+
+class Tokenizer:
+    def split(self, line):
+        return line.split()
+
+tokenizer = Tokenizer()
+print(corpus_bleu(["a b"], ["a b"], tokenizer=tokenizer.split).matches)
+"""
+
+
+@pytest.mark.slow
+def test_a_method_of_an_object_that_lives_until_the_interpreter_exits_prints_nothing_then() -> None:
+    """The object is freed when the globals of other modules may already be gone."""
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", EXIT], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("(2, 1, 0, 0)\n", "")
+
+
+# How much the caches may hold
+
+
+@pytest.mark.parametrize("repeats", [1, 50], ids=["short lines", "long words"])
+@pytest.mark.parametrize("is_reference", [False, True])
+def test_all_caches_together_are_bounded(
+    monkeypatch: pytest.MonkeyPatch, *, is_reference: bool, repeats: int, rng: random.Random
+) -> None:
+    monkeypatch.setattr(words, "_MAX_BYTES", 2**20)
+    split = Recorder().spell
+    tokenizers: list[Any] = ["13a", "char", split]
+    tracemalloc.start()
+    try:
+        for number in range(6_000):
+            line = f"{'word' * repeats}{number} {'other' * repeats}{number}."
+            hypotheses, references = ([], [line]) if is_reference else ([line], [])
+            tokenize(hypotheses, references, rng.choice(tokenizers))
+        assert 2**18 < tracemalloc.get_traced_memory()[1] < 1.5 * 2**20
+    finally:
+        tracemalloc.stop()
+
+
+def test_caches_can_be_cleared() -> None:
+    tokenizer = Recorder()
+    for _ in range(2):
+        assert has_tokens(tokenizer, ["a b"], [["a", "b"]])
+        assert has_tokens("13a", ["a b"], [["a", "b"]])
+        clear_caches()
+        assert cache_size() == 0
+    assert tokenizer.lines == ["a b"] * 2
+
+
+# Threads
+
+
+@pytest.mark.parametrize("max_bytes", [2**28, 10_000], ids=["kept", "cleared"])
+def test_threads_share_caches_that_may_be_cleared_at_any_time(monkeypatch: pytest.MonkeyPatch, max_bytes: int) -> None:
+    monkeypatch.setattr(words, "_MAX_BYTES", max_bytes)
+    lines = [f"a{i}, b{i % 7}." for i in range(300)]
+    expected = {name: [sacrebleu_tokens(name, line) for line in lines] for name in ("13a", "intl")}
+    split = Recorder().spell
+    results: list[bool] = []
+
+    def work() -> None:
+        for _ in range(5):
+            results.extend(has_tokens(name, lines, tokens) for name, tokens in expected.items())
+            results.append(has_tokens(split, lines, [*map(list, lines)]))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)  # so that threads interrupt each other
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(before)
+    assert results == [True] * 60

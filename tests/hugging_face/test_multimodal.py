@@ -1,0 +1,225 @@
+"""A model of text and images in a real Trainer: the scores are those of one prompt at a time, with its images."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from lightning_bleu import CorpusBLEU, Evaluator
+from lightning_bleu.hugging_face import EvaluatorMixin, Prompts
+from tests.helpers.language_models import EOS, FIRST_WORD, PAD, SIZE, bleu_of, make_tokenizer, replace_words, to_text
+
+pytestmark = pytest.mark.slow
+
+START, END, IMAGE, VIDEO = SIZE, SIZE + 1, SIZE + 2, SIZE + 3
+GRID = [1, 4, 4]
+"""An image of 4 by 4 patches, which become 4 tokens."""
+PATCH = 3 * 2 * 4 * 4
+"""The values of a patch: channels, time, height, width."""
+
+
+def make_model() -> Any:
+    """A Qwen2-VL, whose answers depend on images and their places."""
+    import transformers
+
+    make_config: Any = transformers.Qwen2VLConfig  # has no types
+    make: Any = transformers.Qwen2VLForConditionalGeneration
+
+    torch.manual_seed(0)
+    text = {
+        "vocab_size": SIZE + 4,
+        "hidden_size": 32,
+        "intermediate_size": 64,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "num_key_value_heads": 2,
+        "initializer_range": 0.5,
+        "rope_parameters": {"rope_type": "default", "rope_theta": 100.0, "mrope_section": [2, 3, 3]},
+        "pad_token_id": PAD,
+        "bos_token_id": None,
+        "eos_token_id": EOS,
+    }
+    vision = {"depth": 1, "embed_dim": 16, "hidden_size": 32, "num_heads": 2, "patch_size": 4, "mlp_ratio": 2}
+    config = make_config(
+        text_config=text,
+        vision_config=vision | {"initializer_range": 0.5},
+        image_token_id=IMAGE,
+        video_token_id=VIDEO,
+        vision_start_token_id=START,
+        vision_end_token_id=END,
+    )
+    model = make(config).eval()
+    with torch.no_grad():
+        model.lm_head.weight[EOS] *= 1.5
+        model.lm_head.weight[SIZE:] = -1  # generates no images
+    model.generation_config.update(max_new_tokens=12, eos_token_id=EOS, pad_token_id=PAD)
+    return model
+
+
+def token_types(ids: Any) -> Any:
+    """1 at the placeholders of images, as the processor gives them."""
+    return (torch.as_tensor(ids) == IMAGE).int()
+
+
+def complete_alone(model: Any, item: dict[str, Any]) -> list[int]:
+    """Generate from the prompt of an item, with its images."""
+    ids = torch.tensor([item["prompt"]])
+    inputs: dict[str, Any] = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+    if item["images"]:
+        inputs |= {
+            "pixel_values": torch.cat(item["images"]),
+            "image_grid_thw": torch.tensor([GRID] * len(item["images"])),
+        }
+        inputs["mm_token_type_ids"] = token_types(ids)
+    generated: list[int] = model.generate(**inputs)[0, len(item["prompt"]) :].tolist()
+    return [token for token in generated if token not in (PAD, EOS)]
+
+
+def make_items(model: Any, most_images: int) -> list[dict[str, Any]]:
+    """Prompts with images among their words, and answers in which some words are replaced."""
+    chosen, generator = random.Random(0), torch.Generator().manual_seed(0)
+    items = []
+    for number in range(9):
+        images = [torch.randn(16, PATCH, generator=generator) for _ in range(number % (most_images + 1))]
+        prompt = [chosen.randrange(FIRST_WORD, SIZE) for _ in range(chosen.randint(1, 5))]
+        for _ in images:
+            prompt += [START, *[IMAGE] * 4, END, chosen.randrange(FIRST_WORD, SIZE)]
+        item: dict[str, Any] = {"prompt": prompt, "images": images}
+        item["generated"] = complete_alone(model, item)
+        item["answer"] = [*replace_words(item["generated"], chosen), EOS]
+        items.append(item)
+    return items
+
+
+def collate(items: list[dict[str, Any]], *, side: str = "left", dummy: bool = False, apart: bool = False) -> Any:
+    """A batch as Qwen's processor makes it; or one of LLaMA-Factory.
+
+    Args:
+        items: the items.
+        side: the side of the padding.
+        dummy: append a masked image to the first row if the batch has none.
+        apart: prompts and answers apart.
+    """
+    rows, labels, masks = [], [], []
+    images = [image for item in items for image in item["images"]]
+    for item in items:
+        rows.append(item["prompt"] if apart else item["prompt"] + item["answer"])
+        labels.append(item["answer"] if apart else [-100] * len(item["prompt"]) + item["answer"])
+        masks.append([1] * len(rows[-1]))
+    if dummy and not images:
+        fake = [START, *[IMAGE] * 4, END]
+        rows[0], masks[0] = fake + rows[0], [0] * len(fake) + masks[0]
+        labels[0] = labels[0] if apart else [-100] * len(fake) + labels[0]
+        images = [torch.zeros(16, PATCH)]
+    batch = {
+        "input_ids": pad(rows, PAD, side),
+        "attention_mask": pad(masks, 0, side),
+        "labels": pad(labels, -100, "right" if apart else side),
+    }
+    batch["mm_token_type_ids"] = token_types(batch["input_ids"])
+    if images:
+        batch |= {"pixel_values": torch.cat(images), "image_grid_thw": torch.tensor([GRID] * len(images))}
+    return batch
+
+
+def pad(rows: list[list[int]], fill: int, side: str) -> Any:
+    width = max(map(len, rows))
+    padding = [[fill] * (width - len(row)) for row in rows]
+    return torch.tensor([more + row if side == "left" else row + more for row, more in zip(rows, padding)])
+
+
+def make_trainer(model: Any, items: Any, collator: Any = collate, **options: Any) -> Any:
+    from transformers import PrinterCallback, Trainer, TrainingArguments
+
+    args: Any = {"per_device_eval_batch_size": 4, "use_cpu": True, "report_to": "none", "disable_tqdm": True}
+    trainer = type("Seeing", (EvaluatorMixin, Trainer), options)(
+        model,
+        TrainingArguments("runs", remove_unused_columns=False, **args),
+        data_collator=collator,
+        eval_dataset=items,
+        processing_class=make_tokenizer("left"),
+        evaluator=Evaluator(CorpusBLEU()),
+    )
+    trainer.remove_callback(PrinterCallback)
+    return trainer
+
+
+@pytest.fixture(scope="module")
+def model() -> Any:
+    pytest.importorskip("transformers", minversion="5.0")
+    return make_model()
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def expected_score(items: Any) -> float:
+    return bleu_of([to_text(item["generated"]) for item in items], [to_text(item["answer"]) for item in items])
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_scores_are_those_of_one_prompt_with_its_images_at_a_time(model: Any, side: str) -> None:
+    items = make_items(model, most_images=2)
+    expected = expected_score(items)
+    assert 0.2 < expected < 0.9
+    scores = make_trainer(model, items, lambda rows: collate(rows, side=side)).evaluate()
+    assert scores["eval_bleu"] == pytest.approx(expected, abs=1e-12)
+    assert scores["eval_loss"] > 0
+
+
+def test_images_and_their_places_change_the_score(model: Any) -> None:
+    items = make_items(model, most_images=2)
+
+    def complete_without(change: Any) -> Any:
+        def complete(self: Any, prompts: Prompts) -> Any:
+            return EvaluatorMixin.complete(self, prompts._replace(inputs=change(dict(prompts.inputs))))
+
+        return complete
+
+    def without_images(inputs: Any) -> Any:
+        return {name: inputs[name] for name in ("input_ids", "attention_mask")}
+
+    def without_places(inputs: Any) -> Any:
+        return inputs | {"mm_token_type_ids": torch.zeros_like(inputs["mm_token_type_ids"])}
+
+    for change in (without_images, without_places):
+        scores = make_trainer(model, items, complete=complete_without(change)).evaluate()
+        assert scores["eval_bleu"] < expected_score(items) - 0.1, change
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_a_masked_image_of_a_batch_without_images_is_dropped(model: Any, side: str) -> None:
+    items = make_items(model, most_images=0)
+    for apart in (False, True):
+        trainer = make_trainer(model, items, lambda rows: collate(rows, side=side, dummy=True, apart=apart))  # noqa: B023
+        trainer.answers = "apart" if apart else "one"
+        assert trainer.evaluate()["eval_bleu"] == pytest.approx(expected_score(items), abs=1e-12)
+
+
+def test_images_among_several_answers_of_a_row_are_an_error(model: Any) -> None:
+    items = make_items(model, most_images=1)
+    chats = []
+    for item in items[1::2]:
+        chats.append(item | {"prompt": item["prompt"] + item["answer"] + [3], "first": len(item["prompt"])})
+
+    def collate_chats(rows: Any) -> Any:
+        batch = collate(rows, side="right")
+        for row, chat in enumerate(rows):
+            ids = batch["input_ids"][row]
+            batch["labels"][row, chat["first"] : len(chat["prompt"]) - 1] = ids[chat["first"] : len(chat["prompt"]) - 1]
+        return batch
+
+    trainer = make_trainer(model, chats, collate_chats, answers="every")
+    with pytest.raises(ValueError, match="cannot be divided among the answers of a row: set answers = 'last'"):
+        trainer.evaluate()
+    trainer.answers = "last"
+    expected = []
+    for chat in chats:
+        expected.append(chat | {"generated": complete_alone(model, chat)})
+    assert trainer.evaluate()["eval_bleu"] == pytest.approx(expected_score(expected), abs=1e-12)

@@ -1,0 +1,182 @@
+"""Models sharded over two processes that generate different numbers of tokens: the score is that of one process.
+
+The module and the function that each process runs are those of the section about sharded models.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from pytorch_lightning.strategies import ModelParallelStrategy
+from torch import Tensor
+from torch.distributed.fsdp import FullyShardedDataParallel
+from torch.distributed.fsdp.wrap import ModuleWrapPolicy
+from torch.utils.data import DataLoader, DistributedSampler
+
+from lightning_bleu import BLEUCallback, CorpusBLEU, distributed_index
+from tests.helpers.lightning import find_reports, make_loader, make_trainer
+from tests.helpers.pages import run_page
+from tests.helpers.process_groups import run_in_processes
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not hasattr(torch.distributed.fsdp, "fully_shard"), reason="since torch 2.6"),
+]
+
+PAGE = Path(__file__).parents[2] / "docs" / "devices_and_test_sets.md"
+SECTION = "Sharded models"
+PAD, EOS, FIRST_WORD = 0, 2, 3
+MAX_NEW_TOKENS = 20
+PROMPTS = torch.randint(FIRST_WORD, 64, (37, 5), generator=torch.Generator().manual_seed(3))
+
+
+def make_model() -> Any:
+    """A Llama that ends sentences early, late, and not at all."""
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=64,
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        pad_token_id=PAD,
+        eos_token_id=EOS,
+        initializer_range=1.0,
+    )
+    model = LlamaForCausalLM(config)
+    model.train(False)
+    with torch.no_grad():
+        model.lm_head.weight[EOS] *= 2  # ends more often
+    return model
+
+
+def make_items() -> list[dict[str, Tensor]]:
+    """Prompts, and references that differ in one word from what the model generates."""
+    prompts = {"input_ids": PROMPTS, "attention_mask": torch.ones_like(PROMPTS)}
+    labels = make_model().generate(**prompts, max_new_tokens=MAX_NEW_TOKENS)[:, PROMPTS.shape[1] :]
+    labels[:, 2] = torch.where(labels[:, 2] >= FIRST_WORD, 63, labels[:, 2])
+    return [dict(zip((*prompts, "labels"), row)) for row in zip(*prompts.values(), labels)]
+
+
+def make_metric() -> CorpusBLEU:
+    return CorpusBLEU(pad_id=PAD, eos_id=EOS, keep_sentences=True)
+
+
+def make_module() -> Any:
+    """The module of the page. Its training changes nothing, and it records the number of tokens of each batch."""
+
+    class Module(run_page(PAGE, SECTION)["ShardedTranslator"]):  # type: ignore[misc]
+        tokens: list[int] = []  # noqa: RUF012
+
+        def training_step(self, batch: dict[str, Tensor]) -> Tensor:
+            loss: Tensor = self.model(input_ids=batch["input_ids"], labels=batch["input_ids"]).loss
+            return loss
+
+        def validation_step(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
+            outputs: dict[str, Tensor] = super().validation_step(batch)
+            self.tokens.append(outputs["preds"].shape[1])
+            return outputs
+
+        def configure_optimizers(self) -> torch.optim.Optimizer:
+            return torch.optim.SGD(self.parameters(), lr=0.0)
+
+    return Module(make_model())
+
+
+# In each process
+
+
+def score_sharded_models(folder: Path) -> dict[str, Any]:
+    """The scores with all kinds of sharding, and the numbers of tokens of each batch."""
+    return {**validate_with_lightning(folder), **score_by_hand()}
+
+
+def validate_with_lightning(folder: Path) -> dict[str, Any]:
+    """A validation during a training, and one after it."""
+    strategy: Any = ModelParallelStrategy(
+        data_parallel_size=2, tensor_parallel_size=1, save_distributed_checkpoint=False, timeout=timedelta(minutes=2)
+    )
+    bleu, module, items = BLEUCallback(make_metric()), make_module(), make_items()
+    trainer = make_trainer(folder, bleu, strategy=strategy, devices=2, max_epochs=1, num_sanity_val_steps=0)
+    trainer.fit(module, make_loader(items), make_loader(items, batch_size=3))
+    results = {"fit": (find_reports(bleu)["val_bleu"].to_dict(), [*module.tokens])}
+    module.tokens.clear()
+    trainer.validate(module, make_loader(items, batch_size=3), verbose=False)
+    return results | {"validate": (find_reports(bleu)["val_bleu"].to_dict(), module.tokens)}
+
+
+def score_by_hand() -> dict[str, Any]:
+    """Loops without Lightning."""
+    from torch.distributed.fsdp import fully_shard
+    from transformers.models.llama.modeling_llama import LlamaDecoderLayer
+
+    whole, parts = make_model(), make_model()
+    for module in (*whole.model.layers, whole):
+        fully_shard(module)
+    for module in (*parts.model.layers, parts.model, parts.lm_head):  # transformers does not notice them
+        fully_shard(module)
+    results = {
+        "fully_shard": score(whole.generate, synced_gpus=True),
+        "fully_shard of parts": score(parts.generate, synced_gpus=True),
+        "a loop of steps": score(partial(generate_in_steps, whole)),
+    }
+    generate = run_page(PAGE, SECTION)["generate"]
+    for use_orig_params in (False, True):
+        model = FullyShardedDataParallel(
+            make_model(),
+            auto_wrap_policy=ModuleWrapPolicy([LlamaDecoderLayer]),
+            use_orig_params=use_orig_params,
+            device_id=torch.device("cpu"),
+        )
+        results[f"FSDP1, use_orig_params={use_orig_params}"] = score(partial(generate, model))
+    return results
+
+
+def generate_in_steps(model: Any, input_ids: Tensor, attention_mask: Tensor, max_new_tokens: int) -> Tensor:
+    """The same number of steps in each process, so that sentences continue after their end."""
+    for _ in range(max_new_tokens):
+        next_ids = model(input_ids=input_ids).logits[:, -1].argmax(-1, keepdim=True)
+        input_ids = torch.cat([input_ids, next_ids], dim=1)
+    return input_ids
+
+
+@torch.no_grad()
+def score(generate: Callable[..., Tensor], **options: Any) -> tuple[dict[str, Any], list[int]]:
+    """The score of all processes, and the number of tokens of each batch in this process."""
+    items, metric, tokens = make_items(), make_metric(), []
+    loader = DataLoader(items, batch_size=3, sampler=DistributedSampler(items, shuffle=False))  # type: ignore[var-annotated, arg-type]
+    for batch_idx, batch in enumerate(loader):
+        target = batch.pop("labels")
+        preds = generate(**batch, max_new_tokens=MAX_NEW_TOKENS, **options)[:, PROMPTS.shape[1] :]
+        metric.update(preds, target, index=distributed_index(loader, batch_idx))
+        tokens.append(preds.shape[1])
+    return metric.report().to_dict(), tokens
+
+
+# The test
+
+
+def test_the_score_of_a_sharded_model_is_that_of_one_process(tmp_path: Path) -> None:
+    """Although the processes generate different numbers of tokens."""
+    pytest.importorskip("transformers")
+    bleu = BLEUCallback(make_metric())
+    validate = make_trainer(tmp_path, bleu).validate
+    validate(make_module(), make_loader(make_items(), batch_size=3), verbose=False)
+    expected = find_reports(bleu)["val_bleu"].to_dict()
+    assert 0.2 < expected["bleu"] < 0.9
+    first, second = run_in_processes(2, score_sharded_models, tmp_path)
+    assert len(first) == 7
+    for case in first:
+        (score, tokens), (other_score, other_tokens) = first[case], second[case]
+        assert score == other_score == expected, case
+        if case != "a loop of steps":
+            assert all(a != b for a, b in zip(tokens, other_tokens, strict=True)), case
+            assert sum(tokens) != sum(other_tokens), case

@@ -1,0 +1,154 @@
+"""TRL's SFTTrainer: the scores are those of texts that are generated one prompt at a time."""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lightning_bleu import CorpusBLEU, Evaluator
+from lightning_bleu.hugging_face import EvaluatorMixin
+from tests.helpers.language_models import (
+    FIRST_WORD,
+    SIZE,
+    bleu_of,
+    complete,
+    make_chats,
+    make_model,
+    make_tokenizer,
+    replace_words,
+    score_of,
+    to_text,
+)
+from tests.helpers.process_groups import run_in_processes
+
+pytestmark = pytest.mark.slow
+
+TEMPLATE = """
+{%- for message in messages -%}
+    {%- if message.role == 'assistant' -%}
+        {{ 'word3 ' }}{% generation %}{{ (message.content + ' </s>') | trim }}{% endgeneration %}{{ ' ' }}
+    {%- else -%}
+        {{ {'system': 'word4', 'user': 'word5', 'tool': 'word6'}[message.role] }} {{ message.content }}{{ ' ' }}
+    {%- endif -%}
+{%- endfor -%}
+{%- if add_generation_prompt -%}{{ 'word3 ' }}{%- endif -%}
+"""
+ROLES = [
+    ["user", "assistant"],
+    ["system", "user", "assistant", "user", "assistant"],
+    ["user", "assistant", "tool", "assistant", "assistant"],
+    ["system", "user", "assistant", "assistant"],
+    ["user", "assistant", "user", "tool", "assistant"],
+]
+"""With system and tool messages, and adjacent messages of the assistant."""
+
+Answer = tuple[str, str]
+"""A hypothesis and its reference."""
+
+
+def make_chat_tokenizer() -> Any:
+    tokenizer = make_tokenizer("right")
+    tokenizer.chat_template = TEMPLATE
+    return tokenizer
+
+
+def make_messages() -> tuple[list[dict[str, Any]], list[list[Answer]]]:
+    """Chats as rows of a dataset, and the answers of each, generated from all messages before them."""
+    tokenizer, model, chosen = make_chat_tokenizer(), make_model(), random.Random(0)
+    rows, answers = [], []
+    for roles in ROLES:
+        messages: list[dict[str, str]] = []
+        of_chat: list[Answer] = []
+        for role in roles:
+            content = " ".join(f"word{chosen.randrange(FIRST_WORD, SIZE)}" for _ in range(3))
+            if role == "assistant":
+                prompt = tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
+                generated = complete(model, tokenizer(prompt).input_ids)
+                content = to_text(replace_words(generated, chosen))
+                of_chat.append((to_text(generated), content))
+            messages.append({"role": role, "content": content})
+        rows.append({"messages": messages})
+        answers.append(of_chat)
+    return rows, answers
+
+
+def make_trainer(rows: Any, *, answers: str = "one", **options: Any) -> Any:
+    datasets, trl = pytest.importorskip("datasets"), pytest.importorskip("trl")
+    datasets.disable_progress_bars()
+    dataset = datasets.Dataset.from_list(rows)
+    args: Any = {
+        "per_device_eval_batch_size": 2,
+        "use_cpu": True,
+        "bf16": False,
+        "report_to": "none",
+        "disable_tqdm": True,
+    }
+    args |= {"gradient_checkpointing": False} | options
+    return type("Tuned", (EvaluatorMixin, trl.SFTTrainer), {"answers": answers})(
+        make_model(),
+        trl.SFTConfig("runs", **args),
+        train_dataset=dataset,
+        eval_dataset=dataset,
+        processing_class=make_chat_tokenizer(),
+        evaluator=Evaluator(CorpusBLEU()),
+    )
+
+
+def make_completions() -> list[dict[str, str]]:
+    turns = [turn for [turn] in make_chats(9, 1)]
+    return [{"prompt": f"{to_text(turn.prompt)} ", "completion": to_text(turn.answer)} for turn in turns]
+
+
+def evaluate_all(folder: Path, chats: Any) -> dict[str, float]:
+    """Scores of all layouts; each trainer also has a loss."""
+    os.chdir(folder)
+    trainers = {"one": make_trainer(make_completions())}
+    for layout in ("last", "every"):
+        trainers[layout] = make_trainer(chats, answers=layout, assistant_only_loss=True)
+    scores = {name: trainer.evaluate() for name, trainer in trainers.items()}
+    assert all("eval_loss" in of_trainer for of_trainer in scores.values())
+    return {name: of_trainer["eval_bleu"] for name, of_trainer in scores.items()}
+
+
+def test_scores_are_those_of_one_prompt_at_a_time(tmp_path: Path) -> None:
+    pytest.importorskip("trl", minversion="1.0")
+    rows, answers = make_messages()
+    last = [of_chat[-1] for of_chat in answers]
+    every = [answer for of_chat in answers for answer in of_chat]
+    expected = {
+        "one": score_of([turn for [turn] in make_chats(9, 1)]),
+        "last": bleu_of(*map(list, zip(*last))),
+        "every": bleu_of(*map(list, zip(*every))),
+    }
+    assert all(0.2 < score < 0.9 for score in expected.values())
+    for scores in run_in_processes(2, evaluate_all, tmp_path, rows):
+        assert scores == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore:.*gradient_checkpointing", "ignore:.*padding.free:UserWarning", "ignore:.*packing")
+@pytest.mark.parametrize("strategy", ["wrapped", "bfd"])
+def test_packed_rows_are_an_error(strategy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("trl", minversion="1.0")
+    monkeypatch.chdir(tmp_path)
+    options: Any = {"packing": True, "packing_strategy": strategy, "max_length": 20}
+    with pytest.raises(ValueError, match="set eval_packing=False in SFTConfig"):
+        make_trainer(make_completions(), **options).evaluate()
+    trainer = make_trainer(make_completions(), **options, eval_packing=False)
+    if strategy == "wrapped":
+        assert "eval_bleu" in trainer.evaluate()
+    else:  # TRL does not pad the rows of the evaluation either
+        with pytest.raises(ValueError, match="packing needs eval_packing=False and packing_strategy='wrapped'"):
+            trainer.evaluate()
+
+
+@pytest.mark.filterwarnings("ignore:.*gradient_checkpointing")
+def test_references_that_it_cuts_warn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("trl", minversion="1.0")
+    monkeypatch.chdir(tmp_path)
+    trainer = make_trainer(make_completions(), max_length=15)
+    with pytest.warns(UserWarning, match=r"Rows of max_length=15 tokens have answers without an end"):
+        trainer.evaluate()

@@ -1,0 +1,239 @@
+"""Loggers: which of them are known, by what, and that one that fails does not keep others from showing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lightning_fabric.loggers.tensorboard import TensorBoardLogger as FabricLogger
+from pytorch_lightning.loggers import CometLogger, CSVLogger, MLFlowLogger, TensorBoardLogger, WandbLogger
+from pytorch_lightning.loggers.logger import DummyLogger, Logger
+from torch.utils.tensorboard import SummaryWriter
+
+from lightning_bleu import Evaluator
+from lightning_bleu.core.messages import WarnOnce
+from lightning_bleu.observers.dashboard import Dashboard
+from lightning_bleu.observers.loggers import (
+    LOGGERS,
+    Comet,
+    LikeWandb,
+    LoggerAdapter,
+    MLflow,
+    NumbersOnly,
+    TensorBoard,
+    WandbRun,
+    adapt,
+    check_loggers,
+)
+from tests.helpers.validations import Counting, count, score
+from tests.helpers.views import HYPOTHESES, REFERENCES, samples_of
+
+
+class Shows(Logger):
+    """A logger of one's own, without an experiment."""
+
+    name = version = ""
+
+    def log_metrics(self, *args: Any, **options: Any) -> None: ...
+
+    log_hyperparams = log_metrics
+
+
+class ShowsTables(Shows):
+    def log_table(self, key: str, columns: Any, data: Any, step: int) -> None: ...
+
+
+class ShowsImages(Shows):
+    def log_image(self, key: str, images: list[Any], step: int) -> None: ...
+
+
+class ShowsOtherText(Shows):
+    def log_text(self, key: str, texts: list[str], step: int) -> None: ...
+
+
+class Unopened(Shows):
+    """A logger that is opened too early."""
+
+    @property
+    def experiment(self) -> Any:
+        pytest.fail("it was opened")
+
+
+class Broken(CSVLogger):
+    """As a logger whose server does not answer."""
+
+    @property
+    def experiment(self) -> Any:
+        raise ConnectionError("no answer")
+
+
+def make_wandb(folder: Path, monkeypatch: pytest.MonkeyPatch) -> WandbLogger:
+    pytest.importorskip("wandb")
+    monkeypatch.setenv("WANDB_SILENT", "true")
+    return WandbLogger(save_dir=folder, offline=True)
+
+
+def make_wandb_run(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    wandb = pytest.importorskip("wandb")
+    monkeypatch.setenv("WANDB_SILENT", "true")
+    return wandb.init(dir=folder, mode="offline")
+
+
+def make_mlflow(folder: Path, monkeypatch: pytest.MonkeyPatch) -> MLFlowLogger:
+    pytest.importorskip("mlflow")
+    monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "")  # the logger sets it; this takes it back
+    return MLFlowLogger(tracking_uri=f"sqlite:///{folder}/mlflow.db", artifact_location=folder.as_uri())
+
+
+def make_comet(folder: Path, monkeypatch: pytest.MonkeyPatch) -> CometLogger:
+    pytest.importorskip("comet_ml", minversion="3.44.4")  # Lightning needs this version
+    monkeypatch.setenv("COMET_START_ONLINE", "false")  # the logger stores nothing with `online=False`
+    monkeypatch.setenv("COMET_ERROR_TRACKING_ENABLE", "false")
+    monkeypatch.setenv("COMET_DISABLE_AUTO_LOGGING", "1")  # the logger sets it; this takes it back
+    quiet: dict[str, Any] = dict.fromkeys(
+        ["log_code", "log_git_patch", "log_env_details", "auto_output_logging"], False
+    )
+    return CometLogger(offline_directory=str(folder), display_summary_level=0, **quiet)
+
+
+KNOWN: dict[str, tuple[Callable[[Path, pytest.MonkeyPatch], Any], type[LoggerAdapter]]] = {
+    "TensorBoard's own": (lambda folder, patch: SummaryWriter(folder), TensorBoard),
+    "TensorBoard": (lambda folder, patch: TensorBoardLogger(folder), TensorBoard),
+    "TensorBoard of Fabric": (lambda folder, patch: FabricLogger(folder), TensorBoard),
+    "W&B": (make_wandb, LikeWandb),
+    "W&B's own": (make_wandb_run, WandbRun),
+    "MLflow": (make_mlflow, MLflow),
+    "Comet": (make_comet, Comet),
+    "tables": (lambda folder, patch: ShowsTables(), LikeWandb),
+    "images": (lambda folder, patch: ShowsImages(), LikeWandb),
+    "text that is no table": (lambda folder, patch: ShowsOtherText(), NumbersOnly),
+    "CSV": (lambda folder, patch: CSVLogger(folder), NumbersOnly),
+    "placeholder": (lambda folder, patch: DummyLogger(), NumbersOnly),
+    "none": (lambda folder, patch: object(), NumbersOnly),
+}
+"""Loggers, and the class of each."""
+SLOW = {"W&B", "W&B's own", "MLflow", "Comet"}
+
+
+def close(logger: Any) -> None:
+    """Close what a logger has opened."""
+    if "wandb" in type(logger).__module__:
+        import wandb
+
+        wandb.finish()
+    elif isinstance(logger, CometLogger):
+        logger.experiment.end()
+    elif isinstance(logger, SummaryWriter):
+        logger.close()
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in KNOWN])
+@pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy is deprecated:DeprecationWarning")
+def test_each_class_knows_exactly_its_loggers(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make, expected = KNOWN[name]
+    logger = make(tmp_path, monkeypatch)
+    if name != "none":
+        check_loggers([logger])
+    adapter = adapt(logger)
+    assert (type(adapter), adapter.logger) == (expected, logger)
+    writer = type(getattr(logger, "experiment", logger))
+    assert [one for one in LOGGERS if one is not NumbersOnly and one.fits(logger, writer)] == (
+        [] if expected is NumbersOnly else [expected]
+    )
+    close(logger)
+
+
+def test_every_class_of_loggers_is_tried() -> None:
+    assert {*LOGGERS} == {*LoggerAdapter.__subclasses__()} == {adapter for _, adapter in KNOWN.values()}
+
+
+def test_a_check_opens_no_logger(tmp_path: Path) -> None:
+    tensorboard = TensorBoardLogger(tmp_path / "tensorboard")
+    check_loggers([Unopened(), tensorboard, CSVLogger(tmp_path / "csv"), Broken(tmp_path / "broken")])
+    assert [*tmp_path.iterdir()] == []
+
+
+@pytest.mark.parametrize("wrong", ["folder", None, 5, object(), SummaryWriter, CSVLogger, [DummyLogger()]])
+def test_what_is_no_logger_is_an_error_that_names_the_kinds(wrong: Any) -> None:
+    message = (
+        r"^'loggers' must be a list of SummaryWriters, loggers of Lightning, or runs of W&B, got .* of type "
+        f"{type(wrong).__name__}$"
+    )
+    with pytest.raises(TypeError, match=message):
+        check_loggers([Unopened(), wrong])
+
+
+def test_a_logger_that_is_listed_twice_is_an_error() -> None:
+    """It would get every number twice. Two loggers that are equal are two loggers."""
+    logger, other = Unopened(), Unopened()
+    message = f"^'loggers' has {re.escape(repr(logger))} twice, so it would get every number twice: list it once$"
+    for loggers in ([logger, logger], [logger, other, logger]):
+        with pytest.raises(ValueError, match=message):
+            check_loggers(loggers)
+        with pytest.raises(ValueError, match=message):
+            Evaluator(loggers=loggers)
+    check_loggers([logger, other])
+
+
+class Writer:
+    """What TensorBoard gets, as its ``SummaryWriter`` does."""
+
+    def __init__(self) -> None:
+        self.shown: list[str] = []
+
+    def add_text(self, name: str, *args: Any) -> None:
+        self.shown.append(name)
+
+    def add_custom_scalars(self, layout: dict[str, Any]) -> None:
+        self.shown += layout
+
+    def flush(self) -> None: ...
+
+    def add_figure(self, *args: Any, **options: Any) -> None: ...
+
+    add_histogram = add_figure
+
+
+def test_a_logger_that_is_broken_does_not_keep_the_others_from_showing(tmp_path: Path) -> None:
+    writer = Writer()
+    with pytest.warns(UserWarning, match="^Broken cannot show samples: ConnectionError: no answer$"):
+        dashboard = Dashboard([Broken(tmp_path), writer], [], warn=WarnOnce())
+    validation = score(count(Counting(), HYPOTHESES, REFERENCES))
+    dashboard.show_charts(validation)
+    dashboard.show_samples(validation, [samples_of(validation.loaders[0], 1)], 5)
+    assert writer.shown == ["Scores", "Parts", "val_samples", "val_worst"]
+
+
+def test_a_dashboard_of_loggers_that_get_numbers_only_shows_no_samples(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    warn = WarnOnce()
+    for _ in range(2):
+        dashboard = Dashboard([CSVLogger(tmp_path)], [ShowsOtherText()], warn)
+        validation = score(count(Counting(), HYPOTHESES, REFERENCES))
+        dashboard.show_samples(validation, [samples_of(validation.loaders[0], 1)], 5)  # to nobody
+    said = [record.message.partition(":")[0] for record in caplog.records if "numbers only" in record.message]
+    assert sorted(said) == ["CSVLogger gets numbers only", "ShowsOtherText gets numbers only"]
+
+
+class Counts(Shows):
+    """A logger that keeps what it gets."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.numbers: list[Any] = []
+
+    def log_metrics(self, *args: Any, **options: Any) -> None:
+        self.numbers.append(args)
+
+
+def test_only_the_loggers_of_the_evaluator_get_its_numbers_and_a_logger_of_both_is_one_of_the_trainer() -> None:
+    of_trainer, of_evaluator, of_both = Counts(), Counts(), Counts()
+    dashboard = Dashboard([of_trainer, of_both], [of_both, of_evaluator], WarnOnce())
+    dashboard.log_numbers({"val_bleu": 0.5}, 7)
+    assert [one.numbers for one in (of_trainer, of_both, of_evaluator)] == [[], [], [({"val_bleu": 0.5}, 7)]]

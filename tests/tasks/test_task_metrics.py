@@ -1,0 +1,558 @@
+"""The ready metrics beside the libraries that define them, and what they share with all metrics."""
+
+from __future__ import annotations
+
+import pickle
+import random
+import re
+import string
+import sys
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import jiwer
+import jsonargparse
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rouge_score.rouge_scorer import RougeScorer  # type: ignore[import-untyped]
+from sacrebleu.metrics.ter import TER as SacreTER
+from torchmetrics.text import CharErrorRate, ROUGEScore, WordErrorRate
+
+from lightning_bleu import CorpusBLEU, Evaluator, FunctionMetric
+from lightning_bleu.compare import compare_systems
+from lightning_bleu.compare.known_metrics import KNOWN_METRICS
+from lightning_bleu.tasks import CER, ROUGE, TER, WER, ExactMatch, TokenCount
+from tests.helpers.corpora import read_lines, read_systems
+from tests.helpers.files import read_scores
+
+
+def evaluate(metric: Any, hypotheses: Any, references: Any, **options: Any) -> dict[str, float]:
+    """The scores of a metric by name; ``""`` for a single one."""
+    evaluator = Evaluator({"m": metric}, **options)
+    evaluator.start()
+    evaluator.update(hypotheses, references)
+    results = evaluator.finish(0)
+    return {name.removeprefix("val_m").removeprefix("/"): result.score for name, result in results.items()}
+
+
+def score(metric: Any, hypotheses: Any, references: Any) -> float:
+    return evaluate(metric, hypotheses, references)[""]
+
+
+def spoil(lines: Sequence[str], seed: int = 0) -> list[str]:
+    """Lines with some wrong, missing, extra, and moved words."""
+    rng = random.Random(seed)
+    changes: list[Callable[[str], list[str]]] = [
+        *[lambda word: [word]] * 12,
+        lambda word: [],
+        lambda word: [word[1:] or "x"],
+        lambda word: ["the", word],
+    ]
+    spoiled = []
+    for line in lines:
+        words = [changed for word in line.split() for changed in rng.choice(changes)(word)]
+        cut = rng.choice([0, 0, len(words) // 2])
+        spoiled.append(" ".join([*words[cut:], *words[:cut]]))
+    return spoiled
+
+
+# Error rates
+
+WORDS = st.text("ab ", max_size=7)
+
+
+def distance(a: Sequence[str], b: Sequence[str]) -> int:
+    """The edit distance, slow and obvious."""
+    if not a or not b:
+        return len(a) + len(b)
+    return min(distance(a[1:], b) + 1, distance(a, b[1:]) + 1, distance(a[1:], b[1:]) + (a[0] != b[0]))
+
+
+def closest(hypothesis: Sequence[str], references: list[Sequence[str]]) -> tuple[int, int]:
+    """The errors and the length of the closest reference, of which the longest."""
+
+    def rate(pair: tuple[int, int]) -> tuple[bool, Fraction]:
+        errors, length = pair
+        is_infinite = length == 0 and errors > 0
+        return is_infinite, Fraction(errors, length or 1)
+
+    pairs = sorted(((distance(hypothesis, one), len(one)) for one in references), key=lambda pair: -pair[1])
+    return min(pairs, key=rate)
+
+
+@settings(max_examples=40)
+@given(st.lists(st.tuples(WORDS, st.lists(WORDS, min_size=1, max_size=3)), min_size=1, max_size=3))
+def test_the_errors_are_those_of_the_closest_reference(corpus: list[tuple[str, list[str]]]) -> None:
+    hypotheses, references = [line for line, _ in corpus], [lines for _, lines in corpus]
+    splits: dict[Any, Callable[[str], Sequence[str]]] = {WER: str.split, CER: str.strip}
+    for kind, split in splits.items():
+        expected = [closest(split(line), [split(one) for one in lines]) for line, lines in corpus]
+        assert kind()(hypotheses, references) == expected
+        errors, lengths = (sum(column) for column in zip(*expected))
+        found = evaluate(kind(percent=True), hypotheses, references)
+        if lengths:
+            assert found == {"": pytest.approx(100 * errors / lengths)}
+        else:
+            assert found == ({"": np.inf} if errors else {})
+
+
+@pytest.mark.parametrize(
+    ("hypothesis", "references", "pair"),
+    [
+        ("a b c d e f", ["x", "a b c d e f g h"], (2, 8)),  # the fewest errors per word, not the fewest errors
+        ("a b", ["a c", "a b c d"], (2, 4)),  # of equals, the longest
+        ("a", ["", "b c"], (2, 2)),
+        ("a b", ["", ""], (2, 0)),
+        ("", ["a", ""], (0, 0)),
+    ],
+)
+def test_the_closest_reference_has_the_fewest_errors_per_word(
+    hypothesis: str, references: list[str], pair: tuple[int, int]
+) -> None:
+    assert WER()([hypothesis], [references]) == [pair]
+    assert WER()([hypothesis], [references[::-1]]) == [pair]
+
+
+def test_empty_references_count_their_insertions() -> None:
+    assert score(WER(), ["a b c", "d"], ["", "d"]) == 3
+    assert evaluate(WER(), ["", ""], ["", ""]) == {}
+
+
+@settings(max_examples=40)
+@given(st.lists(st.tuples(WORDS, WORDS.filter(str.strip)), min_size=1, max_size=4))
+def test_error_rates_of_jiwer_and_torchmetrics(pairs: list[tuple[str, str]]) -> None:
+    # jiwer removes blanks at both ends, and torchmetrics counts them as characters.
+    hypotheses, references = ([line.strip() for line in lines] for lines in zip(*pairs))
+    wer, cer = score(WER(), hypotheses, references), score(CER(), hypotheses, references)
+    assert (wer, cer) == pytest.approx((jiwer.wer(references, hypotheses), jiwer.cer(references, hypotheses)))
+    peers = WordErrorRate()(hypotheses, references), CharErrorRate()(hypotheses, references)
+    assert (wer, cer) == pytest.approx(torch.stack(peers).tolist())
+
+
+def test_error_rates_of_real_text(multi30k: Path) -> None:
+    references = read_lines(multi30k / "test_2016_flickr.de")
+    hypotheses = spoil(references)
+    wer = jiwer.process_words(references, hypotheses)
+    cer = jiwer.process_characters(references, hypotheses)
+    assert 0.2 < wer.wer < 0.5
+    assert score(WER(), hypotheses, references) == wer.wer
+    assert score(CER(), hypotheses, references) == cer.cer
+    for kind, output in ((WER, wer), (CER, cer)):
+        rows = np.array(kind()(hypotheses, [[line] for line in references]))
+        errors = output.substitutions + output.deletions + output.insertions
+        lengths = output.hits + output.substitutions + output.deletions
+        assert rows.sum(0).tolist() == [errors, lengths]
+
+
+def test_no_break_spaces_separate_words_as_in_torchmetrics() -> None:
+    hypotheses, references = ["10\u00a0% of it", "a b"], ["10\u00a0% of them", "a c"]
+    assert score(WER(), hypotheses, references) == 2 / 6
+    assert WordErrorRate()(hypotheses, references).item() == pytest.approx(2 / 6)
+    assert jiwer.wer(references, hypotheses) == 2 / 5
+
+
+# TER
+
+TER_TEXTS = [("en-de", 20), ("en-zh", 20), pytest.param("en-cs", 2000, marks=pytest.mark.long)]
+TER_OPTIONS = ["normalized", "no_punct", "asian_support", "case_sensitive"]
+
+
+@pytest.mark.parametrize("options", [[], *([name] for name in TER_OPTIONS), TER_OPTIONS])
+@pytest.mark.parametrize(
+    ("pair", "count"), [("en-de", 20), ("en-zh", 20), pytest.param("en-cs", 2000, marks=pytest.mark.long)]
+)
+def test_ter_of_sacrebleu(pair: str, count: int, options: list[str], wmt22: Path) -> None:
+    chosen: Any = dict.fromkeys(options, True)
+    preds, streams = next(read_systems(wmt22, pair, whole=True))
+    hypotheses, streams = preds[:count], [stream[:count] for stream in streams]
+    peer = SacreTER(**chosen)
+    expected = peer.corpus_score(hypotheses, streams).score
+    evaluator = Evaluator(TER(percent=True, **chosen))
+    evaluator.start()
+    evaluator.update(hypotheses, [list(lines) for lines in zip(*streams)])
+    result = evaluator.finish(0)["val_ter"]
+    report: Any = result.report
+    assert expected > 5
+    assert result.score == pytest.approx(expected, abs=1e-9)
+    assert str(report) == f"ter = {expected:.2f}"
+    assert report.signature.startswith(f"{peer.get_signature()}|lightning_bleu:")
+
+
+# ROUGE
+
+
+def score_with_rouge(
+    hypotheses: list[str], references: list[list[str]], keys: Sequence[str], **options: Any
+) -> dict[str, float]:
+    """rouge-score, as `evaluate` calls it with ``use_aggregator=False``; the mean over the sentences."""
+    scorer = RougeScorer(rouge_types=keys, **options)
+    scores = [scorer.score_multi(lines, line) for line, lines in zip(hypotheses, references)]
+    return {key: float(np.mean([one[key].fmeasure for one in scores])) for key in keys}
+
+
+ALL_KEYS = ("rouge1", "rouge2", "rouge3", "rougeL", "rougeLsum")
+
+
+@pytest.mark.parametrize("count", [20, pytest.param(2000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("options", [{}, {"use_stemmer": True}, {"tokenizer": str.split}], ids=["", "stemmer", "split"])
+def test_rouge_of_rouge_score(options: dict[str, Any], count: int, wmt22: Path) -> None:
+    class Tokenizer:
+        """A tokenizer as rouge-score wants it."""
+
+        tokenize = staticmethod(str.split)
+
+    preds, streams = next(read_systems(wmt22, "en-de", whole=True))
+    hypotheses, *streams = [[line.replace(", ", ",\n") for line in lines[:count]] for lines in (preds, *streams)]
+    references = [list(lines) for lines in zip(*streams)]
+    expected = score_with_rouge(
+        hypotheses,
+        references,
+        ALL_KEYS,
+        use_stemmer="use_stemmer" in options,
+        tokenizer=Tokenizer() if "tokenizer" in options else None,
+    )
+    assert expected["rougeL"] <= expected["rougeLsum"] < expected["rouge1"]
+    assert evaluate(ROUGE(ALL_KEYS, **options), hypotheses, references) == pytest.approx(expected, abs=1e-12)
+
+
+def test_rouge_of_torchmetrics(multi30k: Path) -> None:
+    keys = ("rouge1", "rouge2", "rougeL")
+    references = read_lines(multi30k / "test_2016_flickr.en")[:100]
+    hypotheses = spoil(references)
+    peer = ROUGEScore(rouge_keys=keys)(hypotheses, references)
+    expected = {key: peer[f"{key}_fmeasure"].item() for key in keys}
+    assert evaluate(ROUGE(keys), hypotheses, references) == pytest.approx(expected, abs=1e-6)
+
+
+def test_the_tokenizer_may_be_an_object() -> None:
+    class Words:
+        def tokenize(self, text: str) -> list[str]:
+            return text.split("-")
+
+    for tokenizer in (Words(), lambda text: text.split("-")):
+        assert score_rouge1(tokenizer) == 2 / 3
+
+
+def score_rouge1(tokenizer: Any) -> float:
+    return evaluate(ROUGE(["rouge1"], tokenizer=tokenizer), ["ä-b-c"], ["ä-b-x"])["rouge1"]
+
+
+def test_references_without_a_letter_that_rouge_keeps_are_warned_about_once(wmt22: Path) -> None:
+    references = read_lines(wmt22 / "generaltest2022.en-zh.ref.A.zh")[:9]
+    for metric in (ROUGE(tokenizer=list), ROUGE(normalize=lambda text: text + " a")):
+        evaluate(metric, references, references)
+    evaluator = Evaluator(ROUGE())
+    for number in range(2):
+        evaluator.start()
+        evaluator.update(references, references)
+        if number:
+            evaluator.finish(0)
+            continue
+        with pytest.warns(UserWarning, match=r"^ROUGE scores 0 for the reference '.*: pass ROUGE\(tokenizer=") as said:
+            evaluator.finish(0)
+        assert len(said) == 1
+    for line in ("", "...", "42", "—"):
+        evaluate(ROUGE(), [line], [line])
+
+
+# Exact match
+
+
+def normalize_as_squad(text: str) -> str:
+    """As in the evaluation of SQuAD: lowercase, then without punctuation, then without articles, then single blanks."""
+    text = "".join(character for character in text.lower() if character not in set(string.punctuation))
+    return " ".join(re.sub(r"\b(a|an|the)\b", " ", text).split())
+
+
+SQUAD = [
+    ("The Eiffel Tower!", ["Eiffel tower", "the tower"], True),
+    ("an  answer", ["answer"], True),
+    ("A", ["the"], True),
+    ("anthem", ["them"], False),
+    ("forty-two", ["forty two"], False),
+    ("forty-two", ["fortytwo"], True),
+    ("", ["no"], False),
+]
+
+
+def test_exact_match_of_squad() -> None:
+    hypotheses, references, expected = zip(*SQUAD)
+    assert ExactMatch(normalize=normalize_as_squad)(hypotheses, references) == [*expected]
+    assert ExactMatch()(hypotheses, references) == [False] * len(SQUAD)
+    # The script takes the maximum over the references, and the mean over the questions in percent.
+    matches = [max(normalize_as_squad(line) == normalize_as_squad(one) for one in lines) for line, lines, _ in SQUAD]
+    found = score(ExactMatch(normalize_as_squad, percent=True), hypotheses, [*references])
+    assert found == pytest.approx(100 * sum(matches) / len(matches))
+
+
+# Token counts
+
+
+def gen_len(preds: torch.Tensor, pad_id: int) -> float:
+    """As in ``run_translation.py`` and ``run_summarization.py``."""
+    array = np.where(preds.numpy() != -100, preds.numpy(), pad_id)
+    return float(np.mean([np.count_nonzero(row != pad_id) for row in array]))
+
+
+class Tokenizer:
+    """A tokenizer of Transformers, as far as it is used."""
+
+    pad_token_id = 3
+
+    def batch_decode(self, sequences: list[list[int]], *, skip_special_tokens: bool) -> list[str]:
+        return [" ".join(str(id_) for id_ in row if id_ > 3) for row in sequences]
+
+
+@pytest.mark.parametrize("options", [{}, {"decoder": Tokenizer()}, {"decoder": Tokenizer().batch_decode}])
+def test_token_counts_are_gen_len(options: Any) -> None:
+    pad_id = 3 if options else 2
+    ids = torch.randint(4, 9, (40, 7), generator=torch.Generator().manual_seed(1))
+    for number, row in enumerate(ids):
+        row[number % 7 :] = 1  # the end, then padding of both kinds
+        row[number % 7 + 1 :] = pad_id
+        row[5 + number % 2 :] = -100
+    metrics: Any = {"gen_len": TokenCount(), "bleu": CorpusBLEU(eos_id=1, pad_id=None if options else pad_id)}
+    evaluator = Evaluator(metrics, confidence=0.95, **options)
+    for groups in (None, ["even", "odd"] * 20):
+        evaluator.start()
+        for start in (0, 10):
+            chosen = slice(start, start + 10 if start == 0 else 40)
+            evaluator.update(ids[chosen], ids[chosen], group=None if groups is None else groups[chosen])
+        results = evaluator.finish(0)
+        result = results["val_gen_len"]
+        assert result.score == pytest.approx(gen_len(ids, pad_id), rel=1e-15)
+        assert result.interval is not None
+        assert result.interval.low < result.score < result.interval.high
+        assert (result.higher_is_better, result.percent) == (None, None)
+        if groups is not None:
+            assert results["val_gen_len/even"].score == pytest.approx(gen_len(ids[::2], pad_id), rel=1e-15)
+            assert results["val_gen_len/odd"].score == pytest.approx(gen_len(ids[1::2], pad_id), rel=1e-15)
+    assert evaluate(TokenCount(pad_id=5), ids, ids, decoder=Tokenizer()) == {"": pytest.approx(gen_len(ids, 5))}
+
+
+def test_token_counts_are_divided_in_float64() -> None:
+    ids = [[5, 6, 0], [5, 0, 0], [5, 0, 0]]
+    assert evaluate(TokenCount(0), ids, ids) == {"": 4 / 3}
+
+
+def test_a_batch_of_empty_lists_has_no_ids_and_no_words() -> None:
+    metrics: Any = {"n": TokenCount(), "wer": WER()}
+    evaluator = Evaluator(metrics, decoder=Tokenizer())
+    evaluator.start({"labeled": None, "prompts": None})
+    evaluator.update([[]], [[]])
+    evaluator.update([[5]], [[5, 6]])
+    evaluator.update([[], []], None, dataloader_idx=1)
+    scores = {name: result.score for name, result in evaluator.finish(0).items()}
+    expected = {"val_n/labeled": 0.5, "val_n/prompts": 0, "val_n": 0.25, "val_wer/labeled": 0.5, "val_wer": 0.5}
+    assert scores == expected
+
+
+def test_text_has_no_ids_to_count() -> None:
+    with pytest.raises(TypeError, match="the metric 'm' counts ids, got strings: pass ids as 'preds', and decode them"):
+        evaluate(TokenCount(), ["a"], ["a"])
+    for pad_id, error in ((-1, ValueError), ("a", TypeError)):
+        with pytest.raises(error, match="'pad_id' must be"):
+            TokenCount(pad_id)  # type: ignore[arg-type]
+
+
+# What all of them have
+
+
+def make_metrics() -> dict[str, Any]:
+    return {
+        "wer": WER(percent=True),
+        "cer": CER(percent=True),
+        "ter": TER(percent=True),
+        "rouge": ROUGE(["rouge1", "rougeL"], percent=True),
+        "exact_match": ExactMatch(percent=True),
+    }
+
+
+REFERENCES = [f"{number} little birds sat on the {number % 7} trees of the old garden" for number in range(40)]
+A, B = spoil(REFERENCES, 1), spoil(spoil(REFERENCES, 2), 3)
+KEYS = ["wer", "cer", "ter", "rouge/rouge1", "rouge/rougeL", "exact_match"]
+
+
+def test_they_have_everything_that_bleu_has(tmp_path: Path) -> None:
+    evaluator = Evaluator(make_metrics(), translations=tmp_path, compare_to="best", confidence=0.9)
+    for step, system in enumerate((B, A)):
+        evaluator.start()
+        evaluator.update(system, REFERENCES, group=["odd" if number % 3 else "even" for number in range(len(A))])
+        results = evaluator.finish(step)
+    for key in KEYS:
+        metric, _, part = key.partition("/")
+        names = [f"val_{metric}/{group}" for group in ("even", "odd")]
+        for name in (f"val_{metric}", *names):
+            result = results[f"{name}/{part}" if part else name]
+            assert result.interval is not None
+            assert result.comparison is not None
+            is_better = result.comparison.difference * (1 if result.higher_is_better else -1)
+            assert is_better > 0 or key == "exact_match"
+    table = (tmp_path / "val" / "step-0000001.tsv").read_text()
+    assert table.partition("\n")[0].split("\t") == ["group", *KEYS]
+
+
+def test_a_record_has_their_settings_from_which_systems_are_compared(tmp_path: Path) -> None:
+    metrics = make_metrics() | {
+        "normal": TER(normalized=True, percent=True),
+        "stemmed": ROUGE(("rouge2",), use_stemmer=True, percent=True),
+    }
+    files = {}
+    for step, (name, system) in enumerate({"a": A, "b": B}.items()):
+        evaluator = Evaluator(metrics, translations=tmp_path)
+        evaluator.start()
+        evaluator.update(system, REFERENCES)
+        results = evaluator.finish(step)
+        files[name] = tmp_path / "val" / f"step-{step:07}.txt"
+    recorded = compare_systems(files)
+    assert recorded.tests == compare_systems(files, metrics=metrics).tests
+    assert recorded.metrics == [*KEYS, "normal", "stemmed/rouge2"]
+    for key, intervals in recorded.intervals.items():
+        assert intervals["b"].score == results[f"val_{key}"].score
+        assert intervals["b"].percent is True
+    assert recorded.changed("wer", "b", 3).got_worse
+    lines = {line["key"]: line for line in read_scores(tmp_path / "scores.jsonl")}
+    for key, line in lines.items():
+        report: Any = results[key].report
+        assert line["class"] in KNOWN_METRICS
+        assert line["percent"] is True
+        assert line["signature"] == report.signature
+    pattern = r"nrefs:1\|stemmer:yes\|tok:rouge-score\|normalize:no\|rouge-score:[\d.]+\|lightning_bleu:[\d.a-z]+"
+    assert re.fullmatch(pattern, lines["val_stemmed/rouge2"]["signature"])
+    assert re.fullmatch(
+        r"nrefs:1\|unit:words\|normalize:no\|rapidfuzz:[\d.]+\|lightning_bleu:[\d.a-z]+", lines["val_wer"]["signature"]
+    )
+    assert lines["val_wer"]["settings"] == {"higher_is_better": False, "normalize": None}
+    assert lines["val_exact_match"]["signature"].startswith("nrefs:1|normalize:no|lightning_bleu:")
+
+
+def test_other_metrics_with_the_same_class_names_are_left_out(tmp_path: Path) -> None:
+    own: Any = type("WER", (FunctionMetric,), {})(lambda hypotheses, references: [1.0] * len(hypotheses))
+    metrics: Any = {"own": own, "theirs": SacreTER(), "ours": TER()}
+    evaluator = Evaluator(metrics, translations=tmp_path)
+    evaluator.start()
+    evaluator.update(A, REFERENCES)
+    evaluator.finish(0)
+    with pytest.warns(UserWarning, match=r"The record has scores of \['own', 'theirs'\], which are not compared"):
+        comparison = compare_systems({"a": tmp_path / "val" / "step-0000000.txt", "b": B})
+    assert [*comparison.metrics] == ["ours"]
+
+
+def test_a_function_in_the_record_must_be_passed_again(tmp_path: Path) -> None:
+    for metric, option in ((WER(str.lower), "normalize"), (ROUGE(tokenizer=list), "tokenizer")):
+        folder = tmp_path / option
+        evaluator = Evaluator({"m": metric}, translations=folder)
+        evaluator.start()
+        evaluator.update(A, REFERENCES)
+        evaluator.finish(0)
+        file = folder / "val" / "step-0000000.txt"
+        with pytest.raises(ValueError, match=rf"^pass metrics={{'m': ...}}, because its .* read: '{option}' must be"):
+            compare_systems({"a": file, "b": B})
+        assert compare_systems({"a": file, "b": B}, metrics={"m": metric}).metrics
+
+
+@pytest.mark.parametrize("kind", [WER, CER, ROUGE, ExactMatch])
+def test_normalize_is_applied_to_both_sides_and_samples_show_what_was_written(kind: Any, tmp_path: Path) -> None:
+    plain = evaluate(kind(), ["A b", "c D"], [["a b"], ["d d", "C D"]])
+    normalized = evaluate(kind(normalize=str.lower), ["A b", "c D"], [["a b"], ["d d", "C D"]], translations=tmp_path)
+    assert plain != normalized or kind is ROUGE  # which lowercases anyway
+    assert normalized == evaluate(kind(), ["a b", "c d"], [["a b"], ["d d", "c d"]])
+    assert (tmp_path / "val" / "step-0000000.txt").read_text() == "A b\nc D\n"
+    with pytest.raises(RuntimeError, match=r"the metric 'm' failed: TypeError: 'normalize' must return a string, got"):
+        evaluate(kind(normalize=str.split), ["a"], ["a"])
+
+
+@pytest.mark.parametrize("metric", make_metrics().values(), ids=make_metrics())
+def test_they_stand_alone_can_be_sent_to_processes_and_show_their_options(metric: Any) -> None:
+    name = type(metric).short_name
+    evaluator = Evaluator(metric)
+    evaluator.start()
+    evaluator.update(A, REFERENCES)
+    results = evaluator.finish(0)
+    assert all(logged.startswith(f"val_{name}") for logged in results)
+    copied = pickle.loads(pickle.dumps(metric))
+    expected = {logged.removeprefix(f"val_{name}").removeprefix("/"): one.score for logged, one in results.items()}
+    assert evaluate(copied, A, REFERENCES) == expected
+    assert repr(metric).endswith("percent=True)")
+    assert repr(type(metric)()) == f"{type(metric).__name__}()"
+    share = evaluate(type(metric)(), A, REFERENCES)
+    for key, value in expected.items():
+        assert value == pytest.approx(100 * share[key])
+
+
+def test_shares_beside_percent_are_warned_about() -> None:
+    with pytest.warns(UserWarning, match="different scales: 'bleu' in 0..100, 'wer' in 0..1. Set percent=True for all"):
+        Evaluator({"bleu": CorpusBLEU(percent=True), "wer": WER()})
+
+
+def test_the_worst_sentences_are_those_with_most_errors_and_perfect_ones_are_none(tmp_path: Path) -> None:
+    from torch.utils.tensorboard import SummaryWriter
+
+    from tests.helpers.lightning import read_events
+
+    writer = SummaryWriter(tmp_path)
+    evaluator = Evaluator(WER(), loggers=[writer])
+    evaluator.start()
+    evaluator.update(["right", "half wrong", "all of it"], ["right", "half right", "is wrong"])
+    evaluator.finish(0)
+    writer.close()
+    shown = read_events(tmp_path).Tensors("val_worst/text_summary")[0].tensor_proto.string_val[0].decode()
+    assert re.findall(r"<pre>   (\d)</pre>", shown) == ["3", "2"]
+    assert "wer = 80.00" in shown
+    assert "nrefs&#58;1" in shown or "nrefs:1" in shown
+
+
+@pytest.mark.parametrize(
+    ("metric", "module", "extra"),
+    [(WER, "rapidfuzz", "wer"), (CER, "rapidfuzz", "wer"), (ROUGE, "rouge_score", "rouge")],
+)
+def test_a_missing_library_is_an_error_that_names_the_extra(
+    metric: Any, module: str, extra: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    message = f"{metric.__name__} needs {module}, which is not installed: pip install 'lightning-bleu[{extra}]'"
+    with pytest.raises(ModuleNotFoundError, match=re.escape(message)):
+        metric()
+
+
+@pytest.mark.parametrize(
+    ("make", "options", "error", "message"),
+    [
+        (WER, {"normalize": "lower"}, TypeError, "'normalize' must be a function that takes and returns a string, got"),
+        (CER, {"normalize": str}, TypeError, "'normalize' must be a function"),
+        (WER, {"percent": 1}, TypeError, "'percent' must be True or False, got 1"),
+        (TER, {"normalized": "yes"}, TypeError, "'normalized' must be True or False"),
+        (ROUGE, {"keys": "rouge1"}, TypeError, "'keys' must be a list of names such as 'rouge1', got 'rouge1'"),
+        (ROUGE, {"keys": ["rouge0"]}, ValueError, "or 'rougeLsum', got 'rouge0'"),
+        (ROUGE, {"keys": ["rouge1", "rouge1"]}, ValueError, "'keys' must have one or more different names"),
+        (ROUGE, {"keys": []}, ValueError, "'keys' must have one or more different names"),
+        (ROUGE, {"tokenizer": "zh"}, TypeError, "'tokenizer' must be a callable that returns tokens, or have"),
+        (ROUGE, {"use_stemmer": True, "tokenizer": list}, ValueError, "'use_stemmer' has no effect with a 'tokenizer'"),
+    ],
+)
+def test_options_are_checked_when_the_metric_is_made(
+    make: Any, options: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=re.escape(message)):
+        make(**options)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_configuration_file_of_lightning_cli_can_have_them() -> None:
+    config = {
+        "wer": {"class_path": "lightning_bleu.tasks.WER", "init_args": {"percent": True, "normalize": "str.lower"}},
+        "rouge": {"class_path": "lightning_bleu.tasks.ROUGE", "init_args": {"keys": ["rouge1"], "percent": True}},
+        "gen_len": {"class_path": "lightning_bleu.tasks.TokenCount", "init_args": {"pad_id": 0}},
+    }
+    config["wer"]["init_args"]["normalize"] = f"{__name__}.normalize_as_squad"  # type: ignore[index]
+    parser = jsonargparse.ArgumentParser(exit_on_error=False)
+    parser.add_class_arguments(Evaluator, "evaluator")
+    made = parser.instantiate_classes(parser.parse_object({"evaluator": {"metrics": config}})).evaluator.metrics
+    assert made["wer"].options == {"normalize": normalize_as_squad}
+    assert made["rouge"].options["keys"] == ("rouge1",)
+    assert made["gen_len"].pad_id == 0
