@@ -125,7 +125,13 @@ class BLEUCallback(pl.Callback):
             self.evaluator.load_state_dict(state_dict)
 
     def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
-        """Open the folder of the translations, and warn about likely mistakes."""
+        """Open the folder of the translations, check names, and warn about likely mistakes. Collective.
+
+        Only a fit loads states from checkpoints; see :meth:`load_state_dict`.
+
+        Raises:
+            ValueError: if two callbacks have one name, a logger cannot take the names, or files cannot be written.
+        """
         callbacks = trainer.callbacks  # type: ignore[attr-defined]
         namings = self.evaluator.namings
         self._check_other_callbacks(callbacks)
@@ -133,7 +139,7 @@ class BLEUCallback(pl.Callback):
             self.evaluator.warn_once(message)
         validates = stage == "validate" or (stage == "fit" and trainer.enable_validation)
         if validates or stage == "test":
-            self.evaluator.check_loggers("test" if stage == "test" else "val", loggers=_find_loggers(trainer))
+            self.evaluator.check_logged_names("test" if stage == "test" else "val", loggers=_find_loggers(trainer))
         self._is_fit = stage == "fit"
         if self._is_fit:
             self._loaded = None
@@ -183,7 +189,7 @@ class BLEUCallback(pl.Callback):
         dataloaders, given = find_loaders(trainer, "val")
         if dataloaders:
             names = name_loaders("val", given, len(dataloaders), given=self.dataloader_names)
-            self.evaluator.check_loggers("val", names, loggers=_find_loggers(trainer))
+            self.evaluator.check_logged_names("val", names, loggers=_find_loggers(trainer))
 
     def on_validation_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Start a validation or a test."""
@@ -236,8 +242,8 @@ class BLEUCallback(pl.Callback):
         self._started = None  # frees the memory
         options = self.evaluator.options
         # A sanity check of the whole dataset may be the first validation, but not the best, which has a checkpoint.
-        is_whole = options.compare_to == "first" and trainer.num_sanity_val_steps == math.inf
-        is_partial = trainer.fast_dev_run or (trainer.sanity_checking and not is_whole)  # type: ignore[attr-defined]
+        sees_all = options.compare_to == "first" and trainer.num_sanity_val_steps == math.inf
+        is_partial = trainer.fast_dev_run or (trainer.sanity_checking and not sees_all)  # type: ignore[attr-defined]
         validation = self.evaluator.score(started, may_compare=not is_partial, may_replace=self._is_fit)
         may_skip_all = self.extract is not None or options.only is not None or trainer.sanity_checking
         if set(validation.returned) == {False} and not may_skip_all:

@@ -366,10 +366,12 @@ class Evaluator:
         elif self.record is None or self.record.folder != Path(folder).expanduser():
             self.record = Record(folder, self.warn_once)
 
-    def check_loggers(
+    def check_logged_names(
         self, stage: str, loaders: Sequence[str] = (), *, naming: Naming | None = None, loggers: Sequence[Any] = ()
     ) -> None:
         """Check before a training that loggers can take the names of its validations, as :meth:`begin` does.
+
+        Collective.
 
         Args:
             stage: ``"val"`` or ``"test"``.
@@ -450,12 +452,12 @@ class Evaluator:
         )
 
     def score(self, started: StartedValidation, *, may_compare: bool = True, may_replace: bool = True) -> Validation:
-        """Score the sentences of all processes. Nothing is logged, shown, written, or compared with yet. Collective.
+        """Score the sentences of all processes. Nothing is logged, shown, written, or kept yet. Collective.
 
         Args:
             started: the validation.
             may_compare: whether it may be compared with others; otherwise, it is compared with itself.
-            may_replace: whether it becomes the new best if it is better.
+            may_replace: whether it becomes the new best if it is better. The first one is kept in any case.
         """
         options, naming = self.options, started.naming
         loaders = started.collector.gather(started.device)
@@ -467,10 +469,9 @@ class Evaluator:
         opponents: Mapping[Name, Opponent] = {}
         new: Collection[Name] = ()
         if self._compares(started.stage):
-            opponents = self._opponents.find(scored, loaders, naming, may_compare=may_compare, becomes=may_replace)
+            may_replace = may_compare and (may_replace or options.compare_to == "first")
+            opponents = self._opponents.find(scored, loaders, naming, may_compare=may_compare, may_replace=may_replace)
             scored, new = self._opponents.compare(scored, opponents)
-        if not may_compare or not (may_replace or options.compare_to == "first"):
-            new = ()
         validation = Validation(
             naming,
             started.metrics,
@@ -478,7 +479,7 @@ class Evaluator:
             scored,
             name_results(scored, naming),
             name_numbers(scored, naming, shows_loaders=len(loaders) <= MAX_DETAILED),
-            to_saved(scored, loaders, new, naming),
+            to_saved(scored, loaders, new if may_replace else (), naming),
             started.collector.returned,
         )
         if may_compare:
@@ -490,7 +491,9 @@ class Evaluator:
         return validation
 
     def rehearse(self, started: StartedValidation, validation: Validation) -> None:
-        """Do with a validation of a few batches what finds errors before a training. Collective.
+        """Do with a validation of a few batches what finds errors before a training.
+
+        A first validation to compare with is kept. Collective.
 
         Raises:
             ValueError: if a logger cannot take the names that are only known now, such as those of groups.

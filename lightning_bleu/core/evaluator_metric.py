@@ -23,7 +23,7 @@ class EvaluatorMetric(ABC):
     """A metric of an evaluator, which knows it by a name.
 
     Either it counts each batch (`columns` is not 0), or it scores texts at the end (`columns` is 0). Both give rows to
-    sentences. A :class:`Scorer` turns the sum of rows into a score.
+    sentences, or, at the level of the corpus, a sum of rows. A :class:`Scorer` turns the sum of rows into a score.
 
     Attributes:
         columns: the number of integers that :meth:`count_batch` gives to a sentence; 0 for a metric of texts.

@@ -197,8 +197,7 @@ def interval_of(scores: Tensor, scorer: Scorer, confidence: float) -> Interval:
 
 def paired_test_of(scores: Tensor, scorer: Scorer, confidence: float) -> PairedTest:
     """The paired bootstrap test of two systems, with the interval of their difference; see :func:`resample_scores`."""
-    a = scores[0]
-    b = scores[-1]  # of a single system: it is compared with itself
+    a, b = scores
     differences = (a - b)[1:]
     sizes = differences.abs()  # x/0 is infinite, and counts as a large difference
     chance_sizes = sizes - sizes[sizes.isfinite()].mean()

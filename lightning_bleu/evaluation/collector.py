@@ -101,7 +101,7 @@ class SentenceCollector:
         metrics: the metrics by name.
         loaders: the loaders.
         reserved: names that no group can have.
-        max_texts: how many sentences of each loader to keep as text; all if a metric scores text.
+        max_texts: how many sentences of each loader this process keeps as text, at least; all if a metric scores text.
         warn: warns about likely mistakes.
 
     Attributes:
@@ -142,7 +142,7 @@ class SentenceCollector:
         if loader.is_ignored:
             return
         if batch_idx is None:
-            batch_idx = self._count_batches(local)
+            batch_idx = self._next_batch_idx(local)
 
         # What can fail
         keeps_texts = len(local.texts) < max(self._max_texts, _EXAMINED)
@@ -181,8 +181,8 @@ class SentenceCollector:
         """Skip a batch: the step returned nothing."""
         self.returned.add(False)
 
-    def _count_batches(self, local: LocalSentences) -> int:
-        """The number of batches of a loader so far."""
+    def _next_batch_idx(self, local: LocalSentences) -> int:
+        """The index of the next batch of a loader. An error if it has had all of them."""
         loader, batch_count = local.loader, local.batch_count
         if len(self.loaders) > 1 and batch_count == length_of(loader.dataloader):
             raise ValueError(
@@ -242,7 +242,8 @@ class SentenceCollector:
     def _gather_loader(self, local: LocalSentences, view: LocalView, device: Any) -> Sentences:
         """The sentences of a loader, of all processes. Collective."""
         metrics = metrics_that_score(self._metrics, has_references=view.given["target"])
-        ends = list(accumulate((metric.columns for metric in metrics.values()), initial=1))  # after the group
+        # Columns of `KeptSentences.statistics`. The first one is the number of the group.
+        ends = list(accumulate((metric.columns for metric in metrics.values()), initial=1))
         columns = {name: slice(start, end) for name, (start, end) in zip(metrics, pairwise(ends))}
         empty = torch.zeros(0, kept.IDENTITY_COLUMNS + ends[-1], dtype=torch.int32, device="cpu")
         rows = torch.cat([empty, *local.rows])

@@ -157,7 +157,7 @@ class FunctionMetric(EvaluatorMetric):
         direction = directions.get(score_name, directions.get(""))
         settings = {"higher_is_better": direction, **self.plain_settings()}
         key = Name(name, score=score_name).key
-        return FunctionScorer(key, direction, self.scale, self.perfect, settings, metric=self)
+        return FunctionScorer(key, direction, self.scale, best_ratio=self.perfect, settings=settings, metric=self)
 
     def count_batch(self, name: str, batch: Batch, sources: Sources | None) -> IntArray:
         """Nothing yet. An error for a batch that the function cannot score."""

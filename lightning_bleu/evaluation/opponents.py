@@ -43,6 +43,11 @@ class Opponent:
     rows: Mapping[Name, SentenceRows]
     is_itself: bool
 
+    @property
+    def scorer(self) -> Scorer:
+        """How rows become the score, of each loader and group alike."""
+        return next(iter(self.rows.values())).scorer
+
 
 class Judgment(NamedTuple):
     """A score against that of the opponent."""
@@ -76,30 +81,29 @@ class Opponents:
         naming: Naming,
         *,
         may_compare: bool,
-        becomes: bool,
+        may_replace: bool,
     ) -> dict[Name, Opponent]:
         """The opponent of each score of the whole validation. Collective.
 
         Scores without rows have none, and neither have scores without a direction, unless the first one is compared
-        with. If this validation lacks a loader of its opponent, nothing is compared, and that one stays.
+        with. If this validation lacks some loaders of its opponent, nothing is compared, and that one stays. One that
+        lacks all of them, or whose sentences differ, is its own opponent.
 
         Args:
             scored: the scores of a validation.
             loaders: its sentences.
             naming: how names are written.
             may_compare: whether it may be compared with other validations.
-            becomes: whether later validations may be compared with it, for warnings.
+            may_replace: whether later validations may be compared with it.
         """
         opponents = {}
         for whole in dict.fromkeys(score.name.whole for score in scored):
             own_rows = self._find_own_rows(whole, scored)
             saved = self._saved.get(naming.render(whole), {}) if may_compare else {}
-            if not own_rows:
-                continue
             loader_rows = {name.loader: rows for name, rows in own_rows.items() if not name.group}
-            if self._lacks_loaders(saved, loader_rows, whole, naming):
+            if not loader_rows or self._lacks_loaders(saved, loader_rows, whole, naming):
                 continue
-            if not saved or self._differs(saved, loader_rows, whole, naming, becomes=becomes):
+            if not saved or self._differs(saved, loader_rows, whole, naming, may_replace=may_replace):
                 opponents[whole] = Opponent(own_rows, is_itself=True)
             else:
                 opponents[whole] = Opponent(_select_saved(saved, own_rows), is_itself=False)
@@ -137,12 +141,12 @@ class Opponents:
         whole: Name,
         naming: Naming,
         *,
-        becomes: bool,
+        may_replace: bool,
     ) -> bool:
         """Whether a validation cannot be compared with its opponent, because sentences differ; then it warns."""
         difference = _describe_difference(saved, loader_rows, whole, naming)
         if difference:
-            is_first = becomes and self.kind != "first"
+            is_first = may_replace and self.kind != "first"
             consequence = "counts as the first" if is_first else "is compared with itself"
             warn_user(
                 f"The {_WORDS[self.kind]} {difference}: they cannot be compared, so this validation {consequence}"
@@ -159,8 +163,8 @@ class Opponents:
             opponents: what :meth:`find` returned.
 
         Returns:
-            the scores with their comparisons, and the names of the scores of the whole validation for which later ones
-            are compared with this one.
+            the scores with their comparisons, and the names of the scores of the whole validation for which this one is
+            the first, a new best, or clearly better. The opponent's score is its own then, even if it is not kept.
         """
         judgments = self._judge(scored, opponents)
         new = self._find_new(opponents, judgments)
@@ -186,12 +190,13 @@ class Opponents:
             if opponent is None or score.name.group == MEAN:
                 continue
             if opponent.is_itself:
-                is_compared = score.mean_of or score.name in opponent.rows
-                if is_compared:
-                    scorer = next(iter(opponent.rows.values())).scorer
-                    judgments[score.name] = Judgment(self._test_against_itself(score, scorer, resamples), None)
-            elif score.rows is not None and score.name in opponent.rows:
-                systems[score.name] = [opponent.rows[score.name], score.rows]
+                if score.mean_of or score.name in opponent.rows:
+                    test = self._test_against_itself(score, opponent.scorer, resamples)
+                    judgments[score.name] = Judgment(test, None)
+                continue
+            opponent_rows, own_rows = opponent.rows.get(score.name), score.rows
+            if opponent_rows is not None and own_rows is not None:
+                systems[score.name] = [opponent_rows, own_rows]
         for name, resampled in resample_scores(scored, systems, resamples).items():
             (test,) = resampled.test_against_first(self._confidence)
             judgments[name] = Judgment(test, judge(test, resampled.scorer.sign, self._confidence))
@@ -208,12 +213,11 @@ class Opponents:
         def find() -> list[Name]:
             new = []
             for whole, opponent in opponents.items():
-                sign = next(iter(opponent.rows.values())).scorer.sign
                 test, verdict = judgments[whole]
-                is_higher = test.difference * sign > 0
+                improves = test.difference * opponent.scorer.sign > 0
                 is_clear = verdict is not None and verdict.word == "better"
-                is_better = {"first": False, "best": is_higher, "clear_best": is_clear}[self.kind]
-                if opponent.is_itself or is_better:
+                replaces = {"first": False, "best": improves, "clear_best": is_clear}[self.kind]
+                if opponent.is_itself or replaces:
                     new.append(whole)
             return new
 

@@ -183,9 +183,9 @@ def _call_in_process_0(
     texts = sentences.read_all()
 
     def call() -> dict[Name, Tensor]:
-        whole = Name(metric_name, sentences.loader)
+        of_loader = Name(metric_name, sentences.loader)
         answer = metric.score_texts(metric_name, texts) or {}
-        answers = {whole._replace(score=score_name): statistics for score_name, statistics in answer.items()}
+        answers = {of_loader._replace(score=score_name): statistics for score_name, statistics in answer.items()}
         without_rows = [score_name for score_name, statistics in answer.items() if statistics.ndim == 1]
         if without_rows:
             for label, numbers in sentences.groups.items():
@@ -193,7 +193,7 @@ def _call_in_process_0(
                 for score_name in without_rows:
                     if score_name in answer_of_group:
                         statistics = answer_of_group[score_name]
-                        name = whole._replace(group=label, score=score_name)
+                        name = of_loader._replace(group=label, score=score_name)
                         answers[name] = statistics if statistics.ndim == 1 else statistics.sum(0)
         return answers
 

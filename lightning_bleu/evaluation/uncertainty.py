@@ -105,13 +105,13 @@ def resample_scores(
         systems: for some of the scores, the rows in each system.
         resamples: the number of resamples.
     """
-    wholes = {}
+    drawn_for = {}  # the loader, or the group itself
     for name, of_name in systems.items():
         loader = name._replace(group="")
-        is_whole_loader = loader in systems and len(systems[loader][0]) == len(of_name[0])
-        wholes[name] = loader if is_whole_loader else name
-    of_wholes = resample({name: systems[name] for name in wholes.values()}, resamples)
-    resampled = {name: of_wholes[whole] for name, whole in wholes.items()}
+        has_whole_loader = loader in systems and len(systems[loader][0]) == len(of_name[0])
+        drawn_for[name] = loader if has_whole_loader else name
+    drawn = resample({name: systems[name] for name in drawn_for.values()}, resamples)
+    resampled = {name: drawn[name_drawn] for name, name_drawn in drawn_for.items()}
     for mean in scored:
         is_mean_of_loaders = mean.mean_of and not mean.name.group
         if is_mean_of_loaders and all(name in resampled for name in mean.mean_of):

@@ -346,7 +346,7 @@ class EvaluatorMixin(GeneratorMixin):
         if evaluator is not None:
             self._open_record(trial)
             if self.args.eval_strategy != "no":
-                evaluator.check_loggers("val", naming=_name_stage(evaluator, "eval", "val"))
+                evaluator.check_logged_names("val", naming=_name_stage(evaluator, "eval", "val"))
             if not resume_from_checkpoint:
                 evaluator.load_state_dict({})
                 if evaluator.record is not None:

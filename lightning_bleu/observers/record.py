@@ -62,6 +62,8 @@ class Record:
     def check_new(self, ways_out: str) -> None:
         """Check that a new run does not write among the translations of another one, unless this object wrote them.
 
+        Collective.
+
         Raises:
             ValueError: if it does, with the ways out.
         """
@@ -72,7 +74,7 @@ class Record:
             )
 
     def check_folder(self, *names: str) -> None:
-        """Create the folder of a loader; see :func:`name_folder`.
+        """Create the folder of a loader; see :func:`name_folder`. Collective.
 
         Raises:
             ValueError: if it cannot be created, or if files cannot be written there.
@@ -80,7 +82,7 @@ class Record:
         run_in_process_0(lambda: check_folder(name_folder(self.folder, *names)))
 
     def write(self, validation: Validation, *, step: int, epoch: float | None) -> None:
-        """Write the sentences of a validation, a line for each score, and one for each file without any.
+        """Write the sentences of a validation, a line for each score, and one for each file without any. Collective.
 
         Args:
             validation: the validation.

@@ -59,7 +59,7 @@ def bootstrap(output: Output, other: Output, name: str = "", confidence: float =
 
 
 def compare_loaders(
-    opponents: Opponents, outputs: Mapping[str, Output], *, becomes: bool = True, metric: Any = None
+    opponents: Opponents, outputs: Mapping[str, Output], *, may_replace: bool = True, metric: Any = None
 ) -> dict[str, Result]:
     """Compare a validation of loaders, which becomes the opponent if it should. Returns what is compared."""
     counting = Counting({"bleu": metric or CorpusBLEU(pad_id=0)}, [*outputs])
@@ -67,13 +67,13 @@ def compare_loaders(
         counting.collector.update(output, 0, number)
     loaders = counting.collector.gather()
     scored, naming = score_sentences(counting.metrics, loaders), Naming()
-    found = opponents.find(scored, loaders, naming, may_compare=True, becomes=becomes)
+    found = opponents.find(scored, loaders, naming, may_compare=True, may_replace=may_replace)
     compared, new = opponents.compare(scored, found)
     assert [(one.name, one.result.score, one.rows) for one in compared] == [
         (one.name, one.result.score, one.rows) for one in scored
     ]
-    if becomes or opponents.kind == "first":
-        opponents.save(to_saved(compared, loaders, new, naming))
+    may_replace = may_replace or opponents.kind == "first"
+    opponents.save(to_saved(compared, loaders, new if may_replace else (), naming))
     results = {naming.render(one.name): one.result for one in compared}
     for logged, result in results.items():
         is_compared = result.comparison is not None
@@ -82,10 +82,10 @@ def compare_loaders(
     return {logged: result for logged, result in results.items() if result.comparison is not None}
 
 
-def compare(opponents: Opponents, output: Output, *, becomes: bool = True, **options: Any) -> Result:
+def compare(opponents: Opponents, output: Output, *, may_replace: bool = True, **options: Any) -> Result:
     """Compare a validation of a loader without a name or labels."""
     metric = CorpusBLEU(pad_id=0, **options)
-    return compare_loaders(opponents, {"": output}, becomes=becomes, metric=metric)["val_bleu"]
+    return compare_loaders(opponents, {"": output}, may_replace=may_replace, metric=metric)["val_bleu"]
 
 
 def is_first(result: Result) -> bool:
@@ -215,6 +215,7 @@ def test_a_validation_that_must_not_become_the_best_is_compared_all_the_same() -
     finish(evaluator, outputs[0])
     result = finish(evaluator, outputs[1], may_replace=False)
     assert result.comparison == bootstrap(outputs[1], outputs[0])
+    assert result.best == score(outputs[1])  # the highest so far, which is not kept
     statistics = evaluator.state_dict()["best"]["val_bleu"][""]["statistics"]
     assert torch.equal(statistics, make_metric(outputs[0]).sentence_statistics())
 
@@ -229,6 +230,20 @@ def test_a_validation_that_may_not_be_compared_is_compared_with_itself(kind: Any
     state = evaluator.state_dict()
     assert is_first(finish(evaluator, translate(0.9), may_compare=False))
     assert evaluator.state_dict()[kind]["val_bleu"] is state[kind]["val_bleu"]
+
+
+@pytest.mark.parametrize("kind", ["best", "first", "clear_best"])
+def test_nothing_is_compared_if_only_groups_have_a_score(kind: Any) -> None:
+    def balance(hypotheses: list[str], references: list[list[str]]) -> list[tuple[float, float]]:
+        return [(1.0, -1.0) if hypothesis == "a" else (-1.0, 1.0) for hypothesis in hypotheses]
+
+    evaluator = Evaluator({"balance": balance}, compare_to=kind)
+    for step in range(2):
+        evaluator.start()
+        evaluator.update(["a", "b"], ["a", "b"], group=["x", "y"])
+        results = evaluator.finish(step)
+        assert {*results} == {"val_balance/x", "val_balance/y", "val_balance/mean"}
+        assert all(result.comparison is None for result in results.values())
 
 
 def test_tests_are_not_compared() -> None:
@@ -368,7 +383,7 @@ def test_a_group_of_as_many_other_sentences_is_left_out() -> None:
         best = Opponents("best")
         compare_loaders(best, {"": translate(0.5, group=["a"] * 30 + ["b"] * 30, index=index)})
         for labels in (["b"] * 30 + ["a"] * 30, ["a", "b"] * 30):
-            assert [*compare_loaders(best, {"": translate(0.6, group=labels, index=index)}, becomes=False)] == [
+            assert [*compare_loaders(best, {"": translate(0.6, group=labels, index=index)}, may_replace=False)] == [
                 "val_bleu"
             ]
 
@@ -512,18 +527,18 @@ def test_the_first_validation_stays_the_first() -> None:
     """Also one that must not replace another one; and a better one does not become the first."""
     first, outputs = Opponents("first", confidence=0.8), [translate(right) for right in (0.6, 0.9, 0.5)]
     for output in outputs:
-        result = compare(first, output, becomes=output is not outputs[0])
+        result = compare(first, output, may_replace=output is not outputs[0])
         assert result.comparison == bootstrap(output, outputs[0], "", 0.8)
         assert result.first == score(outputs[0])
 
 
-@pytest.mark.parametrize("becomes", [True, False])
-def test_a_validation_that_cannot_be_compared_does_not_replace_the_first(becomes: bool) -> None:
+@pytest.mark.parametrize("may_replace", [True, False])
+def test_a_validation_that_cannot_be_compared_does_not_replace_the_first(may_replace: bool) -> None:
     first, output, other = Opponents("first"), translate(0.6), translate(0.9, 30)
     compare(first, output)
     message = "The first validation had 60 sentences of 'val_bleu', and this one has 30: they cannot be compared, so "
     with pytest.warns(UserWarning, match=f"^{message}this validation is compared with itself$"):
-        assert is_first(compare(first, other, becomes=becomes))
+        assert is_first(compare(first, other, may_replace=may_replace))
     assert compare(first, translate(0.3)).first == score(output)
 
 
@@ -648,7 +663,7 @@ def compare_with_another_rounding(rank: int, processes: int, rights: tuple[float
         counting.collector.update(output, 0)
         loaders = counting.collector.gather()
         scored = score_sentences(counting.metrics, loaders)
-        found = opponents.find(scored, loaders, Naming(), may_compare=True, becomes=True)
+        found = opponents.find(scored, loaders, Naming(), may_compare=True, may_replace=True)
         compared, new = opponents.compare(scored, found)
         opponents.save(to_saved(compared, loaders, new, Naming()))
     kept: Tensor = saved(opponents)["statistics"]
