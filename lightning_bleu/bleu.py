@@ -358,7 +358,7 @@ def compute_bleu(statistics: Tensor, settings: BLEUSettings) -> Components:
     return Components(bleu, precisions, brevity_penalty)
 
 
-def score_sentences(statistics: Tensor, settings: BLEUSettings) -> Tensor:
+def sentence_scores(statistics: Tensor, settings: BLEUSettings) -> Tensor:
     """The BLEU of each sentence, as sacreBLEU scores sentences: with smoothing and effective order.
 
     Args:
@@ -367,7 +367,7 @@ def score_sentences(statistics: Tensor, settings: BLEUSettings) -> Tensor:
 
     Example:
         >>> statistics = torch.tensor([[6, 5, 4, 3, 6, 5, 4, 3, 6, 6], [2, 0, 0, 0, 4, 3, 2, 1, 4, 4]])
-        >>> score_sentences(statistics, BLEUSettings.from_options(percent=True))
+        >>> sentence_scores(statistics, BLEUSettings.from_options(percent=True))
         tensor([100.0000,  18.9959], dtype=torch.float64)
     """
     for_sentences = dataclasses.replace(
@@ -431,12 +431,12 @@ class BLEUScorer(CorpusScorer):
         return compute_bleu(statistics, self.settings).bleu * self.settings.unit
 
     def score_sentences(self, statistics: Tensor) -> Tensor:
-        """The BLEU of each sentence, with smoothing; see :func:`score_sentences`."""
-        return score_sentences(statistics, self.settings)
+        """The BLEU of each sentence, with smoothing; see :func:`sentence_scores`."""
+        return sentence_scores(statistics, self.settings)
 
     def rank_sentences(self, statistics: Tensor) -> Tensor:
         """What the worst sentences for their length have the least of; see :func:`with_average_tokens`."""
-        return score_sentences(with_average_tokens(statistics), self.settings)
+        return sentence_scores(with_average_tokens(statistics), self.settings)
 
     @property
     def order(self) -> str:

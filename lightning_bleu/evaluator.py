@@ -30,7 +30,7 @@ from lightning_bleu.evaluation.accelerate_positions import count_stream
 from lightning_bleu.evaluation.choices import choose_sentences
 from lightning_bleu.evaluation.collector import SentenceCollector
 from lightning_bleu.evaluation.loaders import CALL, Loader, Origin
-from lightning_bleu.evaluation.metrics import (
+from lightning_bleu.evaluation.metric_facts import (
     expected_names,
     name_components,
     reserved_names,
@@ -52,7 +52,7 @@ from lightning_bleu.evaluation.options import (
 from lightning_bleu.evaluation.outputs import Output
 from lightning_bleu.evaluation.passed_metrics import check_not_labels, read_metrics
 from lightning_bleu.evaluation.saved import check_state, to_saved
-from lightning_bleu.evaluation.scores import score_sentences
+from lightning_bleu.evaluation.scores import score_loaders
 from lightning_bleu.evaluation.sentences import Sentences
 from lightning_bleu.evaluation.uncertainty import add_intervals
 from lightning_bleu.evaluation.validation import (
@@ -462,7 +462,7 @@ class Evaluator:
         options, naming = self.options, started.naming
         loaders = started.collector.gather(started.device)
         check_not_labels(options.metrics, {label for sentences in loaders for label in sentences.groups})
-        scored = score_sentences(started.metrics, loaders, options.parts)
+        scored = score_loaders(started.metrics, loaders, options.parts)
         scored = without_rows_of_groups(scored, self._find_crowded_loaders(started, loaders))
         if options.confidence is not None:
             scored = add_intervals(scored, options.confidence)

@@ -148,6 +148,17 @@ def test_every_metric_and_what_it_returns_is_public_and_under_the_contract_of_me
             assert {one.__name__ for one in public} <= {*lightning_bleu.__all__}
 
 
+def top_level_names(path: Path) -> set[str]:
+    """The classes, functions, and constants of a module."""
+    names: set[str] = set()
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.ClassDef | ast.FunctionDef):
+            names.add(node.name)
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        names.update(target.id for target in targets if isinstance(target, ast.Name))
+    return names
+
+
 def private_names(path: Path) -> tuple[set[str], set[str]]:
     """The private names that a module defines, and those that it takes from something other than `self`."""
     defined: set[str] = set()
@@ -175,6 +186,20 @@ def test_no_module_touches_a_private_name_of_another() -> None:
         defined_elsewhere = set[str]().union(*(others for other, (others, _) in names.items() if other != module))
         others = (taken - defined) & defined_elsewhere
         assert not others, (module, others)
+
+
+def test_no_two_things_have_one_name() -> None:
+    """Neither modules nor their classes, functions, and constants, but for private ones."""
+    owners: dict[str, set[str]] = {}
+    for module, path in modules().items():
+        *_, stem = module.split(".")
+        if not stem.startswith("__"):
+            owners.setdefault(stem, set()).add(f"module {module}")
+        for name in top_level_names(path):
+            if not name.startswith("_"):
+                owners.setdefault(name, set()).add(module)
+    own = {f"module {module}" for module in modules() if module.split(".")[-1] in top_level_names(modules()[module])}
+    assert not {name: where for name, where in owners.items() if len(where - own) > 1}
 
 
 def test_examples_import_what_is_public() -> None:

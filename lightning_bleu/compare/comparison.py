@@ -20,7 +20,7 @@ from lightning_bleu.core.resampling import Interval, PairedTest
 from lightning_bleu.core.verdict import Verdict, holm, judge, max_p_value, resamples_needed
 from lightning_bleu.evaluation.choices import drop_repeats, find_changed, find_gains, find_length_buckets, find_worst
 from lightning_bleu.evaluation.sentences import SentenceRows
-from lightning_bleu.observers.samples import Sample, score_samples, tokenize_line
+from lightning_bleu.observers.samples import Sample, score_samples, split_line
 from lightning_bleu.views.blocks import (
     View,
 )
@@ -269,7 +269,7 @@ class Comparison(Viewable):
 
     def tokenize(self, text: str) -> Line:
         """A text with its tokens, as BLEU counts them."""
-        return tokenize_line(text, False, self.bleu_settings)
+        return split_line(text, False, self.bleu_settings)
 
     def describe(self, examples: int) -> View:
         """What there is to see; see :class:`Viewable`."""

@@ -25,10 +25,10 @@ from lightning_bleu.core.verdict import default_resamples
 from lightning_bleu.evaluation.collector import SentenceCollector
 from lightning_bleu.evaluation.functions import FunctionMetric
 from lightning_bleu.evaluation.loaders import Loader
-from lightning_bleu.evaluation.metrics import shared_reading
+from lightning_bleu.evaluation.metric_facts import shared_reading
 from lightning_bleu.evaluation.names import Name
 from lightning_bleu.evaluation.outputs import Output
-from lightning_bleu.evaluation.scores import Scored, score_sentences
+from lightning_bleu.evaluation.scores import Scored, score_loaders
 from lightning_bleu.evaluation.sentences import SentenceRows
 from lightning_bleu.evaluation.uncertainty import resample
 from lightning_bleu.observers.samples import find_bleu
@@ -171,7 +171,7 @@ def _score(
         references = [[_split_tokens(line) for line in lines] for lines in references]
     collector = SentenceCollector(metrics, [Loader("", shared_reading(metrics))])
     collector.update(Output(hypotheses, references, texts.sources, index=range(len(references))))
-    scored = score_sentences(metrics, collector.gather())
+    scored = score_loaders(metrics, collector.gather())
     collector.warn_about_mistakes()
     missing = [score.name.key for score in scored if score.rows is None]
     if missing:

@@ -28,10 +28,10 @@ from lightning_bleu.core.forms import (
     SampleMask,
     Strings,
     Tokens,
-    clean,
     drop_empty_references,
     join,
     kind_of,
+    remove_special_ids,
     segment_count,
 )
 from lightning_bleu.core.messages import WarnOnce
@@ -327,7 +327,7 @@ def read_sources(sources: Hypotheses, sentences: int, settings: Settings) -> Sou
     """
     segments = recognize_sources(sources, sentences)
     if isinstance(segments, Ids):
-        ids = Ids(clean(segments.ragged, settings), segments.device)
+        ids = Ids(remove_special_ids(segments.ragged, settings), segments.device)
         return Sources(ids, settings.decoder, "strings" if settings.decoder is not None else "ids")
     return Sources(Strings(list(to_lines(segments))), kind=kind_of(segments))
 
@@ -336,7 +336,7 @@ def _read(form: Form, counts: IntArray, settings: Settings) -> tuple[Form, IntAr
     """Clean ids, and decode them if there is a decoder. Text stays as it is."""
     if not isinstance(form, Ids):
         return form, counts
-    ragged = clean(form.ragged, settings)
+    ragged = remove_special_ids(form.ragged, settings)
     if len(form.shape) == 3 and form.shape[1] > 1:  # a tensor with several references per sentence
         ragged, counts = drop_empty_references(ragged, counts)
     if settings.decoder is None:
@@ -383,11 +383,11 @@ def to_lines(form: Form) -> list[str]:
     return [" ".join(map(str, tokens)) for tokens in lists]
 
 
-P = ParamSpec("P")
-T = TypeVar("T")
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 
 
-def eager(function: Callable[P, T]) -> Callable[P, T]:
+def eager(function: Callable[_P, _T]) -> Callable[_P, _T]:
     """Run a function eagerly, even when compiled code calls it.
 
     Counting uses NumPy and data-dependent shapes. ``torch.compiler.disable`` as a decorator would do the same, but it
@@ -395,7 +395,7 @@ def eager(function: Callable[P, T]) -> Callable[P, T]:
     """
 
     @functools.wraps(function)
-    def wrapper(*args: P.args, **kwargs: P.kwargs) -> T:
+    def wrapper(*args: _P.args, **kwargs: _P.kwargs) -> _T:
         run = torch.compiler.disable(function) if torch.compiler.is_compiling() else function  # type: ignore[no-untyped-call]
         return run(*args, **kwargs)
 

@@ -14,11 +14,11 @@ from torch import Tensor
 from lightning_bleu.core.settings import Settings
 
 CPU = torch.device("cpu")
-Sentence: TypeAlias = "str | Sequence[str] | Sequence[int] | Tensor | npt.NDArray[Any]"
+Segment: TypeAlias = "str | Sequence[str] | Sequence[int] | Tensor | npt.NDArray[Any]"
 """Text, tokens, or ids."""
-Hypotheses: TypeAlias = "Tensor | npt.NDArray[Any] | Iterable[Sentence]"
+Hypotheses: TypeAlias = "Tensor | npt.NDArray[Any] | Iterable[Segment]"
 """The accepted types of `preds`; see :meth:`lightning_bleu.CorpusBLEU.update`."""
-References: TypeAlias = "Tensor | npt.NDArray[Any] | Iterable[Sentence | Iterable[Sentence]]"
+References: TypeAlias = "Tensor | npt.NDArray[Any] | Iterable[Segment | Iterable[Segment]]"
 """The accepted types of `target`; see :meth:`lightning_bleu.CorpusBLEU.update`."""
 SampleMask: TypeAlias = "Tensor | npt.NDArray[np.bool_] | Sequence[bool]"
 """The accepted types of `sample_mask`."""
@@ -200,12 +200,12 @@ def ranges(starts: IntArray, lengths: IntArray) -> IntArray:
     return np.arange(lengths.sum(), dtype=np.int64) + (starts - offsets).repeat(lengths)
 
 
-def clean(ragged: Ragged, settings: Settings) -> Ragged:
+def remove_special_ids(ragged: Ragged, settings: Settings) -> Ragged:
     """Remove padding, special ids, and everything from the end-of-sentence id on.
 
     Example:
         >>> padded = Ragged(np.array([1, 5, 6, 2, 0, 1, 7, 2, 8, 0]), np.array([5, 5]))
-        >>> clean(padded, Settings.from_options(pad_id=0, bos_id=1, eos_id=2)).to_lists()
+        >>> remove_special_ids(padded, Settings.from_options(pad_id=0, bos_id=1, eos_id=2)).to_lists()
         [[5, 6], [7]]
     """
     positions = are_tokens(ragged, settings).nonzero()[0]
@@ -217,7 +217,7 @@ def clean(ragged: Ragged, settings: Settings) -> Ragged:
 
 
 def are_tokens(ragged: Ragged, settings: Settings) -> BoolArray:
-    """Whether each id counts as a token, shape ``(ids,)``; see :func:`clean`."""
+    """Whether each id counts as a token, shape ``(ids,)``; see :func:`remove_special_ids`."""
     ids, lengths = ragged
     is_token = np.ones(len(ids), bool)
     for removed_id in settings.removed_ids:

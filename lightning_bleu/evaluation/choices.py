@@ -15,7 +15,7 @@ from lightning_bleu.core.scoring import Scorer
 from lightning_bleu.evaluation.sentences import SentenceRows
 from lightning_bleu.evaluation.validation import ScoredLoader
 
-MIN_SENTENCES = 30
+MIN_IN_BUCKET = 30
 """The sentences of a bucket, at least: the BLEU of 30 of WMT22 has a 95% interval of about ±8 points."""
 _MAX_BUCKETS = 6
 TAIL = 0.05
@@ -37,7 +37,7 @@ def find_length_buckets(lengths: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.
     starts = [0]
     for cell in range(1, _MAX_BUCKETS):
         before, after = counts[starts[-1] : cell].sum(), counts[cell:].sum()
-        if before >= MIN_SENTENCES and after >= MIN_SENTENCES:
+        if before >= MIN_IN_BUCKET and after >= MIN_IN_BUCKET:
             starts.append(cell)
     ends = [*starts[1:], cells.max() + 1]
     labels = [f"{width * start + 1}–{width * end}" for start, end in zip(starts, ends)]

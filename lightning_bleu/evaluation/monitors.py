@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from lightning_bleu.core.evaluator_metric import EvaluatorMetric
 from lightning_bleu.core.scoring import Component
-from lightning_bleu.evaluation.metrics import known_scorers, list_components
+from lightning_bleu.evaluation.metric_facts import known_scorers, list_components
 from lightning_bleu.evaluation.names import Naming
 from lightning_bleu.evaluation.result import STATISTICS
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any, NamedTuple
 
@@ -47,10 +47,6 @@ class Name(NamedTuple):
         return Name(self.metric, score=self.score)
 
 
-def _as_logged(name: str) -> str:
-    return name
-
-
 class Naming(NamedTuple):
     """How the names of a validation are written.
 
@@ -58,7 +54,6 @@ class Naming(NamedTuple):
         stage: how the names begin: ``"val"``, or, in Transformers, ``"eval_news"``.
         log_name: the names of the scores, with placeholders for the stage and for the name of the metric.
         separator: what joins the pieces of a name.
-        shown_as: the name that the loggers of a trainer give to a logged name.
 
     Example:
         >>> naming = Naming("val", "{stage}/{metric}")
@@ -71,7 +66,6 @@ class Naming(NamedTuple):
     stage: str = "val"
     log_name: str = "{stage}_{metric}"
     separator: str = "/"
-    shown_as: Callable[[str], str] = _as_logged
 
     def tag(self, metric: str) -> str:
         """The logged name of a metric."""
@@ -80,6 +74,10 @@ class Naming(NamedTuple):
     def render(self, name: Name) -> str:
         """The logged name of a number."""
         return self._join(name, self.separator)
+
+    def shown_as(self, logged: str) -> str:
+        """The name that loggers give to a logged name: the same, unless a trainer changes it."""
+        return logged
 
     def render_for_loggers(self, name: Name) -> str:
         """The name of a number in the loggers of a trainer."""

@@ -20,7 +20,7 @@ from lightning_bleu.evaluation.result import OpponentKind
 from lightning_bleu.evaluation.saved import STATE_FORMAT, SavedLoaders
 from lightning_bleu.evaluation.scores import Scored
 from lightning_bleu.evaluation.sentences import SentenceRows, Sentences
-from lightning_bleu.evaluation.uncertainty import resample_scores
+from lightning_bleu.evaluation.uncertainty import resample_scored
 
 DEFAULT_CONFIDENCE = 0.95
 """The confidence level of comparisons if no intervals are requested."""
@@ -197,7 +197,7 @@ class Opponents:
             opponent_rows, own_rows = opponent.rows.get(score.name), score.rows
             if opponent_rows is not None and own_rows is not None:
                 systems[score.name] = [opponent_rows, own_rows]
-        for name, resampled in resample_scores(scored, systems, resamples).items():
+        for name, resampled in resample_scored(scored, systems, resamples).items():
             (test,) = resampled.test_against_first(self._confidence)
             judgments[name] = Judgment(test, judge(test, resampled.scorer.sign, self._confidence))
         return judgments

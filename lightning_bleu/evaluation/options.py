@@ -19,7 +19,7 @@ from lightning_bleu.core.messages import check_choice
 from lightning_bleu.core.processes import process_count, run_in_all
 from lightning_bleu.core.resampling import check_share
 from lightning_bleu.core.settings import Decoder, Settings, check_integer, describe, to_plain, unknown_options
-from lightning_bleu.evaluation.metrics import known_scorers
+from lightning_bleu.evaluation.metric_facts import known_scorers
 from lightning_bleu.evaluation.names import STEPS, Naming
 from lightning_bleu.evaluation.result import OpponentKind
 

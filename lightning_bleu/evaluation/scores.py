@@ -13,7 +13,7 @@ from lightning_bleu.core.evaluator_metric import EvaluatorMetric
 from lightning_bleu.core.forms import InputCounts
 from lightning_bleu.core.processes import run_in_all, run_in_process_0
 from lightning_bleu.core.scoring import Report, Scorer
-from lightning_bleu.evaluation.metrics import choose_components, metrics_that_score
+from lightning_bleu.evaluation.metric_facts import choose_components, metrics_that_score
 from lightning_bleu.evaluation.names import MEAN, Name
 from lightning_bleu.evaluation.result import Result
 from lightning_bleu.evaluation.sentences import SentenceRows, Sentences
@@ -36,7 +36,7 @@ class Scored:
     mean_of: Sequence[Name] = ()
 
 
-def score_sentences(
+def score_loaders(
     metrics: Mapping[str, EvaluatorMetric], loaders: Sequence[Sentences], parts: bool | Sequence[str] = True
 ) -> list[Scored]:
     """The scores of the sentences of all processes. Collective.

@@ -93,7 +93,7 @@ def resample(systems: Mapping[Name, Sequence[SentenceRows]], resamples: int, see
     return resampled
 
 
-def resample_scores(
+def resample_scored(
     scored: Sequence[Scored], systems: Mapping[Name, Sequence[SentenceRows]], resamples: int
 ) -> dict[Name, Resampled]:
     """The same for scores of a validation, and for the means of its loaders. Collective.
@@ -130,7 +130,7 @@ def _average(members: Sequence[Resampled]) -> Resampled:
 def add_intervals(scored: Sequence[Scored], confidence: float) -> list[Scored]:
     """The scores with their confidence intervals, where they have rows. Collective."""
     systems = {score.name: [score.rows] for score in scored if score.rows is not None}
-    resampled = resample_scores(scored, systems, _RESAMPLES)
+    resampled = resample_scored(scored, systems, _RESAMPLES)
     with_intervals = []
     for score in scored:
         if score.name in resampled:

@@ -11,7 +11,7 @@ import torch
 
 from lightning_bleu.hugging_face.arguments import GenerationSettings, merge_arguments
 from lightning_bleu.hugging_face.prompts import Prompts, find_generation_inputs, find_sources, gather_prompts
-from lightning_bleu.hugging_face.rows import Layout, check_layout, find_answers, find_token_mask
+from lightning_bleu.hugging_face.rows import Layout, check_answers, find_answers, find_token_mask
 
 _Trainer: Any = object
 """The base of the mixin. For mypy, it has all attributes of a Trainer."""
@@ -136,7 +136,7 @@ class GeneratorMixin(_Trainer):  # type: ignore[misc]
 
     def _check_generation(self) -> None:
         """Raise a ValueError for settings that contradict each other, before anything is generated."""
-        check_layout(self.answers)
+        check_answers(self.answers)
         if not self._overrides("complete"):
             self._generation.check()
         if self._is_encoder_decoder:

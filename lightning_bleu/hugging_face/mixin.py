@@ -405,13 +405,16 @@ class EvaluatorMixin(GeneratorMixin):
 def _name_stage(evaluator: Evaluator, prefix: str, stage: str) -> Naming:
     """How the names of an evaluation are written, from its prefix, such as ``"eval_news"``."""
     options = evaluator.options
-    return Naming(prefix, evaluator.namings[stage].log_name, options.separator or "_", _shown_as)
+    return TrainerNaming(prefix, evaluator.namings[stage].log_name, options.separator or "_")
 
 
-def _shown_as(name: str) -> str:
-    """The name in TensorBoard and W&B: ``"eval_bleu"`` -> ``"eval/bleu"``."""
-    stage, _, rest = name.partition("_")
-    return f"{stage}/{rest}" if stage in ("eval", "test") else f"train/{name}"
+class TrainerNaming(Naming):
+    """How names are written in a Trainer of Transformers."""
+
+    def shown_as(self, logged: str) -> str:
+        """The name in TensorBoard and W&B: ``"eval_bleu"`` -> ``"eval/bleu"``."""
+        stage, _, rest = logged.partition("_")
+        return f"{stage}/{rest}" if stage in ("eval", "test") else f"train/{logged}"
 
 
 def _check_loader(dataloader: Any) -> None:

@@ -35,7 +35,7 @@ class Answers(NamedTuple):
     labels: Tensor | None
 
 
-def check_layout(layout: Any) -> Layout:
+def check_answers(layout: Any) -> Layout:
     """Check the value of :attr:`EvaluatorMixin.answers`.
 
     Raises:

@@ -16,7 +16,7 @@ SECTIONS = [SCORES, *COMPARISONS.values(), COMPONENTS]
 """The sections of charts, in order."""
 
 
-class Chart(NamedTuple):
+class ScalarChart(NamedTuple):
     """A chart of numbers over the steps.
 
     Attributes:
@@ -32,7 +32,7 @@ class Chart(NamedTuple):
     is_band: bool = False
 
 
-def lay_out_charts(validation: Validation) -> list[Chart]:
+def lay_out_charts(validation: Validation) -> list[ScalarChart]:
     """The charts of a validation: lines of scores and of components, then bands. Those of means come first.
 
     Groups have none: TensorBoard draws all lines of a chart in one color.
@@ -55,17 +55,17 @@ def _title(score: Scored, naming: Naming, name: Name | None = None) -> str:
     return f"{tag}: mean of all" if score.mean_of else tag
 
 
-def _chart_scores(scored: Iterable[Scored], naming: Naming) -> list[Chart]:
+def _chart_scores(scored: Iterable[Scored], naming: Naming) -> list[ScalarChart]:
     """A chart for each metric and loader, with all of its scores that have no interval."""
     names_by_title: dict[str, list[str]] = {}
     for score in scored:
         if score.result.interval is None:
             title = _title(score, naming, score.name._replace(score=""))
             names_by_title.setdefault(title, []).append(naming.render_for_loggers(score.name))
-    return [Chart(SCORES, title, tuple(names)) for title, names in names_by_title.items()]
+    return [ScalarChart(SCORES, title, tuple(names)) for title, names in names_by_title.items()]
 
 
-def _chart_uncertainty(score: Scored, naming: Naming) -> list[Chart]:
+def _chart_uncertainty(score: Scored, naming: Naming) -> list[ScalarChart]:
     """A band for the interval of a score, and one for the interval of the difference."""
     title, result = _title(score, naming), score.result
     charts = []
@@ -78,12 +78,12 @@ def _chart_uncertainty(score: Scored, naming: Naming) -> list[Chart]:
     return charts
 
 
-def _band(section: str, title: str, name: Name, naming: Naming, details: Sequence[str]) -> Chart:
+def _band(section: str, title: str, name: Name, naming: Naming, details: Sequence[str]) -> ScalarChart:
     names = [naming.render_for_loggers(name._replace(detail=detail)) for detail in details]
-    return Chart(section, title, tuple(names), is_band=True)
+    return ScalarChart(section, title, tuple(names), is_band=True)
 
 
-def _chart_components(score: Scored, naming: Naming) -> list[Chart]:
+def _chart_components(score: Scored, naming: Naming) -> list[ScalarChart]:
     """The charts of the components that are logged."""
     names_by_chart: dict[str, list[str]] = {}
     for component in score.result.components:
@@ -91,4 +91,4 @@ def _chart_components(score: Scored, naming: Naming) -> list[Chart]:
             logged = naming.render_for_loggers(score.name._replace(detail=component.name))
             names_by_chart.setdefault(component.chart, []).append(logged)
     tag = naming.render_for_loggers(score.name)
-    return [Chart(COMPONENTS, f"{tag}: {title}", tuple(names)) for title, names in names_by_chart.items()]
+    return [ScalarChart(COMPONENTS, f"{tag}: {title}", tuple(names)) for title, names in names_by_chart.items()]

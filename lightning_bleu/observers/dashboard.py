@@ -10,9 +10,9 @@ from lightning_bleu.core.messages import WarnOnce
 from lightning_bleu.core.processes import run_in_process_0
 from lightning_bleu.evaluation.validation import Validation
 from lightning_bleu.observers.charts import lay_out_charts
+from lightning_bleu.observers.loader_view import LoaderView, make_view
 from lightning_bleu.observers.loggers import LoggerAdapter, NumbersOnly, adapt
 from lightning_bleu.observers.samples import Samples
-from lightning_bleu.observers.view import View, make_view
 
 
 class Dashboard:
@@ -102,7 +102,7 @@ class Dashboard:
             view = cache(partial(make_view, loader, samples_of_loader, validation.naming, confidence))
             self._show_view(view, step)
 
-    def _show_view(self, view: Callable[[], View], step: int) -> None:
+    def _show_view(self, view: Callable[[], LoaderView], step: int) -> None:
         for adapter in self._adapters:
             if adapter.shows_samples:
                 self._attempt(

@@ -18,9 +18,9 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from lightning_bleu.evaluation.names import find_nested
-from lightning_bleu.observers.charts import SECTIONS, Chart
+from lightning_bleu.observers.charts import SECTIONS, ScalarChart
+from lightning_bleu.observers.loader_view import LoaderView
 from lightning_bleu.observers.sample_table import sample_table
-from lightning_bleu.observers.view import View
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -66,14 +66,14 @@ class LoggerAdapter:
         self.logger.log_metrics(dict(numbers), step)
         self.logger.save()
 
-    def show_samples(self, view: View, step: int) -> None:
+    def show_samples(self, view: LoaderView, step: int) -> None:
         """Show samples and figures."""
 
-    def show_charts(self, charts: Sequence[Chart]) -> None:
+    def show_charts(self, charts: Sequence[ScalarChart]) -> None:
         """Arrange the charts of the scores. Most loggers make a chart of each number."""
 
 
-_LAYOUTS: WeakKeyDictionary[Any, dict[tuple[str, str], Chart]] = WeakKeyDictionary()
+_LAYOUTS: WeakKeyDictionary[Any, dict[tuple[str, str], ScalarChart]] = WeakKeyDictionary()
 """The charts of each writer of TensorBoard. They may be those of several evaluators."""
 
 
@@ -101,7 +101,7 @@ class TensorBoard(LoggerAdapter):
             self.logger.add_scalar(name, value, step)
         self.logger.flush()
 
-    def show_samples(self, view: View, step: int) -> None:
+    def show_samples(self, view: LoaderView, step: int) -> None:
         """Show tables on the page Text, figures on Images, and the histogram on Distributions and Histograms."""
         writer = _writer_of(self.logger)
         for panel in view.panels:
@@ -112,7 +112,7 @@ class TensorBoard(LoggerAdapter):
             writer.add_figure(name, figure, step, close=False)
         writer.flush()  # a SummaryWriter does not do that when Python ends
 
-    def show_charts(self, charts: Sequence[Chart]) -> None:
+    def show_charts(self, charts: Sequence[ScalarChart]) -> None:
         """Arrange the charts on the page of custom scalars. TensorBoard uses the last layout of a run."""
         writer = _writer_of(self.logger)
         if not hasattr(writer, "add_custom_scalars"):
@@ -125,19 +125,19 @@ class TensorBoard(LoggerAdapter):
             writer.add_custom_scalars(to_custom_scalars(layout.values()))
 
 
-def _in_shown_order(charts: Sequence[Chart]) -> list[Chart]:
+def _in_shown_order(charts: Sequence[ScalarChart]) -> list[ScalarChart]:
     """TensorBoard shows lines first, and then bands in reverse order."""
     bands = [chart for chart in charts if chart.is_band]
     lines = [chart for chart in charts if not chart.is_band]
     return lines + bands[::-1]
 
 
-def to_custom_scalars(charts: Iterable[Chart]) -> dict[str, dict[str, list[Any]]]:
+def to_custom_scalars(charts: Iterable[ScalarChart]) -> dict[str, dict[str, list[Any]]]:
     """Charts as ``SummaryWriter.add_custom_scalars`` takes them.
 
     Example:
-        >>> bleu = Chart("Scores", "val_bleu", ("val_bleu", "val_bleu/low", "val_bleu/high"), is_band=True)
-        >>> to_custom_scalars([bleu, Chart("Scores", "val_ter", ("val_ter",))])
+        >>> bleu = ScalarChart("Scores", "val_bleu", ("val_bleu", "val_bleu/low", "val_bleu/high"), is_band=True)
+        >>> to_custom_scalars([bleu, ScalarChart("Scores", "val_ter", ("val_ter",))])
         {'Scores': {'val_bleu': ['Margin', ['val_bleu', 'val_bleu/low', 'val_bleu/high']], \
 'val_ter': ['Multiline', ['^val_ter$']]}}
     """
@@ -177,7 +177,7 @@ class LikeWandb(LoggerAdapter):
                 methods[parameters[0]] = getattr(logger, name)
         return methods
 
-    def show_samples(self, view: View, step: int) -> None:
+    def show_samples(self, view: LoaderView, step: int) -> None:
         """Show figures, and a table, if the logger has methods for them."""
         methods = self._find_methods(self.logger)
         if "images" in methods:
@@ -203,7 +203,7 @@ class WandbRun(LoggerAdapter):
         """Log numbers by name, with the step beside them."""
         self.logger.log({**numbers, _STEP_IN_WANDB: step})
 
-    def show_samples(self, view: View, step: int) -> None:
+    def show_samples(self, view: LoaderView, step: int) -> None:
         """Show a table and figures."""
         import wandb
 
@@ -242,7 +242,7 @@ class MLflow(LoggerAdapter):
                 'tracking_uri="sqlite:///mlflow.db"'
             )
 
-    def show_samples(self, view: View, step: int) -> None:
+    def show_samples(self, view: LoaderView, step: int) -> None:
         """Show figures and a table."""
         client, run_id = self.logger.experiment, self.logger.run_id
         for name, figure in view.figures.items():
@@ -280,7 +280,7 @@ class Comet(LoggerAdapter):
         """Whether it writes tables to an experiment."""
         return hasattr(writer, "log_table") and hasattr(writer, "set_step")
 
-    def show_samples(self, view: View, step: int) -> None:
+    def show_samples(self, view: LoaderView, step: int) -> None:
         """Show a table and figures."""
         experiment = self.logger.experiment
         experiment.set_step(step)  # log_table takes no step; it uses the current one

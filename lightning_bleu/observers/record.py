@@ -105,7 +105,7 @@ class Record:
             is_of_file = not score.mean_of and not score.name.group
             file = self._name(files[score.name.loader]) if is_of_file else None
             class_name = validation.metrics[score.name.metric].class_name
-            lines.append(shared | to_line(score, naming.render(score.name), class_name, file))
+            lines.append(shared | to_record_line(score, naming.render(score.name), class_name, file))
         if lines:
             run_in_process_0(lambda: self._append(lines))
         self._recorded_files.update(files.values())
@@ -141,7 +141,7 @@ class Record:
         return file
 
 
-def to_line(score: Scored, logged: str, class_name: str, file: str | None) -> dict[str, Any]:
+def to_record_line(score: Scored, logged: str, class_name: str, file: str | None) -> dict[str, Any]:
     """The line of a score in ``scores.jsonl``, without what all lines of its validation share.
 
     Args:
@@ -163,7 +163,7 @@ def to_line(score: Scored, logged: str, class_name: str, file: str | None) -> di
 
 
 def to_line_of_file(sentences: Sentences, file: str) -> dict[str, Any]:
-    """The line of a file without a score, or without references; see :func:`to_line`.
+    """The line of a file without a score, or without references; see :func:`to_record_line`.
 
     Args:
         sentences: its sentences.

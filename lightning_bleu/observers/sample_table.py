@@ -57,7 +57,7 @@ wrong.
     rows = "\n".join(_row(sample, digits.values(), has_groups=has_groups) for sample in samples)
     explanation = " ".join(text for tag, text in _EXPLANATIONS.items() if tag in rows)
     # Because of the isolate, no caption begins like a list, a heading, or a code block.
-    above = [_ISOLATE.format(escape(line.strip())) for line in caption.splitlines()]
+    above = [_ISOLATE.format(escape_cell(line.strip())) for line in caption.splitlines()]
     if explanation:
         above.append(explanation)
     has_sources = any(sample.source is not None for sample in samples)
@@ -68,7 +68,7 @@ wrong.
         texts.append("references")
     labels = ["group"] if has_groups else []
     # <pre> keeps names in one piece, and the padding of numbers.
-    header = ["no.", *labels, *(f"<pre>{escape(name)}</pre>" for name in digits), ", ".join(texts)]
+    header = ["no.", *labels, *(f"<pre>{escape_cell(name)}</pre>" for name in digits), ", ".join(texts)]
     return f"{'<br>'.join(above)}\n\n| {' | '.join(header)} |\n|{' --- |' * len(header)}\n{rows}"
 
 
@@ -87,14 +87,14 @@ def _row(sample: Sample, digits: Iterable[int], *, has_groups: bool) -> str:
     numbers += [f"{score:5.{places}f}" for score, places in zip(sample.shown_scores(), digits)]
     cells = [f"<pre>{number}</pre>" for number in numbers]
     if has_groups:
-        cells.insert(1, _ISOLATE.format(escape(to_line(sample.group or "", _MAX_LABEL))))
+        cells.insert(1, _ISOLATE.format(escape_cell(to_line(sample.group or "", _MAX_LABEL))))
     # A single line keeps rows low: cards are only 350 pixels high.
     return f"| {' | '.join(cells)} | {'<br>'.join(lines)} |"
 
 
 def _line(label: str, spans: Iterable[Span]) -> str:
     """A labeled sentence. If it has no visible characters, the label says so: its typeface sets it apart from text."""
-    escaped = [Span(escape(text), mark) for text, mark in shorten(spans)]
+    escaped = [Span(escape_cell(text), mark) for text, mark in shorten(spans)]
     text = "".join(span.text for span in escaped)
     if not is_visible(text):
         return f"<code>{label} (empty)</code>"
@@ -102,14 +102,14 @@ def _line(label: str, spans: Iterable[Span]) -> str:
     return f"<code>{label}</code> {_ISOLATE.format(marked)}"
 
 
-def escape(text: str) -> str:
-    """Put text on a single line, and escape everything that could be markup as HTML entities.
+def escape_cell(text: str) -> str:
+    """Put text on a single line, and escape_cell everything that could be markup as HTML entities.
 
     Line breaks become blanks, and other control characters become replacement characters. Characters that only set the
     direction of text are removed.
 
     Example:
-        >>> escape("<b>*a* | b.\\n&lt;")
+        >>> escape_cell("<b>*a* | b.\\n&lt;")
         '&#60;b&#62;&#42;a&#42; &#124; b. &#38;lt;'
     """
     return clean(text).translate(_ENTITIES)

@@ -265,9 +265,7 @@ def score_samples(
     percent = {name: of_score.scorer.percent for name, of_score in rows.items()}
     samples = []
     for place, (number, sentence) in enumerate(sentences.items()):
-        lines = [
-            tokenize_line(text, sentence.tokenized, settings) for text in (sentence.hypothesis, *sentence.references)
-        ]
+        lines = [split_line(text, sentence.tokenized, settings) for text in (sentence.hypothesis, *sentence.references)]
         scores_of_sentence = {name: of_score[place] for name, of_score in scores.items()}
         before = {name: of_score[place] for name, of_score in scores_before.items()}
         samples.append(Sample(number + 1, lines, sentence.source, scores_of_sentence, before, percent, sentence.group))
@@ -279,11 +277,11 @@ def _score(rows_by_score: Mapping[str, SentenceRows], numbers: Sequence[int]) ->
     return {name: rows.select(numbers).score_sentences().tolist() for name, rows in rows_by_score.items()}
 
 
-def tokenize_line(text: str, is_tokenized: bool, settings: BLEUSettings) -> Line:
+def split_line(text: str, is_tokenized: bool, settings: BLEUSettings) -> Line:
     """The beginning of a text, with its tokens.
 
     Example:
-        >>> tokenize_line("Hi!", False, BLEUSettings.from_options())
+        >>> split_line("Hi!", False, BLEUSettings.from_options())
         Line(text='Hi!', tokens=['Hi', '!'])
     """
     text = text[:_MAX_CHARACTERS]

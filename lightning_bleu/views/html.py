@@ -16,7 +16,7 @@ from lightning_bleu.version import __version__
 from lightning_bleu.views.blocks import Cell, Chart, View, describe_marks, shorten
 from lightning_bleu.views.drawing import draw_chart, style_of
 
-MAX_ROWS = 500
+MAX_ROWS_OF_PAGE = 500
 """The maximum number of rows of a table."""
 
 
@@ -47,7 +47,7 @@ def _environment() -> Environment:
     )
     environment.filters.update(clean=clean, shorten=shorten, to_line=to_line)
     environment.globals.update(
-        draw=_draw, describe_marks=describe_marks, kind_of=_kind_of, max_rows=MAX_ROWS, style_of=style_of
+        draw=_draw, describe_marks=describe_marks, kind_of=_kind_of, max_rows=MAX_ROWS_OF_PAGE, style_of=style_of
     )
     environment.tests.update(empty=_is_empty, best=_is_best)
     return environment

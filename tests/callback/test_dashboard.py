@@ -20,7 +20,7 @@ from torchmetrics.text import ROUGEScore
 
 from lightning_bleu import BLEUCallback, CorpusBLEU, CorpusCHRF, corpus_bleu
 from lightning_bleu.observers.loggers import adapt
-from lightning_bleu.observers.sample_table import escape
+from lightning_bleu.observers.sample_table import escape_cell
 from tests.helpers.lightning import (
     collect_warnings,
     fit,
@@ -72,7 +72,7 @@ def test_tensorboard_gets_samples_and_a_histogram_and_figures_at_the_step_of_the
     }.items():
         panels = texts(events, f"val_{name}")
         assert [step for step, _ in panels] == STEPS
-        assert f"The {kind}. {escape(str(report))}" in panels[-1][1].splitlines()[0]
+        assert f"The {kind}. {escape_cell(str(report))}" in panels[-1][1].splitlines()[0]
     expected = [(i + 1, [round(BLEU[i], 1)], f"source {i}", *LINES[i]) for i in range(2)]
     assert [tuple(row) for row in read_table(texts(events, "val_samples")[-1][1])] == expected
 

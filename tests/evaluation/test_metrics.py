@@ -31,7 +31,7 @@ from torchmetrics.text import (
 from lightning_bleu import BLEUCallback, CorpusBLEU, CorpusCHRF, Evaluator, FunctionMetric
 from lightning_bleu.core.settings import Settings
 from lightning_bleu.evaluation.loaders import CALL
-from lightning_bleu.evaluation.metrics import (
+from lightning_bleu.evaluation.metric_facts import (
     expected_names,
     known_scorers,
     metrics_that_score,

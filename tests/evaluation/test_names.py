@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lightning_bleu import CorpusBLEU
-from lightning_bleu.evaluation.metrics import list_components
+from lightning_bleu.evaluation.metric_facts import list_components
 from lightning_bleu.evaluation.names import Name, Naming, check_loader_names, check_names, find_nested, name_loaders
 from lightning_bleu.evaluation.result import STATISTICS
+from lightning_bleu.hugging_face.mixin import TrainerNaming
 
 LOADER: Any = [["a batch"]]
 
@@ -116,7 +117,7 @@ def test_names_are_strings(name: Any) -> None:
 
 LIGHTNING = Naming("val", "{stage}_{metric}")
 FOLDERS = Naming("val", "{stage}/{metric}")
-TRANSFORMERS = Naming("eval_news", "{stage}_{metric}", "_", lambda logged: logged.replace("eval_", "eval/", 1))
+TRANSFORMERS = TrainerNaming("eval_news", "{stage}_{metric}", "_")
 UNDERSCORES = Naming("val", "{stage}_{metric}", "_")
 DASHES = Naming("val", "{stage}/{metric}", "-")
 COLONS = Naming("val", "{stage}/{metric}", "::")

@@ -23,7 +23,7 @@ from lightning_bleu.evaluation.names import Naming
 from lightning_bleu.evaluation.opponents import Opponents
 from lightning_bleu.evaluation.outputs import Output
 from lightning_bleu.evaluation.saved import STATE_FORMAT, check_state, to_saved
-from lightning_bleu.evaluation.scores import score_sentences
+from lightning_bleu.evaluation.scores import score_loaders
 from lightning_bleu.tasks import WER
 from tests.helpers.callback_metrics import try_to
 from tests.helpers.process_groups import ProcessPool
@@ -66,7 +66,7 @@ def compare_loaders(
     for number, output in enumerate(outputs.values()):
         counting.collector.update(output, 0, number)
     loaders = counting.collector.gather()
-    scored, naming = score_sentences(counting.metrics, loaders), Naming()
+    scored, naming = score_loaders(counting.metrics, loaders), Naming()
     found = opponents.find(scored, loaders, naming, may_compare=True, may_replace=may_replace)
     compared, new = opponents.compare(scored, found)
     assert [(one.name, one.result.score, one.rows) for one in compared] == [
@@ -662,7 +662,7 @@ def compare_with_another_rounding(rank: int, processes: int, rights: tuple[float
         counting = Counting({"bleu": scorer})
         counting.collector.update(output, 0)
         loaders = counting.collector.gather()
-        scored = score_sentences(counting.metrics, loaders)
+        scored = score_loaders(counting.metrics, loaders)
         found = opponents.find(scored, loaders, Naming(), may_compare=True, may_replace=True)
         compared, new = opponents.compare(scored, found)
         opponents.save(to_saved(compared, loaders, new, Naming()))

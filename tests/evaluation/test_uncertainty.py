@@ -16,7 +16,7 @@ from lightning_bleu import CorpusBLEU, CorpusCHRF, Interval, paired_bootstrap
 from lightning_bleu.evaluation.names import Name
 from lightning_bleu.evaluation.scores import Scored
 from lightning_bleu.evaluation.sentences import SentenceRows
-from lightning_bleu.evaluation.uncertainty import add_intervals, resample, resample_scores
+from lightning_bleu.evaluation.uncertainty import add_intervals, resample, resample_scored
 from lightning_bleu.tasks import WER
 from tests.helpers.callback_metrics import corpus_of, errors
 from tests.helpers.process_groups import ProcessPool
@@ -130,7 +130,7 @@ def test_a_group_that_has_all_sentences_of_its_loader_takes_its_interval() -> No
 def test_nothing_is_drawn_for_a_group_that_has_all_sentences() -> None:
     scored = score_loaders({"news": ["de"] * SIZE}, {"bleu": CorpusBLEU()})
     systems = {one.name: [one.rows] for one in scored if one.rows is not None}
-    resampled = resample_scores(scored, systems, 50)
+    resampled = resample_scored(scored, systems, 50)
     assert resampled[Name("bleu", "news", "de")].scores is resampled[Name("bleu", "news")].scores
 
 

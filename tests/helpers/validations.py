@@ -11,11 +11,11 @@ from lightning_bleu.core.batch import Sentence
 from lightning_bleu.core.messages import WarnOnce
 from lightning_bleu.evaluation.collector import SentenceCollector
 from lightning_bleu.evaluation.loaders import Loader, Origin
-from lightning_bleu.evaluation.metrics import reserved_names, shared_reading
+from lightning_bleu.evaluation.metric_facts import reserved_names, shared_reading
 from lightning_bleu.evaluation.names import Naming
 from lightning_bleu.evaluation.outputs import Output
 from lightning_bleu.evaluation.passed_metrics import read_metrics
-from lightning_bleu.evaluation.scores import score_sentences
+from lightning_bleu.evaluation.scores import score_loaders
 from lightning_bleu.evaluation.sentences import Sentences
 from lightning_bleu.evaluation.validation import Validation, group_by_loader, name_numbers, name_results
 
@@ -57,7 +57,7 @@ def score(counting: Counting, naming: Naming | None = None, parts: bool | Sequen
     """Score what was counted, without intervals and comparisons."""
     naming = naming or Naming()
     loaders = counting.collector.gather()
-    scored = score_sentences(counting.metrics, loaders, parts)
+    scored = score_loaders(counting.metrics, loaders, parts)
     counting.collector.warn_about_mistakes()
     return Validation(
         naming,

@@ -7,8 +7,8 @@ from typing import Any
 from lightning_bleu import corpus_bleu, sentence_bleu
 from lightning_bleu.evaluation.choices import choose_sentences
 from lightning_bleu.evaluation.validation import ScoredLoader
+from lightning_bleu.observers.loader_view import LoaderView, make_view
 from lightning_bleu.observers.samples import Samples, make_samples
-from lightning_bleu.observers.view import View, make_view
 from tests.helpers.validations import Counting, count, score
 
 LINES = [
@@ -23,7 +23,9 @@ BLEU = sentence_bleu(HYPOTHESES, REFERENCES, percent=True).tolist()
 SIGNATURE = corpus_bleu(HYPOTHESES, REFERENCES).signature
 
 
-def view(samples: int, metrics: Any = None, preds: Any = HYPOTHESES, target: Any = REFERENCES, **fields: Any) -> View:
+def view(
+    samples: int, metrics: Any = None, preds: Any = HYPOTHESES, target: Any = REFERENCES, **fields: Any
+) -> LoaderView:
     """A view of the sentences of the loader ``news``."""
     validation = score(count(Counting(metrics, ["news"]), preds, target, **fields))
     (loader,) = validation.loaders

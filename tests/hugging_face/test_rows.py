@@ -9,7 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lightning_bleu.hugging_face.rows import IGNORED, Layout, check_layout, find_answers, find_token_mask
+from lightning_bleu.hugging_face.rows import IGNORED, Layout, check_answers, find_answers, find_token_mask
 
 PAD = 0
 
@@ -144,4 +144,4 @@ def test_padded_rows_are_not_packed(inputs: Any) -> None:
 
 def test_an_unknown_layout_is_an_error() -> None:
     with pytest.raises(ValueError, match=r"'answers' must be one of .*, got 'lats': did you mean 'last'"):
-        check_layout("lats")
+        check_answers("lats")

@@ -13,11 +13,12 @@ from lightning_bleu.evaluation.loaders import CALL
 from lightning_bleu.evaluation.names import Naming
 from lightning_bleu.evaluation.outputs import Output
 from lightning_bleu.evaluation.validation import Validation
+from lightning_bleu.hugging_face.mixin import TrainerNaming
 from lightning_bleu.observers import dashboard
-from lightning_bleu.observers.charts import Chart, lay_out_charts
+from lightning_bleu.observers.charts import ScalarChart, lay_out_charts
 from lightning_bleu.observers.dashboard import Dashboard
+from lightning_bleu.observers.loader_view import make_view
 from lightning_bleu.observers.loggers import adapt, to_custom_scalars
-from lightning_bleu.observers.view import make_view
 from tests.helpers.views import HYPOTHESES, REFERENCES, samples_of
 
 
@@ -72,9 +73,10 @@ def test_scores_of_a_metric_share_a_chart_and_each_interval_is_a_band() -> None:
         [chart for chart in lay_out_charts(validate({"f": shares}, confidence=one)) if chart.section == "Scores"]
         for one in (None, 0.95)
     )
-    assert without == [Chart("Scores", "val_f", ("val_f/half", "val_f/third"))]
+    assert without == [ScalarChart("Scores", "val_f", ("val_f/half", "val_f/third"))]
     assert with_intervals == [
-        Chart("Scores", tag, (tag, f"{tag}/low", f"{tag}/high"), is_band=True) for tag in ("val_f/half", "val_f/third")
+        ScalarChart("Scores", tag, (tag, f"{tag}/low", f"{tag}/high"), is_band=True)
+        for tag in ("val_f/half", "val_f/third")
     ]
 
 
@@ -83,8 +85,8 @@ def test_the_difference_is_a_band_in_the_section_of_its_comparison(kind: Any) ->
     charts = lay_out_charts(validate(CorpusCHRF(), compare_to=kind))
     names = ("val_chrf/difference", "val_chrf/difference_low", "val_chrf/difference_high")
     assert charts == [
-        Chart("Scores", "val_chrf", ("val_chrf",)),
-        Chart(f"Comparison with the {kind.replace('_', ' ')}", "val_chrf", names, is_band=True),
+        ScalarChart("Scores", "val_chrf", ("val_chrf",)),
+        ScalarChart(f"Comparison with the {kind.replace('_', ' ')}", "val_chrf", names, is_band=True),
     ]
 
 
@@ -130,9 +132,9 @@ def test_a_name_is_no_pattern() -> None:
 
 
 def test_charts_have_the_names_that_loggers_show() -> None:
-    naming = Naming("eval", "{stage}_{metric}", "_", lambda name: f"eval/{name.removeprefix('eval_')}")
+    naming = TrainerNaming("eval", "{stage}_{metric}", "_")
     charts = lay_out_charts(validate(CorpusCHRF(), ("news", "talks"), naming=naming, confidence=0.95))
-    assert charts[1] == Chart(
+    assert charts[1] == ScalarChart(
         "Scores", "eval/chrf_news", ("eval/chrf_news", "eval/chrf_news_low", "eval/chrf_news_high"), is_band=True
     )
 
@@ -143,7 +145,9 @@ def test_charts_have_the_names_that_are_logged(separator: str) -> None:
     validation = validate(CorpusCHRF(), ("news", "talks"), naming=naming, confidence=0.95)
     charts = lay_out_charts(validation)
     news = f"val_chrf{separator}news"
-    assert charts[1] == Chart("Scores", news, (news, f"{news}{separator}low", f"{news}{separator}high"), is_band=True)
+    assert charts[1] == ScalarChart(
+        "Scores", news, (news, f"{news}{separator}low", f"{news}{separator}high"), is_band=True
+    )
     assert {name for chart in charts for name in chart.names} <= validation.numbers.keys()
     view = make_view(validation.loaders[0], samples_of(validation.loaders[0], 1), naming)
     assert view.panels[0].tag == "val_samples/news"

@@ -18,7 +18,7 @@ from torch import Tensor
 from lightning_bleu import CorpusBLEU, corpus_bleu
 from lightning_bleu.bleu import BLEUSettings, count_rows
 from lightning_bleu.core.batch import read_batch
-from lightning_bleu.evaluation.choices import MIN_SENTENCES
+from lightning_bleu.evaluation.choices import MIN_IN_BUCKET
 from lightning_bleu.observers.figures import bleu_by_length_figure, length_scatter_figure
 from tests.helpers.corpora import random_corpus
 
@@ -93,7 +93,7 @@ def test_each_bar_is_the_corpus_bleu_of_the_sentences_that_its_label_names(
     assert all(sum(length in bounds(label) for label, _ in labels) == 1 for length in lengths)
     for (label, count), height in zip(labels, heights(figure), strict=True):
         inside = [sentence for sentence, length in enumerate(lengths) if length in bounds(label)]
-        assert len(inside) == count >= MIN_SENTENCES
+        assert len(inside) == count >= MIN_IN_BUCKET
         corpus: list[Any] = [[side[sentence] for sentence in inside] for side in (hypotheses, references)]
         assert height == pytest.approx(100 * corpus_bleu(*corpus, convention=convention, effective_order=True).bleu)
 
@@ -111,7 +111,7 @@ def test_buckets_have_30_sentences_unless_there_is_only_one(rng: random.Random) 
         lengths = [int(rng.lognormvariate(rng.uniform(1, 5), rng.uniform(0.1, 1))) for _ in range(rng.randint(1, 500))]
         counts = [count for _, count in labels_of(bleu_by_length_figure(from_lengths(lengths, lengths), SETTINGS))]
         assert sum(counts) == len(lengths)
-        assert len(counts) == 1 or min(counts) >= MIN_SENTENCES
+        assert len(counts) == 1 or min(counts) >= MIN_IN_BUCKET
 
 
 def test_buckets_and_axes_of_lengths_do_not_depend_on_the_hypotheses(rng: random.Random) -> None:
@@ -125,12 +125,12 @@ def test_buckets_and_axes_of_lengths_do_not_depend_on_the_hypotheses(rng: random
 
 
 def test_bars_have_intervals() -> None:
-    rows = torch.tensor([[1, 4, 4, 4], [3, 4, 4, 4]]).repeat(MIN_SENTENCES, 1)
+    rows = torch.tensor([[1, 4, 4, 4], [3, 4, 4, 4]]).repeat(MIN_IN_BUCKET, 1)
     figure: Any = bleu_by_length_figure(rows, BLEUSettings.from_options(max_order=1), confidence=0.9)
     ((low, high),) = (segment[:, 1] for segment in figure.axes[0].collections[0].get_segments())
     metric = CorpusBLEU(max_order=1, percent=True, keep_sentences=True)
     metric.update(
-        [["a", "?", "?", "?"], ["a", "b", "c", "?"]] * MIN_SENTENCES, [["a", "b", "c", "d"]] * 2 * MIN_SENTENCES
+        [["a", "?", "?", "?"], ["a", "b", "c", "?"]] * MIN_IN_BUCKET, [["a", "b", "c", "d"]] * 2 * MIN_IN_BUCKET
     )
     expected = metric.interval(confidence=0.9, resamples=200)
     assert [low, high] == pytest.approx([expected.low, expected.high])
@@ -207,7 +207,7 @@ def test_no_text_is_cut_off_or_overlaps_another(statistics: Tensor) -> None:
 
 @pytest.mark.parametrize("longest", LONGEST)
 def test_evenly_spread_lengths_have_six_bars(longest: int) -> None:
-    assert len(labels_of(bleu_by_length_figure(six_bars(longest, MIN_SENTENCES), SETTINGS))) == 6
+    assert len(labels_of(bleu_by_length_figure(six_bars(longest, MIN_IN_BUCKET), SETTINGS))) == 6
 
 
 def test_the_axes_are_at_the_same_place_in_all_figures_of_a_kind() -> None:

@@ -20,7 +20,7 @@ from lightning_bleu import CorpusBLEU
 from lightning_bleu.bleu import BLEUSettings, count_rows
 from lightning_bleu.core.batch import Sentence, read_batch
 from lightning_bleu.observers.sample_table import sample_table
-from lightning_bleu.observers.samples import Sample, tokenize_line
+from lightning_bleu.observers.samples import Sample, split_line
 from lightning_bleu.views.marks import Line, mark_words
 from tests.helpers.text import WORDWISE, fuzz_line, sacrebleu_tokens
 
@@ -49,7 +49,7 @@ def tokenize_samples(sentences: Sequence[Sentence], **options: Any) -> list[tupl
     lines = []
     for sentence in sentences:
         texts = (sentence.hypothesis, *sentence.references)
-        line, *others = (tokenize_line(text, sentence.tokenized, settings) for text in texts)
+        line, *others = (split_line(text, sentence.tokenized, settings) for text in texts)
         lines.append((line, others))
     return lines
 

@@ -33,7 +33,7 @@ class Panel(NamedTuple):
     samples: Sequence[Sample]
 
 
-class View(NamedTuple):
+class LoaderView(NamedTuple):
     """What loggers show of the sentences of a loader.
 
     Attributes:
@@ -81,7 +81,7 @@ def _encodable(text: str) -> str:
     return text.encode(errors="replace").decode()
 
 
-def make_view(loader: ScoredLoader, samples: Samples, naming: Naming, confidence: float | None = None) -> View:
+def make_view(loader: ScoredLoader, samples: Samples, naming: Naming, confidence: float | None = None) -> LoaderView:
     """What loggers show of the sentences of a loader. The figures are those of the first BLEU, which has lengths.
 
     Args:
@@ -110,7 +110,7 @@ def make_view(loader: ScoredLoader, samples: Samples, naming: Naming, confidence
     panels = [Panel(tag("samples"), "first", f"The first sentences.{score}", samples.first)]
     if samples.worst:
         panels.append(Panel(tag("worst"), "worst", f"The worst sentences{samples.order}.{score}", samples.worst))
-    return View(panels, digits, samples.signature, histograms, figures)
+    return LoaderView(panels, digits, samples.signature, histograms, figures)
 
 
 def _in_percent(rows: SentenceRows) -> Tensor:
