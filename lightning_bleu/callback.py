@@ -127,8 +127,6 @@ class BLEUCallback(pl.Callback):
     def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
         """Open the folder of the translations, check names, and warn about likely mistakes. Collective.
 
-        Only a fit loads states from checkpoints; see :meth:`load_state_dict`.
-
         Raises:
             ValueError: if two callbacks have one name, a logger cannot take the names, or files cannot be written.
         """

@@ -369,9 +369,7 @@ class Evaluator:
     def check_logged_names(
         self, stage: str, loaders: Sequence[str] = (), *, naming: Naming | None = None, loggers: Sequence[Any] = ()
     ) -> None:
-        """Check before a training that loggers can take the names of its validations, as :meth:`begin` does.
-
-        Collective.
+        """Check before a training that loggers can take the names of its validations. Collective.
 
         Args:
             stage: ``"val"`` or ``"test"``.
@@ -491,9 +489,7 @@ class Evaluator:
         return validation
 
     def rehearse(self, started: StartedValidation, validation: Validation) -> None:
-        """Do with a validation of a few batches what finds errors before a training.
-
-        A first validation to compare with is kept. Collective.
+        """Find errors of :meth:`publish` before a training, and keep a first validation to compare with. Collective.
 
         Raises:
             ValueError: if a logger cannot take the names that are only known now, such as those of groups.

@@ -1,4 +1,16 @@
-"""Text → tokens → the numbers of tokens, with caches of words. The tokenizers are those of sacreBLEU."""
+"""Text → tokens → the numbers of tokens. The tokenizers are those of sacreBLEU, with caches of words and lines.
+
+During training the references never change, and hypotheses mostly repeat the same words, so only the first epoch pays
+for tokenization:
+
+- sacreBLEU's 13a, intl, zh, char, and none treat each word by itself, so hypotheses are looked up by word. For intl and
+  zh it matters whether a word begins or ends its line, so such words are marked.
+- References are looked up by line; new ones are tokenized by word.
+- Other tokenizers (MeCab, SentencePiece, callables) need the whole line, so all lines are looked up by line.
+
+Caches are kept per tokenizer, by name or by the identity of a callable. A callable's cache is freed with the
+callable, and all caches together are cleared when they take 256 MiB. Entries are only added, so threads need no lock.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""The positions of sentences in their dataset, as PyTorch's samplers deal them."""
+"""The positions of sentences in their dataset, as PyTorch's samplers deal them.
+
+With several processes, samplers repeat sentences to give all processes the same number. Positions tell which
+sentences are the same. They are derived from the sampler only if the step returns no ``index``. An item of the
+dataset may be several sentences, which are numbered below it: all of a batch with one item, or the answers of a row
+in Transformers.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""How a Trainer of Transformers generates: from which prompts of a batch, and with which arguments."""
+"""How a Trainer of Transformers generates: from which prompts of a batch, and with which arguments.
+
+``split`` finds in a batch which tokens are padding, the row, the prompt, and the labels of each answer, and makes
+`Prompts`: the inputs of ``generate``, references, sources, and positions. ``complete`` generates from them. How a
+batch is laid out is never guessed from its content, because several layouts may fit: with prompts and answers apart,
+an answer may equal the end of its prompt. What contradicts the layout is an error.
+"""
 
 from __future__ import annotations
 

@@ -1,0 +1,78 @@
+"""The leaves can be deleted: what remains has the right types and passes its tests."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+LEAVES = {
+    "tasks": "lightning_bleu.tasks",
+    "hugging_face": "lightning_bleu.hugging_face",
+    "compare": "lightning_bleu.compare",
+}
+PAGES = {
+    "test_docs",
+    "test_notebook",
+    "test_package",
+    "test_package_index",
+    "test_leaves",
+    "test_examples",
+    "test_release",
+}
+"""Modules that test the documentation and all files, which name the leaves."""
+
+
+def users_of(folder: Path, leaf: str) -> Iterator[Path]:
+    """The modules of tests, and of benchmarks and examples, that import a leaf, also through another one."""
+    paths = {path: path.read_text(encoding="utf-8") for path in folder.rglob("*.py")}
+    names = {leaf}
+    while True:
+        found = {
+            path for path, text in paths.items() if any(re.search(rf"\b{re.escape(name)}\b", text) for name in names)
+        }
+        more = {f"tests.helpers.{path.stem}" for path in found if path.parent.name == "helpers"} - names
+        if not more:
+            return iter(found)
+        names |= more
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("leaf", LEAVES)
+def test_what_remains_without_a_leaf_has_the_right_types_and_passes_its_tests(leaf: str, tmp_path: Path) -> None:
+    for name in ("lightning_bleu", "tests"):
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    shutil.copytree(ROOT / "examples", tmp_path / "examples", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ROOT / "docs", tmp_path / "docs", ignore=shutil.ignore_patterns("_build"))
+    shutil.rmtree(tmp_path / "lightning_bleu" / leaf)
+    if leaf == "compare":
+        (tmp_path / "lightning_bleu" / "__main__.py").unlink()
+    shutil.rmtree(tmp_path / "tests" / leaf, ignore_errors=True)
+    for path in users_of(tmp_path / "tests", LEAVES[leaf]):
+        path.unlink()
+    for path in (tmp_path / "tests").rglob("test_*.py"):
+        if path.stem in PAGES:
+            path.unlink()
+    mypy = [sys.executable, "-m", "mypy", "lightning_bleu"]
+    assert subprocess.run(mypy, cwd=tmp_path, capture_output=True, text=True).stdout.startswith("Success")
+    quick = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-m",
+        "not slow and not long and not gpu",
+        "-n",
+        "2",
+        "tests",
+        "lightning_bleu",
+    ]
+    done = subprocess.run(quick, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-3000:]
