@@ -18,8 +18,8 @@ The run of "b" has one key on each side: one match. The run of "a" has two hypot
 match. The run of "a b" has one of each: one match. So 2 unigrams and 1 bigram match.
 
 If N labels do not fit into a key, the kernel makes several passes. Each pass numbers the n-grams that have matched so
-far; in the next pass, that number takes the place of the sentence in the key. Everything else is dropped, so high orders
-cost little.
+far; in the next pass, that number takes the place of the sentence in the key. Everything else is dropped, so high
+orders cost little.
 
 Batches are uneven, so tokens are in one flat array, without padding, and a batch is counted in chunks of about 2^14
 tokens, whose arrays stay in the cache. For more than four orders, as of characters, labels are numbered without gaps,
