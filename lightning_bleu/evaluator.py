@@ -367,22 +367,22 @@ class Evaluator:
             self.record = Record(folder, self.warn_once)
 
     def check_logged_names(
-        self, stage: str, loaders: Sequence[str] = (), *, naming: Naming | None = None, loggers: Sequence[Any] = ()
+        self, stage: str, loader_names: Sequence[str] = (), *, naming: Naming | None = None, loggers: Sequence[Any] = ()
     ) -> None:
         """Check before a training that loggers can take the names of its validations. Collective.
 
         Args:
             stage: ``"val"`` or ``"test"``.
-            loaders: the names of the loaders, if they are known.
+            loader_names: the names of the loaders, if they are known.
             naming: how names are written, if not as `log_name` says.
             loggers: the loggers of the trainer.
 
         Raises:
             ValueError: if a logger cannot.
         """
-        scored = [loader for loader in loaders if self.options.labels_of(loader) != []]
-        names = self._expected_names(stage, scored, naming or self.namings[stage]) if scored or not loaders else []
-        Dashboard(loggers, self.options.loggers, self.warn_once, names)
+        scored = [loader for loader in loader_names if self.options.labels_of(loader) != []]
+        names = self._expected_names(stage, scored, naming or self.namings[stage]) if scored or not loader_names else []
+        Dashboard(loggers, self.options.loggers, self.warn_once, names)  # checks them
 
     def begin(
         self,
@@ -458,32 +458,32 @@ class Evaluator:
             may_replace: whether it becomes the new best if it is better. The first one is kept in any case.
         """
         options, naming = self.options, started.naming
-        loaders = started.collector.gather(started.device)
-        check_not_labels(options.metrics, {label for sentences in loaders for label in sentences.groups})
-        scored = score_loaders(started.metrics, loaders, options.parts)
-        scored = without_rows_of_groups(scored, self._find_crowded_loaders(started, loaders))
+        gathered = started.collector.gather(started.device)
+        check_not_labels(options.metrics, {label for sentences in gathered for label in sentences.groups})
+        scored = score_loaders(started.metrics, gathered, options.parts)
+        scored = without_rows_of_groups(scored, self._find_crowded_loaders(started, gathered))
         if options.confidence is not None:
             scored = add_intervals(scored, options.confidence)
         opponents: Mapping[Name, Opponent] = {}
         new: Collection[Name] = ()
         if self._compares(started.stage):
             may_replace = may_compare and (may_replace or options.compare_to == "first")
-            opponents = self._opponents.find(scored, loaders, naming, may_compare=may_compare, may_replace=may_replace)
+            opponents = self._opponents.find(scored, gathered, naming, may_compare=may_compare, may_replace=may_replace)
             scored, new = self._opponents.compare(scored, opponents)
         validation = Validation(
             naming,
             started.metrics,
-            group_by_loader(scored, loaders, opponents),
+            group_by_loader(scored, gathered, opponents),
             scored,
             name_results(scored, naming),
-            name_numbers(scored, naming, shows_loaders=len(loaders) <= MAX_DETAILED),
-            to_saved(scored, loaders, new if may_replace else (), naming),
+            name_numbers(scored, naming, shows_loaders=len(gathered) <= MAX_DETAILED),
+            to_saved(scored, gathered, new if may_replace else (), naming),
             started.collector.returned,
         )
         if may_compare:
             warn_about_few_sentences(opponents, self.warn_once)
         started.collector.warn_about_mistakes()
-        self._history.add_entries(started, loaders)
+        self._history.add_entries(started, gathered)
         if True in validation.returned:
             self._history.read_stages.add(started.stage)
         return validation

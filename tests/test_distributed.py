@@ -139,7 +139,7 @@ def contradict(rank: int, world_size: int) -> list[str]:
 
 
 def test_processes_that_contradict_each_other_are_an_error_in_all_of_them(pool: ProcessPool) -> None:
-    starts = ["some sentences have an 'index' and others have none"] * 3
+    starts = ["the positions of only some sentences are known"] * 3
     starts += ["different sentences have the same 'index' 0"] * 3
     for errors in pool.run(2, contradict):
         assert all(error.startswith(start) for error, start in zip(errors, starts, strict=True))

@@ -21,7 +21,7 @@ from tests.test_metric import check_unchanged_by, contents
 
 TARGET = [["a b c d e", "a b"], ["f g"], ["h i j k", "h i j", "x"], ["l"], ["a a b"]]
 PREDS = ["a b c d x", "f g", "h j i k", "l m", ""]
-MIXED = "the positions of some sentences only are known: pass an 'index' with every batch, or with none"
+MIXED = "the positions of only some sentences are known: pass an 'index' with every batch, or with none"
 DIFFERENT = "different sentences have the same 'index' 0: their references differ. An index is the position"
 
 

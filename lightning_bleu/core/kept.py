@@ -25,7 +25,7 @@ from lightning_bleu.core.forms import KINDS, Form, Ids, InputCounts, IntArray, S
 
 IDENTITY_COLUMNS = 4
 """The number of columns before the statistics."""
-_MIXED = "the positions of some sentences only are known: pass an 'index' with every batch, or with none"
+_MIXED = "the positions of only some sentences are known: pass an 'index' with every batch, or with none"
 
 
 class KeptSentences(NamedTuple):

@@ -112,13 +112,13 @@ class Opponents:
 
     def _find_own_rows(self, whole: Name, scored: Sequence[Scored]) -> dict[Name, SentenceRows]:
         """The rows of a score, of each loader and group; empty if it is not compared."""
-        parts = [score for score in scored if score.name.whole == whole and not score.mean_of]
-        if any(score.rows is None and not score.name.group for score in parts):
+        members = [score for score in scored if score.name.whole == whole and not score.mean_of]
+        if any(score.rows is None and not score.name.group for score in members):
             return {}
-        has_best = parts[0].result.higher_is_better is not None
+        has_best = members[0].result.higher_is_better is not None
         if not has_best and self.kind != "first":
             return {}
-        return {score.name: score.rows for score in parts if score.rows is not None}
+        return {score.name: score.rows for score in members if score.rows is not None}
 
     def _lacks_loaders(
         self, saved: SavedLoaders, loader_rows: Mapping[str, SentenceRows], whole: Name, naming: Naming

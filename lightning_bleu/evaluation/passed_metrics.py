@@ -51,7 +51,7 @@ def read_metrics(metrics: Any) -> dict[str, EvaluatorMetric]:
 
 
 def _name_metrics(metrics: Any) -> Iterator[tuple[str, Any]]:
-    """The names of what the user passed as `metrics`, and the metrics. Nothing is checked yet."""
+    """The names of what the user passed as `metrics`, and the metrics as they are."""
     by_name = _as_dict(metrics)
     if by_name is None:
         members = dict(_members_of(getattr(type(metrics), "short_name", ""), metrics))

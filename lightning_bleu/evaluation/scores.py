@@ -26,7 +26,8 @@ class Scored:
     Attributes:
         name: what it is the score of.
         result: the score.
-        rows: the rows of its sentences; None if they have none, and for a mean.
+        rows: the rows of its sentences. None if they have none, if the score is not finite, for a group among very
+            many, and for a mean.
         mean_of: the names of the scores that it is the mean of; empty unless it is a mean.
     """
 
@@ -91,11 +92,12 @@ def _score_loader(
     metric_name: str, metric: EvaluatorMetric, sentences: Sentences, parts: bool | Sequence[str]
 ) -> Iterator[Scored]:
     """The scores of a loader and of its groups. Collective."""
-    measure = _call_in_each_process
     if metric.columns:
         measure = _read_counts
     elif metric.corpus_level:
         measure = _call_in_process_0
+    else:
+        measure = _call_in_each_process
     for name, statistics in measure(metric_name, metric, sentences):
         scorer = metric.scorer_of(metric_name, name.score)
         yield from _score_statistics(name, scorer, statistics, sentences, parts)
