@@ -14,10 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lightning_bleu import CorpusBLEU
-from tests.helpers.metrics import KINDS, Kind
+from tests.helpers.metrics import KINDS, Kind, check_unchanged_by, contents
 from tests.helpers.process_groups import group_of_one
 from tests.helpers.systems import pick
-from tests.test_metric import check_unchanged_by, contents
 
 TARGET = [["a b c d e", "a b"], ["f g"], ["h i j k", "h i j", "x"], ["l"], ["a a b"]]
 PREDS = ["a b c d x", "f g", "h j i k", "l m", ""]

@@ -29,28 +29,9 @@ from lightning_bleu.core.forms import InputCounts
 from lightning_bleu.evaluation.choices import find_worst
 from tests.helpers.corpora import random_text
 from tests.helpers.error_rate import CorpusErrorRate
-from tests.helpers.metrics import BLEU, BOTH, CHRF, KINDS, A, B, Kind, gather_with
+from tests.helpers.metrics import BLEU, BOTH, CHRF, KINDS, A, B, Kind, check_unchanged_by, contents, gather_with
 from tests.helpers.process_groups import group_of_one
 from tests.helpers.text import Speller
-
-
-def contents(metric: Any) -> list[Any]:
-    """All that a metric has counted."""
-    kept = metric.kept_sentences().rows.tolist() if metric.keep_sentences else None
-    return [metric.statistics.tolist(), metric.input_counts, kept]
-
-
-def check_unchanged_by(
-    error: Any, match: str, metric: Any, call: Callable[..., Any], *args: Any, **options: Any
-) -> None:
-    """Check that a call raises an error, and that it leaves the metric as it was."""
-    score = metric.compute()
-    before = [*contents(metric), metric.update_count]
-    with pytest.raises(error, match=match):
-        call(*args, **options)
-    assert [*contents(metric), metric.update_count] == before
-    assert metric.compute() == score
-
 
 # State and score
 

@@ -8,6 +8,7 @@ from functools import partial
 from itertools import zip_longest
 from typing import Any
 
+import pytest
 import torch
 from torch import Tensor
 
@@ -178,3 +179,21 @@ def gather_with(other: Any, calls: list[Any] | None = None) -> Callable[..., lis
         return [own, torch.cat(state) if isinstance(state, list) else state]
 
     return gather
+
+
+def contents(metric: Any) -> list[Any]:
+    """All that a metric has counted."""
+    kept = metric.kept_sentences().rows.tolist() if metric.keep_sentences else None
+    return [metric.statistics.tolist(), metric.input_counts, kept]
+
+
+def check_unchanged_by(
+    error: Any, match: str, metric: Any, call: Callable[..., Any], *args: Any, **options: Any
+) -> None:
+    """Check that a call raises an error, and that it leaves the metric as it was."""
+    score = metric.compute()
+    before = [*contents(metric), metric.update_count]
+    with pytest.raises(error, match=match):
+        call(*args, **options)
+    assert [*contents(metric), metric.update_count] == before
+    assert metric.compute() == score
