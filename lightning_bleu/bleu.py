@@ -209,12 +209,12 @@ def count_rows(batch: Batch, settings: BLEUSettings) -> IntArray:
     """
     orders = settings.orders
     counts = batch.reference_counts
-    sentences = len(counts)
+    sentence_count = len(counts)
     tokens = token_ids(batch, settings)
     unk_id = settings.unk_id if isinstance(batch.segments, Ids) else None
-    hypothesis_lengths, reference_lengths = tokens.lengths[:sentences], tokens.lengths[sentences:]
+    hypothesis_lengths, reference_lengths = tokens.lengths[:sentence_count], tokens.lengths[sentence_count:]
     possible_matches = hypothesis_lengths[:, None] - np.arange(orders)
-    rows = np.empty((sentences, 2 * orders + 2), np.int64)
+    rows = np.empty((sentence_count, 2 * orders + 2), np.int64)
     rows[:, :orders] = count_matches(tokens, counts, orders, unk_id=unk_id)
     rows[:, orders:-2] = np.maximum(possible_matches, settings.min_possible_matches)
     rows[:, -2] = hypothesis_lengths
@@ -265,8 +265,8 @@ def token_ids(batch: Batch, settings: BLEUSettings) -> Ragged:
     lines = form.lines
     if settings.lowercase:
         lines = [line.lower() for line in lines]
-    sentences = batch.sentence_count
-    return tokenize(lines[:sentences], lines[sentences:], settings.tokenizer)
+    sentence_count = batch.sentence_count
+    return tokenize(lines[:sentence_count], lines[sentence_count:], settings.tokenizer)
 
 
 # Statistics → score

@@ -171,14 +171,14 @@ def count_chrf_rows(batch: Batch, settings: CHRFSettings) -> IntArray:
     lines = to_lines(batch.segments)
     if settings.lowercase:
         lines = [line.lower() for line in lines]
-    rows = np.empty((len(lines) - len(counts), settings.orders, 3), np.int64)  # one per reference
+    statistics = np.empty((len(lines) - len(counts), settings.orders, 3), np.int64)  # one per reference
     if settings.char_order:
         char_ids = character_ids(lines, settings)
-        rows[:, : settings.char_order] = _ngram_rows(char_ids, counts, settings.char_order)
+        statistics[:, : settings.char_order] = _ngram_rows(char_ids, counts, settings.char_order)
     if settings.word_order:
         word_ids = chrf_word_ids(lines[: len(counts)], lines[len(counts) :])
-        rows[:, settings.char_order :] = _ngram_rows(word_ids, counts, settings.word_order)
-    return rows.reshape(len(rows), 3 * settings.orders)
+        statistics[:, settings.char_order :] = _ngram_rows(word_ids, counts, settings.word_order)
+    return statistics.reshape(len(statistics), 3 * settings.orders)
 
 
 def _ngram_rows(tokens: Ragged, counts: IntArray, orders: int) -> IntArray:
@@ -189,11 +189,11 @@ def _ngram_rows(tokens: Ragged, counts: IntArray, orders: int) -> IntArray:
     missing = np.arange(orders)  # a segment of l tokens has l - n + 1 n-grams
     hypothesis_ngrams = np.maximum(tokens.lengths[:references, None] - missing, 0)
     reference_ngrams = np.maximum(tokens.lengths[references:, None] - missing, 0)
-    rows = np.empty((references, orders, 3), np.int64)
-    rows[..., 0] = hypothesis_ngrams * (reference_ngrams > 0)  # an order that the reference lacks does not count
-    rows[..., 1] = reference_ngrams
-    rows[..., 2] = count_matches(tokens, np.ones(references, np.int64), orders)
-    return rows
+    statistics = np.empty((references, orders, 3), np.int64)
+    statistics[..., 0] = hypothesis_ngrams * (reference_ngrams > 0)  # an order that the reference lacks does not count
+    statistics[..., 1] = reference_ngrams
+    statistics[..., 2] = count_matches(tokens, np.ones(references, np.int64), orders)
+    return statistics
 
 
 def _repeat_hypotheses(tokens: Ragged, counts: IntArray) -> Ragged:

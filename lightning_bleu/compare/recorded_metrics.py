@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from itertools import chain
 from pathlib import Path
 
 from lightning_bleu.bleu import BLEUScorer, BLEUSettings
@@ -39,15 +40,15 @@ class RunRecords:
         """
         metrics: dict[str, EvaluatorMetric] = {}
         left_out = []
-        for name, scores in self.scores.items():
-            if scores is None:
+        for name, recorded_scores in self.scores.items():
+            if recorded_scores is None:
                 continue
-            if not scores:
+            if not recorded_scores:
                 raise ValueError(
                     f"the record of {str(self._files[name])!r} has no line about a score of it that can be read, so "
                     "its settings are unknown: pass metrics=..."
                 )
-            for recorded in scores:
+            for recorded in recorded_scores:
                 if not _can_rebuild(recorded):
                     left_out.append(recorded.metric)
                 elif recorded.metric not in metrics:
@@ -62,20 +63,21 @@ class RunRecords:
 
     def were_tokens(self) -> bool:
         """Whether all recorded sentences were tokens or ids, of which the files have a line with spaces."""
-        forms = {form for scores in self.scores.values() for recorded in scores or () for form in recorded.forms}
+        all_recorded = chain.from_iterable(of_system or () for of_system in self.scores.values())
+        forms = {form for recorded in all_recorded for form in recorded.forms}
         return bool(forms) and forms <= {"tokens", "ids"}
 
-    def check_scores(self, name: str, rows: Mapping[str, SentenceRows]) -> None:
+    def check_scores(self, name: str, rows_by_metric: Mapping[str, SentenceRows]) -> None:
         """Warn if the metrics of a record do not reproduce its scores.
 
         Args:
             name: the name of the system.
-            rows: what each metric counted in its sentences.
+            rows_by_metric: what each metric counted in its sentences.
         """
         for recorded in self.scores.get(name) or ():
-            if recorded.metric not in rows or not _can_rebuild(recorded):
+            if recorded.metric not in rows_by_metric or not _can_rebuild(recorded):
                 continue
-            of_file = rows[recorded.metric]
+            of_file = rows_by_metric[recorded.metric]
             score = of_file.score() / (of_file.scorer.unit or 1)
             recorded_score = (recorded.score or 0) / (unit_of(recorded.percent) or 1)
             if not math.isclose(score, recorded_score):

@@ -120,10 +120,10 @@ def read_run(folder: str | os.PathLike[str]) -> RecordedRun:
         Lines that cannot be read are skipped with a warning.
     """
     run_folder = find_run(Path(folder).expanduser())
-    scores = run_folder / "scores.jsonl"
-    lines, unreadable = read_lines(scores)
+    record = run_folder / "scores.jsonl"
+    lines, unreadable = read_lines(record)
     if unreadable:
-        warn_user(f"{str(scores)!r} has lines that cannot be read; they are skipped: {unreadable}")
+        warn_user(f"{str(record)!r} has lines that cannot be read; they are skipped: {unreadable}")
     lines_of_validation: dict[tuple[str, int], dict[str, Mapping[str, Any]]] = {}
     for line in lines:
         is_score = all(line.get(name) is not None for name in ("key", "stage", "step"))

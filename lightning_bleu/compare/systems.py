@@ -135,9 +135,9 @@ def compare_texts(
         if texts.has_own_references:
             for system, rows_by_metric in rows_by_system.items():
                 records.check_scores(system, rows_by_metric)
-        rows = _find_shared_metrics(rows_by_system)
+        shared_rows = _find_shared_metrics(rows_by_system)
         _warn_about_few_sentences(texts, warn)
-        systems = {Name(metric): list(of_systems.values()) for metric, of_systems in rows.items()}
+        systems = {Name(metric_name): list(of_systems.values()) for metric_name, of_systems in shared_rows.items()}
         resampled = resample(systems, resamples, seed)
     intervals: dict[str, dict[str, Interval]] = {}
     tests: dict[str, dict[str, PairedTest]] = {}
@@ -152,10 +152,10 @@ def compare_texts(
         texts,
         intervals,
         tests,
-        rows,
+        shared_rows,
         confidence,
         resamples,
-        signatures=_find_signatures(scored[baseline], rows),
+        signatures=_find_signatures(scored[baseline], shared_rows),
         bleu_settings=BLEUSettings.from_options() if bleu is None else bleu[1].settings,
     )
 
@@ -204,9 +204,9 @@ def _find_shared_metrics(
 ) -> dict[str, dict[str, SentenceRows]]:
     """What each metric counted in the sentences of each system, for the metrics that scored all systems."""
     shared: dict[str, dict[str, SentenceRows]] = {}
-    for metric in next(iter(rows_by_system.values())):
-        if all(metric in rows for rows in rows_by_system.values()):
-            shared[metric] = {system: rows[metric] for system, rows in rows_by_system.items()}
+    for metric_name in next(iter(rows_by_system.values())):
+        if all(metric_name in of_system for of_system in rows_by_system.values()):
+            shared[metric_name] = {system: of_system[metric_name] for system, of_system in rows_by_system.items()}
     if not shared:
         raise ValueError("no metric has scored sentences of all systems: pass metrics of this package, or functions")
     return shared
@@ -215,6 +215,6 @@ def _find_shared_metrics(
 def _warn_about_few_sentences(texts: SystemTexts, warn: Callable[[str], object]) -> None:
     """Warn if equal systems look different too often."""
     baseline, *others = texts.hypotheses.values()
-    sentences = len(texts.references)
-    if sentences < MIN_SENTENCES and any(hypotheses != baseline for hypotheses in others):
-        warn(describe_few_sentences(sentences))
+    sentence_count = len(texts.references)
+    if sentence_count < MIN_SENTENCES and any(hypotheses != baseline for hypotheses in others):
+        warn(describe_few_sentences(sentence_count))

@@ -70,12 +70,12 @@ def read_systems(systems: Mapping[str, Any], references: Any, sources: Any) -> S
 
 def _check_counts(texts: SystemTexts) -> None:
     """Raise a ValueError unless there is a line of everything for each of at least two sentences."""
-    counts = {repr(name): len(lines) for name, lines in texts.hypotheses.items()}
-    counts["the references"] = len(texts.references)
+    line_counts = {repr(name): len(lines) for name, lines in texts.hypotheses.items()}
+    line_counts["the references"] = len(texts.references)
     if texts.sources is not None:
-        counts["the sources"] = len(texts.sources)
-    shown = ", ".join(f"{count:,} of {name}" for name, count in counts.items())
-    if len(set(counts.values())) > 1:
+        line_counts["the sources"] = len(texts.sources)
+    shown = ", ".join(f"{count:,} of {name}" for name, count in line_counts.items())
+    if len(set(line_counts.values())) > 1:
         raise ValueError(f"the numbers of sentences differ: {shown}. All must translate the same sentences, in order")
     if len(texts.references) < 2:
         raise ValueError(f"there must be at least two sentences, but there are {shown}")

@@ -105,8 +105,8 @@ class Batch(NamedTuple):
     def input_counts(self) -> InputCounts:
         """The number of sentences by kind, and of references."""
         counts = self.reference_counts
-        sentences = {kind_of(self.segments): len(counts)}
-        return InputCounts(**sentences, references=int(counts.sum()), squared_references=int(counts @ counts))
+        by_kind = {kind_of(self.segments): len(counts)}
+        return InputCounts(**by_kind, references=int(counts.sum()), squared_references=int(counts @ counts))
 
     def warn(self, warn: WarnOnce) -> None:
         """Warn about likely mistakes, including one that shows only in several batches."""

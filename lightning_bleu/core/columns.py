@@ -27,12 +27,12 @@ from lightning_bleu.core.recognize import (
 )
 
 
-def read_sample_mask(sample_mask: SampleMask | None, sentences: int) -> BoolArray | None:
+def read_sample_mask(sample_mask: SampleMask | None, sentence_count: int) -> BoolArray | None:
     """Check a mask, and copy it to the CPU.
 
     Args:
         sample_mask: True for sentences that count.
-        sentences: the number of sentences.
+        sentence_count: the number of sentences.
 
     Returns:
         shape ``(sentences,)``; True for sentences that count. None if there is no mask.
@@ -44,12 +44,12 @@ def read_sample_mask(sample_mask: SampleMask | None, sentences: int) -> BoolArra
     if sample_mask is None:
         return None
     mask = _as_booleans(sample_mask)
-    if mask.shape not in ((sentences,), (1,)):
+    if mask.shape not in ((sentence_count,), (1,)):
         raise ValueError(
-            f"'sample_mask' must have one value per sentence, shape ({sentences},), or one for the whole batch, shape "
-            f"(1,); got shape {mask.shape}"
+            f"'sample_mask' must have one value per sentence, shape ({sentence_count},), or one for the whole batch, "
+            f"shape (1,); got shape {mask.shape}"
         )
-    return np.broadcast_to(mask, sentences)
+    return np.broadcast_to(mask, sentence_count)
 
 
 def _as_booleans(sample_mask: SampleMask) -> BoolArray:
@@ -68,12 +68,12 @@ def _as_booleans(sample_mask: SampleMask) -> BoolArray:
     return np.array(sample_mask)
 
 
-def read_index(index: Index | None, sentences: int) -> IntArray | None:
+def read_index(index: Index | None, sentence_count: int) -> IntArray | None:
     """Check the positions of sentences in their dataset, and copy them to the CPU.
 
     Args:
         index: the positions.
-        sentences: the number of sentences.
+        sentence_count: the number of sentences.
 
     Returns:
         shape ``(sentences,)``; None if there is no index.
@@ -85,8 +85,10 @@ def read_index(index: Index | None, sentences: int) -> IntArray | None:
     if index is None:
         return None
     positions = _as_integers(index)
-    if positions.shape != (sentences,):
-        raise ValueError(f"'index' must have shape ({sentences},), one position per sentence, got {positions.shape}")
+    if positions.shape != (sentence_count,):
+        raise ValueError(
+            f"'index' must have shape ({sentence_count},), one position per sentence, got {positions.shape}"
+        )
     out_of_range = positions[(positions < 0) | (positions >= 2**63)]
     if out_of_range.size:
         raise ValueError(f"'index' must hold positions in the dataset, from 0 and below 2**63, got {out_of_range[0]}")
@@ -118,7 +120,7 @@ def _not_integers(description: object) -> TypeError:
     return TypeError(f"'index' must hold integers, the positions of sentences in their dataset, got {description}")
 
 
-def read_groups(labels: Any, sentences: int) -> list[str]:
+def read_groups(labels: Any, sentence_count: int) -> list[str]:
     """Check the labels of the groups of sentences.
 
     Raises:
@@ -135,6 +137,6 @@ def read_groups(labels: Any, sentences: int) -> list[str]:
         raise TypeError(message + repr(labels))
     if not all(isinstance(label, str) for label in labels):
         raise TypeError(f"{message}{type_names(set(map(type, labels)))}")
-    if len(labels) != sentences:
-        raise ValueError(f"'group' must hold one label per sentence, got {len(labels)} for {sentences} sentences")
+    if len(labels) != sentence_count:
+        raise ValueError(f"'group' must hold one label per sentence, got {len(labels)} for {sentence_count} sentences")
     return list(map(str.__str__, labels))  # members of an Enum become plain strings

@@ -79,9 +79,8 @@ def checksums_of(rows: Tensor) -> Tensor:
 def count_inputs(rows: Tensor) -> InputCounts:
     """The number of sentences of packed rows by kind, and of references."""
     counts, kinds = np.divmod(rows[:, 2].numpy().astype(np.int64), len(KINDS))
-    sentences_by_kind = np.bincount(kinds, minlength=len(KINDS)).tolist()
-    sentences = dict(zip(KINDS, sentences_by_kind))
-    return InputCounts(**sentences, references=int(counts.sum()), squared_references=int(counts @ counts))
+    by_kind = dict(zip(KINDS, np.bincount(kinds, minlength=len(KINDS)).tolist()))
+    return InputCounts(**by_kind, references=int(counts.sum()), squared_references=int(counts @ counts))
 
 
 def pack_rows(batch: Batch, rows: IntArray) -> npt.NDArray[np.int32]:
@@ -123,22 +122,22 @@ def _segment_bytes(form: Form) -> list[bytes]:
     return [line.encode(errors="surrogatepass") for line in lines]
 
 
-def append_rows(tensors: Sequence[Tensor], *more: Tensor) -> list[Tensor]:
-    """Append packed rows to a list of them.
+def append_rows(blocks: Sequence[Tensor], *more: Tensor) -> list[Tensor]:
+    """Append packed rows to a list of blocks.
 
-    Each tensor of the list has more rows than the next one, so there are few, and each row is copied only a few times.
+    Each block has more rows than the next one, so there are few, and each row is copied only a few times.
 
     Raises:
         ValueError: if only some of the rows have positions.
 
     Example:
-        >>> tensors: list[Tensor] = []
+        >>> blocks: list[Tensor] = []
         >>> for _ in range(7):
-        ...     tensors = append_rows(tensors, torch.zeros(1, 8, dtype=torch.int32))
-        >>> [len(rows) for rows in tensors]
+        ...     blocks = append_rows(blocks, torch.zeros(1, 8, dtype=torch.int32))
+        >>> [len(rows) for rows in blocks]
         [4, 2, 1]
     """
-    joined = list(tensors)
+    joined = list(blocks)
     for rows in filter(len, more):
         if joined:
             last_rows = joined[-1]

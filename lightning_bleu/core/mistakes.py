@@ -413,12 +413,12 @@ def _has_open_tag(line: str) -> bool:
     return line.count("<") != 2 * line.count("</")
 
 
-def suspect_script(segments: Form, sentences: int, settings: Settings) -> Iterator[Mistake]:
+def suspect_script(segments: Form, hypothesis_count: int, settings: Settings) -> Iterator[Mistake]:
     """Warn about Chinese or Japanese references, which have no spaces, if the tokenizer of BLEU splits at spaces.
 
     Args:
         segments: all hypotheses, then all references.
-        sentences: the number of hypotheses.
+        hypothesis_count: the number of hypotheses.
         settings: the settings of a metric.
 
     Example:
@@ -430,7 +430,7 @@ def suspect_script(segments: Form, sentences: int, settings: Settings) -> Iterat
     tokenizer = getattr(settings, "tokenizer", None)
     if tokenizer not in ("13a", "intl") or not isinstance(segments, Strings):
         return
-    text = "\n".join(segments.lines[sentences : sentences + _EXAMINED])
+    text = "\n".join(segments.lines[hypothesis_count : hypothesis_count + _EXAMINED])
     # These characters take three bytes. Characters of most other scripts take one or two.
     if len(text.encode(errors="replace")) < 2 * len(text):
         return

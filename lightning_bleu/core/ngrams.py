@@ -110,13 +110,13 @@ def _chunks(tokens: Ragged, reference_counts: IntArray) -> Iterator[tuple[Ragged
 
 def _count_chunk(tokens: Ragged, reference_counts: IntArray, max_order: int, unk_id: int | None) -> IntArray:
     """The matches of each sentence of a chunk, shape ``(sentences, max_order)``."""
-    sentences = len(reference_counts)
-    matches = np.zeros((max_order, sentences), np.int64)
-    if not sentences:
+    sentence_count = len(reference_counts)
+    matches = np.zeros((max_order, sentence_count), np.int64)
+    if not sentence_count:
         return matches.T
     ends = tokens.lengths.cumsum()
     token_count = len(tokens.ids)
-    hypothesis_tokens = int(ends[sentences - 1])
+    hypothesis_tokens = int(ends[sentence_count - 1])
     if hypothesis_tokens in (0, token_count):
         return matches.T
 
@@ -130,12 +130,12 @@ def _count_chunk(tokens: Ragged, reference_counts: IntArray, max_order: int, unk
     # segment before it, which differs between hypotheses and references: no n-gram that spans two segments matches.
     next_labels = np.zeros(token_count + max_order, np.int64)  # zeros are _NO_MATCH
     next_labels[:token_count] = labels
-    next_labels[ends[sentences:]] = _NO_MATCH
-    next_labels[ends[:sentences]] = largest + 1
+    next_labels[ends[sentence_count:]] = _NO_MATCH
+    next_labels[ends[:sentence_count]] = largest + 1
     label_bits = (largest + 1).bit_length()
     # The head of a key is the part before its labels: the sentence in the first pass, a matched n-gram in later ones.
     heads, sides, side_bits = _segment_sides(reference_counts)
-    head_sentences = heads[:sentences]
+    head_sentences = heads[:sentence_count]
     positions: slice | IntArray = slice(None)
     repeats = tokens.lengths  # keys per head
     counted = 0  # orders
@@ -151,8 +151,8 @@ def _count_chunk(tokens: Ragged, reference_counts: IntArray, max_order: int, unk
         keys += heads_and_sides.repeat(repeats)
         order, prefix, count = _match_prefixes(np.sort(keys), orders, label_bits, side_bits)
         sentence = head_sentences[prefix >> orders * label_bits]
-        sums = np.bincount(order * sentences + sentence, count, orders * sentences)
-        matches[counted : counted + orders] = sums.reshape(orders, sentences)
+        sums = np.bincount(order * sentence_count + sentence, count, orders * sentence_count)
+        matches[counted : counted + orders] = sums.reshape(orders, sentence_count)
         counted += orders
         if counted < max_order:
             # Only an n-gram that matches can be the prefix of a longer match. Its number becomes the next head.
@@ -179,13 +179,13 @@ def _segment_sides(reference_counts: IntArray) -> tuple[IntArray, IntArray, int]
         ([0, 1, 0, 0, 1], [1, 1, 0, 2, 0], 2)
     """
     hypotheses = np.arange(len(reference_counts))
-    sentences = np.concatenate([hypotheses, hypotheses.repeat(reference_counts)])
+    heads = np.concatenate([hypotheses, hypotheses.repeat(reference_counts)])
     max_references = int(reference_counts.max())
     # Counting up modulo the largest number of references, so that the references of a sentence differ.
-    sides = np.arange(len(sentences)) % max_references * 2
+    sides = np.arange(len(heads)) % max_references * 2
     sides[: len(hypotheses)] = 1
     largest_side = max(1, 2 * max_references - 2)
-    return sentences, sides, largest_side.bit_length()
+    return heads, sides, largest_side.bit_length()
 
 
 def _label(ids: IntArray, hypothesis_tokens: int) -> IntArray:

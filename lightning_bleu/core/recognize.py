@@ -133,27 +133,27 @@ def check_layout(hypotheses: Form, references: Form, removed_ids: Sequence[int])
         )
 
 
-def recognize_sources(sources: Hypotheses, sentences: int) -> Form:
+def recognize_sources(sources: Hypotheses, sentence_count: int) -> Form:
     """Recognize one source per sentence; see :func:`lightning_bleu.core.batch.read_sources`."""
     form = recognize_hypotheses(sources, "source")
     count = segment_count(form)
-    if count != sentences:
+    if count != sentence_count:
         raise ValueError(
-            f"'source' has {_count_sentences(count)}, 'preds' {sentences}: pass one source for each hypothesis"
+            f"'source' has {_count_sentences(count)}, 'preds' {sentence_count}: pass one source for each hypothesis"
         )
     return form
 
 
 def _recognize_references(target: References, hypotheses: Form, *, decodable: bool) -> tuple[Form, IntArray]:
     """All references, sentence by sentence, and the number of references of each sentence."""
-    sentences = segment_count(hypotheses)
+    sentence_count = segment_count(hypotheses)
     if _holds_numbers(target):
-        return _recognize_reference_tensor(target, sentences)
+        return _recognize_reference_tensor(target, sentence_count)
     entries = _as_list("target", target)
-    _check_reference_count(len(entries), sentences, next(iter(entries), None))
+    _check_reference_count(len(entries), sentence_count, next(iter(entries), None))
     are_strings = isinstance(hypotheses, Strings)
     if are_strings and set(map(type, entries)) == {str}:
-        return Strings(entries), np.ones(sentences, np.int64)
+        return Strings(entries), np.ones(sentence_count, np.int64)
     entries = _materialize_all(entries)
     if decodable and kind_of(hypotheses) != "tokens":
         are_strings = _hold_text(entries, default=are_strings)
@@ -177,7 +177,7 @@ def _refuse_missing_references(reference_lists: list[list[Any]]) -> None:
             raise ValueError(f"every sentence needs a reference, got {problem} for sentence {sentence} of 'target'")
 
 
-def _recognize_reference_tensor(target: Tensor | npt.NDArray[Any], sentences: int) -> tuple[Form, IntArray]:
+def _recognize_reference_tensor(target: Tensor | npt.NDArray[Any], sentence_count: int) -> tuple[Form, IntArray]:
     """The references in a tensor, which has the same number of them for each sentence."""
     ids = _as_tensor("target", target)
     check_has_values("target", ids)
@@ -187,38 +187,38 @@ def _recognize_reference_tensor(target: Tensor | npt.NDArray[Any], sentences: in
         raise ValueError(
             f"'target' must have shape (sentences, tokens) or (sentences, references, tokens), got a {_describe(ids)}"
         )
-    _check_reference_count(len(ids), sentences)
+    _check_reference_count(len(ids), sentence_count)
     references_per_sentence = ids.shape[1] if ids.ndim == 3 else 1
-    if sentences and not references_per_sentence:
+    if sentence_count and not references_per_sentence:
         raise ValueError(f"every sentence needs a reference, got 'target' of shape {tuple(target.shape)}")
-    return _flatten(ids), np.full(sentences, references_per_sentence, np.int64)
+    return _flatten(ids), np.full(sentence_count, references_per_sentence, np.int64)
 
 
-def _check_reference_count(entries: int, sentences: int, first_entry: Any = None) -> None:
+def _check_reference_count(entries: int, sentence_count: int, first_entry: Any = None) -> None:
     """Raise an error if `target` has another number of sentences than `preds`.
 
     Args:
         entries: how many entries `target` has.
-        sentences: how many it must have.
+        sentence_count: how many it must have.
         first_entry: its first entry; None if it is not a list.
     """
-    if entries == sentences:
+    if entries == sentence_count:
         return
     guess = ""
-    if isinstance(first_entry, SEQUENCES) and len(first_entry) == sentences:
+    if isinstance(first_entry, SEQUENCES) and len(first_entry) == sentence_count:
         guess = (
             ". 'target' looks like sacreBLEU's layout, one list per set of references, but the layout here is one "
             "list per sentence: transpose it with list(zip(*target)), or pass target[0] if that is the whole batch"
         )
-    elif sentences and entries and sentences % entries == 0:
-        count = sentences // entries
+    elif sentence_count and entries and sentence_count % entries == 0:
+        count = sentence_count // entries
         guess = (
             f". If there are {count} candidates per sentence, as from generate(num_return_sequences={count}), repeat "
             f"each entry to score all of them, [one for one in target for _ in range({count})], or score one per "
             f"sentence, preds[::{count}]"
         )
     raise ValueError(
-        f"'preds' has {_count_sentences(sentences)}, 'target' {entries}: both must have the same number of "
+        f"'preds' has {_count_sentences(sentence_count)}, 'target' {entries}: both must have the same number of "
         f"sentences{guess}"
     )
 

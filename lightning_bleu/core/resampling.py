@@ -127,20 +127,21 @@ class PairedTest:
         return f"PairedTest({', '.join(shown)}, scores={a}/{b})"
 
 
-def describe_few_sentences(sentences: int) -> str:
+def describe_few_sentences(sentence_count: int) -> str:
     """The warning about a paired bootstrap of few sentences."""
-    plural = "" if sentences == 1 else "s"
+    plural = "" if sentence_count == 1 else "s"
     return (
-        f"With {sentences} sentence{plural}, a paired bootstrap calls equal systems different too often: its p-values "
-        f"and intervals need at least {MIN_SENTENCES}. approximate_randomization holds its level with few sentences."
+        f"With {sentence_count} sentence{plural}, a paired bootstrap calls equal systems different too often: its "
+        f"p-values and intervals need at least {MIN_SENTENCES}. approximate_randomization holds its level with few "
+        "sentences."
     )
 
 
-def interval_from(sentences: Tensor, scorer: Scorer, confidence: float, resamples: int, seed: int) -> Interval:
+def interval_from(statistics: Tensor, scorer: Scorer, confidence: float, resamples: int, seed: int) -> Interval:
     """A confidence interval by bootstrap resampling; see :meth:`lightning_bleu.CorpusBLEU.interval`.
 
     Args:
-        sentences: the statistics of each sentence, float64 of shape ``(sentences, columns)``.
+        statistics: the statistics of each sentence, float64 of shape ``(sentences, columns)``.
         scorer: how to score them.
         confidence: the fraction of resampled scores inside the interval.
         resamples: the number of resamples.
@@ -148,9 +149,9 @@ def interval_from(sentences: Tensor, scorer: Scorer, confidence: float, resample
     """
     check_share("confidence", confidence)
     resamples = check_count("resamples", resamples)
-    if len(sentences) < 2:
-        raise ValueError(f"an interval needs at least two sentences, got {len(sentences)}")
-    (scores,) = resample_scores([sentences], scorer, resamples, seed)
+    if len(statistics) < 2:
+        raise ValueError(f"an interval needs at least two sentences, got {len(statistics)}")
+    (scores,) = resample_scores([statistics], scorer, resamples, seed)
     return interval_of(scores, scorer, confidence)
 
 
@@ -181,11 +182,11 @@ def score_resamples(systems: Sequence[Tensor], resampled_sums: Sequence[Tensor],
     Returns:
         shape ``(systems, 1 + resamples)``: the score of each system, then the scores of its resamples.
     """
-    scores = []
-    for sentences, sums in zip(systems, resampled_sums):
-        observed = scorer.score(sentences.sum(0)).reshape(1)
-        scores.append(torch.cat([observed, scorer.score(sums)]))
-    return torch.stack(scores)
+    system_scores = []
+    for statistics, sums in zip(systems, resampled_sums):
+        observed = scorer.score(statistics.sum(0)).reshape(1)
+        system_scores.append(torch.cat([observed, scorer.score(sums)]))
+    return torch.stack(system_scores)
 
 
 def interval_of(scores: Tensor, scorer: Scorer, confidence: float) -> Interval:
@@ -278,7 +279,7 @@ def weighted_sums(
     sentence_count = len(systems[0])
     chunk_size = max(1, _MAX_WEIGHTS // sentence_count)
     weights = torch.empty(min(trials, chunk_size), sentence_count, dtype=torch.uint8, device="cpu")
-    sums = [sentences.new_zeros(trials, sentences.shape[1]) for sentences in systems]
+    sums = [statistics.new_zeros(trials, statistics.shape[1]) for statistics in systems]
     for chunk, start in enumerate(range(0, trials, chunk_size)):
         if chunk % processes != rank:
             continue
@@ -286,8 +287,8 @@ def weighted_sums(
         drawn = weights[: stop - start]
         draw(drawn, _make_generator(seed, chunk))
         factors = drawn.double()
-        for sentences, system_sums in zip(systems, sums):
-            torch.mm(factors, sentences, out=system_sums[start:stop])
+        for statistics, system_sums in zip(systems, sums):
+            torch.mm(factors, statistics, out=system_sums[start:stop])
     return sums
 
 
@@ -309,10 +310,10 @@ def draw_with_replacement(weights: Tensor, generator: torch.Generator) -> None:
 
 def toss_coins(weights: Tensor, generator: torch.Generator) -> None:
     """Draw 0 or 1 for each sentence, eight from each random byte."""
-    trials, sentences = weights.shape
-    drawn = torch.randint(256, (trials, -(-sentences // 8)), generator=generator, dtype=torch.uint8, device="cpu")
+    trials, sentence_count = weights.shape
+    drawn = torch.randint(256, (trials, -(-sentence_count // 8)), generator=generator, dtype=torch.uint8, device="cpu")
     bits = drawn[..., None] >> torch.arange(8, dtype=torch.uint8, device="cpu") & 1
-    weights.copy_(bits.flatten(1)[:, :sentences])
+    weights.copy_(bits.flatten(1)[:, :sentence_count])
 
 
 def check_share(name: str, value: Any) -> None:

@@ -211,14 +211,14 @@ class Report(float):
 
     def counts(self) -> dict[str, list[int] | int]:
         """The integers that the score is computed from, by name."""
-        counts: dict[str, list[int] | int] = {}
+        by_name: dict[str, list[int] | int] = {}
         for name, value in vars(self).items():
             is_integer = isinstance(value, int) and not isinstance(value, bool)
             if is_integer:
-                counts[name] = value
+                by_name[name] = value
             elif isinstance(value, tuple) and all(isinstance(item, int) for item in value):
-                counts[name] = list(value)
-        return counts
+                by_name[name] = list(value)
+        return by_name
 
     def to_dict(self) -> dict[str, Any]:
         """All attributes as plain values that :mod:`json` can serialize."""

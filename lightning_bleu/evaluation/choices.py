@@ -190,15 +190,15 @@ def drop_repeats(texts: Mapping[int, TextsT], count: int) -> dict[int, TextsT]:
     return distinct
 
 
-def _drop_repeated(sentences: Mapping[int, Sentence], count: int) -> dict[int, Sentence]:
+def _drop_repeated(by_number: Mapping[int, Sentence], count: int) -> dict[int, Sentence]:
     """The same for sentences, whatever their groups are."""
-    texts = {number: sentence._replace(group=None) for number, sentence in sentences.items()}
-    return {number: sentences[number] for number in drop_repeats(texts, count)}
+    texts = {number: sentence._replace(group=None) for number, sentence in by_number.items()}
+    return {number: by_number[number] for number in drop_repeats(texts, count)}
 
 
-def _find_ranking(rows: Mapping[str, SentenceRows]) -> str:
+def _find_ranking(rows_by_score: Mapping[str, SentenceRows]) -> str:
     """The name of the first score that ranks sentences; empty if there is none."""
-    for key, of_score in rows.items():
+    for key, of_score in rows_by_score.items():
         if of_score.scorer.sign:
             return key
     return ""

@@ -37,7 +37,7 @@ class LocalSentences:
 
     Attributes:
         loader: the loader.
-        rows: packed rows; see :func:`lightning_bleu.core.kept.append_rows`.
+        blocks: packed rows; see :func:`lightning_bleu.core.kept.append_rows`.
         texts: the texts of the first sentences.
         labels: the labels of the groups, each with its number in the rows.
         given: whether sentences have an ``"index"``, a ``"source"``, a ``"target"``, and a ``"group"``; empty before
@@ -47,7 +47,7 @@ class LocalSentences:
     """
 
     loader: Loader
-    rows: list[torch.Tensor] = field(default_factory=list)
+    blocks: list[torch.Tensor] = field(default_factory=list)
     texts: LocalTexts = field(default_factory=LocalTexts)
     labels: dict[str, int] = field(default_factory=dict)
     given: dict[str, bool] = field(default_factory=dict)
@@ -163,7 +163,7 @@ class SentenceCollector:
         if groups is not None:
             group_numbers[:] = [labels[label] for label in groups]
         metrics = metrics_that_score(self._metrics, has_references=given["target"])
-        rows = kept.append_rows(local.rows, _count(metrics, batch, sources, group_numbers))
+        blocks = kept.append_rows(local.blocks, _count(metrics, batch, sources, group_numbers))
         for metric in metrics.values():
             for key, message in metric.find_mistakes(batch):
                 self._warn(message, key)
@@ -172,7 +172,7 @@ class SentenceCollector:
         # What changes
         if keeps_texts:
             local.texts.append(BatchTexts.from_batch(batch, sources, groups))
-        local.rows, local.labels, local.given = rows, labels, given
+        local.blocks, local.labels, local.given = blocks, labels, given
         local.unknown = local.unknown or positions.unknown
         local.batch_count += 1
         self.returned.add(True)
@@ -246,7 +246,7 @@ class SentenceCollector:
         ends = list(accumulate((metric.columns for metric in metrics.values()), initial=1))
         columns = {name: slice(start, end) for name, (start, end) in zip(metrics, pairwise(ends))}
         empty = torch.zeros(0, kept.IDENTITY_COLUMNS + ends[-1], dtype=torch.int32, device="cpu")
-        rows = torch.cat([empty, *local.rows])
+        rows = torch.cat([empty, *local.blocks])
         if local.labels:  # from the numbers of this process to those of all
             agreed_numbers = {label: number for number, label in enumerate(view.labels)}
             numbers = torch.tensor([agreed_numbers[label] for label in local.labels], dtype=torch.int32, device="cpu")
@@ -261,7 +261,7 @@ class SentenceCollector:
             labels=view.labels,
             has_index=view.given["index"],
             has_references=view.given["target"],
-            counts=[len(share) for share in shares],
+            process_counts=[len(share) for share in shares],
             local_texts=local.texts,
             max_texts=self._max_texts,
         )
@@ -292,10 +292,10 @@ def _count(
     metrics: Mapping[str, EvaluatorMetric], batch: Batch, sources: Sources | None, group_numbers: IntArray
 ) -> torch.Tensor:
     """The packed rows of a batch: what identifies each sentence, its group, and its statistics."""
-    rows = [group_numbers[:, None]]
+    columns = [group_numbers[:, None]]
     for name, metric in metrics.items():
-        rows.append(metric.count_batch(name, batch, sources))
-    return torch.from_numpy(kept.pack_rows(batch, np.concatenate(rows, 1)))
+        columns.append(metric.count_batch(name, batch, sources))
+    return torch.from_numpy(kept.pack_rows(batch, np.concatenate(columns, 1)))
 
 
 def _order_rows(packed: torch.Tensor, local: LocalSentences, *, has_index: bool) -> kept.KeptSentences:

@@ -67,9 +67,9 @@ class Naming(NamedTuple):
     log_name: str = "{stage}_{metric}"
     separator: str = "/"
 
-    def tag(self, metric: str) -> str:
+    def tag(self, metric_name: str) -> str:
         """The logged name of a metric."""
-        return self.log_name.format(stage=self.stage, metric=metric)
+        return self.log_name.format(stage=self.stage, metric=metric_name)
 
     def render(self, name: Name) -> str:
         """The logged name of a number."""

@@ -47,7 +47,7 @@ def read_metrics(metrics: Any) -> dict[str, EvaluatorMetric]:
     columns = [*_RESERVED_COLUMNS, *map(column_name, names)]
     if len(set(columns)) < len(columns):
         raise ValueError(f"the metrics must have names that differ as columns of a table, got {names}")
-    return {name: _to_evaluator_metric(name, metric) for name, metric in named}
+    return {name: _to_evaluator_metric(name, passed) for name, passed in named}
 
 
 def _name_metrics(metrics: Any) -> Iterator[tuple[str, Any]]:
@@ -62,8 +62,8 @@ def _name_metrics(metrics: Any) -> Iterator[tuple[str, Any]]:
         by_name = members
     if not by_name:
         raise ValueError("'metrics' must have at least one metric, got an empty dict")
-    for name, metric in by_name.items():
-        yield from _members_of(name, metric)
+    for name, passed in by_name.items():
+        yield from _members_of(name, passed)
 
 
 def _as_dict(value: Any) -> Mapping[str, Any] | None:
@@ -73,41 +73,41 @@ def _as_dict(value: Any) -> Mapping[str, Any] | None:
     return value if isinstance(value, Mapping) else None
 
 
-def _members_of(name: str, metric: Any) -> Iterator[tuple[str, Any]]:
+def _members_of(name: str, passed: Any) -> Iterator[tuple[str, Any]]:
     """The members of a MetricCollection by their full names, if one is of this package; else the metric itself."""
-    members = dict(metric.items()) if isinstance(metric, MetricCollection) else {}
+    members = dict(passed.items()) if isinstance(passed, MetricCollection) else {}
     if any(isinstance(member, CorpusMetric) for member in members.values()):
         for key, member in members.items():
             yield f"{name}/{key}" if name else key, member
     else:
-        yield name, metric
+        yield name, passed
 
 
-def _to_evaluator_metric(name: str, metric: Any) -> EvaluatorMetric:
+def _to_evaluator_metric(name: str, passed: Any) -> EvaluatorMetric:
     """The scorer of a metric of this package; a metric of another package as one of this one.
 
     Raises:
         TypeError: if it is no metric, or if it cannot score text.
         ValueError: for a dict by loader or group.
     """
-    labeled = _as_dict(metric)
+    labeled = _as_dict(passed)
     if labeled is not None:
         raise _by_label([*labeled])
-    needs = f"{name!r} must be a metric of lightning_bleu, torchmetrics, or sacreBLEU, or a function, got {metric!r}"
-    if metric is None:
+    needs = f"{name!r} must be a metric of lightning_bleu, torchmetrics, or sacreBLEU, or a function, got {passed!r}"
+    if passed is None:
         raise TypeError(f"{needs}: leave it out, or score some loaders or groups only with only=['NAME', ...]")
-    if isinstance(metric, type):
+    if isinstance(passed, type):
         raise TypeError(f"{needs}: make an instance of it")
-    if isinstance(metric, CorpusMetric):
-        _check_overrides(metric)
-        return metric.scorer
-    if isinstance(metric, EvaluatorMetric):
-        return metric
-    has_methods = hasattr(metric, "update") and hasattr(metric, "compute")
-    if isinstance(metric, SacreMetric) or has_methods:
-        return ForeignMetric(name, metric)
-    if callable(metric):
-        return to_function_metric(name, metric)
+    if isinstance(passed, CorpusMetric):
+        _check_overrides(passed)
+        return passed.scorer
+    if isinstance(passed, EvaluatorMetric):
+        return passed
+    has_methods = hasattr(passed, "update") and hasattr(passed, "compute")
+    if isinstance(passed, SacreMetric) or has_methods:
+        return ForeignMetric(name, passed)
+    if callable(passed):
+        return to_function_metric(name, passed)
     raise TypeError(f"{needs}: pass metrics by name, such as {{'bleu': CorpusBLEU()}}")
 
 
@@ -128,9 +128,9 @@ def check_not_labels(metrics: Any, labels: Collection[str]) -> None:
         raise _by_label([*names])
 
 
-def _check_overrides(metric: CorpusMetric) -> None:
+def _check_overrides(passed: CorpusMetric) -> None:
     """Raise a TypeError for a subclass of a metric with methods that an evaluator would not call."""
-    for class_ in type(metric).mro():
+    for class_ in type(passed).mro():
         is_metric_itself = CorpusMetric in class_.__bases__
         if is_metric_itself:
             return

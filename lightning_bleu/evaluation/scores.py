@@ -62,29 +62,29 @@ def score_loaders(
     return scored
 
 
-def _add_means(scores: Sequence[Scored]) -> list[Scored]:
+def _add_means(scored: Sequence[Scored]) -> list[Scored]:
     """The scores of loaders and groups with the means of the groups of each loader, and of loaders that have names."""
     with_means: list[Scored] = []
-    for loader in dict.fromkeys(score.name.loader for score in scores):
-        scores_of_loader = [score for score in scores if score.name.loader == loader]
+    for loader in dict.fromkeys(score.name.loader for score in scored):
+        scores_of_loader = [score for score in scored if score.name.loader == loader]
         groups = [score for score in scores_of_loader if score.name.group]
         with_means += scores_of_loader
         if groups:
             with_means.append(_average(groups[0].name._replace(group=MEAN), groups))
-    named_loaders = [score for score in scores if score.name.loader and not score.name.group]
+    named_loaders = [score for score in scored if score.name.loader and not score.name.group]
     if named_loaders:
         with_means.append(_average(named_loaders[0].name.whole, named_loaders))
     return with_means
 
 
-def _average(name: Name, scores: Sequence[Scored]) -> Scored:
+def _average(name: Name, scored: Sequence[Scored]) -> Scored:
     """The unweighted mean of scores, which have one scale and one direction."""
-    result = scores[0].result
-    mean = math.fsum(score.result.score for score in scores) / len(scores)
+    result = scored[0].result
+    mean = math.fsum(score.result.score for score in scored) / len(scored)
     return Scored(
         name,
         Result(mean, higher_is_better=result.higher_is_better, percent=result.percent),
-        mean_of=[score.name for score in scores],
+        mean_of=[score.name for score in scored],
     )
 
 

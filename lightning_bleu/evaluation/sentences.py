@@ -56,10 +56,10 @@ class BatchTexts(NamedTuple):
         groups: Sequence[str | None] = [None] * len(texts)
         if self.groups is not None:
             groups = [self.groups[number] for number in numbers]
-        sentences = []
+        found = []
         for (hypothesis, references), source, group in zip(texts, sources, groups):
-            sentences.append(Sentence(hypothesis, references, source, self.tokenized, group))
-        return sentences
+            found.append(Sentence(hypothesis, references, source, self.tokenized, group))
+        return found
 
 
 class LocalTexts:
@@ -92,12 +92,12 @@ class LocalTexts:
         """Some sentences by their numbers in this process."""
         in_order = np.unique(np.asarray(numbers, np.int64))
         ends = in_order.searchsorted(self._starts)  # where the sentences of each batch end among them
-        sentences: dict[int, Sentence] = {}
+        found: dict[int, Sentence] = {}
         for texts, start, (first, last) in zip(self._batches, self._starts, pairwise(ends)):
             of_batch = in_order[first:last]
             if len(of_batch):
-                sentences.update(zip(of_batch.tolist(), texts.read(of_batch - start)))
-        return sentences
+                found.update(zip(of_batch.tolist(), texts.read(of_batch - start)))
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,7 +149,7 @@ class Sentences:
         labels: the labels of the groups, by their numbers; empty if the sentences have no groups.
         has_index: whether the step returned their positions.
         has_references: whether they have references; all of them do, or none does.
-        counts: the number of sentences of each process, with repeated ones.
+        process_counts: the number of sentences of each process, with repeated ones.
         local_texts: the texts of the first sentences of this process.
         max_texts: the number of sentences of each process whose text is kept, if it has as many.
 
@@ -169,7 +169,7 @@ class Sentences:
         labels: Sequence[str] = (),
         has_index: bool = False,
         has_references: bool = True,
-        counts: Sequence[int],
+        process_counts: Sequence[int],
         local_texts: LocalTexts,
         max_texts: float,
     ) -> None:
@@ -180,7 +180,7 @@ class Sentences:
         self._statistics = kept.statistics
         self._columns = columns
         self.has_references = has_references
-        self._order, self._counts = kept.order, counts
+        self._order, self._counts = kept.order, process_counts
         self._local_texts = local_texts
         self._max_texts = max_texts
         self._texts: list[Sentence] | None = None
@@ -251,20 +251,20 @@ def _number_members(group_numbers: Tensor, labels: Sequence[str]) -> dict[str, l
     if not labels:
         return {}
     order = group_numbers.argsort(stable=True)
-    counts = torch.bincount(group_numbers, minlength=len(labels)).tolist()
+    member_counts = torch.bincount(group_numbers, minlength=len(labels)).tolist()
     groups = {}
-    for label, numbers in zip(labels, order.split_with_sizes(counts)):
+    for label, numbers in zip(labels, order.split_with_sizes(member_counts)):
         if len(numbers):
             groups[label] = numbers.tolist()
     return groups
 
 
-def find_owners(order: Tensor, counts: Sequence[int]) -> Tensor:
+def find_owners(order: Tensor, process_counts: Sequence[int]) -> Tensor:
     """The process of each sentence, and its index there.
 
     Args:
         order: the index of each sentence among those of all processes, shape ``(sentences,)``.
-        counts: the number of sentences of each process.
+        process_counts: the number of sentences of each process.
 
     Returns:
         integers of shape ``(sentences, 2)``.
@@ -275,7 +275,7 @@ def find_owners(order: Tensor, counts: Sequence[int]) -> Tensor:
                 [0, 0],
                 [1, 1]])
     """
-    sizes = torch.tensor(counts, device="cpu")
+    sizes = torch.tensor(process_counts, device="cpu")
     ends = sizes.cumsum(0)
     starts = ends - sizes
     processes = torch.searchsorted(ends, order, right=True)

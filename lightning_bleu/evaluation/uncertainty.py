@@ -66,17 +66,17 @@ def resample(systems: Mapping[Name, Sequence[SentenceRows]], resamples: int, see
         resamples: the number of resamples.
         seed: the random seed.
     """
-    names_by_sentences: dict[str, list[Name]] = {}
+    names_by_seed: dict[str, list[Name]] = {}
     for name in systems:
-        names_by_sentences.setdefault("/".join(filter(None, [name.loader, name.group])), []).append(name)
+        names_by_seed.setdefault("/".join(filter(None, [name.loader, name.group])), []).append(name)
     statistics = {name: [rows.statistics.double() for rows in of_name] for name, of_name in systems.items()}
     shares: list[Tensor] = []
-    for sentences, names in names_by_sentences.items():
+    for seeded_by, names in names_by_seed.items():
         shares += weighted_sums(
             [of_system for name in names for of_system in statistics[name]],
             draw_with_replacement,
             resamples,
-            seed=seed + zlib.crc32(sentences.encode()),  # that of an empty name is 0
+            seed=seed + zlib.crc32(seeded_by.encode()),  # that of an empty name is 0
             rank=process_rank(),
             processes=process_count(),
         )
@@ -85,7 +85,7 @@ def resample(systems: Mapping[Name, Sequence[SentenceRows]], resamples: int, see
     widths = [share.shape[1] for share in shares]
     sums = iter(sum_over_processes(torch.cat(shares, 1)).split_with_sizes(widths, 1))
     resampled = {}
-    for names in names_by_sentences.values():
+    for names in names_by_seed.values():
         for name in names:
             scorer = systems[name][0].scorer
             scores = score_resamples(statistics[name], [next(sums) for _ in statistics[name]], scorer)

@@ -95,7 +95,7 @@ def group_by_loader(
     scored_loaders = []
     for sentences in loaders:
         results: dict[str, Result] = {}
-        rows: dict[str, SentenceRows] = {}
+        rows_by_score: dict[str, SentenceRows] = {}
         rows_before: dict[str, SentenceRows] = {}
         for score in scored:
             name = score.name
@@ -103,11 +103,11 @@ def group_by_loader(
                 continue
             results[name.key] = score.result
             if score.rows is not None:
-                rows[name.key] = score.rows
+                rows_by_score[name.key] = score.rows
             opponent = opponents.get(name.whole)
             if opponent is not None and not opponent.is_itself:
                 rows_before[name.key] = opponent.rows[name]
-        scored_loaders.append(ScoredLoader(sentences, results, rows, rows_before))
+        scored_loaders.append(ScoredLoader(sentences, results, rows_by_score, rows_before))
     return scored_loaders
 
 

@@ -127,8 +127,8 @@ class Record:
         index = None if sentences.index is None else sentences.index.tolist()
 
         def write() -> tuple[Path, bool]:  # in process 0, which scores the sentences alone
-            scores = {key: rows.score_sentences() for key, rows in loader.rows.items()}
-            return write_translations(texts, folder, step, scores, index, self._recorded_files)
+            sentence_scores = {key: rows.score_sentences() for key, rows in loader.rows.items()}
+            return write_translations(texts, folder, step, sentence_scores, index, self._recorded_files)
 
         file, has_changed = run_in_process_0(write)
         if has_changed:
@@ -216,7 +216,7 @@ def write_translations(
     sentences: Sequence[Sentence],
     folder: Path,
     step: int,
-    scores: Mapping[str, Tensor] | None = None,
+    scores_by_name: Mapping[str, Tensor] | None = None,
     index: Sequence[int] | None = None,
     taken: Collection[Path] = (),
 ) -> tuple[Path, bool]:
@@ -235,7 +235,7 @@ def write_translations(
         sentences: the sentences, in order.
         folder: the folder, which is created.
         step: the training step.
-        scores: the scores of each sentence, by the names of the metrics.
+        scores_by_name: the scores of each sentence, by the names of the metrics.
         index: the positions of the sentences; None if the step returned none.
         taken: files whose names are not given again, even if they were deleted.
 
@@ -259,7 +259,7 @@ def write_translations(
         old_shared_files &= shared_files.keys()
     has_changed = shared_files.keys() != old_shared_files or not _are_written(shared_files)
     contents = {".txt": _to_text(sentence.hypothesis for sentence in sentences)}
-    columns = _list_columns(sentences, scores or {}, index)
+    columns = _list_columns(sentences, scores_by_name or {}, index)
     if columns:
         contents[".tsv"] = _to_table(columns)
     translation = _choose_file(folder, step, contents, taken)
@@ -393,7 +393,7 @@ def _to_text(lines: Iterable[str]) -> bytes:
 
 
 def _list_columns(
-    sentences: Sequence[Sentence], scores: Mapping[str, Tensor], index: Sequence[int] | None
+    sentences: Sequence[Sentence], scores_by_name: Mapping[str, Tensor], index: Sequence[int] | None
 ) -> dict[str, list[str]]:
     """The columns of a table of sentences, as text. Numbers are read as the same numbers again."""
     columns = {}
@@ -401,7 +401,7 @@ def _list_columns(
         columns["index"] = list(map(str, index))
     if any(sentence.group is not None for sentence in sentences):
         columns["group"] = [escape_label(sentence.group or "") for sentence in sentences]
-    for name, of_score in scores.items():
+    for name, of_score in scores_by_name.items():
         columns[column_name(name)] = list(map(repr, of_score.tolist()))
     return columns
 

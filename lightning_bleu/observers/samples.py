@@ -206,9 +206,9 @@ def make_samples(loader: ScoredLoader, chosen: ChosenSentences, name: str) -> Sa
     """
     bleu = find_bleu(loader.rows)
     settings = BLEUSettings.from_options() if bleu is None else bleu[1].settings
-    sentences = {**chosen.first, **chosen.worst, **chosen.improved, **chosen.got_worse}
-    samples_of_sentences = score_samples(sentences, loader.rows, settings, loader.rows_before)
-    by_number = dict(zip(sentences, samples_of_sentences))
+    chosen_texts = {**chosen.first, **chosen.worst, **chosen.improved, **chosen.got_worse}
+    samples_of_sentences = score_samples(chosen_texts, loader.rows, settings, loader.rows_before)
+    by_number = dict(zip(chosen_texts, samples_of_sentences))
     samples = Samples(
         name,
         first=[by_number[number] for number in chosen.first],
@@ -228,9 +228,9 @@ def make_samples(loader: ScoredLoader, chosen: ChosenSentences, name: str) -> Sa
     )
 
 
-def find_bleu(rows: Mapping[str, SentenceRows]) -> tuple[str, BLEUScorer] | None:
+def find_bleu(rows_by_score: Mapping[str, SentenceRows]) -> tuple[str, BLEUScorer] | None:
     """The name and the scorer of the first BLEU among the rows of scores; None if there is none."""
-    for name, of_score in rows.items():
+    for name, of_score in rows_by_score.items():
         if isinstance(of_score.scorer, BLEUScorer):
             return name, of_score.scorer
     return None
@@ -246,27 +246,27 @@ def label_references(references: Sequence[Sequence[Span]]) -> list[ExampleLine]:
 
 
 def score_samples(
-    sentences: Mapping[int, Sentence],
-    rows: Mapping[str, SentenceRows],
+    by_number: Mapping[int, Sentence],
+    rows_by_score: Mapping[str, SentenceRows],
     settings: BLEUSettings,
     rows_before: Mapping[str, SentenceRows] = MappingProxyType({}),
 ) -> list[Sample]:
     """Samples of sentences with their scores.
 
     Args:
-        sentences: the sentences by their numbers, from 0.
-        rows: the rows of all sentences, for each score.
+        by_number: the sentences by their numbers, from 0.
+        rows_by_score: the rows of all sentences, for each score.
         settings: how texts are tokenized.
         rows_before: the rows of an earlier validation, for each score that is compared.
     """
-    numbers = list(sentences)
-    scores = _score(rows, numbers)
+    numbers = list(by_number)
+    scores_by_name = _score(rows_by_score, numbers)
     scores_before = _score(rows_before, numbers)
-    percent = {name: of_score.scorer.percent for name, of_score in rows.items()}
+    percent = {name: of_score.scorer.percent for name, of_score in rows_by_score.items()}
     samples = []
-    for place, (number, sentence) in enumerate(sentences.items()):
+    for place, (number, sentence) in enumerate(by_number.items()):
         lines = [split_line(text, sentence.tokenized, settings) for text in (sentence.hypothesis, *sentence.references)]
-        scores_of_sentence = {name: of_score[place] for name, of_score in scores.items()}
+        scores_of_sentence = {name: of_score[place] for name, of_score in scores_by_name.items()}
         before = {name: of_score[place] for name, of_score in scores_before.items()}
         samples.append(Sample(number + 1, lines, sentence.source, scores_of_sentence, before, percent, sentence.group))
     return samples

@@ -57,13 +57,13 @@ def read_record(file: Path, warn: Callable[[str], object]) -> list[RecordedScore
     Returns:
         the scores; None if the file is in no folder of a record.
     """
-    scores = find_record(file)
-    if scores is None:
+    record = find_record(file)
+    if record is None:
         return None
-    lines, unreadable = _read_lines_about(file, scores)
+    lines, unreadable = _read_lines_about(file, record)
     if unreadable:
         warn(
-            f"{str(scores)!r} has lines that cannot be read, perhaps because a run was killed while it wrote, or "
+            f"{str(record)!r} has lines that cannot be read, perhaps because a run was killed while it wrote, or "
             f"because another version wrote them; they are skipped: {unreadable}"
         )
     last_lines = {line["key"]: line for line in lines if line["key"] is not None}
@@ -72,17 +72,17 @@ def read_record(file: Path, warn: Callable[[str], object]) -> list[RecordedScore
 
 def lacks_references(file: Path) -> bool:
     """Whether a file of hypotheses was written without references, so that those beside it are not its own."""
-    scores = find_record(file)
-    if scores is None:
+    record = find_record(file)
+    if record is None:
         return False
-    lines, _ = _read_lines_about(file, scores)
+    lines, _ = _read_lines_about(file, record)
     return any(line.get("references") is False for line in lines)
 
 
-def _read_lines_about(file: Path, scores: Path) -> tuple[list[dict[str, Any]], list[int]]:
+def _read_lines_about(file: Path, record: Path) -> tuple[list[dict[str, Any]], list[int]]:
     """The lines of a record about a file, and the numbers of all lines that cannot be read."""
-    lines, unreadable = read_lines(scores)
-    name = file.expanduser().resolve().relative_to(scores.parent).as_posix()
+    lines, unreadable = read_lines(record)
+    name = file.expanduser().resolve().relative_to(record.parent).as_posix()
     return [line for line in lines if line["file"] == name], unreadable
 
 
@@ -104,17 +104,17 @@ def find_run(folder: Path) -> Path:
 def find_record(file: Path) -> Path | None:
     """The ``scores.jsonl`` of the run that a file belongs to; None if it belongs to none."""
     for folder in file.expanduser().resolve().parents:
-        scores = folder / "scores.jsonl"
-        if scores.exists():
-            return scores
+        record = folder / "scores.jsonl"
+        if record.exists():
+            return record
     return None
 
 
-def read_lines(scores: Path) -> tuple[list[dict[str, Any]], list[int]]:
+def read_lines(record: Path) -> tuple[list[dict[str, Any]], list[int]]:
     """The lines of a record that can be read, and the numbers of those that cannot be read, from 1."""
     lines = []
     unreadable = []
-    content = scores.read_bytes() if scores.exists() else b""
+    content = record.read_bytes() if record.exists() else b""
     for number, text in enumerate(content.split(b"\n"), 1):
         if text.strip():
             line = _parse_line(text)

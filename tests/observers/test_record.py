@@ -207,7 +207,7 @@ def test_other_translations_of_the_same_step_get_the_next_number(tmp_path: Path)
 
 def test_other_scores_of_the_same_translations_get_the_next_number(tmp_path: Path) -> None:
     for scores in ([0.5, -1], [0.5, 1], [0.5, 1]):
-        write_translations(PLAIN, tmp_path, 500, scores={"f": torch.tensor(scores)})
+        write_translations(PLAIN, tmp_path, 500, scores_by_name={"f": torch.tensor(scores)})
     files = read_files(tmp_path)
     assert (files["step-0000500.tsv"], files["step-0000500-2.tsv"]) == (b"f\n0.5\n-1.0\n", b"f\n0.5\n1.0\n")
     write_translations(PLAIN, tmp_path, 500)  # without scores, nothing new
