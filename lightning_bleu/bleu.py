@@ -1,4 +1,4 @@
-"""BLEU, from its options to its metric, as described in Papineni et al. (2002), https://aclanthology.org/P02-1040.
+"""BLEU, from its options to its functions, as described in Papineni et al. (2002), https://aclanthology.org/P02-1040.
 
 Up to the score, all counts are integers. The only divisions are there and in :mod:`lightning_bleu.core.conventions`,
 in float64 where the device supports it.
@@ -435,12 +435,12 @@ class BLEUScorer(CorpusScorer):
         return sentence_scores(statistics, self.settings)
 
     def rank_sentences(self, statistics: Tensor) -> Tensor:
-        """What the worst sentences for their length have the least of; see :func:`with_average_tokens`."""
+        """Numbers that rank sentences, the worst for their length lowest; see :func:`with_average_tokens`."""
         return sentence_scores(with_average_tokens(statistics), self.settings)
 
     @property
     def order(self) -> str:
-        """What the worst sentences are the worst by."""
+        """By what :meth:`rank_sentences` ranks."""
         return " for their length, by smoothed BLEU"
 
     def report(self, sums: Tensor, inputs: InputCounts | None) -> BLEUScore:

@@ -38,8 +38,8 @@ class BLEUCallback(pl.Callback):
 
     Args:
         metrics: the metrics by name, or one that needs no name; see :class:`Evaluator`.
-        extract: takes the output of the step and the batch, and returns ``(preds, target)`` or a dict as above, or None
-            to skip the batch. With a third parameter, ``dataloader_idx``, it also gets the index of the loader.
+        extract: takes the output of the step and the batch, and returns what a step may return (see below), or None to
+            skip the batch. With a third parameter, ``dataloader_idx``, it also gets the index of the loader.
         dataloader_names: one name per loader. When None: the keys of a dict of loaders, or ``dataloader_idx_0`` and so
             on, as in Lightning.
         options: ``decoder``, ``log_name``, ``separator``, ``parts``, ``samples``, ``translations``, ``confidence``,
@@ -71,8 +71,7 @@ class BLEUCallback(pl.Callback):
         What is logged, shown, and written is that of an :class:`Evaluator`: ``val_bleu`` and ``test_bleu``, also on the
         progress bar, their components as ``val_bleu/precision_1`` and so on, sample translations, figures, and charts.
         ``EarlyStopping`` and ``ModelCheckpoint`` can monitor any of these numbers. A batch for which the step or
-        `extract` returns None is skipped. The sanity check is not shown or
-        written, and not in `results`.
+        `extract` returns None is skipped. The sanity check is not shown or written, and not in `results`.
 
         In processes started by ``strategy="ddp_spawn"`` or ``"ddp_fork"``, `results` is set in these processes only;
         read ``trainer.callback_metrics`` after the run.

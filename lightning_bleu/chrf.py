@@ -1,6 +1,7 @@
-"""chrF, from its options to its metric: the F-score of matching n-grams of characters and words.
+"""chrF, from its options to its functions: the F-score of matching n-grams of characters and words.
 
-The template for another metric: options, rows, score, signature, metric, functions.
+The template for another metric: options, rows, scorer, report, components, signature, functions. The torchmetrics class
+is in ``metrics.py``.
 """
 
 from __future__ import annotations
@@ -240,8 +241,7 @@ def f_score(statistics: Tensor, settings: CHRFSettings) -> Tensor:
     Operations are in sacreBLEU's order, so that scores equal its scores to the last bit.
 
     Args:
-        statistics: numbers of shape ``(..., 3 * orders)``; see
-            :func:`count_chrf_rows`.
+        statistics: numbers of shape ``(..., 3 * orders)``; see :func:`count_chrf_rows`.
         settings: how to score.
 
     Returns:

@@ -121,9 +121,8 @@ class Evaluator:
             ``val_chrf``. A metric may be
 
             - one of this package: :class:`CorpusBLEU`, :class:`CorpusCHRF`, or one of ``lightning_bleu.tasks``:
-              :class:`.WER`, :class:`.CER`,
-              :class:`.TER`, :class:`.ROUGE`,
-              :class:`.ExactMatch`, or :class:`.TokenCount`;
+              :class:`.WER`, :class:`.CER`, :class:`.TER`, :class:`.ROUGE`, :class:`.ExactMatch`, or
+              :class:`.TokenCount`;
             - a function ``comet(hypotheses, references, sources)`` that takes a list of strings, a list of references
               for each, and, with a parameter ``sources`` or a third one without a default, a list of strings. It
               returns one number per sentence: a list, an array, or a tensor of shape ``(sentences,)``, whose mean is

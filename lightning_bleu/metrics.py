@@ -9,20 +9,13 @@ from torch import Tensor
 
 from lightning_bleu.bleu import BLEUOptions, BLEUScore, BLEUScorer, BLEUSettings, Statistics
 from lightning_bleu.chrf import CHRFOptions, CHRFScore, CHRFScorer, CHRFSettings
-from lightning_bleu.core.conventions import (
-    Convention,
-)
+from lightning_bleu.core.conventions import Convention
 from lightning_bleu.core.corpus_metric import CorpusMetric, TorchmetricsOptions
-from lightning_bleu.core.settings import (
-    Decoder,
-)
+from lightning_bleu.core.settings import Decoder
 from lightning_bleu.core.tokens import Tokenizer
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
-
-
-# The metric, and functions without state
 
 
 class CorpusBLEU(CorpusMetric):
@@ -142,9 +135,6 @@ class CorpusBLEU(CorpusMetric):
     def reference_length(self) -> Tensor:
         """Tokens of the references chosen by the ``reference_length`` rule, a scalar."""
         return Statistics.unpack(self.statistics).reference_length
-
-
-# The metric, and functions without state
 
 
 class CorpusCHRF(CorpusMetric):

@@ -19,8 +19,9 @@ import lightning_bleu
 import lightning_bleu.compare
 import lightning_bleu.hugging_face
 import lightning_bleu.tasks
-from lightning_bleu import CorpusBLEU, Evaluator, FunctionMetric
+from lightning_bleu import BLEUCallback, CorpusBLEU, Evaluator, FunctionMetric
 from lightning_bleu.compare.command import parse_arguments
+from lightning_bleu.evaluation.outputs import Output
 from tests.helpers.examples import EXAMPLES, run_script
 from tests.helpers.pages import blocks, parse, run_page
 
@@ -194,7 +195,7 @@ def test_the_sections_of_public_docstrings_have_one_order(public: str) -> None:
 
 def first_column(path: Path, heading: str) -> list[str]:
     """The code in the first column of the table below a heading."""
-    section = path.read_text(encoding="utf-8").split(f"\n### {heading}\n")[1].split("\n#")[0]
+    section = re.split(rf"\n##+ {heading}\n", path.read_text(encoding="utf-8"))[1].split("\n#")[0]
     cells = re.findall(r"^\| (`.*?) \|", section, re.MULTILINE)
     return [code for cell in cells for code in re.findall(r"`(.*?)`", cell)]
 
@@ -206,6 +207,15 @@ def test_the_table_of_a_recorded_line_has_its_keys_in_order(tmp_path: Path) -> N
     evaluator.finish(step=1)
     line = json.loads((tmp_path / "scores.jsonl").read_text(encoding="utf-8"))
     assert first_column(ROOT / "docs" / "callback.md", "A line per score") == list(line)
+
+
+def test_what_a_step_may_return_is_said_everywhere() -> None:
+    """The fields are those of `Output`."""
+    arguments = [*inspect.signature(Evaluator.update).parameters][1:]
+    assert arguments == [*Output._fields, "batch_idx", "dataloader_idx"]
+    of_table = first_column(ROOT / "docs" / "callback.md", "What the step returns")
+    assert {key.strip('"') for key in of_table} == {*Output._fields} - {"preds", "target"}
+    assert set(Output._fields) <= set(re.findall(r'"(\w+)"', inspect.getdoc(BLEUCallback) or ""))
 
 
 def test_the_table_of_options_of_a_function_has_all_of_them() -> None:

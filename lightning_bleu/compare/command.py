@@ -10,7 +10,8 @@ import json
 import os
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -24,8 +25,33 @@ if TYPE_CHECKING:
     from lightning_bleu.core.evaluator_metric import EvaluatorMetric
     from lightning_bleu.views.viewable import Viewable
 
-METRICS = ("bleu", "chrf", "chrf++", "ter")
-"""What ``-m`` takes."""
+
+def _make_bleu(options: argparse.Namespace) -> EvaluatorMetric:
+    from lightning_bleu.bleu import BLEUScorer, BLEUSettings
+
+    settings = BLEUSettings.from_options(tokenizer=options.tokenize, lowercase=options.lowercase, percent=True)
+    return BLEUScorer(settings.for_corpus())
+
+
+def _make_chrf(options: argparse.Namespace, word_order: int = 0) -> EvaluatorMetric:
+    from lightning_bleu.chrf import CHRFScorer, CHRFSettings
+
+    return CHRFScorer(CHRFSettings.from_options(word_order=word_order, lowercase=options.lowercase, percent=True))
+
+
+def _make_ter(_: argparse.Namespace) -> EvaluatorMetric:
+    from lightning_bleu.compare.known_metrics import make_metric
+
+    return make_metric("TER", {}, percent=True)
+
+
+METRICS: Mapping[str, Callable[[argparse.Namespace], EvaluatorMetric]] = {
+    "bleu": _make_bleu,
+    "chrf": _make_chrf,
+    "chrf++": partial(_make_chrf, word_order=2),
+    "ter": _make_ter,
+}
+"""What ``-m`` takes, and what makes it with the other options."""
 _DEFAULT_METRICS = ("bleu", "chrf")
 _EXAMPLES = """\
 examples:
@@ -203,18 +229,7 @@ def _make_metrics(options: argparse.Namespace) -> dict[str, EvaluatorMetric] | N
     """The metrics by name; None if no option says which."""
     if options.metric is None and options.tokenize is None and not options.lowercase:
         return None
-    from lightning_bleu.bleu import BLEUScorer, BLEUSettings
-    from lightning_bleu.chrf import CHRFScorer, CHRFSettings
-    from lightning_bleu.compare.known_metrics import make_metric
-
-    shared: dict[str, Any] = {"percent": True, "lowercase": options.lowercase}
-    makers: dict[str, Callable[[], EvaluatorMetric]] = {
-        "bleu": lambda: BLEUScorer(BLEUSettings.from_options(tokenizer=options.tokenize, **shared).for_corpus()),
-        "chrf": lambda: CHRFScorer(CHRFSettings.from_options(**shared)),
-        "chrf++": lambda: CHRFScorer(CHRFSettings.from_options(word_order=2, **shared)),
-        "ter": lambda: make_metric("TER", {}, percent=True),
-    }
-    return {name: makers[name]() for name in options.metric or _DEFAULT_METRICS}
+    return {name: METRICS[name](options) for name in options.metric or _DEFAULT_METRICS}
 
 
 def _show(options: argparse.Namespace) -> None:

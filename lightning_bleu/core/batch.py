@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from itertools import compress, islice
 from types import MethodType
-from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 import torch
@@ -38,9 +38,6 @@ from lightning_bleu.core.messages import WarnOnce
 from lightning_bleu.core.mistakes import Mistake, find_mistakes, suspect_teacher_forcing, widths_of
 from lightning_bleu.core.recognize import check_layout, recognize, recognize_hypotheses, recognize_sources
 from lightning_bleu.core.settings import Decoder, Settings
-
-if TYPE_CHECKING:
-    pass
 
 
 class Sentence(NamedTuple):

@@ -1,4 +1,4 @@
-"""The base of all metrics of this package: statistics of sentences as state, synced and reset by torchmetrics."""
+"""The base class of the metrics with a state: statistics of sentences as state, synced and reset by torchmetrics."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import copy
 import re
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import Any, TypedDict
 
 import numpy as np
 import torch
@@ -22,9 +22,6 @@ from lightning_bleu.core.processes import gather_state
 from lightning_bleu.core.resampling import Interval, interval_from
 from lightning_bleu.core.settings import Settings, check_bool, describe_options, unknown_options
 from lightning_bleu.core.torchmetrics_fixes import AdditiveMetric, as_list
-
-if TYPE_CHECKING:
-    pass
 
 
 class TorchmetricsOptions(TypedDict, total=False):

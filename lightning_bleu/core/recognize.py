@@ -1,4 +1,4 @@
-"""Recognize the inputs of a call. Every error about the form of `preds`, `target`, and masks comes from here.
+"""Recognize the inputs of a call. Every error about the form of `preds` and `target` comes from here.
 
 :func:`recognize` maps `preds` and `target` to one of three forms each: strings, tokens, or ids.
 """

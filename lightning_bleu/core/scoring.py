@@ -67,12 +67,12 @@ class Scorer(ABC):
         return self.score(statistics)
 
     def rank_sentences(self, statistics: Tensor) -> Tensor:
-        """What the worst sentences have the least of, or the most if lower is better; the scores, by default."""
+        """Numbers that rank sentences, the worst lowest (highest if lower is better); by default, their scores."""
         return self.score_sentences(statistics)
 
     @property
     def order(self) -> str:
-        """What the worst sentences are the worst by, as a part of a sentence."""
+        """By what :meth:`rank_sentences` ranks, as a part of a sentence."""
         return f", by {self.name}"
 
     def report(self, sums: Tensor, inputs: InputCounts | None) -> Report | float:

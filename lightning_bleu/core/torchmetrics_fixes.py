@@ -1,4 +1,4 @@
-"""The base class of all metrics: workarounds for how torchmetrics treats states."""
+"""Workarounds for how torchmetrics treats states, below the base class of the metrics."""
 
 from __future__ import annotations
 

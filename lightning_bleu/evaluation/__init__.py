@@ -1,1 +1,4 @@
-"""One validation: sentences → a list of scores, with intervals and comparisons. It imports ``core`` and ``views``."""
+"""One validation: sentences → a list of scores, with intervals and comparisons.
+
+It imports ``core``, ``views``, and ``bleu``.
+"""

@@ -1,4 +1,4 @@
-"""Sentences of similar length, for scores by length."""
+"""Which sentences a validation shows: the first, the worst, and those that changed; and those of similar length."""
 
 from __future__ import annotations
 

@@ -23,12 +23,12 @@ from lightning_bleu.evaluation.loaders import Loader
 from lightning_bleu.evaluation.metric_facts import metrics_that_score
 from lightning_bleu.evaluation.names import check_names
 from lightning_bleu.evaluation.outputs import Output, read_output
-from lightning_bleu.evaluation.sentences import BatchTexts, LocalTexts, Sentences
+from lightning_bleu.evaluation.sentences import GROUP, BatchTexts, LocalTexts, Sentences
 
 _EXAMINED = 64
 """How many sentences are examined for likely mistakes."""
-_GROUP = kept.IDENTITY_COLUMNS
-"""The column of packed rows with the number of the group. The statistics of the metrics follow."""
+_PACKED_GROUP = kept.IDENTITY_COLUMNS + GROUP
+"""The column of packed rows with the number of the group."""
 
 
 @dataclass(eq=False)
@@ -242,15 +242,14 @@ class SentenceCollector:
     def _gather_loader(self, local: LocalSentences, view: LocalView, device: Any) -> Sentences:
         """The sentences of a loader, of all processes. Collective."""
         metrics = metrics_that_score(self._metrics, has_references=view.given["target"])
-        # Columns of `KeptSentences.statistics`. The first one is the number of the group.
-        ends = list(accumulate((metric.columns for metric in metrics.values()), initial=1))
+        ends = list(accumulate((metric.columns for metric in metrics.values()), initial=GROUP + 1))
         columns = {name: slice(start, end) for name, (start, end) in zip(metrics, pairwise(ends))}
         empty = torch.zeros(0, kept.IDENTITY_COLUMNS + ends[-1], dtype=torch.int32, device="cpu")
         rows = torch.cat([empty, *local.blocks])
         if local.labels:  # from the numbers of this process to those of all
             agreed_numbers = {label: number for number, label in enumerate(view.labels)}
             numbers = torch.tensor([agreed_numbers[label] for label in local.labels], dtype=torch.int32, device="cpu")
-            rows[:, _GROUP] = numbers[rows[:, _GROUP]]
+            rows[:, _PACKED_GROUP] = numbers[rows[:, _PACKED_GROUP]]
         shares = [rows]
         if process_count() > 1:
             shares = [share.cpu() for share in gather_state(rows.to(device))]
@@ -301,7 +300,7 @@ def _count(
 def _order_rows(packed: torch.Tensor, local: LocalSentences, *, has_index: bool) -> kept.KeptSentences:
     """The rows of a loader in order, without repeats. If derived positions are wrong, all of them count."""
     try:
-        return kept.read_rows(packed, packed[:, _GROUP])
+        return kept.read_rows(packed, packed[:, _PACKED_GROUP])
     except kept.SamePosition:  # in all processes
         if has_index:
             raise

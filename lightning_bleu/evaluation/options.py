@@ -1,4 +1,4 @@
-"""Processes agree before they count: what differs between them is an error, not another score."""
+"""The options of an evaluator: their types, their checks, and which of them processes must agree on."""
 
 from __future__ import annotations
 

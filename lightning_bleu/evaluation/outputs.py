@@ -1,4 +1,7 @@
-"""What a step returns: the fields, and how they are found and read."""
+"""What a step returns: the fields, and how they are found and read.
+
+A step returns a dict with these fields, or a pair of the first two. If it returns None, the callback skips the batch.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +14,7 @@ import torch
 
 from lightning_bleu.core.batch import Batch, Sources, read_hypotheses, read_sentences, read_sources, select_sentences
 from lightning_bleu.core.columns import read_groups, read_index, read_sample_mask
-from lightning_bleu.core.forms import (
-    BoolArray,
-)
+from lightning_bleu.core.forms import BoolArray
 from lightning_bleu.core.settings import Settings
 
 
@@ -106,7 +107,8 @@ def read_step(value: Any, step: str, origin: str, loader: str = "") -> Output:
     """Find the sentences in what a step, or `extract`, returned.
 
     Args:
-        value: ``{"preds": ..., "target": ...}``, perhaps with other fields of :class:`Output`, or ``(preds, target)``.
+        value: ``{"preds": ..., "target": ...}``, perhaps with other fields of :class:`Output`, or a tuple or a
+            list of the first two.
         step: the name of the step, for error messages.
         origin: what returned the value, for error messages.
         loader: the name of the loader, for error messages; empty if it has none.

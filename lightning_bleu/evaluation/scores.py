@@ -149,7 +149,7 @@ def _to_result(scorer: Scorer, sums: Tensor, inputs: InputCounts | None, parts: 
     )
 
 
-# The statistics of a metric, by what they are the statistics of
+# What a metric has counted in a loader, with the name of its score
 
 
 def _read_counts(metric_name: str, metric: EvaluatorMetric, sentences: Sentences) -> Iterator[tuple[Name, Tensor]]:

@@ -19,6 +19,9 @@ from lightning_bleu.core.kept import KeptSentences, count_inputs
 from lightning_bleu.core.processes import gather_objects, process_rank
 from lightning_bleu.core.scoring import Scorer
 
+GROUP = 0
+"""The column with the number of the group. The statistics of the metrics follow."""
+
 
 class BatchTexts(NamedTuple):
     """The texts of the sentences of a batch. Ids become text when somebody reads them.
@@ -175,7 +178,7 @@ class Sentences:
     ) -> None:
         self.loader = loader
         self.identity = kept.identity
-        self.groups = _number_members(kept.statistics[:, 0], labels)
+        self.groups = _number_members(kept.statistics[:, GROUP], labels)
         self.index = kept.positions if has_index else None
         self._statistics = kept.statistics
         self._columns = columns

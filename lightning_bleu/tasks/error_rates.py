@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from sacrebleu.metrics.ter import TER as SacreTER
@@ -21,10 +21,6 @@ from lightning_bleu.tasks.task_metric import (
     make_signature,
     normalize_text,
 )
-
-if TYPE_CHECKING:
-    pass
-
 
 # Speech recognition
 

@@ -4,14 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 from lightning_bleu.core.forms import InputCounts
 from lightning_bleu.tasks.task_metric import Normalizer, TaskMetric, check_normalizer, make_signature, normalize_text
-
-if TYPE_CHECKING:
-    pass
-
 
 # Questions
 

@@ -88,7 +88,7 @@ def check_installed(metric: str, module: str, extra: str) -> None:
         ) from error
 
 
-# What they have in common
+# Options
 
 
 def check_normalizer(normalize: Any) -> Normalizer | None:

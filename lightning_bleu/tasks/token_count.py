@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -11,10 +11,6 @@ from lightning_bleu.core.evaluator_metric import EvaluatorMetric
 from lightning_bleu.core.forms import IntArray, kind_of
 from lightning_bleu.core.scoring import RatioScorer
 from lightning_bleu.core.settings import check_integer
-
-if TYPE_CHECKING:
-    pass
-
 
 # Lengths
 

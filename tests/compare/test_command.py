@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sacrebleu import BLEU, CHRF, TER
 
 from lightning_bleu import CorpusBLEU, CorpusCHRF, Evaluator, corpus_bleu
 from lightning_bleu.compare import compare_systems, read_run
-from lightning_bleu.compare.command import main, name_files
+from lightning_bleu.compare.command import METRICS, main, name_files
 from lightning_bleu.tasks import WER
 
 REFERENCES = [f"the cat number {number} sat on the mat" for number in range(40)]
@@ -78,6 +79,14 @@ def test_json_has_the_scores_and_the_tests(folder: Path, capsys: pytest.CaptureF
     printed = json.loads(capsys.readouterr().out)
     assert printed == json.loads(json.dumps(comparison.to_dict()))
     assert printed["metrics"]["bleu"]["systems"]["a"]["score"] == 100  # it is a reference, too
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_each_metric_can_be_chosen(name: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sacre: Any = {"bleu": BLEU(), "chrf": CHRF(), "chrf++": CHRF(word_order=2), "ter": TER()}[name]
+    assert main(["compare", "new.txt", "-r", "reference.txt", "-m", name, "--json"]) == 0
+    (metric,) = json.loads(capsys.readouterr().out)["metrics"].values()
+    assert metric["systems"]["new"]["score"] == pytest.approx(sacre.corpus_score(NEW, [REFERENCES]).score)
 
 
 def test_one_system_shows_its_scores_and_worst_sentences(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,6 +12,7 @@ import torch
 
 from lightning_bleu import BLEUCallback, CorpusBLEU, CorpusCHRF, Evaluator
 from lightning_bleu.evaluation.options import Options
+from tests.helpers.metrics import all_bleu_components_of
 
 DECODER = (
     "must be a callable that turns a list of lists of ids into strings, or an object with a 'batch_decode' "
@@ -48,11 +49,6 @@ BAD_NAMES: list[Any] = [
     *("{stage!r}/{metric:>9}", "{stage}{metric}{", "/{stage}/{metric}", "{stage}//{metric}"),
 ]
 BAD_NAMES += [{"val": name, "test": "test_{metric}"} for name in ("{metric}", "valid", "test/{metric}", "{a}_{metric}")]
-PARTS = [
-    *(f"precision_{n}" for n in range(1, 5)),
-    *("brevity_penalty", "length_ratio", "hypothesis_length", "reference_length"),
-    *(f"bleu_{n}" for n in range(1, 5)),
-]
 OPPONENTS = ["best", "first", "clear_best"]
 ONLY = "must be a list of names of loaders or groups, such as ['zh'], got {value!r}"
 NO_NAMES: list[Any] = [[], "news", {"news"}, {"a": 1}, 2, b"ab", ["a", 1], [None], [["a"], ["b"]]]
@@ -83,7 +79,12 @@ NO_NAMES: list[Any] = [[], "news", {"news"}, {"a": 1}, 2, b"ab", ["a", 1], [None
         ),
         ("decoder", [5], TypeError, DECODER),
         ("parts", ["bleu_1", None, {"bleu_1"}], TypeError, "must be True, False, or a list of names, got {value!r}"),
-        ("parts", [["bleu_5"]], ValueError, f"must be one of {PARTS}, got 'bleu_5': did you mean 'bleu_4'?"),
+        (
+            "parts",
+            [["bleu_5"]],
+            ValueError,
+            f"must be one of {all_bleu_components_of()}, got 'bleu_5': did you mean 'bleu_4'?",
+        ),
         ("extract", ["preds"], TypeError, "must take outputs and batch and return (preds, target), got 'preds'"),
         ("dataloader_names", NO_NAMES, TypeError, "must be a list of names, got {value!r}"),
         ("samples", [None, True, 8.0, "8"], TypeError, INTEGER),

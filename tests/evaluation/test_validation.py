@@ -18,6 +18,7 @@ from lightning_bleu.evaluation.outputs import Output
 from lightning_bleu.evaluation.validation import MAX_DETAILED, Validation
 from tests.helpers.callback_metrics import corpus_of, exact
 from tests.helpers.files import read_scores
+from tests.helpers.metrics import bleu_components_of
 from tests.helpers.systems import TARGET as REFERENCES
 from tests.helpers.systems import A, B
 from tests.helpers.validations import Counting, count, score
@@ -131,9 +132,8 @@ def test_of_many_loaders_only_the_scores_are_logged(count_of_loaders: int) -> No
 def test_the_numbers_are_the_scores_with_what_is_logged_below_them() -> None:
     evaluator = Evaluator(CorpusBLEU(max_order=1), confidence=0.9)
     validation = validate(evaluator, {"": Output(A, REFERENCES, group=["a", "b", "a", "b"])})
-    parts = ["precision_1", "brevity_penalty", "length_ratio", "hypothesis_length", "reference_length"]
     assert [number.name for number in validation.numbers.values()] == [
-        *(Name("bleu", detail=detail) for detail in ("", *parts, "low", "high")),
+        *(Name("bleu", detail=detail) for detail in ("", *bleu_components_of(1), "low", "high")),
         *(Name("bleu", group=group, detail=detail) for group in "ab" for detail in ("", "low", "high")),
         Name("bleu", group="mean"),
     ]

@@ -1,6 +1,6 @@
 """A metric that is not in the package: the error rate, which has no n-grams, no upper bound, and is best at 0.
 
-It is written as ``lightning_bleu/chrf.py`` says: options, rows, score, signature, metric, functions.
+It is written in the order of ``lightning_bleu/chrf.py``.
 """
 
 from __future__ import annotations

@@ -104,6 +104,17 @@ def _types(options: Any) -> dict[str, str]:
     return {name: annotation.__forward_arg__ for name, annotation in options.__annotations__.items()}
 
 
+def bleu_components_of(max_order: int = 4) -> list[str]:
+    """The components of a BLEU that are logged by default, in their order."""
+    precisions = [f"precision_{n}" for n in range(1, max_order + 1)]
+    return [*precisions, "brevity_penalty", "length_ratio", "hypothesis_length", "reference_length"]
+
+
+def all_bleu_components_of(max_order: int = 4) -> list[str]:
+    """All components of a BLEU, in their order."""
+    return [*bleu_components_of(max_order), *(f"bleu_{n}" for n in range(1, max_order + 1))]
+
+
 BLEU = Kind(
     metric=CorpusBLEU,
     settings=BLEUSettings,
