@@ -51,7 +51,7 @@ from lightning_bleu.evaluation.options import (
 )
 from lightning_bleu.evaluation.outputs import Output
 from lightning_bleu.evaluation.passed_metrics import check_not_labels, read_metrics
-from lightning_bleu.evaluation.saved import check_state, to_saved
+from lightning_bleu.evaluation.saved import SavedLoaders, check_state, to_saved
 from lightning_bleu.evaluation.scores import score_loaders
 from lightning_bleu.evaluation.sentences import Sentences
 from lightning_bleu.evaluation.uncertainty import add_intervals
@@ -464,11 +464,14 @@ class Evaluator:
         if options.confidence is not None:
             scored = add_intervals(scored, options.confidence)
         opponents: Mapping[Name, Opponent] = {}
-        new: Collection[Name] = ()
+        new_opponents: Mapping[str, SavedLoaders] = {}
         if self._compares(started.stage):
             may_replace = may_compare and (may_replace or options.compare_to == "first")
             opponents = self._opponents.find(scored, gathered, naming, may_compare=may_compare, may_replace=may_replace)
             scored, new = self._opponents.compare(scored, opponents)
+            new_opponents = to_saved(scored, gathered, new if may_replace else (), naming)
+            if may_compare:
+                warn_about_few_sentences(opponents, self.warn_once)
         validation = Validation(
             naming,
             started.metrics,
@@ -476,11 +479,9 @@ class Evaluator:
             scored,
             name_results(scored, naming),
             name_numbers(scored, naming, shows_loaders=len(gathered) <= MAX_DETAILED),
-            to_saved(scored, gathered, new if may_replace else (), naming),
+            new_opponents,
             started.collector.returned,
         )
-        if may_compare:
-            warn_about_few_sentences(opponents, self.warn_once)
         started.collector.warn_about_mistakes()
         self._history.add_entries(started, gathered)
         if True in validation.returned:

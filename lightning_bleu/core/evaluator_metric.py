@@ -143,3 +143,8 @@ class CorpusScorer(Scorer, EvaluatorMetric):
     def find_mistakes(self, batch: Batch) -> Iterator[Mistake]:
         """Text in a script that the tokenizer does not split."""
         return suspect_script(batch.segments, batch.sentence_count, self.settings)
+
+
+def metrics_that_score(metrics: Mapping[str, EvaluatorMetric], *, has_references: bool) -> dict[str, EvaluatorMetric]:
+    """The metrics that can score sentences with references, or without."""
+    return {name: metric for name, metric in metrics.items() if has_references or not metric.needs_references}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -183,6 +183,18 @@ class Component:
     unit: float | None = None
     chart: str = ""
     is_default: bool = True
+
+
+def choose_components(components: Sequence[Component], parts: bool | Sequence[str]) -> list[Component]:
+    """The components that are logged.
+
+    Args:
+        components: the components.
+        parts: whether to log the default ones, or the names of those to log.
+    """
+    if isinstance(parts, bool):
+        return [component for component in components if parts and component.is_default]
+    return [component for component in components if component.name in parts]
 
 
 class Report(float):

@@ -13,14 +13,13 @@ import torch
 
 from lightning_bleu.core import kept
 from lightning_bleu.core.batch import Batch, Sources
-from lightning_bleu.core.evaluator_metric import EvaluatorMetric
+from lightning_bleu.core.evaluator_metric import EvaluatorMetric, metrics_that_score
 from lightning_bleu.core.forms import IntArray
 from lightning_bleu.core.messages import WarnOnce
 from lightning_bleu.core.mistakes import Mistake, suspect_prompts
 from lightning_bleu.core.processes import gather_objects, gather_state, process_count, run_in_all, run_in_process_0
 from lightning_bleu.evaluation.accelerate_positions import length_of
 from lightning_bleu.evaluation.loaders import Loader
-from lightning_bleu.evaluation.metric_facts import metrics_that_score
 from lightning_bleu.evaluation.names import check_names
 from lightning_bleu.evaluation.outputs import Output, read_output
 from lightning_bleu.evaluation.sentences import GROUP, BatchTexts, LocalTexts, Sentences

@@ -10,17 +10,12 @@ import torch
 from lightning_bleu.core.evaluator_metric import EvaluatorMetric
 from lightning_bleu.core.forms import InputCounts
 from lightning_bleu.core.messages import check_choice, warn_user
-from lightning_bleu.core.scoring import Component, Scorer
+from lightning_bleu.core.scoring import Component, Scorer, choose_components
 from lightning_bleu.core.settings import Decoder, Settings
 from lightning_bleu.evaluation.names import MEAN, Name
 from lightning_bleu.evaluation.result import COMPARED, INTERVAL, STATISTICS, OpponentKind
 
 _NOTHING_SET = Settings()
-
-
-def metrics_that_score(metrics: Mapping[str, EvaluatorMetric], *, has_references: bool) -> dict[str, EvaluatorMetric]:
-    """The metrics that can score sentences with references, or without."""
-    return {name: metric for name, metric in metrics.items() if has_references or not metric.needs_references}
 
 
 def known_scorers(name: str, metric: EvaluatorMetric) -> dict[str, Scorer]:
@@ -32,18 +27,6 @@ def list_components(scorer: Scorer) -> list[Component]:
     """The components of a score, with values of no sentence."""
     nothing = torch.zeros(scorer.columns, dtype=torch.int64, device="cpu")
     return scorer.components(scorer.report(nothing, InputCounts()))
-
-
-def choose_components(components: Sequence[Component], parts: bool | Sequence[str]) -> list[Component]:
-    """The components that are logged.
-
-    Args:
-        components: the components.
-        parts: whether to log the default ones, or the names of those to log.
-    """
-    if isinstance(parts, bool):
-        return [component for component in components if parts and component.is_default]
-    return [component for component in components if component.name in parts]
 
 
 def name_components(metrics: Mapping[str, EvaluatorMetric], parts: bool | Sequence[str]) -> dict[Name, list[str]]:

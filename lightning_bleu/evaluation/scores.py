@@ -9,11 +9,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from lightning_bleu.core.evaluator_metric import EvaluatorMetric
+from lightning_bleu.core.evaluator_metric import EvaluatorMetric, metrics_that_score
 from lightning_bleu.core.forms import InputCounts
 from lightning_bleu.core.processes import run_in_all, run_in_process_0
-from lightning_bleu.core.scoring import Report, Scorer
-from lightning_bleu.evaluation.metric_facts import choose_components, metrics_that_score
+from lightning_bleu.core.scoring import Report, Scorer, choose_components
 from lightning_bleu.evaluation.names import MEAN, Name
 from lightning_bleu.evaluation.result import Result
 from lightning_bleu.evaluation.sentences import SentenceRows, Sentences

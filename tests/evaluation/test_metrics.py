@@ -29,12 +29,12 @@ from torchmetrics.text import (
 )
 
 from lightning_bleu import BLEUCallback, CorpusBLEU, CorpusCHRF, Evaluator, FunctionMetric
+from lightning_bleu.core.evaluator_metric import metrics_that_score
 from lightning_bleu.core.settings import Settings
 from lightning_bleu.evaluation.loaders import CALL
 from lightning_bleu.evaluation.metric_facts import (
     expected_names,
     known_scorers,
-    metrics_that_score,
     name_components,
     reserved_names,
     shared_reading,
