@@ -165,7 +165,8 @@ class BLEUCallback(pl.Callback):
     def on_load_checkpoint(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, checkpoint: dict[str, Any]
     ) -> None:
-        """Remember which step and which epoch the weights of a module are from."""
+        """Remember which step and epoch the weights of a module are from, and validate from the beginning."""
+        restart_validation(checkpoint)
         step = checkpoint.get("global_step", trainer.global_step)
         self._loaded = LoadedWeights(id(pl_module), step, checkpoint.get("epoch"))
 
@@ -329,6 +330,16 @@ def find_loaders(trainer: Any, stage: str) -> tuple[list[Any], Any]:
     if combined is None or combined._mode != "sequential":
         return [], None
     return list(combined.flattened), combined.iterables
+
+
+def restart_validation(checkpoint: Mapping[str, Any]) -> None:
+    """Let a validation in which a checkpoint was saved begin again.
+
+    Lightning counts the batches that had been validated, and validates only so many as were left, from the first one.
+    """
+    progress = checkpoint.get("loops", {}).get("fit_loop", {}).get("epoch_loop.val_loop.batch_progress", {})
+    counts = progress.get("current", {})
+    counts.update(dict.fromkeys(counts, 0))
 
 
 def run_folder(trainer: Any) -> Path:

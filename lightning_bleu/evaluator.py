@@ -24,7 +24,8 @@ from typing import TYPE_CHECKING, Any
 
 from lightning_bleu.core.evaluator_metric import EvaluatorMetric
 from lightning_bleu.core.messages import WarnOnce, check_choice
-from lightning_bleu.core.processes import communication_device, process_count
+from lightning_bleu.core.mistakes import Mistake
+from lightning_bleu.core.processes import communication_device, process_count, run_in_all
 from lightning_bleu.core.settings import Decoder, check_integer
 from lightning_bleu.evaluation.accelerate_positions import count_stream
 from lightning_bleu.evaluation.choices import choose_sentences
@@ -38,7 +39,7 @@ from lightning_bleu.evaluation.metric_facts import (
     warn_about_scales,
 )
 from lightning_bleu.evaluation.names import MEAN, STEPS, Name, Naming, check_loader_names, name_loaders
-from lightning_bleu.evaluation.opponents import Opponent, Opponents, warn_about_few_sentences
+from lightning_bleu.evaluation.opponents import Opponent, Opponents, suspect_few_sentences
 from lightning_bleu.evaluation.options import (
     EvaluatorOptions,
     MetricsByName,
@@ -128,7 +129,7 @@ class Evaluator:
               returns one number per sentence: a list, an array, or a tensor of shape ``(sentences,)``, whose mean is
               the score; or one pair, of shape ``(sentences, 2)``, such as errors and words: the score is the sum of
               the first numbers over the sum of the second. (A sentence with 0/0 gets the better of 0 and 1; one with
-              x/0, infinity. If both sums are 0, nothing is logged.) A dict of these has several scores, which are
+              x/0, infinity. If the second sum is 0, nothing is logged.) A dict of these has several scores, which are
               logged as ``val_comet/NAME``, each with its own interval and comparison. Nothing is logged if it returns
               None. Each process calls it once per loader, with its own sentences;
             - a :class:`FunctionMetric` of such a function, if lower numbers are better, if they are shares to log in
@@ -459,8 +460,9 @@ class Evaluator:
         options, naming = self.options, started.naming
         gathered = started.collector.gather(started.device)
         check_not_labels(options.metrics, {label for sentences in gathered for label in sentences.groups})
-        scored = score_loaders(started.metrics, gathered, options.parts)
-        scored = without_rows_of_groups(scored, self._find_crowded_loaders(started, gathered))
+        mistakes: list[Mistake] = []
+        scored = score_loaders(started.metrics, gathered, options.parts, mistakes)
+        scored = without_rows_of_groups(scored, self._find_crowded_loaders(started, gathered, mistakes))
         if options.confidence is not None:
             scored = add_intervals(scored, options.confidence)
         opponents: Mapping[Name, Opponent] = {}
@@ -471,7 +473,7 @@ class Evaluator:
             scored, new = self._opponents.compare(scored, opponents)
             new_opponents = to_saved(scored, gathered, new if may_replace else (), naming)
             if may_compare:
-                warn_about_few_sentences(opponents, self.warn_once)
+                mistakes += suspect_few_sentences(opponents)
         validation = Validation(
             naming,
             started.metrics,
@@ -482,7 +484,8 @@ class Evaluator:
             new_opponents,
             started.collector.returned,
         )
-        started.collector.warn_about_mistakes()
+        mistakes += started.collector.find_mistakes()
+        run_in_all(lambda: self.warn_once.about_all(mistakes))  # a warning may be an error
         self._history.add_entries(started, gathered)
         if True in validation.returned:
             self._history.read_stages.add(started.stage)
@@ -587,7 +590,9 @@ class Evaluator:
             return math.inf
         return _MAX_TEXTS if self.options.samples > 0 else 0
 
-    def _find_crowded_loaders(self, started: StartedValidation, loaders: Sequence[Sentences]) -> set[str]:
+    def _find_crowded_loaders(
+        self, started: StartedValidation, loaders: Sequence[Sentences], mistakes: list[Mistake]
+    ) -> set[str]:
         """The loaders that have, or had in an earlier validation, so many groups that only their scores are logged."""
         crowded = set()
         for sentences in loaders:
@@ -596,11 +601,11 @@ class Evaluator:
                 self._history.crowded_loaders.add(key)
                 if self.options.confidence is not None or self._compares(started.stage):
                     where = f"The loader {sentences.loader!r}" if sentences.loader else "The validation"
-                    self.warn_once(
+                    message = (
                         f"{where} has {len(sentences.groups)} groups, more than {MAX_DETAILED}: from now on, only "
-                        "their scores are logged, without intervals and comparisons.",
-                        key=f"groups of {key}",
+                        "their scores are logged, without intervals and comparisons."
                     )
+                    mistakes.append((f"groups of {key}", message))
             if key in self._history.crowded_loaders:
                 crowded.add(sentences.loader)
         return crowded

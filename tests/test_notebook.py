@@ -27,6 +27,7 @@ def read_outputs(notebook: Any) -> list[tuple[str, str]]:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore")
 def test_the_notebook_shows_its_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONWARNINGS", "ignore:IProgress not found")

@@ -28,7 +28,7 @@ from tests.helpers.lightning import Items, make_callback, make_loader, make_modu
 from tests.helpers.process_groups import TIME_LIMIT, make_store
 from tests.helpers.processes import Write
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 ROOT = Path(__file__).parents[1]
 SIZES = [1, 5, 37, 42]

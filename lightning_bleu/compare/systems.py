@@ -11,6 +11,7 @@ from lightning_bleu.compare.recorded_metrics import RunRecords
 from lightning_bleu.compare.texts import SystemTexts, TextFile, Translations, read_systems
 from lightning_bleu.core.evaluator_metric import EvaluatorMetric
 from lightning_bleu.core.messages import WarnOnce
+from lightning_bleu.core.mistakes import Mistake
 from lightning_bleu.core.processes import alone
 from lightning_bleu.core.resampling import (
     MIN_SENTENCES,
@@ -130,7 +131,7 @@ def compare_texts(
     by_name = records.rebuild_metrics() if metrics is None else metrics
     are_tokens = records.were_tokens() and all(metric.counts_tokens for metric in by_name.values())
     with alone():
-        scored = {system: _score(by_name, texts, system, are_tokens=are_tokens) for system in texts.hypotheses}
+        scored = {system: _score(by_name, texts, system, warn, are_tokens=are_tokens) for system in texts.hypotheses}
         rows_by_system = {system: _rows_by_key(of_system) for system, of_system in scored.items()}
         if texts.has_own_references:
             for system, rows_by_metric in rows_by_system.items():
@@ -161,7 +162,12 @@ def compare_texts(
 
 
 def _score(
-    metrics: Mapping[str, EvaluatorMetric], texts: SystemTexts, system: str, *, are_tokens: bool
+    metrics: Mapping[str, EvaluatorMetric],
+    texts: SystemTexts,
+    system: str,
+    warn: Callable[[str], object],
+    *,
+    are_tokens: bool,
 ) -> list[Scored]:
     """Score the sentences of a system."""
     hypotheses: list[Any] = texts.hypotheses[system]
@@ -171,8 +177,10 @@ def _score(
         references = [[_split_tokens(line) for line in lines] for lines in references]
     collector = SentenceCollector(metrics, [Loader("", shared_reading(metrics))])
     collector.update(Output(hypotheses, references, texts.sources, index=range(len(references))))
-    scored = score_loaders(metrics, collector.gather())
-    collector.warn_about_mistakes()
+    mistakes: list[Mistake] = []
+    scored = score_loaders(metrics, collector.gather(), mistakes=mistakes)
+    for _, message in [*mistakes, *collector.find_mistakes()]:
+        warn(message)
     missing = [score.name.key for score in scored if score.rows is None]
     if missing:
         raise ValueError(f"{missing} must score sentences: pass metrics of this package, or functions")

@@ -6,7 +6,7 @@ import difflib
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from types import FrameType
 
 from lightning_bleu.core.processes import process_rank
@@ -51,6 +51,11 @@ class WarnOnce:
         if key not in self._keys:
             warn(message)  # raises if the user turned warnings into errors
             self._keys.add(key)
+
+    def about_all(self, mistakes: Iterable[tuple[str, str]]) -> None:
+        """Warn about mistakes, each of which is a key and a message."""
+        for key, message in mistakes:
+            self(message, key)
 
     def __deepcopy__(self, memo: object) -> WarnOnce:
         return self

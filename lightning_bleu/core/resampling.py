@@ -191,7 +191,7 @@ def score_resamples(systems: Sequence[Tensor], resampled_sums: Sequence[Tensor],
 
 def interval_of(scores: Tensor, scorer: Scorer, confidence: float) -> Interval:
     """The interval of a score; see :func:`resample_scores`."""
-    observed, resampled = scores[0].item(), scores[1:]
+    observed, resampled = scores[0].item(), _drop_undefined(scores[1:])
     low, high = _find_ends(resampled, confidence)
     return Interval(observed, low, high, confidence, tuple(resampled.tolist()), scorer.percent, scorer.name)
 
@@ -199,12 +199,26 @@ def interval_of(scores: Tensor, scorer: Scorer, confidence: float) -> Interval:
 def paired_test_of(scores: Tensor, scorer: Scorer, confidence: float) -> PairedTest:
     """The paired bootstrap test of two systems, with the interval of their difference; see :func:`resample_scores`."""
     a, b = scores
-    differences = (a - b)[1:]
-    sizes = differences.abs()  # x/0 is infinite, and counts as a large difference
-    chance_sizes = sizes - sizes[sizes.isfinite()].mean()
+    differences = _drop_undefined((a - b)[1:])
+    sizes = differences.abs()
+    chance_sizes = sizes - sizes.mean()
     test = _paired_test(_BOOTSTRAP, a[0].item(), b[0].item(), chance_sizes, scorer)
     low, high = _find_ends(differences, confidence)
     return replace(test, low=low, high=high, confidence=confidence)
+
+
+def _drop_undefined(resampled: Tensor) -> Tensor:
+    """The numbers of the resamples that have a score: a ratio has none if its denominator is 0.
+
+    Raises:
+        ValueError: if none has.
+    """
+    defined = resampled[resampled.isfinite()]
+    if not len(defined):
+        raise ValueError(
+            f"none of the {len(resampled)} resamples has a score, because their denominators are 0: use more resamples"
+        )
+    return defined
 
 
 def _find_ends(resampled: Tensor, confidence: float) -> list[float]:
@@ -228,7 +242,7 @@ def randomize(a: Tensor, b: Tensor, scorer: Scorer, trials: int, seed: int) -> P
     sum_a, sum_b = a.sum(0), b.sum(0)
     differences = scorer.score(sum_a + exchanged) - scorer.score(sum_b - exchanged)
     score_a, score_b = scorer.score(sum_a).item(), scorer.score(sum_b).item()
-    return _paired_test(_RANDOMIZATION, score_a, score_b, differences.abs(), scorer)
+    return _paired_test(_RANDOMIZATION, score_a, score_b, _drop_undefined(differences).abs(), scorer)
 
 
 def _paired_test(name: str, score_a: float, score_b: float, chance_sizes: Tensor, scorer: Scorer) -> PairedTest:
@@ -247,7 +261,6 @@ def _paired_test(name: str, score_a: float, score_b: float, chance_sizes: Tensor
     """
     # Scores of equal counts may differ in the last bits, from rounding.
     tolerance = 1e-12 * max(scorer.unit or 1.0, abs(score_a), abs(score_b))
-    # A score of no words may be NaN: it is neither smaller nor larger, and counts as a tie.
     is_smaller = chance_sizes < abs(score_a - score_b) - tolerance
     trials = len(chance_sizes)
     reached = trials - is_smaller.sum().item()

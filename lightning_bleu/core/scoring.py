@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -116,7 +117,7 @@ def unit_of(percent: bool | None) -> float | None:
 class RatioScorer(Scorer):
     """Scores pairs of numbers, one per sentence, by the ratio of their sums. With 1 in each pair, that is the mean.
 
-    0/0 is the better one of 0 and 1.
+    Of a sentence, 0/0 is the better one of 0 and 1. Sums have no score if that of the second numbers is 0.
 
     Args:
         name: the name of the score.
@@ -124,6 +125,7 @@ class RatioScorer(Scorer):
         percent: True multiplies the ratio by 100.
         best_ratio: the best ratio that a sentence can have, before that; None if it is unknown.
         settings: what the ratio depends on, as plain values.
+        over_zero: the ratio of another number and 0. If it is finite, sums always have a score.
 
     Example:
         >>> error_rate = RatioScorer("wer", higher_is_better=False)
@@ -137,6 +139,7 @@ class RatioScorer(Scorer):
     percent: bool | None = None
     best_ratio: float | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
+    over_zero: float = math.inf
 
     @property
     def columns(self) -> int:  # type: ignore[override]
@@ -150,14 +153,14 @@ class RatioScorer(Scorer):
 
     def score(self, statistics: Tensor) -> Tensor:
         """The ratio of the numbers in the columns: ``(..., 2)`` → ``(...)``."""
-        numbers = statistics.to(float_type(statistics.device))
-        ratios = numbers[..., 0] / numbers[..., 1]
+        numerators, denominators = statistics.to(float_type(statistics.device)).unbind(-1)
+        ratios = torch.where(denominators == 0, self.over_zero, numerators / denominators)
         of_nothing = 1.0 if self.higher_is_better else 0.0
         return (self.unit or 1.0) * torch.where((statistics == 0).all(-1), of_nothing, ratios)
 
     def is_defined(self, sums: Tensor) -> bool:
-        """Whether the sums are not 0/0."""
-        return bool(sums.any())
+        """Whether the sum of the second numbers is not 0."""
+        return bool(sums[1]) or math.isfinite(self.over_zero)
 
     def plain_settings(self) -> dict[str, Any]:
         """What the score depends on, as plain values."""

@@ -17,7 +17,7 @@ from lightning_bleu.core.evaluator_metric import EvaluatorMetric, metrics_that_s
 from lightning_bleu.core.forms import IntArray
 from lightning_bleu.core.messages import WarnOnce
 from lightning_bleu.core.mistakes import Mistake, suspect_prompts
-from lightning_bleu.core.processes import gather_objects, gather_state, process_count, run_in_all, run_in_process_0
+from lightning_bleu.core.processes import gather_objects, gather_state, process_count, run_in_process_0
 from lightning_bleu.evaluation.accelerate_positions import length_of
 from lightning_bleu.evaluation.loaders import Loader
 from lightning_bleu.evaluation.names import check_names
@@ -264,26 +264,25 @@ class SentenceCollector:
             max_texts=self._max_texts,
         )
 
-    def warn_about_mistakes(self) -> None:
-        """Warn about prompts, and about loaders whose repeated sentences are unknown to some process. Collective."""
-        reasons_by_process = gather_objects([(local.loader.name, local.unknown) for local in self._locals])
-        run_in_all(lambda: self._warn_about_mistakes(reasons_by_process))  # a warning may be an error
+    def find_mistakes(self) -> list[Mistake]:
+        """Prompts in what this process has seen, and loaders whose repeated sentences some process does not know.
 
-    def _warn_about_mistakes(self, reasons_by_process: Sequence[Sequence[tuple[str, str]]]) -> None:
-        """Warn about prompts that this process has seen, and about what the processes that it knows of do not know."""
-        for local in self._locals:
-            for key, message in local.suspect_prompts():
-                self._warn(message, key)
+        Collective.
+        """
+        reasons_by_process = gather_objects([(local.loader.name, local.unknown) for local in self._locals])
+        mistakes = [mistake for local in self._locals for mistake in local.suspect_prompts()]
         origin = self.loaders[0].origin
         for reasons in reasons_by_process:
             for name, reason in reasons:
                 if reason:
-                    self._warn(
+                    message = (
                         f"It is unknown which sentences of {name or origin.name!r} are scored by more than one "
                         f"process: {reason}. If there are any, they are counted more than once; samples and files may "
                         f"not be in the order of the dataset. {origin.give.title()} the position of each sentence in "
                         f"the dataset as 'index' {origin.to} {origin.name!r}."
                     )
+                    mistakes.append((message, message))
+        return mistakes
 
 
 def _count(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -11,6 +11,7 @@ import torch
 
 from lightning_bleu.core.kept import checksums_of, positions_of
 from lightning_bleu.core.messages import WarnOnce, warn_user
+from lightning_bleu.core.mistakes import Mistake
 from lightning_bleu.core.processes import gather_objects, process_count, run_in_process_0
 from lightning_bleu.core.resampling import MIN_SENTENCES, PairedTest, describe_few_sentences, paired_test_of
 from lightning_bleu.core.scoring import Scorer
@@ -243,12 +244,12 @@ class Opponents:
         self._saved.update(state_dict.get(self.kind, {}))
 
 
-def warn_about_few_sentences(opponents: Mapping[Name, Opponent], warn: WarnOnce) -> None:
-    """Warn about comparisons of few sentences with another validation."""
+def suspect_few_sentences(opponents: Mapping[Name, Opponent]) -> Iterator[Mistake]:
+    """Comparisons of few sentences with another validation."""
     for opponent in opponents.values():
         sentence_count = sum(len(rows) for name, rows in opponent.rows.items() if not name.group)
         if not opponent.is_itself and sentence_count < MIN_SENTENCES:
-            warn(describe_few_sentences(sentence_count), key="few sentences")
+            yield "few sentences", describe_few_sentences(sentence_count)
 
 
 def _select_saved(saved: SavedLoaders, own_rows: Mapping[Name, SentenceRows]) -> dict[Name, SentenceRows]:

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from lightning_bleu.core.evaluator_metric import EvaluatorMetric, metrics_that_score
 from lightning_bleu.core.forms import InputCounts
+from lightning_bleu.core.mistakes import Mistake
 from lightning_bleu.core.processes import run_in_all, run_in_process_0
 from lightning_bleu.core.scoring import Report, Scorer, choose_components
 from lightning_bleu.evaluation.names import MEAN, Name
@@ -37,7 +38,10 @@ class Scored:
 
 
 def score_loaders(
-    metrics: Mapping[str, EvaluatorMetric], loaders: Sequence[Sentences], parts: bool | Sequence[str] = True
+    metrics: Mapping[str, EvaluatorMetric],
+    loaders: Sequence[Sentences],
+    parts: bool | Sequence[str] = True,
+    mistakes: list[Mistake] | None = None,
 ) -> list[Scored]:
     """The scores of the sentences of all processes. Collective.
 
@@ -45,16 +49,18 @@ def score_loaders(
         metrics: the metrics by name.
         loaders: the sentences of each loader.
         parts: which components to log.
+        mistakes: gets a mistake for each ratio without a denominator, which has no score.
 
     Returns:
         for each score of each metric: those of each loader, of its groups, and their mean; then the mean of loaders.
     """
+    mistakes = [] if mistakes is None else mistakes
     scored: list[Scored] = []
     for metric_name, metric in metrics.items():
         scored_by_name: dict[str, list[Scored]] = {}
         for sentences in loaders:
             if metrics_that_score({metric_name: metric}, has_references=sentences.has_references):
-                for score in _score_loader(metric_name, metric, sentences, parts):
+                for score in _score_loader(metric_name, metric, sentences, parts, mistakes):
                     scored_by_name.setdefault(score.name.score, []).append(score)
         for scores_of_loaders in scored_by_name.values():
             scored += _add_means(scores_of_loaders)
@@ -88,7 +94,11 @@ def _average(name: Name, scored: Sequence[Scored]) -> Scored:
 
 
 def _score_loader(
-    metric_name: str, metric: EvaluatorMetric, sentences: Sentences, parts: bool | Sequence[str]
+    metric_name: str,
+    metric: EvaluatorMetric,
+    sentences: Sentences,
+    parts: bool | Sequence[str],
+    mistakes: list[Mistake],
 ) -> Iterator[Scored]:
     """The scores of a loader and of its groups. Collective."""
     if metric.columns:
@@ -99,11 +109,16 @@ def _score_loader(
         measure = _call_in_each_process
     for name, statistics in measure(metric_name, metric, sentences):
         scorer = metric.scorer_of(metric_name, name.score)
-        yield from _score_statistics(name, scorer, statistics, sentences, parts)
+        yield from _score_statistics(name, scorer, statistics, sentences, parts, mistakes)
 
 
 def _score_statistics(
-    name: Name, scorer: Scorer, statistics: Tensor, sentences: Sentences, parts: bool | Sequence[str]
+    name: Name,
+    scorer: Scorer,
+    statistics: Tensor,
+    sentences: Sentences,
+    parts: bool | Sequence[str],
+    mistakes: list[Mistake],
 ) -> Iterator[Scored]:
     """The score of rows, and those of their groups; of a single sum of rows, only its score.
 
@@ -113,25 +128,34 @@ def _score_statistics(
         statistics: rows of shape ``(sentences, columns)``, or a sum of shape ``(columns,)``.
         sentences: the sentences.
         parts: which components to log.
+        mistakes: gets a mistake for each sum without a score.
     """
     if statistics.ndim == 1:
-        if scorer.is_defined(statistics):
+        if _has_score(name, scorer, statistics, mistakes):
             yield Scored(name, _to_result(scorer, statistics, None, parts))
         return
     rows = SentenceRows(sentences.identity, statistics, scorer)
-    yield from _score_rows(name, rows, parts)
-    for label, numbers in sentences.groups.items():
-        yield from _score_rows(name._replace(group=label), rows.select(numbers), parts=False)
+    of_groups = {name._replace(group=label): rows.select(numbers) for label, numbers in sentences.groups.items()}
+    for name_of_rows, some_rows in {name: rows, **of_groups}.items():
+        sums = some_rows.statistics.sum(0)
+        if _has_score(name_of_rows, scorer, sums, mistakes):
+            result = _to_result(scorer, sums, some_rows.input_counts, parts if some_rows is rows else False)
+            can_be_tested = math.isfinite(result.score)
+            yield Scored(name_of_rows, result, some_rows if can_be_tested else None)
 
 
-def _score_rows(name: Name, rows: SentenceRows, parts: bool | Sequence[str]) -> Iterator[Scored]:
-    """The score of the sum of rows; nothing for 0/0."""
-    sums = rows.statistics.sum(0)
-    if not rows.scorer.is_defined(sums):
-        return
-    result = _to_result(rows.scorer, sums, rows.input_counts, parts)
-    can_be_tested = math.isfinite(result.score)
-    yield Scored(name, result, rows if can_be_tested else None)
+def _has_score(name: Name, scorer: Scorer, sums: Tensor, mistakes: list[Mistake]) -> bool:
+    """Whether a sum of rows has a score. It is no mistake if 0/0 has none."""
+    is_defined = scorer.is_defined(sums)
+    if not is_defined and sums.any():
+        where = "/".join(filter(None, [name.loader, name.group]))
+        of_where = f" of {where!r}" if where else ""
+        message = (
+            f"{name.key!r}{of_where} is a ratio whose denominator is 0, such as errors per word of empty references. "
+            "It has no score, and is not a part of any mean."
+        )
+        mistakes.append((message, message))
+    return is_defined
 
 
 def _to_result(scorer: Scorer, sums: Tensor, inputs: InputCounts | None, parts: bool | Sequence[str]) -> Result:

@@ -336,9 +336,8 @@ class EvaluatorMixin(GeneratorMixin):
 
     def _warn(self, mistakes: Iterable[Mistake]) -> None:
         """Warn about each mistake once."""
-        for key, message in mistakes:
-            if self.evaluator is not None:
-                self.evaluator.warn_once(message, key)
+        if self.evaluator is not None:
+            self.evaluator.warn_once.about_all(mistakes)
 
     def train(self, resume_from_checkpoint: Any = None, trial: Any = None, *args: Any, **kwargs: Any) -> Any:
         """Train. A new run forgets the best validation of another one. Collective."""

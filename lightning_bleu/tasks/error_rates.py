@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import ClassVar
 
@@ -13,6 +14,7 @@ from sacrebleu.metrics.ter import TER as SacreTER
 from lightning_bleu.core.forms import InputCounts
 from lightning_bleu.core.scoring import join_signature
 from lightning_bleu.core.settings import check_bool
+from lightning_bleu.evaluation.functions import FunctionScorer
 from lightning_bleu.tasks.task_metric import (
     Normalizer,
     TaskMetric,
@@ -189,7 +191,7 @@ class TER(TaskMetric):
     Notes:
         TER (Snover et al. 2006, https://aclanthology.org/2006.amta-papers.25). Lower is better. Of several references,
         that with the fewest edits counts, and the average of their lengths. Scores and options are those of ``sacrebleu
-        -m ter``.
+        -m ter``: without any word in the references, the score is 1, or 0 without edits.
     """
 
     short_name = "ter"
@@ -211,6 +213,10 @@ class TER(TaskMetric):
         }
         count = partial(count_edits, ter=SacreTER(normalized, no_punct, asian_support, case_sensitive))
         super().__init__(count, options, percent=percent, higher_is_better=False, perfect=0)
+
+    def scorer_of(self, name: str, score_name: str) -> FunctionScorer:
+        """The edits over the words of the references; 1, as in sacreBLEU, if there are edits and no words."""
+        return replace(super().scorer_of(name, score_name), over_zero=1.0)
 
     def signature(self, inputs: InputCounts) -> str:
         """Everything that the scores of such sentences depend on, in one line; sacreBLEU's with this package's."""

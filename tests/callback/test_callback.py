@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from lightning_bleu import BLEUCallback, CorpusBLEU, CorpusCHRF
+from tests.helpers.corpora import read_lines
 from tests.helpers.lightning import (
     NAMESPACES,
     SENTENCES,
@@ -85,6 +86,33 @@ def test_an_interrupted_validation_is_forgotten(returned: Any, tmp_path: Path) -
     assert find_reports(bleu)["val_bleu"].matches == expected_score().matches
     shown = [(row.hypothesis, *row.references) for row in read_table(logger.panels[-1])]
     assert shown == list(zip(as_lines(translate(SENTENCES)), as_lines(SENTENCES)))
+
+
+@pytest.mark.parametrize("namespace", NAMESPACES)
+@pytest.mark.parametrize("loaders", [make_loader(), {"a": make_loader(), "b": make_loader(SENTENCES[:9])}])
+def test_a_validation_that_a_run_resumes_in_its_middle_is_scored_whole(
+    loaders: Any, namespace: str, tmp_path: Path
+) -> None:
+    """Lightning would run as many batches as were left, the first ones."""
+    calls = [0]
+
+    def stop_in_the_second_epoch(batch: Tensor, epoch: int) -> Any:
+        calls[0] += epoch == 1
+        if calls[0] == 4:
+            raise KeyError("stopped")
+        return return_ids(batch, epoch)
+
+    checkpoint = importlib.import_module(f"{namespace}.callbacks").ModelCheckpoint(
+        tmp_path, filename="stopped", save_on_exception=True, every_n_epochs=99
+    )
+    options: Any = {"loaders": loaders, "namespace": namespace, "max_epochs": 2}
+    with pytest.raises(KeyError, match="stopped"):
+        fit(tmp_path, make_callback(), checkpoint, step=stop_in_the_second_epoch, **options)
+    whole = fit(tmp_path, make_callback(), **options).callback_metrics
+    bleu = make_callback(compare_to="best", translations=tmp_path / "files")
+    resumed = fit(tmp_path, bleu, ckpt_path=tmp_path / "stopped.ckpt", **options).callback_metrics
+    assert {key: resumed[key] for key in whole} == whole
+    assert len(read_lines(next((tmp_path / "files").rglob("ref.txt")))) in (len(SENTENCES), 9)
 
 
 def test_an_error_says_where_the_wrong_output_came_from(tmp_path: Path) -> None:

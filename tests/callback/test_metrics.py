@@ -90,7 +90,7 @@ WAYS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
 @pytest.mark.parametrize(
     ("way", "namespace"),
     [
-        pytest.param(way, namespace, marks=[pytest.mark.long] if way in ("loaders", "groups") else [])
+        pytest.param(way, namespace, marks=[pytest.mark.long] if way not in ("a loader", "loaders x groups") else [])
         for way, namespace in zip(WAYS, 3 * NAMESPACES)
     ],
 )

@@ -121,7 +121,10 @@ def test_a_ratio_knows_its_unit_and_its_direction(
     assert RatioScorer("f", higher_is_better, percent, best_ratio=0.5).perfect == 0.5 * (unit or 1)
     assert scorer.score(torch.tensor([3.0, 4.0])) == 0.75 * (unit or 1)
     assert scorer.score(torch.tensor([0.0, 0.0])) == (1 if higher_is_better else 0) * (unit or 1)
-    assert [scorer.is_defined(torch.tensor(sums)) for sums in ([0, 0], [0, 1], [1, 0])] == [False, True, True]
+    assert [scorer.is_defined(torch.tensor(sums)) for sums in ([0, 0], [0, 1], [1, 0])] == [False, True, False]
+    always = RatioScorer("f", higher_is_better, percent, over_zero=0.5)
+    assert [always.is_defined(torch.tensor(sums)) for sums in ([0, 0], [0, 1], [1, 0])] == [True] * 3
+    assert always.score(torch.tensor([[3, 0], [1, 1]])).tolist() == [0.5 * (unit or 1), unit or 1]
 
 
 def test_ratios_are_equal_if_all_that_they_depend_on_is() -> None:

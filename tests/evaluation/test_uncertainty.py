@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import zlib
 from collections.abc import Sequence
 from typing import Any
@@ -157,12 +156,23 @@ def test_a_mean_of_loaders_has_the_interval_of_the_mean_of_resamples_and_that_of
         assert (interval.low, interval.high) == pytest.approx(tuple(np.quantile(means, [0.05, 0.95])))
 
 
-def test_a_mean_of_a_loader_without_rows_has_no_interval() -> None:
+def test_a_loader_without_a_denominator_has_no_score_and_the_mean_is_that_of_the_others() -> None:
     counting = Counting(WER(), ["news", "talks"])
     count(counting, ["a b", "c"], ["a c", "c"])
     count(counting, ["a"], [""], dataloader_idx=1)  # 1/0
-    assert [one.result.score for one in score(counting).scored] == [1 / 3, math.inf, math.inf]
-    assert find_intervals(score(counting).scored).keys() == {Name("wer", "news")}
+    with pytest.warns(UserWarning, match="^'wer' of 'talks' is a ratio whose denominator is 0"):
+        scored = score(counting).scored
+    assert {one.name: one.result.score for one in scored} == {Name("wer", "news"): 1 / 3, Name("wer"): 1 / 3}
+    assert find_intervals(scored).keys() == {Name("wer", "news"), Name("wer")}
+
+
+def test_resamples_without_a_denominator_are_left_out() -> None:
+    """Of these two sentences, a quarter of the resamples has no word."""
+    counting = count(Counting(WER()), ["a b", "x"], ["", "y z"])  # 2/0 and 2/2
+    interval = find_intervals(score(counting).scored)[Name("wer")]
+    assert set(interval.scores) == {1.0, 2.0}  # of the second twice, and of both
+    assert 650 < len(interval.scores) < 850
+    assert (interval.low, interval.high) == (1.0, 2.0)
 
 
 def test_without_rows_nothing_is_resampled() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from lightning_bleu import CorpusBLEU
 from lightning_bleu.core.batch import Sentence
 from lightning_bleu.core.messages import WarnOnce
+from lightning_bleu.core.mistakes import Mistake
 from lightning_bleu.evaluation.collector import SentenceCollector
 from lightning_bleu.evaluation.loaders import Loader, Origin
 from lightning_bleu.evaluation.metric_facts import reserved_names, shared_reading
@@ -57,8 +58,9 @@ def score(counting: Counting, naming: Naming | None = None, parts: bool | Sequen
     """Score what was counted, without intervals and comparisons."""
     naming = naming or Naming()
     loaders = counting.collector.gather()
-    scored = score_loaders(counting.metrics, loaders, parts)
-    counting.collector.warn_about_mistakes()
+    mistakes: list[Mistake] = []
+    scored = score_loaders(counting.metrics, loaders, parts, mistakes)
+    WarnOnce().about_all([*mistakes, *counting.collector.find_mistakes()])
     return Validation(
         naming,
         counting.metrics,
