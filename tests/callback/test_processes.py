@@ -155,7 +155,6 @@ def validate_in_parallel(folder: Path, data_parallel_size: int, tensor_parallel_
     return report
 
 
-@pytest.mark.skipif(torch.__version__ < "2.4", reason="since torch 2.4")
 @pytest.mark.parametrize(
     ("data_parallel_size", "tensor_parallel_size"), [pytest.param(1, 2, marks=pytest.mark.long), (2, 2)]
 )

@@ -378,8 +378,6 @@ def train(folder: Path) -> Scores:
 @pytest.mark.parametrize("processes", [1, 2])
 def test_the_best_weights_have_their_step_and_a_resumed_run_is_compared(processes: int, tmp_path: Path) -> None:
     pytest.importorskip("transformers")
-    if processes > 1 and tuple(map(int, torch.__version__.split(".")[:2])) < (2, 4):
-        pytest.skip("torch 2.3 cannot load the optimizer of a Trainer in several processes on the CPU")
     best = expected_scores(ITEMS)["eval_bleu"]
     everyone = run_in_processes(processes, train, tmp_path)
     assert any("so the next evaluation counts as the first" in message for message in everyone[0]["warned"])
