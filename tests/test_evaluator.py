@@ -271,6 +271,8 @@ def describe(folder: Path, evaluator: Any) -> list[Any]:
     stored, files = read_run(folder)
     lines = read_scores(folder / "translations" / "scores.jsonl")
     for line in lines:
+        del line["validation"]
+    for line in lines:
         del line["epoch"]  # loops number them from 0 or from 1
         for key in ("stage", "key", "file"):
             line[key] = str(line[key]).replace("eval", "val", 1)

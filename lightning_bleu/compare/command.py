@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from lightning_bleu.compare.texts import SystemTexts, read_systems
+from lightning_bleu.core.clean import clean
 from lightning_bleu.observers.scores_file import find_run
 from lightning_bleu.version import __version__
 
@@ -39,20 +40,27 @@ def _make_chrf(options: argparse.Namespace, word_order: int = 0) -> EvaluatorMet
     return CHRFScorer(CHRFSettings.from_options(word_order=word_order, lowercase=options.lowercase, percent=True))
 
 
-def _make_ter(_: argparse.Namespace) -> EvaluatorMetric:
+def _make_task_metric(_: argparse.Namespace, class_name: str, **settings: Any) -> EvaluatorMetric:
     from lightning_bleu.compare.known_metrics import make_metric
 
-    return make_metric("TER", {}, percent=True)
+    return make_metric(class_name, settings, percent=True)
 
 
+_ROUGE_KEYS = ("rouge1", "rouge2", "rougeL", "rougeLsum")
 METRICS: Mapping[str, Callable[[argparse.Namespace], EvaluatorMetric]] = {
     "bleu": _make_bleu,
     "chrf": _make_chrf,
     "chrf++": partial(_make_chrf, word_order=2),
-    "ter": _make_ter,
+    "ter": partial(_make_task_metric, class_name="TER"),
+    "wer": partial(_make_task_metric, class_name="WER"),
+    "cer": partial(_make_task_metric, class_name="CER"),
+    **{key: partial(_make_task_metric, class_name="ROUGE", keys=[key]) for key in _ROUGE_KEYS},
+    "exact_match": partial(_make_task_metric, class_name="ExactMatch"),
 }
 """What ``-m`` takes, and what makes it with the other options."""
 _DEFAULT_METRICS = ("bleu", "chrf")
+_MARK = "<!-- lightning-bleu -->"
+"""The last line of a file of Markdown that the command has written, and may replace."""
 _EXAMPLES = """\
 examples:
   lightning-bleu compare old.txt new.txt -r ref.txt
@@ -70,7 +78,7 @@ class _Parser(argparse.ArgumentParser):
                 "there is no 'score': to cite a score, use sacrebleu; to look at one, use 'lightning-bleu compare FILE "
                 "-r REF'"
             )
-        self.exit(2, f"{self.prog}: error: {message} (see {self.prog} --help)\n")
+        self.exit(2, f"{self.prog}: error: {clean(message)} (see {self.prog} --help)\n")
 
 
 def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
@@ -148,7 +156,9 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
         help="how many sentences of each kind to show (3; 20 in HTML)",
     )
     parser.add_argument("--html", metavar="FILE", help="write a page, which is a single file without scripts")
-    parser.add_argument("--markdown", metavar="FILE", help="write Markdown for a pull request")
+    parser.add_argument(
+        "--markdown", metavar="FILE", help="write Markdown for a pull request; - prints it, and nothing else"
+    )
 
 
 def _read_count(text: str) -> int:
@@ -179,26 +189,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _show_warning(message: Warning | str, *details: Any, **more: Any) -> None:
-    print(f"lightning-bleu: warning: {' '.join(str(message).split())}", file=sys.stderr)
+    print(f"lightning-bleu: warning: {' '.join(clean(str(message)).split())}", file=sys.stderr)
 
 
 def _describe_error(error: Exception) -> str:
     """An error on one line."""
     if isinstance(error, OSError) and error.filename is not None:
-        return f"{error.strerror}: {str(error.filename)!r}"
-    return " ".join(str(error).split())
+        return clean(f"{error.strerror}: {str(error.filename)!r}")
+    return " ".join(clean(str(error)).split())
 
 
 def _compare(options: argparse.Namespace) -> None:
     """``lightning-bleu compare``."""
-    _check_output(options)
+    files = name_files([*filter(None, [options.baseline]), *options.systems])
+    _check_output(options, [*files.values(), *(options.reference or ()), *filter(None, [options.source])])
     metrics = options.metric or _DEFAULT_METRICS
     if options.tokenize is not None and "bleu" not in metrics:
         raise ValueError(f"-t is the tokenizer of BLEU, but the metrics are {', '.join(metrics)}: add -m bleu")
-    systems = options.systems
-    if options.baseline is not None:
-        systems = [options.baseline, *systems]
-    texts = read_systems(name_files(systems), _read_references(options), options.source)
+    texts = read_systems(files, _read_references(options), options.source)
     comparison = _compare_texts(texts, options)
     _write_files(comparison, options)
     if options.json:
@@ -249,16 +257,38 @@ def _read_run(folder: Path) -> RecordedRun:
     return read_run(folder)
 
 
-def _check_output(options: argparse.Namespace) -> None:
-    """Raise an error if a file cannot be written, before anything is counted."""
-    for name in (options.html, options.markdown):
-        if name is None:
-            continue
-        file = Path(name).expanduser()
-        if file.is_dir():
-            raise IsADirectoryError(None, "Is a directory", name)
-        if not file.parent.is_dir():
-            raise NotADirectoryError(None, "there is no such folder", file.parent)
+def _check_output(options: argparse.Namespace, read: Sequence[str] = ()) -> None:
+    """Raise an error if a file cannot be written, or must not be, before anything is counted.
+
+    Args:
+        options: the options.
+        read: the files that the command reads.
+    """
+    if options.html is not None and options.markdown is not None:
+        pages = [Path(name).expanduser().resolve() for name in (options.html, options.markdown)]
+        if pages[0] == pages[1]:
+            raise ValueError(f"--html and --markdown are the same file, {options.html!r}: pass two names")
+    if options.html is not None:
+        _check_page(options.html, read)
+    if options.markdown not in (None, "-"):
+        _check_page(options.markdown, read)
+
+
+def _check_page(name: str, read: Sequence[str]) -> None:
+    """Raise an error for a folder, a file in no folder, and a file that this command reads or has not written."""
+    file = Path(name).expanduser()
+    if file.is_dir():
+        raise IsADirectoryError(None, "Is a directory", name)
+    if not file.parent.is_dir():
+        raise NotADirectoryError(None, "there is no such folder", file.parent)
+    if not file.is_file():
+        return
+    for other in read:
+        if Path(other).expanduser().exists() and file.samefile(Path(other).expanduser()):
+            raise ValueError(f"{name!r} is read, so it cannot be written: pass another name")
+    content = file.read_bytes()
+    if content and not any(mark in content for mark in (b'content="lightning_bleu"', _MARK.encode())):
+        raise FileExistsError(None, "this file is no page that the command wrote, so it is not replaced", name)
 
 
 def _print_json(values: dict[str, Any]) -> None:
@@ -268,6 +298,8 @@ def _print_json(values: dict[str, Any]) -> None:
 
 
 def _print_view(shown: Viewable, options: argparse.Namespace) -> None:
+    if options.markdown == "-":
+        return
     from lightning_bleu.views.text import to_text
 
     examples = 3 if options.examples is None else options.examples
@@ -281,7 +313,10 @@ def _write_files(shown: Viewable, options: argparse.Namespace) -> None:
         print(f"lightning-bleu: wrote {options.html}", file=sys.stderr)
     if options.markdown is not None:
         markdown = shown.to_markdown(examples=3 if options.examples is None else options.examples)
-        Path(options.markdown).expanduser().write_text(markdown, encoding="utf-8")
+        if options.markdown == "-":
+            print(markdown, end="")
+            return
+        Path(options.markdown).expanduser().write_text(f"{markdown}\n{_MARK}\n", encoding="utf-8")
         print(f"lightning-bleu: wrote {options.markdown}", file=sys.stderr)
 
 

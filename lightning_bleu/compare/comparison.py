@@ -63,11 +63,19 @@ class Changes(NamedTuple):
 
 
 class ChangeCounts(NamedTuple):
-    """How many sentences a system translates better than the baseline, as well, and worse."""
+    """How many sentences a system translates better than the baseline, as well, and worse.
+
+    Attributes:
+        improved: those that it translates better.
+        same: those whose score is the same.
+        got_worse: those that it translates worse.
+        differ: those whose score differs, by a metric without a direction.
+    """
 
     improved: int
     same: int
     got_worse: int
+    differ: int = 0
 
 
 class ScoresByLength(NamedTuple):
@@ -211,7 +219,7 @@ class Comparison(Viewable):
         return None if self.texts.sources is None else self.texts.sources[number]
 
     def worst(self, metric: str, system: str, count: int = 10) -> list[Sample]:
-        """The sentences that a system translates worst. Perfect ones are not among them.
+        """The sentences that a system translates worst, each once. Perfect ones are not among them.
 
         Args:
             metric: the name of the metric.
@@ -225,10 +233,10 @@ class Comparison(Viewable):
         check_choice("system", system, self.systems)
         rows = {name: of_systems[system] for name, of_systems in self.rows.items()}
         sentences = {}
-        for number in find_worst(rows[metric].statistics, rows[metric].scorer, count):
+        for number in find_worst(rows[metric].statistics, rows[metric].scorer, len(self.texts.references)):
             hypothesis, references = self.texts.hypotheses[system][number], self.texts.references[number]
             sentences[number] = Sentence(hypothesis, references, self._source(number))
-        return score_samples(sentences, rows, self.bleu_settings)
+        return score_samples(drop_repeats(sentences, count), rows, self.bleu_settings)
 
     def count_changed(self, metric: str, system: str) -> ChangeCounts:
         """How many sentences a system translates better than the baseline, as well, and worse.
@@ -238,7 +246,11 @@ class Comparison(Viewable):
         """
         check_choice("metric", metric, self.metrics)
         check_choice("system", system, self.systems[1:])
-        gains = find_gains(self.rows[metric][system], self.rows[metric][self.baseline])
+        rows, baseline_rows = self.rows[metric][system], self.rows[metric][self.baseline]
+        if rows.scorer.higher_is_better is None:
+            differ = int((rows.score_sentences() != baseline_rows.score_sentences()).sum())
+            return ChangeCounts(0, len(rows) - differ, 0, differ)
+        gains = find_gains(rows, baseline_rows)
         improved, got_worse = int((gains > 0).sum()), int((gains < 0).sum())
         return ChangeCounts(improved, len(gains) - improved - got_worse, got_worse)
 

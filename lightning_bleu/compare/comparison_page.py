@@ -169,9 +169,13 @@ def _find_axis(comparison: Comparison, metric: str) -> tuple[float, float]:
 
 
 def _change_table(counts: Mapping[str, ChangeCounts], metric: str) -> Table:
-    """How many sentences each system translates better and worse than the baseline."""
+    """How many sentences each system translates better and worse than the baseline, or otherwise."""
+    title = f"Sentences that changed, by {metric}"
     rows: list[list[TableCell]] = []
-    for system, (improved, same, got_worse) in counts.items():
+    if any(of_system.differ for of_system in counts.values()):
+        rows += [[system, f"{of_system.differ:,}", f"{of_system.same:,}"] for system, of_system in counts.items()]
+        return Table(["", "differ", "same"], rows, title)
+    for system, (improved, same, got_worse, _) in counts.items():
         total = improved + same + got_worse
         parts = [
             Part(improved / total, "good", f"{improved:,}"),
@@ -179,7 +183,7 @@ def _change_table(counts: Mapping[str, ChangeCounts], metric: str) -> Table:
             Part(got_worse / total, "bad", f"{got_worse:,}"),
         ]
         rows.append([system, f"{improved:,}", f"{same:,}", f"{got_worse:,}", Bar(parts)])
-    return Table(["", "better", "same", "worse", "better, same, worse"], rows, f"Sentences that changed, by {metric}")
+    return Table(["", "better", "same", "worse", "better, same, worse"], rows, title)
 
 
 def _length_charts(comparison: Comparison) -> list[Block]:

@@ -12,6 +12,7 @@ from lightning_bleu.chrf import CHRFScorer, CHRFSettings
 from lightning_bleu.compare.known_metrics import is_known, make_metric
 from lightning_bleu.core.evaluator_metric import EvaluatorMetric
 from lightning_bleu.core.scoring import unit_of
+from lightning_bleu.core.tokens import DOWNLOADED
 from lightning_bleu.evaluation.sentences import SentenceRows
 from lightning_bleu.observers.scores_file import RecordedScore, read_record
 
@@ -97,8 +98,11 @@ def _rebuild_metric(recorded: RecordedScore) -> EvaluatorMetric:
     try:
         if recorded.settings is None:
             raise ValueError("there are none")
+        if recorded.settings.get("tokenizer") in DOWNLOADED:
+            raise ValueError(f"the tokenizer {recorded.settings['tokenizer']!r} may need to download a model")
         return make_metric(recorded.class_name, recorded.settings, percent=bool(recorded.percent))
-    except (ValueError, TypeError, KeyError) as error:  # such as a callable, of which there is only the name
+    # Such as a callable, of which there is only the name.
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
         raise ValueError(
             f"pass metrics={{{recorded.metric!r}: ...}}, because its settings cannot be read: {error}"
         ) from error

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from lightning_bleu.compare.run_page import describe_run, is_test
 from lightning_bleu.core.clean import to_line
 from lightning_bleu.core.messages import warn_user
-from lightning_bleu.observers.scores_file import find_run, read_lines
+from lightning_bleu.observers.scores_file import find_run, read_lines, warn_about_unreadable
 from lightning_bleu.views.blocks import View
 from lightning_bleu.views.viewable import Viewable
 
@@ -45,7 +46,8 @@ class RecordedRun(Viewable):
 
     Attributes:
         folder: the folder of the record.
-        validations: the validations in the order of their steps. Of a step that was repeated, the last one.
+        validations: the validations in the order of their steps. Of a loader that was validated again at a step, the
+            last one.
 
     Notes:
         ``print(run)`` shows it as text, a notebook as tables and charts, and :meth:`to_html` writes a page.
@@ -121,22 +123,29 @@ def read_run(folder: str | os.PathLike[str]) -> RecordedRun:
     """
     run_folder = find_run(Path(folder).expanduser())
     record = run_folder / "scores.jsonl"
-    lines, unreadable = read_lines(record)
-    if unreadable:
-        warn_user(f"{str(record)!r} has lines that cannot be read; they are skipped: {unreadable}")
-    lines_of_validation: dict[tuple[str, int], dict[str, Mapping[str, Any]]] = {}
+    warn_about_unreadable(record, warn_user)
+    lines, _ = read_lines(record)
+    scores: dict[tuple[str, int, Any], dict[str, Mapping[str, Any]]] = {}
     for line in lines:
-        is_score = all(line.get(name) is not None for name in ("key", "stage", "step"))
+        is_score = all(line.get(name) is not None for name in ("key", "stage", "step", "metric"))
         if is_score:
-            lines_of_validation.setdefault((line["stage"], line["step"]), {})[line["key"]] = line
-    validations = []
-    for (stage, step), scores_by_key in sorted(lines_of_validation.items(), key=_by_stage_and_step):
+            scores.setdefault((line["stage"], line["step"], line.get("validation")), {})[line["key"]] = line
+    validations: dict[tuple[str, int], list[RecordedValidation]] = {}
+    for (stage, step, _), scores_by_key in scores.items():
         epoch = next(reversed(scores_by_key.values())).get("epoch")
-        validations.append(RecordedValidation(stage, step, epoch, scores_by_key))
-    return RecordedRun(run_folder, validations)
+        validation = RecordedValidation(stage, step, epoch, scores_by_key)
+        folders = _find_folders(validation)
+        earlier = validations.get((stage, step), [])
+        validations[stage, step] = [*(one for one in earlier if not folders & _find_folders(one)), validation]
+    return RecordedRun(run_folder, sorted(chain.from_iterable(validations.values()), key=_by_stage_and_step))
 
 
-def _by_stage_and_step(item: tuple[tuple[str, int], Any]) -> tuple[bool, str, int]:
+def _find_folders(validation: RecordedValidation) -> set[str]:
+    """The folders of the loaders of a validation; that of the stage, if there is no file of it."""
+    files = {line["file"] for line in validation.scores.values()} - {None}
+    return {os.path.dirname(file) for file in files} or {""}
+
+
+def _by_stage_and_step(validation: RecordedValidation) -> tuple[bool, str, int]:
     """Validations before tests, each in the order of its steps."""
-    (stage, step), _ = item
-    return is_test(stage), stage, step
+    return is_test(validation.stage), validation.stage, validation.step

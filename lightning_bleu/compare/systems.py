@@ -99,6 +99,8 @@ def compare_systems(
         recorded score, a warning says so. With fewer than 30 sentences, equal systems look different too often, and a
         warning says so, too.
     """
+    if more_systems and isinstance(systems, Mapping):
+        raise TypeError("pass references by name: compare_systems({...}, references=...)")
     if more_systems:
         raise TypeError(
             'pass the systems as a dict of names, the baseline first: compare_systems({"old": "old.txt", "new": '

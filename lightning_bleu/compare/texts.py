@@ -5,11 +5,12 @@ from __future__ import annotations
 import errno
 import os
 import re
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
-from lightning_bleu.observers.scores_file import find_record, lacks_references
+from lightning_bleu.observers.scores_file import is_recorded, lacks_references
 
 TextFile: TypeAlias = str | os.PathLike[str]
 """A file with a sentence per line."""
@@ -51,6 +52,7 @@ def read_systems(systems: Mapping[str, Any], references: Any, sources: Any) -> S
         )
     if not systems:
         raise ValueError("there must be at least one system, got an empty dict")
+    _check_files_differ(systems)
     hypotheses = {name: _read_lines(name, translations) for name, translations in systems.items()}
     files = {
         name: Path(translations).expanduser()
@@ -66,6 +68,16 @@ def read_systems(systems: Mapping[str, Any], references: Any, sources: Any) -> S
     )
     _check_counts(texts)
     return texts
+
+
+def _check_files_differ(systems: Mapping[str, Any]) -> None:
+    """Raise a ValueError if a file is that of two systems, which would be compared with itself."""
+    owners: dict[Path, str] = {}
+    for name, translations in systems.items():
+        if isinstance(translations, str | os.PathLike) and translations != "-":
+            owner = owners.setdefault(Path(translations).expanduser().resolve(), name)
+            if owner != name:
+                raise ValueError(f"{owner!r} and {name!r} are the same file: pass each system once")
 
 
 def _check_counts(texts: SystemTexts) -> None:
@@ -93,6 +105,8 @@ def _read_references(references: Any, files: Mapping[str, Path]) -> list[list[st
         references = _find_beside(files.values(), r"ref(-\d+)?\.txt")
     elif isinstance(references, str | os.PathLike):
         references = [Path(references)]
+    elif hasattr(references, "tolist"):  # a Series or an array
+        references = references.tolist()
     elif not isinstance(references, Sequence):
         raise TypeError(f"'references' must be a file or a list, got {type(references).__name__}")
     if not references:
@@ -135,6 +149,8 @@ def _read_lines(name: str, translations: Any) -> list[str]:
     """The lines of a file, or the strings of a list."""
     if isinstance(translations, str | os.PathLike):
         return _read_file(Path(translations).expanduser())
+    if hasattr(translations, "tolist"):  # a Series or an array
+        translations = translations.tolist()
     is_list = isinstance(translations, list | tuple) and all(isinstance(line, str) for line in translations)
     if not is_list:
         raise TypeError(
@@ -148,10 +164,10 @@ def _read_file(file: Path) -> list[str]:
     if file.is_dir():
         reason = "a folder has no lines: pass a file of translations in it, such as val/step-0000500.txt"
         raise IsADirectoryError(errno.EISDIR, reason, str(file))
-    content = file.read_bytes()
-    is_recorded = find_record(file) is not None
+    content = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
+    _check_encoding(file, content)
     try:
-        text = content.decode() if is_recorded else content.decode("utf-8-sig").replace("\r\n", "\n")
+        text = content.decode() if is_recorded(file) else content.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise ValueError(
@@ -161,6 +177,25 @@ def _read_file(file: Path) -> list[str]:
     if not text:
         return []
     return text.removesuffix("\n").split("\n")  # splitlines splits at other characters, too
+
+
+_BEGINNINGS = {
+    b"\xff\xfe": ("is UTF-16", "iconv -f UTF-16 -t UTF-8 {0} > NEW, or in PowerShell 5 with Out-File -Encoding utf8"),
+    b"\xfe\xff": ("is UTF-16", "iconv -f UTF-16 -t UTF-8 {0} > NEW"),
+    b"\x1f\x8b": ("is compressed", "gunzip {0}"),
+    b"PK\x03\x04": ("is an archive", "unzip {0}"),
+    b"BZh": ("is compressed", "bunzip2 {0}"),
+    b"\xfd7zXZ": ("is compressed", "unxz {0}"),
+    b"(\xb5/\xfd": ("is compressed", "unzstd {0}"),
+}
+"""What a file is that begins with these bytes, and how to convert it."""
+
+
+def _check_encoding(file: Path, content: bytes) -> None:
+    """Raise a ValueError for a file that is no text in UTF-8, as far as its first bytes say."""
+    for beginning, (what, how) in _BEGINNINGS.items():
+        if content.startswith(beginning) and not (beginning == b"BZh" and content[3:4] not in b"123456789"):
+            raise ValueError(f"{str(file)!r} {what}: convert it first, for example with: {how.format(file)}")
 
 
 def _find_beside(systems: Iterable[Path], pattern: str) -> list[Path]:

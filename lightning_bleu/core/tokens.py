@@ -60,6 +60,9 @@ TOKENIZERS: Mapping[str, str] = {
 ``spBLEU-1K`` requires sacreBLEU 2.6.0 or newer.
 """
 
+DOWNLOADED = ["spm", "flores101", "flores200", "spBLEU-1K"]
+"""The tokenizers that download a model when they are first used."""
+
 
 def load_tokenizer(tokenizer: Tokenizer) -> TokenizeFunction:
     """Load a tokenizer by name. A callable is returned unchanged.

@@ -48,7 +48,7 @@ def find_length_buckets(lengths: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.
 
 TextsT = TypeVar("TextsT")
 _CANDIDATES = 4
-"""The number of candidates per changed sentence that is shown, because repeats are dropped."""
+"""The number of candidates per sentence that is shown, because repeats are dropped."""
 _ROUNDING = 1e-9
 """How far from perfect a perfect score may be, relatively."""
 
@@ -150,7 +150,7 @@ def choose_sentences(loader: ScoredLoader, count: int) -> ChosenSentences:
     got_worse: list[int] = []
     if ranked_by:
         now = loader.rows[ranked_by].select(readable)
-        worst = [readable[place] for place in find_worst(now.statistics, now.scorer, count)]
+        worst = [readable[place] for place in find_worst(now.statistics, now.scorer, _CANDIDATES * count)]
         if ranked_by in loader.rows_before:
             before = loader.rows_before[ranked_by].select(readable)
             places_worse, places_better = find_changed(now, before, _CANDIDATES * count)
@@ -161,7 +161,7 @@ def choose_sentences(loader: ScoredLoader, count: int) -> ChosenSentences:
     return ChosenSentences(
         ranked_by,
         _pick(texts, first),
-        _pick(texts, worst),
+        _drop_repeated(_pick(texts, worst), count),
         _drop_repeated(_pick(texts, improved), count),
         _drop_repeated(_pick(texts, got_worse), count),
     )

@@ -21,9 +21,8 @@ from lightning_bleu.evaluation.names import column_name
 from lightning_bleu.evaluation.scores import Scored
 from lightning_bleu.evaluation.sentences import Sentences
 from lightning_bleu.evaluation.validation import ScoredLoader, Validation
-from lightning_bleu.observers.scores_file import FORMAT, read_lines
+from lightning_bleu.observers.scores_file import FORMAT, SHARED_FILE, read_lines
 
-_SHARED_FILE = re.compile(r"src\.txt|ref(-\d+)?\.txt")
 _TRANSLATION = re.compile(r"step-(\d{7,})(?:-(\d+))?\.txt")
 _ESCAPES = {"\\": "\\\\", "\t": "\\t"}
 _ESCAPES |= {character: f"\\u{ord(character):04x}" for character in '"\n\v\f\r\x1c\x1d\x1e\x85\u2028\u2029'}
@@ -96,7 +95,7 @@ class Record:
             files[loader.name] = self._write_translations(
                 name_folder(self.folder, *naming.folder, loader.name), loader, step
             )
-        shared = {"format": FORMAT, "stage": naming.stage, "step": step, "epoch": epoch}
+        shared = {"format": FORMAT, "validation": uuid.uuid4().hex, "stage": naming.stage, "step": step, "epoch": epoch}
         lines: list[dict[str, Any]] = []
         for loader in validation.loaders:
             if not loader.results or not loader.sentences.has_references:
@@ -273,7 +272,7 @@ def write_translations(
 
 def _find_shared_files(folder: Path) -> set[Path]:
     """The files of references and sources in a folder."""
-    return {path for path in folder.iterdir() if _SHARED_FILE.fullmatch(path.name)}
+    return {path for path in folder.iterdir() if SHARED_FILE.fullmatch(path.name)}
 
 
 def _are_written(contents: Mapping[Path, bytes]) -> bool:

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 from collections.abc import Callable, Mapping
-from pathlib import Path
+from functools import lru_cache
+from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 FORMAT = 1
 """The format of the lines."""
-_TYPES: dict[str, Any] = {
-    "key": str | None,
-    "file": str | None,
-    "metric": str | None,
-    "class": str | None,
-    "score": int | float | None,
-    "stage": str | None,
-    "step": int | None,
-    "epoch": int | float | None,
-    "interval": dict | None,
-}
-"""What is read as a value of which type."""
+SHARED_FILE = re.compile(r"src\.txt|ref(-\d+)?\.txt")
+"""The names of files of references and sources."""
+_MAX_SHOWN = 10
+"""How many numbers of unreadable lines a warning shows."""
 
 
 class RecordedScore(NamedTuple):
@@ -46,7 +41,7 @@ class RecordedScore(NamedTuple):
 
 
 def read_record(file: Path, warn: Callable[[str], object]) -> list[RecordedScore] | None:
-    """The last recorded score of each name of a file of hypotheses, from the record whose folder it is in.
+    """The last recorded score of each name of a file of hypotheses, from the record that names it.
 
     Lines that cannot be read are skipped with a warning.
 
@@ -55,35 +50,56 @@ def read_record(file: Path, warn: Callable[[str], object]) -> list[RecordedScore
         warn: warns about lines that cannot be read.
 
     Returns:
-        the scores; None if the file is in no folder of a record.
+        the scores; None if no record names the file.
     """
-    record = find_record(file)
-    if record is None:
+    found = _find_lines(file)
+    if found is None:
         return None
-    lines, unreadable = _read_lines_about(file, record)
-    if unreadable:
-        warn(
-            f"{str(record)!r} has lines that cannot be read, perhaps because a run was killed while it wrote, or "
-            f"because another version wrote them; they are skipped: {unreadable}"
-        )
+    record, lines = found
+    warn_about_unreadable(record, warn)
     last_lines = {line["key"]: line for line in lines if line["key"] is not None}
     return [_to_recorded(line) for line in last_lines.values()]
 
 
+def is_recorded(file: Path) -> bool:
+    """Whether a record names a file of hypotheses, or for one of references or sources, another file beside it."""
+    if SHARED_FILE.fullmatch(file.name) is None or not file.parent.is_dir():
+        return _find_lines(file) is not None
+    return any(_find_lines(other) is not None for other in file.parent.glob("step-*.txt"))
+
+
 def lacks_references(file: Path) -> bool:
     """Whether a file of hypotheses was written without references, so that those beside it are not its own."""
-    record = find_record(file)
-    if record is None:
-        return False
-    lines, _ = _read_lines_about(file, record)
+    _, lines = _find_lines(file) or (file, [])
     return any(line.get("references") is False for line in lines)
 
 
-def _read_lines_about(file: Path, record: Path) -> tuple[list[dict[str, Any]], list[int]]:
-    """The lines of a record about a file, and the numbers of all lines that cannot be read."""
-    lines, unreadable = read_lines(record)
-    name = file.expanduser().resolve().relative_to(record.parent).as_posix()
-    return [line for line in lines if line["file"] == name], unreadable
+def warn_about_unreadable(record: Path, warn: Callable[[str], object]) -> None:
+    """Warn about the lines of a record that cannot be read."""
+    _, unreadable = read_lines(record)
+    if unreadable:
+        more = ", ..." if len(unreadable) > _MAX_SHOWN else ""
+        warn(
+            f"{str(record)!r} has {len(unreadable):,} lines that cannot be read, perhaps because a run was killed "
+            "while it wrote, or because another version wrote them. They are skipped: "
+            f"{', '.join(map(str, unreadable[:_MAX_SHOWN]))}{more}"
+        )
+
+
+def _find_lines(file: Path) -> tuple[Path, list[dict[str, Any]]] | None:
+    """The record in a folder above a file that names it, and its lines about it; None if there is none.
+
+    A folder above may be a link, or have the record of another program or run.
+    """
+    path = Path(os.path.abspath(file.expanduser()))
+    for absolute in dict.fromkeys([path, path.resolve()]):
+        for folder in absolute.parents:
+            record = folder / "scores.jsonl"
+            name = absolute.relative_to(folder).as_posix()
+            lines = [line for line in read_lines(record)[0] if line["file"] == name]
+            if lines:
+                return record, lines
+    return None
 
 
 def find_run(folder: Path) -> Path:
@@ -101,21 +117,19 @@ def find_run(folder: Path) -> Path:
     )
 
 
-def find_record(file: Path) -> Path | None:
-    """The ``scores.jsonl`` of the run that a file belongs to; None if it belongs to none."""
-    for folder in file.expanduser().resolve().parents:
-        record = folder / "scores.jsonl"
-        if record.exists():
-            return record
-    return None
-
-
 def read_lines(record: Path) -> tuple[list[dict[str, Any]], list[int]]:
     """The lines of a record that can be read, and the numbers of those that cannot be read, from 1."""
+    if not record.is_file():  # a pipe would never end
+        return [], []
+    state = record.stat()
+    return _read_lines(record, state.st_size, state.st_mtime_ns)
+
+
+@lru_cache(maxsize=16)  # a command asks for the lines of each of its files
+def _read_lines(record: Path, size: int, modified: int) -> tuple[list[dict[str, Any]], list[int]]:
     lines = []
     unreadable = []
-    content = record.read_bytes() if record.exists() else b""
-    for number, text in enumerate(content.split(b"\n"), 1):
+    for number, text in enumerate(record.read_bytes().split(b"\n"), 1):
         if text.strip():
             line = _parse_line(text)
             if line is None:
@@ -128,19 +142,74 @@ def read_lines(record: Path) -> tuple[list[dict[str, Any]], list[int]]:
 def _parse_line(text: bytes) -> dict[str, Any] | None:
     """A line of a record; None if it cannot be read."""
     try:
-        line: dict[str, Any] = json.loads(text, parse_constant=lambda constant: None)  # NaN, as a score without a value
-        is_known = line["format"] <= FORMAT and {"key", "file", "metric", "class", "score"} <= line.keys()
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        line = json.loads(text, parse_constant=lambda constant: None)  # NaN, as a score without a value
+    except (ValueError, RecursionError):
         return None
-    has_known_types = is_known and all(isinstance(line.get(name), kind) for name, kind in _TYPES.items())
-    return line if has_known_types else None
+    if not isinstance(line, dict) or not {"format", "key", "file", "metric", "class", "score"} <= line.keys():
+        return None
+    are_valid = all(is_valid(line[name]) for name, is_valid in _SCHEMA.items() if name in line)
+    return line if are_valid else None
+
+
+def _is_text(value: object) -> bool:
+    return value is None or isinstance(value, str)
+
+
+def _is_number(value: object) -> bool:
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return value is None
+    return abs(value) <= _MAX_NUMBER
+
+
+def _is_count(value: object) -> bool:
+    return value is None or (isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63)
+
+
+def _is_flag(value: object) -> bool:
+    return value is None or isinstance(value, bool)
+
+
+def _is_file(value: object) -> bool:
+    """Whether this is None, or the name of a file that is in the folder of the record."""
+    if not isinstance(value, str):
+        return value is None
+    path = PurePosixPath(value)
+    return "\0" not in value and not path.is_absolute() and ".." not in path.parts and path.name != ""
+
+
+def _is_interval(value: object) -> bool:
+    if not isinstance(value, dict):
+        return value is None
+    return all(_is_number(value.get(name)) for name in ("low", "high", "confidence"))
+
+
+_MAX_NUMBER = 1e300
+_SCHEMA: Mapping[str, Callable[[Any], bool]] = {
+    "format": lambda value: _is_count(value) and value is not None and 1 <= value <= FORMAT,
+    "validation": _is_text,
+    "stage": _is_text,
+    "step": _is_count,
+    "epoch": _is_number,
+    "key": _is_text,
+    "file": _is_file,
+    "metric": _is_text,
+    "class": _is_text,
+    "forms": lambda value: isinstance(value, list) and all(isinstance(form, str) for form in value),
+    "references": _is_flag,
+    "higher_is_better": _is_flag,
+    "percent": _is_flag,
+    "score": _is_number,
+    "interval": _is_interval,
+    "settings": lambda value: value is None or isinstance(value, dict),
+}
+"""What is read, and whether it has the right type. Other keys are ignored: later versions may add some."""
 
 
 def _to_recorded(line: Mapping[str, Any]) -> RecordedScore:
     return RecordedScore(
         key=line["key"],
-        metric=line["metric"],
-        class_name=line["class"],
+        metric=line["metric"] or "",
+        class_name=line["class"] or "",
         score=line["score"],
         percent=line.get("percent"),
         settings=line.get("settings"),

@@ -24,7 +24,10 @@ def folder_of(path: Path, separator: str) -> dict[str, Any]:
     """The files of a run, and its record without names."""
     files = read_files(path)
     del files["scores.jsonl"]
-    lines = [{key: value for key, value in line.items() if key != "key"} for line in read_scores(path / "scores.jsonl")]
+    lines = [
+        {key: value for key, value in line.items() if key not in ("key", "validation")}
+        for line in read_scores(path / "scores.jsonl")
+    ]
     return {"files": files, "lines": lines}
 
 

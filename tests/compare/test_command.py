@@ -9,9 +9,12 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
+import jiwer
 import pytest
+from rouge_score.rouge_scorer import RougeScorer  # type: ignore[import-untyped]
 from sacrebleu import BLEU, CHRF, TER
 
 from lightning_bleu import CorpusBLEU, CorpusCHRF, Evaluator, corpus_bleu
@@ -83,10 +86,63 @@ def test_json_has_the_scores_and_the_tests(folder: Path, capsys: pytest.CaptureF
 
 @pytest.mark.parametrize("name", METRICS)
 def test_each_metric_can_be_chosen(name: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    sacre: Any = {"bleu": BLEU(), "chrf": CHRF(), "chrf++": CHRF(word_order=2), "ter": TER()}[name]
+    sacre: dict[str, Any] = {"bleu": BLEU(), "chrf": CHRF(), "chrf++": CHRF(word_order=2), "ter": TER()}
+    if name in sacre:
+        expected = sacre[name].corpus_score(NEW, [REFERENCES]).score
+    elif name.startswith("rouge"):
+        scorer = RougeScorer([name])
+        expected = fmean(100 * scorer.score(*pair)[name].fmeasure for pair in zip(REFERENCES, NEW))
+    else:
+        rates: dict[str, Any] = {"wer": jiwer.wer, "cer": jiwer.cer, "exact_match": share_of_equal}
+        expected = 100 * rates[name](REFERENCES, NEW)
     assert main(["compare", "new.txt", "-r", "reference.txt", "-m", name, "--json"]) == 0
     (metric,) = json.loads(capsys.readouterr().out)["metrics"].values()
-    assert metric["systems"]["new"]["score"] == pytest.approx(sacre.corpus_score(NEW, [REFERENCES]).score)
+    assert metric["systems"]["new"]["score"] == pytest.approx(expected)
+
+
+def share_of_equal(references: list[str], hypotheses: list[str]) -> float:
+    return fmean(one == other for one, other in zip(references, hypotheses))
+
+
+@pytest.mark.parametrize("option", ["--html", "--markdown"])
+def test_no_file_is_replaced_but_a_page_that_the_command_wrote(
+    option: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = {path: path.read_bytes() for path in folder.iterdir()}
+    (folder / "link.txt").symlink_to("old.txt")
+    (folder / "hard.txt").hardlink_to(folder / "new.txt")
+    (folder / "notes.md").write_text("### Notes\n")
+    arguments = ["compare", "old.txt", "new.txt", "-r", "reference.txt", "-s", "reference.txt", option]
+    for name in ("old.txt", "./new.txt", "reference.txt", "link.txt", "hard.txt"):
+        assert main([*arguments, name]) == 2
+        assert f"error: {name!r} is read, so it cannot be written: pass another name" in capsys.readouterr().err
+    assert main([*arguments, "notes.md"]) == 2
+    assert "is no page that the command wrote, so it is not replaced: 'notes.md'" in capsys.readouterr().err
+    assert {path: path.read_bytes() for path in before} == before
+    assert [main([*arguments, "page"]) for _ in range(2)] == [0, 0]  # which it replaces
+    assert main([*arguments, "other", "--html", "same", "--markdown", "./same"]) == 2
+
+
+def test_markdown_may_be_printed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["compare", "old.txt", "new.txt", "-r", "reference.txt"]
+    comparison = compare_systems({"old": OLD, "new": NEW}, references=REFERENCES)
+    assert main([*arguments, "--markdown", "-"]) == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith("### new against old\n")
+    assert comparison.to_markdown().splitlines()[:4] == printed.splitlines()[:4]
+
+
+def test_escapes_in_data_never_reach_a_terminal(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["compare", "old.txt", "-m", "\x1b[31mx"])
+    assert main(["compare", "\x1b[31m.txt"]) == 2
+    assert "\x1b" not in capsys.readouterr().err
+
+
+def test_a_dash_is_standard_input(folder: Path) -> None:
+    done = run_command("compare", "-", "-r", "reference.txt", "--json", input=(folder / "new.txt").read_bytes())
+    (scores,) = json.loads(done.stdout)["metrics"]["bleu"]["systems"].values()
+    assert scores["score"] == pytest.approx(corpus_bleu(NEW, REFERENCES, percent=True).bleu)
 
 
 def test_one_system_shows_its_scores_and_worst_sentences(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -116,8 +172,8 @@ def test_an_existing_file_is_a_file_whatever_its_name_has(folder: Path) -> None:
         name_files(["a=old.txt", "a=new.txt"])
 
 
-def test_json_has_null_for_what_is_not_finite(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Resamples without the only sentence that has words divide by 0."""
+def test_resamples_without_words_are_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Those without the only sentence that has words."""
     evaluator = Evaluator(WER(), translations=tmp_path)
     evaluator.start()
     evaluator.update(["a c", *["a"] * 39], ["a b", *[""] * 39])
@@ -125,7 +181,7 @@ def test_json_has_null_for_what_is_not_finite(tmp_path: Path, capsys: pytest.Cap
     assert main(["compare", str(tmp_path / "val/step-0000100.txt"), "--json"]) == 0
     printed = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
     (system,) = printed["metrics"]["wer"]["systems"].values()
-    assert system == {"score": 20, "low": system["low"], "high": None}
+    assert (system["score"], system["low"] <= 20 <= system["high"]) == (20, True)
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
@@ -210,7 +266,24 @@ def test_the_last_line_of_a_repeated_step_counts_and_unreadable_ones_are_skipped
     printed = capsys.readouterr()
     assert f"{corpus_bleu(OLD, REFERENCES, percent=True).bleu:.2f}" in printed.out
     assert f"{corpus_bleu(NEW, REFERENCES, percent=True).bleu:.2f}" not in printed.out
-    assert "lines that cannot be read; they are skipped: [3]" in printed.err
+    assert "has 1 lines that cannot be read" in printed.err
+    assert printed.err.endswith("They are skipped: 3\n")
+
+
+def test_the_last_validation_of_a_loader_at_a_step_counts_whole(tmp_path: Path) -> None:
+    """With other groups and metrics than the one before; that of another loader stays."""
+    for loaders, options, groups in (
+        ({"news": None}, {"metrics": {"bleu": CorpusBLEU(), "chrf": CorpusCHRF()}}, ["a", "b"] * 20),
+        ({"talks": None}, {"metrics": CorpusBLEU()}, None),
+        ({"news": None}, {"metrics": CorpusBLEU()}, ["b", "c"] * 20),
+    ):
+        evaluator = Evaluator(translations=tmp_path, **options)
+        evaluator.start(loaders)
+        evaluator.update(NEW, REFERENCES, group=groups)
+        evaluator.finish(100)
+    talks, news = read_run(tmp_path).validations
+    assert [*talks.scores] == ["val_bleu/talks", "val_bleu"]
+    assert [*news.scores] == [f"val_bleu{name}" for name in ("/news", "/news/b", "/news/c", "/news/mean", "")]
 
 
 def test_a_run_is_shown_where_the_package_of_a_metric_is_missing(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import random
 import re
@@ -11,6 +12,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -19,6 +21,7 @@ from sacrebleu.metrics.ter import TER
 
 from lightning_bleu import CorpusBLEU, CorpusCHRF, Evaluator, FunctionMetric, corpus_bleu, paired_bootstrap
 from lightning_bleu.compare import Comparison, compare_systems
+from lightning_bleu.compare.comparison import ChangeCounts
 from lightning_bleu.core.verdict import holm
 from tests.helpers.files import read_scores
 from tests.helpers.process_groups import ProcessPool
@@ -157,7 +160,7 @@ def test_changed_sentences_are_those_that_a_metric_ranks_differently() -> None:
         assert gains_of_sentences == sorted(sign * gains[gains * sign > 0], reverse=True)
         assert all(change.score == scores[change.number - 1] for change in sentences)
     counts = comparison.count_changed("signs", "b")
-    assert counts == (len(improved), 40 - len(improved) - len(got_worse), len(got_worse))
+    assert counts == ChangeCounts(len(improved), 40 - len(improved) - len(got_worse), len(got_worse))
     with pytest.raises(ValueError, match=r"'metric' must be one of \['signs', 'chrf', 'errors'\], got 'bleu'"):
         comparison.changed("bleu", "b")
     with pytest.raises(ValueError, match=r"'system' must be one of \['b'\], got 'a'"):
@@ -200,36 +203,79 @@ def test_an_unreadable_line_is_skipped_with_one_warning_and_the_others_are_compa
     metrics: Any = {"signs": CorpusBLEU(tokenizer="char"), "chrf": CorpusCHRF(beta=3)}
     file = record(tmp_path, A, metrics=metrics)
     spoil_line(file, number, lambda line: line[:-1])
-    message = re.escape(f"{str(tmp_path / 'scores.jsonl')!r} has lines that cannot be read")
-    with pytest.warns(UserWarning, match=f"^{message}.*skipped: \\[{number + 1}\\]$") as said:
-        comparison = compare(file, file)
+    message = re.escape(f"{str(tmp_path / 'scores.jsonl')!r} has 1 lines that cannot be read")
+    with pytest.warns(UserWarning, match=f"^{message}.*skipped: {number + 1}$") as said:
+        comparison = compare_systems({"a": file})
     assert len(said) == 1
     kept = "signs" if number else "chrf"
-    assert comparison.tests == compare(file, file, metrics={kept: metrics[kept]}).tests
+    assert comparison.intervals == compare_systems({"a": file}, metrics={kept: metrics[kept]}).intervals
 
 
 @pytest.mark.parametrize("old", [b'{"step": 500}', b"", b'{"format": 2}'])
-@pytest.mark.filterwarnings("ignore:.*has lines that cannot be read")
-def test_a_file_of_a_record_without_a_readable_line_about_it_needs_metrics(old: bytes, tmp_path: Path) -> None:
-    metrics: Any = {"signs": CorpusBLEU(tokenizer="char", percent=True)}
-    files = record(tmp_path / "a", A, metrics=metrics), record(tmp_path / "b", B, metrics=metrics)
-    spoil_line(files[1], 0, lambda line: old)
-    message = "^the record of '.*b/val.*step-0000500.txt' has no line about a score of it that can.*: pass metrics=...$"
-    for system in (files[0], one_line(A)):
-        with pytest.raises(ValueError, match=message):
-            compare(system, files[1])
-        with pytest.raises(ValueError, match=message):
-            compare(files[1], system)
-    comparison = compare(*files, metrics=metrics)
-    assert comparison.tests == compare(one_line(A), files[1], metrics=metrics).tests
+def test_a_file_that_no_line_of_a_record_names_is_any_file(old: bytes, tmp_path: Path) -> None:
+    """It may begin with a byte order mark, and end its lines as in Windows."""
+    file = record(tmp_path, A, metrics=CorpusBLEU(tokenizer="char"))
+    spoil_line(file, 0, lambda line: old)
+    file.write_bytes(b"\xef\xbb\xbf" + file.read_bytes().replace(b"\n", b"\r\n"))
+    comparison = compare_systems({"a": file})
+    assert comparison.metrics == ["bleu", "chrf"]
+    assert comparison.texts.hypotheses["a"] == one_line(A)
 
 
-def test_a_file_that_a_record_does_not_know_needs_metrics(tmp_path: Path) -> None:
+def test_a_line_of_another_program_and_a_pipe_are_no_record(tmp_path: Path) -> None:
+    file = tmp_path / "run" / "a.txt"
+    file.parent.mkdir()
+    file.write_bytes(b"\xef\xbb\xbfa b\r\nc\r\n")
+    (tmp_path / "scores.jsonl").write_text('{"loss": 0.5}\n')
+    if hasattr(os, "mkfifo"):
+        os.mkfifo(file.with_name("scores.jsonl"))
+    assert compare_systems({"a": file}, references=["a b", "c"]).texts.hypotheses == {"a": ["a b", "c"]}
+
+
+def test_a_run_whose_folder_is_a_link_is_recorded(tmp_path: Path) -> None:
+    file = record(tmp_path / "run", A, metrics=CorpusBLEU(tokenizer="char"))
+    (tmp_path / "run" / "val").rename(tmp_path / "elsewhere")
+    (tmp_path / "run" / "val").symlink_to(tmp_path / "elsewhere")
+    assert compare_systems({"a": file}).signatures["bleu"].count("tok:char") == 1
+
+
+def test_settings_of_a_record_never_download_a_model(tmp_path: Path) -> None:
     file = record(tmp_path, A, metrics=CorpusBLEU())
-    other = file.with_name("step-0000600.txt")
-    other.write_bytes(file.read_bytes())
-    with pytest.raises(ValueError, match=r"^the record of '.*step-0000600.txt' has no line about a score of it .*: "):
-        compare(file, other)
+    spoil_line(file, 0, lambda line: line.replace(b'"tokenizer": "13a"', b'"tokenizer": "flores200"'))
+    with pytest.raises(ValueError, match="the tokenizer 'flores200' may need to download a model"):
+        compare_systems({"a": file})
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("a b\nc".encode("utf-16"), "is UTF-16: convert it first, for example with: iconv -f UTF-16"),
+        (b"\x1f\x8b\x08\x00", "is compressed: convert it first, for example with: gunzip"),
+        (b"PK\x03\x04", "is an archive"),
+    ],
+)
+def test_a_file_that_is_no_text_is_named_by_its_first_bytes(content: bytes, message: str, tmp_path: Path) -> None:
+    file = tmp_path / "a.txt"
+    file.write_bytes(content)
+    with pytest.raises(ValueError, match=f"^'.*a.txt' {message}"):
+        compare_systems({"a": file}, references=["a", "b"])
+    file.write_text("BZh is a word\nb\n")
+    compare_systems({"a": file}, references=["a", "b"])
+
+
+def test_a_file_is_one_system(tmp_path: Path) -> None:
+    file = record(tmp_path, A, metrics=CorpusBLEU())
+    (tmp_path / "link.txt").symlink_to(file)
+    for other in (file, str(file), tmp_path / "link.txt"):
+        with pytest.raises(ValueError, match=r"^'a' and 'b' are the same file: pass each system once"):
+            compare(file, other)
+
+
+def test_columns_of_other_libraries_are_lists() -> None:
+    lines, references = (np.array(texts, dtype=object) for texts in (A, REFERENCES))
+    assert compare(lines, B, references=references).tests == compare(A, B, references=REFERENCES).tests
+    with pytest.raises(TypeError, match=r"^pass references by name: compare_systems\({...}, references=...\)"):
+        compare_systems({"a": A}, REFERENCES)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("settings", [b"null", b"{}"])
@@ -237,7 +283,7 @@ def test_unknown_settings_of_a_metric_are_not_the_default_ones(settings: bytes, 
     file = record(tmp_path, A, metrics=CorpusBLEU())
     spoil_line(file, 0, lambda line: line.partition(b'"settings": ')[0] + b'"settings": ' + settings + b"}")
     with pytest.raises(ValueError, match=r"^pass metrics={'bleu': ...}, because its settings cannot be read: "):
-        compare(file, file)
+        compare_systems({"a": file})
 
 
 def test_a_score_without_a_direction_is_compared_and_no_sentence_is_worse_or_better() -> None:
@@ -246,6 +292,13 @@ def test_a_score_without_a_direction_is_compared_and_no_sentence_is_worse_or_bet
     assert comparison.tests["length"]["b"].difference == pytest.approx(1)
     assert comparison.verdict("length", "b").word == "higher"
     assert comparison.changed("length", "b") == ([], [])
+    assert comparison.count_changed("length", "b").differ == len(A)
+    assert f"{len(A)} " in str(comparison).partition("Sentences that changed, by length")[2]
+
+
+def test_the_worst_sentences_are_shown_once() -> None:
+    comparison = compare_systems({"a": [*["x y"] * 6, "a b", "c d"]}, references=["a b"] * 7 + ["c e"])
+    assert [sample.number for sample in comparison.worst("bleu", "a", 5)] == [1, 8]
 
 
 def test_files_in_the_home_folder_have_the_references_beside_them(
@@ -254,9 +307,9 @@ def test_files_in_the_home_folder_have_the_references_beside_them(
     monkeypatch.setenv("HOME", str(tmp_path))
     file = record(tmp_path / "run", A, metrics=CorpusBLEU())
     short = f"~/{file.relative_to(tmp_path)}"
-    expected = compare(file, file)
-    for comparison in (compare(short, Path(short)), compare(Path(short), file)):
-        assert comparison.tests == expected.tests
+    expected = compare_systems({"a": file})
+    for comparison in (compare_systems({"a": short}), compare_systems({"a": Path(short)})):
+        assert comparison.intervals == expected.intervals
         assert comparison.texts[:3] == expected.texts[:3]
 
 
@@ -319,10 +372,9 @@ def test_files_of_an_evaluator_have_the_scores_that_it_logged(
     """Where line breaks are spaces for the metric, and characters that cannot be encoded are on both sides."""
     metrics: Any = {"bleu": CorpusBLEU(max_order=2), "chrf": CorpusCHRF(), "spaces": CorpusCHRF(whitespace=True)}
     results, file = write_file(metrics, tmp_path, *insert(place, hypothesis, reference))
-    comparison = compare(file, file)
+    comparison = compare_systems({"a": file})
     assert comparison.metrics == [*metrics]
     scores = scores_of(comparison, "a")
-    assert scores_of(comparison, "b") == scores
     for name, of_file in scores.items():
         assert of_file == pytest.approx(results[f"val_{name}"].score, abs=1e-12)
     assert 0 < scores["bleu"] < 1
@@ -361,7 +413,7 @@ def test_tokens_of_an_evaluator_are_read_as_tokens(
 ) -> None:
     metric = CorpusBLEU(max_order=2, tokenizer=tokenizer, percent=True)
     results, file = write_file(metric, tmp_path, *insert(0, hypothesis, reference, other))
-    comparison = compare(file, file)
+    comparison = compare_systems({"a": file})
     (of_file,) = scores_of(comparison, "a").values()
     assert 0 < of_file < 100
     assert of_file == pytest.approx(results["val_bleu"].score, abs=1e-12)
@@ -413,7 +465,7 @@ def test_one_warning_has_both_scores_and_the_cause_if_a_file_does_not_have_the_r
     recorded = evaluator.finish(5)["val_m"].score
     file = tmp_path / "val" / "step-0000005.txt"
     with pytest.warns(UserWarning, match="^The record of ") as said:
-        comparison = compare(file, file)
+        comparison = compare_systems({"a": file})
     assert len(said) == 1
     of_file = scores_of(comparison, "a")["m"]
     assert of_file != pytest.approx(recorded)
@@ -421,7 +473,7 @@ def test_one_warning_has_both_scores_and_the_cause_if_a_file_does_not_have_the_r
     assert f"step-0000005.txt' has 'm' = {recorded}, but its file scores {of_file}: {cause}" in message
     assert message.endswith(". The files are compared as they are.")
     # What the user passes is not compared with the record.
-    assert compare(file, file, metrics=metrics).tests.keys() == {"m"}
+    assert compare_systems({"a": file}, metrics=metrics).metrics == ["m"]
 
 
 # Several systems

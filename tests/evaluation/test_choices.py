@@ -196,7 +196,7 @@ def test_sentences_with_the_perfect_score_of_a_function_are_left_out(
 ) -> None:
     scores = [1.0, 0.25, 1 - 1e-15, 0.0, 0.5]
     metric = FunctionMetric(lambda *texts: scores, higher_is_better=higher_is_better, perfect=perfect)
-    (loader,) = score(count_lines(Counting({"f": metric}), ["a"] * 5, ["b"] * 5)).loaders
+    (loader,) = score(count_lines(Counting({"f": metric}), list("vwxyz"), ["b"] * 5)).loaders
     chosen = choose_sentences(loader, 5)
     assert [*chosen.worst] == worst
     assert [*chosen.first] == [0, 1, 2, 3, 4]

@@ -306,9 +306,10 @@ def test_a_full_disk_is_an_error_and_the_next_line_does_not_continue_half_a_line
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             recorded = [read_record(folder / f"val/step-000000{step}.txt", warn_user) for step in (1, 2, 3, 4)]
-        assert len(caught) == (4 if unreadable else 0)  # once for each reading
+        known = [lines for lines in recorded if lines is not None]  # a line names the file
+        assert len(caught) == (len(known) if unreadable else 0)  # once for each reading
         for warning in caught:
-            assert str(warning.message).endswith(f"they are skipped: {unreadable}")
+            assert str(warning.message).endswith(f"They are skipped: {unreadable[0]}")
         names = [[line.key for line in lines or ()] for lines in recorded]
         both = ["val_bleu", "val_chrf"]
         assert names == [both, both[: int(length >= len(first))], both, both]
@@ -320,6 +321,7 @@ def test_a_full_disk_is_an_error_and_the_next_line_does_not_continue_half_a_line
 KEYS = [
     *(
         "format",
+        "validation",
         "stage",
         "step",
         "epoch",
@@ -351,7 +353,7 @@ def make_page() -> FunctionMetric:
 
 
 def record_lines(folder: Path, metrics: Any, *names: str, **options: Any) -> tuple[list[Any], list[dict[str, Result]]]:
-    """The lines of two validations, and their results."""
+    """The lines of two validations, and their results. Each validation has an id of its own."""
     evaluator = Evaluator(metrics, translations=folder, **options)
     results = []
     for step, hypotheses in enumerate(LINES[:2]):
@@ -359,7 +361,11 @@ def record_lines(folder: Path, metrics: Any, *names: str, **options: Any) -> tup
         for number in range(max(1, len(names))):
             evaluator.update(hypotheses, LINES[2], dataloader_idx=number)
         results.append(dict(evaluator.finish(step, 0.5 * step)))
-    return read_scores(folder / "scores.jsonl"), results
+    lines = read_scores(folder / "scores.jsonl")
+    assert (
+        len({line["validation"] for line in lines}) == len({(line["validation"], line["step"]) for line in lines}) == 2
+    )
+    return [line | {"validation": "id"} for line in lines], results
 
 
 def expected_line(
@@ -374,7 +380,7 @@ def expected_line(
         opponent: the result that it is compared with.
         forms: how the sentences were passed, as far as known.
     """
-    line: dict[str, Any] = dict(zip(KEYS, [1, "val", *place, [*forms]])) | dict.fromkeys(KEYS[9:])
+    line: dict[str, Any] = dict(zip(KEYS, [1, "id", "val", *place, [*forms]])) | dict.fromkeys(KEYS[10:])
     line |= {"higher_is_better": result.higher_is_better, "percent": result.percent, "score": result.score}
     line |= {"parts": result.parts, "counts": {}, "signature": getattr(result.report, "signature", None)}
     if result.interval:
@@ -514,8 +520,8 @@ def test_a_line_that_is_cut_at_any_byte_is_skipped_with_a_warning(place: int, ke
         texts[place] = texts[place][:cut] if kept == "beginning" else texts[place][cut:]
         metrics, (warning,) = read_lines_of(tmp_path, b"\n".join(texts) + b"\n" * (cut % 2))
         assert metrics == [line["metric"] for number, line in enumerate(WHOLE) if number != place]
-        assert warning.startswith(f"{str(tmp_path / 'scores.jsonl')!r} has lines that cannot be read")
-        assert warning.endswith(f"they are skipped: [{place + 1}]")
+        assert warning.startswith(f"{str(tmp_path / 'scores.jsonl')!r} has 1 lines that cannot be read")
+        assert warning.endswith(f"They are skipped: {place + 1}")
 
 
 def test_a_line_that_follows_half_a_line_at_once_is_skipped_with_it(tmp_path: Path) -> None:
@@ -543,8 +549,11 @@ def test_unreadable_lines_anywhere_are_skipped_with_one_warning(line: bytes, tmp
     content = b"\n".join([line, TEXTS[0], b"", line, TEXTS[1], TEXTS[2], line])
     metrics, (warning,) = read_lines_of(tmp_path, content)
     assert metrics == ["a", "ü", "c"]
-    assert warning.endswith("they are skipped: [1, 4, 7]")
-    assert read_lines_of(tmp_path, line) == ([], [warning.replace("[1, 4, 7]", "[1]")])
+    assert " has 3 lines " in warning
+    assert warning.endswith("They are skipped: 1, 4, 7")
+    _, (warning,) = read_lines_of(tmp_path, b"\n".join([TEXTS[0], *[line] * 12]))
+    assert " has 12 lines " in warning
+    assert warning.endswith("They are skipped: 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, ...")
 
 
 def test_a_score_that_another_program_wrote_as_nan_is_none(tmp_path: Path) -> None:
@@ -562,7 +571,7 @@ def test_the_last_line_of_a_name_is_read_and_lines_of_other_files_are_not(tmp_pa
         RecordedScore("val_a", "a", "C", 0.5, True, {"a": 1}, []),
         RecordedScore("val_ü", "ü", "C", 0.5, None, None, []),
     ]
-    assert read_record(tmp_path / "val" / "z.txt", warn_user) == []
+    assert read_record(tmp_path / "val" / "z.txt", warn_user) is None
 
 
 def test_a_file_outside_of_a_record_has_no_record(tmp_path: Path) -> None:
