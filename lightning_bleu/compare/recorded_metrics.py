@@ -10,6 +10,7 @@ from pathlib import Path
 from lightning_bleu.bleu import BLEUScorer, BLEUSettings
 from lightning_bleu.chrf import CHRFScorer, CHRFSettings
 from lightning_bleu.compare.known_metrics import is_known, make_metric
+from lightning_bleu.core.clean import to_line
 from lightning_bleu.core.evaluator_metric import EvaluatorMetric
 from lightning_bleu.core.scoring import unit_of
 from lightning_bleu.core.tokens import DOWNLOADED
@@ -104,7 +105,7 @@ def _rebuild_metric(recorded: RecordedScore) -> EvaluatorMetric:
     # Such as a callable, of which there is only the name.
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
         raise ValueError(
-            f"pass metrics={{{recorded.metric!r}: ...}}, because its settings cannot be read: {error}"
+            f"pass metrics={{{recorded.metric!r}: ...}}, because its settings cannot be read: {to_line(str(error))}"
         ) from error
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import compress, islice
 from types import MethodType
 from typing import Any, NamedTuple, ParamSpec, TypeVar
@@ -360,7 +360,8 @@ def decode(ids: list[list[int]], decoder: Decoder) -> list[str]:
         lines: Any = batch_decode(ids, skip_special_tokens=True)
     else:
         lines = decoder(ids)
-    decoded = list(lines) if isinstance(lines, Iterable) else []
+    is_list = isinstance(lines, Iterable) and not isinstance(lines, str | Mapping)
+    decoded = list(lines) if is_list else []
     if len(decoded) != len(ids) or not all(isinstance(line, str) for line in decoded):
         raise TypeError("'decoder' must return one string for each list of ids")
     return decoded

@@ -261,9 +261,14 @@ def write_translations(
     columns = _list_columns(sentences, scores_by_name or {}, index)
     if columns:
         contents[".tsv"] = _to_table(columns)
-    translation = _choose_file(folder, step, contents, taken)
-    files = {translation.with_suffix(suffix): content for suffix, content in contents.items()}
-    write_files(shared_files | files)
+    while True:
+        translation, is_new = _choose_file(folder, step, contents, taken)
+        files = {translation.with_suffix(suffix): content for suffix, content in contents.items()}
+        try:
+            write_files(files | shared_files, new=translation if is_new else None)
+            break
+        except FileExistsError:  # another run has just taken this number
+            continue
     for path in old_shared_files - shared_files.keys():
         path.unlink(missing_ok=True)
     has_others = any(file.path != translation for file in _find_translations(folder.iterdir()))
@@ -310,15 +315,15 @@ def _find_translations(paths: Iterable[Path]) -> list[_Translation]:
     return sorted(files)
 
 
-def _choose_file(folder: Path, step: int, contents: Mapping[str, bytes], taken: Collection[Path]) -> Path:
-    """The file of hypotheses of a step that has these contents by suffix, or else a new one."""
+def _choose_file(folder: Path, step: int, contents: Mapping[str, bytes], taken: Collection[Path]) -> tuple[Path, bool]:
+    """The file of hypotheses of a step that has these contents by suffix, or else a new one; and whether it is new."""
     number = 1
     for file in _find_translations({*folder.iterdir(), *(path for path in taken if path.parent == folder)}):
         if file.step == step:
             if _has_contents(file.path, contents):
-                return file.path
+                return file.path, False
             number = file.number + 1
-    return folder / (f"step-{step:07}-{number}.txt" if number > 1 else f"step-{step:07}.txt")
+    return folder / (f"step-{step:07}-{number}.txt" if number > 1 else f"step-{step:07}.txt"), True
 
 
 def _has_contents(path: Path, contents: Mapping[str, bytes]) -> bool:
@@ -427,18 +432,40 @@ def _to_table(columns: Mapping[str, Sequence[str]]) -> bytes:
     return "".join(f"{line}\n" for line in lines).encode(errors="replace")
 
 
-def write_files(contents: Mapping[Path, bytes]) -> None:
-    """Write all files under temporary names, and rename them when all are complete."""
+def write_files(contents: Mapping[Path, bytes], new: Path | None = None) -> None:
+    """Write all files under temporary names, and rename them when all are complete.
+
+    Args:
+        contents: the content of each file.
+        new: a file that must not exist yet. It is put in place first.
+
+    Raises:
+        FileExistsError: if it exists. Then nothing is written.
+    """
     # Another run may write to the same folder.
     temporary = {path: path.with_name(f".{path.name}.{uuid.uuid4().hex}.part") for path in contents}
     try:
         for path, content in contents.items():
             temporary[path].write_bytes(content)
+        if new is not None:
+            _put_in_place(temporary[new], new)
         for path in contents:
-            os.replace(temporary[path], path)
+            if path != new:
+                os.replace(temporary[path], path)
     finally:
         for part in temporary.values():
             part.unlink(missing_ok=True)
+
+
+def _put_in_place(part: Path, path: Path) -> None:
+    """Give a complete file its name, unless there is a file of that name."""
+    try:
+        os.link(part, path)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without links
+        with path.open("xb") as file:
+            file.write(part.read_bytes())
 
 
 def _encode(name: str) -> str:

@@ -51,7 +51,13 @@ def test_a_decoder_may_be_a_tokenizer_or_its_method_or_any_callable(decoder: Any
 
 @pytest.mark.parametrize(
     "decoder",
-    [lambda rows: ["a"], lambda rows: ["a"] * 3, lambda rows: "ab" * 3, lambda rows: rows, lambda rows: [None, "a"]],
+    [
+        lambda rows: ["a"],
+        lambda rows: ["a"] * 3,
+        *(lambda rows: "ab" * 3, lambda rows: "a" * len(rows), lambda rows: dict.fromkeys(map(str, range(len(rows))))),
+        lambda rows: rows,
+        lambda rows: [None, "a"],
+    ],
 )
 def test_a_decoder_must_return_one_string_per_list(decoder: Any) -> None:
     metric = CorpusBLEU(decoder=decoder)

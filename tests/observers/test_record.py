@@ -176,6 +176,19 @@ def write_steps(number: int, folder: Path) -> None:
         append_lines(folder / "scores.jsonl", [{"key": f"{number}", "step": step}] * 2)
 
 
+def write_same_step(number: int, folder: Path) -> None:
+    """Write other translations of the same step than all other processes."""
+    for repeat in range(20):
+        write_translations([Sentence(f"run {number}, {repeat}", ["a reference"])], folder, 5)
+
+
+@pytest.mark.slow
+def test_runs_that_start_together_lose_no_translations(tmp_path: Path) -> None:
+    start_processes(write_same_step, (tmp_path,), nprocs=4, start_method="forkserver")  # type: ignore[no-untyped-call]
+    written = {path.read_text() for path in tmp_path.glob("step-*.txt")}
+    assert written == {f"run {number}, {repeat}\n" for number in range(4) for repeat in range(20)}
+
+
 @pytest.mark.slow
 def test_two_runs_may_write_to_one_folder(tmp_path: Path) -> None:
     start_processes(write_steps, (tmp_path,), nprocs=2, start_method="forkserver")  # type: ignore[no-untyped-call]
