@@ -89,13 +89,13 @@ def compare_systems(
         TypeError: for texts that are neither a file nor a list of strings, and for options of the wrong type; see also
             :class:`.Evaluator`.
         ValueError: for different numbers of sentences, or fewer than two; if there are no references, or not the same
-            beside all files; for a file that is not UTF-8; for metrics that do not score sentences; if the record says
-            nothing about a file, or has settings that cannot be read.
+            beside all files; for a file that is that of two systems, or that is not UTF-8; for metrics that do not
+            score sentences; if a record has no score of a file that it names, or settings that cannot be read.
 
     Notes:
         Only the calling process compares, so call it in a script, or where ``trainer.is_global_zero``.
 
-        Files of a record are read as they were written, and tokens are read as tokens. If they do not reproduce the
+        Files that a record names are read as they were written, and tokens are read as tokens. If they do not reproduce the
         recorded score, a warning says so. With fewer than 30 sentences, equal systems look different too often, and a
         warning says so, too.
     """
