@@ -95,9 +95,9 @@ def compare_systems(
     Notes:
         Only the calling process compares, so call it in a script, or where ``trainer.is_global_zero``.
 
-        Files that a record names are read as they were written, and tokens are read as tokens. If they do not reproduce the
-        recorded score, a warning says so. With fewer than 30 sentences, equal systems look different too often, and a
-        warning says so, too.
+        Files that a record names are read as they were written, and tokens are read as tokens. If they do not reproduce
+        the recorded score, a warning says so. With fewer than 30 sentences, equal systems look different too often, and
+        a warning says so, too.
     """
     if more_systems and isinstance(systems, Mapping):
         raise TypeError("pass references by name: compare_systems({...}, references=...)")
