@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import posixpath
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -215,6 +216,7 @@ class WandbRun(LoggerAdapter):
         self.logger.log(panels)
 
 
+_MAX_METRIC_OF_MLFLOW = 250
 _SERVICES_OF_MLFLOW = ("", "databricks", "databricks-uc", "uc")
 """Tracking URIs of MLflow that look like paths."""
 
@@ -228,10 +230,12 @@ class MLflow(LoggerAdapter):
         return hasattr(writer, "log_table") and hasattr(logger, "run_id")
 
     def check_names(self, names: Collection[str]) -> None:
-        """Raise a ValueError if one of these names is a folder of another one, and the store consists of files.
+        """Raise a ValueError if MLflow refuses a name, or stores two of them as one.
 
-        In such a store, a metric is a file with the path of its name. A server does not tell what its store is.
+        Also if the store consists of files, and one of the names is a folder of another one. In such a store, a metric
+        is a file with the path of its name. A server does not tell what its store is.
         """
+        _check_metrics_of_mlflow(names)
         nested = find_nested(names)
         uri = str(getattr(self.logger.experiment, "tracking_uri", ""))
         if nested is not None and _is_file_store(uri):
@@ -258,6 +262,29 @@ class MLflow(LoggerAdapter):
     def _allowed(name: str) -> str:
         """A name with only the characters that MLflow allows."""
         return re.sub(r"[^\w./ -]", "_", name, flags=re.ASCII)
+
+
+def _check_metrics_of_mlflow(names: Collection[str]) -> None:
+    """Raise a ValueError for names that MLflow refuses, or that the logger of Lightning makes equal.
+
+    The logger removes characters that MLflow does not allow.
+    """
+    names_by_stored: dict[str, str] = {}
+    for name in names:
+        stored = re.sub(r"[^\w/. -]", "", name, flags=re.ASCII)
+        is_path = posixpath.normpath(stored) == stored and not stored.startswith(("/", ".."))
+        if not is_path or len(stored) > _MAX_METRIC_OF_MLFLOW:
+            raise ValueError(
+                f"MLflow cannot take the name {name!r}: it keeps ASCII letters, digits, and the characters '_', '-', "
+                f"'.', ' ', and '/', at most {_MAX_METRIC_OF_MLFLOW}, and nothing between slashes may be empty, '.', "
+                "or '..'. Rename the metric, the loader, or the group"
+            )
+        other = names_by_stored.setdefault(stored, name)
+        if other != name:
+            raise ValueError(
+                f"MLflow would store {other!r} and {name!r} as one metric, {stored!r}, because it keeps only ASCII "
+                "letters, digits, and the characters '_', '-', '.', ' ', and '/': rename one of them"
+            )
 
 
 def _is_file_store(uri: str) -> bool:

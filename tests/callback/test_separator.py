@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import warnings
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -102,6 +104,29 @@ def test_a_local_path_is_a_file_store(uri: str) -> None:
             adapter.check_names(["val_loss", "val_bleu/low", "val_bleu"])
     else:
         adapter.check_names(["val_bleu/low", "val_bleu"])
+
+
+@pytest.mark.parametrize("loader", ["a//b", ".", "../x", "x/.", "\u4e2d\u6587", "a" * 250])
+def test_a_name_that_mlflow_refuses_is_an_error(loader: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = f"val_bleu/{loader}"
+    with pytest.raises(ValueError, match=f"^MLflow cannot take the name {re.escape(repr(name))}"):
+        adapt(FakeMLflow("sqlite:///mlflow.db")).check_names(["val_bleu", name])
+    logger = open_mlflow("{}/mlruns", tmp_path, monkeypatch)
+    with pytest.raises(ValueError, match=r"^MLflow cannot take the name"):
+        fit(tmp_path, make_callback(parts=False), logger=logger, loaders={loader: make_loader(), "b": make_loader()})
+    # This is why.
+    warnings.simplefilter("ignore")  # of what the logger removes
+    with pytest.raises(Exception, match=r"[Ii]nvalid|exceeds"):
+        logger.log_metrics({name: 0.5})
+
+
+def test_names_that_mlflow_would_store_as_one_are_an_error() -> None:
+    adapter = adapt(FakeMLflow("sqlite:///mlflow.db"))
+    adapter.check_names(["val_bleu/<20", "val_bleu/20-30", "val_bleu/a b.c"])
+    with pytest.raises(
+        ValueError, match=r"^MLflow would store 'val_bleu/<20' and 'val_bleu/>20' as one metric, 'val_bleu/20'"
+    ):
+        adapter.check_names(["val_bleu/<20", "val_bleu/>20"])
 
 
 def test_a_client_that_does_not_say_where_it_writes_takes_all_names() -> None:
