@@ -125,13 +125,14 @@ def read_run(folder: str | os.PathLike[str]) -> RecordedRun:
     record = run_folder / "scores.jsonl"
     warn_about_unreadable(record, warn_user)
     lines, _ = read_lines(record)
-    scores: dict[tuple[str, int, Any], dict[str, Mapping[str, Any]]] = {}
+    lines_by_validation: dict[tuple[str, int, Any], dict[str, Mapping[str, Any]]] = {}
     for line in lines:
         is_score = all(line.get(name) is not None for name in ("key", "stage", "step", "metric"))
         if is_score:
-            scores.setdefault((line["stage"], line["step"], line.get("validation")), {})[line["key"]] = line
+            place = (line["stage"], line["step"], line.get("validation"))
+            lines_by_validation.setdefault(place, {})[line["key"]] = line
     validations: dict[tuple[str, int], list[RecordedValidation]] = {}
-    for (stage, step, _), scores_by_key in scores.items():
+    for (stage, step, _), scores_by_key in lines_by_validation.items():
         epoch = next(reversed(scores_by_key.values())).get("epoch")
         validation = RecordedValidation(stage, step, epoch, scores_by_key)
         folders = _find_folders(validation)
