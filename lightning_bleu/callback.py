@@ -182,8 +182,15 @@ class BLEUCallback(pl.Callback):
             self.evaluator.record.check_new(f"such as with {other}, or resume that run with trainer.fit(ckpt_path=...)")
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """The weights are no longer those of the checkpoint from which training resumes. The loaders are known now."""
+        """The weights are no longer those of the checkpoint from which training resumes.
+
+        The loaders and the schedulers are known now.
+        """
         self._loaded = None
+        evaluator = self.evaluator
+        schedulers = trainer.lr_scheduler_configs
+        for message in suspect_monitors((), evaluator.namings.values(), evaluator.metrics, schedulers):
+            evaluator.warn_once(message)
         dataloaders, given = find_loaders(trainer, "val")
         if dataloaders:
             names = name_loaders("val", given, len(dataloaders), given=self.dataloader_names)

@@ -1,4 +1,4 @@
-"""Callbacks and options that watch a logged number, and may prefer worse ones."""
+"""Callbacks, schedulers, and options that watch a logged number, and may prefer worse ones."""
 
 from __future__ import annotations
 
@@ -63,42 +63,47 @@ def describe_number(logged: str, naming: Naming, metrics: Mapping[str, Evaluator
 
 
 def suspect_monitors(
-    callbacks: Iterable[Any], namings: Iterable[Naming], metrics: Mapping[str, EvaluatorMetric]
+    callbacks: Iterable[Any],
+    namings: Iterable[Naming],
+    metrics: Mapping[str, EvaluatorMetric],
+    schedulers: Iterable[Any] = (),
 ) -> Iterator[str]:
-    """Warn about callbacks that prefer worse scores, or that have a threshold of another scale.
+    """Warn about callbacks and schedulers that prefer worse scores, or that have a threshold of another scale.
 
     Args:
         callbacks: the callbacks of a trainer; only those with ``monitor`` matter.
         namings: how the names of each stage are written.
         metrics: the metrics of the evaluator by name.
+        schedulers: the configurations of learning rate schedulers, with ``scheduler`` and ``monitor``.
     """
     namings = list(namings)
-    for callback in callbacks:
-        monitor = getattr(callback, "monitor", None)
+    watchers = [(callback, getattr(callback, "monitor", None)) for callback in callbacks]
+    watchers += [(config.scheduler, config.monitor) for config in schedulers]
+    for watcher, monitor in watchers:
         if not isinstance(monitor, str):
             continue
         for naming in namings:
             meaning = describe_number(monitor, naming, metrics)
             if meaning is not None:  # of one stage at most
-                yield from _suspect_mode(callback, meaning)
-                yield from _suspect_threshold(callback, meaning)
+                yield from _suspect_mode(watcher, monitor, meaning)
+                yield from _suspect_threshold(watcher, monitor, meaning)
 
 
-def _suspect_mode(callback: Any, number: LoggedNumber) -> Iterator[str]:
-    mode = getattr(callback, "mode", None)
+def _suspect_mode(watcher: Any, monitor: str, number: LoggedNumber) -> Iterator[str]:
+    mode = getattr(watcher, "mode", None)
     if mode not in ("min", "max") or number.higher_is_better is None:
         return
     right = "max" if number.higher_is_better else "min"
     if mode != right:
         worse, better = ("low", "higher") if number.higher_is_better else ("high", "lower")
         yield (
-            f"{type(callback).__name__}(monitor={callback.monitor!r}, mode={mode!r}) prefers a {worse} score, but "
+            f"{type(watcher).__name__}(monitor={monitor!r}, mode={mode!r}) prefers a {worse} score, but "
             f"{better} is better: set mode={right!r}."
         )
 
 
-def _suspect_threshold(callback: Any, number: LoggedNumber) -> Iterator[str]:
-    threshold = getattr(callback, "stopping_threshold", None)
+def _suspect_threshold(watcher: Any, monitor: str, number: LoggedNumber) -> Iterator[str]:
+    threshold = getattr(watcher, "stopping_threshold", None)
     if number.unit is None or not isinstance(threshold, int | float) or threshold <= 0:
         return
     is_percent = number.unit > 1
@@ -106,7 +111,7 @@ def _suspect_threshold(callback: Any, number: LoggedNumber) -> Iterator[str]:
     if looks_like_share == is_percent:
         converted = threshold * 100 if is_percent else threshold / 100
         yield (
-            f"{type(callback).__name__}(monitor={callback.monitor!r}, stopping_threshold={threshold}): the score is in "
+            f"{type(watcher).__name__}(monitor={monitor!r}, stopping_threshold={threshold}): the score is in "
             f"0..{number.unit:g}, because percent={is_percent}. Set stopping_threshold={converted:g}, or "
             f"percent={not is_percent}."
         )

@@ -115,6 +115,26 @@ def test_a_validation_that_a_run_resumes_in_its_middle_is_scored_whole(
     assert len(read_lines(next((tmp_path / "files").rglob("ref.txt")))) in (len(SENTENCES), 9)
 
 
+@pytest.mark.parametrize("mode", ["min", "max"])
+def test_a_scheduler_must_not_prefer_worse_scores(mode: Any, tmp_path: Path) -> None:
+    def configure(self: Any) -> Any:
+        optimizer = torch.optim.SGD(self.parameters(), 0.1)
+        scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, mode)
+        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": scheduler, "monitor": "val_bleu"}}
+
+    module = make_module()
+    module.configure_optimizers = configure.__get__(module)
+    found = collect_warnings(
+        fit,
+        tmp_path,
+        make_callback(),
+        module=module,
+        max_epochs=2,
+        message="ReduceLROnPlateau(monitor='val_bleu', mode=",
+    )
+    assert len(found) == (mode == "min")
+
+
 def test_an_error_says_where_the_wrong_output_came_from(tmp_path: Path) -> None:
     for bleu, message in (
         (
