@@ -61,6 +61,8 @@ METRICS: Mapping[str, Callable[[argparse.Namespace], EvaluatorMetric]] = {
 _DEFAULT_METRICS = ("bleu", "chrf")
 _MARK = "<!-- lightning-bleu -->"
 """The last line of a file of Markdown that the command has written, and may replace."""
+_EXAMINED = 1000
+"""How many bytes at each end of a file show whether it is a page of the command."""
 _EXAMPLES = """\
 examples:
   lightning-bleu compare old.txt new.txt -r ref.txt
@@ -189,20 +191,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _show_warning(message: Warning | str, *details: Any, **more: Any) -> None:
-    print(f"lightning-bleu: warning: {' '.join(clean(str(message)).split())}", file=sys.stderr)
+    print(f"lightning-bleu: warning: {_to_line(message)}", file=sys.stderr)
 
 
 def _describe_error(error: Exception) -> str:
     """An error on one line."""
     if isinstance(error, OSError) and error.filename is not None:
-        return clean(f"{error.strerror}: {str(error.filename)!r}")
-    return " ".join(clean(str(error)).split())
+        return _to_line(f"{error.strerror}: {str(error.filename)!r}")
+    return _to_line(error)
+
+
+def _to_line(message: object) -> str:
+    """A message on one line, without control characters."""
+    return " ".join(clean(str(message)).split())
 
 
 def _compare(options: argparse.Namespace) -> None:
     """``lightning-bleu compare``."""
     files = name_files([*filter(None, [options.baseline]), *options.systems])
     _check_output(options, [*files.values(), *(options.reference or ()), *filter(None, [options.source])])
+    if options.json and options.markdown == "-":
+        raise ValueError("--json and --markdown - both print: pass one of them")
     metrics = options.metric or _DEFAULT_METRICS
     if options.tokenize is not None and "bleu" not in metrics:
         raise ValueError(f"-t is the tokenizer of BLEU, but the metrics are {', '.join(metrics)}: add -m bleu")
@@ -264,30 +273,33 @@ def _check_output(options: argparse.Namespace, read: Sequence[str] = ()) -> None
         options: the options.
         read: the files that the command reads.
     """
-    if options.html is not None and options.markdown is not None:
-        pages = [Path(name).expanduser().resolve() for name in (options.html, options.markdown)]
-        if pages[0] == pages[1]:
+    pages: dict[Path, str] = {}
+    for name in (options.html, options.markdown):
+        if name in (None, "-"):
+            continue
+        file = Path(name).expanduser()
+        if file.resolve() in pages:
             raise ValueError(f"--html and --markdown are the same file, {options.html!r}: pass two names")
-    if options.html is not None:
-        _check_page(options.html, read)
-    if options.markdown not in (None, "-"):
-        _check_page(options.markdown, read)
+        pages[file.resolve()] = name
+        _check_page(name, file, [Path(other).expanduser() for other in read])
 
 
-def _check_page(name: str, read: Sequence[str]) -> None:
+def _check_page(name: str, file: Path, read: Sequence[Path]) -> None:
     """Raise an error for a folder, a file in no folder, and a file that this command reads or has not written."""
-    file = Path(name).expanduser()
     if file.is_dir():
         raise IsADirectoryError(None, "Is a directory", name)
     if not file.parent.is_dir():
         raise NotADirectoryError(None, "there is no such folder", file.parent)
     if not file.is_file():
         return
-    for other in read:
-        if Path(other).expanduser().exists() and file.samefile(Path(other).expanduser()):
-            raise ValueError(f"{name!r} is read, so it cannot be written: pass another name")
-    content = file.read_bytes()
-    if content and not any(mark in content for mark in (b'content="lightning_bleu"', _MARK.encode())):
+    if any(other.exists() and file.samefile(other) for other in read):
+        raise ValueError(f"{name!r} is read, so it cannot be written: pass another name")
+    with file.open("rb") as stream:  # the file may be large
+        beginning = stream.read(_EXAMINED)
+        stream.seek(max(0, file.stat().st_size - _EXAMINED))
+        end = stream.read()
+    is_page = b'content="lightning_bleu"' in beginning or end.rstrip().endswith(_MARK.encode())
+    if beginning and not is_page:
         raise FileExistsError(None, "this file is no page that the command wrote, so it is not replaced", name)
 
 
@@ -298,11 +310,12 @@ def _print_json(values: dict[str, Any]) -> None:
 
 
 def _print_view(shown: Viewable, options: argparse.Namespace) -> None:
+    examples = 3 if options.examples is None else options.examples
     if options.markdown == "-":
+        print(shown.to_markdown(examples=examples), end="")
         return
     from lightning_bleu.views.text import to_text
 
-    examples = 3 if options.examples is None else options.examples
     print(to_text(shown.describe(examples)))
 
 
@@ -311,11 +324,8 @@ def _write_files(shown: Viewable, options: argparse.Namespace) -> None:
     if options.html is not None:
         shown.to_html(options.html, examples=20 if options.examples is None else options.examples)
         print(f"lightning-bleu: wrote {options.html}", file=sys.stderr)
-    if options.markdown is not None:
+    if options.markdown not in (None, "-"):
         markdown = shown.to_markdown(examples=3 if options.examples is None else options.examples)
-        if options.markdown == "-":
-            print(markdown, end="")
-            return
         Path(options.markdown).expanduser().write_text(f"{markdown}\n{_MARK}\n", encoding="utf-8")
         print(f"lightning-bleu: wrote {options.markdown}", file=sys.stderr)
 

@@ -49,7 +49,8 @@ def describe_comparison(comparison: Comparison, examples: int) -> View:
     metric = comparison.metrics[0]
     counts = {system: comparison.count_changed(metric, system) for system in comparison.systems[1:]}
     if counts:
-        blocks.append(_change_table(counts, metric))
+        has_direction = comparison.rows[metric][comparison.baseline].scorer.higher_is_better is not None
+        blocks.append(_change_table(counts, metric, has_direction=has_direction))
     blocks += _length_charts(comparison)
     if examples > 0:
         for system, of_system in counts.items():
@@ -168,11 +169,11 @@ def _find_axis(comparison: Comparison, metric: str) -> tuple[float, float]:
     return min(ends), max(ends)
 
 
-def _change_table(counts: Mapping[str, ChangeCounts], metric: str) -> Table:
+def _change_table(counts: Mapping[str, ChangeCounts], metric: str, *, has_direction: bool) -> Table:
     """How many sentences each system translates better and worse than the baseline, or otherwise."""
     title = f"Sentences that changed, by {metric}"
     rows: list[list[TableCell]] = []
-    if any(of_system.differ for of_system in counts.values()):
+    if not has_direction:
         rows += [[system, f"{of_system.differ:,}", f"{of_system.same:,}"] for system, of_system in counts.items()]
         return Table(["", "differ", "same"], rows, title)
     for system, (improved, same, got_worse, _) in counts.items():

@@ -180,21 +180,21 @@ def _read_file(file: Path) -> list[str]:
 
 
 _BEGINNINGS = {
-    b"\xff\xfe": ("is UTF-16", "iconv -f UTF-16 -t UTF-8 {0} > NEW, or in PowerShell 5 with Out-File -Encoding utf8"),
-    b"\xfe\xff": ("is UTF-16", "iconv -f UTF-16 -t UTF-8 {0} > NEW"),
-    b"\x1f\x8b": ("is compressed", "gunzip {0}"),
-    b"PK\x03\x04": ("is an archive", "unzip {0}"),
-    b"BZh": ("is compressed", "bunzip2 {0}"),
-    b"\xfd7zXZ": ("is compressed", "unxz {0}"),
-    b"(\xb5/\xfd": ("is compressed", "unzstd {0}"),
+    rb"\xff\xfe": ("is UTF-16", "iconv -f UTF-16 -t UTF-8 {0} > NEW, or in PowerShell 5 with Out-File -Encoding utf8"),
+    rb"\xfe\xff": ("is UTF-16", "iconv -f UTF-16 -t UTF-8 {0} > NEW"),
+    rb"\x1f\x8b": ("is compressed", "gunzip {0}"),
+    rb"PK\x03\x04": ("is an archive", "unzip {0}"),
+    rb"BZh[1-9]": ("is compressed", "bunzip2 {0}"),
+    rb"\xfd7zXZ": ("is compressed", "unxz {0}"),
+    rb"\(\xb5/\xfd": ("is compressed", "unzstd {0}"),
 }
-"""What a file is that begins with these bytes, and how to convert it."""
+"""What a file is whose first bytes match, and how to convert it."""
 
 
 def _check_encoding(file: Path, content: bytes) -> None:
     """Raise a ValueError for a file that is no text in UTF-8, as far as its first bytes say."""
     for beginning, (what, how) in _BEGINNINGS.items():
-        if content.startswith(beginning) and not (beginning == b"BZh" and content[3:4] not in b"123456789"):
+        if re.match(beginning, content):
             raise ValueError(f"{str(file)!r} {what}: convert it first, for example with: {how.format(file)}")
 
 

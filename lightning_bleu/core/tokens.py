@@ -60,7 +60,7 @@ TOKENIZERS: Mapping[str, str] = {
 ``spBLEU-1K`` requires sacreBLEU 2.6.0 or newer.
 """
 
-DOWNLOADED = ["spm", "flores101", "flores200", "spBLEU-1K"]
+DOWNLOADED = [name for name, command in _INSTALL_COMMANDS.items() if "sentencepiece" in command]
 """The tokenizers that download a model when they are first used."""
 
 

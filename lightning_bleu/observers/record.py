@@ -21,7 +21,7 @@ from lightning_bleu.evaluation.names import column_name
 from lightning_bleu.evaluation.scores import Scored
 from lightning_bleu.evaluation.sentences import Sentences
 from lightning_bleu.evaluation.validation import ScoredLoader, Validation
-from lightning_bleu.observers.scores_file import FORMAT, SHARED_FILE, read_lines
+from lightning_bleu.observers.scores_file import FORMAT, SHARED_FILE, parse_lines
 
 _TRANSLATION = re.compile(r"step-(\d{7,})(?:-(\d+))?\.txt")
 _ESCAPES = {"\\": "\\\\", "\t": "\\t"}
@@ -53,7 +53,7 @@ class Record:
         self._recorded_files: set[Path] = run_in_process_0(lambda: set(self._find_recorded_files()))
 
     def _find_recorded_files(self) -> Iterator[Path]:
-        lines, _ = read_lines(self._scores)
+        lines, _ = parse_lines(self._scores)  # a training keeps none of them
         for line in lines:
             if line["file"] is not None:
                 yield self.folder / line["file"]

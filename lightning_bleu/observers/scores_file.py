@@ -78,9 +78,10 @@ def warn_about_unreadable(record: Path, warn: Callable[[str], object]) -> None:
     """Warn about the lines of a record that cannot be read."""
     _, unreadable = read_lines(record)
     if unreadable:
+        count = f"{len(unreadable):,} line{'' if len(unreadable) == 1 else 's'}"
         more = ", ..." if len(unreadable) > _MAX_SHOWN else ""
         warn(
-            f"{str(record)!r} has {len(unreadable):,} lines that cannot be read, perhaps because a run was killed "
+            f"{str(record)!r} has {count} that cannot be read, perhaps because a run was killed "
             "while it wrote, or because another version wrote them. They are skipped: "
             f"{', '.join(map(str, unreadable[:_MAX_SHOWN]))}{more}"
         )
@@ -118,15 +119,20 @@ def find_run(folder: Path) -> Path:
 
 
 def read_lines(record: Path) -> tuple[list[dict[str, Any]], list[int]]:
-    """The lines of a record that can be read, and the numbers of those that cannot be read, from 1."""
-    if not record.is_file():  # a pipe would never end
-        return [], []
-    state = record.stat()
-    return _read_lines(record, state.st_size, state.st_mtime_ns)
+    """The same as :func:`parse_lines`, which is called once for each state of a record, and the result is kept."""
+    state = record.stat() if record.exists() else None
+    return _parse_once(record, None if state is None else (state.st_size, state.st_mtime_ns))
 
 
 @lru_cache(maxsize=16)  # a command asks for the lines of each of its files
-def _read_lines(record: Path, size: int, modified: int) -> tuple[list[dict[str, Any]], list[int]]:
+def _parse_once(record: Path, state: tuple[int, int] | None) -> tuple[list[dict[str, Any]], list[int]]:
+    return parse_lines(record)
+
+
+def parse_lines(record: Path) -> tuple[list[dict[str, Any]], list[int]]:
+    """The lines of a record that can be read, and the numbers of those that cannot be read, from 1."""
+    if not record.is_file():  # a pipe would never end
+        return [], []
     lines = []
     unreadable = []
     for number, text in enumerate(record.read_bytes().split(b"\n"), 1):

@@ -130,6 +130,8 @@ def test_markdown_may_be_printed(folder: Path, capsys: pytest.CaptureFixture[str
     printed = capsys.readouterr().out
     assert printed.startswith("### new against old\n")
     assert comparison.to_markdown().splitlines()[:4] == printed.splitlines()[:4]
+    assert main([*arguments, "--markdown", "-", "--json"]) == 2
+    assert capsys.readouterr().err.endswith("error: --json and --markdown - both print: pass one of them\n")
 
 
 def test_escapes_in_data_never_reach_a_terminal(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -251,7 +253,7 @@ def test_if_the_translations_of_the_best_were_deleted_those_of_the_latest_are_sh
     assert "Sentences of step 300\n\nThe translations of the best validation, step 200, were deleted." in printed
 
 
-@pytest.mark.filterwarnings("default:.*lines that cannot be read")
+@pytest.mark.filterwarnings("default:.*lines? that cannot be read")
 def test_the_last_line_of_a_repeated_step_counts_and_unreadable_ones_are_skipped(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -266,7 +268,7 @@ def test_the_last_line_of_a_repeated_step_counts_and_unreadable_ones_are_skipped
     printed = capsys.readouterr()
     assert f"{corpus_bleu(OLD, REFERENCES, percent=True).bleu:.2f}" in printed.out
     assert f"{corpus_bleu(NEW, REFERENCES, percent=True).bleu:.2f}" not in printed.out
-    assert "has 1 lines that cannot be read" in printed.err
+    assert "has 1 line that cannot be read" in printed.err
     assert printed.err.endswith("They are skipped: 3\n")
 
 

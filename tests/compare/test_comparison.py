@@ -203,7 +203,7 @@ def test_an_unreadable_line_is_skipped_with_one_warning_and_the_others_are_compa
     metrics: Any = {"signs": CorpusBLEU(tokenizer="char"), "chrf": CorpusCHRF(beta=3)}
     file = record(tmp_path, A, metrics=metrics)
     spoil_line(file, number, lambda line: line[:-1])
-    message = re.escape(f"{str(tmp_path / 'scores.jsonl')!r} has 1 lines that cannot be read")
+    message = re.escape(f"{str(tmp_path / 'scores.jsonl')!r} has 1 line that cannot be read")
     with pytest.warns(UserWarning, match=f"^{message}.*skipped: {number + 1}$") as said:
         comparison = compare_systems({"a": file})
     assert len(said) == 1
@@ -294,6 +294,8 @@ def test_a_score_without_a_direction_is_compared_and_no_sentence_is_worse_or_bet
     assert comparison.changed("length", "b") == ([], [])
     assert comparison.count_changed("length", "b").differ == len(A)
     assert f"{len(A)} " in str(comparison).partition("Sentences that changed, by length")[2]
+    equal = str(compare(A, A, references=REFERENCES, metrics={"length": lengths}))
+    assert "better" not in equal.partition("Sentences that changed, by length")[2]
 
 
 def test_the_worst_sentences_are_shown_once() -> None:

@@ -322,7 +322,7 @@ def check_record(folder: Path) -> int:
     assert len(texts) - 1 - len(lines) <= 1  # at most one half line
     file = folder / lines[-1]["file"]
     has_half_line = len(lines) < sum(map(bool, texts))
-    expected = pytest.warns(UserWarning, match="has 1 lines that cannot be read") if has_half_line else nullcontext()
+    expected = pytest.warns(UserWarning, match="has 1 line that cannot be read") if has_half_line else nullcontext()
     with expected:
         comparison = compare_systems({"file": file})
     assert comparison.intervals["bleu"]["file"].score == lines[-1]["score"]

@@ -533,7 +533,7 @@ def test_a_line_that_is_cut_at_any_byte_is_skipped_with_a_warning(place: int, ke
         texts[place] = texts[place][:cut] if kept == "beginning" else texts[place][cut:]
         metrics, (warning,) = read_lines_of(tmp_path, b"\n".join(texts) + b"\n" * (cut % 2))
         assert metrics == [line["metric"] for number, line in enumerate(WHOLE) if number != place]
-        assert warning.startswith(f"{str(tmp_path / 'scores.jsonl')!r} has 1 lines that cannot be read")
+        assert warning.startswith(f"{str(tmp_path / 'scores.jsonl')!r} has 1 line that cannot be read")
         assert warning.endswith(f"They are skipped: {place + 1}")
 
 
