@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
-from lightning_bleu.observers.scores_file import is_recorded, lacks_references
+from lightning_bleu.observers.scores_file import is_recorded, lacks_references, read_reference_counts
 
 TextFile: TypeAlias = str | os.PathLike[str]
 """A file with a sentence per line."""
@@ -102,7 +102,9 @@ def _read_references(references: Any, files: Mapping[str, Path]) -> list[list[st
                     f"{str(file)!r} was written without references, so those beside it are not its own: pass "
                     "references=..."
                 )
-        references = _find_beside(files.values(), r"ref(-\d+)?\.txt")
+        beside = _read_reference_files(_find_beside(files.values(), r"ref(-\d+)?\.txt"))
+        if beside:
+            return _drop_repeated(beside, files.values())
     elif isinstance(references, str | os.PathLike):
         references = [Path(references)]
     elif hasattr(references, "tolist"):  # a Series or an array
@@ -115,6 +117,14 @@ def _read_references(references: Any, files: Mapping[str, Path]) -> list[list[st
     if are_files:
         return _read_reference_files(references)
     return [_read_item(item) for item in references]
+
+
+def _drop_repeated(references: list[list[str]], files: Iterable[Path]) -> list[list[str]]:
+    """The references of each sentence without those that were written to fill up a line; see the record."""
+    counts = next(filter(None, map(read_reference_counts, files)), None)
+    if counts is None or len(counts) != len(references):
+        return references
+    return [row[:count] for row, count in zip(references, counts)]
 
 
 def _read_item(item: Any) -> list[str]:

@@ -15,7 +15,7 @@ from lightning_bleu.evaluation.foreign_metrics import ForeignMetric
 from lightning_bleu.evaluation.functions import to_function_metric
 from lightning_bleu.evaluation.names import check_names, column_name
 
-_RESERVED_COLUMNS = ("index", "group")
+_RESERVED_COLUMNS = ("index", "group", "references")
 """Other columns in the tables of sentences."""
 _RESERVED = ("", "samples", "worst", *_RESERVED_COLUMNS)
 """Names that no metric can have: those of panels in loggers, and of these columns."""

@@ -9,8 +9,9 @@ import tempfile
 import uuid
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from torch import Tensor
 
@@ -87,57 +88,74 @@ class Record:
             validation: the validation.
             step: the number of training steps before it.
             epoch: the epoch; None if it is unknown.
+
+        Raises:
+            OSError: if something cannot be written. Then nothing of the validation is.
         """
         self._has_written = True
-        naming = validation.naming
-        files = {}
-        for loader in validation.loaders:
-            files[loader.name] = self._write_translations(
-                name_folder(self.folder, *naming.folder, loader.name), loader, step
-            )
-        shared = {"format": FORMAT, "validation": uuid.uuid4().hex, "stage": naming.stage, "step": step, "epoch": epoch}
-        lines: list[dict[str, Any]] = []
-        for loader in validation.loaders:
-            if not loader.results or not loader.sentences.has_references:
-                lines.append(shared | to_line_of_file(loader.sentences, self._name(files[loader.name])))
-        for score in validation.scored:
-            is_of_file = not score.mean_of and not score.name.group
-            file = self._name(files[score.name.loader]) if is_of_file else None
-            class_name = validation.metrics[score.name.metric].class_name
-            lines.append(shared | to_record_line(score, naming.render(score.name), class_name, file))
-        if lines:
-            run_in_process_0(lambda: self._append(lines))
-        self._recorded_files.update(files.values())
-
-    def _name(self, file: Path) -> str:
-        """The name of a file in the lines."""
-        return file.relative_to(self.folder).as_posix()
-
-    def _append(self, lines: Iterable[Mapping[str, Any]]) -> None:
-        """Append lines, in process 0. If that fails, the next line does not continue half a line."""
-        start, self._line_break = self._line_break, b"\n"
-        append_lines(self._scores, lines, start)
-        self._line_break = b""
-
-    def _write_translations(self, folder: Path, loader: ScoredLoader, step: int) -> Path:
-        """Write the sentences of a loader, and return the file of the hypotheses."""
-        sentences = loader.sentences
-        texts = sentences.read_all()
-        index = None if sentences.index is None else sentences.index.tolist()
-
-        def write() -> tuple[Path, bool]:  # in process 0, which scores the sentences alone
-            sentence_scores = {key: rows.score_sentences() for key, rows in loader.rows.items()}
-            return write_translations(texts, folder, step, sentence_scores, index, self._recorded_files)
-
-        file, has_changed = run_in_process_0(write)
-        if has_changed:
+        folders = {
+            loader.name: name_folder(self.folder, *validation.naming.folder, loader.name)
+            for loader in validation.loaders
+        }
+        try:
+            with TranslationFiles(self.folder) as files:  # process 0 has some
+                for loader in validation.loaders:
+                    _add(files, loader, folders[loader.name], step)
+                placed = run_in_process_0(lambda: files.place(self._recorded_files))
+                names = {name: placed[folder].relative_to(self.folder).as_posix() for name, folder in folders.items()}
+                lines = list(_list_lines(validation, names, step, epoch))
+                changed = run_in_process_0(lambda: self._complete(files, lines))
+        except OSError as error:
+            advice = "Nothing of this validation was recorded: make room, or set 'translations' to another folder"
+            raise OSError(error.errno, f"{error.strerror}. {advice}", error.filename) from error
+        self._recorded_files.update(placed.values())
+        for folder in changed:
             self._warn(
                 f"The references or sources in {str(folder)!r} were replaced, because this validation has "
                 "different ones, or the same in another order. Translations of other steps there no longer match "
                 "them: use another folder for each dataset and each training run, or give the position of each "
                 "sentence as 'index'."
             )
-        return file
+
+    def _complete(self, files: TranslationFiles, lines: Sequence[Mapping[str, Any]]) -> list[Path]:
+        """Append lines, and then replace the references and sources, in process 0."""
+        if lines:
+            try:
+                append_lines(self._scores, lines, self._line_break)
+            except OSError:
+                self._line_break = b"\n" if ends_in_half_a_line(self._scores) else b""
+                raise
+            self._line_break = b""
+        return files.replace_shared()
+
+
+def _add(files: TranslationFiles, loader: ScoredLoader, folder: Path, step: int) -> None:
+    """Prepare the files of a loader. Collective."""
+    sentences = loader.sentences
+    texts = sentences.read_all()
+    index = None if sentences.index is None else sentences.index.tolist()
+
+    def add() -> None:  # in process 0, which scores the sentences alone
+        sentence_scores = {key: rows.score_sentences() for key, rows in loader.rows.items()}
+        files.add(texts, folder, step, sentence_scores, index)
+
+    run_in_process_0(add)
+
+
+def _list_lines(
+    validation: Validation, files: Mapping[str, str], step: int, epoch: float | None
+) -> Iterator[dict[str, Any]]:
+    """The lines of a validation, given the file of the hypotheses of each loader, in the folder of the record."""
+    naming = validation.naming
+    shared = {"format": FORMAT, "validation": uuid.uuid4().hex, "stage": naming.stage, "step": step, "epoch": epoch}
+    for loader in validation.loaders:
+        if not loader.results or not loader.sentences.has_references:
+            yield shared | to_line_of_file(loader.sentences, files[loader.name])
+    for score in validation.scored:
+        is_of_file = not score.mean_of and not score.name.group
+        file = files[score.name.loader] if is_of_file else None
+        class_name = validation.metrics[score.name.metric].class_name
+        yield shared | to_record_line(score, naming.render(score.name), class_name, file)
 
 
 def to_record_line(score: Scored, logged: str, class_name: str, file: str | None) -> dict[str, Any]:
@@ -211,78 +229,217 @@ def has_translations(folder: Path) -> bool:
     return any(file.step > 0 for file in _find_translations(folder.rglob("step-*.txt")))
 
 
-def write_translations(
-    sentences: Sequence[Sentence],
-    folder: Path,
-    step: int,
-    scores_by_name: Mapping[str, Tensor] | None = None,
-    index: Sequence[int] | None = None,
-    taken: Collection[Path] = (),
-) -> tuple[Path, bool]:
-    """Write hypotheses to ``step-0000500.txt``, and references and sources to ``ref.txt`` and ``src.txt``.
+class TranslationFiles:
+    """The files of a validation, which appear when all are complete, or, if an error is raised, not at all.
 
-    Their index, if there is one, the labels of their groups, and their scores go to ``step-0000500.tsv``: a header,
-    then a line per sentence. If the step has other translations or scores already, the new ones go to
-    ``step-0000500-2``, and so on. The same ones write nothing.
+    Each folder has the hypotheses in ``step-0000500.txt``, and the references and sources in ``ref.txt`` and
+    ``src.txt``. The index of the sentences, if there is one, the labels of their groups, their numbers of references if
+    these differ, and their scores go to ``step-0000500.tsv``: a header, then a line per sentence. If the step has other
+    translations or scores already, the new ones go to ``step-0000500-2``, and so on. The same ones write nothing.
 
     With several references, they go to ``ref-1.txt``, ``ref-2.txt``, and so on. A sentence with fewer references than
-    others repeats its first one, which changes no score. (An empty line would be a reference of length 0.) Without
-    references, the files of earlier translations stay as they are. Line breaks inside a sentence become spaces. A file
-    appears only when it is complete.
+    others repeats its first one. (An empty line would be a reference of length 0.) Without references, the files of
+    earlier translations stay as they are. Line breaks inside a sentence become spaces.
+
+    Until they are complete, files have hidden names. What a killed process has left of them is removed by the next one
+    that writes to the folder.
 
     Args:
-        sentences: the sentences, in order.
-        folder: the folder, which is created.
-        step: the training step.
-        scores_by_name: the scores of each sentence, by the names of the metrics.
-        index: the positions of the sentences; None if the step returned none.
-        taken: files whose names are not given again, even if they were deleted.
-
-    Returns:
-        the file of the hypotheses, and whether references or sources have changed, so that other translations do not
-        match them.
+        folder: the folder that all files are in.
 
     Example:
         >>> import tempfile
         >>> with tempfile.TemporaryDirectory() as name:
         ...     folder = Path(name)
-        ...     _ = write_translations([Sentence("a b", ["a c", "d"]), Sentence("x", ["y"])], folder, 500)
+        ...     with TranslationFiles(folder) as files:
+        ...         files.add([Sentence("a b", ["a c"]), Sentence("x", ["y"])], folder, step=500)
+        ...         _ = files.place()
+        ...         _ = files.replace_shared()
         ...     {path.name: path.read_text() for path in sorted(folder.iterdir())}
-        {'ref-1.txt': 'a c\\ny\\n', 'ref-2.txt': 'd\\ny\\n', 'step-0000500.txt': 'a b\\nx\\n'}
+        {'ref.txt': 'a c\\ny\\n', 'step-0000500.txt': 'a b\\nx\\n'}
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    shared_files = {folder / name: content for name, content in _shared_files(sentences).items()}
-    old_shared_files = _find_shared_files(folder)
-    lack_references = len(sentences) > 0 and not any(sentence.references for sentence in sentences)
-    if lack_references:
-        old_shared_files &= shared_files.keys()
-    has_changed = shared_files.keys() != old_shared_files or not _are_written(shared_files)
-    contents = {".txt": _to_text(sentence.hypothesis for sentence in sentences)}
-    columns = _list_columns(sentences, scores_by_name or {}, index)
-    if columns:
-        contents[".tsv"] = _to_table(columns)
-    while True:
-        translation, is_new = _choose_file(folder, step, contents, taken)
-        files = {translation.with_suffix(suffix): content for suffix, content in contents.items()}
+
+    def __init__(self, folder: Path) -> None:
+        self._key = uuid.uuid4().hex
+        self._lock = folder / f".{self._key}.part"
+        self._prepared: dict[Path, _Prepared] = {}
+        self._translations: dict[Path, Path] = {}
+        self._new: list[Path] = []
+        self._exit = ExitStack()
+
+    def __enter__(self) -> TranslationFiles:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            for path in self._new:
+                path.unlink(missing_ok=True)
+        for folder in self._prepared:
+            for part in folder.glob(f".*.{self._key}.part"):
+                part.unlink(missing_ok=True)
+        self._exit.close()
+
+    def add(
+        self,
+        sentences: Sequence[Sentence],
+        folder: Path,
+        step: int,
+        scores_by_name: Mapping[str, Tensor] | None = None,
+        index: Sequence[int] | None = None,
+    ) -> None:
+        """Write the files of a loader under hidden names.
+
+        Args:
+            sentences: the sentences, in order.
+            folder: their folder, which is created.
+            step: the training step.
+            scores_by_name: the scores of each sentence, by the names of the metrics.
+            index: the positions of the sentences; None if the step returned none.
+        """
+        folder.mkdir(parents=True, exist_ok=True)
+        if not self._prepared:
+            self._exit.enter_context(locked(self._lock))
+        _remove_unfinished(folder, self._lock.parent)
+        shared = {folder / name: content for name, content in _shared_files(sentences).items()}
+        old = {path for path in folder.iterdir() if SHARED_FILE.fullmatch(path.name)}
+        has_other_shared = shared.keys() != old
+        if sentences and not any(sentence.references for sentence in sentences):  # those of others stay
+            has_other_shared = bool(shared.keys() - old)
+            old &= shared.keys()
+        changed = {path: content for path, content in shared.items() if not _has_content(path, content)}
+        contents = {".txt": _to_text(sentence.hypothesis for sentence in sentences)}
+        columns = _list_columns(sentences, scores_by_name or {}, index)
+        if columns:
+            contents[".tsv"] = _to_table(columns)
+        self._prepared[folder] = _Prepared(step, {}, {}, old - shared.keys(), has_other_shared or bool(changed))
+        for suffix, content in contents.items():
+            self._prepared[folder].contents[suffix] = self._write_part(folder / f"step-{step:07}{suffix}", content)
+        for path, content in changed.items():
+            self._prepared[folder].shared[path] = self._write_part(path, content)
+
+    def _write_part(self, path: Path, content: bytes) -> Path:
+        part = path.with_name(f".{path.name}.{self._key}.part")
+        with naming_file(path):
+            part.write_bytes(content)
+        return part
+
+    def place(self, taken: Collection[Path] = ()) -> dict[Path, Path]:
+        """Give new files their names.
+
+        Args:
+            taken: files whose names are not given again, even if they were deleted.
+
+        Returns:
+            the file of the hypotheses of each folder.
+        """
+        for folder, prepared in self._prepared.items():
+            is_placed = False
+            while not is_placed:
+                translation, is_new = _choose_file(folder, prepared, taken)
+                is_placed = not is_new or _put_in_place(prepared.contents[".txt"], translation)
+            self._translations[folder] = translation
+            if is_new:
+                self._new.append(translation)
+                if ".tsv" in prepared.contents:
+                    self._move(prepared.contents[".tsv"], translation.with_suffix(".tsv"))
+            for path, part in prepared.shared.items():
+                if not path.exists():
+                    self._move(part, path)
+        return self._translations
+
+    def _move(self, part: Path, path: Path) -> None:
+        self._new.append(path)
+        os.replace(part, path)
+
+    def replace_shared(self) -> list[Path]:
+        """Replace references and sources that differ. This comes last, because it cannot be undone.
+
+        Returns:
+            the folders where they have changed, so that other translations do not match them.
+        """
+        changed = []
+        for folder, translation in self._translations.items():
+            prepared = self._prepared[folder]
+            for path, part in prepared.shared.items():
+                if path not in self._new:
+                    os.replace(part, path)
+            for path in prepared.outdated:
+                path.unlink(missing_ok=True)
+            has_others = any(file.path != translation for file in _find_translations(folder.iterdir()))
+            if prepared.has_changed and has_others:
+                changed.append(folder)
+        return changed
+
+
+class _Prepared(NamedTuple):
+    """The files of a folder, under hidden names.
+
+    Attributes:
+        step: the training step.
+        contents: the hypotheses and the table, by suffix.
+        shared: the references and sources that are new or differ, by the names that they will have.
+        outdated: references and sources that will be removed.
+        has_changed: whether references or sources differ.
+    """
+
+    step: int
+    contents: dict[str, Path]
+    shared: dict[Path, Path]
+    outdated: set[Path]
+    has_changed: bool
+
+
+def _has_content(path: Path, content: bytes) -> bool:
+    return path.exists() and path.read_bytes() == content
+
+
+@contextmanager
+def naming_file(path: Path) -> Iterator[None]:
+    """Within this context, an OSError without a file gets this one: that of a full disk has none."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = error.filename2 = None
+        error.filename = str(path)
+        raise
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Within this context, there is a file that this process has locked. The lock of a killed process ends."""
+    with path.open("xb") as file:
+        _try_lock(file)
         try:
-            write_files(files | shared_files, new=translation if is_new else None)
-            break
-        except FileExistsError:  # another run has just taken this number
-            continue
-    for path in old_shared_files - shared_files.keys():
-        path.unlink(missing_ok=True)
-    has_others = any(file.path != translation for file in _find_translations(folder.iterdir()))
-    return translation, has_changed and has_others
+            yield
+        finally:
+            path.unlink(missing_ok=True)
 
 
-def _find_shared_files(folder: Path) -> set[Path]:
-    """The files of references and sources in a folder."""
-    return {path for path in folder.iterdir() if SHARED_FILE.fullmatch(path.name)}
+def _try_lock(file: BinaryIO) -> bool:
+    """Lock an open file, and return whether that worked. It does not on Windows, and on some network file systems."""
+    try:
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (ImportError, OSError):
+        return False
+    return True
 
 
-def _are_written(contents: Mapping[Path, bytes]) -> bool:
-    """Whether files have these contents."""
-    return all(path.read_bytes() == content for path, content in contents.items())
+def _remove_unfinished(folder: Path, lock_folder: Path) -> None:
+    """Remove the hidden files of processes that were killed while they wrote."""
+    for part in {*folder.glob(".*.part"), *lock_folder.glob(".*.part")}:
+        key = re.search(r"\.([0-9a-f]{32})\.part$", part.name)
+        if key and not _is_locked(lock_folder / f".{key[1]}.part"):
+            part.unlink(missing_ok=True)
+
+
+def _is_locked(lock: Path) -> bool:
+    try:
+        with lock.open("rb") as file:
+            return not _try_lock(file)
+    except FileNotFoundError:
+        return False
 
 
 class _Translation(NamedTuple):
@@ -315,36 +472,48 @@ def _find_translations(paths: Iterable[Path]) -> list[_Translation]:
     return sorted(files)
 
 
-def _choose_file(folder: Path, step: int, contents: Mapping[str, bytes], taken: Collection[Path]) -> tuple[Path, bool]:
-    """The file of hypotheses of a step that has these contents by suffix, or else a new one; and whether it is new."""
+def _choose_file(folder: Path, prepared: _Prepared, taken: Collection[Path]) -> tuple[Path, bool]:
+    """The file of hypotheses of a step that has these contents, or else a new one; and whether it is new."""
     number = 1
     for file in _find_translations({*folder.iterdir(), *(path for path in taken if path.parent == folder)}):
-        if file.step == step:
-            if _has_contents(file.path, contents):
+        if file.step == prepared.step:
+            parts = prepared.contents.items()
+            if all(_has_content(file.path.with_suffix(suffix), part.read_bytes()) for suffix, part in parts):
                 return file.path, False
             number = file.number + 1
-    return folder / (f"step-{step:07}-{number}.txt" if number > 1 else f"step-{step:07}.txt"), True
+    step = f"step-{prepared.step:07}"
+    return folder / (f"{step}-{number}.txt" if number > 1 else f"{step}.txt"), True
 
 
-def _has_contents(path: Path, contents: Mapping[str, bytes]) -> bool:
-    """Whether a file, and those beside it with other suffixes, have these contents."""
-    for suffix, content in contents.items():
-        file = path.with_suffix(suffix)
-        if not file.exists() or file.read_bytes() != content:
+def _put_in_place(part: Path, path: Path) -> bool:
+    """Give a complete file its name, and return whether that worked: another run may have just taken the name."""
+    try:
+        os.link(part, path)
+    except FileExistsError:
+        return False
+    except OSError:  # a file system without links
+        try:
+            with naming_file(path), path.open("xb") as file:
+                file.write(part.read_bytes())
+        except FileExistsError:
             return False
     return True
 
 
 def ends_in_half_a_line(path: Path) -> bool:
     """Whether a file has no line break at its end, because a run was killed while it wrote."""
-    return path.exists() and path.read_bytes()[-1:] not in (b"", b"\n")
+    if not path.exists() or path.stat().st_size == 0:
+        return False
+    with path.open("rb") as file:
+        file.seek(-1, os.SEEK_END)
+        return file.read() != b"\n"
 
 
 def append_lines(path: Path, lines: Iterable[Mapping[str, Any]], start: bytes = b"") -> None:
     """Append a line of JSON for each object. Numbers that are not finite become null.
 
-    All lines are written at once, so several runs may append to a file. ``pandas.read_json(path, lines=True)`` reads
-    them.
+    All lines are written at once, so several runs may append to a file. If the disk is full, what it took of them is
+    cut off again. ``pandas.read_json(path, lines=True)`` reads them.
 
     Args:
         path: the file. It and its folder are created.
@@ -363,11 +532,18 @@ def append_lines(path: Path, lines: Iterable[Mapping[str, Any]], start: bytes = 
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     text = "".join(f"{json.dumps(_without_infinity(line))}\n" for line in lines)
-    with path.open("ab", buffering=0) as file:
-        unwritten = memoryview(start + text.encode())
-        while unwritten:  # a full disk takes some bytes, and then raises an error
-            written = file.write(unwritten)
-            unwritten = unwritten[written:]
+    unwritten = memoryview(start + text.encode())
+    written = 0
+    with naming_file(path), path.open("ab", buffering=0) as file:
+        try:
+            while unwritten:  # a full disk takes some bytes, and then raises an error
+                count = file.write(unwritten)
+                written += count
+                unwritten = unwritten[count:]
+        except OSError:
+            if path.stat().st_size == file.tell():  # else another run has appended
+                file.truncate(file.tell() - written)
+            raise
 
 
 def _without_infinity(line: Mapping[str, Any]) -> Any:
@@ -405,6 +581,9 @@ def _list_columns(
         columns["index"] = list(map(str, index))
     if any(sentence.group is not None for sentence in sentences):
         columns["group"] = [escape_label(sentence.group or "") for sentence in sentences]
+    counts = [len(sentence.references) for sentence in sentences]
+    if len({*counts}) > 1:
+        columns["references"] = list(map(str, counts))
     for name, of_score in scores_by_name.items():
         columns[column_name(name)] = list(map(repr, of_score.tolist()))
     return columns
@@ -430,42 +609,6 @@ def _to_table(columns: Mapping[str, Sequence[str]]) -> bytes:
     lines = ["\t".join(columns)]
     lines += map("\t".join, zip(*columns.values()))
     return "".join(f"{line}\n" for line in lines).encode(errors="replace")
-
-
-def write_files(contents: Mapping[Path, bytes], new: Path | None = None) -> None:
-    """Write all files under temporary names, and rename them when all are complete.
-
-    Args:
-        contents: the content of each file.
-        new: a file that must not exist yet. It is put in place first.
-
-    Raises:
-        FileExistsError: if it exists. Then nothing is written.
-    """
-    # Another run may write to the same folder.
-    temporary = {path: path.with_name(f".{path.name}.{uuid.uuid4().hex}.part") for path in contents}
-    try:
-        for path, content in contents.items():
-            temporary[path].write_bytes(content)
-        if new is not None:
-            _put_in_place(temporary[new], new)
-        for path in contents:
-            if path != new:
-                os.replace(temporary[path], path)
-    finally:
-        for part in temporary.values():
-            part.unlink(missing_ok=True)
-
-
-def _put_in_place(part: Path, path: Path) -> None:
-    """Give a complete file its name, unless there is a file of that name."""
-    try:
-        os.link(part, path)
-    except FileExistsError:
-        raise
-    except OSError:  # a file system without links
-        with path.open("xb") as file:
-            file.write(part.read_bytes())
 
 
 def _encode(name: str) -> str:

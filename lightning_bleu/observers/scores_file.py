@@ -74,6 +74,19 @@ def lacks_references(file: Path) -> bool:
     return any(line.get("references") is False for line in lines)
 
 
+def read_reference_counts(file: Path) -> list[int] | None:
+    """The number of references of each sentence of a recorded file; None if all have the same, or if it is unknown."""
+    table = file.with_suffix(".tsv")
+    if not table.is_file() or not is_recorded(file):
+        return None
+    names, *rows = [line.split("\t") for line in table.read_text(errors="replace").rstrip("\n").split("\n")]
+    if "references" not in names:
+        return None
+    column = names.index("references")
+    counts = [int(row[column]) if len(row) > column and row[column].isdecimal() else 0 for row in rows]
+    return counts if all(counts) else None
+
+
 def warn_about_unreadable(record: Path, warn: Callable[[str], object]) -> None:
     """Warn about the lines of a record that cannot be read."""
     _, unreadable = read_lines(record)

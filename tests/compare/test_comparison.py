@@ -23,6 +23,7 @@ from lightning_bleu import CorpusBLEU, CorpusCHRF, Evaluator, FunctionMetric, co
 from lightning_bleu.compare import Comparison, compare_systems
 from lightning_bleu.compare.comparison import ChangeCounts
 from lightning_bleu.core.verdict import holm
+from lightning_bleu.tasks import TER as LightningTER
 from tests.helpers.files import read_scores
 from tests.helpers.process_groups import ProcessPool
 
@@ -86,6 +87,24 @@ def score(name: str, system: list[str]) -> Any:
     metric = make_metrics(keep_sentences=True)["signs" if name == "signs" else "chrf"]
     metric.update(one_line(system), one_line(REFERENCES))
     return errors(system, [[line] for line in REFERENCES], SOURCES) if name == "errors" else metric
+
+
+def test_different_numbers_of_references_score_as_logged(tmp_path: Path) -> None:
+    """TER divides by the mean length of the references, which a repeated reference changes."""
+    references = [[REFERENCES[0]], [REFERENCES[1], "a b"], ["x", *REFERENCES[2:4]]]
+    metrics: Any = {"ter": LightningTER(percent=True), "bleu": CorpusBLEU(percent=True)}
+    evaluator = Evaluator(metrics, translations=tmp_path)
+    evaluator.start()
+    evaluator.update(A[:3], references)
+    results = evaluator.finish(1)
+    table = tmp_path / "val/step-0000001.tsv"
+    comparison = compare_systems({"a": table.with_suffix(".txt")})
+    assert scores_of(comparison, "a") == {name: results[f"val_{name}"].score for name in metrics}
+    written = table.read_text()
+    for spoiled in ("references\n1\n", written.replace("2", "two"), written.replace("2", "0"), ""):
+        table.write_text(spoiled)
+        with pytest.warns(UserWarning, match="ter"):
+            assert scores_of(compare_systems({"a": table.with_suffix(".txt")}), "a") != scores_of(comparison, "a")
 
 
 def test_files_of_runs_have_the_metrics_and_the_scores_of_their_records(tmp_path: Path) -> None:

@@ -211,7 +211,8 @@ KILLED = 9
 def kill_at(number: int) -> None:
     """Kill this process before the write with a number: of half a file, of the rest, of a name, or of a deletion."""
     numbers = iter(range(number))
-    open_path, write_path, unlink_path, replace_path = Path.open, Path.write_bytes, Path.unlink, os.replace
+    open_path, write_path, unlink_path = Path.open, Path.write_bytes, Path.unlink
+    replace_path, link_path = os.replace, os.link
 
     def live() -> None:
         if next(numbers, None) is None:
@@ -252,11 +253,16 @@ def kill_at(number: int) -> None:
         live()
         replace_path(*args)
 
+    def link(*args: Any) -> None:
+        live()
+        link_path(*args)
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Path, "open", open_file)
         patch.setattr(Path, "write_bytes", write_bytes)
         patch.setattr(Path, "unlink", unlink)
         patch.setattr(os, "replace", replace)
+        patch.setattr(os, "link", link)
         run_validations(Evaluator(CorpusBLEU(), samples=0, translations=Path.cwd()), [2])
     os._exit(0)
 
@@ -295,13 +301,14 @@ def kill_at_each_write(_: int, folder: Path) -> None:
 def test_a_run_that_is_killed_between_any_two_writes_loses_nothing_that_is_complete(tmp_path: Path) -> None:
     start_processes(kill_at_each_write, (tmp_path,), nprocs=1, start_method="forkserver")  # type: ignore[no-untyped-call]
     folders = sorted(tmp_path.iterdir(), key=lambda folder: int(folder.name))
-    assert len(folders) > 15
+    assert len(folders) > 14
     recorded = []
     for folder in folders:
         recorded.append(check_record(folder))
         # The run goes on, and repeats the validation that was killed.
         run_validations(Evaluator(CorpusBLEU(), samples=0, translations=folder), [2, 3])
         assert check_record(folder) == 3
+        assert not [*folder.rglob(".*")]
         last_files = {f"val/step-0000003.{suffix}" for suffix in ("txt", "tsv")}
         files = {path for path in read_files(folder) if "step-" in path}
         assert last_files <= files

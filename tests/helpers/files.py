@@ -6,9 +6,22 @@ import contextlib
 import json
 import re
 import resource
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
+
+from lightning_bleu.core.batch import Sentence
+from lightning_bleu.observers.record import TranslationFiles
+
+
+def write_translations(
+    sentences: Sequence[Sentence], folder: Path, step: int, *, taken: Sequence[Path] = (), **columns: Any
+) -> bool:
+    """Write the files of a loader, and return whether those of other steps no longer match the references."""
+    with TranslationFiles(folder.parent) as files:
+        files.add(sentences, folder, step, **columns)
+        files.place(taken)
+        return files.replace_shared() == [folder]
 
 
 def read_files(folder: Path) -> dict[str, bytes]:

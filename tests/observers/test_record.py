@@ -9,9 +9,11 @@ import random
 import re
 import subprocess
 import sys
+import time
 import warnings
 import zlib
 from collections.abc import Sequence
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +29,10 @@ from torch.multiprocessing.spawn import start_processes
 from lightning_bleu import CorpusBLEU, CorpusCHRF, Evaluator, FunctionMetric, Result, corpus_bleu
 from lightning_bleu.core.batch import Sentence
 from lightning_bleu.core.messages import warn_user
-from lightning_bleu.observers.record import Record, append_lines, has_translations, name_folder, write_translations
+from lightning_bleu.observers.record import Record, TranslationFiles, append_lines, has_translations, name_folder
 from lightning_bleu.observers.scores_file import RecordedScore, read_record
 from tests.helpers.corpora import random_corpus, read_lines
-from tests.helpers.files import limit_files, read_files, read_scores
+from tests.helpers.files import limit_files, read_files, read_scores, write_translations
 from tests.helpers.text import WORDWISE, fuzz_line
 from tests.helpers.validations import Counting, count, score
 
@@ -63,6 +65,7 @@ LINE_BREAKS = [*(chr(code) for code in range(0x110000) if len(f"a{chr(code)}b".s
                 "ref-1.txt": "b\nd\ng\n",
                 "ref-2.txt": "b\ne\nh\n",
                 "ref-3.txt": "b\nd\ni\n",
+                "step-0000500.tsv": "references\n1\n2\n3\n",
             },
         ),
         (
@@ -71,7 +74,13 @@ LINE_BREAKS = [*(chr(code) for code in range(0x110000) if len(f"a{chr(code)}b".s
         ),
         (
             [Sentence("a\ud800b", ["\udfffc"], "\ud83d"), Sentence("😀", ["d", "e\ud800"], "f")],
-            {"step-0000500.txt": "a?b\n😀\n", "ref-1.txt": "?c\nd\n", "ref-2.txt": "?c\ne?\n", "src.txt": "?\nf\n"},
+            {
+                "step-0000500.txt": "a?b\n😀\n",
+                "ref-1.txt": "?c\nd\n",
+                "ref-2.txt": "?c\ne?\n",
+                "src.txt": "?\nf\n",
+                "step-0000500.tsv": "references\n1\n2\n",
+            },
         ),
         *(
             (
@@ -81,6 +90,7 @@ LINE_BREAKS = [*(chr(code) for code in range(0x110000) if len(f"a{chr(code)}b".s
                     "ref-1.txt": "a\ny\n",
                     "ref-2.txt": "\ny\n",
                     "src.txt": " a\nz\n",
+                    "step-0000500.tsv": "references\n2\n1\n",
                 },
             )
             for end in LINE_BREAKS
@@ -98,8 +108,9 @@ def test_files_have_a_line_per_sentence(sentences: list[Sentence], files: dict[s
 def test_a_folder_is_not_mistaken_for_a_pattern(tmp_path: Path) -> None:
     folder = tmp_path / "[a]*?"
     write_translations(SEVERAL, folder, 500)
-    assert write_translations(WITH_SOURCES, folder, 1000)[1]
-    assert set(read_files(folder)) == {"ref.txt", "src.txt", "step-0000500.txt", "step-0001000.txt"}
+    assert write_translations(WITH_SOURCES, folder, 1000)
+    written = {"ref.txt", "src.txt", "step-0000500.tsv", "step-0000500.txt", "step-0001000.txt"}
+    assert set(read_files(folder)) == written
 
 
 def test_other_files_in_the_folder_are_left_alone(tmp_path: Path) -> None:
@@ -116,7 +127,7 @@ def test_other_files_in_the_folder_are_left_alone(tmp_path: Path) -> None:
     own = dict.fromkeys(names, b"mine")
     for name, content in own.items():
         (tmp_path / name).write_bytes(content)
-    assert not write_translations(PLAIN, tmp_path, 500)[1]
+    assert not write_translations(PLAIN, tmp_path, 500)
     assert read_files(tmp_path) == {"ref.txt": b"a c\ne f\n", "step-0000500.txt": b"a b\nd\n"} | own
 
 
@@ -198,6 +209,37 @@ def test_two_runs_may_write_to_one_folder(tmp_path: Path) -> None:
     assert lines[::2] == lines[1::2]  # those of a call stay together
     assert sorted(lines[::2]) == [(key, step) for key in "01" for step in range(100)]
     assert not [*tmp_path.glob(".*.part")]
+
+
+def start_to_write(number: int, folder: Path) -> None:
+    """Write the hidden files of a loader, and be killed, or wait for the end of the test."""
+    files = TranslationFiles(folder)
+    files.add(PLAIN, folder / "val", 500)
+    (folder / "started").touch()
+    while not (folder / "ended").exists():
+        time.sleep(0.01)
+
+
+@pytest.mark.slow
+def test_hidden_files_of_a_killed_process_are_removed_by_the_next_one(tmp_path: Path) -> None:
+    """Those of a process that runs are not."""
+    (tmp_path / "val").mkdir()
+    own = [tmp_path / ".download.part", tmp_path / "val" / ".mine.part"]
+    for path in own:
+        path.touch()
+    context = get_context("spawn")
+    process = context.Process(target=start_to_write, args=(0, tmp_path))
+    process.start()
+    while not (tmp_path / "started").exists():
+        time.sleep(0.01)
+    hidden = {*tmp_path.rglob(".*.part")}
+    assert len(hidden) == 3 + len(own)
+    write_line(Record(tmp_path), 1)
+    assert {*tmp_path.rglob(".*.part")} == hidden
+    process.kill()
+    process.join()
+    write_line(Record(tmp_path), 2)
+    assert {*tmp_path.rglob(".*.part")} == {*own}
 
 
 # Other translations of a step
@@ -287,46 +329,37 @@ def test_what_the_file_has_is_left_alone(before: bytes, tmp_path: Path) -> None:
     ] == [(step, 0, "val_bleu", f"val/step-000000{step}.txt", 1.0) for step in (3, 4)]
 
 
-def write_line(record: Record, step: int) -> None:
+def write_line(record: Record, step: int, references: Sequence[str] = ("a b c d",)) -> None:
     """Write the lines of a validation with two metrics."""
     metrics = {"bleu": CorpusBLEU(), "chrf": CorpusCHRF()}
-    record.write(score(count(Counting(metrics), ["a b c d"], ["a b c d"])), step=step, epoch=0)
+    record.write(score(count(Counting(metrics), ["a b c d"], [*references])), step=step, epoch=0)
 
 
 @pytest.mark.parametrize("reopens", [False, True])
-def test_a_full_disk_is_an_error_and_the_next_line_does_not_continue_half_a_line(reopens: bool, tmp_path: Path) -> None:
-    """Wherever the line is cut. Nothing is cut back, because another run may have appended."""
-    whole = tmp_path / "whole"
-    for step in (1, 2):
-        write_line(Record(whole), step)
-    first, second = (whole / "scores.jsonl").read_bytes().split(b"\n")[:2]
-    skipped = {1: [3], 10: [3], len(first) - 1: [3], len(first): [], len(first) + 1: []}
-    skipped |= {len(first) + 2: [4], len(first) + len(second): [4]}  # one byte of the second line, and all but one
-    for number, (length, unreadable) in enumerate(skipped.items()):
-        folder = tmp_path / f"{number}"
-        record = Record(folder)
-        write_line(record, 1)
-        path = folder / "scores.jsonl"
-        before = path.read_bytes()
-        with limit_files(len(before) + length), pytest.raises(OSError, match="File too large"):
-            write_line(record, 2)
-        half = path.read_bytes().removeprefix(before)
-        assert len(half) == length
-        write_line(Record(folder) if reopens else record, 3)
-        after = path.read_bytes().removeprefix(before + half)
-        write_line(Record(folder) if reopens else record, 4)
-        # Readers skip at most the half line, with one warning.
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            recorded = [read_record(folder / f"val/step-000000{step}.txt", warn_user) for step in (1, 2, 3, 4)]
-        known = [lines for lines in recorded if lines is not None]  # a line names the file
-        assert len(caught) == (len(known) if unreadable else 0)  # once for each reading
-        for warning in caught:
-            assert str(warning.message).endswith(f"They are skipped: {unreadable[0]}")
-        names = [[line.key for line in lines or ()] for lines in recorded]
-        both = ["val_bleu", "val_chrf"]
-        assert names == [both, both[: int(length >= len(first))], both, both]
-        assert after.startswith(b"" if half.endswith(b"\n") and reopens else b"\n")
+@pytest.mark.parametrize("before", [b"", b'{"killed'])
+def test_a_full_disk_leaves_the_record_as_it_was(before: bytes, reopens: bool, tmp_path: Path) -> None:
+    """Wherever the lines are cut: no half line, no file without a line, no other references."""
+    folder = tmp_path / "run"
+    folder.mkdir()
+    path = folder / "scores.jsonl"
+    path.write_bytes(before)
+    record = Record(folder)
+    write_line(record, 1)
+    lines, files = path.read_bytes(), read_files(folder)
+    length = len(lines) - len(before)
+    for cut in (0, 1, length // 2 - 1, length // 2, length // 2 + 1, length - 1):
+        if reopens:
+            record = Record(folder)
+        with limit_files(len(lines) + cut), pytest.raises(OSError, match="File too large") as caught:
+            write_line(record, 2, ["another reference"])
+        assert caught.value.filename == str(path)
+        assert "Nothing of this validation was recorded: make room" in str(caught.value)
+        assert path.read_bytes() == lines
+        assert read_files(folder) == files
+        assert not [*folder.rglob(".*")]
+    write_line(record, 2)
+    assert path.read_bytes()[: len(lines)] == lines
+    assert [line["step"] for line in map(json.loads, path.read_text().splitlines()[-4:])] == [1, 1, 2, 2]
 
 
 # A line per score
@@ -632,14 +665,15 @@ def test_a_change_of_references_or_sources_is_reported(
     before: list[Sentence], after: list[Sentence], changed: bool, tmp_path: Path
 ) -> None:
     folder, fresh = tmp_path / "old", tmp_path / "fresh"
-    assert not write_translations(before, folder, 500)[1]  # there are no others
-    assert write_translations(after, folder, 1000)[1] == changed
-    assert not write_translations(after, folder, 1500)[1]  # the same again
+    assert not write_translations(before, folder, 500)  # there are no others
+    assert write_translations(after, folder, 1000) == changed
+    assert not write_translations(after, folder, 1500)  # the same again
     write_translations(after, fresh, 1000)
     shown = {name: content for name, content in read_files(folder).items() if name in read_files(fresh)}
     assert shown == read_files(fresh)
     # No references or sources of the old ones are left.
-    assert {*read_files(folder)} - {*shown} == {"step-0000500.txt", "step-0001500.txt"}
+    left = {name for name in read_files(folder) if name not in shown}
+    assert {name for name in left if not name.endswith(".tsv")} == {"step-0000500.txt", "step-0001500.txt"}
 
 
 # Folders
