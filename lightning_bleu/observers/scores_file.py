@@ -79,11 +79,11 @@ def read_reference_counts(file: Path) -> list[int] | None:
     table = file.with_suffix(".tsv")
     if not table.is_file() or not is_recorded(file):
         return None
-    names, *rows = [line.split("\t") for line in table.read_text(errors="replace").rstrip("\n").split("\n")]
+    names, *lines = [line.split("\t") for line in table.read_text(errors="replace").rstrip("\n").split("\n")]
     if "references" not in names:
         return None
     column = names.index("references")
-    counts = [int(row[column]) if len(row) > column and row[column].isdecimal() else 0 for row in rows]
+    counts = [int(line[column]) if len(line) > column and line[column].isdecimal() else 0 for line in lines]
     return counts if all(counts) else None
 
 
