@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tests.fuzz.rounds import Round, Target
 
-TURNS = ["ids", "text", "scores", "chrf", "callback", *["ids", "text"] * 3]
+TURNS = ["ids", "text", "scores", "chrf", "callback", "record", *["ids", "text"] * 3]
 """The order in which targets are fuzzed, again and again. The module of a target has its name."""
 TARGETS = [*dict.fromkeys(TURNS)]
 """The targets by name."""
