@@ -354,7 +354,7 @@ def test_a_function_of_the_corpus_is_called_for_the_loader_and_for_each_group_in
     assert logged == {"val_f": 0.5, "val_f/even": 0.5, "val_f/mean": 0.5}
     assert calls == [corpus_of(items) for items in (sets[""], *groups_of(sets[""]).values())]
     (table,) = tmp_path.rglob("*.tsv")
-    assert read_lines(table)[0] == "index\tgroup"
+    assert read_lines(table)[0] == "index\tgroup\treferences"
 
 
 def test_a_corpus_without_words_has_no_error_rate(tmp_path: Path) -> None:
@@ -392,7 +392,7 @@ def test_a_function_may_skip_a_validation(tmp_path: Path) -> None:
     assert [one.get("val_f") for one in record.logged] == [None, *scores]  # Lightning keeps the last value
     assert record.logged[3]["val_f/p_value"] < 1  # compared with the second validation
     tables = [(tmp_path / f"val/step-{step:07}.tsv").read_text().split("\n")[0] for step in (6, 12, 18, 24)]
-    assert tables == ["bleu", "f\tbleu", "bleu", "f\tbleu"]
+    assert tables == ["references\tbleu", "references\tf\tbleu"] * 2
 
 
 @pytest.mark.parametrize("percent", [False, True])
@@ -402,7 +402,7 @@ def test_scores_of_sentences_are_a_table_beside_the_translations(percent: bool, 
     fit(tmp_path, BLEUCallback(metrics, translations=tmp_path / "t"), step=return_sentences, loaders=make_items())
     for epoch in range(3):
         header, *rows = read_lines(tmp_path / f"t/val/step-{6 * epoch + 6:07}.tsv")  # old pandas rounds
-        assert header.split("\t") == ["checksum", "bleu", "chrf", "exact"]  # TER scores no sentences
+        assert header.split("\t") == ["references", "checksum", "bleu", "chrf", "exact"]  # TER scores no sentences
         table = dict(zip(header.split("\t"), zip(*(map(float, row.split("\t")) for row in rows))))
         corpus = corpus_of(ITEMS, epoch)
         for function in (checksum, exact):
