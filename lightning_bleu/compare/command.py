@@ -191,17 +191,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _show_warning(message: Warning | str, *details: Any, **more: Any) -> None:
-    print(f"lightning-bleu: warning: {_to_line(message)}", file=sys.stderr)
+    print(f"lightning-bleu: warning: {_clean_message(message)}", file=sys.stderr)
 
 
 def _describe_error(error: Exception) -> str:
     """An error on one line."""
     if isinstance(error, OSError) and error.filename is not None:
-        return _to_line(f"{error.strerror}: {str(error.filename)!r}")
-    return _to_line(error)
+        return _clean_message(f"{error.strerror}: {str(error.filename)!r}")
+    return _clean_message(error)
 
 
-def _to_line(message: object) -> str:
+def _clean_message(message: object) -> str:
     """A message on one line, without control characters."""
     return " ".join(clean(str(message)).split())
 

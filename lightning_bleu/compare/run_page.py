@@ -205,7 +205,7 @@ def _find_files(run: RecordedRun, validation: RecordedValidation) -> list[Path]:
     """The translations of a validation that still exist."""
     names = dict.fromkeys(line["file"] for line in validation.scores.values() if line["file"] is not None)
     files = [run.folder / name for name in names]
-    return [file for file in files if os.path.isfile(file)]  # Path.is_file fails for a long name
+    return [file for file in files if os.path.isfile(file)]  # Path.exists raises an error for a long name
 
 
 def _describe_file(run: RecordedRun, file: Path, examples: int, *, is_only: bool) -> list[Block]:

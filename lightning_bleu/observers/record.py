@@ -9,7 +9,7 @@ import tempfile
 import uuid
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -90,7 +90,7 @@ class Record:
             epoch: the epoch; None if it is unknown.
 
         Raises:
-            OSError: if something cannot be written. Then nothing of the validation is.
+            OSError: if something cannot be written. Then no file and no line of the validation is kept.
         """
         self._has_written = True
         folders = {
@@ -98,7 +98,7 @@ class Record:
             for loader in validation.loaders
         }
         try:
-            with TranslationFiles(self.folder) as files:  # process 0 has some
+            with TranslationFiles(self.folder) as files:  # only process 0 adds some
                 for loader in validation.loaders:
                     _add(files, loader, folders[loader.name], step)
                 placed = run_in_process_0(lambda: files.place(self._recorded_files))
@@ -264,8 +264,9 @@ class TranslationFiles:
         self._lock = folder / f".{self._key}.part"
         self._prepared: dict[Path, _Prepared] = {}
         self._translations: dict[Path, Path] = {}
+        self._parts: list[Path] = []
         self._new: list[Path] = []
-        self._exit = ExitStack()
+        self._lock_file: BinaryIO | None = None
 
     def __enter__(self) -> TranslationFiles:
         return self
@@ -274,10 +275,11 @@ class TranslationFiles:
         if kind is not None:
             for path in self._new:
                 path.unlink(missing_ok=True)
-        for folder in self._prepared:
-            for part in folder.glob(f".*.{self._key}.part"):
-                part.unlink(missing_ok=True)
-        self._exit.close()
+        for part in self._parts:
+            part.unlink(missing_ok=True)
+        if self._lock_file is not None:
+            self._lock.unlink(missing_ok=True)
+            self._lock_file.close()
 
     def add(
         self,
@@ -297,28 +299,35 @@ class TranslationFiles:
             index: the positions of the sentences; None if the step returned none.
         """
         folder.mkdir(parents=True, exist_ok=True)
-        if not self._prepared:
-            self._exit.enter_context(locked(self._lock))
+        if self._lock_file is None:
+            self._lock_file = self._lock.open("xb")
+            _try_lock(self._lock_file)
         _remove_unfinished(folder, self._lock.parent)
-        shared = {folder / name: content for name, content in _shared_files(sentences).items()}
-        old = {path for path in folder.iterdir() if SHARED_FILE.fullmatch(path.name)}
-        has_other_shared = shared.keys() != old
-        if sentences and not any(sentence.references for sentence in sentences):  # those of others stay
-            has_other_shared = bool(shared.keys() - old)
-            old &= shared.keys()
-        changed = {path: content for path, content in shared.items() if not _has_content(path, content)}
         contents = {".txt": _to_text(sentence.hypothesis for sentence in sentences)}
         columns = _list_columns(sentences, scores_by_name or {}, index)
         if columns:
             contents[".tsv"] = _to_table(columns)
-        self._prepared[folder] = _Prepared(step, {}, {}, old - shared.keys(), has_other_shared or bool(changed))
-        for suffix, content in contents.items():
-            self._prepared[folder].contents[suffix] = self._write_part(folder / f"step-{step:07}{suffix}", content)
-        for path, content in changed.items():
-            self._prepared[folder].shared[path] = self._write_part(path, content)
+        shared = {folder / name: content for name, content in _shared_files(sentences).items()}
+        outdated = [path for path in folder.iterdir() if SHARED_FILE.fullmatch(path.name) and path not in shared]
+        if sentences and not any(sentence.references for sentence in sentences):
+            outdated = []  # the references of others stay
+        self._prepared[folder] = _Prepared(
+            step,
+            contents={
+                suffix: self._write_part(folder / f"step-{step:07}{suffix}", content)
+                for suffix, content in contents.items()
+            },
+            shared={
+                path: self._write_part(path, content)
+                for path, content in shared.items()
+                if not _has_content(path, content)
+            },
+            outdated=outdated,
+        )
 
     def _write_part(self, path: Path, content: bytes) -> Path:
         part = path.with_name(f".{path.name}.{self._key}.part")
+        self._parts.append(part)
         with naming_file(path):
             part.write_bytes(content)
         return part
@@ -366,7 +375,7 @@ class TranslationFiles:
             for path in prepared.outdated:
                 path.unlink(missing_ok=True)
             has_others = any(file.path != translation for file in _find_translations(folder.iterdir()))
-            if prepared.has_changed and has_others:
+            if has_others and (prepared.shared or prepared.outdated):
                 changed.append(folder)
         return changed
 
@@ -379,14 +388,12 @@ class _Prepared(NamedTuple):
         contents: the hypotheses and the table, by suffix.
         shared: the references and sources that are new or differ, by the names that they will have.
         outdated: references and sources that will be removed.
-        has_changed: whether references or sources differ.
     """
 
     step: int
     contents: dict[str, Path]
     shared: dict[Path, Path]
-    outdated: set[Path]
-    has_changed: bool
+    outdated: list[Path]
 
 
 def _has_content(path: Path, content: bytes) -> bool:
@@ -395,28 +402,19 @@ def _has_content(path: Path, content: bytes) -> bool:
 
 @contextmanager
 def naming_file(path: Path) -> Iterator[None]:
-    """Within this context, an OSError without a file gets this one: that of a full disk has none."""
+    """Within this context, an OSError names this file: that of a full disk names none."""
     try:
         yield
     except OSError as error:
-        error.filename = error.filename2 = None
         error.filename = str(path)
         raise
 
 
-@contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Within this context, there is a file that this process has locked. The lock of a killed process ends."""
-    with path.open("xb") as file:
-        _try_lock(file)
-        try:
-            yield
-        finally:
-            path.unlink(missing_ok=True)
-
-
 def _try_lock(file: BinaryIO) -> bool:
-    """Lock an open file, and return whether that worked. It does not on Windows, and on some network file systems."""
+    """Lock a file until it is closed or this process ends, and return whether that worked.
+
+    It does not work while another process has the lock, on Windows, and on some network file systems.
+    """
     try:
         import fcntl
 
@@ -491,12 +489,12 @@ def _put_in_place(part: Path, path: Path) -> bool:
         os.link(part, path)
     except FileExistsError:
         return False
-    except OSError:  # a file system without links
+    except OSError:  # a file system without links: take the name with an empty file
         try:
-            with naming_file(path), path.open("xb") as file:
-                file.write(part.read_bytes())
+            path.open("xb").close()
         except FileExistsError:
             return False
+        os.replace(part, path)
     return True
 
 

@@ -14,6 +14,7 @@ FORMAT = 1
 """The format of the lines."""
 SHARED_FILE = re.compile(r"src\.txt|ref(-\d+)?\.txt")
 """The names of files of references and sources."""
+_REFERENCE_COUNT = re.compile(r"[1-9][0-9]{0,8}")
 _MAX_SHOWN = 10
 """How many numbers of unreadable lines a warning shows."""
 
@@ -83,8 +84,8 @@ def read_reference_counts(file: Path) -> list[int] | None:
     if "references" not in names:
         return None
     column = names.index("references")
-    counts = [int(line[column]) if len(line) > column and line[column].isdecimal() else 0 for line in lines]
-    return counts if all(counts) else None
+    counts = [line[column] if len(line) > column else "" for line in lines]
+    return [*map(int, counts)] if all(_REFERENCE_COUNT.fullmatch(count) for count in counts) else None
 
 
 def warn_about_unreadable(record: Path, warn: Callable[[str], object]) -> None:

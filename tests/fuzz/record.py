@@ -31,8 +31,6 @@ HOSTILE: list[Any] = [
 ]
 """Values that a line may have anywhere."""
 _TEXTS = [f"the cat {number} sat" for number in range(6)]
-_CUT = 7
-"""Some records are cut at a multiple of this number of bytes."""
 
 
 def write_run(folder: Path) -> None:
@@ -66,9 +64,7 @@ def edit(value: Any, rng: random.Random) -> Any:
 
 
 def edit_record(content: bytes, rng: random.Random) -> bytes:
-    """Lines with other values in some places, or lines whose end is cut off."""
-    if rng.random() < 0.25:
-        return content[: rng.randrange(0, len(content), _CUT)]
+    """Lines with other values in some places."""
     lines = [json.loads(line) for line in content.splitlines()]
     edited = [edit(line, rng) if rng.random() < 0.5 else line for line in lines]
     return b"".join(f"{json.dumps(line)}\n".encode() for line in edited)
@@ -97,8 +93,7 @@ class Case:
                 (folder / name).write_bytes(content)
             with _offline(), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                if self.files["scores.jsonl"]:
-                    read_run(folder).to_html()
+                read_run(folder).to_html()
                 for arguments in (["show", str(folder)], ["compare", *map(str, sorted(folder.glob("val/step*.txt")))]):
                     _check_command([*arguments, "-n", "1"])
         finally:
@@ -121,10 +116,22 @@ def _check_command(arguments: list[str]) -> None:
 
 
 def make(choices: Choices) -> Case:
-    """A run whose record was edited."""
+    """A run whose record was edited, or cut off somewhere after its first line."""
     rng = random.Random(int.from_bytes(bytes(choices.byte() for _ in range(4)), "big"))
-    files = _read_files()
-    return Case(files | {"scores.jsonl": edit_record(files["scores.jsonl"], rng)})
+    content = read_record()
+    if rng.random() < 0.25:
+        return make_case(content[: rng.randrange(content.index(b"\n"), len(content))])
+    return make_case(edit_record(content, rng))
+
+
+def read_record() -> bytes:
+    """The record of a run with two validations."""
+    return _read_files()["scores.jsonl"]
+
+
+def make_case(record: bytes) -> Case:
+    """That run with another record."""
+    return Case(_read_files() | {"scores.jsonl": record})
 
 
 TARGET = Target("record", make, round_size=6)
