@@ -436,6 +436,7 @@ class Evaluator:
         has_loggers = bool(loggers or options.loggers)
         expected = self._expected_names(stage, scored_names, naming) if scored_names and has_loggers else []
         dashboard = Dashboard(loggers, options.loggers, self.warn_once, expected)
+        naming = naming._replace(escapes_labels=naming.escapes_labels or dashboard.escapes_labels)
         collector = SentenceCollector(
             metrics, loaders, reserved=self.reserved_names, max_texts=self._find_max_texts(), warn=self.warn_once
         )

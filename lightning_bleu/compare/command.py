@@ -6,6 +6,7 @@ Arguments and files are checked before anything that needs torch is imported, so
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import sys
@@ -183,7 +184,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # Python flushes the stream again when it ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (OSError, ValueError, TypeError, ImportError, RuntimeError) as error:  # RuntimeError: "~nobody/a.txt"
-        print(f"lightning-bleu {options.command}: error: {_describe_error(error)}", file=sys.stderr)
+        _print_to_stderr(f"lightning-bleu {options.command}: error: {_describe_error(error)}")
         return 2
     except KeyboardInterrupt:
         return 130
@@ -191,7 +192,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _show_warning(message: Warning | str, *details: Any, **more: Any) -> None:
-    print(f"lightning-bleu: warning: {_clean_message(message)}", file=sys.stderr)
+    _print_to_stderr(f"lightning-bleu: warning: {_clean_message(message)}")
+
+
+def _print_to_stderr(line: str) -> None:
+    """Print a line for the user. If nobody can read it, the exit code still says what happened."""
+    with contextlib.suppress(OSError):
+        print(line, file=sys.stderr, flush=True)
 
 
 def _describe_error(error: Exception) -> str:

@@ -20,7 +20,7 @@ from lightning_bleu.core.mistakes import Mistake, suspect_prompts
 from lightning_bleu.core.processes import gather_objects, gather_state, process_count, run_in_process_0
 from lightning_bleu.evaluation.accelerate_positions import length_of
 from lightning_bleu.evaluation.loaders import Loader
-from lightning_bleu.evaluation.names import check_names
+from lightning_bleu.evaluation.names import check_labels
 from lightning_bleu.evaluation.outputs import Output, read_output
 from lightning_bleu.evaluation.sentences import GROUP, BatchTexts, LocalTexts, Sentences
 
@@ -70,7 +70,7 @@ class LocalSentences:
         labels = dict(self.labels)
         for label in dict.fromkeys(groups):
             if label not in labels:
-                check_names("groups", [label], reserved)
+                check_labels([label], reserved)
                 labels[label] = len(labels)
         return labels
 
@@ -218,7 +218,7 @@ class SentenceCollector:
             given = [view.given for view in views_of_loader if view.given]
             self._check_equal(given, "in some processes")
             labels: set[str] = set().union(*(view.labels for view in views_of_loader))
-            check_names("groups", sorted(labels), self._reserved)
+            check_labels(sorted(labels), self._reserved)
             agreed.append(LocalView(given[0] if given else {}, sorted(labels)))
         given_to_metrics = []
         for view in agreed:

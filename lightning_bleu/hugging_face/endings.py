@@ -46,7 +46,7 @@ def suspect_joined_rows(ids: Tensor, mask: Tensor, labels: Tensor) -> Iterator[M
 def suspect_answers(
     labels: Tensor, lengths: Tensor, settings: GenerationSettings, max_length: int | None
 ) -> Iterator[Mistake]:
-    """Suspect answers without an id at which generation stops.
+    """Suspect answers of a decoder-only model without an id at which generation stops.
 
     Args:
         labels: the answers, padded with -100, shape ``(answers, width)``.
@@ -62,19 +62,34 @@ def suspect_answers(
             f"Rows of max_length={max_length} tokens have answers without an end, so the Trainer probably cut their "
             "references: use a larger max_length, or None.",
         )
-    if settings.stops_otherwise or not (lacks_end & ~is_cut).any():
+    advice = "to the end of an answer in your chat template, and put it into the labels."
+    yield from suspect_ends(labels[~is_cut], settings, advice)
+
+
+def suspect_ends(labels: Tensor, settings: GenerationSettings, advice: str) -> Iterator[Mistake]:
+    """Suspect labels without an id at which generation stops.
+
+    Args:
+        labels: the labels, padded with -100, shape ``(sentences, width)``.
+        settings: what the model generates with.
+        advice: what to set its ``eos_token_id`` to.
+    """
+    lacks_end = ~_have_any(labels, settings.stop_ids) & (labels != IGNORED).any(1)
+    if settings.stops_otherwise or not lacks_end.any():
         return
-    last = labels[lacks_end & ~is_cut][0]
-    last_id = int(last[last != IGNORED][-1])
+    labels_without_end = labels[lacks_end][0]
+    last_id = int(labels_without_end[labels_without_end != IGNORED][-1])
     yield (
         "no end",
         f"An answer has none of the ids at which this generation stops, eos_token_id={sorted(settings.stop_ids)}; its "
         f"last id is {last_id}. The model may go on after the end of its answers: set gen_kwargs = {{'eos_token_id': "
-        "...} to the end of an answer in your chat template, and put it into the labels.",
+        f"...}} {advice}",
     )
 
 
-def suspect_limit(generated: Tensor, target: Tensor, settings: GenerationSettings) -> Iterator[Mistake]:
+def suspect_limit(
+    generated: Tensor, target: Tensor, settings: GenerationSettings, *, counts_prompt: bool
+) -> Iterator[Mistake]:
     """Suspect a limit that has cut hypotheses, and that leaves fewer new tokens than a reference has.
 
     A limit of new tokens is not suspected, because it is meant as it is.
@@ -83,15 +98,24 @@ def suspect_limit(generated: Tensor, target: Tensor, settings: GenerationSetting
         generated: the ids after the prompts, shape ``(prompts, new tokens)``.
         target: the references, padded with -100, shape ``(prompts, width)``.
         settings: what the model generates with.
+        counts_prompt: whether ``max_length`` counts the prompt, as in decoder-only models. In others, it limits the new
+            tokens, and is not suspected if it is an argument.
     """
-    if settings.find("max_new_tokens") is not None or settings.stops_otherwise or not generated.numel():
+    is_meant = settings.find("max_new_tokens") is not None
+    if not counts_prompt:
+        is_meant = is_meant or settings.arguments.get("max_length") is not None
+    if is_meant or settings.stops_otherwise or not generated.numel():
         return
-    is_cut = ~_have_any(generated, settings.stop_ids)
+    # If the end is forced, it may be what the limit has left.
+    chosen = generated if settings.find("forced_eos_token_id") is None else generated[:, :-1]
+    is_cut = ~_have_any(chosen, settings.stop_ids)
     longest = int((target != IGNORED).sum(1).max())
     new_tokens = generated.shape[1]
     if is_cut.any() and new_tokens < longest:
         max_length = settings.find("max_length")
-        limit = "its default" if max_length is None else f"max_length={max_length}, which counts the prompt"
+        limit = "its default" if max_length is None else f"max_length={max_length}"
+        if max_length is not None and counts_prompt:
+            limit += ", which counts the prompt"
         yield (
             "limit",
             f"generate stopped after {new_tokens} new tokens because of {limit}, but a reference has {longest}: set "

@@ -145,6 +145,11 @@ class GeneratorMixin(_Trainer):  # type: ignore[misc]
         check_answers(self.answers)
         if not self._overrides("complete"):
             self._generation.check()
+            if not getattr(self.model, "can_generate", lambda: True)():
+                raise ValueError(
+                    f"{type(self.model).__name__} cannot generate: override split and complete in the Trainer. For a "
+                    "CTC model, complete returns the texts of its argmax"
+                )
         if self._is_encoder_decoder:
             if self.answers != "one":
                 raise ValueError(

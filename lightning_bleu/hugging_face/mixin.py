@@ -23,6 +23,7 @@ from lightning_bleu.evaluation.positions import distributed_index
 from lightning_bleu.evaluator import Evaluator, StartedValidation
 from lightning_bleu.hugging_face.endings import (
     suspect_answers,
+    suspect_ends,
     suspect_joined_rows,
     suspect_limit,
     suspect_sampling,
@@ -211,7 +212,7 @@ class EvaluatorMixin(GeneratorMixin):
                 [""],
                 [dataloader],
                 Origin("prediction_step"),
-                naming=_name_stage(evaluator, metric_key_prefix, stage),
+                naming=_name_stage(evaluator, metric_key_prefix, stage)._replace(escapes_labels=self._has_mlflow),
                 dataset=dataset,
                 decoder=self.processing_class if hasattr(self.processing_class, "batch_decode") else None,
                 loggers=self._find_loggers(stage) if self.state.is_world_process_zero else (),
@@ -253,7 +254,7 @@ class EvaluatorMixin(GeneratorMixin):
             loss, preds, returned = super().prediction_step(model, inputs_of_loss, False, ignore_keys, **kwargs)
             _check_ids(preds, prompts.target)
             if self._is_seq2seq_trainer:
-                self._warn(suspect_sampling(self._generation))
+                self._suspect_mistakes(inputs, prompts, preds[:, 1:])  # without the token at which the decoder starts
         else:
             loss = None
             if all(inputs_of_loss.get(name) is not None for name in self._label_names):
@@ -323,7 +324,13 @@ class EvaluatorMixin(GeneratorMixin):
             return
         settings = self._generation
         self._warn(suspect_sampling(settings))
-        if isinstance(prompts.target, Tensor) and not self._overrides("split"):
+        if not isinstance(prompts.target, Tensor) or self._overrides("split"):
+            return
+        if self._is_encoder_decoder:
+            if not settings.stop_ids:  # a model that generates in a way of its own
+                return
+            self._warn(suspect_ends(prompts.target, settings, "to the id at the end of the labels, if they have one."))
+        else:
             lengths = inputs["attention_mask"].bool().sum(1)
             if prompts.row is not None:
                 lengths = lengths[prompts.row]
@@ -332,7 +339,8 @@ class EvaluatorMixin(GeneratorMixin):
             if self.answers == "apart":
                 mask = inputs["attention_mask"].bool()
                 self._warn(suspect_joined_rows(inputs["input_ids"], mask, prompts.target))
-            self._warn(suspect_limit(preds, prompts.target, settings))
+        counts_prompt = not self._is_encoder_decoder
+        self._warn(suspect_limit(preds, prompts.target, settings, counts_prompt=counts_prompt))
 
     def _warn(self, mistakes: Iterable[Mistake]) -> None:
         """Warn about each mistake once."""
@@ -387,6 +395,11 @@ class EvaluatorMixin(GeneratorMixin):
                 callback._init_summary_writer(self.args)  # as the Trainer does when it logs this evaluation
             loggers += [getattr(callback, "tb_writer", None), getattr(getattr(callback, "_wandb", None), "run", None)]
         return [logger for logger in loggers if logger is not None]
+
+    @property
+    def _has_mlflow(self) -> bool:
+        """Whether the Trainer reports to MLflow, which refuses some labels of groups."""
+        return any(type(callback).__name__ == "MLflowCallback" for callback in self.callback_handler.callbacks)
 
     def _open_record(self, trial: Any) -> None:
         """Open the folder of the translations of this run. Each trial of a hyperparameter search has its own."""

@@ -24,6 +24,9 @@ class Dashboard:
         warn: warns about loggers that fail, and tells which ones get numbers only.
         names: the names of the numbers that will be logged, as far as they are known.
 
+    Attributes:
+        escapes_labels: whether a logger refuses some labels of groups; see :func:`.escape_group`. In all processes.
+
     Raises:
         ValueError: if a logger cannot take the names.
     """
@@ -38,13 +41,14 @@ class Dashboard:
         self._warn = warn
         self._adapters: list[LoggerAdapter] = []
         self._own_adapters: list[LoggerAdapter] = []
-        run_in_process_0(lambda: self._open(loggers, own_loggers, names))
+        self.escapes_labels = run_in_process_0(lambda: self._open(loggers, own_loggers, names))
 
-    def _open(self, loggers: Sequence[Any], own_loggers: Sequence[Any], names: Collection[str]) -> None:
-        """Open the loggers, in process 0."""
+    def _open(self, loggers: Sequence[Any], own_loggers: Sequence[Any], names: Collection[str]) -> bool:
+        """Open the loggers, in process 0. Whether one of them refuses some labels."""
         self._own_adapters = [self._adapt(logger) for logger in own_loggers if logger not in loggers]
         self._adapters = [self._adapt(logger) for logger in loggers] + self._own_adapters
         self._check_names(names)
+        return any(adapter.escapes_labels for adapter in self._adapters)
 
     def check_names(self, names: Collection[str]) -> None:
         """Raise a ValueError if a logger cannot take these names of numbers."""

@@ -38,6 +38,7 @@ class LoggerAdapter:
         method: a method by which its class is known to be a logger.
         shows_samples: whether it shows samples and figures.
         shows_charts: whether charts must be arranged.
+        escapes_labels: whether it refuses some labels of groups.
         logger: the logger itself.
     """
 
@@ -45,6 +46,7 @@ class LoggerAdapter:
     method: ClassVar[str] = "log_metrics"
     shows_samples: ClassVar[bool] = True
     shows_charts: ClassVar[bool] = False
+    escapes_labels: ClassVar[bool] = False
 
     def __init__(self, logger: Any) -> None:
         self.logger = logger
@@ -224,6 +226,8 @@ _SERVICES_OF_MLFLOW = ("", "databricks", "databricks-uc", "uc")
 class MLflow(LoggerAdapter):
     """The MLflow logger of Lightning: a table of the samples of all validations, which needs pandas, and figures."""
 
+    escapes_labels = True
+
     @staticmethod
     def fits(logger: Any, writer: type) -> bool:
         """Whether it writes tables to a run."""
@@ -277,7 +281,7 @@ def _check_metrics_of_mlflow(names: Collection[str]) -> None:
             raise ValueError(
                 f"MLflow cannot take the name {name!r}: it keeps ASCII letters, digits, and the characters '_', '-', "
                 f"'.', ' ', and '/', at most {_MAX_METRIC_OF_MLFLOW}, and nothing between slashes may be empty, '.', "
-                "or '..'. Rename the metric, the loader, or the group"
+                "or '..'. Rename the metric or the loader"
             )
         other = names_by_stored.setdefault(stored, name)
         if other != name:

@@ -13,7 +13,7 @@ from pytorch_lightning.callbacks import ModelCheckpoint
 from pytorch_lightning.loggers import CSVLogger, MLFlowLogger, TensorBoardLogger
 from pytorch_lightning.loggers.logger import DummyLogger
 
-from lightning_bleu import BLEUCallback, CorpusCHRF, Evaluator
+from lightning_bleu import BLEUCallback, CorpusBLEU, CorpusCHRF, Evaluator
 from lightning_bleu.hugging_face import EvaluatorMixin
 from lightning_bleu.observers.loggers import MLflow, adapt
 from tests.helpers.files import read_files, read_scores
@@ -127,6 +127,53 @@ def test_names_that_mlflow_would_store_as_one_are_an_error() -> None:
         ValueError, match=r"^MLflow would store 'val_bleu/<20' and 'val_bleu/>20' as one metric, 'val_bleu/20'"
     ):
         adapter.check_names(["val_bleu/<20", "val_bleu/>20"])
+
+
+LABELS = [
+    "<20",
+    ">20",
+    "中文",
+    "/data/de",
+    "/data//zh",
+    ".",
+    "../x",
+    "a/",
+    "_x3c_20",
+    "a" * 300,
+    "a" * 299 + "b",
+    "en-de",
+]
+
+
+def update(evaluator: Evaluator, labels: list[str]) -> None:
+    lines = [f"the cat sat on mat {number}" for number in range(len(labels))]
+    evaluator.update(lines, [f"{line} here" for line in lines], group=labels)
+
+
+@pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy")
+def test_labels_that_mlflow_refuses_are_escaped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    logger = open_mlflow("sqlite:///{}/mlflow.db", tmp_path, monkeypatch)
+    evaluator = Evaluator(CorpusBLEU(percent=True), loggers=[logger], parts=False, samples=0, confidence=0.9)
+    names = []
+    for step, labels in enumerate([LABELS, LABELS[::-1]]):
+        evaluator.start()
+        update(evaluator, labels)
+        names.append(set(evaluator.finish(step)))
+    assert names[0] == names[1]
+    scores_and_intervals = {f"{name}{end}" for name in names[0] for end in ("", "/low", "/high")}
+    assert scores_and_intervals - {"val_bleu/mean/low", "val_bleu/mean/high"} == read_names(logger)
+    assert {"val_bleu/_x3c_20", "val_bleu/_x5f_x3c_20", "val_bleu/_x2f_data/_x2f_zh", "val_bleu/en-de"} <= names[0]
+    assert len(names[0]) == 2 + len(LABELS)
+    evaluator.start()
+    with pytest.raises(ValueError, match=r"^the groups cannot have the name '', which is reserved$"):
+        update(evaluator, [""])
+
+
+def test_other_loggers_get_labels_as_they_are(tmp_path: Path) -> None:
+    evaluator = Evaluator(loggers=[CSVLogger(tmp_path)], parts=False, samples=0)
+    evaluator.start()
+    update(evaluator, LABELS)
+    assert set(evaluator.finish(0)) == {"val_bleu", "val_bleu/mean", *(f"val_bleu/{label}" for label in LABELS)}
 
 
 def test_a_client_that_does_not_say_where_it_writes_takes_all_names() -> None:

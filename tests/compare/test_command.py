@@ -417,3 +417,16 @@ def test_a_closed_pipe_ends_quietly_and_files_are_written(folder: Path) -> None:
         done = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, check=False)
         assert (done.returncode, done.stderr.replace("lightning-bleu: wrote a.md\n", "")) == (0, "")
     assert Path("a.md").read_text(encoding="utf-8").startswith("### old\n")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a full device")
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [("show nowhere 2>/dev/full", 2), ("show nowhere 2>&-", 2), ("compare old.txt -r old.txt -m bleu >/dev/full", 2)],
+)
+def test_a_stream_that_cannot_be_written_changes_no_exit_code(command: str, code: int, folder: Path) -> None:
+    done = subprocess.run(
+        ["bash", "-c", f"{sys.executable} -m lightning_bleu {command}"], capture_output=True, check=False
+    )
+    assert done.returncode == code

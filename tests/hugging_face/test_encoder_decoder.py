@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from functools import cache
 from pathlib import Path
@@ -14,6 +15,7 @@ from sacrebleu.metrics.bleu import BLEU
 from lightning_bleu import CorpusBLEU, Evaluator
 from lightning_bleu.hugging_face import EvaluatorMixin, Prompts
 from tests.helpers.language_models import EOS, FIRST_WORD, PAD, SIZE, bleu_of, make_tokenizer, replace_words, to_text
+from tests.helpers.process_groups import run_in_processes
 
 pytestmark = pytest.mark.slow
 
@@ -147,6 +149,36 @@ def test_several_answers_per_prompt_are_an_error() -> None:
             run(num_return_sequences=2)
 
 
+@pytest.mark.filterwarnings("ignore:Using the model-agnostic default")
+@pytest.mark.parametrize(
+    ("default", "args", "limit"),
+    [
+        (None, {}, "max_length=20"),
+        (10, {}, "max_length=10"),
+        (10, {"generation_max_length": 10}, None),
+        (40, {}, None),
+    ],
+)
+def test_a_default_limit_that_cuts_hypotheses_warns(default: int | None, args: Any, limit: str | None) -> None:
+    long = [*range(FIRST_WORD, FIRST_WORD + 6)] * 5 + [EOS]
+    trainer = make_trainer([item | {"labels": long} for item in make_items()], args=args)
+    config = trainer.model.generation_config
+    config.max_new_tokens, config.max_length = None, default
+    config.forced_eos_token_id = EOS  # at the limit
+    if limit is None:
+        trainer.evaluate()
+        return
+    message = rf"^generate stopped after \d+ new tokens because of {limit}, but a reference has 31: set gen_kwargs"
+    with pytest.warns(UserWarning, match=message):
+        trainer.evaluate()
+
+
+def test_labels_without_an_end_warn() -> None:
+    items = [item | {"labels": item["labels"][:-1]} for item in make_items()]
+    with pytest.warns(UserWarning, match=r"^An answer has none of the ids at which this generation stops, .+ its last"):
+        make_trainer(items).evaluate()
+
+
 def test_split_may_have_several_references() -> None:
     def split(self: Any, inputs: Any) -> Prompts:
         prompts = EvaluatorMixin.split(self, inputs)
@@ -160,6 +192,32 @@ def test_split_may_have_several_references() -> None:
     expected = BLEU().corpus_score(hypotheses, references).score / 100
     assert scores["eval_bleu_news"] == pytest.approx(expected, abs=1e-12)
     assert scores["eval_loss"] > 0
+
+
+def evaluate_with_mlflow(folder: Path) -> None:
+    os.chdir(folder)
+    uri = f"sqlite:///{folder}/mlflow.db"
+    os.environ |= {"MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_TRACKING_URI": uri, "COMET_MODE": "disabled"}
+    import mlflow
+
+    def split(self: Any, inputs: Any) -> Prompts:
+        prompts = EvaluatorMixin.split(self, inputs)
+        assert prompts is not None
+        is_long = (inputs["labels"] != -100).sum(1) > 5
+        return prompts._replace(group=[("/data//<20", "de")[label] for label in is_long])
+
+    trainer = make_trainer(split=split, args={"report_to": "mlflow"})
+    scores = trainer.evaluate()
+    assert {"eval_bleu__x2f_data__x2f__x3c_20", "eval_bleu_de"} <= scores.keys()
+    run: Any = mlflow.active_run()  # the Trainer ends it
+    mlflow.flush_async_logging()
+    stored = mlflow.MlflowClient(uri).get_run(run.info.run_id).data.metrics
+    assert {name for name in scores if "bleu" in name} == {name for name in stored if "bleu" in name}
+
+
+def test_labels_that_mlflow_refuses_are_escaped(tmp_path: Path) -> None:
+    pytest.importorskip("mlflow")
+    run_in_processes(1, evaluate_with_mlflow, tmp_path)
 
 
 @pytest.mark.parametrize("base", ["Trainer", "Seq2SeqTrainer"])
