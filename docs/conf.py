@@ -38,7 +38,7 @@ copybutton_exclude = ".linenos, .gp, .go"  # prompts and output of examples
 
 # -- Markdown ------------------------------------------------------------------
 
-myst_enable_extensions = ["colon_fence"]
+myst_enable_extensions = ["attrs_inline", "colon_fence"]
 myst_heading_anchors = 3
 
 # -- API reference -------------------------------------------------------------

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, cast
 
@@ -421,6 +421,16 @@ class BLEUScorer(CorpusScorer):
     def columns(self) -> int:  # type: ignore[override]
         """The number of statistics of a sentence; see :class:`Statistics`."""
         return 2 * self.settings.orders + 2
+
+    @property
+    def sees(self) -> Collection[str]:  # type: ignore[override]
+        """What of a text changes the score."""
+        seen = set(super().sees)
+        if self.settings.tokenizer in ("13a", "intl"):
+            seen.add("spaces")
+        if self.settings.tokenizer == "none":  # for text that is tokens, which may be subwords
+            seen.remove("subwords")
+        return seen
 
     def count_batch(self, name: str, batch: Batch, sources: Sources | None = None) -> IntArray:
         """The statistics of each sentence, shape ``(sentences, columns)``; see :func:`count_rows`."""

@@ -249,7 +249,8 @@ class BLEUCallback(pl.Callback):
         # A sanity check of the whole dataset may be the first validation, but not the best, which has a checkpoint.
         sees_all = options.compare_to == "first" and trainer.num_sanity_val_steps == math.inf
         is_partial = trainer.fast_dev_run or (trainer.sanity_checking and not sees_all)  # type: ignore[attr-defined]
-        validation = self.evaluator.score(started, may_compare=not is_partial, may_replace=self._is_fit)
+        finds = not trainer.fast_dev_run and not trainer.sanity_checking  # type: ignore[attr-defined]
+        validation = self.evaluator.score(started, may_compare=not is_partial, may_replace=self._is_fit, finds=finds)
         may_skip_all = self.extract is not None or options.only is not None or trainer.sanity_checking
         if set(validation.returned) == {False} and not may_skip_all:
             step_name = STEPS[started.stage]

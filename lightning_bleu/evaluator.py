@@ -30,6 +30,7 @@ from lightning_bleu.core.settings import Decoder, check_integer
 from lightning_bleu.evaluation.accelerate_positions import count_stream
 from lightning_bleu.evaluation.choices import choose_sentences
 from lightning_bleu.evaluation.collector import SentenceCollector
+from lightning_bleu.evaluation.findings import select_warnings
 from lightning_bleu.evaluation.loaders import CALL, Loader, Origin
 from lightning_bleu.evaluation.metric_facts import (
     expected_names,
@@ -450,13 +451,21 @@ class Evaluator:
             stage, naming, dataset, metrics, collector, dashboard, device or communication_device()
         )
 
-    def score(self, started: StartedValidation, *, may_compare: bool = True, may_replace: bool = True) -> Validation:
+    def score(
+        self,
+        started: StartedValidation,
+        *,
+        may_compare: bool = True,
+        may_replace: bool = True,
+        finds: bool = True,
+    ) -> Validation:
         """Score the sentences of all processes. Nothing is logged, shown, written, or kept yet. Collective.
 
         Args:
             started: the validation.
             may_compare: whether it may be compared with others; otherwise, it is compared with itself.
             may_replace: whether it becomes the new best if it is better. The first one is kept in any case.
+            finds: whether to look for what stands out in its texts.
         """
         options, naming = self.options, started.naming
         gathered = started.collector.gather(started.device)
@@ -475,6 +484,8 @@ class Evaluator:
             new_opponents = to_saved(scored, gathered, new if may_replace else (), naming)
             if may_compare:
                 mistakes += suspect_few_sentences(opponents)
+        findings = started.collector.find_findings(gathered) if finds else []
+        mistakes += select_warnings(findings)
         validation = Validation(
             naming,
             started.metrics,
@@ -482,6 +493,7 @@ class Evaluator:
             scored,
             name_results(scored, naming),
             name_numbers(scored, naming, shows_loaders=len(gathered) <= MAX_DETAILED),
+            findings,
             new_opponents,
             started.collector.returned,
         )
@@ -528,7 +540,7 @@ class Evaluator:
             OSError: if files cannot be written. Then no result and no opponent has been replaced.
         """
         naming, dashboard = validation.naming, started.dashboard
-        results = Results(validation.results, self._choose_samples(validation))
+        results = Results(validation.results, self._choose_samples(validation), validation.findings)
         shown_step = step if shown_step is None else shown_step
         if self.record is not None:
             self.record.write(validation, step=step, epoch=epoch)
@@ -643,6 +655,7 @@ class Evaluator:
         for results_of_stage in self._results_by_stage.values():
             self.results.update(results_of_stage)
             self.results.samples.update(results_of_stage.samples)
+            self.results.findings += results_of_stage.findings
 
 
 show_options(Evaluator.__init__)

@@ -192,7 +192,7 @@ def test_hypotheses_that_begin_with_their_prompt_are_warned_about() -> None:
     evaluator.start()
     prompts = [f"translate sentence {number}" for number in range(5)]
     evaluator.update([f"{prompt}: and here is the answer" for prompt in prompts], None, source=prompts)
-    with pytest.warns(UserWarning, match="Most hypotheses contain their source"):
+    with pytest.warns(UserWarning, match="5 of 5 hypotheses contain their source"):
         evaluator.finish(0)
 
 

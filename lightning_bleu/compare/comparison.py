@@ -19,6 +19,7 @@ from lightning_bleu.core.messages import check_choice
 from lightning_bleu.core.resampling import Interval, PairedTest
 from lightning_bleu.core.verdict import Verdict, holm, judge, max_p_value, resamples_needed
 from lightning_bleu.evaluation.choices import drop_repeats, find_changed, find_gains, find_length_buckets, find_worst
+from lightning_bleu.evaluation.findings import Finding
 from lightning_bleu.evaluation.sentences import SentenceRows
 from lightning_bleu.observers.samples import Sample, score_samples, split_line
 from lightning_bleu.views.blocks import (
@@ -105,6 +106,7 @@ class Comparison(Viewable):
         confidence: the confidence level of the intervals.
         resamples: the number of resamples.
         signatures: what the scores of a metric depend on, by metric, for metrics that have a signature.
+        findings: what stands out in the texts of each system.
         bleu_settings: how texts are tokenized, to mark their words.
 
     Notes:
@@ -118,6 +120,7 @@ class Comparison(Viewable):
     confidence: float
     resamples: int
     signatures: Mapping[str, str]
+    findings: Sequence[Finding]
     bleu_settings: BLEUSettings
 
     @property
@@ -298,6 +301,7 @@ class Comparison(Viewable):
             "sentences": len(self.texts.references),
             "confidence": self.confidence,
             "resamples": self.resamples,
+            "findings": [finding.to_dict() for finding in self.findings],
             "metrics": {metric: self._metric_to_dict(metric) for metric in self.metrics},
         }
 

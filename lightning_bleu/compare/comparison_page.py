@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from lightning_bleu.core.clean import to_line
 from lightning_bleu.core.scoring import describe_directions, format_in_unit
+from lightning_bleu.evaluation.findings import describe_findings
 from lightning_bleu.observers.samples import label_references
 from lightning_bleu.views.blocks import (
     Bar,
@@ -45,6 +46,7 @@ def describe_comparison(comparison: Comparison, examples: int) -> View:
     """What a page shows of a comparison, with at most `examples` sentences of each kind."""
     blocks: list[Block] = [Note(_describe_method(comparison), quiet=True)]
     blocks += [Note(sentence) for sentence in _describe_verdicts(comparison)]
+    blocks += describe_findings(comparison.findings)
     blocks += [_score_table(comparison, metric) for metric in comparison.metrics]
     metric = comparison.metrics[0]
     counts = {system: comparison.count_changed(metric, system) for system in comparison.systems[1:]}

@@ -12,6 +12,7 @@ from typing import Any
 from lightning_bleu.compare.run_page import describe_run, is_test
 from lightning_bleu.core.clean import to_line
 from lightning_bleu.core.messages import warn_user
+from lightning_bleu.evaluation.findings import Finding
 from lightning_bleu.observers.scores_file import find_run, read_lines, warn_about_unreadable
 from lightning_bleu.views.blocks import View
 from lightning_bleu.views.viewable import Viewable
@@ -33,6 +34,16 @@ class RecordedValidation:
     step: int
     epoch: float | None
     scores: Mapping[str, Mapping[str, Any]]
+
+    @property
+    def findings(self) -> list[Finding]:
+        """What stands out in its texts. If it has several files, each says which one."""
+        of_files = {line["file"]: line.get("findings", []) for line in self.scores.values() if line["file"]}
+        return [
+            Finding(key, message, file if len(of_files) > 1 else "")
+            for file, findings in of_files.items()
+            for key, message in findings
+        ]
 
     def score(self, key: str) -> float | None:
         """The score with a logged name; None if there is none."""

@@ -12,6 +12,7 @@ from lightning_bleu.compare.comparison_page import describe_worst
 from lightning_bleu.compare.systems import compare_texts
 from lightning_bleu.compare.texts import read_systems
 from lightning_bleu.core.scoring import describe_directions, format_in_unit
+from lightning_bleu.evaluation.findings import describe_findings
 from lightning_bleu.views.blocks import Bar, Block, Cell, Chart, Heading, Note, Part, Point, Table, TableCell, View
 from lightning_bleu.views.text import MAX_ROWS
 
@@ -73,6 +74,8 @@ def _describe_stage(run: RecordedRun, stage: str) -> list[Block]:
     if sentences:
         blocks.append(Note(sentences))
     blocks.append(_validation_table(validations, shown, best, _main_key(validations), len(keys) - len(shown)))
+    latest = validations[-1]
+    blocks += describe_findings(latest.findings, f"What stands out at step {latest.step:,}")
     if len(validations) > 1:
         blocks += [_curve(validations, key, best.get(key)) for key in shown]
     return blocks

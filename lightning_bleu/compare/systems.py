@@ -24,6 +24,7 @@ from lightning_bleu.core.resampling import (
 )
 from lightning_bleu.core.verdict import default_resamples
 from lightning_bleu.evaluation.collector import SentenceCollector
+from lightning_bleu.evaluation.findings import Finding, select_warnings
 from lightning_bleu.evaluation.functions import FunctionMetric
 from lightning_bleu.evaluation.loaders import Loader
 from lightning_bleu.evaluation.metric_facts import shared_reading
@@ -133,7 +134,10 @@ def compare_texts(
     by_name = records.rebuild_metrics() if metrics is None else metrics
     are_tokens = records.were_tokens() and all(metric.counts_tokens for metric in by_name.values())
     with alone():
-        scored = {system: _score(by_name, texts, system, warn, are_tokens=are_tokens) for system in texts.hypotheses}
+        findings: list[Finding] = []
+        scored = {
+            system: _score(by_name, texts, system, warn, findings, are_tokens=are_tokens) for system in texts.hypotheses
+        }
         rows_by_system = {system: _rows_by_key(of_system) for system, of_system in scored.items()}
         if texts.has_own_references:
             for system, rows_by_metric in rows_by_system.items():
@@ -159,6 +163,7 @@ def compare_texts(
         confidence,
         resamples,
         signatures=_find_signatures(scored[baseline], shared_rows),
+        findings=findings,
         bleu_settings=BLEUSettings.from_options() if bleu is None else bleu[1].settings,
     )
 
@@ -168,10 +173,11 @@ def _score(
     texts: SystemTexts,
     system: str,
     warn: Callable[[str], object],
+    findings: list[Finding],
     *,
     are_tokens: bool,
 ) -> list[Scored]:
-    """Score the sentences of a system."""
+    """Score the sentences of a system, and add what stands out in them to the findings."""
     hypotheses: list[Any] = texts.hypotheses[system]
     references: list[Any] = texts.references
     if are_tokens:
@@ -180,8 +186,12 @@ def _score(
     collector = SentenceCollector(metrics, [Loader("", shared_reading(metrics))])
     collector.update(Output(hypotheses, references, texts.sources, index=range(len(references))))
     mistakes: list[Mistake] = []
-    scored = score_loaders(metrics, collector.gather(), mistakes=mistakes)
-    for _, message in [*mistakes, *collector.find_mistakes()]:
+    gathered = collector.gather()
+    scored = score_loaders(metrics, gathered, mistakes=mistakes)
+    is_only = len(texts.hypotheses) == 1
+    found = collector.find_findings(gathered, where="" if is_only else system)
+    findings += found
+    for _, message in [*mistakes, *collector.find_mistakes(), *select_warnings(found)]:
         warn(message)
     missing = [score.name.key for score in scored if score.rows is None]
     if missing:

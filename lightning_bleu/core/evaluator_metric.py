@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +11,6 @@ from torch import Tensor
 
 from lightning_bleu.core.batch import Batch, Sentence, Sources
 from lightning_bleu.core.forms import InputCounts, IntArray
-from lightning_bleu.core.mistakes import Mistake, suspect_script
 from lightning_bleu.core.scoring import Scorer
 from lightning_bleu.core.settings import Settings
 
@@ -33,6 +32,9 @@ class EvaluatorMetric(ABC):
         takes_sources: whether it takes the sources of the sentences.
         needs_references: whether it cannot score sentences without references.
         counts_tokens: whether it counts tokens and ids as well as text.
+        sees: what of a text changes its scores, as far as known: ``"case"``, ``"punctuation"``, and ``"subwords"``,
+            their marks; ``"spaces"`` if words are found at spaces only, and ``"latin"`` if only the letters a to z
+            count.
         score_names: the names of its scores, as far as they are known; ``""`` is that of a single one, or of all that
             are unknown.
     """
@@ -43,6 +45,7 @@ class EvaluatorMetric(ABC):
     takes_sources: bool = False
     needs_references: bool = True
     counts_tokens: bool = False
+    sees: Collection[str] = ("subwords",)
     score_names: Sequence[str] = ("",)
 
     @abstractmethod
@@ -70,10 +73,6 @@ class EvaluatorMetric(ABC):
             TypeError, ValueError: if it cannot score the batch.
         """
         return np.zeros((batch.sentence_count, 0), np.int64)
-
-    def find_mistakes(self, batch: Batch) -> Iterator[Mistake]:
-        """Likely mistakes in a batch that are not errors."""
-        return iter(())
 
     def score_texts(self, name: str, sentences: Sequence[Sentence]) -> dict[str, Tensor] | None:
         """Score texts, at the end of a validation.
@@ -124,6 +123,11 @@ class CorpusScorer(Scorer, EvaluatorMetric):
         """How it reads ids."""
         return self.settings.for_reading
 
+    @property
+    def sees(self) -> Collection[str]:  # type: ignore[override]
+        """What of a text changes the score."""
+        return {"punctuation", "subwords"} if self.settings.lowercase else {"punctuation", "subwords", "case"}
+
     def plain_settings(self) -> dict[str, Any]:
         """What the score depends on, but for its unit, as plain values."""
         return self.settings.plain()
@@ -139,10 +143,6 @@ class CorpusScorer(Scorer, EvaluatorMetric):
     @abstractmethod
     def report(self, sums: Tensor, inputs: InputCounts | None) -> Any:
         """The score of a sum of rows with everything that it is computed from, and its `signature`."""
-
-    def find_mistakes(self, batch: Batch) -> Iterator[Mistake]:
-        """Text in a script that the tokenizer does not split."""
-        return suspect_script(batch.segments, batch.sentence_count, self.settings)
 
 
 def metrics_that_score(metrics: Mapping[str, EvaluatorMetric], *, has_references: bool) -> dict[str, EvaluatorMetric]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice, pairwise
 from typing import TypeAlias
 
@@ -24,12 +24,6 @@ _SPECIAL_TOKENS = re.compile(
 """Special tokens of common vocabularies, and the marks of subwords in SentencePiece, BPE, and WordPiece."""
 _MARKS = ("<", "\u2581", "\u0120", "\uffed", "@@", "[", "__", "##")
 """Every special token contains one of these."""
-_MIN_SOURCE = 8
-"""How many characters a source must have, so that no hypothesis contains it by chance."""
-_MIN_GROWTH = 1.3
-"""How much longer than its source a hypothesis with a prompt is. Restored punctuation adds less."""
-_MIN_SOURCES = 4
-"""How many sources there must be to conclude anything."""
 _UNSPACED = "[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]"
 """The characters of Chinese and Japanese, which do not separate words with spaces."""
 _SPACED = re.compile(f"{_UNSPACED} [^\x00-\x7f]|[^\x00-\x7f] {_UNSPACED}")
@@ -178,7 +172,7 @@ def suspect_teacher_forcing(widths: Counter[tuple[int, int]]) -> Iterator[Mistak
 
     Example:
         >>> [key for key, message in suspect_teacher_forcing(Counter({(5, 5): 12, (8, 8): 12, (6, 6): 8}))]
-        ['teacher forcing']
+        ['teacher-forcing']
         >>> list(suspect_teacher_forcing(Counter({(5, 5): 20, (8, 7): 1, (6, 6): 20})))
         []
     """
@@ -186,7 +180,7 @@ def suspect_teacher_forcing(widths: Counter[tuple[int, int]]) -> Iterator[Mistak
         return
     if all(logit_width == label_width for logit_width, label_width in widths):
         yield (
-            "teacher forcing",
+            "teacher-forcing",
             "The logits in 'preds' are always as wide as the labels in 'target', as with teacher forcing: the model "
             "saw the right previous tokens, or at least the right length. Score what it generates.",
         )
@@ -356,7 +350,7 @@ def suspect_special_tokens(lines: Sequence[str], counts: IntArray) -> Iterator[M
         is_frequent = 2 * token_counts[token] > len(hypotheses)
         if is_frequent and not _is_text(token, token_counts[token], lines, references):
             yield (
-                "special tokens",
+                "special-tokens" if token[0] in "<[_" else "subwords",
                 f"Most hypotheses contain {token!r}: special tokens were not removed, or subwords "
                 "not joined, when the ids were decoded. Decode with skip_special_tokens=True, or pass ids and set "
                 "decoder=tokenizer, which does both.",
@@ -442,36 +436,3 @@ def suspect_script(segments: Form, hypothesis_count: int, settings: Settings) ->
             f"The references are Chinese or Japanese, but tokenizer={tokenizer!r} splits at spaces, which they do not "
             "have: whole sentences are counted as words. Set tokenizer='zh' for Chinese, or 'ja-mecab' for Japanese.",
         )
-
-
-def suspect_prompts(sentences: Iterable[tuple[str, Sequence[str], str]]) -> Iterator[Mistake]:
-    """Warn about hypotheses that contain their source, unless references do: a prompt was not removed.
-
-    Args:
-        sentences: the hypothesis, the references, and the source of each sentence.
-
-    Example:
-        >>> sources = ["a cat sat", "two dogs", "a man reads", "a woman sings"]
-        >>> next(suspect_prompts((f"{source} => ...", ["..."], source) for source in sources))[1][:40]
-        'Most hypotheses contain their source, as'
-    """
-    with_long_source = [sentence for sentence in sentences if len(sentence[2]) >= _MIN_SOURCE]
-    if len(with_long_source) < _MIN_SOURCES:
-        return
-    prompted_hypotheses = sum(_has_prompt(hypothesis, source) for hypothesis, _, source in with_long_source)
-    if 2 * prompted_hypotheses <= len(with_long_source):
-        return
-    prompted_references = 0
-    for _, references, source in with_long_source:
-        prompted_references += any(_has_prompt(reference, source) for reference in references[:1])
-    if 2 * prompted_references <= len(with_long_source):
-        yield (
-            "prompts",
-            "Most hypotheses contain their source, as if the prompt of a decoder-only model was not removed. Pass the "
-            "new tokens only: generated[:, prompts.shape[1]:].",
-        )
-
-
-def _has_prompt(line: str, source: str) -> bool:
-    """Whether a line contains the source, and is longer."""
-    return source in line and _MIN_GROWTH * len(source) < len(line.strip())

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
@@ -16,16 +17,16 @@ from lightning_bleu.core.batch import Batch, Sources
 from lightning_bleu.core.evaluator_metric import EvaluatorMetric, metrics_that_score
 from lightning_bleu.core.forms import IntArray
 from lightning_bleu.core.messages import WarnOnce
-from lightning_bleu.core.mistakes import Mistake, suspect_prompts
+from lightning_bleu.core.mistakes import Mistake
 from lightning_bleu.core.processes import gather_objects, gather_state, process_count, run_in_process_0
 from lightning_bleu.evaluation.accelerate_positions import length_of
+from lightning_bleu.evaluation.evidence import MAX_DECODED, MAX_EXAMINED, Evidence, examine
+from lightning_bleu.evaluation.findings import Finding, find_findings
 from lightning_bleu.evaluation.loaders import Loader
 from lightning_bleu.evaluation.names import check_labels
 from lightning_bleu.evaluation.outputs import Output, read_output
 from lightning_bleu.evaluation.sentences import GROUP, BatchTexts, LocalTexts, Sentences
 
-_EXAMINED = 64
-"""How many sentences are examined for likely mistakes."""
 _PACKED_GROUP = kept.IDENTITY_COLUMNS + GROUP
 """The column of packed rows with the number of the group."""
 
@@ -43,6 +44,7 @@ class LocalSentences:
             the first one.
         unknown: why repeated sentences cannot be found; empty if they can be.
         batch_count: the number of batches.
+        logit_widths: the numbers of batches by the widths of logits and labels.
     """
 
     loader: Loader
@@ -52,6 +54,7 @@ class LocalSentences:
     given: dict[str, bool] = field(default_factory=dict)
     unknown: str = ""
     batch_count: int = 0
+    logit_widths: Counter[tuple[int, int]] = field(default_factory=Counter)
 
     def check_given(self, output: Output) -> dict[str, bool]:
         """Which fields a batch has. A ValueError if other batches of this loader differ."""
@@ -73,17 +76,6 @@ class LocalSentences:
                 check_labels([label], reserved)
                 labels[label] = len(labels)
         return labels
-
-    def suspect_prompts(self) -> Iterator[Mistake]:
-        """Warn about hypotheses of this process that contain their source."""
-        if not self.given.get("source"):
-            return iter(())
-        examined = self.texts.read(range(min(_EXAMINED, len(self.texts))))
-        return suspect_prompts(
-            (sentence.hypothesis, sentence.references, sentence.source)
-            for sentence in examined.values()
-            if sentence.source
-        )
 
 
 class LocalView(NamedTuple):
@@ -144,7 +136,7 @@ class SentenceCollector:
             batch_idx = self._next_batch_idx(local)
 
         # What can fail
-        keeps_texts = len(local.texts) < max(self._max_texts, _EXAMINED)
+        keeps_texts = len(local.texts) < max(self._max_texts, MAX_DECODED)
         read = read_output(output if keeps_texts else output._replace(source=None), loader.settings)
         if loader.labels is not None:
             read = read.keep_groups(loader.labels)
@@ -163,9 +155,6 @@ class SentenceCollector:
             group_numbers[:] = [labels[label] for label in groups]
         metrics = metrics_that_score(self._metrics, has_references=given["target"])
         blocks = kept.append_rows(local.blocks, _count(metrics, batch, sources, group_numbers))
-        for metric in metrics.values():
-            for key, message in metric.find_mistakes(batch):
-                self._warn(message, key)
         read.batch.warn(self._warn)
 
         # What changes
@@ -173,6 +162,8 @@ class SentenceCollector:
             local.texts.append(BatchTexts.from_batch(batch, sources, groups))
         local.blocks, local.labels, local.given = blocks, labels, given
         local.unknown = local.unknown or positions.unknown
+        if read.batch.widths is not None:
+            local.logit_widths[read.batch.widths] += 1
         local.batch_count += 1
         self.returned.add(True)
 
@@ -265,12 +256,9 @@ class SentenceCollector:
         )
 
     def find_mistakes(self) -> list[Mistake]:
-        """Prompts in what this process has seen, and loaders whose repeated sentences some process does not know.
-
-        Collective.
-        """
+        """Loaders whose repeated sentences some process does not know. Collective."""
         reasons_by_process = gather_objects([(local.loader.name, local.unknown) for local in self._locals])
-        mistakes = [mistake for local in self._locals for mistake in local.suspect_prompts()]
+        mistakes = []
         origin = self.loaders[0].origin
         for reasons in reasons_by_process:
             for name, reason in reasons:
@@ -283,6 +271,28 @@ class SentenceCollector:
                     )
                     mistakes.append((message, message))
         return mistakes
+
+    def find_findings(self, loaders: Sequence[Sentences], where: str = "") -> list[Finding]:
+        """What stands out in the texts of each loader. Collective.
+
+        Args:
+            loaders: what :meth:`gather` returned.
+            where: what a loader without a name is called.
+        """
+        widths = {local.loader.name: local.logit_widths for local in self._locals}
+        own_evidence = []
+        for sentences in loaders:
+            texts = sentences.read_first(MAX_EXAMINED, decoded=MAX_DECODED)
+            own_evidence.append(examine(texts, widths[sentences.loader]))
+        evidence_of_processes = gather_objects(own_evidence)
+
+        def find() -> list[Finding]:  # in process 0
+            findings = []
+            for sentences, evidence in zip(loaders, zip(*evidence_of_processes)):
+                findings += find_findings(sum(evidence, Evidence()), self._metrics, sentences.loader or where)
+            return findings
+
+        return run_in_process_0(find)
 
 
 def _count(

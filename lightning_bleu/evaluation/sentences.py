@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from lightning_bleu.core.batch import Batch, Sentence, Sources, select_sentences, to_lines
-from lightning_bleu.core.forms import InputCounts, Strings, Tokens
+from lightning_bleu.core.forms import Ids, InputCounts, Strings, Tokens
 from lightning_bleu.core.kept import KeptSentences, count_inputs
 from lightning_bleu.core.processes import gather_objects, process_rank
 from lightning_bleu.core.scoring import Scorer
@@ -47,6 +47,13 @@ class BatchTexts(NamedTuple):
         if isinstance(batch.segments, Tokens):  # a line takes less memory than a list
             batch = batch._replace(segments=Strings(to_lines(batch.segments)))
         return cls(batch, sources, groups, tokenized=not is_text)
+
+    def without_ids(self) -> BatchTexts | None:
+        """The same without sources that are ids; None if the sentences are ids. Ids take time to decode."""
+        if not isinstance(self.batch.segments, Strings):
+            return None
+        has_ids = self.sources is not None and isinstance(self.sources.segments, Ids)
+        return self._replace(sources=None) if has_ids else self
 
     def read(self, numbers: npt.NDArray[np.int64]) -> list[Sentence]:
         """Some sentences, by their numbers in the batch, in ascending order."""
@@ -91,15 +98,16 @@ class LocalTexts:
         self._batches.append(texts)
         self._starts.append(len(self) + texts.batch.sentence_count)
 
-    def read(self, numbers: Sequence[int]) -> dict[int, Sentence]:
-        """Some sentences by their numbers in this process."""
+    def read(self, numbers: Sequence[int], *, with_ids: bool = True) -> dict[int, Sentence]:
+        """Some sentences by their numbers in this process, perhaps without those and without sources that are ids."""
         in_order = np.unique(np.asarray(numbers, np.int64))
         ends = in_order.searchsorted(self._starts)  # where the sentences of each batch end among them
         found: dict[int, Sentence] = {}
         for texts, start, (first, last) in zip(self._batches, self._starts, pairwise(ends)):
             of_batch = in_order[first:last]
-            if len(of_batch):
-                found.update(zip(of_batch.tolist(), texts.read(of_batch - start)))
+            readable = texts if with_ids else texts.without_ids()
+            if len(of_batch) and readable is not None:
+                found.update(zip(of_batch.tolist(), readable.read(of_batch - start)))
         return found
 
 
@@ -222,6 +230,21 @@ class Sentences:
         indices = self._owners[self.owned_by(process_rank()), 1].tolist()
         texts = self._local_texts.read(indices)
         return [texts[index] for index in indices]
+
+    def read_first(self, count: int, *, decoded: int) -> list[Sentence]:
+        """The texts that this process has kept of the first sentences.
+
+        Args:
+            count: how many sentences to look at.
+            decoded: in how many of them to decode ids; of the others, only strings are read.
+        """
+        owners = self._owners[:count].tolist()
+        rank, kept = process_rank(), len(self._local_texts)
+        own = {number: index for number, (process, index) in enumerate(owners) if process == rank and index < kept}
+        texts = self._local_texts.read([index for number, index in own.items() if number < decoded])
+        others = [index for number, index in own.items() if number >= decoded]
+        texts |= self._local_texts.read(others, with_ids=False)
+        return [texts[index] for index in own.values() if index in texts]
 
     def read_all(self) -> list[Sentence]:
         """All texts that are kept; see :meth:`read`. They are sent once. Collective."""

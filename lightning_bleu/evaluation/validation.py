@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from lightning_bleu.core.evaluator_metric import EvaluatorMetric
+from lightning_bleu.evaluation.findings import Finding
 from lightning_bleu.evaluation.names import Name, Naming
 from lightning_bleu.evaluation.opponents import Opponent
 from lightning_bleu.evaluation.result import Result
@@ -63,6 +64,7 @@ class Validation:
         scored: its scores, with intervals and comparisons.
         results: the results by logged name.
         numbers: everything that is logged, by logged name.
+        findings: what stands out in its texts.
         new_opponents: what later validations are compared with; see :class:`Opponents`.
         returned: whether steps returned something: True, False, or both.
     """
@@ -73,8 +75,13 @@ class Validation:
     scored: Sequence[Scored]
     results: Mapping[str, Result]
     numbers: Mapping[str, NamedNumber]
+    findings: Sequence[Finding] = ()
     new_opponents: Mapping[str, SavedLoaders] = field(default_factory=dict)
     returned: Collection[bool] = ()
+
+    def findings_in(self, loader: str) -> list[Finding]:
+        """What stands out in the texts of a loader."""
+        return [finding for finding in self.findings if finding.where == loader]
 
     @property
     def shows_loaders(self) -> bool:

@@ -103,7 +103,8 @@ class Dashboard:
             confidence: the confidence level of the intervals in figures.
         """
         for loader, samples_of_loader in zip(validation.loaders, samples):
-            view = cache(partial(make_view, loader, samples_of_loader, validation.naming, confidence))
+            findings = validation.findings_in(loader.name)
+            view = cache(partial(make_view, loader, samples_of_loader, validation.naming, confidence, findings))
             self._show_view(view, step)
 
     def _show_view(self, view: Callable[[], LoaderView], step: int) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torch import Tensor
 
+from lightning_bleu.evaluation.findings import Finding
 from lightning_bleu.evaluation.names import Name, Naming
 from lightning_bleu.evaluation.sentences import SentenceRows
 from lightning_bleu.evaluation.validation import ScoredLoader
@@ -81,7 +82,13 @@ def _encodable(text: str) -> str:
     return text.encode(errors="replace").decode()
 
 
-def make_view(loader: ScoredLoader, samples: Samples, naming: Naming, confidence: float | None = None) -> LoaderView:
+def make_view(
+    loader: ScoredLoader,
+    samples: Samples,
+    naming: Naming,
+    confidence: float | None = None,
+    findings: Sequence[Finding] = (),
+) -> LoaderView:
     """What loggers show of the sentences of a loader. The figures are those of the first BLEU, which has lengths.
 
     Args:
@@ -89,6 +96,7 @@ def make_view(loader: ScoredLoader, samples: Samples, naming: Naming, confidence
         samples: the sentences to show.
         naming: how names are written.
         confidence: the confidence level of the intervals; None for no intervals.
+        findings: what stands out in them, which is shown above the samples.
     """
 
     def tag(metric: str, detail: str = "") -> str:
@@ -106,10 +114,12 @@ def make_view(loader: ScoredLoader, samples: Samples, naming: Naming, confidence
         statistics = loader.rows[name].statistics
         figures[tag(name, "by_length")] = bleu_by_length_figure(statistics, scorer.settings, confidence)
         figures[tag(name, "lengths")] = length_scatter_figure(statistics)
+    above = "".join(f"{finding.message} See {finding.place}.\n" for finding in findings)
     score = f" {samples.caption}" if samples.caption else ""
-    panels = [Panel(tag("samples"), "first", f"The first sentences.{score}", samples.first)]
+    panels = [Panel(tag("samples"), "first", f"{above}The first sentences.{score}", samples.first)]
     if samples.worst:
-        panels.append(Panel(tag("worst"), "worst", f"The worst sentences{samples.order}.{score}", samples.worst))
+        caption = f"{above}The worst sentences{samples.order}.{score}"
+        panels.append(Panel(tag("worst"), "worst", caption, samples.worst))
     return LoaderView(panels, digits, samples.signature, histograms, figures)
 
 

@@ -18,6 +18,7 @@ from torch import Tensor
 from lightning_bleu.core.batch import Sentence
 from lightning_bleu.core.messages import WarnOnce
 from lightning_bleu.core.processes import run_in_process_0
+from lightning_bleu.evaluation.findings import Finding
 from lightning_bleu.evaluation.names import column_name
 from lightning_bleu.evaluation.scores import Scored
 from lightning_bleu.evaluation.sentences import Sentences
@@ -155,10 +156,13 @@ def _list_lines(
         is_of_file = not score.mean_of and not score.name.group
         file = files[score.name.loader] if is_of_file else None
         class_name = validation.metrics[score.name.metric].class_name
-        yield shared | to_record_line(score, naming.render(score.name), class_name, file)
+        findings = validation.findings_in(score.name.loader) if is_of_file else []
+        yield shared | to_record_line(score, naming.render(score.name), class_name, file, findings)
 
 
-def to_record_line(score: Scored, logged: str, class_name: str, file: str | None) -> dict[str, Any]:
+def to_record_line(
+    score: Scored, logged: str, class_name: str, file: str | None, findings: Iterable[Finding] = ()
+) -> dict[str, Any]:
     """The line of a score in ``scores.jsonl``, without what all lines of its validation share.
 
     Args:
@@ -166,6 +170,7 @@ def to_record_line(score: Scored, logged: str, class_name: str, file: str | None
         logged: its logged name.
         class_name: the name of the class of its metric.
         file: the file of the hypotheses, in the folder of the record; None for a mean and for a group.
+        findings: what stands out in the texts of that file.
     """
     rows = score.rows
     return {
@@ -176,6 +181,7 @@ def to_record_line(score: Scored, logged: str, class_name: str, file: str | None
         "forms": [] if rows is None else rows.input_counts.kinds,
         **score.result.to_dict(),
         "settings": None if rows is None else rows.scorer.plain_settings(),
+        "findings": [[finding.key, finding.message] for finding in findings],
     }
 
 
@@ -300,8 +306,7 @@ class TranslationFiles:
         """
         folder.mkdir(parents=True, exist_ok=True)
         if self._lock_file is None:
-            self._lock_file = self._lock.open("xb")
-            _try_lock(self._lock_file)
+            self._lock_file = _create_locked(self._lock)
         _remove_unfinished(folder, self._lock.parent)
         contents = {".txt": _to_text(sentence.hypothesis for sentence in sentences)}
         columns = _list_columns(sentences, scores_by_name or {}, index)
@@ -408,6 +413,17 @@ def naming_file(path: Path) -> Iterator[None]:
     except OSError as error:
         error.filename = str(path)
         raise
+
+
+def _create_locked(path: Path) -> BinaryIO:
+    """Create a file and lock it. It gets its name then, or another process could find it unlocked, and remove it."""
+    if os.name == "nt":  # where files are not locked, and open files keep their names
+        return path.open("xb")
+    hidden = path.with_suffix(".lock")
+    file = hidden.open("xb")
+    _try_lock(file)
+    hidden.rename(path)
+    return file
 
 
 def _try_lock(file: BinaryIO) -> bool:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from lightning_bleu.core.clean import to_line
 from lightning_bleu.core.scoring import format_in_unit
+from lightning_bleu.evaluation.findings import Finding, describe_findings
 from lightning_bleu.evaluation.result import Result, tabulate
 from lightning_bleu.observers.samples import Samples
-from lightning_bleu.views.blocks import Heading, View
+from lightning_bleu.views.blocks import Block, Heading, View
 from lightning_bleu.views.viewable import Viewable
 
 _REPR_LENGTH = 100
@@ -36,24 +37,31 @@ class Results(dict[str, Result], Viewable):
     Args:
         results: the results.
         samples: the samples.
+        findings: the findings.
 
     Attributes:
         samples: sentences to look at by the name of their loader, such as ``"val"`` or ``"val/news"``. Empty
             with ``samples=0``, and for more than 20 loaders.
+        findings: what stands out in the texts, such as empty or repeated outputs: each is a ``key``, a ``message``, and
+            a ``place`` in the documentation. Not in a sanity check and with ``fast_dev_run``.
 
     Notes:
         ``print`` it, end a cell of a notebook with it, or save it as a page.
     """
 
     def __init__(
-        self, results: Mapping[str, Result] | None = None, samples: Mapping[str, Samples] | None = None
+        self,
+        results: Mapping[str, Result] | None = None,
+        samples: Mapping[str, Samples] | None = None,
+        findings: Iterable[Finding] = (),
     ) -> None:
         super().__init__(results or {})
         self.samples: dict[str, Samples] = dict(samples or {})
+        self.findings: list[Finding] = list(findings)
 
     def copy(self) -> Results:
         """A shallow copy."""
-        return Results(self, self.samples)
+        return Results(self, self.samples, self.findings)
 
     def to_dict(self) -> dict[str, dict[str, Any]]:
         """Everything but the samples as plain values that :mod:`json` can serialize."""
@@ -61,10 +69,9 @@ class Results(dict[str, Result], Viewable):
 
     def describe(self, examples: int) -> View:
         """What there is to see; see :class:`lightning_bleu.views.viewable.Viewable`."""
-        view = View("", [tabulate(self)])
+        blocks: list[Block] = [tabulate(self), *describe_findings(self.findings)]
         if not examples:
-            return view
-        blocks = list(view.blocks)
+            return View("", blocks)
         for name, samples in self.samples.items():
             if len(self.samples) > 1:
                 blocks.append(Heading(name))

@@ -203,6 +203,15 @@ def _is_interval(value: object) -> bool:
     return all(_is_number(value.get(name)) for name in ("low", "high", "confidence"))
 
 
+def _is_list_of_findings(value: object) -> bool:
+    """Whether this is a list of pairs of strings."""
+    if not isinstance(value, list):
+        return False
+    return all(
+        isinstance(pair, list) and len(pair) == 2 and all(isinstance(text, str) for text in pair) for pair in value
+    )
+
+
 _MAX_NUMBER = 1e300
 _SCHEMA: Mapping[str, Callable[[Any], bool]] = {
     "format": lambda value: _is_count(value) and value is not None and 1 <= value <= FORMAT,
@@ -220,6 +229,7 @@ _SCHEMA: Mapping[str, Callable[[Any], bool]] = {
     "percent": _is_flag,
     "score": _is_number,
     "interval": _is_interval,
+    "findings": _is_list_of_findings,
     "settings": lambda value: value is None or isinstance(value, dict),
 }
 """What is read, and whether it has the right type. Other keys are ignored: later versions may add some."""

@@ -79,6 +79,11 @@ class WER(ErrorRate):
     short_name = "wer"
     unit = "words"
 
+    def __init__(self, normalize: Normalizer | None = None, *, percent: bool = False) -> None:
+        super().__init__(normalize, percent=percent)
+        if normalize is None:
+            self.sees = {*self.sees, "spaces"}
+
     @staticmethod
     def split(text: str) -> Sequence[str]:
         """The words of a text."""
@@ -213,6 +218,8 @@ class TER(TaskMetric):
         }
         count = partial(count_edits, ter=SacreTER(normalized, no_punct, asian_support, case_sensitive))
         super().__init__(count, options, percent=percent, higher_is_better=False, perfect=0)
+        seen = {"subwords": True, "case": case_sensitive, "punctuation": not no_punct, "spaces": not asian_support}
+        self.sees = [aspect for aspect, is_seen in seen.items() if is_seen]
 
     def scorer_of(self, name: str, score_name: str) -> FunctionScorer:
         """The edits over the words of the references; 1, as in sacreBLEU, if there are edits and no words."""

@@ -8,7 +8,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lightning_bleu.core.forms import InputCounts
-from lightning_bleu.core.messages import WarnOnce
 from lightning_bleu.core.settings import check_bool, describe
 from lightning_bleu.tasks.task_metric import (
     Normalizer,
@@ -91,10 +90,12 @@ class ROUGE(TaskMetric):
             score_rouge,
             scorer=RougeScorer(keys, use_stemmer, tokenizer=wrapped),
             normalize=check_normalizer(normalize),
-            warn=None if tokenizer is not None else WarnOnce(),
         )
         options = {"keys": keys, "use_stemmer": use_stemmer, "normalize": normalize, "tokenizer": tokenizer}
         super().__init__(score, options, percent=percent, higher_is_better=dict.fromkeys(keys, True), perfect=1)
+        self.sees = ["subwords"]
+        if tokenizer is None and normalize is None:
+            self.sees.append("latin")
 
     @classmethod
     def from_plain(cls, settings: Mapping[str, Any], *, percent: bool) -> Self:
@@ -145,7 +146,6 @@ def score_rouge(
     *,
     scorer: Any,
     normalize: Normalizer | None,
-    warn: WarnOnce | None,
 ) -> dict[str, list[float]]:
     """The F-measures of each hypothesis by key, with its best reference.
 
@@ -154,7 +154,6 @@ def score_rouge(
         references: the references of each hypothesis.
         scorer: a ``RougeScorer``.
         normalize: applied to every text before; None for nothing.
-        warn: warns about references without tokens of rouge-score; None for another tokenizer.
     """
     scores: dict[str, list[float]] = {key: [] for key in scorer.rouge_types}
     for hypothesis, references_of_it in zip(hypotheses, references):
@@ -162,19 +161,4 @@ def score_rouge(
         best = scorer.score_multi(targets, normalize_text(hypothesis, normalize))
         for key, score in best.items():
             scores[key].append(score.fmeasure)
-        if warn is not None:
-            _suspect_script(targets, warn)
     return scores
-
-
-def _suspect_script(references: Sequence[str], warn: WarnOnce) -> None:
-    """Warn about references that have letters, but none that rouge-score keeps."""
-    for reference in references:
-        has_letters = any(map(str.isalpha, reference))
-        if has_letters and not re.search("[a-z0-9]", reference.lower()):
-            warn(
-                f"ROUGE scores 0 for the reference {reference[:40]!r}, because rouge-score keeps only the letters a to "
-                "z and digits: pass ROUGE(tokenizer=...), a function that splits a text into tokens, such as "
-                "jieba.lcut for Chinese, or list for characters.",
-                key="script",
-            )

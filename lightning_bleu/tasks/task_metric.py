@@ -44,6 +44,7 @@ class TaskMetric(FunctionMetric):
     ) -> None:
         super().__init__(function, higher_is_better=higher_is_better, percent=percent, perfect=perfect)
         self.options = dict(options)
+        self.sees = {"subwords"} if options.get("normalize") else {"subwords", "case", "punctuation"}
 
     def __repr__(self) -> str:
         given = describe_options({**self.options, "percent": self.percent}, defaults_of=type(self))

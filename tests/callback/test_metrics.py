@@ -113,7 +113,10 @@ def test_each_metric_scores_each_loader_and_group_as_it_would_alone(way: str, na
         own_lines = lines[epoch * len(results) : (epoch + 1) * len(results)]
         for line, (tag, result) in zip(own_lines, results.items(), strict=True):
             place = {"format": 1, "stage": "val", "step": 6 * (epoch + 1), "epoch": epoch, "key": tag}
-            origin = {name: line.pop(name) for name in ("validation", "file", "metric", "class", "forms", "settings")}
+            origin = {
+                name: line.pop(name)
+                for name in ("validation", "file", "metric", "class", "forms", "settings", "findings")
+            }
             assert line == place | result.to_dict()
             # A mean and a group have no file.
             labels = {"even", "odd", "mean"}.intersection(tag.split("/"))

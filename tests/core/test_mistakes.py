@@ -14,7 +14,6 @@ import torch
 from lightning_bleu import CorpusBLEU, Evaluator, corpus_bleu, corpus_chrf
 from lightning_bleu.bleu import BLEUSettings
 from lightning_bleu.core.batch import read_batch
-from lightning_bleu.core.mistakes import suspect_prompts
 from tests.helpers.corpora import read_lines
 from tests.helpers.counting import FIRST_REFERENCES, HYPOTHESES, REFERENCES, pad
 
@@ -365,27 +364,6 @@ def test_padding_between_the_tokens_of_references_shows_that_the_tokens_come_fir
     ):
         assert find_warnings([[5]] * len(target), target, **options) == []
     assert find_warnings(TRANSPOSED, [[5]] * 10, pad_id=0) == []  # an untrained model may predict padding
-
-
-SOURCES = ["a cat sat", "two dogs ran", "a man reads", "a woman sings"]
-TARGETS = ["eine Katze saß", "zwei Hunde liefen", "ein Mann liest", "eine Frau singt"]
-PROMPTS = [f"{source} = {target}" for source, target in zip(SOURCES, TARGETS)]
-
-
-def test_hypotheses_that_contain_their_source_have_a_prompt() -> None:
-    [(_, message)] = suspect_prompts(zip(PROMPTS, [[target] for target in TARGETS], SOURCES))
-    assert message.startswith("Most hypotheses contain their source")
-    assert list(suspect_prompts(zip(PROMPTS, [[prompt] for prompt in PROMPTS], SOURCES))) == []  # a story that goes on
-
-
-def test_translations_and_copies_have_no_prompt() -> None:
-    references = [[target] for target in TARGETS]
-    for hypotheses in (TARGETS, SOURCES, ["", *TARGETS[1:]], PROMPTS[:2] + TARGETS[2:]):
-        assert list(suspect_prompts(zip(hypotheses, references, SOURCES))) == []
-    assert list(suspect_prompts(zip(PROMPTS[:3], references, SOURCES))) == []  # too few to conclude anything
-    punctuated = [f"{source}." for source in SOURCES]
-    assert list(suspect_prompts(zip(punctuated, [[line] for line in punctuated], SOURCES))) == []
-    assert list(suspect_prompts([("no, no", ["nein"], "no")] * 9)) == []
 
 
 @pytest.mark.slow

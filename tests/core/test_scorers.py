@@ -93,21 +93,6 @@ def test_a_report_without_inputs_has_a_signature_of_unknowns(kind: Kind) -> None
     assert scorer.report(sums, None).signature.startswith("nrefs:?|")
 
 
-CHINESE = ["我们明天去学校学习中文", "今天天气很好我们去公园"] * 20
-ENGLISH = ["the cat sat", "hello there"] * 20
-
-
-@pytest.mark.parametrize(
-    ("text", "tokenizer", "is_suspect"), [(CHINESE, "13a", True), (CHINESE, "zh", False), (ENGLISH, "13a", False)]
-)
-def test_bleu_suspects_text_that_its_tokenizer_does_not_split(
-    text: list[str], tokenizer: str, is_suspect: bool
-) -> None:
-    scorer = scorer_of(BLEU, tokenizer=tokenizer)
-    batch = read_batch(text, text, scorer.settings)
-    assert bool([*scorer.find_mistakes(batch)]) == is_suspect
-
-
 # Ratios
 
 

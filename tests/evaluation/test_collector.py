@@ -168,7 +168,6 @@ def describe(counting: Counting) -> Any:
 
 
 ONE_MORE: dict[str, Any] = {"preds": ["a"], "target": ["a"], "source": ["x"], "index": [4], "group": ["de"]}
-CHINESE = ["我们明天去学校学习中文", "今天天气很好我们去公园"]
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "no reference": ({"target": []}, "ValueError: 'preds' has 1 sentence, 'target' 0: "),
     "a reserved label": ({"group": ["mean"]}, "ValueError: the groups cannot have the name 'mean'"),
@@ -178,7 +177,10 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "tokens": ({"preds": [["a"]], "target": [["a"]]}, "TypeError: the metric 'f' needs text, got tokens"),
     "sources as ids": ({"source": [[5]]}, "TypeError: the metric 'f' takes sources as text, got ids"),
-    "a warning": ({"preds": CHINESE[:1], "target": CHINESE[:1]}, "UserWarning: The references are Chinese"),
+    "a warning": (
+        {"preds": ["a</s>"] * 2, "target": ["a"] * 2, "source": ["x"] * 2, "index": [4, 5], "group": ["de"] * 2},
+        "UserWarning: Most",
+    ),
 }
 """Errors of a batch, also of the first one."""
 OTHER: dict[str, tuple[dict[str, Any], str]] = {
@@ -215,14 +217,14 @@ def test_after_an_error_it_is_as_if_there_had_been_no_batch(fields: dict[str, An
 
 def decode(rows: list[list[int]]) -> list[str]:
     """A decoder."""
-    return [CHINESE[0] if row else "" for row in rows]
+    return ["a cat</s>" if row else "" for row in rows]
 
 
 LOGITS = torch.zeros(2, 3, 9)
 LABELS = torch.full((2, 4), 5)
 SUSPECT: dict[str, Any] = {
     "NaN": ({}, LOGITS + torch.nan, "The logits in 'preds' contain NaN"),
-    "script": ({"decoder": decode}, LOGITS, "The references are Chinese or Japanese"),
+    "special tokens": ({"decoder": decode}, LOGITS, "Most hypotheses contain '</s>'"),
 }
 
 

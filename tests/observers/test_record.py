@@ -380,7 +380,7 @@ KEYS = [
         "percent",
         "score",
     ),
-    *("parts", "counts", "interval", "comparison", "signature", "settings"),
+    *("parts", "counts", "interval", "comparison", "signature", "settings", "findings"),
 ]
 """The keys of a line, in their order."""
 LINES = ["a b c d", "a b x", "e f g"], ["a b c d", "a b c d", "e f"], ["a b c d e", "a c", "e f g h"]
@@ -428,7 +428,12 @@ def expected_line(
     """
     line: dict[str, Any] = dict(zip(KEYS, [1, "id", "val", *place, [*forms]])) | dict.fromkeys(KEYS[10:])
     line |= {"higher_is_better": result.higher_is_better, "percent": result.percent, "score": result.score}
-    line |= {"parts": result.parts, "counts": {}, "signature": getattr(result.report, "signature", None)}
+    line |= {
+        "findings": [],
+        "parts": result.parts,
+        "counts": {},
+        "signature": getattr(result.report, "signature", None),
+    }
     if result.interval:
         line["interval"] = {"low": result.interval.low, "high": result.interval.high, "confidence": 0.9}
     if kind:

@@ -172,6 +172,7 @@ TER_TEXTS = [("en-de", 20), ("en-zh", 20), pytest.param("en-cs", 2000, marks=pyt
 TER_OPTIONS = ["normalized", "no_punct", "asian_support", "case_sensitive"]
 
 
+@pytest.mark.filterwarnings("ignore:The references are Chinese or Japanese")
 @pytest.mark.parametrize("options", [[], *([name] for name in TER_OPTIONS), TER_OPTIONS])
 @pytest.mark.parametrize(
     ("pair", "count"), [("en-de", 20), ("en-zh", 20), pytest.param("en-cs", 2000, marks=pytest.mark.long)]
@@ -263,7 +264,9 @@ def test_references_without_a_letter_that_rouge_keeps_are_warned_about_once(wmt2
         if number:
             evaluator.finish(0)
             continue
-        with pytest.warns(UserWarning, match=r"^ROUGE scores 0 for the reference '.*: pass ROUGE\(tokenizer=") as said:
+        with pytest.warns(
+            UserWarning, match=r"of the references have letters other than a to z, which rouge drops: pass"
+        ) as said:
             evaluator.finish(0)
         assert len(said) == 1
     for line in ("", "...", "42", "—"):

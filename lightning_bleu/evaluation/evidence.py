@@ -1,0 +1,275 @@
+"""What is counted in the texts of a loader to find out what stands out; see :mod:`.findings`.
+
+Each process counts in its own texts. The counts of several processes add up, so little is sent.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from lightning_bleu.core.batch import Sentence
+
+MAX_EXAMINED = 2000
+"""How many texts of a loader are examined, the first ones."""
+MAX_DECODED = 64
+"""How many of them, if they are ids."""
+_MAX_WITH_WORDS = 500
+"""In how many of them words and scripts are counted, which takes longer."""
+_MAX_CANDIDATES = 10
+"""How many of the most frequent texts each process sends."""
+_MAX_CHARACTERS = 80
+"""How many characters of each of them."""
+_MIN_SOURCE = 8
+"""How many characters a source must have, so that no hypothesis contains it by chance."""
+_MIN_GROWTH = 1.3
+"""How much longer than its source a text with a prompt is. Restored punctuation adds less."""
+_MIN_LOOP = 12
+"""How many characters a repetition at the end of a text has at least."""
+
+
+class Trace(NamedTuple):
+    """Something that a text contains and should not, or that one side contains and the other does not.
+
+    Attributes:
+        pattern: finds it in a line.
+        hints: every text that contains it contains one of these.
+    """
+
+    pattern: re.Pattern[str]
+    hints: Sequence[str]
+
+
+_END = r"(?:</s>|<(?:eos|end)>|<end_of_turn>|<\|(?:im_end|endoftext|eot_id|end)\|>|\[(?:SEP|EOS)\])"
+_FILL = r"(?:<pad>|\[PAD\])"
+TRACES = {
+    "subwords": Trace(
+        re.compile(r"\w@@(?= |$)|\u2581\S|\u0120\w.*\u0120\w|\w ##\w|\uffed|\w</w>"),
+        ("@@", "\u2581", "\u0120", " ##", "\uffed", "</w>"),
+    ),
+    "special-tokens": Trace(
+        re.compile(
+            r"^<s>|^(?!.+<s>).*</s>"  # but not a word that is struck out, as in <s>old</s>
+            r"|<(?i:pad|eos|bos|sos)>|<extra_id_\d+>|<(?:start|end)_of_turn>|<\|[\w.]+\|>"
+            r"|\[(?:PAD|SEP|CLS|BOS|EOS)\]|^(?:__[a-z]{2,3}__|[a-z]{3}_[A-Z][a-z]{3}) ",
+            re.MULTILINE,
+        ),
+        ("<", "[", "_"),
+    ),
+    "after-end": Trace(
+        re.compile(rf"^(?!.+<s>).*?{_END}(?:\s*(?:{_FILL}|{_END}))*\s*(?!{_FILL}|{_END})\S", re.MULTILINE), ("<", "[")
+    ),
+    "thinking": Trace(re.compile("</?think(?:ing)?>"), ("think",)),
+    "entities": Trace(re.compile(r"&(?:apos|quot|amp|lt|gt|nbsp|#\d+|#x[\da-fA-F]+);"), ("&",)),
+    "curly quotes": Trace(
+        re.compile("[\u2018\u2019\u201c\u201d\u201e]"), ("\u2018", "\u2019", "\u201c", "\u201d", "\u201e")
+    ),
+    "straight quotes": Trace(re.compile("""["']"""), ('"', "'")),
+}
+"""What is looked for in each text."""
+_TOKEN = re.compile(r"</?s>|<[^<>]+>|\[[A-Z]+\]|@@|\u2581|\u0120|##|\uffed|&[^;]+;")
+"""The part of a mark that is always the same."""
+_OPENING = re.compile(r"[^:\n]{1,79}[:\n]")
+_PUNCTUATION = re.compile("[.,!?;:\u060c\u061f\u0964\u3001\u3002\uff01\uff0c\uff1f]")
+_CJK = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]")
+"""Letters of Chinese and Japanese, which do not separate words with spaces."""
+_SOUTHEAST_ASIAN = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]")
+"""Letters of Thai, Lao, Burmese, and Khmer, which do not either."""
+
+
+@dataclass
+class Evidence:
+    """Counts of some sentences.
+
+    Attributes:
+        hypotheses: how many sentences have a hypothesis with some property.
+        references: how many have a reference with it.
+        pairs: how many are a pair with some property, and how many words or letters of some kind there are.
+        outputs: the most frequent hypotheses, with their counts.
+        answers: the most frequent references.
+        openings: the most frequent beginnings of hypotheses that end with a colon or a line break.
+        reference_openings: those of references.
+        logit_widths: the numbers of batches by the widths of logits and labels.
+    """
+
+    hypotheses: Counter[str] = field(default_factory=Counter)
+    references: Counter[str] = field(default_factory=Counter)
+    pairs: Counter[str] = field(default_factory=Counter)
+    outputs: Counter[tuple[int, str]] = field(default_factory=Counter)
+    answers: Counter[tuple[int, str]] = field(default_factory=Counter)
+    openings: Counter[tuple[int, str]] = field(default_factory=Counter)
+    reference_openings: Counter[tuple[int, str]] = field(default_factory=Counter)
+    logit_widths: Counter[tuple[int, int]] = field(default_factory=Counter)
+
+    @property
+    def count(self) -> int:
+        """The number of sentences."""
+        return self.pairs["sentences"]
+
+    def __add__(self, other: Evidence) -> Evidence:
+        return Evidence(*(own + others for own, others in zip(vars(self).values(), vars(other).values())))
+
+
+def examine(sentences: Sequence[Sentence], logit_widths: Counter[tuple[int, int]] | None = None) -> Evidence:
+    """Count what may stand out in sentences.
+
+    Args:
+        sentences: the sentences.
+        logit_widths: the numbers of batches by the widths of logits and labels.
+
+    Example:
+        >>> evidence = examine([Sentence("a b@@ c", ["a bc"]), Sentence("", ["d"])])
+        >>> evidence.count, evidence.hypotheses["subwords"], evidence.references["subwords"], evidence.pairs["empty"]
+        (2, 1, 0, 1)
+    """
+    evidence = Evidence(logit_widths=logit_widths or Counter())
+    hypotheses = [sentence.hypothesis for sentence in sentences]
+    references = ["\n".join(sentence.references) for sentence in sentences]
+    evidence.hypotheses = _count_traces(hypotheses)
+    evidence.references = _count_traces(references)
+    evidence.outputs = _most_frequent(hypothesis.strip() for hypothesis in hypotheses)
+    evidence.answers = _most_frequent(sentence.references[0].strip() for sentence in sentences if sentence.references)
+    evidence.openings = _most_frequent(map(_opening, hypotheses))
+    evidence.reference_openings = _most_frequent(_opening(row[0]) for _, row, *_ in sentences if row)
+    pairs = evidence.pairs
+    pairs["sentences"] = len(sentences)
+    pairs["with words"] = min(len(sentences), _MAX_WITH_WORDS)
+    pairs["plain texts"] = sum(not sentence.tokenized for sentence in sentences)
+    for sentence in sentences:
+        _count_pair(sentence, pairs)
+    _count_words(sentences[:_MAX_WITH_WORDS], pairs)
+    _count_letters(references[:_MAX_WITH_WORDS], pairs)
+    return evidence
+
+
+def _most_frequent(texts: Iterable[str]) -> Counter[tuple[int, str]]:
+    """The most frequent texts, each as a hash and its beginning."""
+    frequencies = Counter(filter(None, texts))
+    most_frequent: Counter[tuple[int, str]] = Counter()
+    for text, count in frequencies.most_common(_MAX_CANDIDATES):
+        most_frequent[zlib.crc32(text.encode(errors="replace")), text[:_MAX_CHARACTERS]] = count
+    return most_frequent
+
+
+def _opening(text: str) -> str:
+    """The beginning of a text up to a colon or a line break that is not its end; empty if there is none.
+
+    Example:
+        >>> _opening("Here it is: a cat"), _opening("a cat")
+        ('Here it is:', '')
+    """
+    match = _OPENING.match(text)
+    return match[0] if match is not None and text[match.end() :].strip() else ""
+
+
+def _count_traces(texts: Sequence[str]) -> Counter[str]:
+    """How many texts contain each mark, have upper case, punctuation, or letters whose accents are apart."""
+    found: Counter[str] = Counter()
+    joined = "\n".join(texts)
+    for name, trace in TRACES.items():
+        hints = [hint for hint in trace.hints if hint in joined]
+        candidates = {number for hint in hints for number, text in enumerate(texts) if hint in text}
+        matches = [*filter(None, (trace.pattern.search(texts[number]) for number in candidates))]
+        found[name] = len(matches)
+        for text, _ in Counter(map(_quote, matches)).most_common(1):
+            found[f"{name}: {text}"] += found[name]
+    found["upper case"] = sum(text != text.lower() for text in texts)
+    found["punctuation"] = sum(_PUNCTUATION.search(text) is not None for text in texts)
+    if not unicodedata.is_normalized("NFC", joined):
+        found["decomposed"] = sum(not unicodedata.is_normalized("NFC", text) for text in texts)
+    return found
+
+
+def _quote(match: re.Match[str]) -> str:
+    """What a message quotes of a match."""
+    token = _TOKEN.search(match[0])
+    return (match if token is None else token)[0].strip()[:20]
+
+
+def _count_pair(sentence: Sentence, pairs: Counter[str]) -> None:
+    """Count what a sentence is an example of."""
+    hypothesis, references, source = sentence.hypothesis, sentence.references, sentence.source
+    pairs["with references"] += bool(references)
+    pairs["equal"] += hypothesis in references
+    if references and not hypothesis.strip():
+        pairs["empty"] += any(map(str.strip, references))
+    longest = max(map(len, references), default=len(hypothesis))
+    if len(hypothesis) > longest:
+        pairs["loops"] += ends_in_loop(hypothesis) and not any(map(ends_in_loop, references))
+        pairs["too long"] += len(hypothesis) > 2 * longest + 20
+    if source is None or len(source) < _MIN_SOURCE:
+        return
+    pairs["sources"] += 1
+    pairs["prompted hypotheses"] += _has_prompt(hypothesis, source)
+    pairs["prompted references"] += any(_has_prompt(reference, source) for reference in references[:1])
+    if references and hypothesis.strip() == source.strip() and hypothesis not in references:
+        words, source_words = set(references[0].split()), set(source.split())
+        pairs["copies"] += 2 * len(words & source_words) < len(words)  # which no post-editing is
+
+
+def _has_prompt(line: str, source: str) -> bool:
+    """Whether a line contains the source, and is longer."""
+    return source in line and _MIN_GROWTH * len(source) < len(line.strip())
+
+
+def ends_in_loop(text: str) -> bool:
+    """Whether a text ends with the same characters four times or more, also if the last time is cut off.
+
+    Example:
+        >>> ends_in_loop("a man and a man and a man and a man and a m"), ends_in_loop("a man and a man")
+        (True, False)
+    """
+    text = text.rstrip()
+    end = text[-_MIN_LOOP // 2 :]
+    start = text.rfind(end, 0, len(text) - 1)
+    if start < 0 or len(text) < _MIN_LOOP:
+        return False
+    period = len(text) - len(end) - start
+    length = max(4 * period, _MIN_LOOP)
+    tail = text[-length:]
+    return len(tail) == length and tail[period:] == tail[:-period]
+
+
+def _count_words(sentences: Sequence[Sentence], pairs: Counter[str]) -> None:
+    """Count the words that hypotheses share with their references, and the sentences in another place.
+
+    A word that only one reference has tells whose translation a hypothesis is: it is in another place if two such words
+    are of the same other reference, and none is of its own.
+    """
+    own_words = [
+        set(sentence.references[0].lower().split()) if sentence.references else set() for sentence in sentences
+    ]
+    owners: dict[str, int] = {}
+    for number, words in enumerate(own_words):
+        for word in words:
+            owners[word] = -1 if word in owners else number
+    for number, (sentence, words) in enumerate(zip(sentences, own_words)):
+        found = set(sentence.hypothesis.lower().split())
+        pairs["reference words"] += len(words)
+        pairs["matched words"] += len(words & found)
+        owners_of_words = [owners.get(word, -1) for word in found]
+        if number in owners_of_words:
+            pairs["in place"] += 1
+            continue
+        others = [owner for owner in owners_of_words if owner >= 0]
+        pairs["misplaced"] += len(set(others)) < len(others)
+
+
+def _count_letters(references: Sequence[str], pairs: Counter[str]) -> None:
+    """Count letters and words of the references by their script."""
+    joined = "\n".join(references)
+    words = joined.split()
+    pairs["words"] += len(words)
+    pairs["characters"] += sum(map(len, words))
+    if joined.isascii():
+        return
+    pairs["Chinese or Japanese"] += len(_CJK.findall(joined))
+    pairs["Thai, Lao, Burmese, or Khmer"] += len(_SOUTHEAST_ASIAN.findall(joined))
+    pairs["words with other letters"] += sum(
+        not word.isascii() and any(letter.isalpha() and not letter.isascii() for letter in word) for word in words
+    )
