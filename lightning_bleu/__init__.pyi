@@ -3,6 +3,7 @@ from .callback import BLEUCallback
 from .chrf import CHRFScore, corpus_chrf, sentence_chrf
 from .core.conventions import CONVENTIONS, Convention
 from .core.resampling import Interval, PairedTest
+from .evaluation.findings import Finding
 from .evaluation.functions import FunctionMetric
 from .evaluation.positions import distributed_index
 from .evaluation.result import Result
@@ -22,6 +23,7 @@ __all__ = [
     "CorpusBLEU",
     "CorpusCHRF",
     "Evaluator",
+    "Finding",
     "FunctionMetric",
     "Interval",
     "PairedTest",

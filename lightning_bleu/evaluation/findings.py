@@ -47,7 +47,7 @@ class Finding(NamedTuple):
 
     @property
     def place(self) -> str:
-        """Where the documentation explains it: the page, and the place on it."""
+        """The place in the documentation that explains it, such as ``"reading_the_dashboard.html#loops"``."""
         return f"{_PAGE}#{self.key}"
 
     def to_dict(self) -> dict[str, Any]:
