@@ -14,6 +14,7 @@ They call :meth:`Evaluator.begin`, :meth:`Evaluator.score`, and :meth:`Evaluator
 
 from __future__ import annotations
 
+import datetime
 import math
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -71,6 +72,7 @@ from lightning_bleu.observers.loggers import check_loggers
 from lightning_bleu.observers.record import Record
 from lightning_bleu.observers.results import Results
 from lightning_bleu.observers.samples import Samples, make_samples
+from lightning_bleu.observers.scores_file import name_run
 
 if TYPE_CHECKING:
     from sacrebleu.metrics.base import Metric as SacreMetric
@@ -540,7 +542,13 @@ class Evaluator:
             OSError: if files cannot be written. Then no result and no opponent has been replaced.
         """
         naming, dashboard = validation.naming, started.dashboard
-        results = Results(validation.results, self._choose_samples(validation), validation.findings)
+        results = Results(
+            validation.results,
+            self._choose_samples(validation),
+            validation.findings,
+            self._name_page(naming.stage, step),
+            validation.repeated,
+        )
         shown_step = step if shown_step is None else shown_step
         if self.record is not None:
             self.record.write(validation, step=step, epoch=epoch)
@@ -647,15 +655,21 @@ class Evaluator:
             samples[name] = make_samples(loader, choose_sentences(loader, self.options.samples), name)
         return samples
 
+    def _name_page(self, stage: str, step: int) -> str:
+        """The title of a page of results: of which run, stage, and step they are, and the date."""
+        run = "" if self.record is None else f"{name_run(self.record.folder)}, "
+        return f"{run}{stage} at step {step:,}, {datetime.date.today()}"
+
     def _keep_results(self, stage: str, results: Results) -> None:
         """Replace the results of a stage, which become the last ones."""
         self._results_by_stage.pop(stage, None)
         self._results_by_stage[stage] = results
-        self.results = Results()
+        self.results = Results(title=results.title)
         for results_of_stage in self._results_by_stage.values():
             self.results.update(results_of_stage)
             self.results.samples.update(results_of_stage.samples)
             self.results.findings += results_of_stage.findings
+            self.results.repeated |= results_of_stage.repeated
 
 
 show_options(Evaluator.__init__)

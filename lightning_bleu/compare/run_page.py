@@ -13,6 +13,7 @@ from lightning_bleu.compare.systems import compare_texts
 from lightning_bleu.compare.texts import read_systems
 from lightning_bleu.core.scoring import describe_directions, format_in_unit
 from lightning_bleu.evaluation.findings import describe_findings
+from lightning_bleu.observers.scores_file import name_run
 from lightning_bleu.views.blocks import Bar, Block, Cell, Chart, Heading, Note, Part, Point, Table, TableCell, View
 from lightning_bleu.views.text import MAX_ROWS
 
@@ -38,7 +39,7 @@ def describe_run(run: RecordedRun, examples: int) -> View:
         blocks += _describe_stage(run, stage)
     if examples > 0:
         blocks += _describe_sentences(run, examples)
-    return View(_name_run(run.folder.resolve()), blocks)
+    return View(name_run(run.folder.resolve()), blocks)
 
 
 def _keys_of(validations: Sequence[RecordedValidation]) -> list[str]:
@@ -58,22 +59,18 @@ def _main_key(validations: Sequence[RecordedValidation]) -> str | None:
     return main_key
 
 
-def _name_run(folder: Path) -> str:
-    """The name of the folder of a run, which ``translations=True`` calls ``translations`` in another one."""
-    return folder.parent.name if folder.name == "translations" else folder.name
-
-
 def _describe_stage(run: RecordedRun, stage: str) -> list[Block]:
     """The validations of a stage as a table, and their scores as curves."""
     validations = run.of_stage(stage)
-    keys = _keys_of(validations)
+    main_key = _main_key(validations)
+    keys = sorted(_keys_of(validations), key=lambda key: key != main_key)  # stable: the overall score comes first
     shown = keys[:_MAX_COLUMNS]
     best = {} if is_test(stage) else {key: run.best(key) for key in keys}
     blocks: list[Block] = []
     sentences = _describe_best(shown, best)
     if sentences:
         blocks.append(Note(sentences))
-    blocks.append(_validation_table(validations, shown, best, _main_key(validations), len(keys) - len(shown)))
+    blocks.append(_validation_table(validations, shown, best, main_key, len(keys) - len(shown)))
     latest = validations[-1]
     blocks += describe_findings(latest.findings, f"What stands out at step {latest.step:,}")
     if len(validations) > 1:

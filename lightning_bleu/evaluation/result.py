@@ -248,6 +248,8 @@ def _cells(result: Result) -> dict[str, TableCell]:
         title = f"against the {opponent} ({100 * test.confidence:g}% interval)"
         cells[title] = f"{difference} ({low} to {high})"
         cells[f"{test.sides} p"] = f"{test.p_value:.4f}"
+        if result.verdict is not None:
+            cells["verdict"] = result.verdict.word
     if result.compared_with is not None and result.opponent_score is not None:
         opponent_score = format_in_unit(result.opponent_score, percent)
         is_new_best = result.compared_with != "first" and result.opponent_score == result.score

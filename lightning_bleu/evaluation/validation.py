@@ -84,6 +84,13 @@ class Validation:
         return [finding for finding in self.findings if finding.where == loader]
 
     @property
+    def repeated(self) -> list[str]:
+        """The logged names of groups that have all sentences of their loader, and of their means."""
+        only_groups = {loader.name for loader in self.loaders if len(loader.sentences.groups) == 1}
+        repeated = [score.name for score in self.scored if score.name.group and score.name.loader in only_groups]
+        return [self.naming.render(name) for name in repeated]
+
+    @property
     def shows_loaders(self) -> bool:
         """Whether more than the scores of loaders is logged and shown."""
         return len(self.loaders) <= MAX_DETAILED

@@ -40,6 +40,8 @@ def lay_out_charts(validation: Validation) -> list[ScalarChart]:
     scored = [score for score in validation.scored if not score.name.group]
     if not validation.shows_loaders:
         scored = [score for score in scored if not score.name.loader]
+    only_members = {score.mean_of[0] for score in scored if len(score.mean_of) == 1}  # equal to their means
+    scored = [score for score in scored if score.name not in only_members]
     scored.sort(key=lambda score: bool(score.name.loader))  # means first
     naming = validation.naming
     charts = _chart_scores(scored, naming)
@@ -52,7 +54,7 @@ def lay_out_charts(validation: Validation) -> list[ScalarChart]:
 
 def _title(score: Scored, naming: Naming, name: Name | None = None) -> str:
     tag = naming.render_for_loggers(name or score.name)
-    return f"{tag}: mean of all" if score.mean_of else tag
+    return f"{tag}: mean of {len(score.mean_of)} loaders" if len(score.mean_of) > 1 else tag
 
 
 def _chart_scores(scored: Iterable[Scored], naming: Naming) -> list[ScalarChart]:

@@ -27,6 +27,14 @@ _BLUE, _ORANGE = "#0072B2", "#D55E00"  # from the color-blind safe palette of Ok
 _TICK_SIZE = 8
 _BAR_LABELS_WIDTH = 300
 """The number of characters that fit side by side below the bars, times their size in points."""
+_ENDS = [1, 2, 5, 10, 20, 30, 40, 50, 60, 80, 100]
+"""The ends that the axis of BLEU may have."""
+_ROOM = 1.15
+"""How much longer than the data this axis is, so that a number fits above a bar."""
+_LOW = 0.15
+"""A number is above a bar that is shorter than this share of the axis."""
+_CLOSE = 0.7
+"""Also if its interval reaches below this share of the bar, where the number would be."""
 _TOP = 0.89
 """Where the axes end, in fractions of the figure."""
 
@@ -65,8 +73,19 @@ def bleu_by_length_figure(statistics: Tensor, settings: BLEUSettings, confidence
     longest = max(len(line) for label in bar_labels for line in label.split("\n"))
     axes.tick_params(axis="x", labelsize=min(_TICK_SIZE, _BAR_LABELS_WIDTH / (longest * len(labels))))
     axes.errorbar(range(len(labels)), scores, abs(np.array(ends).T - scores), fmt="none", color="black")
-    axes.bar_label(bars, [f"{score:.{score < 9.95:d}f}" for score in scores], label_type="center", color="white")
-    axes.set(ylim=(0, 50 if np.max(ends) <= 50 else 100), xlabel="reference length in tokens")
+    top = next((number for number in _ENDS if number >= _ROOM * np.max(ends)), 100)
+    for bar, score, (low, high) in zip(bars, scores, ends):
+        is_low = score < _LOW * top or low < _CLOSE * score
+        place = high + 0.02 * top if is_low else score / 2
+        axes.text(
+            bar.get_x() + bar.get_width() / 2,
+            place,
+            f"{score:.{score < 9.95:d}f}",
+            ha="center",
+            va="bottom" if is_low else "center",
+            color="black" if is_low else "white",
+        )
+    axes.set(ylim=(0, top), xlabel="reference length in tokens")
     return axes.figure  # type: ignore[return-value]
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from lightning_bleu.core.clean import to_line
+from lightning_bleu.core.clean import list_names, to_line
 from lightning_bleu.core.scoring import format_in_unit
 from lightning_bleu.evaluation.findings import Finding, describe_findings
 from lightning_bleu.evaluation.result import Result, tabulate
@@ -38,12 +38,16 @@ class Results(dict[str, Result], Viewable):
         results: the results.
         samples: the samples.
         findings: the findings.
+        title: what a page calls them.
+        repeated: names of scores of the same sentences as others, which tables leave out.
 
     Attributes:
         samples: sentences to look at by the name of their loader, such as ``"val"`` or ``"val/news"``. Empty
             with ``samples=0``, and for more than 20 loaders.
         findings: what stands out in the texts, such as empty or repeated outputs: each is a ``key``, a ``message``, and
             a ``place`` in the documentation. Not in a sanity check and with ``fast_dev_run``.
+        title: what a page calls them: the stage, the step, and the date, with the name of the run if it has a record.
+        repeated: see above.
 
     Notes:
         ``print`` it, end a cell of a notebook with it, or save it as a page.
@@ -54,14 +58,21 @@ class Results(dict[str, Result], Viewable):
         results: Mapping[str, Result] | None = None,
         samples: Mapping[str, Samples] | None = None,
         findings: Iterable[Finding] = (),
+        title: str = "",
+        repeated: Collection[str] = (),
     ) -> None:
         super().__init__(results or {})
         self.samples: dict[str, Samples] = dict(samples or {})
         self.findings: list[Finding] = list(findings)
+        self.title = title
+        self.repeated = set(repeated)
+
+    def __missing__(self, name: str) -> Result:
+        raise KeyError(f"there is no score {name!r}, only {list_names([*self])}")
 
     def copy(self) -> Results:
         """A shallow copy."""
-        return Results(self, self.samples, self.findings)
+        return Results(self, self.samples, self.findings, self.title, self.repeated)
 
     def to_dict(self) -> dict[str, dict[str, Any]]:
         """Everything but the samples as plain values that :mod:`json` can serialize."""
@@ -69,14 +80,15 @@ class Results(dict[str, Result], Viewable):
 
     def describe(self, examples: int) -> View:
         """What there is to see; see :class:`lightning_bleu.views.viewable.Viewable`."""
-        blocks: list[Block] = [tabulate(self), *describe_findings(self.findings)]
+        shown = {name: result for name, result in self.items() if name not in self.repeated}
+        blocks: list[Block] = [tabulate(shown), *describe_findings(self.findings)]
         if not examples:
-            return View("", blocks)
+            return View("", blocks, self.title)
         for name, samples in self.samples.items():
             if len(self.samples) > 1:
                 blocks.append(Heading(name))
             blocks += samples.blocks(examples)
-        return View("", blocks)
+        return View("", blocks, self.title)
 
     def __repr__(self) -> str:
         shown: list[str] = []

@@ -132,6 +132,11 @@ def find_run(folder: Path) -> Path:
     )
 
 
+def name_run(folder: Path) -> str:
+    """The name of the folder of a run, which ``translations=True`` calls ``translations`` in another one."""
+    return folder.parent.name if folder.name == "translations" else folder.name
+
+
 def read_lines(record: Path) -> tuple[list[dict[str, Any]], list[int]]:
     """The same as :func:`parse_lines`, which is called once for each state of a record, and the result is kept."""
     state = record.stat() if record.exists() else None

@@ -241,10 +241,12 @@ class View:
     Attributes:
         title: what it is.
         blocks: what is shown, in order.
+        page_title: what a page calls it that has no title.
     """
 
     title: str
     blocks: Sequence[Block] = field(default_factory=list)
+    page_title: str = ""
 
 
 def describe_marks(examples: Examples) -> dict[Mark, str]:

@@ -102,7 +102,7 @@ def test_corpora_with_few_words_are_shown(lines: list[tuple[str, list[str]]], tm
 # Charts
 
 
-LOADERS = ("val_bleu: mean of all", "val_bleu/news", "val_bleu/talks (TED)")
+LOADERS = ("val_bleu: mean of 2 loaders", "val_bleu/news", "val_bleu/talks (TED)")
 
 
 def drawn(layout: dict[str, dict[str, Any]], category: str, tags: set[str]) -> dict[str, set[str]]:
@@ -150,7 +150,7 @@ def test_charts_of_all_metrics_are_side_by_side_and_show_what_is_logged(tmp_path
     scores = drawn(layout, "Scores", tags)
     expected = {}
     for title in LOADERS:
-        tag = title.removesuffix(": mean of all")
+        tag = title.removesuffix(": mean of 2 loaders")
         expected[title] = {tag, f"{tag}/low", f"{tag}/high"}
         for name in ("ter", "terse"):
             expected[title.replace("bleu", name)] = {tag.replace("bleu", name)}
@@ -161,7 +161,7 @@ def test_charts_of_all_metrics_are_side_by_side_and_show_what_is_logged(tmp_path
         expected[title.replace("val_bleu", "val/other chrf")] = {tag.replace("val_bleu", "val/other chrf")}
     assert scores == expected
     assert drawn(layout, "Comparison with the best", tags) == {
-        title: {f"{title.removesuffix(': mean of all')}/difference{end}" for end in ("", "_low", "_high")}
+        title: {f"{title.removesuffix(': mean of 2 loaders')}/difference{end}" for end in ("", "_low", "_high")}
         for title in LOADERS
     }
     parts = drawn(layout, "Parts", tags)

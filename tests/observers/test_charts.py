@@ -105,7 +105,7 @@ def test_every_component_that_is_logged_is_in_one_chart_of_its_score_and_no_othe
 @pytest.mark.parametrize("confidence", [None, 0.95])
 def test_charts_are_in_the_order_of_the_labels_and_those_of_means_come_first(confidence: float | None) -> None:
     charts = lay_out_charts(validate(CorpusCHRF(), ("news", "talks"), confidence=confidence))
-    assert [chart.title for chart in charts] == ["val_chrf: mean of all", "val_chrf/news", "val_chrf/talks"]
+    assert [chart.title for chart in charts] == ["val_chrf: mean of 2 loaders", "val_chrf/news", "val_chrf/talks"]
 
 
 @pytest.mark.parametrize("confidence", [None, 0.95])
@@ -115,7 +115,7 @@ def test_bands_are_in_the_order_of_the_labels_for_tensorboard(confidence: float 
     charts = lay_out_charts(validate(CorpusCHRF(), ("news", "talks"), confidence=confidence))
     adapt(writer).show_charts(charts)
     (layout,) = writer.layouts
-    expected = ["val_chrf: mean of all", "val_chrf/news", "val_chrf/talks"]
+    expected = ["val_chrf: mean of 2 loaders", "val_chrf/news", "val_chrf/talks"]
     assert [*layout["Scores"]] == (expected[::-1] if confidence else expected)
 
 
@@ -157,7 +157,7 @@ def test_with_more_than_20_loaders_only_the_mean_has_a_chart() -> None:
     for loaders, titles in ((20, 21), (21, 1)):
         charts = lay_out_charts(validate(CorpusCHRF(), tuple(f"n{number}" for number in range(loaders))))
         assert len(charts) == titles
-        assert charts[0].title == "val_chrf: mean of all"
+        assert charts[0].title == f"val_chrf: mean of {loaders} loaders"
 
 
 def test_a_writer_gets_a_layout_when_it_changes_with_the_charts_of_all_evaluators() -> None:
