@@ -152,11 +152,12 @@ class RatioScorer(Scorer):
         return None if self.best_ratio is None else (self.unit or 1.0) * self.best_ratio
 
     def score(self, statistics: Tensor) -> Tensor:
-        """The ratio of the numbers in the columns: ``(..., 2)`` → ``(...)``."""
-        numerators, denominators = statistics.to(float_type(statistics.device)).unbind(-1)
+        """The ratio of the numbers in the first two columns: ``(..., columns)`` → ``(...)``."""
+        pairs = statistics[..., :2].to(float_type(statistics.device))
+        numerators, denominators = pairs.unbind(-1)
         ratios = torch.where(denominators == 0, self.over_zero, numerators / denominators)
         of_nothing = 1.0 if self.higher_is_better else 0.0
-        return (self.unit or 1.0) * torch.where((statistics == 0).all(-1), of_nothing, ratios)
+        return (self.unit or 1.0) * torch.where((pairs == 0).all(-1), of_nothing, ratios)
 
     def is_defined(self, sums: Tensor) -> bool:
         """Whether the sum of the second numbers is not 0."""

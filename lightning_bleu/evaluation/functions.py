@@ -19,7 +19,7 @@ from lightning_bleu.core.batch import Batch, Sentence, Sources
 from lightning_bleu.core.clean import to_line
 from lightning_bleu.core.evaluator_metric import EvaluatorMetric
 from lightning_bleu.core.forms import InputCounts, IntArray, kind_of
-from lightning_bleu.core.scoring import RatioScorer, Report, format_in_unit, format_score
+from lightning_bleu.core.scoring import Component, RatioScorer, Report, format_in_unit, format_score
 from lightning_bleu.core.settings import check_bool, describe
 from lightning_bleu.evaluation.callables import attribute_of, find_third, name_function, signature_of
 from lightning_bleu.evaluation.names import Name, check_names
@@ -65,6 +65,12 @@ class FunctionMetric(EvaluatorMetric):
         A function for which higher numbers are better needs no FunctionMetric. Subclass it for a metric with options of
         its own.
     """
+
+    column_names: Sequence[str] = ()
+    """What the numbers of a sentence are, if a function returns more than pairs, such as errors, words, and insertions.
+    The sum of each number behind the pair, over the sum of the second ones, is a component of the score."""
+    has_counts = False
+    """Whether these numbers are counts. Then the components are logged unless `parts` names others."""
 
     def __init__(
         self,
@@ -219,12 +225,18 @@ class FunctionScore(Report):
         name: the name of the score.
         percent: True if the score is in percent, False if it is a share; None if it has a scale of its own.
         signature: everything that the score depends on; None if that is unknown.
+        sums: the sums that the score and its components are computed from, by name.
     """
 
     score: float
     name: str
     percent: bool | None
     signature: str | None
+    sums: Mapping[str, float]
+
+    def counts(self) -> dict[str, list[int] | int]:
+        """The sums that are counts, by name."""
+        return {name: value for name, value in self.sums.items() if isinstance(value, int)}
 
     def __str__(self) -> str:
         return f"{self.name} = {format_score(self.score, self.percent)}"
@@ -243,11 +255,44 @@ class FunctionScorer(RatioScorer):
 
     metric: FunctionMetric | None = None
 
+    @property
+    def columns(self) -> int:  # type: ignore[override]
+        """The number of numbers of a sentence: a pair, and what explains it."""
+        return 2 if self.metric is None else max(2, len(self.metric.column_names))
+
     def report(self, sums: Tensor, inputs: InputCounts | None) -> FunctionScore:
         """The score with its name and its signature."""
-        signature = None if inputs is None or self.metric is None else self.metric.signature(inputs)
-        score = self.score(sums).item()
-        return FunctionScore(score=score, name=self.name, percent=self.percent, signature=signature)
+        metric = self.metric
+        signature = None if inputs is None or metric is None else metric.signature(inputs)
+        numbers: dict[str, float] = {}
+        if metric is not None:
+            numbers = dict(zip(metric.column_names, sums.tolist()))
+            if metric.has_counts:
+                numbers = {name: int(number) for name, number in numbers.items()}
+        return FunctionScore(
+            score=self.score(sums).item(), name=self.name, percent=self.percent, signature=signature, sums=numbers
+        )
+
+    def components(self, report: FunctionScore, *, optional: bool = True) -> list[Component]:
+        """What the numbers behind the pairs say, in the unit of the score; nothing for pairs alone."""
+        if self.metric is None or not self.metric.column_names:
+            return []
+        sums = dict(report.sums)
+        _, denominator, *names = self.metric.column_names
+        components = []
+        for name in names:
+            share = sums[name] / sums[denominator] if sums[denominator] else 0.0
+            components.append(
+                Component(
+                    name,
+                    (self.unit or 1.0) * share,
+                    higher_is_better=self.higher_is_better,
+                    unit=self.unit,
+                    chart="parts",
+                    is_default=self.metric.has_counts,
+                )
+            )
+        return components
 
 
 def call_function(name: str, metric: FunctionMetric, sentences: Sequence[Sentence]) -> dict[str, Tensor] | None:
@@ -279,18 +324,17 @@ def call_function(name: str, metric: FunctionMetric, sentences: Sequence[Sentenc
     if value is None:
         return None
     if not isinstance(value, Mapping):
-        return {"": _read_rows(name, value, sentences, metric.corpus_level)}
+        return {"": _read_rows(name, value, sentences, metric)}
     if not value:
         raise TypeError(f"the metric {name!r} must return scores by name, got {repr(value)[:_MAX_SHOWN]}")
     check_names(f"scores of {name!r}", [*value])
     return {
-        score: _read_rows(Name(name, score=score).key, numbers, sentences, metric.corpus_level)
-        for score, numbers in value.items()
+        score: _read_rows(Name(name, score=score).key, numbers, sentences, metric) for score, numbers in value.items()
     }
 
 
-def _read_rows(name: str, value: Any, sentences: Sequence[Sentence], corpus_level: bool) -> Tensor:
-    """Read what a function returned as pairs of numbers."""
+def _read_rows(name: str, value: Any, sentences: Sequence[Sentence], metric: FunctionMetric) -> Tensor:
+    """Read what a function returned as pairs of numbers, or more."""
     needs = f"the metric {name!r} must return one number or pair per sentence"
     try:
         numbers = _to_numbers(value)
@@ -298,7 +342,10 @@ def _read_rows(name: str, value: Any, sentences: Sequence[Sentence], corpus_leve
         raise TypeError(f"{needs}, got {repr(value)[:_MAX_SHOWN]}") from None
     count = len(sentences)
     is_number = numbers.ndim == 0
-    if numbers.shape not in ((count,), (count, 2)) and not (is_number and corpus_level):
+    shapes = [(count,), (count, 2)]
+    if metric.column_names:
+        shapes = [(count, len(metric.column_names))]
+    if numbers.shape not in shapes and not (is_number and metric.corpus_level):
         if is_number:
             raise ValueError(
                 f"{needs}, got one number: return pairs such as (errors, words), whose sums are divided, or pass "

@@ -136,9 +136,14 @@ class Naming(NamedTuple):
 
     @property
     def folder(self) -> list[str]:
-        """The folder of the translations, which do not depend on a metric, below that of the run."""
+        """The folder of the translations, which do not depend on a metric, below that of the run.
+
+        Example:
+            >>> Naming("val", "{stage}/mt/{metric}").folder, Naming("val", "{metric}").folder
+            (['val', 'mt'], ['val'])
+        """
         pieces = [piece.strip("_-. ") for piece in self.tag("").split("/")]
-        return [piece for piece in pieces if piece]
+        return [piece for piece in pieces if piece] or [self.stage]
 
 
 def name_loaders(stage: str, loaders: Any, count: int, *, given: Sequence[str] | None = None) -> list[str]:

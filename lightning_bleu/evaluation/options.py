@@ -168,7 +168,7 @@ def make_namings(log_name: Any, separator: str | None) -> dict[str, Naming]:
     names = log_name if isinstance(log_name, Mapping) else dict.fromkeys(STEPS, log_name)
     if names.keys() != STEPS.keys() or not all(isinstance(name, str) for name in names.values()):
         raise TypeError(f"'log_name' must be a string, or a dict of strings for 'val' and 'test', got {log_name!r}")
-    fixed_texts = {name.replace("{stage}", stage).replace("{metric}", "") for stage, name in names.items()}
+    fixed_texts = {name.replace("{stage}", stage).replace("{metric}", "") or stage for stage, name in names.items()}
     differ = len({_letters(text) for text in fixed_texts} - {""}) == len(names)
     if not differ or not all(_is_path_of_metric(name) for name in names.values()):
         raise ValueError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -32,11 +33,13 @@ class ErrorRate(TaskMetric):
 
     unit: ClassVar[str]
     """What is counted, for the signature."""
+    has_counts = True
 
     def __init__(self, normalize: Normalizer | None = None, *, percent: bool = False) -> None:
         check_installed(type(self).__name__, "rapidfuzz", "wer")
         count = partial(count_errors, split=self.split, normalize=check_normalizer(normalize))
         super().__init__(count, {"normalize": normalize}, percent=percent, higher_is_better=False, perfect=0)
+        self.column_names = ["errors", self.unit, "insertions", "deletions", "substitutions"]
 
     def signature(self, inputs: InputCounts) -> str:
         """Everything that the scores of such sentences depend on, in one line."""
@@ -73,7 +76,9 @@ class WER(ErrorRate):
         Words are separated by whitespace, also by no-break spaces, which jiwer keeps inside words. The errors of all
         sentences are divided by the words of all references. Of several references, the closest one counts: that with
         the fewest errors per word, and among equals the longest. An empty reference has no words, and every word of its
-        hypothesis is an error. Requires rapidfuzz: ``pip install 'lightning-bleu[wer]'``.
+        hypothesis is an error. Its components add up to it: ``val_wer/insertions``, ``val_wer/deletions``, and
+        ``val_wer/substitutions`` are extra, missing, and wrong words per word of the references. Requires rapidfuzz:
+        ``pip install 'lightning-bleu[wer]'``.
     """
 
     short_name = "wer"
@@ -129,8 +134,8 @@ def count_errors(
     *,
     split: Callable[[str], Sequence[str]],
     normalize: Normalizer | None,
-) -> list[tuple[int, int]]:
-    """The errors of each hypothesis, and the length of its closest reference.
+) -> list[tuple[int, ...]]:
+    """The errors of each hypothesis, the length of its closest reference, and its insertions, deletions, substitutions.
 
     Args:
         hypotheses: the hypotheses.
@@ -140,29 +145,31 @@ def count_errors(
 
     Example:
         >>> count_errors(["a b c", "a"], [["a x c", "a b d e f g"], [""]], split=str.split, normalize=None)
-        [(1, 3), (1, 0)]
+        [(1, 3, 0, 0, 1), (1, 0, 1, 0, 0)]
     """
     from rapidfuzz.distance import Levenshtein
 
-    pairs = []
+    rows: list[tuple[int, ...]] = []
     for hypothesis, references_of_it in zip(hypotheses, references):
         items = split(normalize_text(hypothesis, normalize))
         candidates = []
         for reference in references_of_it:
             reference_items = split(normalize_text(reference, normalize))
-            candidates.append((Levenshtein.distance(items, reference_items), len(reference_items)))
-        pairs.append(min(candidates, key=_closeness))
-    return pairs
+            candidates.append((Levenshtein.distance(reference_items, items), len(reference_items), reference_items))
+        errors, length, closest = min(candidates, key=_closeness)
+        kinds = Counter(edit.tag for edit in Levenshtein.editops(closest, items)) if errors else Counter[str]()
+        rows.append((errors, length, kinds["insert"], kinds["delete"], kinds["replace"]))
+    return rows
 
 
-def _closeness(pair: tuple[int, int]) -> tuple[float, int]:
+def _closeness(candidate: tuple[int, int, Sequence[str]]) -> tuple[float, int]:
     """The error rate of a sentence, then the negative length of its reference, so that the smallest is the closest.
 
     Example:
-        >>> sorted([(1, 0), (2, 4), (0, 0), (1, 2)], key=_closeness)
-        [(0, 0), (2, 4), (1, 2), (1, 0)]
+        >>> sorted([(1, 0, ""), (2, 4, ""), (0, 0, ""), (1, 2, "")], key=_closeness)
+        [(0, 0, ''), (2, 4, ''), (1, 2, ''), (1, 0, '')]
     """
-    errors, length = pair
+    errors, length, _ = candidate
     if length:
         return errors / length, -length
     return (np.inf if errors else 0.0), 0

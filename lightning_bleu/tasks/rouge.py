@@ -64,10 +64,14 @@ class ROUGE(TaskMetric):
         ``rougeLsum`` compares sentence by sentence, and needs a line per sentence: `normalize` can put line breaks
         between them, as ``lambda text: "\\n".join(nltk.sent_tokenize(text))`` does.
 
+        ``Evaluator(..., parts=["recall"])`` also logs the mean recall of each, ``val_rouge/rouge1/recall``, and
+        ``"precision"`` the mean precision, each with the reference that has the highest F-measure.
+
         rouge-score keeps only the letters a to z and digits. For other scripts, pass a `tokenizer`.
     """
 
     short_name = "rouge"
+    column_names = ("fmeasure", "summaries", "precision", "recall")
 
     def __init__(
         self,
@@ -146,8 +150,8 @@ def score_rouge(
     *,
     scorer: Any,
     normalize: Normalizer | None,
-) -> dict[str, list[float]]:
-    """The F-measures of each hypothesis by key, with its best reference.
+) -> dict[str, list[tuple[float, ...]]]:
+    """The F-measure, 1, the precision, and the recall of each hypothesis by key, with its best reference.
 
     Args:
         hypotheses: the hypotheses.
@@ -155,10 +159,10 @@ def score_rouge(
         scorer: a ``RougeScorer``.
         normalize: applied to every text before; None for nothing.
     """
-    scores: dict[str, list[float]] = {key: [] for key in scorer.rouge_types}
+    scores: dict[str, list[tuple[float, ...]]] = {key: [] for key in scorer.rouge_types}
     for hypothesis, references_of_it in zip(hypotheses, references):
         targets = [normalize_text(reference, normalize) for reference in references_of_it]
         best = scorer.score_multi(targets, normalize_text(hypothesis, normalize))
         for key, score in best.items():
-            scores[key].append(score.fmeasure)
+            scores[key].append((score.fmeasure, 1, score.precision, score.recall))
     return scores

@@ -24,7 +24,14 @@ DECODER = (
     ("option", "values"),
     [
         ("log_name", ["{stage}_{metric}", "{stage}/{metric}", "新/{metric} of {stage}", "{metric}{stage}"]),
-        ("log_name", [{"val": "valid/{metric}", "test": "test/{metric}"}, {"test": "{metric}.b", "val": "a/{metric}"}]),
+        (
+            "log_name",
+            [
+                {"val": "valid/{metric}", "test": "test/{metric}"},
+                {"test": "{metric}.b", "val": "a/{metric}"},
+                {"val": "{metric}", "test": "test_{metric}"},
+            ],
+        ),
         ("separator", [None, "/", "_", "-", ".", "::", "|", "->", "\\"]),
         ("parts", [True, False, [], ["bleu_1", "bleu_3", "precision_4"], ("brevity_penalty",)]),
         ("decoder", [None, str.split, CorpusBLEU]),
@@ -48,7 +55,9 @@ BAD_NAMES: list[Any] = [
     *("", "bleu", "{stage}_bleu", "val_{metric}", "{stage}/{metric}/{language}", "{stage}/{metrics}", "{0}/{stage}"),
     *("{stage!r}/{metric:>9}", "{stage}{metric}{", "/{stage}/{metric}", "{stage}//{metric}"),
 ]
-BAD_NAMES += [{"val": name, "test": "test_{metric}"} for name in ("{metric}", "valid", "test/{metric}", "{a}_{metric}")]
+BAD_NAMES += [
+    {"val": name, "test": "test_{metric}"} for name in ("test_{metric}", "valid", "test/{metric}", "{a}_{metric}")
+]
 OPPONENTS = ["best", "first", "clear_best"]
 ONLY = "must be a list of names of loaders or groups, such as ['zh'], got {value!r}"
 NO_NAMES: list[Any] = [[], "news", {"news"}, {"a": 1}, 2, b"ab", ["a", 1], [None], [["a"], ["b"]]]

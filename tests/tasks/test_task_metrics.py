@@ -93,7 +93,9 @@ def test_the_errors_are_those_of_the_closest_reference(corpus: list[tuple[str, l
     splits: dict[Any, Callable[[str], Sequence[str]]] = {WER: str.split, CER: str.strip}
     for kind, split in splits.items():
         expected = [closest(split(line), [split(one) for one in lines]) for line, lines in corpus]
-        assert kind()(hypotheses, references) == expected
+        rows = kind()(hypotheses, references)
+        assert [row[:2] for row in rows] == expected
+        assert all(row[0] == sum(row[2:]) for row in rows)
         errors, lengths = (sum(column) for column in zip(*expected))
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "'m' is a ratio whose denominator is 0")
@@ -124,8 +126,9 @@ def test_ter_of_references_without_words_is_that_of_sacrebleu(hypotheses: list[s
 def test_the_closest_reference_has_the_fewest_errors_per_word(
     hypothesis: str, references: list[str], pair: tuple[int, int]
 ) -> None:
-    assert WER()([hypothesis], [references]) == [pair]
-    assert WER()([hypothesis], [references[::-1]]) == [pair]
+    for order in (1, -1):
+        [row] = WER()([hypothesis], [references[::order]])
+        assert row[:2] == pair
 
 
 def test_empty_references_count_their_insertions() -> None:
@@ -156,7 +159,18 @@ def test_error_rates_of_real_text(multi30k: Path) -> None:
         rows = np.array(kind()(hypotheses, [[line] for line in references]))
         errors = output.substitutions + output.deletions + output.insertions
         lengths = output.hits + output.substitutions + output.deletions
-        assert rows.sum(0).tolist() == [errors, lengths]
+        parts = [output.insertions, output.deletions, output.substitutions]
+        assert rows.sum(0).tolist() == [errors, lengths, *parts]
+        evaluator = Evaluator(kind(percent=True), compare_to="best", confidence=0.95)
+        evaluator.start()
+        evaluator.update(hypotheses, references)
+        [result] = evaluator.finish(0).values()
+        assert result.parts == {
+            name: pytest.approx(100 * number / lengths)
+            for name, number in zip(("insertions", "deletions", "substitutions"), parts)
+        }
+        counts = {"errors": errors, kind.unit: lengths} | dict(zip(result.parts, parts))
+        assert result.to_dict()["counts"] == counts
 
 
 def test_no_break_spaces_separate_words_as_in_torchmetrics() -> None:
@@ -247,6 +261,27 @@ def test_the_tokenizer_may_be_an_object() -> None:
 
     for tokenizer in (Words(), lambda text: text.split("-")):
         assert score_rouge1(tokenizer) == 2 / 3
+
+
+def test_rouge_has_precision_and_recall_if_they_are_named() -> None:
+    hypotheses, references = ["the cat sat there", "a dog"], [["there the cat lay on a mat"], ["a cat", "the dog ran"]]
+    evaluator = Evaluator(ROUGE(["rouge1", "rougeL"], percent=True), parts=["recall", "precision"])
+    evaluator.start()
+    evaluator.update(hypotheses, references)
+    results = evaluator.finish(0)
+    scorer = RougeScorer(["rouge1", "rougeL"])
+    for key in ("rouge1", "rougeL"):
+        best = [scorer.score_multi(lines, line)[key] for line, lines in zip(hypotheses, references)]
+        result = results[f"val_rouge/{key}"]
+        assert result.parts == {
+            "precision": pytest.approx(50 * sum(score.precision for score in best)),
+            "recall": pytest.approx(50 * sum(score.recall for score in best)),
+        }
+        assert result.to_dict()["counts"] == {}
+    default = Evaluator(ROUGE(["rouge1"]))
+    default.start()
+    default.update(hypotheses, references)
+    assert default.finish(0)["val_rouge/rouge1"].parts == {}
 
 
 def score_rouge1(tokenizer: Any) -> float:
