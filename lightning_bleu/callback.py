@@ -266,6 +266,19 @@ class BLEUCallback(pl.Callback):
 
     on_test_epoch_end = on_validation_epoch_end
 
+    def on_init_end(self, *_: Any, **__: Any) -> None:
+        """An error: a Trainer of Transformers calls this, or one of the next two, first.
+
+        Raises:
+            TypeError: always.
+        """
+        raise TypeError(
+            f"{type(self).__name__} is for the Trainer of Lightning: for one of Transformers, use EvaluatorMixin of "
+            "lightning_bleu.hugging_face"
+        )
+
+    on_train_begin = on_prediction_step = on_init_end
+
     def _find_started(self) -> StartedValidation:
         assert self._started is not None
         return self._started

@@ -121,6 +121,7 @@ def _add_compare(commands: Any) -> argparse.ArgumentParser:
         "-m",
         "--metric",
         action="append",
+        type=_read_metric,
         choices=METRICS,
         metavar="METRIC",
         help=f"one of {', '.join(METRICS)}; repeat it for several. If not set: those in the record of the run, else "
@@ -170,6 +171,11 @@ def _read_count(text: str) -> int:
     return int(text)
 
 
+def _read_metric(text: str) -> str:
+    """The name of a metric, in any case."""
+    return next((name for name in METRICS if name.lower() == text.lower()), text)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command, and return its exit code: 0, or 2 after an error."""
     options = parse_arguments(sys.argv[1:] if arguments is None else list(arguments))
@@ -215,7 +221,8 @@ def _clean_message(message: object) -> str:
 
 def _compare(options: argparse.Namespace) -> None:
     """``lightning-bleu compare``."""
-    files = name_files([*filter(None, [options.baseline]), *options.systems])
+    _move_metrics(options)
+    files = _name_systems(options.systems, options.baseline)
     _check_output(options, [*files.values(), *(options.reference or ()), *filter(None, [options.source])])
     if options.json and options.markdown == "-":
         raise ValueError("--json and --markdown - both print: pass one of them")
@@ -229,6 +236,22 @@ def _compare(options: argparse.Namespace) -> None:
         _print_json(comparison.to_dict())
     else:
         _print_view(comparison, options)
+
+
+def _move_metrics(options: argparse.Namespace) -> None:
+    """Take what follows a metric for metrics, as in ``-m bleu chrf``, unless there is such a file."""
+    if options.metric is not None:
+        metrics = [name for name in options.systems if _read_metric(name) in METRICS and not Path(name).exists()]
+        options.metric += map(_read_metric, metrics)
+        options.systems = [name for name in options.systems if name not in metrics]
+
+
+def _name_systems(systems: Sequence[str], baseline: str | None) -> dict[str, str]:
+    """The files by name, that of the baseline first, which may be the name of one of the others."""
+    files = name_files(systems)
+    if baseline in files and not Path(baseline).exists():
+        return {baseline: files.pop(baseline), **files}
+    return name_files([*filter(None, [baseline]), *systems])
 
 
 def _read_references(options: argparse.Namespace) -> list[Path] | None:

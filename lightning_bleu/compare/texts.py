@@ -112,7 +112,9 @@ def _read_references(references: Any, files: Mapping[str, Path]) -> list[list[st
     elif not isinstance(references, Sequence):
         raise TypeError(f"'references' must be a file or a list, got {type(references).__name__}")
     if not references:
-        raise ValueError("there are no references: pass references=..., or put 'ref.txt' beside a system")
+        raise ValueError(
+            "there are no references: pass references=... (in the command, -r REF), or put 'ref.txt' beside a system"
+        )
     are_files = all(isinstance(item, os.PathLike) for item in references)
     if are_files:
         return _read_reference_files(references)

@@ -359,7 +359,12 @@ def decode(ids: list[list[int]], decoder: Decoder) -> list[str]:
         batch_decode: Any = getattr(decoder, "batch_decode", decoder)
         lines: Any = batch_decode(ids, skip_special_tokens=True)
     else:
-        lines = decoder(ids)
+        try:
+            lines = decoder(ids)
+        except TypeError as error:
+            raise TypeError(
+                f"'decoder' must turn a list of lists of ids into strings, but it failed: {error}"
+            ) from error
     is_list = isinstance(lines, Iterable) and not isinstance(lines, str | Mapping)
     decoded = list(lines) if is_list else []
     if len(decoded) != len(ids) or not all(isinstance(line, str) for line in decoded):

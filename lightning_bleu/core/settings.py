@@ -200,8 +200,20 @@ def unknown_options(names: Iterable[str], choices: Collection[str]) -> TypeError
     return TypeError(f"unknown option {', '.join(messages)}")
 
 
+_OWNERS = {
+    **dict.fromkeys(("char_order", "word_order", "beta", "whitespace", "eps_smoothing"), "CorpusCHRF"),
+    **dict.fromkeys(("max_order", "tokenizer", "smoothing", "convention"), "CorpusBLEU"),
+    **dict.fromkeys(("normalized", "no_punct", "asian_support", "case_sensitive"), "TER"),
+    **dict.fromkeys(("keys", "use_stemmer"), "ROUGE"),
+    "normalize": "WER, CER, ROUGE, and ExactMatch",
+}
+"""Options that one may expect of another metric."""
+
+
 def _advise(name: str, choices: Collection[str]) -> str:
     """Advice about the name of an option that does not exist, to be appended to it."""
+    if name in _OWNERS and name not in choices:
+        return f", which is an option of {_OWNERS[name]}"
     equivalent = _ELSEWHERE.get(name)
     if equivalent is not None and equivalent.split("'")[1] in choices:
         return f": did you mean {equivalent}?"
@@ -299,6 +311,8 @@ def _qualified_name(value: Any) -> str:
 
 
 def _check_decoder(decoder: Any) -> None:
+    if hasattr(decoder, "decode_batch"):
+        raise TypeError(f"'decoder' is a {type(decoder).__name__}: pass its method, decoder=tokenizer.decode_batch")
     if not callable(decoder) and not hasattr(decoder, "batch_decode"):
         raise TypeError(
             "'decoder' must be a callable that turns a list of lists of ids into strings, or an object with a "

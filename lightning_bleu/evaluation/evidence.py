@@ -25,8 +25,10 @@ _MAX_CANDIDATES = 10
 """How many of the most frequent texts each process sends."""
 _MAX_CHARACTERS = 80
 """How many characters of each of them."""
-_MIN_SOURCE = 8
-"""How many characters a source must have, so that no hypothesis contains it by chance."""
+_MIN_SOURCE = 16
+"""How many characters a source must have, so that no hypothesis contains it by chance or by design."""
+_MIN_REFERENCE = 20
+"""How many characters a reference must have, so that a hypothesis of twice its length does not stop."""
 _MIN_GROWTH = 1.3
 """How much longer than its source a text with a prompt is. Restored punctuation adds less."""
 _MIN_LOOP = 12
@@ -48,23 +50,29 @@ class Trace(NamedTuple):
 _END = r"(?:</s>|<(?:eos|end)>|<end_of_turn>|<\|(?:im_end|endoftext|eot_id|end)\|>|\[(?:SEP|EOS)\])"
 _FILL = r"(?:<pad>|\[PAD\])"
 TRACES = {
-    "subwords": Trace(
-        re.compile(r"\w@@(?= |$)|\u2581\S|\u0120\w.*\u0120\w|\w ##\w|\uffed|\w</w>"),
+    "subwords": Trace(  # in Maltese, a word may begin with \u0120
+        re.compile(r"\w@@(?= |$)|\u2581\S|(?:^| )\u0120\w.* \u0120\w|[a-z]\u0120\w|\w ##\w|\uffed|\w</w>"),
         ("@@", "\u2581", "\u0120", " ##", "\uffed", "</w>"),
     ),
     "special-tokens": Trace(
         re.compile(
-            r"^<s>|^(?!.+<s>).*</s>"  # but not a word that is struck out, as in <s>old</s>
-            r"|<(?i:pad|eos|bos|sos)>|<extra_id_\d+>|<(?:start|end)_of_turn>|<\|[\w.]+\|>"
-            r"|\[(?:PAD|SEP|CLS|BOS|EOS)\]|^(?:__[a-z]{2,3}__|[a-z]{3}_[A-Z][a-z]{3}) ",
+            r"^<s>(?!.*</s>.*\S)|^(?!.*<s>).*</s>"  # but not a word that is struck out, as in <s>old</s>
+            r"|<(?i:pad|eos|bos|sos|unk)>|<(?P<tag>start|end)>(?!.*</(?P=tag)>)|<extra_id_\d+>"
+            r"|<(?:start|end)_of_turn>|<\|[\w.]+\|>|\[(?:PAD|SEP|CLS|BOS|EOS)\]|\u2047"
+            r"|^(?:__[a-z]{2,3}__|[a-z]{3}_[A-Z][a-z]{3}|>>\w+<<|<2\w+>) ",
             re.MULTILINE,
         ),
-        ("<", "[", "_"),
+        ("<", "[", "_", "\u2047"),
     ),
     "after-end": Trace(
-        re.compile(rf"^(?!.+<s>).*?{_END}(?:\s*(?:{_FILL}|{_END}))*\s*(?!{_FILL}|{_END})\S", re.MULTILINE), ("<", "[")
+        re.compile(rf"^(?!.*<s>).*?{_END}(?:\s*(?:{_FILL}|{_END}))*\s*(?!{_FILL}|{_END})\S", re.MULTILINE), ("<", "[")
     ),
-    "thinking": Trace(re.compile("</?think(?:ing)?>"), ("think",)),
+    "thinking": Trace(re.compile("</?(?:think(?:ing)?|reasoning)>"), ("think", "reasoning")),
+    "representation": Trace(re.compile(r"""^(?:b?(['"]).*\1|\[(['"]).*\2\])$""", re.MULTILINE), ("'", '"')),
+    "encoding": Trace(
+        re.compile("\u00c3[\u0080-\u00bf\u0152-\u2122]|\u00e2\u20ac|\ufffd"), ("\u00c3", "\u00e2\u20ac", "\ufffd")
+    ),
+    "invisible": Trace(re.compile("[\u00ad\u200b\ufeff]"), ("\u00ad", "\u200b", "\ufeff")),
     "entities": Trace(re.compile(r"&(?:apos|quot|amp|lt|gt|nbsp|#\d+|#x[\da-fA-F]+);"), ("&",)),
     "curly quotes": Trace(
         re.compile("[\u2018\u2019\u201c\u201d\u201e]"), ("\u2018", "\u2019", "\u201c", "\u201d", "\u201e")
@@ -74,8 +82,9 @@ TRACES = {
 """What is looked for in each text."""
 _TOKEN = re.compile(r"</?s>|<[^<>]+>|\[[A-Z]+\]|@@|\u2581|\u0120|##|\uffed|&[^;]+;")
 """The part of a mark that is always the same."""
-_OPENING = re.compile(r"[^:\n]{1,79}[:\n]")
-_PUNCTUATION = re.compile("[.,!?;:\u060c\u061f\u0964\u3001\u3002\uff01\uff0c\uff1f]")
+_OPENING = re.compile(r"""[\w\s.,!?'"{*#-]{1,79}:(?!//)|```\w*\n|\w+\n""")
+"""The beginning of a chat, and not that of code or of a table."""
+_PUNCTUATION = re.compile("[.,!?;:\u2026\u060c\u061f\u0964\u3001\u3002\uff01\uff0c\uff1f]")
 _CJK = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]")
 """Letters of Chinese and Japanese, which do not separate words with spaces."""
 _SOUTHEAST_ASIAN = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]")
@@ -95,6 +104,8 @@ class Evidence:
         openings: the most frequent beginnings of hypotheses that end with a colon or a line break.
         reference_openings: those of references.
         logit_widths: the numbers of batches by the widths of logits and labels.
+        cut_lengths: the numbers of words of hypotheses, with their counts, where all references have two more.
+        lengths: the same of all hypotheses.
     """
 
     hypotheses: Counter[str] = field(default_factory=Counter)
@@ -105,6 +116,8 @@ class Evidence:
     openings: Counter[tuple[int, str]] = field(default_factory=Counter)
     reference_openings: Counter[tuple[int, str]] = field(default_factory=Counter)
     logit_widths: Counter[tuple[int, int]] = field(default_factory=Counter)
+    cut_lengths: Counter[int] = field(default_factory=Counter)
+    lengths: Counter[int] = field(default_factory=Counter)
 
     @property
     def count(self) -> int:
@@ -143,6 +156,7 @@ def examine(sentences: Sequence[Sentence], logit_widths: Counter[tuple[int, int]
     for sentence in sentences:
         _count_pair(sentence, pairs)
     _count_words(sentences[:_MAX_WITH_WORDS], pairs)
+    _count_lengths(sentences[:_MAX_WITH_WORDS], evidence)
     _count_letters(references[:_MAX_WITH_WORDS], pairs)
     return evidence
 
@@ -179,6 +193,7 @@ def _count_traces(texts: Sequence[str]) -> Counter[str]:
         for text, _ in Counter(map(_quote, matches)).most_common(1):
             found[f"{name}: {text}"] += found[name]
     found["upper case"] = sum(text != text.lower() for text in texts)
+    found["lower case"] = sum(text != text.upper() for text in texts)
     found["punctuation"] = sum(_PUNCTUATION.search(text) is not None for text in texts)
     if not unicodedata.is_normalized("NFC", joined):
         found["decomposed"] = sum(not unicodedata.is_normalized("NFC", text) for text in texts)
@@ -201,15 +216,18 @@ def _count_pair(sentence: Sentence, pairs: Counter[str]) -> None:
     longest = max(map(len, references), default=len(hypothesis))
     if len(hypothesis) > longest:
         pairs["loops"] += ends_in_loop(hypothesis) and not any(map(ends_in_loop, references))
-        pairs["too long"] += len(hypothesis) > 2 * longest + 20
+        pairs["too long"] += longest >= _MIN_REFERENCE and len(hypothesis) > 2 * longest + 20
     if source is None or len(source) < _MIN_SOURCE:
         return
     pairs["sources"] += 1
     pairs["prompted hypotheses"] += _has_prompt(hypothesis, source)
     pairs["prompted references"] += any(_has_prompt(reference, source) for reference in references[:1])
-    if references and hypothesis.strip() == source.strip() and hypothesis not in references:
+    is_copy = hypothesis.strip() == source.strip()
+    pairs["copies"] += is_copy
+    pairs["references equal sources"] += source in references
+    if references and is_copy and hypothesis not in references:
         words, source_words = set(references[0].split()), set(source.split())
-        pairs["copies"] += 2 * len(words & source_words) < len(words)  # which no post-editing is
+        pairs["wrong copies"] += 2 * len(words & source_words) < len(words)  # which no post-editing is
 
 
 def _has_prompt(line: str, source: str) -> bool:
@@ -252,12 +270,23 @@ def _count_words(sentences: Sequence[Sentence], pairs: Counter[str]) -> None:
         found = set(sentence.hypothesis.lower().split())
         pairs["reference words"] += len(words)
         pairs["matched words"] += len(words & found)
+        pairs["words of hypotheses"] += len(found)
+        pairs["known words"] += sum(word in owners for word in found)
         owners_of_words = [owners.get(word, -1) for word in found]
         if number in owners_of_words:
             pairs["in place"] += 1
             continue
         others = [owner for owner in owners_of_words if owner >= 0]
         pairs["misplaced"] += len(set(others)) < len(others)
+
+
+def _count_lengths(sentences: Sequence[Sentence], evidence: Evidence) -> None:
+    """Count the numbers of words of hypotheses, and those of hypotheses that are shorter than their references."""
+    for sentence in sentences:
+        length = len(sentence.hypothesis.split())
+        evidence.lengths[length] += 1
+        if sentence.references and length + 1 < min(len(reference.split()) for reference in sentence.references):
+            evidence.cut_lengths[length] += 1
 
 
 def _count_letters(references: Sequence[str], pairs: Counter[str]) -> None:

@@ -108,9 +108,13 @@ def _find_loops(judge: _Judge) -> str:
     loops, too_long = judge.pairs["loops"], judge.pairs["too long"]
     if judge.are_many(loops, 0.05):
         return f"{judge.of_all(loops)} hypotheses end in a repetition, so they do not stop."
-    is_explained = any(find(judge) for find in (_find_prompts, _find_opening, _find_after_end, _find_same_output))
+    others = (_find_prompts, _find_opening, _find_after_end, _find_same_output, _find_source_as_reference)
+    is_explained = any(find(judge) for find in others)
     if judge.are_many(too_long, 0.2) and not is_explained:
-        return f"{judge.of_all(too_long)} hypotheses are more than twice as long as their longest reference."
+        return (
+            f"{judge.of_all(too_long)} hypotheses are more than twice as long as their longest reference: they do not "
+            "stop, or references are cut."
+        )
     return ""
 
 
@@ -125,13 +129,40 @@ def _find_same_output(judge: _Judge) -> str:
     most_frequent_answer = max(answers.values(), default=0)
     if judge.are_many(count, 0.2) and count >= 4 * most_frequent_answer:
         return f"{judge.of_all(count)} hypotheses are the same: {text[:40]!r}."
+    total = outputs.total()
+    if judge.evidence.count >= 100 and judge.are_many(total, 0.3) and total >= 3 * answers.total():
+        return f"{judge.of_all(total)} hypotheses are one of {len(outputs)} sentences, such as {text[:40]!r}."
+    return ""
+
+
+def _find_limit(judge: _Judge) -> str:
+    lengths = judge.evidence.lengths
+    longest = max(lengths, default=0)
+    cut = judge.evidence.cut_lengths[longest]
+    examined = judge.pairs["with words"]
+    is_explained = _find_prompts(judge) or _find_special_tokens(judge) or _find_same_output(judge)
+    if examined >= _MIN_ONE_SIDED and longest >= 3 and judge.are_many(cut, 0.2, among=examined) and not is_explained:
+        return (
+            f"{cut:,} of {examined:,} hypotheses have {longest} words, none has more, and their references do: a limit "
+            "cuts them, such as max_new_tokens."
+        )
+    return ""
+
+
+def _find_vocabulary(judge: _Judge) -> str:
+    known, words, examined = (judge.pairs[name] for name in ("known words", "words of hypotheses", "with words"))
+    is_explained = _find_subwords(judge) or _find_copies(judge) or _find_source_as_reference(judge)
+    if examined >= 100 and words >= 4 * examined and 10 * known < words and not is_explained:
+        return (
+            f"{known:,} of {words:,} words of hypotheses occur in any of {examined:,} references: is it another "
+            "language, or are spaces missing?"
+        )
     return ""
 
 
 def _find_copies(judge: _Judge) -> str:
-    copies = judge.pairs["copies"]
-    sources = judge.pairs["sources"]
-    if judge.are_many(copies, 0.2, among=sources):
+    copies, sources = judge.pairs["copies"], judge.pairs["sources"]
+    if judge.are_many(judge.pairs["wrong copies"], 0.2, among=sources):
         return f"{copies:,} of {sources:,} hypotheses are copies of their source."
     return ""
 
@@ -142,8 +173,9 @@ def _find_copies(judge: _Judge) -> str:
 def _find_prompts(judge: _Judge) -> str:
     pairs, sources = judge.pairs, judge.pairs["sources"]
     hypotheses, references = pairs["prompted hypotheses"], pairs["prompted references"]
-    in_hypotheses = judge.are_many(hypotheses, 0.5, among=sources)
-    in_references = judge.are_many(references, 0.5, among=sources)
+    are_many = 2 * sources >= judge.evidence.count  # not only some long ones among many short ones
+    in_hypotheses = are_many and judge.are_many(hypotheses, 0.5, among=sources)
+    in_references = are_many and judge.are_many(references, 0.5, among=sources)
     cut = "Pass the new tokens only: generated[:, prompts.shape[1]:]."
     if in_hypotheses and in_references:
         return f"{hypotheses:,} of {sources:,} hypotheses contain their source, and so do references. {cut}"
@@ -160,7 +192,8 @@ def _find_prompts(judge: _Judge) -> str:
 def _find_opening(judge: _Judge) -> str:
     opening, count = _shared_opening(judge)
     is_explained = _find_prompts(judge) or _find_thinking(judge) or _find_same_output(judge)
-    if opening and 10 * _count_opening(judge, opening) < count and not is_explained:
+    others = max(judge.evidence.reference_openings.values(), default=0)
+    if opening and 5 * others < count and not is_explained:
         return f"{judge.of_all(count)} hypotheses begin with {opening!r}, and references do not: remove it."
     return ""
 
@@ -195,11 +228,12 @@ def _find_special_tokens(judge: _Judge) -> str:
 
 
 def _find_after_end(judge: _Judge) -> str:
-    count = judge.evidence.hypotheses["after-end"]
-    if judge.are_many(count, 0.2):
+    evidence = judge.evidence
+    count = evidence.hypotheses["after-end"]
+    if judge.are_many(count, 0.2) and 20 * evidence.references["after-end"] < count:
         return (
-            f"{judge.of_all(count)} hypotheses go on after an end of the sentence, such as '</s>', and what follows is "
-            "scored. Set eos_id, or cut it off."
+            f"{judge.of_all(count)} hypotheses go on after an end of the sentence, such as "
+            f"{_quoted(evidence.hypotheses, 'after-end')}, and what follows is scored. Set eos_id, or cut it off."
         )
     return ""
 
@@ -252,9 +286,10 @@ def _find_leak(judge: _Judge) -> str:
 
 
 def _find_case(judge: _Judge) -> str:
-    side = judge.one_sided("upper case", 0.5)
-    if side and judge.sees("case") and judge.translates and judge.evidence.count >= _MIN_ONE_SIDED:
-        return f"Only the {side} have upper case. Lowercase both sides, or neither."
+    for case in ("upper case", "lower case"):
+        side = judge.one_sided(case, 0.5)
+        if side and judge.sees("case") and judge.translates and judge.evidence.count >= _MIN_ONE_SIDED:
+            return f"Only the {side} have {case}. Lowercase both sides, or neither."
     return ""
 
 
@@ -302,12 +337,38 @@ def _find_entities(judge: _Judge) -> str:
 
 
 def _find_normalization(judge: _Judge) -> str:
+    side = judge.one_sided("invisible", 0.1)
+    if side:
+        return f"Only the {side} have invisible characters, such as soft hyphens: remove them."
     side = judge.one_sided("decomposed", 0.1)
     if side:
         return (
             f"Only the {side} have accents as characters of their own: pass both sides through "
             "unicodedata.normalize('NFC', ...)."
         )
+    return ""
+
+
+def _find_encoding(judge: _Judge) -> str:
+    side = judge.one_sided("encoding", 0.05)
+    if not side:
+        return ""
+    found = {"hypotheses": judge.evidence.hypotheses, "references": judge.evidence.references}[side]
+    return f"Only the {side} have letters of a wrong encoding, such as {_quoted(found, 'encoding')}: decode as UTF-8."
+
+
+def _find_representation(judge: _Judge) -> str:
+    side = judge.one_sided("representation", 0.5)
+    return f"Only the {side} are in quotation marks, as str() or repr() of bytes or lists writes them." if side else ""
+
+
+def _find_source_as_reference(judge: _Judge) -> str:
+    pairs, sources = judge.pairs, judge.pairs["sources"]
+    equal = pairs["references equal sources"]
+    differ = 10 * pairs["matched words"] < pairs["reference words"]  # unlike those of a model that repeats its source
+    are_sentences = pairs["reference words"] >= 4 * pairs["with words"]
+    if sources >= _MIN_ONE_SIDED and judge.are_many(equal, 0.95, among=sources) and differ and are_sentences:
+        return f"{equal:,} of {sources:,} references equal their source: was the source taken for the reference?"
     return ""
 
 
@@ -336,6 +397,9 @@ RULES = {
     "empty": _Rule(_find_empty, warns=False),
     "same-output": _Rule(_find_same_output, warns=False),
     "copies": _Rule(_find_copies, warns=False),
+    "limit": _Rule(_find_limit, warns=False),
+    "vocabulary": _Rule(_find_vocabulary, warns=False),
+    "source-as-reference": _Rule(_find_source_as_reference, warns=False),
     "prompts": _Rule(_find_prompts),
     "opening": _Rule(_find_opening),
     "subwords": _Rule(_find_subwords),
@@ -350,6 +414,8 @@ RULES = {
     "thinking": _Rule(_find_thinking),
     "entities": _Rule(_find_entities),
     "normalization": _Rule(_find_normalization),
+    "encoding": _Rule(_find_encoding),
+    "representation": _Rule(_find_representation),
     "quotes": _Rule(_find_quotes, warns=False),
 }
 """What can be found, by its key. The documentation has a row for each."""

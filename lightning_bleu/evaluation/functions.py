@@ -108,6 +108,12 @@ class FunctionMetric(EvaluatorMetric):
             if inner is not None and signature_of(inner) is not None:
                 raise TypeError(f"{describe(inner)}{signature_of(inner)} cannot be called as {self.function!r}")
             return
+        first = next(iter(signature.parameters), "")
+        if first.lower() in ("src", "source", "sources"):
+            raise TypeError(
+                f"{describe(self.function)}{signature} takes {first!r} first, but a metric is called with hypotheses, "
+                "references, and sources, in this order"
+            )
         arguments: list[Any] = ["hypotheses", "references"]
         if self._needs_sources and self._sources_by_position:
             arguments.append("sources")
@@ -320,7 +326,11 @@ def call_function(name: str, metric: FunctionMetric, sentences: Sequence[Sentenc
         with untouched():
             value = metric(hypotheses, references, sources if has_sources else None)
     except Exception as error:
-        raise RuntimeError(f"the metric {name!r} failed: {type(error).__name__}: {error}") from error
+        called_with = f"{len(hypotheses)} hypotheses, a list of references for each"
+        called_with += ", and their sources" if has_sources and metric.takes_sources else ""
+        raise RuntimeError(
+            f"the metric {name!r} failed: {type(error).__name__}: {error} (called with {called_with})"
+        ) from error
     if value is None:
         return None
     if not isinstance(value, Mapping):
@@ -339,6 +349,8 @@ def _read_rows(name: str, value: Any, sentences: Sequence[Sentence], metric: Fun
     try:
         numbers = _to_numbers(value)
     except (TypeError, ValueError, RuntimeError, OverflowError, ComplexWarning):
+        if isinstance(value, list | tuple) and any(isinstance(item, str) for item in value):
+            raise TypeError(f"{needs}, got strings, such as {value[0]!r:.40}") from None
         raise TypeError(f"{needs}, got {repr(value)[:_MAX_SHOWN]}") from None
     count = len(sentences)
     is_number = numbers.ndim == 0

@@ -74,7 +74,7 @@ def warn_about_scales(metrics: Mapping[str, EvaluatorMetric]) -> None:
     units = {}
     for name, metric in metrics.items():
         for scorer in known_scorers(name, metric).values():
-            if scorer.unit is not None:
+            if scorer.unit is not None and scorer.higher_is_better is not False:  # an error rate is apart anyway
                 units[name] = scorer.unit
     if len(set(units.values())) > 1:
         shown = ", ".join(f"{name!r} in 0..{unit:g}" for name, unit in units.items())

@@ -203,6 +203,8 @@ def check_single(metrics: Any, more_metrics: Sequence[Any], owner: str) -> None:
         raise TypeError(f"several metrics need names: pass a dict, {owner}({{{example}}})")
 
 
+_MAX_SHOWN = 80
+"""The number of characters of a value that error messages show."""
 _GONE = {
     "significance_level": "compare_to='clear_best' compares with the last validation that was clearly better",
     "keep_translations": "the record of a run keeps all files",
@@ -224,10 +226,11 @@ def check_unknown(unknown: Mapping[str, Any], known: Collection[str], owner: str
         raise TypeError(f"{option!r} is no option of {owner} any more: {_GONE[option]}")
     of_metric = {option: value for option, value in unknown.items() if option in BLEU_OPTIONS}
     tokenizer = of_metric.get("tokenizer")
-    if hasattr(tokenizer, "batch_decode"):
-        raise TypeError(f"'tokenizer' is not an option of {owner}: to decode ids, pass decoder=tokenizer")
+    for method, decoder in {"batch_decode": "tokenizer", "decode_batch": "tokenizer.decode_batch"}.items():
+        if hasattr(tokenizer, method):
+            raise TypeError(f"'tokenizer' is not an option of {owner}: to decode ids, pass decoder={decoder}")
     if of_metric:
-        example = ", ".join(f"{option}={describe(value)}" for option, value in of_metric.items())
+        example = ", ".join(f"{option}={describe(value)[:_MAX_SHOWN]}" for option, value in of_metric.items())
         raise TypeError(f"{[*of_metric]} are options of the metric: {owner}(CorpusBLEU({example}))")
     raise unknown_options(unknown, ["metrics", *known, *BLEU_OPTIONS])
 

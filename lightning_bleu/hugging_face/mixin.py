@@ -392,6 +392,12 @@ class EvaluatorMixin(GeneratorMixin):
         loggers = []
         for callback in self.callback_handler.callbacks:
             if getattr(callback, "tb_writer", True) is None and stage == "val":
+                if (
+                    getattr(callback, "logging_dir", "") is None
+                ):  # it is set when the training begins, in Transformers 5
+                    from transformers.integrations.integration_utils import default_logdir
+
+                    callback.logging_dir = str(Path(self.args.output_dir, default_logdir()))
                 callback._init_summary_writer(self.args)  # as the Trainer does when it logs this evaluation
             loggers += [getattr(callback, "tb_writer", None), getattr(getattr(callback, "_wandb", None), "run", None)]
         return [logger for logger in loggers if logger is not None]

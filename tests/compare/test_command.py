@@ -345,7 +345,11 @@ def break_file(content: bytes) -> Callable[[Path], int]:
             "compare old.txt -r old.txt",
             "there must be at least two sentences, but there are 0 of 'old'",
         ),
-        (None, "compare old.txt", "there are no references: pass references=..., or put 'ref.txt' beside a system"),
+        (
+            None,
+            "compare old.txt",
+            "there are no references: pass references=... (in the command, -r REF), or put 'ref.txt' beside a system",
+        ),
         (None, "compare old.txt -m rouge -r reference.txt", "argument -m/--metric: invalid choice: 'rouge'"),
         (None, "compare old.txt -r reference.txt --confidence 95", "'confidence' must lie between 0 and 1, got 95.0"),
         (None, "compare old.txt -r reference.txt -n -1", "argument -n/--examples: must be 0 or more, got -1"),

@@ -651,7 +651,7 @@ def write_bytes(folder: Path, content: bytes) -> Path:
         (
             lambda one: compare(A, B),
             ValueError,
-            "there are no references: pass references=..., or put 'ref.txt'",
+            "there are no references: pass references=... .in the command, -r REF., or put 'ref.txt'",
         ),
         (
             lambda one: compare(A, B[:5], references=A),

@@ -58,7 +58,7 @@ def cut(line: str, mark: str) -> str:
 
 
 MARKS = ["@@", "##", "\u2581", "\u0120"]
-TOKENS = ["</s>", "<pad>", "[SEP]", "<|im_end|>", "<|2.00|>"]
+TOKENS = ["</s>", "<unk>", "<end>", "<pad>", "[SEP]", "<|im_end|>", "<|2.00|>"]
 Case = tuple[Sequence[str], Sequence[str], Sequence[str] | None]
 MISTAKES: dict[str, dict[str, Case]] = {
     "loops": {
@@ -73,9 +73,27 @@ MISTAKES: dict[str, dict[str, Case]] = {
     },
     "same-output": {
         "all": ([GOOD[0]] * 150, REFERENCES, SOURCES),
+        "ten": ([GOOD[number % 10] for number in range(150)], REFERENCES, SOURCES),
         "a third": ([GOOD[0] if number % 3 == 0 else line for number, line in enumerate(GOOD)], REFERENCES, SOURCES),
     },
     "copies": {"all": (SOURCES, REFERENCES, SOURCES)},
+    "limit": {"10 words": ([" ".join(line.split()[:10]) for line in GOOD], REFERENCES, SOURCES)},
+    "vocabulary": {
+        "another language": (
+            [f"{line} und was alles noch so {number}." for number, line in enumerate(SOURCES)],
+            REFERENCES,
+            None,
+        ),
+        "no spaces": (
+            [
+                " ".join(line[::2].replace(" ", "")[start : start + 9] for start in range(0, 90, 9)).strip()
+                for line in GOOD
+            ],
+            REFERENCES,
+            None,
+        ),
+    },
+    "source-as-reference": {"all": (GOOD, SOURCES, SOURCES)},
     "prompts": {
         "hypotheses": (PROMPTED, REFERENCES, SOURCES),
         "references": (GOOD, PROMPTED_REFERENCES, SOURCES),
@@ -103,9 +121,15 @@ MISTAKES: dict[str, dict[str, Case]] = {
         "good": (RNG.sample(GOOD, 150), REFERENCES, SOURCES),
         "sorted": (sorted(GOOD, key=len), REFERENCES, SOURCES),
     },
+    "encoding": {"hypotheses": ([line.encode().decode("latin-1") for line in GOOD], REFERENCES, None)},
+    "representation": {
+        "bytes": ([str(line.replace("'", "").encode()) for line in GOOD], REFERENCES, None),
+        "lists": ([str([line.replace("'", "")]) for line in GOOD], REFERENCES, None),
+    },
     "leak": {"all": (REFERENCES, REFERENCES, SOURCES)},
     "case": {
         "hypotheses": ([line.lower() for line in GOOD], REFERENCES, None),
+        "all upper case": ([line.upper() for line in GOOD], REFERENCES, None),
         "references": (GOOD, [line.lower() for line in REFERENCES], None),
     },
     "punctuation": {"hypotheses": ([re.sub(r"[^\w -]", "", line) for line in GOOD], REFERENCES, None)},
@@ -114,7 +138,10 @@ MISTAKES: dict[str, dict[str, Case]] = {
         "hypotheses": ([line.replace("'", "&apos;") for line in GOOD], REFERENCES, None),
         "references": (GOOD, [line.replace("'", "&#39;") for line in REFERENCES], None),
     },
-    "normalization": {"hypotheses": ([unicodedata.normalize("NFD", line) for line in GOOD], REFERENCES, None)},
+    "normalization": {
+        "hypotheses": ([unicodedata.normalize("NFD", line) for line in GOOD], REFERENCES, None),
+        "soft hyphens": ([line.replace("a", "\u00ada") for line in GOOD], REFERENCES, None),
+    },
     "quotes": {"hypotheses": ([line.replace("'", "\u2019") for line in GOOD], REFERENCES, None)},
 }
 CASES = [(key, name) for key, cases in MISTAKES.items() for name in cases]
@@ -142,7 +169,7 @@ def test_each_mistake_is_found_and_nothing_else(key: str, name: str) -> None:
     [finding] = results.findings
     assert finding.message in str(results)
     assert finding.place in str(results)
-    assert (said == []) == (key in ("loops", "empty", "same-output", "copies", "quotes"))
+    assert (said == []) != RULES[key].warns
     assert not RULES[key].warns or finding.message in said or said[0].startswith("Most hypotheses contain")
     assert re.search(r"\d", finding.message) or "Only the" in finding.message
 
@@ -229,6 +256,22 @@ RIGHT: dict[str, Case] = {
     "diffs": ([f"@@ -1,4 +1,4 @@ {line}" for line in GOOD], [f"@@ -1,4 +1,4 @@ {line}" for line in REFERENCES], None),
     "headings": ([f"## {line}" for line in GOOD], [f"## {line}" for line in REFERENCES], None),
     "struck out": ([f"a <s>b</s> {line}" for line in GOOD], [f"a <s>b</s> {line}" for line in REFERENCES], None),
+    "struck out first": ([f"<s>b</s> {line}" for line in GOOD], [f"<s>b</s> {line}" for line in REFERENCES], None),
+    "tags": ([f"<end>b</end> {line}" for line in GOOD], [f"<end>b</end> {line}" for line in REFERENCES], None),
+    "code": (
+        [f"import numpy as np\ndef f{number}(x):\n    return x + {number}" for number in range(40)],
+        [f"import torch\ndef g{number}(x):\n    return x + {number}" for number in range(40)],
+        None,
+    ),
+    "speakers": ([f"Agent: {line}" for line in GOOD], [f"Mitarbeiter: {line}" for line in REFERENCES], None),
+    "terse answers": ([f"The capital of that country is {word}." for word in WORDS[:99]], WORDS[:99], None),
+    "expansions": (
+        [f"{word} {line}" for word, line in zip(WORDS, GOOD)],
+        [f"{word} {line}" for word, line in zip(WORDS, REFERENCES)],
+        WORDS[:150],
+    ),
+    "autoencoder": (GOOD, REFERENCES, REFERENCES),
+    "ellipses": ([f"{line.rstrip('.')}" for line in GOOD], [f"{line.rstrip('.')}…" for line in REFERENCES], None),
     "entities": ([line.replace("'", "&apos;") for line in GOOD], [f"&apos;{line}" for line in REFERENCES], None),
     "no words at all": (["..."] * 9, ["..."] * 9, None),
     "one sentence": (GOOD[:1], REFERENCES[:1], SOURCES[:1]),
@@ -240,6 +283,11 @@ def test_right_answers_that_look_odd_are_not_found(name: str) -> None:
     metric = {"bleu": CorpusBLEU(), "chrf": CorpusCHRF(), "wer": WER(), "rouge": ROUGE(["rouge1"])}
     results, said = evaluate(*RIGHT[name], metric=metric)
     assert (results.findings, said) == ([], [])
+
+
+def test_a_letter_of_maltese_is_no_mark_of_subwords() -> None:
+    hypotheses, references = ["Ġorġ mar lejn il-Ġermanja f'Ġunju"] * 40, ["Ġorġ mar l-Ġermanja f'Ġunju"] * 40
+    assert evaluate(hypotheses, references)[0].findings == []
 
 
 def test_lists_of_tokens_and_the_tokenizer_none_are_pieces_on_purpose() -> None:
@@ -260,8 +308,9 @@ def test_real_text_has_only_true_findings(wmt22: Path, multi30k: Path) -> None:
         sentences = [Sentence(line, [target]) for line, target in zip(lines, targets)]
         metrics = read_metrics({"bleu": CorpusBLEU(**options), "chrf": CorpusCHRF()})
         found = {finding.key for finding in find_findings(examine(sentences), metrics)}
-        assert found <= {"quotes"}, hypotheses.name
-        quotes += len(found)
+        is_other_language = hypotheses.parent == multi30k
+        assert found <= ({"vocabulary"} if is_other_language else {"quotes"}), hypotheses.name
+        quotes += "quotes" in found
     assert quotes < 15
 
 

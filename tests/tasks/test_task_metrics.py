@@ -534,8 +534,12 @@ def test_they_stand_alone_can_be_sent_to_processes_and_show_their_options(metric
 
 
 def test_shares_beside_percent_are_warned_about() -> None:
-    with pytest.warns(UserWarning, match="different scales: 'bleu' in 0..100, 'wer' in 0..1. Set percent=True for all"):
-        Evaluator({"bleu": CorpusBLEU(percent=True), "wer": WER()})
+    """But not an error rate, which is read in another way."""
+    with pytest.warns(
+        UserWarning, match="different scales: 'bleu' in 0..100, 'rouge' in 0..1. Set percent=True for all"
+    ):
+        Evaluator({"bleu": CorpusBLEU(percent=True), "rouge": ROUGE(["rouge1"])})
+    Evaluator({"bleu": CorpusBLEU(percent=True), "wer": WER()})
 
 
 def test_the_worst_sentences_are_those_with_most_errors_and_perfect_ones_are_none(tmp_path: Path) -> None:
