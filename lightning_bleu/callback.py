@@ -16,7 +16,7 @@ from lightning_bleu.core.evaluator_metric import EvaluatorMetric
 from lightning_bleu.core.scoring import float_type
 from lightning_bleu.evaluation.callables import call_with_third
 from lightning_bleu.evaluation.loaders import Origin
-from lightning_bleu.evaluation.monitors import suspect_monitors
+from lightning_bleu.evaluation.monitors import suspect_early_saving, suspect_monitors
 from lightning_bleu.evaluation.names import STEPS, check_names, name_loaders
 from lightning_bleu.evaluation.options import EvaluatorOptions, MetricsByName, check_single, check_unknown, show_options
 from lightning_bleu.evaluation.outputs import read_step, suspect_keys
@@ -190,6 +190,10 @@ class BLEUCallback(pl.Callback):
         evaluator = self.evaluator
         schedulers = trainer.lr_scheduler_configs
         for message in suspect_monitors((), evaluator.namings.values(), evaluator.metrics, schedulers):
+            evaluator.warn_once(message)
+        callbacks: Any = trainer.callbacks  # type: ignore[attr-defined]
+        steps = trainer.num_training_batches / trainer.accumulate_grad_batches
+        for message in suspect_early_saving(callbacks, evaluator.namings.values(), evaluator.metrics, steps):
             evaluator.warn_once(message)
         dataloaders, given = find_loaders(trainer, "val")
         if dataloaders:

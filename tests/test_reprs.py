@@ -69,7 +69,7 @@ SAMPLE = Sample(
     [
         (BLEU, "BLEUScore(48.86, precisions=76.4/55.7/42.0/31.9, brevity_penalty=1.000, lengths=40310/39328)"),
         (CHRF, "CHRFScore(0.6866, chrF2, precision=0.6912, recall=0.6854)"),
-        (FunctionScore(score=0.13871, name="wer", percent=None, signature=None), "FunctionScore(0.1387, wer)"),
+        (FunctionScore(score=0.13871, name="wer", percent=None, signature=None, sums={}), "FunctionScore(0.1387, wer)"),
         (INTERVAL, "Interval(48.86, low=47.92, high=49.77, confidence=0.95)"),
         (TEST, "PairedTest(+0.46, p_value=0.1109, interval=(-0.30, +1.20), scores=48.86/48.40)"),
         (
@@ -107,7 +107,7 @@ def extremes() -> list[Any]:
         metric.update(preds, target)
     return [
         *(interval, test, result, long_bleu.report(), long_chrf.report(), *results),
-        *(FunctionScore(score=high, name=name, percent=None, signature=None) for name in names),
+        *(FunctionScore(score=high, name=name, percent=None, signature=None, sums={}) for name in names),
         *(Sample(10**9, texts, None, scores, scores, percent) for texts in lines),
         *(Samples(name, [], [], [], []) for name in names),
     ]

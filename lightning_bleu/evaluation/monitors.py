@@ -89,6 +89,30 @@ def suspect_monitors(
                 yield from _suspect_threshold(watcher, monitor, meaning)
 
 
+def suspect_early_saving(
+    callbacks: Iterable[Any], namings: Iterable[Naming], metrics: Mapping[str, EvaluatorMetric], epoch_steps: float
+) -> Iterator[str]:
+    """Warn about checkpoints that are saved between validations, with the score of earlier weights.
+
+    Args:
+        callbacks: the callbacks of a trainer; only those that save every so many training steps matter.
+        namings: how the names of each stage are written.
+        metrics: the metrics of the evaluator by name.
+        epoch_steps: the number of training steps of an epoch, after the last of which Lightning saves the new score.
+    """
+    namings = list(namings)
+    for callback in callbacks:
+        steps, monitor = getattr(callback, "_every_n_train_steps", 0), getattr(callback, "monitor", None)
+        if not steps or steps % epoch_steps == 0 or not isinstance(monitor, str):
+            continue
+        if any(describe_number(monitor, naming, metrics) for naming in namings):
+            yield (
+                f"{type(callback).__name__}(monitor={monitor!r}, every_n_train_steps={steps}) saves before the "
+                "validation of a step, so its file has the score of earlier weights: leave every_n_train_steps out, "
+                "and it saves after each validation."
+            )
+
+
 def _suspect_mode(watcher: Any, monitor: str, number: LoggedNumber) -> Iterator[str]:
     mode = getattr(watcher, "mode", None)
     if mode not in ("min", "max") or number.higher_is_better is None:

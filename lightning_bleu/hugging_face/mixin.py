@@ -115,8 +115,11 @@ class EvaluatorMixin(GeneratorMixin):
             evaluator = self.evaluator
             self._lacks_evaluator = evaluator is None
         self.evaluator = evaluator
-        if evaluator is None:
-            return
+        if evaluator is not None:
+            self._check_evaluator(evaluator)
+
+    def _check_evaluator(self, evaluator: Any) -> None:
+        """Raise an error if an evaluator cannot be used in this Trainer."""
         if not isinstance(evaluator, Evaluator):
             raise TypeError(f"'evaluator' must be an Evaluator, such as Evaluator(CorpusBLEU()), got {evaluator!r}")
         if getattr(self.args, "use_legacy_prediction_loop", False):
@@ -135,6 +138,14 @@ class EvaluatorMixin(GeneratorMixin):
         stages = [logged[: match.start()] for match in re.finditer("_", logged)]
         for stage in stages:
             number = describe_number(logged, _name_stage(evaluator, stage, "val"), evaluator.metrics)
+            is_higher = number is not None and number.higher_is_better
+            mode = (getattr(self.args, "lr_scheduler_kwargs", None) or {}).get("mode", "min")
+            scheduler = getattr(self.args, "lr_scheduler_type", "")
+            if is_higher and getattr(scheduler, "value", scheduler) == "reduce_lr_on_plateau" and mode != "max":
+                evaluator.warn_once(
+                    f"lr_scheduler_type='reduce_lr_on_plateau' lowers the learning rate while {best!r} rises: set "
+                    "lr_scheduler_kwargs={'mode': 'max'}."
+                )
             if number is None or number.higher_is_better in (None, self.args.greater_is_better):
                 continue
             right = number.higher_is_better
@@ -418,6 +429,40 @@ class EvaluatorMixin(GeneratorMixin):
             evaluator.open_record(output_dir / "translations")
         elif folder is not None:
             evaluator.open_record(Path(folder, output_dir.relative_to(self.args.output_dir)))
+
+
+def add_evaluator(trainer: Any, evaluator: Evaluator, **attributes: Any) -> None:
+    """Make a trainer that exists already score what its model generates, as :class:`EvaluatorMixin` does.
+
+    Example:
+        For a framework or a notebook that makes its own trainer::
+
+            add_evaluator(trainer, Evaluator(CorpusBLEU(percent=True)), gen_kwargs={"max_new_tokens": 256})
+            trainer.train()
+
+    Args:
+        trainer: the trainer, whose class becomes a subclass of :class:`EvaluatorMixin` and of its own class.
+        evaluator: the evaluator.
+        attributes: what a subclass would set or override, such as ``gen_kwargs``, ``answers``, or a function ``split``.
+
+    Raises:
+        TypeError: if it has an evaluator already, and for the attributes that do not exist.
+        TypeError, ValueError: see :class:`EvaluatorMixin`.
+    """
+    kind = type(trainer)
+    if isinstance(trainer, EvaluatorMixin):
+        raise TypeError(f"{kind.__name__} has an EvaluatorMixin already: set trainer.evaluator")
+    unknown = [name for name in attributes if not hasattr(EvaluatorMixin, name)]
+    if unknown:
+        raise TypeError(f"EvaluatorMixin has no attribute {unknown[0]!r}")
+    scoring = type(kind.__name__, (EvaluatorMixin, kind), {"__module__": kind.__module__, **attributes})
+    trainer.__class__ = scoring
+    try:
+        trainer._check_evaluator(evaluator)
+    except (TypeError, ValueError):
+        trainer.__class__ = kind
+        raise
+    trainer.evaluator = evaluator
 
 
 def _name_stage(evaluator: Evaluator, prefix: str, stage: str) -> Naming:

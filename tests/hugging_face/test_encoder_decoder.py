@@ -13,7 +13,7 @@ import torch
 from sacrebleu.metrics.bleu import BLEU
 
 from lightning_bleu import CorpusBLEU, Evaluator
-from lightning_bleu.hugging_face import EvaluatorMixin, Prompts
+from lightning_bleu.hugging_face import EvaluatorMixin, Prompts, add_evaluator
 from tests.helpers.language_models import EOS, FIRST_WORD, PAD, SIZE, bleu_of, make_tokenizer, replace_words, to_text
 from tests.helpers.process_groups import run_in_processes
 
@@ -192,6 +192,33 @@ def test_split_may_have_several_references() -> None:
     expected = BLEU().corpus_score(hypotheses, references).score / 100
     assert scores["eval_bleu_news"] == pytest.approx(expected, abs=1e-12)
     assert scores["eval_loss"] > 0
+
+
+def make_plain_trainer() -> Any:
+    trainer = make_trainer()
+    trainer.__class__ = type(trainer).__mro__[type(trainer).__mro__.index(EvaluatorMixin) + 2]
+    return trainer
+
+
+def test_a_trainer_that_exists_gets_the_mixin() -> None:
+    trainer = make_plain_trainer()
+    assert "eval_bleu" not in trainer.evaluate()
+    kind = type(trainer)
+    assert not issubclass(kind, EvaluatorMixin)
+    for wrong, message in (
+        ({"evaluator": "no"}, "'evaluator' must be an Evaluator"),
+        ({"evaluator": Evaluator(), "generate": {}}, "EvaluatorMixin has no attribute 'generate'"),
+    ):
+        with pytest.raises(TypeError, match=f"^{message}"):
+            add_evaluator(trainer, **wrong)
+        assert type(trainer) is kind
+    add_evaluator(trainer, Evaluator(CorpusBLEU()), gen_kwargs={"num_beams": 2, "max_new_tokens": 9})
+    expected = expected_score(num_beams=2, max_new_tokens=9)
+    assert trainer.evaluate()["eval_bleu"] == pytest.approx(expected, abs=1e-12)
+    assert isinstance(trainer, kind)
+    assert type(trainer).__name__ == kind.__name__
+    with pytest.raises(TypeError, match=r"^Seq2SeqTrainer has an EvaluatorMixin already: set trainer.evaluator"):
+        add_evaluator(trainer, Evaluator())
 
 
 def evaluate_with_mlflow(folder: Path) -> None:

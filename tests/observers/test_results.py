@@ -207,8 +207,7 @@ def test_copies_and_pickles_keep_the_samples(results: Results) -> None:
 
 
 def test_results_are_shown_as_text_html_and_markdown(results: Results, tmp_path: Path) -> None:
-    table, _, findings = str(results).partition("\n\nWhat stands out:\n")
-    assert (len(table.splitlines()), len(findings.splitlines())) == (5, 1)  # without sentences
+    assert len(str(results).splitlines()) == 5  # without sentences
     results.to_html(tmp_path / "results.html")
     page = (tmp_path / "results.html").read_text("utf-8")
     samples = results.samples["val"]
