@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable, Sequence
 from functools import singledispatch
 
@@ -23,8 +24,9 @@ from lightning_bleu.views.blocks import (
 )
 from lightning_bleu.views.text import MAX_ROWS, cell_texts, to_table
 
-_ENTITIES = {ord(character): f"&#{ord(character)};" for character in "\\`*_[]<>|~&$"}
-"""Everything that could be markup inside a line."""
+_MARKUP = re.compile(r"[\\`*\[\]<|~$]|^>|&(?=#|\w)|_(?!\w)|(?<![^\W_])_")
+"""Everything that could be markup: an underscore inside a name, and an arrow, are none."""
+_RIGHT_TO_LEFT = ("R", "AL", "AN", "RLE", "RLO", "RLI")
 _LINKS = re.compile(r"@|(?<!&)#(?=\d)|(?<=:)(?=//)|(?<=[Ww]{3})(?=\.)|(?<=[Gg][Hh]-)(?=\d)")
 """Where GitHub would notify a person, or link an issue or a page."""
 _NO_LINK = "&#8203;"
@@ -44,7 +46,7 @@ def to_markdown(view: View) -> str:
         <BLANKLINE>
         | a&#124;b | score |
         | :--- | ---: |
-        | &#60;b&#62; | 48.86 |
+        | &#60;b> | 48.86 |
         <BLANKLINE>
     """
     paragraphs = list(map(_render, view.blocks))
@@ -60,7 +62,14 @@ def escape(text: str) -> str:
         >>> escape("*a* @team #12 https://a.b")
         '&#42;a&#42; @&#8203;team #&#8203;12 https:&#8203;//a.b'
     """
-    return _LINKS.sub(_end_link, to_line(text).translate(_ENTITIES))
+    escaped = _MARKUP.sub(lambda match: f"&#{ord(match[0])};", to_line(text))
+    return _LINKS.sub(_end_link, escaped)
+
+
+def _isolate(text: str, shown: str) -> str:
+    """What is shown of a text, isolated if the text has words that are written from right to left."""
+    is_mixed = any(unicodedata.bidirectional(character) in _RIGHT_TO_LEFT for character in text)
+    return _ISOLATE.format(shown) if is_mixed else shown
 
 
 def _end_link(match: re.Match[str]) -> str:
@@ -129,7 +138,7 @@ def _render_text(spans: Sequence[Span]) -> str:
         marked += _TAGS[mark].format(escape(text))  # not ** and _, which fail beside blanks and inside words
     if not any(is_visible(span.text) for span in spans):
         return "(empty)"
-    return _ISOLATE.format(marked)
+    return _isolate("".join(span.text for span in spans), marked)
 
 
 @_render.register
@@ -138,8 +147,9 @@ def _(block: Note) -> str:
 
 
 def _paragraph(text: str) -> str:
-    """A text that may begin a line: because of the isolate, not like a list, a heading, or a block of code."""
-    return _ISOLATE.format(escape(text))
+    """A text that may begin a line: isolated if that could be a list, a heading, or a block of code."""
+    escaped = escape(text)
+    return _isolate(text, escaped) if escaped[:1].isalpha() else _ISOLATE.format(escaped)
 
 
 @_render.register
