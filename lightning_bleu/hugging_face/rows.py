@@ -122,7 +122,8 @@ def find_answers(layout: Layout, ids: Tensor, mask: Tensor, labels: Tensor | Non
     if is_empty.any():
         raise ValueError(
             f"each answer must follow a prompt, whose labels are -100, got no prompt in row {int(row[is_empty][0])}: "
-            f"mask the labels of the prompt, or {_IF_APART}"
+            "mask the labels of the prompt (in TRL, give the dataset the columns 'prompt' and 'completion', or set "
+            f"assistant_only_loss=True for chats), or {_IF_APART}"
         )
     _check_first_labels(ids, labels, row, start)
     # The number of the answer at each label: [-100, 6, 6, -100, 7] -> [0, 1, 1, 1, 2].

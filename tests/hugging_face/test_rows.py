@@ -77,7 +77,7 @@ def test_the_prompt_of_an_answer_is_everything_before_it(chats: list[Chat], pad_
             "last",
             [[3, 7, 8]],
             [[3, 7, 8]],
-            "got no prompt in row 0: mask the labels of the prompt, or if input_ids are",
+            "got no prompt in row 0: mask the labels of the prompt (in TRL, give the dataset",
         ),
         ("last", [[3, 7], [3, 7]], [[IGNORED, 7], [IGNORED] * 2], "whose labels are not -100, got none in row 1"),
         (
