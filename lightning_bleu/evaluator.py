@@ -17,7 +17,7 @@ from __future__ import annotations
 import datetime
 import math
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
@@ -248,6 +248,7 @@ class Evaluator:
         self.reserved_names = reserved_names(self.metrics)
         self._components = name_components(self.metrics, self.options.parts)
         self.results = Results()
+        self._steps: dict[str, int] = {}  # of the last results of each stage
         self.record: Record | None = None
         self.warn_once = WarnOnce()
         self._results_by_stage: dict[str, Results] = {}
@@ -546,13 +547,13 @@ class Evaluator:
             validation.results,
             self._choose_samples(validation),
             validation.findings,
-            self._name_page(naming.stage, step),
+            self._name_page([f"{naming.stage} at step {step:,}"]),
             validation.repeated,
         )
         shown_step = step if shown_step is None else shown_step
         if self.record is not None:
             self.record.write(validation, step=step, epoch=epoch)
-        self._keep_results(naming.stage, results)
+        self._keep_results(naming.stage, step, results)
         self._opponents.save(validation.new_opponents)
         self._warn_about_means(validation)
         if dashboard.gets_numbers:
@@ -655,16 +656,18 @@ class Evaluator:
             samples[name] = make_samples(loader, choose_sentences(loader, self.options.samples), name)
         return samples
 
-    def _name_page(self, stage: str, step: int) -> str:
-        """The title of a page of results: of which run, stage, and step they are, and the date."""
+    def _name_page(self, places: Iterable[str]) -> str:
+        """The title of a page of results: of which run, stages, and steps they are, and the date."""
         run = "" if self.record is None else f"{name_run(self.record.folder)}, "
-        return f"{run}{stage} at step {step:,}, {datetime.date.today()}"
+        return f"{run}{' and '.join(places)}, {datetime.date.today()}"
 
-    def _keep_results(self, stage: str, results: Results) -> None:
+    def _keep_results(self, stage: str, step: int, results: Results) -> None:
         """Replace the results of a stage, which become the last ones."""
         self._results_by_stage.pop(stage, None)
         self._results_by_stage[stage] = results
-        self.results = Results(title=results.title)
+        self._steps[stage] = step
+        places = [f"{stage} at step {self._steps[stage]:,}" for stage in self._results_by_stage]
+        self.results = Results(title=self._name_page(places))
         for results_of_stage in self._results_by_stage.values():
             self.results.update(results_of_stage)
             self.results.samples.update(results_of_stage.samples)

@@ -152,6 +152,12 @@ def test_a_page_of_results_has_a_title_with_run_step_and_date(tmp_path: Path) ->
     assert f"<h1>run, val at step 500, {today}</h1>" in page
     assert f"<title>val at step 500, {today}</title>" in score().to_html()
     assert str(today) not in str(score())
+    evaluator = Evaluator(CorpusBLEU())
+    for stage, step in (("val", 1000), ("test", 900)):
+        evaluator.start(stage=stage)
+        evaluator.update(LINES, LINES)
+        evaluator.finish(step)
+    assert evaluator.results.title == f"val at step 1,000 and test at step 900, {today}"
 
 
 def test_a_group_of_all_sentences_is_shown_once_and_logged() -> None:
