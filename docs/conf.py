@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import logging
+import re
 import sys
 import typing
+from pathlib import Path
 
+from sphinx.application import Sphinx
 from sphinx.domains.python import PyObject, PythonDomain
 
 import lightning_bleu
@@ -103,3 +106,21 @@ nitpick_ignore_regex = [
     ("py:class", r"lightning_bleu\.\w+\.(\w+Settings|sentences\.SentenceRows|marks\.Line)"),
     ("py:.*", rf"({'|'.join(OTHER_PACKAGES)})(\..*)?"),
 ]
+
+# -- The landing page ----------------------------------------------------------
+
+
+def prepend_readme(_: Sphinx, page: str, source: list[str]) -> None:
+    """Make the README the text of the landing page, with links as they are from this folder."""
+    if page == "index":
+        readme = Path(__file__).parents[1] / "README.md"
+        text = re.sub(
+            r"\]\(([A-Z]+)\.md\)", lambda match: f"]({match[1].lower()}.md)", readme.read_text(encoding="utf-8")
+        )
+        text = re.sub(r"\]\((?!https?:|[a-z]+\.md|#)(?!docs/)", "](../", text).replace("](docs/", "](")
+        source[0] = f"{text}\n{source[0]}"
+
+
+def setup(app: Sphinx) -> None:
+    """Called by Sphinx."""
+    app.connect("source-read", prepend_readme)
