@@ -192,7 +192,9 @@ class BLEUCallback(pl.Callback):
         for message in suspect_monitors((), evaluator.namings.values(), evaluator.metrics, schedulers):
             evaluator.warn_once(message)
         callbacks: Any = trainer.callbacks  # type: ignore[attr-defined]
-        steps = trainer.num_training_batches / trainer.accumulate_grad_batches
+        batches = trainer.num_training_batches / trainer.accumulate_grad_batches
+        epochs = trainer.check_val_every_n_epoch or 1
+        steps = math.inf if math.isinf(batches) else math.ceil(batches) * epochs
         for message in suspect_early_saving(callbacks, evaluator.namings.values(), evaluator.metrics, steps):
             evaluator.warn_once(message)
         dataloaders, given = find_loaders(trainer, "val")

@@ -248,9 +248,12 @@ def _move_metrics(options: argparse.Namespace) -> None:
 
 def _name_systems(systems: Sequence[str], baseline: str | None) -> dict[str, str]:
     """The files by name, that of the baseline first, which may be the name of one of the others."""
+    if not systems:
+        raise ValueError("there are no systems: pass files of translations")
     files = name_files(systems)
-    if baseline in files and not Path(baseline).exists():
-        return {baseline: files.pop(baseline), **files}
+    for name, file in files.items():
+        if baseline == file or (baseline == name and not Path(name).exists()):
+            return {name: file} | files
     return name_files([*filter(None, [baseline]), *systems])
 
 

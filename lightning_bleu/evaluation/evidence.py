@@ -21,6 +21,10 @@ MAX_DECODED = 64
 """How many of them, if they are ids."""
 _MAX_WITH_WORDS = 500
 """In how many of them words and scripts are counted, which takes longer."""
+_MAX_SEARCHED = 2000
+"""How many characters of a text are searched."""
+_MIN_COMPARED = 100
+"""How many references a process must have, so that their words are a vocabulary."""
 _MAX_CANDIDATES = 10
 """How many of the most frequent texts each process sends."""
 _MAX_CHARACTERS = 80
@@ -47,8 +51,10 @@ class Trace(NamedTuple):
     hints: Sequence[str]
 
 
-_END = r"(?:</s>|<(?:eos|end)>|<end_of_turn>|<\|(?:im_end|endoftext|eot_id|end)\|>|\[(?:SEP|EOS)\])"
-_FILL = r"(?:<pad>|\[PAD\])"
+_END = re.compile(r"</s>|<(?:eos|end)>|<end_of_turn>|<\|(?:im_end|endoftext|eot_id|end)\|>|\[(?:SEP|EOS)\]")
+"""The end of a sentence as text."""
+_FILL = re.compile(rf"{_END.pattern}|<pad>|\[PAD\]|\s")
+"""What may follow it."""
 TRACES = {
     "subwords": Trace(  # in Maltese, a word may begin with \u0120
         re.compile(r"\w@@(?= |$)|\u2581\S|(?:^| )\u0120\w.* \u0120\w|[a-z]\u0120\w|\w ##\w|\uffed|\w</w>"),
@@ -57,21 +63,17 @@ TRACES = {
     "special-tokens": Trace(
         re.compile(
             r"^<s>(?!.*</s>.*\S)|^(?!.*<s>).*</s>"  # but not a word that is struck out, as in <s>old</s>
-            r"|<(?i:pad|eos|bos|sos|unk)>|<(?P<tag>start|end)>(?!.*</(?P=tag)>)|<extra_id_\d+>"
-            r"|<(?:start|end)_of_turn>|<\|[\w.]+\|>|\[(?:PAD|SEP|CLS|BOS|EOS)\]|\u2047"
+            r"|<(?i:pad|eos|bos|sos)>|<(?P<tag>start|end)>(?!.*</(?P=tag)>)"
+            r"|<(?:start|end)_of_turn>|<\|[\w.]+\|>|\[(?:PAD|SEP|CLS|BOS|EOS)\]"
             r"|^(?:__[a-z]{2,3}__|[a-z]{3}_[A-Z][a-z]{3}|>>\w+<<|<2\w+>) ",
             re.MULTILINE,
         ),
-        ("<", "[", "_", "\u2047"),
+        ("<", "[", "_"),
     ),
-    "after-end": Trace(
-        re.compile(rf"^(?!.*<s>).*?{_END}(?:\s*(?:{_FILL}|{_END}))*\s*(?!{_FILL}|{_END})\S", re.MULTILINE), ("<", "[")
-    ),
+    "unknown words": Trace(re.compile(r"<unk>|<extra_id_\d+>|\u2047"), ("<", "\u2047")),
     "thinking": Trace(re.compile("</?(?:think(?:ing)?|reasoning)>"), ("think", "reasoning")),
     "representation": Trace(re.compile(r"""^(?:b?(['"]).*\1|\[(['"]).*\2\])$""", re.MULTILINE), ("'", '"')),
-    "encoding": Trace(
-        re.compile("\u00c3[\u0080-\u00bf\u0152-\u2122]|\u00e2\u20ac|\ufffd"), ("\u00c3", "\u00e2\u20ac", "\ufffd")
-    ),
+    "encoding": Trace(re.compile("\u00c3[\u0080-\u00bf\u0152-\u2122]|\u00e2\u20ac"), ("\u00c3", "\u00e2\u20ac")),
     "invisible": Trace(re.compile("[\u00ad\u200b\ufeff]"), ("\u00ad", "\u200b", "\ufeff")),
     "entities": Trace(re.compile(r"&(?:apos|quot|amp|lt|gt|nbsp|#\d+|#x[\da-fA-F]+);"), ("&",)),
     "curly quotes": Trace(
@@ -80,7 +82,7 @@ TRACES = {
     "straight quotes": Trace(re.compile("""["']"""), ('"', "'")),
 }
 """What is looked for in each text."""
-_TOKEN = re.compile(r"</?s>|<[^<>]+>|\[[A-Z]+\]|@@|\u2581|\u0120|##|\uffed|&[^;]+;")
+_TOKEN = re.compile(r"</?s>|<[^<>]+>|\[[A-Z]+\]|@@|\u2581|\u0120|##|\uffed|&#?\w+;")
 """The part of a mark that is always the same."""
 _OPENING = re.compile(r"""[\w\s.,!?'"{*#-]{1,79}:(?!//)|```\w*\n|\w+\n""")
 """The beginning of a chat, and not that of code or of a table."""
@@ -125,7 +127,12 @@ class Evidence:
         return self.pairs["sentences"]
 
     def __add__(self, other: Evidence) -> Evidence:
-        return Evidence(*(own + others for own, others in zip(vars(self).values(), vars(other).values())))
+        added = Evidence(*(own + others for own, others in zip(vars(self).values(), vars(other).values())))
+        for texts in (added.outputs, added.answers):  # as if one process had counted all
+            kept = texts.most_common(_MAX_CANDIDATES)
+            texts.clear()
+            texts.update(dict(kept))
+        return added
 
 
 def examine(sentences: Sequence[Sentence], logit_widths: Counter[tuple[int, int]] | None = None) -> Evidence:
@@ -151,7 +158,6 @@ def examine(sentences: Sequence[Sentence], logit_widths: Counter[tuple[int, int]
     evidence.reference_openings = _most_frequent(_opening(row[0]) for _, row, *_ in sentences if row)
     pairs = evidence.pairs
     pairs["sentences"] = len(sentences)
-    pairs["with words"] = min(len(sentences), _MAX_WITH_WORDS)
     pairs["plain texts"] = sum(not sentence.tokenized for sentence in sentences)
     for sentence in sentences:
         _count_pair(sentence, pairs)
@@ -188,10 +194,14 @@ def _count_traces(texts: Sequence[str]) -> Counter[str]:
     for name, trace in TRACES.items():
         hints = [hint for hint in trace.hints if hint in joined]
         candidates = {number for hint in hints for number, text in enumerate(texts) if hint in text}
-        matches = [*filter(None, (trace.pattern.search(texts[number]) for number in candidates))]
+        matches = [*filter(None, (trace.pattern.search(texts[number][:_MAX_SEARCHED]) for number in candidates))]
         found[name] = len(matches)
         for text, _ in Counter(map(_quote, matches)).most_common(1):
             found[f"{name}: {text}"] += found[name]
+    after_end = [*filter(None, (_find_after_end(text[:_MAX_SEARCHED]) for text in texts if "<" in text or "[" in text))]
+    found["after-end"] = len(after_end)
+    for text, _ in Counter(match[0] for match in after_end).most_common(1):
+        found[f"after-end: {text}"] = len(after_end)
     found["upper case"] = sum(text != text.lower() for text in texts)
     found["lower case"] = sum(text != text.upper() for text in texts)
     found["punctuation"] = sum(_PUNCTUATION.search(text) is not None for text in texts)
@@ -202,8 +212,16 @@ def _count_traces(texts: Sequence[str]) -> Counter[str]:
 
 def _quote(match: re.Match[str]) -> str:
     """What a message quotes of a match."""
-    token = _TOKEN.search(match[0])
-    return (match if token is None else token)[0].strip()[:20]
+    tokens = _TOKEN.findall(match[0])
+    return (tokens[-1] if tokens else match[0]).strip()[:20]
+
+
+def _find_after_end(text: str) -> re.Match[str] | None:
+    """The end of the sentence in a text that goes on after it."""
+    match = _END.search(text)
+    if match is None or "<s>" in text[: match.start()]:  # a word that is struck out, as in <s>old</s>
+        return None
+    return match if _FILL.sub("", text[match.end() :]) else None
 
 
 def _count_pair(sentence: Sentence, pairs: Counter[str]) -> None:
@@ -217,7 +235,10 @@ def _count_pair(sentence: Sentence, pairs: Counter[str]) -> None:
     if len(hypothesis) > longest:
         pairs["loops"] += ends_in_loop(hypothesis) and not any(map(ends_in_loop, references))
         pairs["too long"] += longest >= _MIN_REFERENCE and len(hypothesis) > 2 * longest + 20
-    if source is None or len(source) < _MIN_SOURCE:
+    if source is None:
+        return
+    pairs["with sources"] += 1
+    if len(source) < _MIN_SOURCE:
         return
     pairs["sources"] += 1
     pairs["prompted hypotheses"] += _has_prompt(hypothesis, source)
@@ -250,7 +271,8 @@ def ends_in_loop(text: str) -> bool:
     period = len(text) - len(end) - start
     length = max(4 * period, _MIN_LOOP)
     tail = text[-length:]
-    return len(tail) == length and tail[period:] == tail[:-period]
+    is_periodic = len(tail) == length and tail[period:] == tail[:-period]
+    return is_periodic and any(map(str.isalpha, tail[-period:]))  # unlike the zeros of a number
 
 
 def _count_words(sentences: Sequence[Sentence], pairs: Counter[str]) -> None:
@@ -259,20 +281,22 @@ def _count_words(sentences: Sequence[Sentence], pairs: Counter[str]) -> None:
     A word that only one reference has tells whose translation a hypothesis is: it is in another place if two such words
     are of the same other reference, and none is of its own.
     """
-    own_words = [
-        set(sentence.references[0].lower().split()) if sentence.references else set() for sentence in sentences
-    ]
+    with_references = [sentence for sentence in sentences if sentence.references]
+    pairs["with words"] += len(with_references)
+    own_words = [_list_words(sentence.references[0]) for sentence in with_references]
     owners: dict[str, int] = {}
     for number, words in enumerate(own_words):
         for word in words:
             owners[word] = -1 if word in owners else number
-    for number, (sentence, words) in enumerate(zip(sentences, own_words)):
-        found = set(sentence.hypothesis.lower().split())
+    for number, (sentence, words) in enumerate(zip(with_references, own_words)):
+        found = _list_words(sentence.hypothesis)
         pairs["reference words"] += len(words)
         pairs["matched words"] += len(words & found)
-        pairs["words of hypotheses"] += len(found)
-        pairs["known words"] += sum(word in owners for word in found)
-        owners_of_words = [owners.get(word, -1) for word in found]
+        if len(with_references) >= _MIN_COMPARED:
+            pairs["compared"] += 1
+            pairs["compared words"] += len(found)
+            pairs["known words"] += sum(word in owners for word in found)
+        owners_of_words = [owners.get(word, -1) for word in found if not word.isnumeric()]
         if number in owners_of_words:
             pairs["in place"] += 1
             continue
@@ -280,12 +304,19 @@ def _count_words(sentences: Sequence[Sentence], pairs: Counter[str]) -> None:
         pairs["misplaced"] += len(set(others)) < len(others)
 
 
+def _list_words(text: str) -> set[str]:
+    """The different words of a text."""
+    return set(text.lower().split())
+
+
 def _count_lengths(sentences: Sequence[Sentence], evidence: Evidence) -> None:
     """Count the numbers of words of hypotheses, and those of hypotheses that are shorter than their references."""
     for sentence in sentences:
+        if not sentence.references:
+            continue
         length = len(sentence.hypothesis.split())
         evidence.lengths[length] += 1
-        if sentence.references and length + 1 < min(len(reference.split()) for reference in sentence.references):
+        if length + 1 < min(len(reference.split()) for reference in sentence.references):
             evidence.cut_lengths[length] += 1
 
 

@@ -1,7 +1,8 @@
 """What stands out in the texts of a validation: findings, which say what may be wrong, and lead to the documentation.
 
 A finding compares hypotheses with their references and sources. What the references do as well is none, except marks of
-subwords, special tokens, and prompts, which are wrong on either side. Thresholds are such that real text reaches none.
+subwords, special tokens, and prompts, which are wrong on either side. Thresholds are such that correct data reaches
+none, as far as known.
 """
 
 from __future__ import annotations
@@ -70,6 +71,13 @@ class _Judge:
         self.evidence = evidence
         self.pairs = evidence.pairs
         self.metrics = metrics
+        self._messages: dict[str, str] = {}
+
+    def find(self, key: str) -> str:
+        """The sentence of a finding; empty if there is none."""
+        if key not in self._messages:
+            self._messages[key] = RULES[key].find(self)
+        return self._messages[key]
 
     def are_many(self, count: int, share: float, among: int | None = None) -> bool:
         """Whether these are at least a share of the sentences, or of others."""
@@ -108,8 +116,7 @@ def _find_loops(judge: _Judge) -> str:
     loops, too_long = judge.pairs["loops"], judge.pairs["too long"]
     if judge.are_many(loops, 0.05):
         return f"{judge.of_all(loops)} hypotheses end in a repetition, so they do not stop."
-    others = (_find_prompts, _find_opening, _find_after_end, _find_same_output, _find_source_as_reference)
-    is_explained = any(find(judge) for find in others)
+    is_explained = any(map(judge.find, ("prompts", "opening", "after-end", "same-output", "source-as-reference")))
     if judge.are_many(too_long, 0.2) and not is_explained:
         return (
             f"{judge.of_all(too_long)} hypotheses are more than twice as long as their longest reference: they do not "
@@ -130,7 +137,7 @@ def _find_same_output(judge: _Judge) -> str:
     if judge.are_many(count, 0.2) and count >= 4 * most_frequent_answer:
         return f"{judge.of_all(count)} hypotheses are the same: {text[:40]!r}."
     total = outputs.total()
-    if judge.evidence.count >= 100 and judge.are_many(total, 0.3) and total >= 3 * answers.total():
+    if judge.evidence.count >= 100 and judge.are_many(total, 0.3) and answers and total >= 3 * answers.total():
         return f"{judge.of_all(total)} hypotheses are one of {len(outputs)} sentences, such as {text[:40]!r}."
     return ""
 
@@ -140,8 +147,8 @@ def _find_limit(judge: _Judge) -> str:
     longest = max(lengths, default=0)
     cut = judge.evidence.cut_lengths[longest]
     examined = judge.pairs["with words"]
-    is_explained = _find_prompts(judge) or _find_special_tokens(judge) or _find_same_output(judge)
-    if examined >= _MIN_ONE_SIDED and longest >= 3 and judge.are_many(cut, 0.2, among=examined) and not is_explained:
+    is_explained = judge.find("prompts") or judge.find("special-tokens") or judge.find("same-output")
+    if examined >= _MIN_ONE_SIDED and longest >= 8 and judge.are_many(cut, 0.2, among=examined) and not is_explained:
         return (
             f"{cut:,} of {examined:,} hypotheses have {longest} words, none has more, and their references do: a limit "
             "cuts them, such as max_new_tokens."
@@ -150,19 +157,20 @@ def _find_limit(judge: _Judge) -> str:
 
 
 def _find_vocabulary(judge: _Judge) -> str:
-    known, words, examined = (judge.pairs[name] for name in ("known words", "words of hypotheses", "with words"))
-    is_explained = _find_subwords(judge) or _find_copies(judge) or _find_source_as_reference(judge)
-    if examined >= 100 and words >= 4 * examined and 10 * known < words and not is_explained:
+    known, words, examined = (judge.pairs[name] for name in ("known words", "compared words", "compared"))
+    is_explained = judge.find("subwords") or judge.find("copies") or judge.find("source-as-reference")
+    if words and words >= 4 * examined and 10 * known < words and not is_explained:
         return (
-            f"{known:,} of {words:,} words of hypotheses occur in any of {examined:,} references: is it another "
-            "language, or are spaces missing?"
+            f"{known:,} of {words:,} words of hypotheses occur in a reference: is it another language, or are spaces "
+            "missing?"
         )
     return ""
 
 
 def _find_copies(judge: _Judge) -> str:
     copies, sources = judge.pairs["copies"], judge.pairs["sources"]
-    if judge.are_many(judge.pairs["wrong copies"], 0.2, among=sources):
+    are_long = 2 * sources >= judge.pairs["with sources"]
+    if are_long and judge.are_many(judge.pairs["wrong copies"], 0.2, among=sources):
         return f"{copies:,} of {sources:,} hypotheses are copies of their source."
     return ""
 
@@ -173,7 +181,7 @@ def _find_copies(judge: _Judge) -> str:
 def _find_prompts(judge: _Judge) -> str:
     pairs, sources = judge.pairs, judge.pairs["sources"]
     hypotheses, references = pairs["prompted hypotheses"], pairs["prompted references"]
-    are_many = 2 * sources >= judge.evidence.count  # not only some long ones among many short ones
+    are_many = 2 * sources >= pairs["with sources"]  # not only some long ones among many short ones
     in_hypotheses = are_many and judge.are_many(hypotheses, 0.5, among=sources)
     in_references = are_many and judge.are_many(references, 0.5, among=sources)
     cut = "Pass the new tokens only: generated[:, prompts.shape[1]:]."
@@ -184,15 +192,15 @@ def _find_prompts(judge: _Judge) -> str:
     if in_references:
         return f"{references:,} of {sources:,} references contain their source: remove the prompt from the labels."
     opening, count = _shared_opening(judge)
-    if opening and len(opening.split()) >= 3 and judge.evidence.count <= 1.1 * _count_opening(judge, opening):
+    if opening and len(opening.split()) >= 4 and judge.evidence.count <= 1.1 * _count_opening(judge, opening):
         return f"{judge.of_all(count)} hypotheses begin with {opening!r}, and so do references: both have a prompt."
     return ""
 
 
 def _find_opening(judge: _Judge) -> str:
     opening, count = _shared_opening(judge)
-    is_explained = _find_prompts(judge) or _find_thinking(judge) or _find_same_output(judge)
-    others = max(judge.evidence.reference_openings.values(), default=0)
+    is_explained = judge.find("prompts") or judge.find("thinking") or judge.find("same-output")
+    others = judge.evidence.reference_openings.total()
     if opening and 5 * others < count and not is_explained:
         return f"{judge.of_all(count)} hypotheses begin with {opening!r}, and references do not: remove it."
     return ""
@@ -222,7 +230,10 @@ def _find_subwords(judge: _Judge) -> str:
 
 def _find_special_tokens(judge: _Judge) -> str:
     advice = "Decode with skip_special_tokens=True, or pass ids and set decoder=tokenizer, which does that."
-    if _find_after_end(judge):
+    if judge.one_sided("unknown words", 0.2) == "hypotheses":
+        count, found = judge.evidence.hypotheses["unknown words"], judge.evidence.hypotheses
+        return f"{judge.of_all(count)} hypotheses have unknown words, such as {_quoted(found, 'unknown words')}."
+    if judge.find("after-end"):
         return ""
     return _find_on_either_side(judge, "special-tokens", "have special tokens as text", advice)
 
@@ -358,8 +369,9 @@ def _find_encoding(judge: _Judge) -> str:
 
 
 def _find_representation(judge: _Judge) -> str:
-    side = judge.one_sided("representation", 0.5)
-    return f"Only the {side} are in quotation marks, as str() or repr() of bytes or lists writes them." if side else ""
+    if judge.one_sided("representation", 0.5) == "hypotheses":
+        return "Only the hypotheses are in quotation marks, as str() or repr() of bytes or lists writes them."
+    return ""
 
 
 def _find_source_as_reference(judge: _Judge) -> str:
@@ -407,7 +419,7 @@ RULES = {
     "after-end": _Rule(_find_after_end),
     "teacher-forcing": _Rule(_find_teacher_forcing),
     "shuffled": _Rule(_find_shuffled),
-    "leak": _Rule(_find_leak),
+    "leak": _Rule(_find_leak, warns=False),
     "case": _Rule(_find_case),
     "punctuation": _Rule(_find_punctuation),
     "script": _Rule(_find_script),
@@ -430,7 +442,7 @@ def find_findings(evidence: Evidence, metrics: Mapping[str, EvaluatorMetric], wh
         where: the name of the loader or of the system.
     """
     judge = _Judge(evidence, metrics)
-    messages = {key: rule.find(judge) for key, rule in RULES.items()}
+    messages = {key: judge.find(key) for key in RULES}
     return [Finding(key, message, where) for key, message in messages.items() if message]
 
 

@@ -354,9 +354,8 @@ def _read_rows(name: str, value: Any, sentences: Sequence[Sentence], metric: Fun
         raise TypeError(f"{needs}, got {repr(value)[:_MAX_SHOWN]}") from None
     count = len(sentences)
     is_number = numbers.ndim == 0
-    shapes = [(count,), (count, 2)]
-    if metric.column_names:
-        shapes = [(count, len(metric.column_names))]
+    columns = max(2, len(metric.column_names))
+    shapes = [(count,), (count, 2), (count, columns)]
     if numbers.shape not in shapes and not (is_number and metric.corpus_level):
         if is_number:
             raise ValueError(
@@ -365,7 +364,8 @@ def _read_rows(name: str, value: Any, sentences: Sequence[Sentence], metric: Fun
             )
         raise ValueError(f"{needs}, got the shape {tuple(numbers.shape)} for {count} sentences")
     _check_finite(name, numbers, sentences)
-    return numbers if numbers.ndim == 2 else torch.stack([numbers, torch.ones_like(numbers)], -1)
+    rows = numbers if numbers.ndim == 2 else torch.stack([numbers, torch.ones_like(numbers)], -1)
+    return torch.nn.functional.pad(rows, (0, columns - rows.shape[-1]))  # what explains a score may be left out
 
 
 def _to_numbers(value: Any) -> Tensor:

@@ -98,12 +98,13 @@ def suspect_early_saving(
         callbacks: the callbacks of a trainer; only those that save every so many training steps matter.
         namings: how the names of each stage are written.
         metrics: the metrics of the evaluator by name.
-        epoch_steps: the number of training steps of an epoch, after the last of which Lightning saves the new score.
+        epoch_steps: the number of training steps between validations at the ends of epochs, after which Lightning saves
+            the new score.
     """
     namings = list(namings)
     for callback in callbacks:
         steps, monitor = getattr(callback, "_every_n_train_steps", 0), getattr(callback, "monitor", None)
-        if not steps or steps % epoch_steps == 0 or not isinstance(monitor, str):
+        if not steps or not epoch_steps or steps % epoch_steps == 0 or not isinstance(monitor, str):
             continue
         if any(describe_number(monitor, naming, metrics) for naming in namings):
             yield (

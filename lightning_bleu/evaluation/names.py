@@ -258,14 +258,14 @@ def escape_group(label: str) -> str:
     """
     is_refused = (
         r"[^\w./ -]"  # a character that is not allowed
-        r"|_(?=x[0-9a-f]+_)"  # what looks like an escaped one
+        r"|_(?=x)"  # what looks like an escaped one
         r"|(?:(?<=/)|^)/|/$"  # an empty part
         r"|(?:(?<=/)|^)\.(?=\.?(?:/|$))"  # the part "." or ".."
     )
     escaped = re.sub(is_refused, lambda match: f"_x{ord(match[0]):x}_", label, flags=re.ASCII)
     if len(escaped) <= _MAX_LABEL:
         return escaped
-    digest = hashlib.sha256(label.encode()).hexdigest()[:8]
+    digest = hashlib.sha256(label.encode(errors="surrogatepass")).hexdigest()[:8]
     return f"{escaped[:_MAX_LABEL]}_{digest}"
 
 

@@ -239,7 +239,7 @@ class Sentences:
             decoded: in how many of them to decode ids; of the others, only strings are read.
         """
         owners = self._owners[:count].tolist()
-        rank, kept = process_rank(), len(self._local_texts)
+        rank, kept = process_rank(), min(len(self._local_texts), max(self._max_texts, decoded))
         own = {number: index for number, (process, index) in enumerate(owners) if process == rank and index < kept}
         texts = self._local_texts.read([index for number, index in own.items() if number < decoded])
         others = [index for number, index in own.items() if number >= decoded]

@@ -75,7 +75,7 @@ def suspect_ends(labels: Tensor, settings: GenerationSettings, advice: str) -> I
         advice: what to set its ``eos_token_id`` to.
     """
     lacks_end = ~_have_any(labels, settings.stop_ids) & (labels != IGNORED).any(1)
-    if settings.stops_otherwise or not lacks_end.any():
+    if settings.stops_otherwise or 2 * int(lacks_end.sum()) <= len(labels):
         return
     labels_without_end = labels[lacks_end][0]
     last_id = int(labels_without_end[labels_without_end != IGNORED][-1])

@@ -421,8 +421,13 @@ def _create_locked(path: Path) -> BinaryIO:
         return path.open("xb")
     hidden = path.with_suffix(".lock")
     file = hidden.open("xb")
-    _try_lock(file)
-    hidden.rename(path)
+    try:
+        _try_lock(file)
+        hidden.rename(path)
+    except OSError:
+        file.close()
+        hidden.unlink(missing_ok=True)
+        raise
     return file
 
 

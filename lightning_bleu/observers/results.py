@@ -68,7 +68,7 @@ class Results(dict[str, Result], Viewable):
         self.repeated = set(repeated)
 
     def __missing__(self, name: str) -> Result:
-        raise KeyError(f"there is no score {name!r}, only {list_names([*self])}")
+        raise KeyError(f"there is no score {name!r}, only {list_names([*self])}" if self else "there are no scores")
 
     def copy(self) -> Results:
         """A shallow copy."""

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import torch
 
-from lightning_bleu import CorpusBLEU, CorpusCHRF, Evaluator, Results
+from lightning_bleu import CorpusBLEU, CorpusCHRF, Evaluator, FunctionMetric, Results
 from lightning_bleu.core.batch import Sentence
 from lightning_bleu.evaluation.evidence import examine
 from lightning_bleu.evaluation.findings import RULES, find_findings
@@ -58,7 +58,7 @@ def cut(line: str, mark: str) -> str:
 
 
 MARKS = ["@@", "##", "\u2581", "\u0120"]
-TOKENS = ["</s>", "<unk>", "<end>", "<pad>", "[SEP]", "<|im_end|>", "<|2.00|>"]
+TOKENS = ["</s>", "<end>", "<pad>", "[SEP]", "<|im_end|>", "<|2.00|>"]
 Case = tuple[Sequence[str], Sequence[str], Sequence[str] | None]
 MISTAKES: dict[str, dict[str, Case]] = {
     "loops": {
@@ -114,6 +114,7 @@ MISTAKES: dict[str, dict[str, Case]] = {
     "special-tokens": {
         **{f"{token} hypotheses": ([f"{line}{token}" for line in GOOD], REFERENCES, None) for token in TOKENS},
         **{f"{token} references": (GOOD, [f"{line} {token}" for line in REFERENCES], None) for token in TOKENS},
+        "unknown words": ([f"{line} <unk>" for line in GOOD], REFERENCES, None),
         "languages": ([f"deu_Latn {line}" for line in GOOD], REFERENCES, None),
     },
     "after-end": {"</s>": ([f"{line}</s> {' '.join(RNG.choices(NOUNS, k=9))}" for line in GOOD], REFERENCES, None)},
@@ -270,6 +271,24 @@ RIGHT: dict[str, Case] = {
         [f"{word} {line}" for word, line in zip(WORDS, REFERENCES)],
         WORDS[:150],
     ),
+    "unknown words": ([f"{line} <unk>" for line in GOOD], [f"{line} <unk>" for line in REFERENCES], None),
+    "fixed answers": (
+        [f"The answer is: {number}" for number in range(50)],
+        [f"The answer is: {number + 1}" for number in range(50)],
+        None,
+    ),
+    "a weak dialogue": (
+        [f"Amy: {line}" for line in GOOD],
+        [f"{NAMES[number % 12]}: {line}" for number, line in enumerate(REFERENCES)],
+        None,
+    ),
+    "long numbers": ([f"{number}{'0' * 30}" for number in range(50)], [f"{number}" for number in range(50)], None),
+    "neighboring numbers": (
+        [f"x {number} {number + 1000}" for number in range(99)],
+        [f"y {number + 1} {number + 1001}" for number in range(99)],
+        None,
+    ),
+    "quoted speech": (GOOD, [f'"{line}"' for line in REFERENCES], None),
     "autoencoder": (GOOD, REFERENCES, REFERENCES),
     "ellipses": ([f"{line.rstrip('.')}" for line in GOOD], [f"{line.rstrip('.')}…" for line in REFERENCES], None),
     "entities": ([line.replace("'", "&apos;") for line in GOOD], [f"&apos;{line}" for line in REFERENCES], None),
@@ -283,6 +302,18 @@ def test_right_answers_that_look_odd_are_not_found(name: str) -> None:
     metric = {"bleu": CorpusBLEU(), "chrf": CorpusCHRF(), "wer": WER(), "rouge": ROUGE(["rouge1"])}
     results, said = evaluate(*RIGHT[name], metric=metric)
     assert (results.findings, said) == ([], [])
+
+
+def test_without_references_only_what_needs_none_is_found() -> None:
+    lines = [f"some words that nobody knows {number}" for number in range(120)]
+    metric = FunctionMetric(lambda hypotheses, references: [len(line) for line in hypotheses], higher_is_better=None)
+    evaluator = Evaluator({"length": metric})
+    for ending, keys in (("", []), ("</s>", ["special-tokens"])):
+        evaluator.start()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            evaluator.update([f"{line}{ending}" for line in lines], None)
+            assert [finding.key for finding in evaluator.finish(0).findings] == keys
 
 
 def test_a_letter_of_maltese_is_no_mark_of_subwords() -> None:
@@ -337,5 +368,6 @@ def test_evidence_of_parts_adds_up_to_that_of_all() -> None:
     parts, whole = examine(sentences[:60]) + examine(sentences[60:]), examine(sentences)
     assert (parts.hypotheses, parts.references) == (whole.hypotheses, whole.references)
     assert parts.openings == whole.openings
+    assert len(parts.outputs) == len(whole.outputs) == 10
     metrics = read_metrics(CorpusBLEU())
     assert find_findings(parts, metrics) == find_findings(whole, metrics)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
+from itertools import product
 from typing import Any, NamedTuple
 
 import pytest
@@ -12,7 +13,15 @@ from hypothesis import strategies as st
 
 from lightning_bleu import CorpusBLEU
 from lightning_bleu.evaluation.metric_facts import list_components
-from lightning_bleu.evaluation.names import Name, Naming, check_loader_names, check_names, find_nested, name_loaders
+from lightning_bleu.evaluation.names import (
+    Name,
+    Naming,
+    check_loader_names,
+    check_names,
+    escape_group,
+    find_nested,
+    name_loaders,
+)
 from lightning_bleu.evaluation.result import STATISTICS
 from lightning_bleu.hugging_face.mixin import TrainerNaming
 
@@ -299,3 +308,11 @@ def test_whatever_a_logged_name_is_read_as_has_that_name(logged: Logged) -> None
     parsed = naming.parse(rendered, scores, DETAILS)
     assert parsed is not None
     assert naming.render(parsed) == rendered
+
+
+def test_labels_that_are_escaped_stay_different() -> None:
+    labels = ["".join(letters) for length in range(1, 6) for letters in product("_x3<.", repeat=length)]
+    labels += [f"{'long' * 30}{end}" for end in "ab"]
+    escaped = {escape_group(label) for label in labels}
+    assert len(escaped) == len(labels)
+    assert all(re.fullmatch(r"[\w./ -]+", label, re.ASCII) for label in escaped)
