@@ -118,6 +118,7 @@ def prepend_readme(_: Sphinx, page: str, source: list[str]) -> None:
             r"\]\(([A-Z]+)\.md\)", lambda match: f"]({match[1].lower()}.md)", readme.read_text(encoding="utf-8")
         )
         text = re.sub(r"\]\((?!https?:|[a-z]+\.md|#)(?!docs/)", "](../", text).replace("](docs/", "](")
+        text = re.sub(r"\[([^\]]+)\]\(\S+/README\.md\)", r"\1", text)  # the site has no page of the examples
         source[0] = f"{text}\n{source[0]}"
 
 
