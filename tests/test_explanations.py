@@ -123,6 +123,35 @@ def test_findings_are_in_results_pages_records_and_loggers(tmp_path: Path) -> No
     assert sum("40 of 40 hypotheses end in a repetition" in table for table in tables) == 2
 
 
+def test_tables_of_loggers_begin_with_the_findings() -> None:
+    tables: list[Any] = []
+
+    class Tables:
+        def log_metrics(self, numbers: Any, step: int) -> None: ...
+
+        def save(self) -> None: ...
+
+        def log_table(self, key: str, columns: Any, data: Any, step: int) -> None:
+            tables.append((columns, data))
+
+    for group in (None, ["de"] * 40):
+        evaluator = Evaluator(CorpusBLEU(), loggers=[Tables()], samples=1)
+        evaluator.start()
+        evaluator.update(LOOPS, LINES, group=group)
+        evaluator.finish(5)
+    assert len(tables) == 2
+    for columns, rows in tables:
+        assert {len(row) for row in rows} == {len(columns)}
+        first = dict(zip(columns, rows[0]))
+        assert (first["step"], first["shown as"], first["signature"]) == (
+            5,
+            "finding",
+            "reading_the_dashboard.html#loops",
+        )
+        assert first["hypothesis"].startswith("40 of 40 hypotheses end in a repetition")
+        assert [row[2] for row in rows] == ["finding", "first", "worst"]
+
+
 def test_a_comparison_has_the_findings_of_each_system() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -44,6 +44,7 @@ class LoaderView(NamedTuple):
         signature: the signature of the metric that ranks them.
         histograms: the scores of all sentences, by the logged name of their histogram.
         figures: the figures by logged name.
+        findings: what stands out in them.
     """
 
     panels: list[Panel]
@@ -51,9 +52,10 @@ class LoaderView(NamedTuple):
     signature: str
     histograms: Mapping[str, Tensor]
     figures: Mapping[str, Figure]
+    findings: Sequence[Finding] = ()
 
     def table(self, step: int) -> tuple[list[str], list[list[Any]]]:
-        """The samples as a table of plain values: its columns, and its rows."""
+        """Findings and samples as a table of plain values: its columns, and its rows."""
         has_groups = any(sample.group is not None for panel in self.panels for sample in panel.samples)
         labels = ["group"] if has_groups else []
         columns = [
@@ -67,7 +69,11 @@ class LoaderView(NamedTuple):
             "references",
             "signature",
         ]
-        rows = []
+        rows: list[list[Any]] = []
+        for finding in self.findings:
+            row = dict.fromkeys(columns, None) | {"step": step, "number": 0, "shown as": "finding"}
+            texts_of_row = {"source": "", "hypothesis": finding.message, "references": "", "signature": finding.place}
+            rows.append([*(row | dict.fromkeys(labels, "") | texts_of_row).values()])
         for panel in self.panels:
             for sample in panel.samples:
                 texts = [sample.source or "", sample.hypothesis, "\n".join(sample.references)]
@@ -120,7 +126,7 @@ def make_view(
     if samples.worst:
         caption = f"{above}The worst sentences{samples.order}.{score}"
         panels.append(Panel(tag("worst"), "worst", caption, samples.worst))
-    return LoaderView(panels, digits, samples.signature, histograms, figures)
+    return LoaderView(panels, digits, samples.signature, histograms, figures, findings)
 
 
 def _in_percent(rows: SentenceRows) -> Tensor:
