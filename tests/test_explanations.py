@@ -155,9 +155,11 @@ def test_tables_of_loggers_begin_with_the_findings() -> None:
 def test_a_comparison_has_the_findings_of_each_system() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        comparison = compare_systems({"good": LINES, "loops": LOOPS}, references=LINES)
+        comparison = compare_systems(
+            {"good": [f"so {line}" for line in LINES] * 5, "loops": LOOPS * 5}, references=LINES * 5
+        )
     assert [(finding.key, finding.where) for finding in comparison.findings] == [("loops", "loops")]
-    assert "loops: 40 of 40 hypotheses end in a repetition" in str(comparison)
+    assert "loops: 200 of 200 hypotheses end in a repetition" in str(comparison)
     assert comparison.to_dict()["findings"] == [finding.to_dict() for finding in comparison.findings]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -183,7 +184,7 @@ def _score(
     if are_tokens:
         hypotheses = [_split_tokens(line) for line in hypotheses]
         references = [[_split_tokens(line) for line in lines] for lines in references]
-    collector = SentenceCollector(metrics, [Loader("", shared_reading(metrics))])
+    collector = SentenceCollector(metrics, [Loader("", shared_reading(metrics))], max_texts=math.inf)
     collector.update(Output(hypotheses, references, texts.sources, index=range(len(references))))
     mistakes: list[Mistake] = []
     gathered = collector.gather()
