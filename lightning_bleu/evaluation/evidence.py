@@ -288,6 +288,7 @@ def _count_words(sentences: Sequence[Sentence], pairs: Counter[str]) -> None:
     for number, words in enumerate(own_words):
         for word in words:
             owners[word] = -1 if word in owners else number
+    long_references = {sentence.references[0] for sentence, words in zip(with_references, own_words) if len(words) >= 5}
     for number, (sentence, words) in enumerate(zip(with_references, own_words)):
         found = _list_words(sentence.hypothesis)
         pairs["reference words"] += len(words)
@@ -297,11 +298,11 @@ def _count_words(sentences: Sequence[Sentence], pairs: Counter[str]) -> None:
             pairs["compared words"] += len(found)
             pairs["known words"] += sum(word in owners for word in found)
         owners_of_words = [owners.get(word, -1) for word in found if not word.isnumeric()]
-        if number in owners_of_words:
+        if number in owners_of_words or sentence.hypothesis in sentence.references:
             pairs["in place"] += 1
             continue
         others = [owner for owner in owners_of_words if owner >= 0]
-        pairs["misplaced"] += len(set(others)) < len(others)
+        pairs["misplaced"] += len(set(others)) < len(others) or sentence.hypothesis in long_references
 
 
 def _list_words(text: str) -> set[str]:

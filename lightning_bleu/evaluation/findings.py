@@ -116,7 +116,10 @@ def _find_loops(judge: _Judge) -> str:
     loops, too_long = judge.pairs["loops"], judge.pairs["too long"]
     if judge.are_many(loops, 0.05):
         return f"{judge.of_all(loops)} hypotheses end in a repetition, so they do not stop."
-    is_explained = any(map(judge.find, ("prompts", "opening", "after-end", "same-output", "source-as-reference")))
+    if judge.find("special-tokens"):  # which may be what is repeated
+        return ""
+    others = ("prompts", "opening", "after-end", "same-output", "source-as-reference", "shuffled", "vocabulary")
+    is_explained = any(map(judge.find, others))
     if judge.are_many(too_long, 0.2) and not is_explained:
         return (
             f"{judge.of_all(too_long)} hypotheses are more than twice as long as their longest reference: they do not "
@@ -148,7 +151,7 @@ def _find_limit(judge: _Judge) -> str:
     cut = judge.evidence.cut_lengths[longest]
     examined = judge.pairs["with words"]
     is_explained = judge.find("prompts") or judge.find("special-tokens") or judge.find("same-output")
-    if examined >= _MIN_ONE_SIDED and longest >= 8 and judge.are_many(cut, 0.2, among=examined) and not is_explained:
+    if examined >= _MIN_ONE_SIDED and longest >= 6 and judge.are_many(cut, 0.2, among=examined) and not is_explained:
         return (
             f"{cut:,} of {examined:,} hypotheses have {longest} words, none has more, and their references do: a limit "
             "cuts them, such as max_new_tokens."
@@ -268,7 +271,7 @@ def _quoted(found: Counter[str], name: str) -> str:
 
 def _find_teacher_forcing(judge: _Judge) -> str:
     widths = judge.evidence.logit_widths
-    if len(widths) >= 3 and widths.total() >= 8 and all(logits == labels for logits, labels in widths):
+    if len(widths) >= 3 and widths.total() >= 5 and all(logits == labels for logits, labels in widths):
         return (
             f"In all {widths.total():,} batches, the logits are as wide as the labels, as with teacher forcing: the "
             "model saw the right previous tokens. Score what it generates."
@@ -283,8 +286,8 @@ def _find_shuffled(judge: _Judge) -> str:
         return ""  # a weak model, whose few outputs are those of some references
     if misplaced >= 10 and judge.are_many(misplaced, 0.1, among=examined) and misplaced > 5 * in_place:
         return (
-            f"{misplaced:,} of {examined:,} hypotheses have rare words of another reference, and none of their own: "
-            "hypotheses and references are not in the same order."
+            f"{misplaced:,} of {examined:,} hypotheses equal another reference, or have its rare words and none of "
+            "their own: hypotheses and references are not in the same order."
         )
     return ""
 

@@ -60,6 +60,7 @@ def cut(line: str, mark: str) -> str:
 MARKS = ["@@", "##", "\u2581", "\u0120"]
 TOKENS = ["</s>", "<end>", "<pad>", "[SEP]", "<|im_end|>", "<|2.00|>"]
 Case = tuple[Sequence[str], Sequence[str], Sequence[str] | None]
+FEW = [f"the {NOUNS[number % 13]} {VERBS[number % 10]} a {NOUNS[number // 10 % 13]} there" for number in range(130)]
 MISTAKES: dict[str, dict[str, Case]] = {
     "loops": {
         "all": ([f"{line} and a man" + " and a man" * 9 for line in GOOD], REFERENCES, SOURCES),
@@ -120,6 +121,7 @@ MISTAKES: dict[str, dict[str, Case]] = {
     "after-end": {"</s>": ([f"{line}</s> {' '.join(RNG.choices(NOUNS, k=9))}" for line in GOOD], REFERENCES, None)},
     "shuffled": {
         "good": (RNG.sample(GOOD, 150), REFERENCES, SOURCES),
+        "few words": (FEW[1:] + FEW[:1], FEW, None),
         "sorted": (sorted(GOOD, key=len), REFERENCES, SOURCES),
     },
     "encoding": {"hypotheses": ([line.encode().decode("latin-1") for line in GOOD], REFERENCES, None)},
