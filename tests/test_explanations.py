@@ -204,6 +204,18 @@ def test_a_group_of_all_sentences_is_shown_once_and_logged() -> None:
     assert str(two.finish(0)).count("val_bleu") == 4
 
 
+def test_show_leaves_out_a_group_of_all_sentences(tmp_path: Path) -> None:
+    for name, groups, columns in (("one", ["de"] * 40, 1), ("two", ["de", "fr"] * 20, 4)):
+        evaluator = Evaluator(CorpusBLEU(percent=True), translations=tmp_path / name, samples=0)
+        for step in (1, 2):
+            evaluator.start()
+            hypotheses = [f"so {line}" if number % 3 > step else line for number, line in enumerate(LINES)]
+            evaluator.update(hypotheses, LINES, group=groups)
+            evaluator.finish(step)
+        header = str(read_run(tmp_path / name).to_text()).split("val\n")[1].splitlines()[0].split("  ")
+        assert len([cell for cell in header if cell.strip().startswith("val_bleu") and "," not in cell]) == columns
+
+
 def test_a_verdict_is_beside_each_difference() -> None:
     evaluator = Evaluator(CorpusBLEU(percent=True), compare_to="best")
     for step, hypotheses in enumerate([[f"no {line}" for line in LINES], LINES, LINES]):

@@ -43,8 +43,23 @@ def describe_run(run: RecordedRun, examples: int) -> View:
 
 
 def _keys_of(validations: Sequence[RecordedValidation]) -> list[str]:
-    """The logged names of the scores."""
-    return list(dict.fromkeys(key for validation in validations for key in validation.scores))
+    """The logged names of the scores, without those of groups that have all sentences of their loader."""
+    keys = list(dict.fromkeys(key for validation in validations for key in validation.scores))
+    return [key for key in keys if not any(_repeats(key, other, validations) for other in keys)]
+
+
+def _repeats(key: str, other: str, validations: Sequence[RecordedValidation]) -> bool:
+    """Whether a score of a group or a mean is always the score that its name begins with."""
+    if key == other or not key.startswith(other):
+        return False
+    for validation in validations:
+        line, whole = validation.scores.get(key), validation.scores.get(other)
+        if line is None or whole is None or line["file"] is not None:
+            return False
+        has_other_counts = line.get("counts") and line["counts"] != whole.get("counts")
+        if line["score"] != whole["score"] or has_other_counts:
+            return False
+    return True
 
 
 def _main_key(validations: Sequence[RecordedValidation]) -> str | None:
