@@ -24,9 +24,9 @@ _SPECIAL_TOKENS = re.compile(
 """Special tokens of common vocabularies, and the marks of subwords in SentencePiece, BPE, and WordPiece."""
 _MARKS = ("<", "\u2581", "\u0120", "\uffed", "@@", "[", "__", "##")
 """Every special token contains one of these."""
-_UNSPACED = "[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]"
+UNSPACED = "[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]"
 """The characters of Chinese and Japanese, which do not separate words with spaces."""
-_SPACED = re.compile(f"{_UNSPACED} [^\x00-\x7f]|[^\x00-\x7f] {_UNSPACED}")
+_SPACED = re.compile(f"{UNSPACED} [^\x00-\x7f]|[^\x00-\x7f] {UNSPACED}")
 """Such text that was split into words, unlike a Latin word between two spaces."""
 _EXAMINED = 8
 """How many references of a batch are examined for their script."""
@@ -428,7 +428,7 @@ def suspect_script(segments: Form, hypothesis_count: int, settings: Settings) ->
     # These characters take three bytes. Characters of most other scripts take one or two.
     if len(text.encode(errors="replace")) < 2 * len(text):
         return
-    unspaced = len(re.findall(_UNSPACED, text))
+    unspaced = len(re.findall(UNSPACED, text))
     is_unspaced_script = 2 * unspaced > len(text)
     if is_unspaced_script and 20 * len(_SPACED.findall(text)) < unspaced:
         yield (

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from lightning_bleu.core.batch import Sentence
+from lightning_bleu.core.mistakes import UNSPACED
 
 MAX_EXAMINED = 2000
 """How many texts of a loader are examined, the first ones."""
@@ -87,7 +88,7 @@ _TOKEN = re.compile(r"</?s>|<[^<>]+>|\[[A-Z]+\]|@@|\u2581|\u0120|##|\uffed|&#?\w
 _OPENING = re.compile(r"""[\w\s.,!?'"{*#-]{1,79}:(?!//)|```\w*\n|\w+\n""")
 """The beginning of a chat, and not that of code or of a table."""
 _PUNCTUATION = re.compile("[.,!?;:\u2026\u060c\u061f\u0964\u3001\u3002\uff01\uff0c\uff1f]")
-_CJK = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]")
+_CJK = re.compile(UNSPACED)
 """Letters of Chinese and Japanese, which do not separate words with spaces."""
 _SOUTHEAST_ASIAN = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]")
 """Letters of Thai, Lao, Burmese, and Khmer, which do not either."""
@@ -191,17 +192,18 @@ def _count_traces(texts: Sequence[str]) -> Counter[str]:
     """How many texts contain each mark, have upper case, punctuation, or letters whose accents are apart."""
     found: Counter[str] = Counter()
     joined = "\n".join(texts)
+    quotes: dict[str, list[str]] = {}
     for name, trace in TRACES.items():
         hints = [hint for hint in trace.hints if hint in joined]
         candidates = {number for hint in hints for number, text in enumerate(texts) if hint in text}
         matches = [*filter(None, (trace.pattern.search(texts[number][:_MAX_SEARCHED]) for number in candidates))]
-        found[name] = len(matches)
-        for text, _ in Counter(map(_quote, matches)).most_common(1):
-            found[f"{name}: {text}"] += found[name]
-    after_end = [*filter(None, (_find_after_end(text[:_MAX_SEARCHED]) for text in texts if "<" in text or "[" in text))]
-    found["after-end"] = len(after_end)
-    for text, _ in Counter(match[0] for match in after_end).most_common(1):
-        found[f"after-end: {text}"] = len(after_end)
+        quotes[name] = [_quote(match) for match in matches]
+    ends = filter(None, (_find_after_end(text[:_MAX_SEARCHED]) for text in texts if "<" in text or "[" in text))
+    quotes["after-end"] = [match[0] for match in ends]
+    for name, of_name in quotes.items():
+        found[name] = len(of_name)
+        for text, _ in Counter(of_name).most_common(1):
+            found[f"{name}: {text}"] = len(of_name)
     found["upper case"] = sum(text != text.lower() for text in texts)
     found["lower case"] = sum(text != text.upper() for text in texts)
     found["punctuation"] = sum(_PUNCTUATION.search(text) is not None for text in texts)

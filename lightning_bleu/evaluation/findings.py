@@ -70,6 +70,7 @@ class _Judge:
     def __init__(self, evidence: Evidence, metrics: Mapping[str, EvaluatorMetric]) -> None:
         self.evidence = evidence
         self.pairs = evidence.pairs
+        self.sides = {"hypotheses": evidence.hypotheses, "references": evidence.references}
         self.metrics = metrics
         self._messages: dict[str, str] = {}
 
@@ -102,6 +103,11 @@ class _Judge:
         if self.are_many(other, share) and 20 * own < other:
             return "references"
         return ""
+
+    def one_sided_writing(self, name: str, aspect: str) -> str:
+        """The side that alone has some writing, if a metric sees it, and if the model is not a weak one; or empty."""
+        has_enough = self.evidence.count >= _MIN_ONE_SIDED
+        return self.one_sided(name, 0.5) if has_enough and self.sees(aspect) and self.translates else ""
 
     @property
     def translates(self) -> bool:
@@ -254,9 +260,8 @@ def _find_after_end(judge: _Judge) -> str:
 
 def _find_on_either_side(judge: _Judge, name: str, what: str, advice: str) -> str:
     """A finding of something that is wrong on either side."""
-    found = {"hypotheses": judge.evidence.hypotheses, "references": judge.evidence.references}
     sides = []
-    for side, of_side in found.items():
+    for side, of_side in judge.sides.items():
         if judge.are_many(of_side[name], 0.2):
             sides.append(f"{judge.of_all(of_side[name])} {side} {what}, such as {_quoted(of_side, name)}.")
     return " ".join([*sides, advice]) if sides else ""
@@ -301,17 +306,15 @@ def _find_leak(judge: _Judge) -> str:
 
 def _find_case(judge: _Judge) -> str:
     for case in ("upper case", "lower case"):
-        side = judge.one_sided(case, 0.5)
-        if side and judge.sees("case") and judge.translates and judge.evidence.count >= _MIN_ONE_SIDED:
+        side = judge.one_sided_writing(case, "case")
+        if side:
             return f"Only the {side} have {case}. Lowercase both sides, or neither."
     return ""
 
 
 def _find_punctuation(judge: _Judge) -> str:
-    side = judge.one_sided("punctuation", 0.5)
-    if side and judge.sees("punctuation") and judge.translates and judge.evidence.count >= _MIN_ONE_SIDED:
-        return f"Only the {side} have punctuation. Remove it from both sides, or from neither."
-    return ""
+    side = judge.one_sided_writing("punctuation", "punctuation")
+    return f"Only the {side} have punctuation. Remove it from both sides, or from neither." if side else ""
 
 
 def _find_script(judge: _Judge) -> str:
@@ -367,8 +370,8 @@ def _find_encoding(judge: _Judge) -> str:
     side = judge.one_sided("encoding", 0.05)
     if not side:
         return ""
-    found = {"hypotheses": judge.evidence.hypotheses, "references": judge.evidence.references}[side]
-    return f"Only the {side} have letters of a wrong encoding, such as {_quoted(found, 'encoding')}: decode as UTF-8."
+    quoted = _quoted(judge.sides[side], "encoding")
+    return f"Only the {side} have letters of a wrong encoding, such as {quoted}: decode as UTF-8."
 
 
 def _find_representation(judge: _Judge) -> str:
@@ -389,8 +392,8 @@ def _find_source_as_reference(judge: _Judge) -> str:
 
 def _find_quotes(judge: _Judge) -> str:
     side = judge.one_sided("curly quotes", 0.1)
-    others = {"hypotheses": judge.evidence.references, "references": judge.evidence.hypotheses}
-    if side and judge.are_many(others[side]["straight quotes"], 0.1) and judge.sees("punctuation"):
+    other = "references" if side == "hypotheses" else "hypotheses"
+    if side and judge.are_many(judge.sides[other]["straight quotes"], 0.1) and judge.sees("punctuation"):
         return f"Only the {side} have curly quotation marks, where the others have straight ones."
     return ""
 

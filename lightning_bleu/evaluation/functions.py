@@ -283,7 +283,7 @@ class FunctionScorer(RatioScorer):
         """What the numbers behind the pairs say, in the unit of the score; nothing for pairs alone."""
         if self.metric is None or not self.metric.column_names:
             return []
-        sums = dict(report.sums)
+        sums = report.sums
         _, denominator, *names = self.metric.column_names
         components = []
         for name in names:
