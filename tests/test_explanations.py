@@ -216,6 +216,16 @@ def test_show_leaves_out_a_group_of_all_sentences(tmp_path: Path) -> None:
         assert len([cell for cell in header if cell.strip().startswith("val_bleu") and "," not in cell]) == columns
 
 
+def test_show_keeps_groups_whose_scores_happen_to_be_equal(tmp_path: Path) -> None:
+    evaluator = Evaluator(ExactMatch(), translations=tmp_path, samples=0)
+    evaluator.start()
+    evaluator.update(LINES, LINES, group=["de", "fr"] * 20)
+    evaluator.finish(1)
+    shown = str(read_run(tmp_path))
+    assert "val_exact_match/de" in shown
+    assert "val_exact_match/fr" in shown
+
+
 def test_a_verdict_is_beside_each_difference() -> None:
     evaluator = Evaluator(CorpusBLEU(percent=True), compare_to="best")
     for step, hypotheses in enumerate([[f"no {line}" for line in LINES], LINES, LINES]):

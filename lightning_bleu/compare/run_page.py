@@ -56,8 +56,9 @@ def _repeats(key: str, other: str, validations: Sequence[RecordedValidation]) ->
         line, whole = validation.scores.get(key), validation.scores.get(other)
         if line is None or whole is None or line["file"] is not None:
             return False
-        has_other_counts = line.get("counts") and line["counts"] != whole.get("counts")
-        if line["score"] != whole["score"] or has_other_counts:
+        is_mean = line.get("settings") is None
+        has_same_counts = bool(line.get("counts")) and line["counts"] == whole.get("counts")
+        if line["score"] != whole["score"] or not (is_mean or has_same_counts):
             return False
     return True
 

@@ -281,7 +281,7 @@ def _count_words(sentences: Sequence[Sentence], pairs: Counter[str]) -> None:
     """Count the words that hypotheses share with their references, and the sentences in another place.
 
     A word that only one reference has tells whose translation a hypothesis is: it is in another place if two such words
-    are of the same other reference, and none is of its own.
+    are of the same other reference, and none is of its own; or if it equals another reference.
     """
     with_references = [sentence for sentence in sentences if sentence.references]
     pairs["with words"] += len(with_references)

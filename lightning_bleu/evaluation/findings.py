@@ -120,10 +120,10 @@ class _Judge:
 
 def _find_loops(judge: _Judge) -> str:
     loops, too_long = judge.pairs["loops"], judge.pairs["too long"]
-    if judge.are_many(loops, 0.05):
-        return f"{judge.of_all(loops)} hypotheses end in a repetition, so they do not stop."
     if judge.find("special-tokens"):  # which may be what is repeated
         return ""
+    if judge.are_many(loops, 0.05):
+        return f"{judge.of_all(loops)} hypotheses end in a repetition, so they do not stop."
     others = ("prompts", "opening", "after-end", "same-output", "source-as-reference", "shuffled", "vocabulary")
     is_explained = any(map(judge.find, others))
     if judge.are_many(too_long, 0.2) and not is_explained:
@@ -323,9 +323,10 @@ def _find_script(judge: _Judge) -> str:
     for script, letters_per_word in (("Chinese or Japanese", 4), ("Thai, Lao, Burmese, or Khmer", 8)):
         letters = pairs[script]
         if at_spaces and 2 * letters > pairs["characters"] and letters > letters_per_word * pairs["words"]:
-            advice = (
-                "CorpusBLEU(tokenizer='zh') or 'ja-mecab'" if script == "Chinese or Japanese" else "CorpusCHRF or CER"
-            )
+            splits_text = all(judge.metrics[name].class_name == "CorpusBLEU" for name in at_spaces)
+            advice = "CorpusCHRF or CER"
+            if script == "Chinese or Japanese" and splits_text:
+                advice = "CorpusBLEU(tokenizer='zh') or 'ja-mecab'"
             return (
                 f"The references are {script}, with {letters / pairs['words']:.0f} letters between spaces, at which "
                 f"{' and '.join(at_spaces)} split them: whole phrases count as words. Use {advice}."
@@ -348,9 +349,10 @@ def _find_thinking(judge: _Judge) -> str:
 
 def _find_entities(judge: _Judge) -> str:
     side = judge.one_sided("entities", 0.05)
-    return (
-        f"Only the {side} have entities, such as '&apos;' or '&#39;': pass them through html.unescape." if side else ""
-    )
+    if not side or (side == "references" and not judge.translates):  # a weak model does not write them yet
+        return ""
+    quoted = _quoted(judge.sides[side], "entities")
+    return f"Only the {side} have entities, such as {quoted}: pass them through html.unescape."
 
 
 def _find_normalization(judge: _Judge) -> str:

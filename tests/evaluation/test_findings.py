@@ -116,6 +116,7 @@ MISTAKES: dict[str, dict[str, Case]] = {
         **{f"{token} hypotheses": ([f"{line}{token}" for line in GOOD], REFERENCES, None) for token in TOKENS},
         **{f"{token} references": (GOOD, [f"{line} {token}" for line in REFERENCES], None) for token in TOKENS},
         "unknown words": ([f"{line} <unk>" for line in GOOD], REFERENCES, None),
+        "padding": ([f"{line}{' <pad>' * 20}" for line in GOOD], REFERENCES, None),
         "languages": ([f"deu_Latn {line}" for line in GOOD], REFERENCES, None),
     },
     "after-end": {"</s>": ([f"{line}</s> {' '.join(RNG.choices(NOUNS, k=9))}" for line in GOOD], REFERENCES, None)},
@@ -198,6 +199,9 @@ def test_metrics_of_words_find_scripts_without_spaces(language: str) -> None:
         results, said = evaluate([hypothesis] * 9, [reference] * 9, metric=metric)
         assert [finding.key for finding in results.findings] == ["script"]
         assert said == [results.findings[0].message]
+        advises_bleu = type(metric) is CorpusBLEU and language != "th"
+        advice = "CorpusBLEU(tokenizer='zh') or 'ja-mecab'" if advises_bleu else "CorpusCHRF or CER"
+        assert said[0].endswith(f"Use {advice}.")
     spaced = [" ".join(hypothesis)] * 9, [" ".join(reference)] * 9
     for metric in (CorpusBLEU(), WER()):
         assert evaluate(*spaced, metric=metric)[0].findings == []
@@ -288,6 +292,11 @@ RIGHT: dict[str, Case] = {
     "neighboring numbers": (
         [f"x {number} {number + 1000}" for number in range(99)],
         [f"y {number + 1} {number + 1001}" for number in range(99)],
+        None,
+    ),
+    "references in HTML of a weak model": (
+        [" ".join(RNG.choices(NOUNS, k=4 + number % 30)) for number in range(150)],
+        [f"{line} &amp; more" for line in REFERENCES],
         None,
     ),
     "quoted speech": (GOOD, [f'"{line}"' for line in REFERENCES], None),
