@@ -189,27 +189,38 @@ def _opening(text: str) -> str:
 
 
 def _count_traces(texts: Sequence[str]) -> Counter[str]:
-    """How many texts contain each mark, have upper case, punctuation, or letters whose accents are apart."""
-    found: Counter[str] = Counter()
+    """How many texts contain each mark, have upper case, punctuation, or letters whose accents are apart.
+
+    The most frequent form of a mark is a part of another key, such as ``"subwords: @@"``.
+    """
     joined = "\n".join(texts)
-    quotes: dict[str, list[str]] = {}
-    for name, trace in TRACES.items():
-        hints = [hint for hint in trace.hints if hint in joined]
-        candidates = {number for hint in hints for number, text in enumerate(texts) if hint in text}
-        matches = [*filter(None, (trace.pattern.search(texts[number][:_MAX_SEARCHED]) for number in candidates))]
-        quotes[name] = [_quote(match) for match in matches]
-    ends = filter(None, (_find_after_end(text[:_MAX_SEARCHED]) for text in texts if "<" in text or "[" in text))
-    quotes["after-end"] = [match[0] for match in ends]
-    for name, of_name in quotes.items():
+    forms = {name: _find_forms(trace, texts, joined) for name, trace in TRACES.items()}
+    forms["after-end"] = _find_ends(texts)
+    found: Counter[str] = Counter()
+    for name, of_name in forms.items():
         found[name] = len(of_name)
-        for text, _ in Counter(of_name).most_common(1):
-            found[f"{name}: {text}"] = len(of_name)
+        for form, _ in Counter(of_name).most_common(1):
+            found[f"{name}: {form}"] = len(of_name)
     found["upper case"] = sum(text != text.lower() for text in texts)
     found["lower case"] = sum(text != text.upper() for text in texts)
     found["punctuation"] = sum(_PUNCTUATION.search(text) is not None for text in texts)
     if not unicodedata.is_normalized("NFC", joined):
         found["decomposed"] = sum(not unicodedata.is_normalized("NFC", text) for text in texts)
     return found
+
+
+def _find_forms(trace: Trace, texts: Sequence[str], joined: str) -> list[str]:
+    """The form of a mark in each text that contains it."""
+    hints = [hint for hint in trace.hints if hint in joined]
+    candidates = {number for hint in hints for number, text in enumerate(texts) if hint in text}
+    matches = (trace.pattern.search(texts[number][:_MAX_SEARCHED]) for number in candidates)
+    return [_quote(match) for match in matches if match is not None]
+
+
+def _find_ends(texts: Sequence[str]) -> list[str]:
+    """The end of the sentence in each text that goes on after it."""
+    ends = (_find_after_end(text[:_MAX_SEARCHED]) for text in texts if "<" in text or "[" in text)
+    return [end[0] for end in ends if end is not None]
 
 
 def _quote(match: re.Match[str]) -> str:
@@ -278,28 +289,42 @@ def ends_in_loop(text: str) -> bool:
 
 
 def _count_words(sentences: Sequence[Sentence], pairs: Counter[str]) -> None:
-    """Count the words that hypotheses share with their references, and the sentences in another place.
+    """Count the words that hypotheses share with their references, and the sentences in another place."""
+    with_references = [sentence for sentence in sentences if sentence.references]
+    found = [_list_words(sentence.hypothesis) for sentence in with_references]
+    right = [_list_words(sentence.references[0]) for sentence in with_references]
+    pairs["with words"] += len(with_references)
+    pairs["reference words"] += sum(map(len, right))
+    pairs["matched words"] += sum(len(words & own) for words, own in zip(found, right))
+    if len(with_references) >= _MIN_COMPARED:
+        known: set[str] = set().union(*right)
+        pairs["compared"] += len(with_references)
+        pairs["compared words"] += sum(map(len, found))
+        pairs["known words"] += sum(len(words & known) for words in found)
+    _count_places(with_references, found, right, pairs)
+
+
+def _count_places(
+    sentences: Sequence[Sentence], found: Sequence[set[str]], right: Sequence[set[str]], pairs: Counter[str]
+) -> None:
+    """Count the hypotheses that are in the place of their reference, and those in another place.
 
     A word that only one reference has tells whose translation a hypothesis is: it is in another place if two such words
     are of the same other reference, and none is of its own; or if it equals another reference.
+
+    Args:
+        sentences: sentences with references.
+        found: the words of each hypothesis.
+        right: the words of its first reference.
+        pairs: what is counted.
     """
-    with_references = [sentence for sentence in sentences if sentence.references]
-    pairs["with words"] += len(with_references)
-    own_words = [_list_words(sentence.references[0]) for sentence in with_references]
     owners: dict[str, int] = {}
-    for number, words in enumerate(own_words):
+    for number, words in enumerate(right):
         for word in words:
             owners[word] = -1 if word in owners else number
-    long_references = {sentence.references[0] for sentence, words in zip(with_references, own_words) if len(words) >= 5}
-    for number, (sentence, words) in enumerate(zip(with_references, own_words)):
-        found = _list_words(sentence.hypothesis)
-        pairs["reference words"] += len(words)
-        pairs["matched words"] += len(words & found)
-        if len(with_references) >= _MIN_COMPARED:
-            pairs["compared"] += 1
-            pairs["compared words"] += len(found)
-            pairs["known words"] += sum(word in owners for word in found)
-        owners_of_words = [owners.get(word, -1) for word in found if not word.isnumeric()]
+    long_references = {sentence.references[0] for sentence, words in zip(sentences, right) if len(words) >= 5}
+    for number, (sentence, words) in enumerate(zip(sentences, found)):
+        owners_of_words = [owners.get(word, -1) for word in words if not word.isnumeric()]
         if number in owners_of_words or sentence.hypothesis in sentence.references:
             pairs["in place"] += 1
             continue
