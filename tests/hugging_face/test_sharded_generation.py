@@ -1,7 +1,4 @@
-"""Models sharded over two processes that generate different numbers of tokens: the score is that of one process.
-
-The module and the function that each process runs are those of the section about sharded models.
-"""
+"""Models sharded over two processes that generate different numbers of tokens: the score is that of one process."""
 
 from __future__ import annotations
 
@@ -12,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import pytorch_lightning as pl
 import torch
 from pytorch_lightning.strategies import ModelParallelStrategy
 from torch import Tensor
@@ -21,7 +19,6 @@ from torch.utils.data import DataLoader, DistributedSampler
 
 from lightning_bleu import BLEUCallback, CorpusBLEU, distributed_index
 from tests.helpers.lightning import find_reports, make_loader, make_trainer
-from tests.helpers.pages import run_page
 from tests.helpers.process_groups import run_in_processes
 
 pytestmark = [
@@ -29,8 +26,6 @@ pytestmark = [
     pytest.mark.skipif(not hasattr(torch.distributed.fsdp, "fully_shard"), reason="since torch 2.6"),
 ]
 
-PAGE = Path(__file__).parents[2] / "docs" / "devices_and_test_sets.md"
-SECTION = "Sharded models"
 PAD, EOS, FIRST_WORD = 0, 2, 3
 MAX_NEW_TOKENS = 20
 PROMPTS = torch.randint(FIRST_WORD, 64, (37, 5), generator=torch.Generator().manual_seed(3))
@@ -70,25 +65,41 @@ def make_metric() -> CorpusBLEU:
     return CorpusBLEU(pad_id=PAD, eos_id=EOS, keep_sentences=True)
 
 
-def make_module() -> Any:
-    """The module of the page. Its training changes nothing, and it records the number of tokens of each batch."""
+class ShardedTranslator(pl.LightningModule):
+    """A module that shards its model and records the number of tokens of each batch. Its training changes nothing."""
 
-    class Module(run_page(PAGE, SECTION)["ShardedTranslator"]):  # type: ignore[misc]
-        tokens: list[int] = []  # noqa: RUF012
+    def __init__(self, model: Any) -> None:
+        super().__init__()
+        self.model = model
+        self.tokens: list[int] = []
 
-        def training_step(self, batch: dict[str, Tensor]) -> Tensor:
-            loss: Tensor = self.model(input_ids=batch["input_ids"], labels=batch["input_ids"]).loss
-            return loss
+    def configure_model(self) -> None:
+        from torch.distributed.fsdp import FSDPModule, fully_shard
 
-        def validation_step(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
-            outputs: dict[str, Tensor] = super().validation_step(batch)
-            self.tokens.append(outputs["preds"].shape[1])
-            return outputs
+        if self.trainer.world_size > 1 and not isinstance(self.model, FSDPModule):
+            mesh = self.device_mesh["data_parallel"]  # type: ignore[index]
+            for layer in self.model.model.layers:
+                fully_shard(layer, mesh=mesh)
+            fully_shard(self.model, mesh=mesh)
 
-        def configure_optimizers(self) -> torch.optim.Optimizer:
-            return torch.optim.SGD(self.parameters(), lr=0.0)
+    def training_step(self, batch: dict[str, Tensor]) -> Tensor:
+        loss: Tensor = self.model(input_ids=batch["input_ids"], labels=batch["input_ids"]).loss
+        return loss
 
-    return Module(make_model())
+    def validation_step(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
+        prompts = batch["input_ids"]
+        ids = self.model.generate(
+            input_ids=prompts,
+            attention_mask=batch["attention_mask"],
+            max_new_tokens=MAX_NEW_TOKENS,
+            synced_gpus=self.trainer.world_size > 1,
+        )
+        preds = ids[:, prompts.shape[1] :]
+        self.tokens.append(preds.shape[1])
+        return {"preds": preds, "target": batch["labels"]}
+
+    def configure_optimizers(self) -> torch.optim.Optimizer:
+        return torch.optim.SGD(self.parameters(), lr=0.0)
 
 
 # In each process
@@ -104,7 +115,7 @@ def validate_with_lightning(folder: Path) -> dict[str, Any]:
     strategy: Any = ModelParallelStrategy(
         data_parallel_size=2, tensor_parallel_size=1, save_distributed_checkpoint=False, timeout=timedelta(minutes=2)
     )
-    bleu, module, items = BLEUCallback(make_metric()), make_module(), make_items()
+    bleu, module, items = BLEUCallback(make_metric()), ShardedTranslator(make_model()), make_items()
     trainer = make_trainer(folder, bleu, strategy=strategy, devices=2, max_epochs=1, num_sanity_val_steps=0)
     trainer.fit(module, make_loader(items), make_loader(items, batch_size=3))
     results = {"fit": (find_reports(bleu)["val_bleu"].to_dict(), [*module.tokens])}
@@ -128,7 +139,6 @@ def score_by_hand() -> dict[str, Any]:
         "fully_shard of parts": score(parts.generate, synced_gpus=True),
         "a loop of steps": score(partial(generate_in_steps, whole)),
     }
-    generate = run_page(PAGE, SECTION)["generate"]
     for use_orig_params in (False, True):
         model = FullyShardedDataParallel(
             make_model(),
@@ -136,8 +146,15 @@ def score_by_hand() -> dict[str, Any]:
             use_orig_params=use_orig_params,
             device_id=torch.device("cpu"),
         )
-        results[f"FSDP1, use_orig_params={use_orig_params}"] = score(partial(generate, model))
+        results[f"FSDP1, use_orig_params={use_orig_params}"] = score(partial(generate_with_all_weights, model))
     return results
+
+
+def generate_with_all_weights(model: Any, **inputs: Any) -> Tensor:
+    """With the weights of the root, too, which `generate` does not gather."""
+    with FullyShardedDataParallel.summon_full_params(model, writeback=False, recurse=False):
+        ids: Tensor = model.generate(**inputs, synced_gpus=True)
+    return ids
 
 
 def generate_in_steps(model: Any, input_ids: Tensor, attention_mask: Tensor, max_new_tokens: int) -> Tensor:
@@ -169,7 +186,7 @@ def test_the_score_of_a_sharded_model_is_that_of_one_process(tmp_path: Path) -> 
     pytest.importorskip("transformers")
     bleu = BLEUCallback(make_metric())
     validate = make_trainer(tmp_path, bleu).validate
-    validate(make_module(), make_loader(make_items(), batch_size=3), verbose=False)
+    validate(ShardedTranslator(make_model()), make_loader(make_items(), batch_size=3), verbose=False)
     expected = find_reports(bleu)["val_bleu"].to_dict()
     assert 0.2 < expected["bleu"] < 0.9
     first, second = run_in_processes(2, score_sharded_models, tmp_path)

@@ -456,8 +456,8 @@ def in_order(value: Any) -> Any:
 
 
 def test_the_documented_keys_are_those_of_a_line() -> None:
-    text = (Path(__file__).parents[2] / "docs" / "callback.md").read_text()
-    _, _, section = text.partition("### A line per score")
+    text = (Path(__file__).parents[2] / "docs" / "api_record.md").read_text()
+    _, _, section = text.partition("## A line per score")
     table = section.split("\n\n")[2].splitlines()[2:]
     assert [key for row in table for key in re.findall(r"`(\w+)`", row.split("|")[1])] == KEYS
 
