@@ -121,114 +121,47 @@ class Evaluator:
         {'val_bleu': 55.8, 'val_chrf': 73.9}
 
     Args:
-        metrics: the metrics by name. ``{"bleu": CorpusBLEU(), "chrf": CorpusCHRF()}`` logs ``val_bleu`` and
-            ``val_chrf``. A metric may be
-
-            - one of this package: :class:`CorpusBLEU`, :class:`CorpusCHRF`, or one of ``lightning_bleu.tasks``:
-              :class:`.WER`, :class:`.CER`, :class:`.TER`, :class:`.ROUGE`, :class:`.ExactMatch`, or
-              :class:`.TokenCount`;
-            - a function ``comet(hypotheses, references, sources)`` that takes a list of strings, a list of references
-              for each, and, with a parameter ``sources`` or a third one without a default, a list of strings. It
-              returns one number per sentence: a list, an array, or a tensor of shape ``(sentences,)``, whose mean is
-              the score; or one pair, of shape ``(sentences, 2)``, such as errors and words: the score is the sum of
-              the first numbers over the sum of the second. (A sentence with 0/0 gets the better of 0 and 1; one with
-              x/0, infinity. If the second sum is 0, nothing is logged.) A dict of these has several scores, which are
-              logged as ``val_comet/NAME``, each with its own interval and comparison. Nothing is logged if it returns
-              None. Each process calls it once per loader, with its own sentences;
-            - a :class:`FunctionMetric` of such a function, if lower numbers are better, if they are shares to log in
-              percent, or if the function needs all sentences at once;
-            - one of torchmetrics that takes a list of strings, and a reference or a list of references for each; or one
-              of sacreBLEU. It scores the text of all sentences at the end, in process 0, and has no interval and no
-              comparison.
-
-            All sentences have the same metrics; see `only`. Those of this package may stand alone, with the names
-            ``bleu``, ``chrf``, ``wer``, ``cer``, ``ter``, ``rouge``, and ``exact_match``; ``CorpusBLEU()`` when None.
-        decoder: decodes ids for all metrics that set no decoder; see :class:`CorpusBLEU`. All metrics of a loader read
-            ids in the same way: those that set nothing take the settings of the others.
-        log_name: the logged names, with placeholders for the stage and for the name of the metric:
-            ``"{stage}/{metric}"`` logs ``val/bleu`` and ``test/bleu``. Or a dict of the names of each stage:
+        metrics: a dict of metrics by name: :class:`CorpusBLEU`, :class:`CorpusCHRF`, a metric of
+            ``lightning_bleu.tasks``, a function or a :class:`FunctionMetric`, or a metric of torchmetrics or sacreBLEU
+            that scores text. One metric with a name of its own needs no dict: ``bleu``, ``chrf``, ``wer``, ``cer``,
+            ``ter``, ``rouge``, or ``exact_match``. ``CorpusBLEU()`` when None.
+        decoder: decodes ids for metrics without a decoder of their own; see :class:`CorpusBLEU`. All metrics of a
+            loader must read ids in the same way. A metric that sets no special ids uses those of the others.
+        log_name: the logged names, with ``{stage}`` (``val`` or ``test``) and ``{metric}``, such as
+            ``"{stage}/{metric}"``; or a dict of the names by stage, such as
             ``{"val": "valid/{metric}", "test": "test/{metric}"}``.
-        separator: what joins the pieces of logged names, any ASCII punctuation except braces: ``"_"`` logs
-            ``val_bleu_low`` and ``val_bleu_NAME``. None is ``"/"``, and in :class:`.EvaluatorMixin` ``"_"``. Folders
-            and the names of samples and figures stay the same.
-        parts: whether to log the components of the scores, or a list of the names of those to log. With BLEU-N, these
-            can also be ``"bleu_1"`` to ``"bleu_N"``, the scores of ``CorpusBLEU(max_order=n)``.
-        samples: show the first N and the worst N sentences of each validation, in loggers and in `results`; there also
-            the N sentences that improved most, and those that got worse most, with `compare_to`. 0 for no samples, no
-            histogram, and no figures; no texts are kept then just to show them. The first metric that scores sentences
-            ranks them, one of this package or a function. Sentences with the best possible score are not among the
-            worst.
-        translations: a folder, or, with a Trainer, True for the folder ``translations`` of its run. Each validation and
-            test writes one sentence per line, in the order of the dataset: hypotheses to
-            ``FOLDER/val/step-0000500.txt``, references to ``ref.txt`` (or ``ref-1.txt``, ...), sources to ``src.txt``.
-            The index of each sentence, the label of its group, and its scores go to ``step-0000500.tsv``, as far as
-            there are any. Each logged score, with its signature, is a line of ``FOLDER/scores.jsonl``. Nothing is
-            overwritten: other translations of a step go to ``step-0000500-2.txt``. With several loaders, each has a
-            folder of its own below ``val``. Each training run needs a folder of its own. Unless the sentences have an
-            ``index``, the loader must not shuffle.
-        confidence: log a confidence interval as ``val_bleu/low`` and ``val_bleu/high``; 0.95 for a 95% interval.
-        compare_to: compares each validation with another one, on the same sentences: ``"best"``, with that with the
-            highest ``val_bleu`` so far (the lowest, for an error rate); ``"first"``, with the first one that this
-            object sees, such as one before the training; ``"clear_best"``, with the last one that was clearly better
-            than the one before it. ``val_bleu/difference`` is the score minus that of the other validation, so
-            for an error rate, negative is better. ``val_bleu/difference_low`` and ``val_bleu/difference_high`` are the
-            ends of its interval, at the level `confidence` or else 95%. ``val_bleu/p_value`` is the p-value of
-            :func:`lightning_bleu.paired_bootstrap`, which is also small when the validation is clearly worse. A
-            difference is clear if its interval excludes 0 and the p-value is below (1 - confidence) / 2.
-            ``val_bleu/best``, ``val_bleu/first``, or ``val_bleu/clear_best`` is the score of the validation that later
-            ones are compared with, which may be this one: monitor ``val_bleu/clear_best`` to stop early, so that noise
-            rarely prolongs training. The first validation is compared with itself. Loaders and groups are compared with
-            the same loader or group of that validation; a validation without one of its loaders is not compared. Tests
-            are not compared. :meth:`state_dict` has the validation, so a resumed run is compared with it. Use a new
-            evaluator for each training run.
-        only: what to score: names of loaders, labels of groups (of a loader without a name), or ``"LOADER/GROUP"``, as
-            after ``val_bleu/`` in a logged name; everything when None. Nothing is read from other loaders, whatever
-            their steps return; sentences of other groups do not count. For another tokenizer for Chinese, use two
-            callbacks: ``BLEUCallback(CorpusBLEU(tokenizer="zh"), only=["zh"], log_name="{stage}_zh_{metric}")`` beside
-            ``BLEUCallback(CorpusBLEU(), only=["de", "fr"])``.
-        loggers: where to log and show validations: a ``SummaryWriter`` of TensorBoard, a run of W&B, or any logger of
-            Lightning. Those of process 0 are used. Those of a Trainer need not be listed.
+        separator: joins the parts of logged names: with ``"_"``, ``val_bleu/low`` is ``val_bleu_low``. Any ASCII
+            punctuation except braces. None is ``"/"``, and ``"_"`` in :class:`.EvaluatorMixin`.
+        parts: whether to log the components of scores, or a list of those to log. For BLEU, the list may also have
+            ``"bleu_1"`` to ``"bleu_N"``, the scores of ``CorpusBLEU(max_order=n)``.
+        samples: show the first N and the worst N sentences of each validation and, with `compare_to`, the N that
+            improved most and the N that got worse most. 0 turns off samples, figures, and the histogram.
+        translations: a folder for the texts and scores of each validation, one for each training run; True for the
+            folder ``translations`` of a Trainer's run. The loader must not shuffle, unless sentences have an ``index``.
+        confidence: the level of the logged confidence intervals, in 0..1, such as 0.95; no intervals when None.
+        compare_to: the earlier validation to compare with, on the same sentences: ``"best"``, ``"first"``, or
+            ``"clear_best"``, the last one that was clearly better than the one before it. Tests are not compared.
+        only: names of loaders, labels of groups, or ``"LOADER/GROUP"`` to score; everything when None.
+        loggers: a ``SummaryWriter``, a run of W&B, or any logger of Lightning; those of a Trainer need not be listed.
+            Only those of process 0 are used.
 
     Attributes:
         options: the options; they cannot be changed.
-        metrics: what counts and scores, by name.
-        results: the last result of each score by its logged name, such as ``results["val_bleu"]``: a
-            :class:`~lightning_bleu.Result` with ``score``, ``parts``, ``report``, ``interval``, ``comparison``, and
-            ``verdict``. They are a :class:`~lightning_bleu.Results`: ``print`` them, save them as a page,
-            or read ``results.samples["val"].worst``.
+        metrics: the metrics by name.
+        results: a :class:`~lightning_bleu.Result` by logged name, the last one of each; see
+            :class:`~lightning_bleu.Results`.
 
     Raises:
         TypeError: for options of the wrong type.
-        ValueError: for options that are out of range, and for parts that no metric has; when a validation begins, if
-            metrics read ids differently, if a logger cannot take the names, or if processes have different options; and
-            during a validation, for the label of a group that is logged as something else.
+        ValueError: for options that are out of range, and for parts that no metric has.
 
     Notes:
-        Call :meth:`start` before a validation, :meth:`update` with each batch, and :meth:`finish` after the last one,
-        in a training loop of your own, in Lightning Fabric, or with accelerate. For the Trainer of Lightning, use
-        :class:`BLEUCallback`; for those of Transformers, :class:`.EvaluatorMixin`.
+        Call :meth:`start`, :meth:`update` with each batch, and :meth:`finish`. In the Trainer of Lightning, use
+        :class:`BLEUCallback`; in those of Transformers, :class:`.EvaluatorMixin`. Use a new one for each run.
 
-        The score of a validation is logged as ``val_bleu``, or as ``test_bleu`` if it is a test. Its components are
-        logged as ``val_bleu/precision_1`` and so on, ``val_bleu/brevity_penalty``, ``val_bleu/length_ratio``,
-        ``val_bleu/hypothesis_length``, and ``val_bleu/reference_length``. Without sentences, nothing is logged.
-
-        With several loaders, each score is logged as ``val_bleu/LOADER``, its components below that name, and
-        ``val_bleu`` is the unweighted mean of the loaders. With more than 20 loaders, only their scores are logged and
-        shown, without components and samples.
-
-        A group is a label of sentences. ``val_bleu/GROUP`` (with named loaders, ``val_bleu/LOADER/GROUP``) is the score
-        of the sentences with that label, and ``val_bleu/mean`` the unweighted mean of the groups. Labels change no
-        other number. With more than 20 groups in a loader, only their scores are logged, without intervals and
-        comparisons. Files, samples, and figures are those of the loader.
-
-        With several processes, every sentence counts exactly once, even if the sampler repeats some to give all
-        processes the same number. Scores, samples, and files are those of a single process. (See
-        :func:`lightning_bleu.distributed_index` for what this requires.)
-
-        TensorBoard also gets sample translations with marked differences as ``val_samples`` and ``val_worst``, two
-        figures, a histogram of sentence scores, and charts on the page of custom scalars. W&B, MLflow, Comet, and
-        loggers with a method ``log_table`` or ``log_text`` and ``log_image`` like those of W&B get a table of the
-        samples and the figures.
+        A score is logged as ``val_bleu``, its parts as ``val_bleu/NAME``. With several loaders, ``val_bleu/LOADER`` is
+        the score of each, and ``val_bleu`` their unweighted mean. ``val_bleu/GROUP`` is the score of a group. Without
+        sentences, nothing is logged. With more than 20 loaders, or groups of a loader, only their scores are logged.
     """
 
     def __init__(
@@ -262,13 +195,13 @@ class Evaluator:
         """Start a validation or a test. One that was not finished is discarded. Collective.
 
         Args:
-            loaders: the loader, or a list or dict of loaders; the keys of a dict are their names. Several processes
-                derive the positions of sentences from the samplers of the loaders, unless sentences have an ``index``.
+            loaders: the loader, a list of loaders, or a dict of them by name. With several processes, their samplers
+                tell the positions of the sentences, unless these have an ``index``.
             stage: ``"val"`` or ``"test"``.
 
         Raises:
-            ValueError: if metrics read ids differently, if a logger cannot take the names, if there is no folder for
-                translations, or if processes have different options.
+            ValueError: if metrics read ids differently, a logger cannot take the names, ``translations=True`` has no
+                Trainer, or processes have different options.
         """
         check_choice("stage", stage, STEPS)
         several = loaders if isinstance(loaders, Mapping | list | tuple) else [loaders]
@@ -295,12 +228,10 @@ class Evaluator:
         """Count the sentences of a batch.
 
         Args:
-            preds, target, sample_mask, index: see :meth:`CorpusBLEU.update`. If `target` is None, the hypotheses have
-                no references: they are shown and written, and only metrics that need none score them. Either all
-                batches of a loader have references, or none has. With a `group`, several sentences can have one index.
+            preds, target, sample_mask, index: see :meth:`CorpusBLEU.update`. A `target` of None means that there are no
+                references. With a `group`, several sentences can have one index.
             source: the source sentences, as strings, or as ids, which are decoded like the hypotheses.
-            group: a label per sentence, such as its language, for a score per group. Either all batches of a loader
-                have labels, or none has.
+            group: a label per sentence, such as its language, for a score per group.
             batch_idx: the number of the batch in its loader, if some batches are skipped; counted when None.
             dataloader_idx: the number of its loader.
 
@@ -308,6 +239,8 @@ class Evaluator:
             RuntimeError: before :meth:`start`.
             IndexError: if there is no such loader.
             TypeError, ValueError: see :meth:`CorpusBLEU.update`.
+            ValueError: if only some batches of a loader have `target`, `source`, `index`, or `group`, or for a label
+                that is logged as something else, such as ``"low"``.
         """
         collector = self._find_started().collector
         dataloader_idx = check_integer("dataloader_idx", dataloader_idx)
@@ -324,11 +257,12 @@ class Evaluator:
             epoch: the epoch.
 
         Returns:
-            the results of this validation by logged name; see `results`.
+            the results of this validation by logged name.
 
         Raises:
             RuntimeError: before :meth:`start`.
             TypeError, ValueError: if the step is not an integer of 0 or more.
+            OSError: if files cannot be written. Then the results and the validations to compare with do not change.
         """
         step = check_integer("step", step, at_least=0)
         started = self._find_started()
@@ -346,16 +280,14 @@ class Evaluator:
         return self._started
 
     def state_dict(self) -> dict[str, Any]:
-        """The validations that `compare_to` needs, to save them in a checkpoint; empty if there are none.
-
-        ``{"format": 2, "best": {logged name: ...}}``, or the same with another value of `compare_to`.
-        """
+        """The validations that `compare_to` needs, to save in a checkpoint; empty if there are none."""
         return self._opponents.state_dict()
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Restore the validations that :meth:`state_dict` saved.
+        """Restore what :meth:`state_dict` saved.
 
-        With ``compare_to="first"``, scores that it does not have keep their first validation.
+        Raises:
+            ValueError: if it is no such state, or has a format that this version cannot read.
         """
         check_state(state_dict)
         if self.options.compare_to is not None:

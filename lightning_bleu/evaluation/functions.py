@@ -31,39 +31,33 @@ _OPTIONS = ("higher_is_better", "corpus_level")
 
 
 class FunctionMetric(EvaluatorMetric):
-    """A function as a metric of an :class:`Evaluator`, with what the evaluator must know about it.
+    """A function as a metric of an :class:`Evaluator`, with the direction and the scale of its scores.
 
     Example:
         >>> from lightning_bleu import Evaluator
-        >>> def wrong_words(hypotheses, references):
-        ...     pairs = [(line.split(), options[0].split()) for line, options in zip(hypotheses, references)]
-        ...     return [(sum(a != b for a, b in zip(line, right)), len(right)) for line, right in pairs]
-        >>> wrong = FunctionMetric(wrong_words, higher_is_better=False, percent=True, perfect=0)
-        >>> evaluator = Evaluator({"wrong": wrong})
+        >>> def find_empty(hypotheses, references):
+        ...     return [line == "" for line in hypotheses]
+        >>> empty = FunctionMetric(find_empty, higher_is_better=False, percent=True, perfect=0)
+        >>> evaluator = Evaluator({"empty": empty})
         >>> evaluator.start()
-        >>> evaluator.update(["a b c", "a"], ["a b x", "a"])
-        >>> evaluator.finish(step=0)["val_wrong"].score
-        25.0
+        >>> evaluator.update(["a cat", ""], ["a cat", "a dog"])
+        >>> evaluator.finish(step=0)["val_empty"].score
+        50.0
 
     Args:
         function: takes a list of hypotheses, a list of references for each, and, with a parameter ``sources`` or a
-            third one without a default, a list of sources. See :class:`Evaluator` for what it may return.
-        higher_is_better: whether higher numbers are better; None if neither is, as for a length. Such a score has no
-            best validation and no worst sentences. For a function that returns a dict, this may be a dict by the names
-            of its scores.
-        corpus_level: call the function in process 0, with all sentences of a loader in order. Then it may also return a
-            single number, or a dict of them, without intervals and comparisons; it is called again with the sentences
-            of each group. Otherwise, each process calls it once per loader, with its own sentences.
+            third one without a default, a list of sources; all strings. It returns a number per sentence (a list, an
+            array, or a tensor), whose mean is the score; a pair per sentence (shape ``(sentences, 2)``), such as errors
+            and words, whose sums are divided; a dict of these, for several scores; or None, for no score.
+        higher_is_better: whether higher numbers are better; None if neither is, as for a length. For a function that
+            returns a dict, this may be a dict by the names of its scores.
+        corpus_level: call the function once in process 0, with all sentences of a loader, and again for each group. It
+            may then return a single number, or a dict of them, without interval and comparison.
         percent: multiply the score by 100. The function returns shares, such as 0.25.
         perfect: the best number that a sentence can have, such as 0 for an error rate; None if there is none.
 
     Raises:
-        TypeError: for options of the wrong type, and for a function that cannot be called with hypotheses and
-            references.
-
-    Notes:
-        A function for which higher numbers are better needs no FunctionMetric. Subclass it for a metric with options of
-        its own.
+        TypeError: for options of the wrong type, and for a function that cannot take hypotheses and references.
     """
 
     column_names: Sequence[str] = ()
