@@ -37,44 +37,38 @@ class BLEUCallback(pl.Callback):
         >>> trainer = pl.Trainer(callbacks=[bleu], logger=False, accelerator="cpu")
 
     Args:
-        metrics: the metrics by name, or one that needs no name; see :class:`Evaluator`.
-        extract: takes the output of the step and the batch, and returns what a step may return (see below), or None to
-            skip the batch. With a third parameter, ``dataloader_idx``, it also gets the index of the loader.
-        dataloader_names: one name per loader. When None: the keys of a dict of loaders, or ``dataloader_idx_0`` and so
-            on, as in Lightning.
-        options: ``decoder``, ``log_name``, ``separator``, ``parts``, ``samples``, ``translations``, ``confidence``,
-            ``compare_to``, ``only``, and ``loggers`` of :class:`Evaluator`. The validation that ``compare_to`` needs is
-            saved in checkpoints. The first one may be one of ``trainer.validate`` before ``trainer.fit``, or the sanity
-            check with ``num_sanity_val_steps=-1``. The step and the epoch of files are those of the checkpoint (0 and
-            null for one with ``save_weights_only=True``). Callbacks of one Trainer need different ``log_name``.
+        metrics: the metrics by name, or one that needs no name; ``CorpusBLEU()`` when None.
+        extract: a function of the step's output and the batch that returns what a step may return, or None to skip the
+            batch. With a third parameter, ``dataloader_idx``, it also gets the number of the loader.
+        dataloader_names: one name per loader; the keys of a dict of loaders, or ``dataloader_idx_0`` and so on, when
+            None.
+        options: the options of :class:`Evaluator`, which explains them:
+
+            - ``decoder``: a tokenizer or function that decodes ids
+            - ``log_name``: how logged names are made, ``"{stage}_{metric}"`` by default
+            - ``separator``: the punctuation between the parts of logged names
+            - ``parts``: whether to log the components of scores, or which
+            - ``samples``: the number of sentences to show of each kind
+            - ``translations``: a folder for texts and scores, or True for a folder in that of the run
+            - ``confidence``: the level of the confidence intervals, such as 0.95
+            - ``compare_to``: the validation to compare with: ``"best"``, ``"first"``, or ``"clear_best"``
+            - ``only``: the loaders and groups to score
+            - ``loggers``: loggers besides those of the Trainer
 
     Attributes:
-        evaluator: the evaluator, which has the options.
-        results: the last result of each score by its logged name; see :class:`Evaluator`.
+        evaluator: the :class:`Evaluator`, which has the options.
+        results: the last result of each score by its logged name, without the sanity check. With ``ddp_spawn`` or
+            ``ddp_fork``, it is empty in the process that started the others.
 
     Raises:
-        TypeError: for options of the wrong type; and if no `preds` and `target` can be found in what a step returned,
-            or if it returned None in a whole epoch without `extract` and `only`.
-        ValueError: for options that are out of range; before a training, a validation, or a test, if a logger cannot
-            take the names; when an epoch begins, if metrics read ids differently or processes have different options;
-            and during an epoch, for the label of a group that is logged as something else.
+        TypeError: for options of the wrong type; in an epoch, if the steps return no `preds` and `target`.
+        ValueError: for options that are out of range; when a run or an epoch begins, if a logger cannot take the names,
+            two callbacks have the same names, metrics read ids differently, or processes have different options.
 
     Notes:
-        Return ``{"preds": ..., "target": ...}`` or ``(preds, target)`` from the step, in any form that
-        :meth:`CorpusBLEU.update` accepts. Add ``"source"`` to show the source sentences in samples and files: strings,
-        or ids, which are decoded like the hypotheses. Add ``"index"``, the position of each sentence, if the loader
-        shuffles, has a sampler of its own, or reads an iterable dataset in several processes; and ``"sample_mask"`` to
-        leave sentences out. Both are arguments of :meth:`CorpusBLEU.update`. Add ``"group"``, a label per sentence such
-        as its language, for a score per group. Other keys are ignored. Without references, return ``"target": None``:
-        the hypotheses are shown and written, and only metrics that need no references score them.
-
-        What is logged, shown, and written is that of an :class:`Evaluator`: ``val_bleu`` and ``test_bleu``, also on the
-        progress bar, their components as ``val_bleu/precision_1`` and so on, sample translations, figures, and charts.
-        ``EarlyStopping`` and ``ModelCheckpoint`` can monitor any of these numbers. A batch for which the step or
-        `extract` returns None is skipped. The sanity check is not shown or written, and not in `results`.
-
-        In processes started by ``strategy="ddp_spawn"`` or ``"ddp_fork"``, `results` is set in these processes only;
-        read ``trainer.callback_metrics`` after the run.
+        The step returns ``{"preds": ..., "target": ...}`` or ``(preds, target)``; see :meth:`CorpusBLEU.update`.
+        Optional keys are ``"source"``, ``"index"``, ``"sample_mask"``, and ``"group"``, the arguments of
+        :meth:`Evaluator.update`.
     """
 
     def __init__(
