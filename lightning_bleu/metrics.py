@@ -33,53 +33,37 @@ class CorpusBLEU(CorpusMetric):
     Args:
         max_order: the longest n-gram.
         weights: one weight per order; uniform when None.
-        convention: a name from :data:`lightning_bleu.CONVENTIONS`, or a :class:`lightning_bleu.Convention`. It sets the
-            defaults of the next six options; any of them that is not None overrides it.
-        tokenizer: for strings. The name of one of sacreBLEU's tokenizers (``"13a"``, ``"intl"``, ``"zh"``, ``"char"``,
-            ``"none"``, ``"ja-mecab"``, ``"ko-mecab"``, ``"flores200"``, ...), or a callable that takes a line and
-            returns its tokens. It must be deterministic: the same line must always give the same tokens.
+        convention: the BLEU program to match: a name from :data:`lightning_bleu.CONVENTIONS`, or a
+            :class:`lightning_bleu.Convention`. It sets the next six options where they are None.
+        tokenizer: for strings: a name from :data:`lightning_bleu.core.tokens.TOKENIZERS`, such as ``"13a"`` or
+            ``"zh"``, or a callable that takes a line and always returns the same tokens for it.
         lowercase: for strings: lowercase before tokenizing.
-        smoothing: how to treat orders without a match, a name from
-            :data:`lightning_bleu.core.conventions.SMOOTHINGS`.
-        smoothing_value: the parameter of the smoothing, if it takes one; the smoothing's own default when None.
-        reference_length: ``"closest"`` (the shorter one on a tie), ``"closest-first"`` (the first one on a tie), or
+        smoothing: for orders without a match: a name from :data:`lightning_bleu.core.conventions.SMOOTHINGS`.
+        smoothing_value: the parameter of the smoothing, if it takes one; its own default when None.
+        reference_length: ``"closest"`` (the shorter on a tie), ``"closest-first"`` (the first on a tie), or
             ``"shortest"``.
         effective_order: skip the orders for which all hypotheses are too short.
         pad_id: for ids: the padding id; removed.
         bos_id: for ids: the id that begins a sentence; removed.
-        eos_id: for ids: the id that ends a sentence; removed together with everything after it. If it is also the
-            ``bos_id`` or the ``pad_id``, it is skipped before the first token and ends the sentence only after that.
-            Some models (BART, M2M100) also generate it as the first id: pass ``preds[:, 1:]``.
-        unk_id: for ids: the unknown word. In a reference it matches nothing but still counts toward the length (as in
-            fairseq).
+        eos_id: for ids: the id that ends a sentence; removed with everything after it. If it is also the ``bos_id`` or
+            ``pad_id``, it is skipped before the first token.
+        unk_id: for ids: the unknown word. In a reference, it matches nothing but counts toward the length.
         ignore_ids: for ids: other ids to remove. The default, -100, is the label that losses ignore.
-        decoder: decodes ids to strings, which are then tokenized and scored: an object with ``batch_decode`` (a Hugging
-            Face tokenizer; special tokens are skipped), or a callable that takes a list of lists of ids and returns a
-            list of strings. The special ids above are removed first; if they are not set, a callable also receives
-            padding and markers.
+        decoder: decodes ids, after the removals above, to strings that are scored: an object with ``batch_decode`` (a
+            Hugging Face tokenizer), or a callable that takes a list of lists of ids and returns a list of strings.
         percent: score in 0..100, like sacreBLEU, rather than in 0..1, like torchmetrics.
-        keep_sentences: keep the statistics of every sentence, for intervals, paired tests, and an `index`. This takes
-            56 bytes per sentence at the default ``max_order`` (4 bytes for each of the ``2 * max_order + 2``
-            statistics, plus 16), and a sync gathers all sentences on every device.
+        keep_sentences: keep the statistics of every sentence (56 bytes at the default ``max_order``), for intervals,
+            paired tests, and an `index`.
         kwargs: passed to :class:`torchmetrics.Metric`.
-
-    Attributes:
-        settings: the validated options.
 
     Raises:
         TypeError: for an option of the wrong type, or an unknown option.
-        ValueError: for an option that is out of range or not one of the choices; the message lists the choices.
+        ValueError: for an option that is out of range or not one of the choices, which the message lists.
 
     Notes:
-        By default the score equals sacreBLEU's (Post 2018, https://aclanthology.org/W18-6319). Set ``convention`` to
-        match another program; ``"papineni"`` is BLEU without smoothing, as defined by Papineni et al. (2002,
+        By default, the score equals sacreBLEU's (Post 2018, https://aclanthology.org/W18-6319). With
+        ``convention="papineni"``, it is that of the BLEU paper (Papineni et al. 2002,
         https://aclanthology.org/P02-1040).
-
-        Example (ids, padded with 0):
-            >>> import torch
-            >>> bleu = CorpusBLEU(max_order=2, pad_id=0)
-            >>> bleu(torch.tensor([[5, 6, 7, 0]]), torch.tensor([[5, 6, 8, 9]]))
-            tensor(0.4137, dtype=torch.float64)
     """
 
     short_name = "bleu"
@@ -156,28 +140,19 @@ class CorpusCHRF(CorpusMetric):
         lowercase: lowercase before counting.
         whitespace: count whitespace as characters.
         eps_smoothing: count orders without n-grams as well, like chrF++.py, NLTK, and Moses.
-        pad_id: for ids: the padding id; removed. Ids require a `decoder`.
-        bos_id: for ids: the id that begins a sentence; removed.
-        eos_id: for ids: the id that ends a sentence; removed together with everything after it; see
-            :class:`lightning_bleu.CorpusBLEU`.
-        ignore_ids: for ids: other ids to remove. The default, -100, is the label that losses ignore.
-        decoder: decodes ids to strings; see :class:`lightning_bleu.CorpusBLEU`.
+        pad_id, bos_id, eos_id, ignore_ids, decoder: as in :class:`lightning_bleu.CorpusBLEU`. Ids require a `decoder`.
         percent: score in 0..100, like sacreBLEU, rather than in 0..1, like torchmetrics.
-        keep_sentences: keep the statistics of every sentence, for intervals, paired tests, and an `index`. This takes
-            88 bytes per sentence at the default orders (12 bytes for each order, plus 16).
+        keep_sentences: keep the statistics of every sentence (88 bytes at the default orders), for intervals, paired
+            tests, and an `index`.
         kwargs: passed to :class:`torchmetrics.Metric`.
-
-    Attributes:
-        settings: the validated options.
 
     Raises:
         TypeError: for an option of the wrong type, or an unknown option.
         ValueError: for an option that is out of range.
 
     Notes:
-        chrF (Popović 2015, https://aclanthology.org/W15-3049) is the F-score of matching n-grams of characters; chrF++
-        (Popović 2017, https://aclanthology.org/W17-4770) adds those of words. Scores equal sacreBLEU's, whose names and
-        defaults the options have.
+        Scores equal sacreBLEU's. Papers: chrF, Popović 2015, https://aclanthology.org/W15-3049; chrF++, Popović 2017,
+        https://aclanthology.org/W17-4770.
     """
 
     short_name = "chrf"

@@ -90,10 +90,7 @@ class CorpusMetric(AdditiveMetric):
     def update(
         self, preds: Hypotheses, target: References, sample_mask: SampleMask | None = None, index: Index | None = None
     ) -> None:
-        """Count a batch of sentences.
-
-        Inputs are copied and validated immediately; you may modify them afterwards. Counting happens on the CPU: ids on
-        an accelerator are copied there once, which waits for the model that produces them.
+        """Count a batch of sentences. Inputs are copied, so you may modify them afterwards.
 
         Args:
             preds: the hypotheses, as
@@ -102,29 +99,23 @@ class CorpusMetric(AdditiveMetric):
                 - tokens (not for chrF): ``list[list[str]]``;
                 - ids (for chrF, with a `decoder`): ``list[list[int]]``, a tensor of any integer type and shape
                   ``(sentences, tokens)``, or a list of 1-D tensors;
-                - logits: a floating-point tensor of shape ``(sentences, tokens, vocabulary)``; the argmax is scored.
-                  Set ``eos_id``, or everything after the end of a sentence counts too. Logits from teacher forcing
-                  overestimate the score, because the model saw the correct previous tokens.
+                - logits: a floating-point tensor of shape ``(sentences, tokens, vocabulary)``, of which the argmax is
+                  scored. Set ``eos_id``, or everything after the end of a sentence counts too.
 
-                Other iterables are read once, into a list.
-
-            target: the references, of the same kind as the hypotheses (with ``decoder``, you can mix strings and ids):
-                one reference per hypothesis, or a list of references per hypothesis (any number), or ids of shape
-                ``(sentences, references, tokens)``. In such a tensor, a reference of padding alone is ignored if its
-                sentence has others; in lists, an empty reference counts as one of length 0.
+            target: the references, of the same kind as the hypotheses (with a `decoder`, also strings for ids): one
+                reference or a list of references per hypothesis, or ids of shape ``(sentences, references, tokens)``,
+                where a reference of padding alone is ignored if its sentence has others.
             sample_mask: booleans of shape ``(sentences,)``; sentences marked False are not counted. Use shape ``(1,)``
-                if the whole batch is a single dataset item (a loader with ``batch_size=None``).
-            index: the position of each sentence in the dataset, integers of shape ``(sentences,)``, from 0; gaps are
-                fine. A position counts once, in however many batches and processes it appears (the first one counts, on
-                the first process), and intervals, tests, and :meth:`sentence_statistics` are in the order of the
-                positions. Requires ``keep_sentences=True``. Pass it with every batch, or with none.
+                if the whole batch is one dataset item (a loader with ``batch_size=None``).
+            index: the position of each sentence in the dataset, integers from 0 of shape ``(sentences,)``. A position
+                counts once, in however many batches and processes it appears. Requires ``keep_sentences=True``. Pass it
+                with every batch, or with none.
 
         Raises:
             TypeError: for an unsupported input type, or if `preds` and `target` are of different kinds.
             ValueError: for different numbers of sentences, an unsupported shape, a sentence without a reference, or an
-                `index` without ``keep_sentences=True`` or with some of the batches only. The state does not change
-                after an error. An `index` that gives different sentences the same position is an error when the score
-                is computed.
+                `index` without ``keep_sentences=True`` or with only some of the batches. After an error, the state is
+                unchanged. If different sentences have the same position, :meth:`compute` raises the error.
         """
         if index is not None and not self.keep_sentences:
             raise ValueError(
@@ -181,20 +172,7 @@ class CorpusMetric(AdditiveMetric):
             return self._read_rows()
 
     def interval(self, confidence: float = 0.95, resamples: int = 1000, seed: int = 0) -> Interval:
-        """The score and its confidence interval, synced like :meth:`compute`.
-
-        Resamples sentences with replacement, as in Koehn (2004), https://aclanthology.org/W04-3250: the interval is the
-        central part of the resampled scores. Requires ``keep_sentences=True``.
-
-        Args:
-            confidence: the fraction of resampled scores inside the interval.
-            resamples: the number of bootstrap resamples.
-            seed: the random seed.
-
-        Raises:
-            TypeError: for options of the wrong type.
-            ValueError: without ``keep_sentences=True``, for fewer than two sentences, for a confidence that is not
-                between 0 and 1, or for fewer than one resample.
+        """The score and its confidence interval by bootstrap resampling, synced like :meth:`compute`.
 
         Example:
             >>> from lightning_bleu import CorpusBLEU
@@ -202,6 +180,16 @@ class CorpusMetric(AdditiveMetric):
             >>> bleu.update(["a b c d e", "a b c d", "e d c b a"], ["a b c d e", "a b c d e f", "e d c b c"])
             >>> print(bleu.interval())
             BLEU = 76.00 (95% interval 60.65 to 100.00, 1000 resamples)
+
+        Args:
+            confidence: the fraction of resampled scores inside the interval, in 0..1.
+            resamples: the number of bootstrap resamples (Koehn 2004, https://aclanthology.org/W04-3250).
+            seed: the random seed.
+
+        Raises:
+            TypeError: for options of the wrong type.
+            ValueError: without ``keep_sentences=True``, for fewer than two sentences, for a confidence that is not
+                between 0 and 1, or for fewer than one resample.
         """
         return interval_from(self.kept_sentences().statistics.double(), self.scorer, confidence, resamples, seed)
 

@@ -42,32 +42,22 @@ class ROUGE(TaskMetric):
         {'val_rouge/rouge1': 100.0, 'val_rouge/rougeL': 50.0}
 
     Args:
-        keys: the scores: ``"rouge1"`` to ``"rouge9"`` for n-grams, ``"rougeL"``, and ``"rougeLsum"``.
+        keys: the scores: ``"rouge1"`` to ``"rouge9"`` for n-grams, ``"rougeL"``, and ``"rougeLsum"``, which needs a
+            line per sentence. Each is the mean over the summaries, with the best reference of each.
         use_stemmer: remove the endings of English words with the stemmer of Porter.
-        normalize: applied to hypotheses and references before they are compared. Samples and files have the texts as
-            they were.
-        tokenizer: splits a text into a list of tokens, instead of rouge-score's own: a callable such as ``jieba.lcut``,
-            or an object with a method ``tokenize``.
-        percent: score in percent.
+        normalize: a function of a text, applied to hypotheses and references before they are compared.
+        tokenizer: splits a text into tokens: a callable such as ``jieba.lcut``, or an object with a method
+            ``tokenize``. When None: that of rouge-score, which keeps only the letters a to z and digits.
+        percent: score in 0..100 rather than in 0..1.
 
     Raises:
-        ModuleNotFoundError: without rouge-score.
+        ModuleNotFoundError: without rouge-score: ``pip install 'lightning-bleu[rouge]'``.
         TypeError: for options of the wrong type.
         ValueError: for unknown or repeated keys, and for a stemmer with a tokenizer, which would ignore it.
 
     Notes:
-        ROUGE (Lin 2004, https://aclanthology.org/W04-1013). Each key is a score of its own, logged as
-        ``val_rouge/rouge1`` and so on: the mean over the summaries. Of several references, that with the highest
-        F-measure counts. Scores are those of rouge-score, and so of ``evaluate``: ``pip install
-        'lightning-bleu[rouge]'``.
-
-        ``rougeLsum`` compares sentence by sentence, and needs a line per sentence: `normalize` can put line breaks
-        between them, as ``lambda text: "\\n".join(nltk.sent_tokenize(text))`` does.
-
-        ``Evaluator(..., parts=["recall"])`` also logs the mean recall of each, ``val_rouge/rouge1/recall``, and
-        ``"precision"`` the mean precision, each with the reference that has the highest F-measure.
-
-        rouge-score keeps only the letters a to z and digits. For other scripts, pass a `tokenizer`.
+        ROUGE (Lin 2004, https://aclanthology.org/W04-1013), with the scores of rouge-score. ``parts=["recall"]`` of an
+        evaluator also logs the mean recall of each, as ``val_rouge/rouge1/recall``, and ``"precision"`` the precision.
     """
 
     short_name = "rouge"
