@@ -29,36 +29,31 @@ def paired_bootstrap(
 
     Example:
         >>> from lightning_bleu import CorpusBLEU
-        >>> letters = "a b c d e f g h".split()
-        >>> target = [" ".join(letters[i % 8 :] + letters[: i % 8]) for i in range(40)]
+        >>> target = [f"the cat sat on mat {number}" for number in range(40)]
         >>> a, b = CorpusBLEU(keep_sentences=True), CorpusBLEU(keep_sentences=True)
-        >>> a.update([line.replace("h", "x") if i % 4 == 0 else line for i, line in enumerate(target)], target)
-        >>> b.update([line.replace("d", "x") if i % 3 == 0 else line for i, line in enumerate(target)], target)
+        >>> a.update([line.replace("cat", "dog") if "1" in line else line for line in target], target)
+        >>> b.update([line.replace("sat", "lay") if "3" in line else line for line in target], target)
         >>> print(paired_bootstrap(a, b))
-        BLEU = 92.60 against 88.78: +3.82 (95% interval -3.30 to +10.87), one-sided p = 0.1209 \
+        BLEU = 85.72 against 80.51: +5.21 (95% interval -6.60 to +17.14), one-sided p = 0.1508 \
 (paired bootstrap, 1000 trials)
         >>> paired_bootstrap([0.5, 0.75] * 20, [0.25, 0.75] * 20).difference
         0.125
 
     Args:
-        a: a :class:`lightning_bleu.CorpusBLEU` or :class:`lightning_bleu.CorpusCHRF` with ``keep_sentences=True``; or
-            a number per sentence, such as a COMET score, whose mean is the score of the system.
+        a: a :class:`lightning_bleu.CorpusBLEU` or :class:`lightning_bleu.CorpusCHRF` with ``keep_sentences=True``; or a
+            number per sentence, such as a COMET score, whose mean is the score of the system.
         b: the same for another system, with the same sentences in the same order.
-        resamples: the number of bootstrap resamples.
+        resamples: the number of bootstrap resamples (Koehn 2004, https://aclanthology.org/W04-3250).
         seed: the random seed.
-        confidence: the confidence level of the interval of the difference.
+        confidence: the confidence level, in 0..1, of the two-sided interval of the difference.
+
+    Returns:
+        the test. Its p-value is one-sided, and computed like that of sacreBLEU's ``--paired-bs``.
 
     Raises:
         TypeError: if a system is neither a metric nor a number per sentence, and for options of the wrong type.
         ValueError: for different numbers of sentences, fewer than two, numbers that are not finite, metrics with
             different settings, or fewer than one resample.
-
-    Notes:
-        It follows Koehn (2004), https://aclanthology.org/W04-3250, with the p-value of sacreBLEU's ``--paired-bs``: how
-        often the absolute differences of the resamples, minus their mean, reach the observed difference. The interval
-        of the difference is the central part of the differences of the resamples. It is two-sided and the p-value
-        one-sided, so an interval can contain 0 although p = 0.025. With fewer than 30 sentences, equal systems look
-        different too often, and a warning says so: use :func:`approximate_randomization`.
     """
     rows_a, rows_b, scorer = _read_systems(a, b)
     if len(rows_a) < MIN_SENTENCES and not torch.equal(rows_a, rows_b):
@@ -71,30 +66,27 @@ def approximate_randomization(a: System, b: System, trials: int = 10_000, seed: 
 
     Example:
         >>> from lightning_bleu import CorpusBLEU
-        >>> letters = "a b c d e f g h".split()
-        >>> target = [" ".join(letters[i % 8 :] + letters[: i % 8]) for i in range(40)]
+        >>> target = [f"the cat sat on mat {number}" for number in range(40)]
         >>> a, b = CorpusBLEU(keep_sentences=True), CorpusBLEU(keep_sentences=True)
-        >>> a.update([line.replace("h", "x") if i % 4 == 0 else line for i, line in enumerate(target)], target)
-        >>> b.update([line.replace("d", "x") if i % 3 == 0 else line for i, line in enumerate(target)], target)
+        >>> a.update([line.replace("cat", "dog") if "1" in line else line for line in target], target)
+        >>> b.update([line.replace("sat", "lay") if "3" in line else line for line in target], target)
         >>> print(approximate_randomization(a, b))
-        BLEU = 92.60 against 88.78: +3.82, two-sided p = 0.3017 (approximate randomization, 10000 trials)
+        BLEU = 85.72 against 80.51: +5.21, two-sided p = 0.4116 (approximate randomization, 10000 trials)
 
     Args:
-        a: a :class:`lightning_bleu.CorpusBLEU` or :class:`lightning_bleu.CorpusCHRF` with ``keep_sentences=True``; or
-            a number per sentence, such as a COMET score, whose mean is the score of the system.
+        a: a :class:`lightning_bleu.CorpusBLEU` or :class:`lightning_bleu.CorpusCHRF` with ``keep_sentences=True``; or a
+            number per sentence, such as a COMET score, whose mean is the score of the system.
         b: the same for another system, with the same sentences in the same order.
-        trials: the number of random exchanges.
+        trials: the number of random exchanges (Riezler and Maxwell 2005, https://aclanthology.org/W05-0908).
         seed: the random seed.
+
+    Returns:
+        the test. Its p-value is two-sided, like that of sacreBLEU's ``--paired-ar``. It has no interval.
 
     Raises:
         TypeError: if a system is neither a metric nor a number per sentence, and for options of the wrong type.
         ValueError: for different numbers of sentences, fewer than two, numbers that are not finite, metrics with
             different settings, or fewer than one trial.
-
-    Notes:
-        Follows Riezler and Maxwell (2005), https://aclanthology.org/W05-0908, two-sided like sacreBLEU's
-        ``--paired-ar``. In each trial, a coin flip per sentence decides whether the two systems exchange their
-        translations. The p-value is how often the difference is at least as large as observed.
     """
     rows_a, rows_b, scorer = _read_systems(a, b)
     return randomize(rows_a, rows_b, scorer, trials, seed)

@@ -58,16 +58,11 @@ def compare_systems(
     Example:
         >>> from lightning_bleu import CorpusCHRF
         >>> references = [f"the cat sat on mat {number}" for number in range(40)]
-        >>> systems = {
-        ...     "old": [line.replace("cat", "dog") for line in references],
-        ...     "new": [line.replace("sat", "lay") if "1" in line else line for line in references],
-        ... }
-        >>> comparison = compare_systems(systems, references=references, metrics=CorpusCHRF())
-        >>> comparison.tests["chrf"]["new"].difference > 0, comparison.verdict("chrf", "new").word
-        (True, 'better')
-        >>> improved, got_worse = comparison.changed("chrf", "new", count=1)
-        >>> improved[0].baseline[:11], improved[0].hypothesis[:11]
-        ('the dog sat', 'the cat sat')
+        >>> old = [line.replace("cat", "dog") for line in references]
+        >>> new = [line.replace("sat", "lay") if "1" in line else line for line in references]
+        >>> comparison = compare_systems({"old": old, "new": new}, references=references, metrics=CorpusCHRF())
+        >>> comparison.verdict("chrf", "new").word
+        'better'
 
     Args:
         systems: the translations of each system by its name, the baseline first: a file with a line per sentence, such
@@ -75,12 +70,10 @@ def compare_systems(
         references: a file, a list of ``Path`` for several references per sentence, or a list of strings or of lists of
             strings. When None: ``ref.txt``, or ``ref-1.txt`` and so on, beside a system.
         sources: a file, or a list of strings. When None: ``src.txt`` beside a system, if there is one.
-        metrics: metrics of this package and functions, as for :class:`.Evaluator`. When None: the metrics of
-            this package in the records of the runs, with their names and settings, if a file belongs to one; else BLEU
-            and chrF in percent. Pass functions again: a record has only their scores.
-        confidence: the confidence level of the intervals.
-        resamples: the number of bootstrap resamples, which are the same for all systems. When None: 1,000, or more if
-            so few cannot show a clear difference of so many systems at this confidence.
+        metrics: metrics of this package and functions, as for :class:`.Evaluator`. When None: the metrics of this
+            package in the record of the run that wrote a file; without a record, BLEU and chrF in percent.
+        confidence: the confidence level of the intervals, in 0..1.
+        resamples: the number of bootstrap resamples. When None: 1,000, or more if a clear difference needs more.
         seed: the random seed.
 
     Returns:
@@ -88,18 +81,14 @@ def compare_systems(
 
     Raises:
         OSError: for a file that cannot be read.
-        TypeError: for texts that are neither a file nor a list of strings, and for options of the wrong type; see also
-            :class:`.Evaluator`.
-        ValueError: for different numbers of sentences, or fewer than two; if there are no references, or not the same
-            beside all files; for a file that is that of two systems, or that is not UTF-8; for metrics that do not
-            score sentences; if a record has no score of a file that it names, or settings that cannot be read.
+        TypeError: for texts that are neither a file nor a list of strings, and for options of the wrong type.
+        ValueError: for different numbers of sentences, or fewer than two; for missing references, or files with
+            different ones; for two systems with one file, or a file that is not UTF-8; for metrics that do not score
+            sentences; for a record that lacks the score of a file, or has settings that cannot be read.
 
     Notes:
-        Only the calling process compares, so call it in a script, or where ``trainer.is_global_zero``.
-
-        Files that a record names are read as they were written, and tokens are read as tokens. If they do not reproduce
-        the recorded score, a warning says so. With fewer than 30 sentences, equal systems look different too often, and
-        a warning says so, too.
+        With several processes, call it in one of them, such as where ``trainer.is_global_zero``. With fewer than 30
+        sentences, it warns that equal systems look different too often.
     """
     if more_systems and isinstance(systems, Mapping):
         raise TypeError("pass references by name: compare_systems({...}, references=...)")

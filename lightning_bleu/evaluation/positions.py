@@ -75,26 +75,20 @@ def distributed_index(dataloader: Any, batch_idx: int) -> Tensor | None:
         (tensor([1, 3]), tensor([0]))
 
     Args:
-        dataloader: the loader of the batch, as prepared by Lightning: ``self.trainer.val_dataloaders`` (or
-            ``test_dataloaders``; with several loaders, the one at ``dataloader_idx``).
+        dataloader: the loader of the batch, as Lightning prepared it, such as ``self.trainer.val_dataloaders``. Of
+            several loaders, the one at ``dataloader_idx``.
         batch_idx: the index of the batch in this process.
 
     Returns:
-        integers on the CPU, one per item of the batch. A single value for a loader with ``batch_size=None``, where each
-        dataset item is a batch (if it has n sentences, up to 1,000, ``1000 * index + torch.arange(n)`` are their
-        positions). None if the order of the items is unknown: without a ``DistributedSampler``, with a subclass that
-        has its own ``__iter__``, with a custom batch sampler, or with ``in_order=False``.
+        integers on the CPU, one per item of the batch, to pass to :meth:`lightning_bleu.CorpusBLEU.update` as
+        ``index``. With ``batch_size=None``, each dataset item is a batch, so there is a single integer: for its n
+        sentences (at most 1,000), pass ``1000 * index + torch.arange(n)``. None if the order is unknown: without a
+        ``DistributedSampler``, with a subclass that has its own ``__iter__``, with a custom batch sampler, or with
+        ``in_order=False``.
 
     Notes:
-        :class:`~torch.utils.data.DistributedSampler`, which Lightning adds to every loader, gives all replicas the same
-        number of items. If the dataset cannot be divided evenly, it repeats the first items. Local item j of replica r
-        out of R is item (j * R + r) modulo the size of the dataset.
-
-        The positions are those in the order of the sampler. They are wrong if a ``collate_fn`` reorders or drops items
-        of a batch: return the index of each item from the dataset instead.
-
-        In a ``validation_step`` or ``test_step``, pass the result to :meth:`lightning_bleu.CorpusBLEU.update` as
-        ``index``.
+        The positions are in the order of the sampler. If a ``collate_fn`` sorts or drops items, return the index of
+        each item from the dataset instead.
     """
     batches = getattr(dataloader, "batch_sampler", None)
     if not getattr(dataloader, "in_order", True):
