@@ -39,7 +39,7 @@ class GeneratorMixin(_Trainer):  # type: ignore[misc]
         metric_key_prefix: str = "eval",
         **gen_kwargs: Any,
     ) -> Any:
-        """Evaluate datasets, with arguments of ``model.generate`` that are stronger than all others. Collective."""
+        """Evaluate datasets. `gen_kwargs` go to ``model.generate``, and override its other settings. Collective."""
         with self._generate_with(gen_kwargs):
             return super().evaluate(eval_dataset, ignore_keys, metric_key_prefix, **self._arguments_for_trainer())
 
@@ -50,10 +50,7 @@ class GeneratorMixin(_Trainer):  # type: ignore[misc]
         metric_key_prefix: str = "test",
         **gen_kwargs: Any,
     ) -> Any:
-        """Generate from a dataset, which may have no labels. The arguments are those of :meth:`evaluate`.
-
-        Collective.
-        """
+        """Generate from a dataset, with or without labels. The arguments are those of :meth:`evaluate`. Collective."""
         with self._generate_with(gen_kwargs):
             return super().predict(test_dataset, ignore_keys, metric_key_prefix, **self._arguments_for_trainer())
 
@@ -70,24 +67,18 @@ class GeneratorMixin(_Trainer):  # type: ignore[misc]
             self._call_arguments, self._gen_kwargs, self._is_evaluating = outer, outer_of_trainer, is_inside
 
     def split(self, inputs: Any) -> Prompts | None:
-        """Find the prompts and the references of a batch. Override it for batches of another form.
-
-        By default, it finds those of `answers`. ``attention_mask`` says what is padding, on either side. Prompts
-        are padded on the left, whichever side the tokenizer pads. Inputs with a number per token, such as
-        ``token_type_ids``, go with the tokens. Everything else that the model takes, such as images, is passed to
-        ``generate``, unless no prompt has a placeholder for it. For an encoder-decoder, the inputs are what it
-        generates from.
+        """Find the prompts and the references of a batch, as `answers` says. Override it for batches of another form.
 
         Args:
-            inputs: a copy of the batch, to modify: what is left in it is for the loss. There is no loss without labels.
+            inputs: a copy of the batch. Remove what the loss must not get. Without labels, there is no loss.
 
         Returns:
-            the prompts and the references; None to compute only the loss, for all batches of a dataset or for none. If
-            the model is sharded, all processes must return the same.
+            the prompts, padded on the left, and the references; None to compute only the loss, for all batches of a
+            dataset or for none. If the model is sharded, all processes must return the same.
 
         Raises:
-            ValueError: if a batch is not what `answers` says, has no ``attention_mask``, or is packed; if a row
-                has no prompt; or if neither the model nor ``processing_class`` has a padding token.
+            ValueError: if a batch is not what `answers` says, has no ``attention_mask``, or is packed; if a row has no
+                prompt; or if neither the model nor ``processing_class`` has a padding token.
         """
         label_name = self._label_names[0]
         labels = inputs.get(label_name)
@@ -113,7 +104,7 @@ class GeneratorMixin(_Trainer):  # type: ignore[misc]
         """Generate from the prompts of a batch. Override it to generate in another way, such as with an engine.
 
         Args:
-            prompts: what :meth:`split` returned. There may be none in a batch of this process, while others generate.
+            prompts: what :meth:`split` returned. A process may get an empty batch while others generate.
 
         Returns:
             the ids that follow each prompt, of shape ``(prompts, tokens)``, or a list of strings.

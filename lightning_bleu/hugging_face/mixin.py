@@ -52,51 +52,33 @@ class EvaluatorMixin(GeneratorMixin):
             trainer = Translator(model, args, ..., evaluator=Evaluator(CorpusBLEU(percent=True)))
 
     Args:
-        evaluator: the evaluator. It may also be an attribute of the subclass. None for no scores, without a warning. If
-            it has no decoder, the ``processing_class`` of the Trainer decodes.
+        evaluator: the evaluator; the attribute `evaluator` of the subclass if it is not passed. None for no scores. The
+            ``processing_class`` of the Trainer decodes for an evaluator without a decoder.
 
     Attributes:
-        gen_kwargs: arguments of ``model.generate``, for example ``{"max_new_tokens": 256}``. Set it in the subclass, or
-            in the trainer at any time.
+        gen_kwargs: arguments of ``model.generate``, such as ``{"max_new_tokens": 256}``. Set it in the subclass, or in
+            the trainer at any time.
         answers: what the rows of a batch are for a decoder-only model. Set it in the subclass, or in the trainer.
 
             - ``"one"``, the default: a prompt, where labels are -100, and one answer;
-            - ``"last"``: a chat with several answers, of which the last one is generated, from everything before it;
-            - ``"every"``: a chat, of which each answer is generated, from everything before it, and is a sentence of
-              its own. The Trainer does not return the predictions. A row without an answer is skipped;
-            - ``"apart"``: ``input_ids`` are prompts, and ``labels`` are their answers, of any width. There is no
-              loss.
+            - ``"last"``: a chat, of which the last answer is generated, from everything before it;
+            - ``"every"``: a chat, of which each answer is generated, from everything before it, and is a sentence. A
+              row without an answer is skipped;
+            - ``"apart"``: ``input_ids`` are prompts, and ``labels`` their answers, of any width. There is no loss.
 
     Raises:
         TypeError: if there is no :class:`.Evaluator`; during an evaluation, if predictions are not ids.
-        ValueError: for names that the Trainer uses; before a training or an evaluation, if a logger of the evaluator
-            cannot take the names; during an evaluation, if repeated sentences cannot be
-            told from others, or if batches are not what `answers` says.
+        ValueError: for names that the Trainer or a logger cannot take; during an evaluation, if repeated sentences
+            cannot be told from others, or if batches are not what `answers` says.
 
     Notes:
-        ``evaluate``, ``predict``, and ``train`` then have the scores among their metrics: ``eval_bleu``, its components
-        as ``eval_bleu_precision_1`` and so on, ``test_bleu`` in ``predict``, and ``eval_NAME_bleu`` with a dict of
-        evaluation datasets. ``metric_for_best_model`` can name any of them. With ``Evaluator(only=["de"])``, no other
-        dataset is generated; only its loss is computed.
+        The metrics of the Trainer get ``eval_bleu`` (``test_bleu`` in ``predict``, ``eval_NAME_bleu`` for one of
+        several datasets), and components such as ``eval_bleu_precision_1``. An encoder-decoder needs ``Seq2SeqTrainer``
+        with ``predict_with_generate=True``. For other rows or another way to generate, override :meth:`split` and
+        :meth:`complete`. For ``compare_to="first"``, call ``evaluate`` before ``train``.
 
-        Each process counts its own sentences as soon as they are generated. They are not gathered, the memory is
-        constant, and every sentence counts once. ``compute_metrics`` stays free for metrics of your own.
-
-        An encoder-decoder needs a Trainer that generates: ``Seq2SeqTrainer`` with ``predict_with_generate=True``. With
-        a decoder-only model (``model.config.is_encoder_decoder`` is False), the mixin generates: `answers` says what
-        the rows of a batch are, :meth:`split` finds the prompts in them, and :meth:`complete` generates. Override these
-        two for anything else.
-
-        The model generates with the arguments of ``evaluate(num_beams=2, max_new_tokens=3)`` or of ``predict``; then
-        `gen_kwargs`; then ``generation_num_beams`` and ``generation_max_length`` of ``Seq2SeqTrainer``; then
-        ``model.generation_config``. Of several values, the first counts, and ``max_length`` or ``max_new_tokens`` also
-        replaces a later one of either. By default, Transformers generates at most 20 tokens, and ``max_length`` counts
-        the prompt of a decoder-only model: set ``max_new_tokens`` to more than the longest answer needs.
-
-        Samples, figures, and charts are shown in the TensorBoard and W&B of the Trainer. ``translations=True`` writes
-        to the folder ``translations`` in ``output_dir``; each trial of a hyperparameter search has a folder of its own.
-        Checkpoints have the validations that ``compare_to`` needs in ``lightning_bleu.pt``. For ``compare_to="first"``,
-        call ``evaluate`` before ``train``.
+        Checkpoints keep the validations that ``compare_to`` needs in ``lightning_bleu.pt``. With ``translations``, each
+        trial of a hyperparameter search has a folder of its own.
     """
 
     evaluator: Evaluator | None = None
@@ -161,7 +143,7 @@ class EvaluatorMixin(GeneratorMixin):
         metric_key_prefix: str = "eval",
         **gen_kwargs: Any,
     ) -> Any:
-        """Evaluate datasets, with arguments of ``model.generate`` that are stronger than all others. Collective."""
+        """Evaluate datasets. `gen_kwargs` go to ``model.generate``, and override its other settings. Collective."""
         metrics = super().evaluate(eval_dataset, ignore_keys, metric_key_prefix, **gen_kwargs)
         datasets = self.eval_dataset if eval_dataset is None else eval_dataset
         self._warn_about_only("val", metric_key_prefix, are_all=isinstance(datasets, Mapping))
@@ -174,10 +156,7 @@ class EvaluatorMixin(GeneratorMixin):
         metric_key_prefix: str = "test",
         **gen_kwargs: Any,
     ) -> Any:
-        """Generate from a dataset, which may have no labels. The arguments are those of :meth:`evaluate`.
-
-        Collective.
-        """
+        """Generate from a dataset, with or without labels. The arguments are those of :meth:`evaluate`. Collective."""
         output = super().predict(test_dataset, ignore_keys, metric_key_prefix, **gen_kwargs)
         self._warn_about_only("test", metric_key_prefix, are_all=False)
         return output
