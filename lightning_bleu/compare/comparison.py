@@ -97,6 +97,14 @@ class ScoresByLength(NamedTuple):
 class Comparison(Viewable):
     """Systems on the same sentences. The first one is the baseline, with which the others are compared.
 
+    Example:
+        >>> from lightning_bleu.compare import compare_systems
+        >>> references = [f"the cat sat on mat {number}" for number in range(40)]
+        >>> old = [line.replace("cat", "dog") for line in references]
+        >>> comparison = compare_systems({"old": old, "new": references[:20] + old[20:]}, references=references)
+        >>> comparison.verdict("bleu", "new").word, comparison.count_changed("bleu", "new").improved
+        ('better', 20)
+
     Attributes:
         texts: the texts.
         intervals: the score of each system with its interval, by metric and system.

@@ -55,6 +55,16 @@ class RecordedValidation:
 class RecordedRun(Viewable):
     """The record of a run; see :func:`read_run`.
 
+    Example:
+        >>> import tempfile
+        >>> from lightning_bleu import Evaluator
+        >>> evaluator = Evaluator(translations=tempfile.mkdtemp())
+        >>> evaluator.start()
+        >>> evaluator.update(["a cat sat"], ["a cat sat"])
+        >>> results = evaluator.finish(step=500)
+        >>> read_run(evaluator.options.translations).best("val_bleu").step
+        500
+
     Attributes:
         folder: the folder of the record.
         validations: the validations in the order of their steps. Of a loader that was validated again at a step, the

@@ -18,6 +18,13 @@ from lightning_bleu.core.tokens import Tokenizer
 class Convention:
     """The choices that make BLEU programs print different scores for the same text.
 
+    Example:
+        >>> from dataclasses import replace
+        >>> from lightning_bleu import CONVENTIONS, corpus_bleu
+        >>> strict = replace(CONVENTIONS["sacrebleu"], zero_rule="every-order")
+        >>> corpus_bleu(["the cat sat down"], ["the cat lay down"], convention=strict).bleu
+        0.0
+
     Attributes:
         tokenizer: for strings, a name from :data:`lightning_bleu.core.tokens.TOKENIZERS` or a callable that
             takes a line and returns its tokens.

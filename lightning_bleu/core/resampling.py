@@ -33,6 +33,14 @@ _MAX_WEIGHTS = 2**18
 class Interval:
     """A score with its confidence interval; ``str(...)`` is one line, in percent.
 
+    Example:
+        >>> from lightning_bleu import CorpusBLEU
+        >>> bleu = CorpusBLEU(keep_sentences=True)
+        >>> bleu.update(["a b c d e", "a b c d", "e d c b a"], ["a b c d e", "a b c d e f", "e d c b c"])
+        >>> interval = bleu.interval()
+        >>> round(interval.score, 3), round(interval.low, 3), round(interval.high, 3)
+        (0.76, 0.607, 1.0)
+
     Attributes:
         score: the score of the corpus.
         low: the lower end of the interval.
@@ -71,6 +79,12 @@ class Interval:
 @dataclass(frozen=True, repr=False)
 class PairedTest:
     """A paired test of two systems on the same sentences; ``str(...)`` is one line, in percent.
+
+    Example:
+        >>> from lightning_bleu import paired_bootstrap
+        >>> test = paired_bootstrap([0.5, 0.75] * 20, [0.25, 0.75] * 20)
+        >>> test.difference, round(test.low, 4), round(test.high, 4), round(test.p_value, 4)
+        (0.125, 0.0875, 0.1625, 0.001)
 
     Attributes:
         test: the name of the test.

@@ -22,6 +22,14 @@ OPPONENTS: dict[OpponentKind, str] = {"best": "best", "first": "first", "clear_b
 class Result(Viewable):
     """A score of a loader, of a group, or of a whole validation. ``str(...)`` is a table.
 
+    Example:
+        >>> from lightning_bleu import CorpusBLEU, Evaluator
+        >>> evaluator = Evaluator(CorpusBLEU(percent=True))
+        >>> evaluator.start()
+        >>> evaluator.update(["the cat sat on the mat", "it is"], ["the cat sat on a mat", "it is"])
+        >>> evaluator.finish(step=500)["val_bleu"]
+        Result(55.84)
+
     Attributes:
         score: the score.
         components: the components of the score that are logged, such as precisions. A mean and a group have none.

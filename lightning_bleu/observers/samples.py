@@ -36,6 +36,14 @@ _REPR_SCORE = 25
 class Sample:
     """A sentence of a validation. ``print`` shows its texts.
 
+    Example:
+        >>> from lightning_bleu import CorpusBLEU, Evaluator
+        >>> evaluator = Evaluator(CorpusBLEU(percent=True))
+        >>> evaluator.start()
+        >>> evaluator.update(["the cat sat on the mat", "it is"], ["the cat sat on a mat", "it is"])
+        >>> evaluator.finish(step=500).samples["val"].worst[0].references
+        ['the cat sat on a mat']
+
     Attributes:
         number: its number in its loader, from 1.
         lines: the hypothesis and then its references, with their tokens. Of very long texts, they have the beginning.
@@ -127,6 +135,14 @@ class Sample:
 @dataclass(frozen=True, repr=False)
 class Samples(Viewable):
     """Sentences of a loader to look at. ``print`` them, or end a cell of a notebook with them.
+
+    Example:
+        >>> from lightning_bleu import CorpusBLEU, Evaluator
+        >>> evaluator = Evaluator(CorpusBLEU(percent=True))
+        >>> evaluator.start()
+        >>> evaluator.update(["the cat sat on the mat", "it is"], ["the cat sat on a mat", "it is"])
+        >>> evaluator.finish(step=500).samples["val"].worst
+        [Sample(no. 1, bleu 53.7, 'the cat sat on the mat')]
 
     Attributes:
         name: whose they are, such as ``"val"`` or ``"val/news"``.
