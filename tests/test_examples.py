@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import logging
+import math
 import random
 import re
 import shutil
@@ -331,6 +332,27 @@ def test_minimal_is_short_and_logs_the_score_without_a_warning(
     assert any(shown in output for shown in ("val_bleu: 1.000", "val_bleu=1.000"))  # Rich or tqdm
     assert "warn" not in (output + errors).lower()
     assert "val_bleu" in logged_names(tmp_path)
+
+
+def test_mistakes_prints_the_table_of_the_page(load: Any, monkeypatch: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys, "argv", ["mistakes.py"])
+    load("mistakes").main()
+    page = (ROOT / "docs" / "reading_the_dashboard.md").read_text(encoding="utf-8")
+    assert f"```text\n{capsys.readouterr().out}```" in page
+
+
+def test_captioning_prints_cider_and_bleu_1_to_4(
+    load: Any, monkeypatch: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["captioning.py"])
+    scores = load("captioning").main()
+    # The images share no n-gram, so all n-grams have the same weight, and each cosine is that of their counts. First
+    # image: 1 for n = 1 to 4 with the reference that is equal; with the other, 4 of 5 words and 1 of 4 pairs. Second
+    # image: 1 of 2 words with "boys play"; with "two boys", 1 for n = 1 and 2.
+    first = (4 + 4 / math.sqrt(5 * 5) + 1 / math.sqrt(4 * 4)) / 8
+    second = (1 / 2 + 2) / 8
+    assert scores["val_cider"] == pytest.approx(10 * (first + second) / 2)
+    assert re.search(r"bleu_1.*bleu_2.*bleu_3.*bleu_4", capsys.readouterr().out)
 
 
 def test_ways_to_score_prints_how_far_each_is_from_sacrebleu(
