@@ -35,6 +35,8 @@ nitpicky = True
 
 html_theme = "furo"
 html_title = f"lightning_bleu {release}"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
 html_show_sourcelink = False
 html_copy_source = False
 copybutton_exclude = ".linenos, .gp, .go"  # prompts and output of examples
@@ -122,6 +124,23 @@ def prepend_readme(_: Sphinx, page: str, source: list[str]) -> None:
         source[0] = f"{text}\n{source[0]}"
 
 
+# -- Search --------------------------------------------------------------------
+
+
+def index_search_words(_: Sphinx, page: str, source: list[str]) -> None:
+    """Make entries of the index from comments such as ``<!-- search: 0.3, two GPUs -->``.
+
+    The search finds them in full, but the words of a text only without numbers and short words.
+    """
+
+    def write_directive(comment: re.Match[str]) -> str:
+        main_entries = ", ".join(f"!{word.strip()}" for word in comment[1].split(","))
+        return f"```{{index}} {main_entries}\n```"
+
+    source[0] = re.sub(r"<!-- search: (.*?) -->", write_directive, source[0])
+
+
 def setup(app: Sphinx) -> None:
     """Called by Sphinx."""
     app.connect("source-read", prepend_readme)
+    app.connect("source-read", index_search_words)
