@@ -60,6 +60,7 @@ lowest:
 	bash .ci/lowest $(ARGS)
 
 release:
+	bash .ci/build
 	bash .ci/release $(ARGS)
 
 clean:

@@ -62,6 +62,28 @@ def test_what_is_published_was_tested() -> None:
     assert release["test"]["uses"] == "./.github/workflows/ci.yml"
 
 
+def test_what_builds_a_release_is_pinned_with_hashes() -> None:
+    lines = (ROOT / ".ci" / "build.txt").read_text(encoding="utf-8").replace("\\\n", "").splitlines()
+    pins = [line for line in lines if not line.startswith("#")]
+    for pin in pins:
+        assert re.fullmatch(r"[\w-]+==\S+( ; [^#]+?)?( +--hash=sha256:[0-9a-f]{64})+", pin), pin
+    assert {"build", "hatchling", "twine"} <= {pin.partition("==")[0] for pin in pins}
+    script = (ROOT / ".ci" / "build").read_text(encoding="utf-8")
+    assert re.findall(r"install .*", script) == [
+        "install --quiet --require-hashes --no-deps --only-binary :all: --requirement .ci/build.txt"
+    ]
+    assert "build --no-isolation" in script
+
+
+def test_what_is_published_is_uploaded_before_packages_that_are_not_pinned_run() -> None:
+    steps = load(ROOT / ".github" / "workflows" / "release.yml")["jobs"]["build"]["steps"]
+    build, upload, test = steps[-3:]
+    assert build["run"] == "PYTHON=python bash .ci/build"
+    assert upload["uses"].startswith("actions/upload-artifact@")
+    assert test["run"] == "PYTHON=python bash .ci/release"
+    assert not [step for step in steps[:-1] if "install" in step.get("run", "")]
+
+
 def test_the_classifiers_name_the_pythons_whose_jobs_block() -> None:
     classifiers = ProjectMetadata(str(ROOT), PluginManager()).core.classifiers
     named = set(re.findall(r"Python :: (3\.\d+)$", "\n".join(classifiers), re.MULTILINE))
@@ -99,3 +121,10 @@ def test_the_changelog_has_the_form_of_keep_a_changelog() -> None:
     assert not [version for version in versions[1:] if version.endswith("unreleased")]
     kinds = set(re.findall(r"^### (.*)$", CHANGELOG, re.MULTILINE))
     assert kinds <= {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
+
+
+def test_the_citation_has_the_date_of_the_newest_release() -> None:
+    date = re.findall(r"^## \S+ - (\S+)$", CHANGELOG, re.MULTILINE)[0]
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    released = re.findall(r"^date-released: (.*)$", citation, re.MULTILINE)
+    assert released == ([] if date == "unreleased" else [date])
