@@ -36,7 +36,7 @@ test: env
 	$(BIN)/python -m pytest --numprocesses auto $(ARGS)
 
 quick: env
-	$(BIN)/python -m pytest --numprocesses auto -m "not slow" $(ARGS)
+	$(BIN)/python -m pytest --numprocesses auto -m "not slow and not long" $(ARGS)
 
 examples: env
 	$(BIN)/python -m pytest --numprocesses auto -m long --durations=0 $(ARGS)
