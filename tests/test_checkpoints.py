@@ -1,8 +1,7 @@
-"""The page about checkpoints: its program runs here, and what it says about files and averages is true."""
+"""Checkpoints of `examples/average_checkpoints.py`: what is saved, averaged, and scored."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,56 +10,49 @@ import pytorch_lightning as pl
 import torch
 
 from lightning_bleu import corpus_bleu
-from tests.helpers.pages import run_page
+from tests.helpers.examples import load_example
 
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(not hasattr(pl.callbacks, "EMAWeightAveraging"), reason="since Lightning 2.6"),
 ]
 
-PAGE = Path(__file__).parents[1] / "docs" / "checkpoints.md"
+
+def load(path: Path | str) -> dict[str, Any]:
+    checkpoint: dict[str, Any] = torch.load(path, weights_only=True)
+    return checkpoint
 
 
-@pytest.fixture(scope="module")
-def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
-    """The names that the program of the page defines. It runs in a folder of its own, where the tests stay."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(tmp_path_factory.mktemp("checkpoints"))
-        yield run_page(PAGE)
-
-
-def score(page: dict[str, Any], weights: dict[str, torch.Tensor]) -> float:
+def score(example: Any, weights: dict[str, torch.Tensor]) -> float:
     """The score of weights on the validation set, without a Trainer."""
-    model = page["Translator"]()
+    model = example.Translator()
     model.load_state_dict(weights)
     preds, target = [], []
-    for batch in page["val"]:
+    for batch in example.make_loader(200, noise=0, seed=2):
         outputs = model.validation_step(batch)
         preds += outputs["preds"]
         target += outputs["target"]
     return corpus_bleu(preds, target, percent=True).bleu
 
 
-def load(path: str) -> dict[str, Any]:
-    checkpoint: dict[str, Any] = torch.load(path, weights_only=True)
-    return checkpoint
-
-
-def test_the_files_reproduce_three_different_scores(page: dict[str, Any]) -> None:
-    scores = page["checkpoints"].best_k_models
-    assert [score(page, load(path)["state_dict"]) for path in page["best_first"]] == sorted(scores.values())[::-1]
+def test_checkpoints_reproduce_their_scores_and_averages_score_higher(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    example = load_example("average_checkpoints", monkeypatch)
+    best, moving = example.main([str(tmp_path)])
+    printed = [float(line.split("BLEU = ")[1].split()[0]) for line in capsys.readouterr().out.splitlines()]
+    # The files have three scores, which their weights reproduce.
+    scores = {path: float(logged) for path, logged in best.best_k_models.items()}
     assert len(set(scores.values())) == 3
-
-
-def test_the_average_is_that_of_the_weights_and_scores_higher(page: dict[str, Any]) -> None:
-    weights = load("average.ckpt")["state_dict"]
-    tables = [load(path)["state_dict"]["table.weight"] for path in page["best_first"]]
-    assert torch.allclose(weights["table.weight"], sum(tables) / 3)
-    assert score(page, weights) > page["checkpoints"].best_model_score
-
-
-def test_the_callback_scores_the_weights_that_lightning_averages(page: dict[str, Any]) -> None:
-    logged = page["averages"].best_model_score
-    checkpoint = load(page["averages"].best_model_path)
-    assert score(page, checkpoint["state_dict"]) == logged
-    assert score(page, checkpoint["current_model_state"]) < logged
+    assert {path: score(example, load(path)["state_dict"]) for path in scores} == scores
+    assert printed[:3] == [round(logged, 2) for logged in sorted(scores.values(), reverse=True)]
+    # The average is that of their weights.
+    tables = [load(path)["state_dict"]["table.weight"] for path in scores]
+    averaged = load(tmp_path / "average.ckpt")["state_dict"]
+    assert torch.allclose(averaged["table.weight"], sum(tables) / 3)
+    assert printed[3] == round(score(example, averaged), 2) > max(scores.values())
+    # The callback scores the weights that Lightning averages, and they are saved.
+    checkpoint = load(moving.best_model_path)
+    assert score(example, checkpoint["state_dict"]) == moving.best_model_score
+    assert score(example, checkpoint["current_model_state"]) < moving.best_model_score
+    assert printed[4] == round(float(moving.best_model_score), 2)

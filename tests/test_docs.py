@@ -27,7 +27,7 @@ from tests.helpers.pages import blocks, parse, run_page
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
-PAGES_RUN_ELSEWHERE = {"checkpoints.md", "hugging_face.md"}
+PAGES_RUN_ELSEWHERE = {"hugging_face.md"}
 """Pages whose Python blocks run in the test module of the same name, which also tests what they define."""
 PAGES_THAT_TRAIN = {"first_dashboard.md"}
 """Pages whose models, and so their numbers, differ a little from processor to processor."""
