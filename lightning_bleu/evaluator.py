@@ -140,7 +140,7 @@ class Evaluator:
             folder ``translations`` of a Trainer's run. The loader must not shuffle, unless sentences have an ``index``.
         confidence: the level of the logged confidence intervals, in 0..1, such as 0.95; no intervals when None.
         compare_to: the earlier validation to compare with, on the same sentences: ``"best"``, ``"first"``, or
-            ``"clear_best"``, the last one that was clearly better than the one before it. Tests are not compared.
+            ``"clear_best"``, the last one that was clearly better than the clear best before. Tests are not compared.
         only: names of loaders, labels of groups, or ``"LOADER/GROUP"`` to score; everything when None.
         loggers: a ``SummaryWriter``, a run of W&B, or any logger of Lightning; those of a Trainer need not be listed.
             Only those of process 0 are used.

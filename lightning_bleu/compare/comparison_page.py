@@ -33,8 +33,8 @@ from lightning_bleu.views.marks import mark_words
 if TYPE_CHECKING:
     from lightning_bleu.compare.comparison import Change, ChangeCounts, Comparison
 
-_MAX_SENTENCES = 3
-"""The number of compared systems up to which verdicts are told in words."""
+_MAX_IN_TITLE = 3
+"""The number of compared systems up to which a title names them."""
 _MAX_NAME = 60
 """The maximum number of characters of a name in a sentence."""
 _MAX_CHARTED = 5
@@ -45,7 +45,7 @@ _TONES: dict[str, Tone] = {"better": "good", "worse": "bad"}
 def describe_comparison(comparison: Comparison, examples: int) -> View:
     """What a page shows of a comparison, with at most `examples` sentences of each kind."""
     blocks: list[Block] = [Note(_describe_method(comparison), quiet=True)]
-    blocks += [Note(sentence) for sentence in _describe_verdicts(comparison)]
+    blocks += [Note(_describe_verdict(comparison, system)) for system in comparison.systems[1:]]
     blocks += describe_findings(comparison.findings)
     blocks += [_score_table(comparison, metric) for metric in comparison.metrics]
     metric = comparison.metrics[0]
@@ -71,7 +71,7 @@ def _title(comparison: Comparison) -> str:
     compared = comparison.systems[1:]
     if not compared:
         return comparison.baseline
-    names = ", ".join(compared) if len(compared) <= _MAX_SENTENCES else f"{len(compared)} systems"
+    names = ", ".join(compared) if len(compared) <= _MAX_IN_TITLE else f"{len(compared)} systems"
     return f"{names} against {comparison.baseline}"
 
 
@@ -95,15 +95,8 @@ def _describe_method(comparison: Comparison) -> str:
     return " ".join(sentences)
 
 
-def _describe_verdicts(comparison: Comparison) -> list[str]:
-    """A sentence per system, if they are not too many, and the reasons why differences are not clear."""
-    compared = comparison.systems[1:]
-    if len(compared) > _MAX_SENTENCES:
-        return []
-    return [_describe_verdict(comparison, system) for system in compared]
-
-
 def _describe_verdict(comparison: Comparison, system: str) -> str:
+    """A sentence with the verdict of each metric, and why differences are not clear."""
     metrics_by_words: dict[str, list[str]] = {}
     notes = []
     for metric in comparison.metrics:

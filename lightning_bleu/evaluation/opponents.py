@@ -63,7 +63,7 @@ class Opponents:
     The best is that with the best score of the whole validation, which is the mean of several loaders.
 
     Args:
-        kind: the best so far, the first, or the last that was clearly better than the one before it.
+        kind: the best so far, the first, or the last that was clearly better than the clear best before.
         confidence: the confidence level of the intervals of differences.
     """
 

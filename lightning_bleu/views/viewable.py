@@ -34,7 +34,7 @@ class Viewable:
     @overload
     def to_html(self, path: str | os.PathLike[str], *, examples: int = 20) -> None: ...
     def to_html(self, path: str | os.PathLike[str] | None = None, *, examples: int = 20) -> str | None:
-        """Write a page to look at in a browser, to mail, or to print. It has no scripts, and is a single file.
+        """Write a page to look at in a browser, to send, or to print. It has no scripts, and is a single file.
 
         Args:
             path: the file, which is replaced. When None, the page is returned.

@@ -712,3 +712,13 @@ def test_a_comparison_concerns_the_process_that_calls_it_only(pool: ProcessPool)
     tests, nothing = pool.run(2, compare_in_process_0)
     assert nothing is None
     assert tests == compare(A, B, references=REFERENCES, sources=SOURCES, metrics=make_metrics()).tests
+
+
+def test_each_of_many_systems_has_a_verdict_in_words() -> None:
+    references = [f"the cat sat on mat {number}" for number in range(40)]
+    broken = [line.replace("cat", "dog") for line in references]
+    systems = {"base": broken, **{f"s{count}": references[: 8 * count] + broken[8 * count :] for count in range(5)}}
+    comparison = compare_systems(systems, references=references, metrics=CorpusBLEU(percent=True))
+    printed = str(comparison)
+    assert "s0: no clear difference in bleu (+0.00)." in printed
+    assert [f"s{count}: better in bleu (+" in printed for count in range(1, 5)] == [True] * 4
