@@ -61,7 +61,7 @@ def decode(ids: Tensor) -> list[str]:
 
 
 def make_trainer(*callbacks: pl.Callback, **options: Any) -> pl.Trainer:
-    """A Trainer that prints nothing."""
+    """A Trainer on the CPU, without a logger and progress bars."""
     quiet: dict[str, Any] = {"logger": False, "enable_progress_bar": False, "enable_model_summary": False}
     return pl.Trainer(accelerator="cpu", callbacks=[*callbacks], **quiet, **options)
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import math
 from collections import Counter
+from collections.abc import Sequence
 
 from lightning_bleu import CorpusBLEU, Evaluator, FunctionMetric
 
@@ -45,9 +46,9 @@ def cider(hypotheses: list[str], references: list[list[str]]) -> list[float]:
     return scores
 
 
-def main() -> dict[str, float]:
+def main(arguments: Sequence[str] | None = None) -> dict[str, float]:
     """Score two captions."""
-    argparse.ArgumentParser(description=__doc__).parse_args()
+    argparse.ArgumentParser(description=__doc__).parse_args(arguments)
     per_image = FunctionMetric(cider, corpus_level=True, perfect=10)
     metrics: dict[str, FunctionMetric | CorpusBLEU] = {"cider": per_image, "bleu": CorpusBLEU(percent=True)}
     evaluator = Evaluator(metrics, parts=["bleu_1", "bleu_2", "bleu_3", "bleu_4"])

@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import random
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from lightning_bleu import CorpusBLEU, Evaluator
 
@@ -46,9 +46,9 @@ def make_mistakes(references: list[str], sources: list[str], rng: random.Random)
     }
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Score each of the mistakes, and print a row of the table."""
-    argparse.ArgumentParser(description=__doc__).parse_args()
+    argparse.ArgumentParser(description=__doc__).parse_args(arguments)
     warnings.simplefilter("ignore")  # the findings are printed
     rng = random.Random(1)
     references = [make_sentence(rng) for _ in range(200)]

@@ -334,18 +334,14 @@ def test_minimal_is_short_and_logs_the_score_without_a_warning(
     assert "val_bleu" in logged_names(tmp_path)
 
 
-def test_mistakes_prints_the_table_of_the_page(load: Any, monkeypatch: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(sys, "argv", ["mistakes.py"])
-    load("mistakes").main()
+def test_mistakes_prints_the_table_of_the_page(load: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    load("mistakes").main([])
     page = (ROOT / "docs" / "reading_the_dashboard.md").read_text(encoding="utf-8")
     assert f"```text\n{capsys.readouterr().out}```" in page
 
 
-def test_captioning_prints_cider_and_bleu_1_to_4(
-    load: Any, monkeypatch: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(sys, "argv", ["captioning.py"])
-    scores = load("captioning").main()
+def test_captioning_prints_cider_and_bleu_1_to_4(load: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    scores = load("captioning").main([])
     # The images share no n-gram, so all n-grams have the same weight, and each cosine is that of their counts. First
     # image: 1 for n = 1 to 4 with the reference that is equal; with the other, 4 of 5 words and 1 of 4 pairs. Second
     # image: 1 of 2 words with "boys play"; with "two boys", 1 for n = 1 and 2.
