@@ -48,7 +48,7 @@ lint: env
 	$(BIN)/python .ci/check_calls.py
 
 docs: env
-	$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet docs docs/_build $(ARGS)
+	$(BIN)/sphinx-build --fresh-env --fail-on-warning --keep-going --quiet docs docs/_build $(ARGS)
 
 fuzz: env
 	$(BIN)/python -m tests.fuzz --seconds $(SECONDS) $(ARGS)
