@@ -130,7 +130,7 @@ def prepend_readme(_: Sphinx, page: str, source: list[str]) -> None:
 def index_search_words(_: Sphinx, page: str, source: list[str]) -> None:
     """Make entries of the index from comments such as ``<!-- search: 0.3, two GPUs -->``.
 
-    The search finds them in full, but the words of a text only without numbers and short words.
+    The search finds entries in full. Of texts, it drops numbers and short words.
     """
 
     def write_directive(comment: re.Match[str]) -> str:

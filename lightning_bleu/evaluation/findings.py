@@ -105,7 +105,7 @@ class _Judge:
         return ""
 
     def one_sided_writing(self, name: str, aspect: str) -> str:
-        """The side that alone has some writing, if a metric sees it, and if the model is not a weak one; or empty."""
+        """The only side with an aspect of writing; empty if no metric sees it, or if the model is weak."""
         has_enough = self.evidence.count >= _MIN_ONE_SIDED
         return self.one_sided(name, 0.5) if has_enough and self.sees(aspect) and self.translates else ""
 
