@@ -21,7 +21,7 @@ MAX_EXAMINED = 2000
 MAX_DECODED = 64
 """How many of them, if they are ids."""
 _MAX_WITH_WORDS = 500
-"""In how many of them words and scripts are counted, which takes longer."""
+"""In how many of them words are compared, which takes longer."""
 _MAX_SEARCHED = 2000
 """How many characters of a text are searched."""
 _MIN_COMPARED = 100
@@ -88,10 +88,13 @@ _TOKEN = re.compile(r"</?s>|<[^<>]+>|\[[A-Z]+\]|@@|\u2581|\u0120|##|\uffed|&#?\w
 _OPENING = re.compile(r"""[\w\s.,!?'"{*#-]{1,79}:(?!//)|```\w*\n|\w+\n""")
 """The beginning of a chat, and not that of code or of a table."""
 _PUNCTUATION = re.compile("[.,!?;:\u2026\u060c\u061f\u0964\u3001\u3002\uff01\uff0c\uff1f]")
-_CJK = re.compile(UNSPACED)
-"""Letters of Chinese and Japanese, which do not separate words with spaces."""
-_SOUTHEAST_ASIAN = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]")
-"""Letters of Thai, Lao, Burmese, and Khmer, which do not either."""
+SCRIPTS = {
+    "Chinese or Japanese": re.compile(UNSPACED),
+    "Thai, Lao, Burmese, or Khmer": re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]"),
+}
+"""The letters of scripts that do not separate words with spaces."""
+_OTHER_LETTER = re.compile(r"[^\W\d_a-zA-Z]")
+"""A letter other than a to z."""
 
 
 @dataclass
@@ -164,7 +167,8 @@ def examine(sentences: Sequence[Sentence], logit_widths: Counter[tuple[int, int]
         _count_pair(sentence, pairs)
     _count_words(sentences[:_MAX_WITH_WORDS], pairs)
     _count_lengths(sentences[:_MAX_WITH_WORDS], evidence)
-    _count_letters(references[:_MAX_WITH_WORDS], pairs)
+    for reference in references:
+        _count_letters(reference, pairs)
     return evidence
 
 
@@ -348,16 +352,19 @@ def _count_lengths(sentences: Sequence[Sentence], evidence: Evidence) -> None:
             evidence.cut_lengths[length] += 1
 
 
-def _count_letters(references: Sequence[str], pairs: Counter[str]) -> None:
-    """Count letters and words of the references by their script."""
-    joined = "\n".join(references)
-    words = joined.split()
-    pairs["words"] += len(words)
-    pairs["characters"] += sum(map(len, words))
-    if joined.isascii():
+def _count_letters(reference: str, pairs: Counter[str]) -> None:
+    """Count whether a reference is in a script without spaces, and whether most words have letters other than a to z.
+
+    Each reference counts for itself, because those of one language may be few among those of others.
+    """
+    if reference.isascii():
         return
-    pairs["Chinese or Japanese"] += len(_CJK.findall(joined))
-    pairs["Thai, Lao, Burmese, or Khmer"] += len(_SOUTHEAST_ASIAN.findall(joined))
-    pairs["words with other letters"] += sum(
-        not word.isascii() and any(letter.isalpha() and not letter.isascii() for letter in word) for word in words
-    )
+    words = reference.split()
+    for script, letters_of_script in SCRIPTS.items():
+        letters = len(letters_of_script.findall(reference))
+        if letters and 2 * letters > sum(map(len, words)):
+            pairs[script] += 1
+            pairs[f"letters: {script}"] += letters
+            pairs[f"words: {script}"] += len(words)
+    dropped = sum(not word.isascii() and _OTHER_LETTER.search(word) is not None for word in words)
+    pairs["other letters"] += 2 * dropped >= len(words) > 0

@@ -321,20 +321,20 @@ def _find_script(judge: _Judge) -> str:
     pairs = judge.pairs
     at_spaces, latin = judge.sees("spaces"), judge.sees("latin")
     for script, letters_per_word in (("Chinese or Japanese", 4), ("Thai, Lao, Burmese, or Khmer", 8)):
-        letters = pairs[script]
-        if at_spaces and 2 * letters > pairs["characters"] and letters > letters_per_word * pairs["words"]:
+        letters, words = pairs[f"letters: {script}"], pairs[f"words: {script}"]
+        if at_spaces and judge.are_many(pairs[script], 0.05) and letters > letters_per_word * words:
             splits_text = all(judge.metrics[name].class_name == "CorpusBLEU" for name in at_spaces)
             advice = "CorpusCHRF or CER"
             if script == "Chinese or Japanese" and splits_text:
                 advice = "CorpusBLEU(tokenizer='zh') or 'ja-mecab'"
             return (
-                f"The references are {script}, with {letters / pairs['words']:.0f} letters between spaces, at which "
-                f"{' and '.join(at_spaces)} split them: whole phrases count as words. Use {advice}."
+                f"{judge.of_all(pairs[script])} references are {script}, with {letters / words:.0f} letters between "
+                f"spaces, at which {' and '.join(at_spaces)} split them: whole phrases count as words. Use {advice}."
             )
-    dropped = pairs["words with other letters"]
-    if latin and dropped and 2 * dropped >= pairs["words"]:
+    dropped = pairs["other letters"]
+    if latin and judge.are_many(dropped, 0.1):  # more than among German words
         return (
-            f"{dropped:,} of {pairs['words']:,} words of the references have letters other than a to z, which "
+            f"{judge.of_all(dropped)} references have letters other than a to z in most words, which "
             f"{' and '.join(latin)} drops: pass a tokenizer, such as ROUGE(tokenizer=str.split)."
         )
     return ""

@@ -210,6 +210,16 @@ def test_metrics_of_words_find_scripts_without_spaces(language: str) -> None:
     assert evaluate([hypothesis] * 9, [reference] * 9, metric=CorpusBLEU(tokenizer="char"))[0].findings == []
 
 
+@pytest.mark.parametrize(("count", "is_found"), [(2, False), (3, False), (4, True)])
+def test_a_few_sentences_in_a_script_without_spaces_are_found(count: int, is_found: bool) -> None:
+    hypothesis, reference = UNSPACED["zh"]
+    preds, target = (["the same old cat sat"] * 40 + [text] * count for text in (hypothesis, reference))
+    results, said = evaluate(preds, target)
+    assert [finding.key for finding in results.findings] == ["script"] * is_found
+    assert said == [finding.message for finding in results.findings]
+    assert all(message.startswith("4 of 44 references are Chinese or Japanese, with 5 letters") for message in said)
+
+
 @pytest.mark.parametrize("language", DROPPED)
 def test_rouge_finds_scripts_whose_letters_it_drops(language: str) -> None:
     hypothesis, reference = DROPPED[language]

@@ -186,7 +186,7 @@ TER_TEXTS = [("en-de", 20), ("en-zh", 20), pytest.param("en-cs", 2000, marks=pyt
 TER_OPTIONS = ["normalized", "no_punct", "asian_support", "case_sensitive"]
 
 
-@pytest.mark.filterwarnings("ignore:The references are Chinese or Japanese")
+@pytest.mark.filterwarnings("ignore:20 of 20 references are Chinese or Japanese")
 @pytest.mark.parametrize("options", [[], *([name] for name in TER_OPTIONS), TER_OPTIONS])
 @pytest.mark.parametrize(
     ("pair", "count"), [("en-de", 20), ("en-zh", 20), pytest.param("en-cs", 2000, marks=pytest.mark.long)]
@@ -300,7 +300,7 @@ def test_references_without_a_letter_that_rouge_keeps_are_warned_about_once(wmt2
             evaluator.finish(0)
             continue
         with pytest.warns(
-            UserWarning, match=r"of the references have letters other than a to z, which rouge drops: pass"
+            UserWarning, match="have letters other than a to z in most words, which rouge drops: pass"
         ) as said:
             evaluator.finish(0)
         assert len(said) == 1
