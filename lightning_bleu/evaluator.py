@@ -511,7 +511,8 @@ class Evaluator:
         if missing:
             self.warn_once(
                 f"'only' has {missing}, but nothing in this validation has such a name: what was scored is "
-                f"{sorted(entries)}. An entry is the name of a loader, the label of a group, or LOADER/GROUP."
+                f"{sorted(entries)}, and what was not is {sorted(history.ignored)}. An entry is the name of a loader, "
+                "the label of a group, or LOADER/GROUP."
             )
 
     # Their parts
@@ -617,6 +618,7 @@ class _History:
         crowded_loaders: the stages and names of loaders that had many groups.
         groups_by_mean: the groups that the first mean of each logged name was of.
         entries: what an entry of `only` could name, by stage.
+        ignored: what it could name as well, but does not.
         checked_stages: the stages in which `only` was checked.
         read_stages: the stages in which a batch was read.
     """
@@ -625,11 +627,13 @@ class _History:
         self.crowded_loaders: set[tuple[str, str]] = set()
         self.groups_by_mean: dict[str, list[str]] = {}
         self.entries: dict[str, set[str]] = {}
+        self.ignored: set[str] = set()
         self.checked_stages: set[str] = set()
         self.read_stages: set[str] = set()
 
     def add_entries(self, started: StartedValidation, loaders: Sequence[Sentences]) -> None:
         """Add the names of the loaders and groups of a validation."""
+        self.ignored |= started.collector.ignored
         entries = self.entries.setdefault(started.stage, set())
         for sentences in loaders:
             name = sentences.loader or started.dataset
