@@ -1,9 +1,10 @@
-"""Score image captions with CIDEr and with BLEU-1 to BLEU-4.
+"""Score image captions with CIDEr, ROUGE-L, and BLEU-1 to BLEU-4.
 
+    pip install ".[wer]"
     python examples/captioning.py
 
 CIDEr (Vedantam et al. 2015, https://arxiv.org/abs/1411.5726) weighs n-grams by the number of images that have them, so
-the number of a caption depends on all captions: ``corpus_level=True``.
+the number of a caption depends on all captions: ``corpus_level=True``. ROUGE-L is that of pycocoevalcap.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ import argparse
 import math
 from collections import Counter
 from collections.abc import Sequence
+
+from rapidfuzz.distance import LCSseq
 
 from lightning_bleu import CorpusBLEU, Evaluator, FunctionMetric
 
@@ -46,11 +49,28 @@ def cider(hypotheses: list[str], references: list[list[str]]) -> list[float]:
     return scores
 
 
+def rouge_l(hypotheses: list[str], references: list[list[str]], beta: float = 1.2) -> list[float]:
+    """The F-measure of the best precision and the best recall of each caption, in 0..1."""
+    scores = []
+    for hypothesis, captions in zip(hypotheses, references):
+        words, right = hypothesis.split(), [caption.split() for caption in captions]
+        common = [LCSseq.similarity(words, caption) for caption in right]
+        precision = max(common) / max(1, len(words))
+        recall = max(length / max(1, len(caption)) for length, caption in zip(common, right))
+        weighted = recall + beta**2 * precision
+        scores.append((1 + beta**2) * precision * recall / weighted if weighted else 0.0)
+    return scores
+
+
 def main(arguments: Sequence[str] | None = None) -> dict[str, float]:
     """Score two captions."""
     argparse.ArgumentParser(description=__doc__).parse_args(arguments)
     per_image = FunctionMetric(cider, corpus_level=True, perfect=10)
-    metrics: dict[str, FunctionMetric | CorpusBLEU] = {"cider": per_image, "bleu": CorpusBLEU(percent=True)}
+    metrics: dict[str, FunctionMetric | CorpusBLEU] = {
+        "cider": per_image,
+        "rouge_l": FunctionMetric(rouge_l, perfect=1),
+        "bleu": CorpusBLEU(percent=True),
+    }
     evaluator = Evaluator(metrics, parts=["bleu_1", "bleu_2", "bleu_3", "bleu_4"])
     evaluator.start()
     references = [["a dog runs in snow", "a dog in white snow"], ["boys play", "two boys"]]

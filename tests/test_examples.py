@@ -351,6 +351,14 @@ def test_captioning_prints_cider_and_bleu_1_to_4(load: Any, capsys: pytest.Captu
     assert re.search(r"bleu_1.*bleu_2.*bleu_3.*bleu_4", capsys.readouterr().out)
 
 
+def test_rouge_l_of_captions_is_that_of_pycocoevalcap(load: Any) -> None:
+    """Of 4 words, 3 are in the first reference, in order, and 1 is all of the second: precision 3/4, and recall 1."""
+    hypotheses, references = ["a bowl in snow", ""], [["the bowl in the snow", "snow"], ["a cat"]]
+    precision, recall = 3 / 4, 1
+    expected = (1 + 1.2**2) * precision * recall / (recall + 1.2**2 * precision)
+    assert load("captioning").rouge_l(hypotheses, references) == pytest.approx([expected, 0])
+
+
 def test_ways_to_score_prints_how_far_each_is_from_sacrebleu(
     tmp_path: Path, load: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
