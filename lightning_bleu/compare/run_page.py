@@ -206,14 +206,14 @@ def _describe_sentences(run: RecordedRun, examples: int) -> list[Block]:
         files = _find_files(run, validation)
         if not files:
             continue
-        blocks: list[Block] = [Heading(f"Sentences of step {validation.step:,}")]
+        blocks: list[Block] = []
         if best is not None and validation is not best:
             blocks.append(
                 Note(f"The translations of the best validation, step {best.step:,}, were deleted.", quiet=True)
             )
         for file in files[:_MAX_COLUMNS]:
             blocks += _describe_file(run, file, examples, is_only=len(files) == 1)
-        return blocks
+        return [Heading(f"Sentences of step {validation.step:,}"), *blocks] if blocks else []
     return []
 
 
@@ -232,8 +232,8 @@ def _describe_file(run: RecordedRun, file: Path, examples: int, *, is_only: bool
     except (ValueError, OSError, ImportError) as error:
         # Such as a single sentence, a metric that the record cannot make again, or one whose package is missing here.
         return [Note(f"{name}: {error}", quiet=True)]
-    title = "" if is_only else f"{name}: "
-    return [describe_worst(scored, examples, title)]
+    worst = describe_worst(scored, examples, "" if is_only else f"{name}: ")
+    return [worst] if worst.items else []  # all may be perfect
 
 
 def _score_file(name: str, file: Path) -> Comparison:

@@ -10,7 +10,7 @@ from lightning_bleu.core.scoring import format_in_unit
 from lightning_bleu.evaluation.findings import Finding, describe_findings
 from lightning_bleu.evaluation.result import Result, tabulate
 from lightning_bleu.observers.samples import Samples
-from lightning_bleu.views.blocks import Block, Heading, View
+from lightning_bleu.views.blocks import Block, Heading, Note, View
 from lightning_bleu.views.viewable import Viewable
 
 _REPR_LENGTH = 100
@@ -80,6 +80,8 @@ class Results(dict[str, Result], Viewable):
 
     def describe(self, examples: int) -> View:
         """What there is to see; see :class:`lightning_bleu.views.viewable.Viewable`."""
+        if not self:
+            return View("", [Note("No scores: no validation has ended in this process.")], self.title)
         shown = {name: result for name, result in self.items() if name not in self.repeated}
         blocks: list[Block] = [tabulate(shown), *describe_findings(self.findings)]
         if not examples:

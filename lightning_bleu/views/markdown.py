@@ -24,8 +24,10 @@ from lightning_bleu.views.blocks import (
 )
 from lightning_bleu.views.text import MAX_ROWS, cell_texts, to_table
 
-_MARKUP = re.compile(r"[\\`*\[\]<|~$]|^>|&(?=#|\w)|_(?!\w)|(?<![^\W_])_")
+_MARKUP = re.compile(r"[\\`*\[\]|~$]|<(?! )|^>|&(?=#|\w)|_(?!\w)|(?<![^\W_])_")
 """Everything that could be markup: an underscore inside a name, and an arrow, are none."""
+_PLAIN = re.compile(r"[^\W\d_]|[\d,]+ ")
+"""How a paragraph begins that is neither a list, nor a heading, nor code."""
 _RIGHT_TO_LEFT = ("R", "AL", "AN", "RLE", "RLO", "RLI")
 _LINKS = re.compile(r"@|(?<!&)#(?=\d)|(?<=:)(?=//)|(?<=[Ww]{3})(?=\.)|(?<=[Gg][Hh]-)(?=\d)")
 """Where GitHub would notify a person, or link an issue or a page."""
@@ -149,7 +151,7 @@ def _(block: Note) -> str:
 def _paragraph(text: str) -> str:
     """A text that may begin a line: isolated if that could be a list, a heading, or a block of code."""
     escaped = escape(text)
-    return _isolate(text, escaped) if escaped[:1].isalpha() else _ISOLATE.format(escaped)
+    return _isolate(text, escaped) if _PLAIN.match(escaped) else _ISOLATE.format(escaped)
 
 
 @_render.register

@@ -128,7 +128,8 @@ def test_markdown_may_be_printed(folder: Path, capsys: pytest.CaptureFixture[str
     comparison = compare_systems({"old": OLD, "new": NEW}, references=REFERENCES)
     assert main([*arguments, "--markdown", "-"]) == 0
     printed = capsys.readouterr().out
-    assert printed.startswith("### new against old\n")
+    assert printed.startswith("### new against old\n\n40 sentences, ")
+    assert "p < 0.025." in printed
     assert comparison.to_markdown().splitlines()[:4] == printed.splitlines()[:4]
     assert main([*arguments, "--markdown", "-", "--json"]) == 2
     assert capsys.readouterr().err.endswith("error: --json and --markdown - both print: pass one of them\n")
@@ -241,6 +242,19 @@ def test_a_run_shows_its_validations_and_the_worst_sentences_of_the_best(
     assert row.split()[:4] == ["200", "1", f"{best:.2f}", "*"]
     assert "Sentences of step 200" in lines
     assert "<svg" in (tmp_path / "run.html").read_text(encoding="utf-8")
+
+
+def test_a_run_whose_best_translations_are_perfect_shows_no_sentences(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    evaluator = Evaluator(CorpusBLEU(), translations=tmp_path / "run")
+    evaluator.start()
+    evaluator.update(REFERENCES, REFERENCES)
+    evaluator.finish(step=100)
+    assert main(["show", str(tmp_path / "run")]) == 0
+    printed = capsys.readouterr().out
+    assert "Best: val_bleu 1.0000 at step 100." in printed
+    assert "Sentences" not in printed
 
 
 def test_if_the_translations_of_the_best_were_deleted_those_of_the_latest_are_shown(

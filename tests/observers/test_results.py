@@ -235,3 +235,9 @@ def test_a_page_marks_the_words_that_tensorboard_marks() -> None:
 def test_a_score_without_a_signature_shows_none(results: Results) -> None:
     assert str(results["val_er"]).splitlines()[-1].startswith("er = ")
     assert "None" not in results["val_er"].to_html()
+
+
+def test_results_of_no_validation_say_so() -> None:
+    evaluator = Evaluator(CorpusBLEU())
+    for text in (str(evaluator.results), evaluator.results.to_markdown(), evaluator.results._repr_html_()):
+        assert "No scores: no validation has ended in this process." in text
