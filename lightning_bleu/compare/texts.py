@@ -85,7 +85,7 @@ def _check_counts(texts: SystemTexts) -> None:
     line_counts = {repr(name): len(lines) for name, lines in texts.hypotheses.items()}
     line_counts["the references"] = len(texts.references)
     if texts.sources is not None:
-        line_counts["the sources"] = len(texts.sources)
+        line_counts["the sources (if none are passed, src.txt beside a system)"] = len(texts.sources)
     shown = ", ".join(f"{count:,} of {name}" for name, count in line_counts.items())
     if len(set(line_counts.values())) > 1:
         raise ValueError(f"the numbers of sentences differ: {shown}. All must translate the same sentences, in order")

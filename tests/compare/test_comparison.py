@@ -659,6 +659,11 @@ def write_bytes(folder: Path, content: bytes) -> Path:
             "^the numbers of sentences differ: 40 of 'a', 5 of 'b', 40 of the references. All must translate the same",
         ),
         (
+            lambda one: compare(A, B, references=A, sources=A[:5]),
+            ValueError,
+            "40 of the references, 5 of the sources .if none are passed, src.txt beside a system.. All must",
+        ),
+        (
             lambda one: compare(A[:1], B[:1], references=A[:1]),
             ValueError,
             "at least two sentences, but there are 1 of 'a', 1 of",
