@@ -128,16 +128,19 @@ def prepend_readme(_: Sphinx, page: str, source: list[str]) -> None:
 
 
 def index_search_words(_: Sphinx, page: str, source: list[str]) -> None:
-    """Make entries of the index from comments such as ``<!-- search: 0.3, two GPUs -->``.
+    """Make entries of the index, and keywords, from comments such as ``<!-- search: 0.3, two GPUs -->``.
 
-    The search finds entries in full. Of texts, it drops numbers and short words.
+    The search finds entries in full. Of texts, it drops numbers and short words, and wants all of the others: those of
+    the keywords count, too.
     """
 
-    def write_directive(comment: re.Match[str]) -> str:
-        main_entries = ", ".join(f"!{word.strip()}" for word in comment[1].split(","))
-        return f"```{{index}} {main_entries}\n```"
+    def write_directives(comment: re.Match[str]) -> str:
+        main_entries = ", ".join(f"!{entry.strip()}" for entry in comment[1].split(","))
+        keywords = ", ".join(dict.fromkeys(re.findall(r"\w+", comment[1])))
+        meta = f"```{{eval-rst}}\n.. meta::\n   :keywords: {keywords}\n```"
+        return f"```{{index}} {main_entries}\n```\n\n{meta}"
 
-    source[0] = re.sub(r"<!-- search: (.*?) -->", write_directive, source[0])
+    source[0] = re.sub(r"<!-- search: (.*?) -->", write_directives, source[0])
 
 
 def setup(app: Sphinx) -> None:

@@ -173,7 +173,9 @@ class BLEUCallback(pl.Callback):
                 if self.evaluator.options.uses_folder_of_run
                 else "translations=True"
             )
-            self.evaluator.record.check_new(f"such as with {other}, or resume that run with trainer.fit(ckpt_path=...)")
+            self.evaluator.record.check_new(
+                f"such as with {other}, or resume that run with trainer.fit(ckpt_path=...): no checkpoint was loaded"
+            )
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """The weights are no longer those of the checkpoint from which training resumes.

@@ -508,11 +508,11 @@ class Evaluator:
             history.checked_stages.add(stage)
         entries = history.entries.get(stage, set())
         missing = [entry for entry in self.options.only if entry not in entries]
+        names = sorted(entries | history.ignored)
         if missing:
             self.warn_once(
-                f"'only' has {missing}, but nothing in this validation has such a name: what was scored is "
-                f"{sorted(entries)}, and what was not is {sorted(history.ignored)}. An entry is the name of a loader, "
-                "the label of a group, or LOADER/GROUP."
+                f"'only' has {missing}, but nothing in this validation has such a name, only {names}. An entry is the "
+                "name of a loader, the label of a group, or LOADER/GROUP."
             )
 
     # Their parts

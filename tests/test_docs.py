@@ -60,10 +60,11 @@ def outputs(path: Path) -> Iterator[str]:
 
 
 def anchors(path: Path) -> set[str]:
-    """The anchors of all headings."""
+    """The anchors of all headings, and those with a name."""
     tokens = parse(path)
     headings = [text.content for opening, text in pairwise(tokens) if opening.type == "heading_open"]
-    return {re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in headings}
+    named = re.findall(r"\]\{#([\w-]+)\}", path.read_text(encoding="utf-8"))
+    return {*named, *(re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in headings)}
 
 
 COMMANDS = sorted({line for page in PAGES for block in blocks(page, "sh") for line in block.content.splitlines()})

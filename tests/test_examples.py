@@ -12,6 +12,7 @@ import shutil
 import statistics
 import subprocess
 import sys
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -334,10 +335,10 @@ def test_minimal_is_short_and_logs_the_score_without_a_warning(
     assert "val_bleu" in logged_names(tmp_path)
 
 
-def test_mistakes_prints_the_table_of_the_page(load: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    load("mistakes").main([])
-    page = (ROOT / "docs" / "reading_the_dashboard.md").read_text(encoding="utf-8")
-    assert f"```text\n{capsys.readouterr().out}```" in page
+def test_mistakes_prints_the_table_of_its_docstring(load: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    example = load("mistakes")
+    example.main([])
+    assert textwrap.indent(capsys.readouterr().out, "    ") in example.__doc__
 
 
 def test_captioning_prints_cider_and_bleu_1_to_4(load: Any, capsys: pytest.CaptureFixture[str]) -> None:

@@ -328,8 +328,8 @@ def _find_script(judge: _Judge) -> str:
             if script == "Chinese or Japanese" and splits_text:
                 advice = "CorpusBLEU(tokenizer='zh') or 'ja-mecab'"
             return (
-                f"{judge.of_all(pairs[script])} references are {script}, with {letters / words:.0f} letters between "
-                f"spaces, at which {' and '.join(at_spaces)} split them: whole phrases count as words. Use {advice}."
+                f"{judge.of_all(pairs[script])} references are {script}, without spaces between words, so whole "
+                f"phrases count as words in {' and '.join(at_spaces)}. Use {advice}."
             )
     dropped = pairs["other letters"]
     if latin and judge.are_many(dropped, 0.1):  # more than among German words
