@@ -37,6 +37,7 @@ html_theme = "furo"
 html_title = f"lightning_bleu {release}"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_search_scorer = str(Path(__file__).with_name("search_scorer.js"))
 html_show_sourcelink = False
 html_copy_source = False
 copybutton_exclude = ".linenos, .gp, .go"  # prompts and output of examples
