@@ -64,7 +64,7 @@ class Changes(NamedTuple):
 
 
 class ChangeCounts(NamedTuple):
-    """How many sentences a system translates better than the baseline, as well, and worse.
+    """How many sentences a system translates better than the baseline, equally well, and worse.
 
     Attributes:
         improved: those that it translates better.
@@ -83,7 +83,7 @@ class ScoresByLength(NamedTuple):
     """The scores of sentences of similar length.
 
     Attributes:
-        lengths: the lengths of the references, in words, such as ``"11–20"``.
+        lengths: the lengths of the references, in tokens, such as ``"11–20"``.
         counts: the number of sentences of these lengths.
         scores: for each system, the score of these sentences.
     """
@@ -250,7 +250,7 @@ class Comparison(Viewable):
         return score_samples(drop_repeats(sentences, count), rows, self.bleu_settings)
 
     def count_changed(self, metric: str, system: str) -> ChangeCounts:
-        """How many sentences a system translates better than the baseline, as well, and worse.
+        """How many sentences a system translates better than the baseline, equally well, and worse.
 
         Raises:
             ValueError: if there is no such metric or system.
