@@ -88,7 +88,7 @@ _TOKEN = re.compile(r"</?s>|<[^<>]+>|\[[A-Z]+\]|@@|\u2581|\u0120|##|\uffed|&#?\w
 _OPENING = re.compile(r"""[\w\s.,!?'"{*#-]{1,79}:(?!//)|```\w*\n|\w+\n""")
 """The beginning of a chat, and not that of code or of a table."""
 _PUNCTUATION = re.compile("[.,!?;:\u2026\u060c\u061f\u0964\u3001\u3002\uff01\uff0c\uff1f]")
-SCRIPTS = {
+_SCRIPTS = {
     "Chinese or Japanese": re.compile(UNSPACED),
     "Thai, Lao, Burmese, or Khmer": re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]"),
 }
@@ -360,7 +360,7 @@ def _count_letters(reference: str, pairs: Counter[str]) -> None:
     if reference.isascii():
         return
     words = reference.split()
-    for script, letters_of_script in SCRIPTS.items():
+    for script, letters_of_script in _SCRIPTS.items():
         letters = len(letters_of_script.findall(reference))
         if letters and 2 * letters > sum(map(len, words)):
             pairs[script] += 1
