@@ -508,7 +508,7 @@ class Evaluator:
             history.checked_stages.add(stage)
         entries = history.entries.get(stage, set())
         missing = [entry for entry in self.options.only if entry not in entries]
-        names = sorted(entries | history.ignored)
+        names = sorted(entries | history.seen_entries)
         if missing:
             self.warn_once(
                 f"'only' has {missing}, but nothing in this validation has such a name, only {names}. An entry is the "
@@ -617,8 +617,8 @@ class _History:
     Attributes:
         crowded_loaders: the stages and names of loaders that had many groups.
         groups_by_mean: the groups that the first mean of each logged name was of.
-        entries: what an entry of `only` could name, by stage.
-        ignored: what it could name as well, but does not.
+        entries: what is scored of that which an entry of `only` could name, by stage.
+        seen_entries: what this process has seen of that, scored or not.
         checked_stages: the stages in which `only` was checked.
         read_stages: the stages in which a batch was read.
     """
@@ -627,19 +627,27 @@ class _History:
         self.crowded_loaders: set[tuple[str, str]] = set()
         self.groups_by_mean: dict[str, list[str]] = {}
         self.entries: dict[str, set[str]] = {}
-        self.ignored: set[str] = set()
+        self.seen_entries: set[str] = set()
         self.checked_stages: set[str] = set()
         self.read_stages: set[str] = set()
 
     def add_entries(self, started: StartedValidation, loaders: Sequence[Sentences]) -> None:
         """Add the names of the loaders and groups of a validation."""
-        self.ignored |= started.collector.ignored
         entries = self.entries.setdefault(started.stage, set())
         for sentences in loaders:
-            name = sentences.loader or started.dataset
-            if name:
-                entries.add(name)
-            entries.update(f"{name}/{label}" if name else label for label in sentences.groups)
+            entries |= _entries_of(sentences.loader or started.dataset, sentences.groups)
+        for loader, labels in started.collector.seen_labels.items():
+            self.seen_entries |= _entries_of(loader or started.dataset, labels)
+
+
+def _entries_of(loader: str, labels: Iterable[str]) -> set[str]:
+    """What an entry of `only` could name of a loader: the loader itself, and its groups.
+
+    Example:
+        >>> sorted(_entries_of("news", ["de"])), _entries_of("", ["de"])
+        (['news', 'news/de'], {'de'})
+    """
+    return {loader, *(f"{loader}/{label}" for label in labels)} if loader else {*labels}
 
 
 def _check_loaders(dataloaders: Sequence[Any]) -> None:

@@ -98,7 +98,7 @@ class SentenceCollector:
     Attributes:
         loaders: see above.
         returned: whether steps returned something, as far as known. After :meth:`gather`, those of all processes.
-        ignored: the names of loaders and groups in this process that are not scored.
+        seen_labels: by loader, the labels that this process has seen of those whose groups are not all scored.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class SentenceCollector:
     ) -> None:
         self.loaders = loaders
         self.returned: set[bool] = set()
-        self.ignored: set[str] = set()
+        self.seen_labels: dict[str, set[str]] = {loader.name: set() for loader in loaders}
         self._metrics = metrics
         self._reserved = reserved
         self._locals = [LocalSentences(loader) for loader in loaders]
@@ -133,7 +133,6 @@ class SentenceCollector:
         local = self._locals[dataloader_idx]
         loader = local.loader
         if loader.is_ignored:
-            self.ignored.add(loader.name)
             return
         if batch_idx is None:
             batch_idx = self._next_batch_idx(local)
@@ -142,8 +141,7 @@ class SentenceCollector:
         keeps_texts = len(local.texts) < max(self._max_texts, MAX_DECODED)
         read = read_output(output if keeps_texts else output._replace(source=None), loader.settings)
         if loader.labels is not None:
-            others = {*(read.groups or ())}.difference(loader.labels)
-            self.ignored.update(f"{loader.name}/{label}" if loader.name else label for label in others)
+            self.seen_labels[loader.name].update(read.groups or ())
             read = read.keep_groups(loader.labels)
         if not read.has_sentences:
             read.batch.warn(self._warn)

@@ -52,6 +52,18 @@ class Trace(NamedTuple):
     hints: Sequence[str]
 
 
+class Script(NamedTuple):
+    """A script that does not separate words with spaces.
+
+    Attributes:
+        letters: finds its letters.
+        letters_per_word: how many letters the words of a text with spaces have at most, on average.
+    """
+
+    letters: re.Pattern[str]
+    letters_per_word: int
+
+
 _END = re.compile(r"</s>|<(?:eos|end)>|<end_of_turn>|<\|(?:im_end|endoftext|eot_id|end)\|>|\[(?:SEP|EOS)\]")
 """The end of a sentence as text."""
 _FILL = re.compile(rf"{_END.pattern}|<pad>|\[PAD\]|\s")
@@ -88,11 +100,11 @@ _TOKEN = re.compile(r"</?s>|<[^<>]+>|\[[A-Z]+\]|@@|\u2581|\u0120|##|\uffed|&#?\w
 _OPENING = re.compile(r"""[\w\s.,!?'"{*#-]{1,79}:(?!//)|```\w*\n|\w+\n""")
 """The beginning of a chat, and not that of code or of a table."""
 _PUNCTUATION = re.compile("[.,!?;:\u2026\u060c\u061f\u0964\u3001\u3002\uff01\uff0c\uff1f]")
-_SCRIPTS = {
-    "Chinese or Japanese": re.compile(UNSPACED),
-    "Thai, Lao, Burmese, or Khmer": re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]"),
+SCRIPTS = {
+    "Chinese or Japanese": Script(re.compile(UNSPACED), 4),
+    "Thai, Lao, Burmese, or Khmer": Script(re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]"), 8),
 }
-"""The letters of scripts that do not separate words with spaces."""
+"""Scripts that do not separate words with spaces."""
 _OTHER_LETTER = re.compile(r"[^\W\d_a-zA-Z]")
 """A letter other than a to z."""
 
@@ -360,11 +372,11 @@ def _count_letters(reference: str, pairs: Counter[str]) -> None:
     if reference.isascii():
         return
     words = reference.split()
-    for script, letters_of_script in _SCRIPTS.items():
-        letters = len(letters_of_script.findall(reference))
+    for name, script in SCRIPTS.items():
+        letters = len(script.letters.findall(reference))
         if letters and 2 * letters > sum(map(len, words)):
-            pairs[script] += 1
-            pairs[f"letters: {script}"] += letters
-            pairs[f"words: {script}"] += len(words)
+            pairs[name] += 1
+            pairs[f"letters: {name}"] += letters
+            pairs[f"words: {name}"] += len(words)
     dropped = sum(not word.isascii() and _OTHER_LETTER.search(word) is not None for word in words)
     pairs["other letters"] += 2 * dropped >= len(words) > 0

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from lightning_bleu.core.evaluator_metric import EvaluatorMetric
-from lightning_bleu.evaluation.evidence import Evidence
+from lightning_bleu.evaluation.evidence import SCRIPTS, Evidence
 from lightning_bleu.views.blocks import Block, Note
 
 _PAGE = "reading_the_dashboard.html"
@@ -320,15 +320,15 @@ def _find_punctuation(judge: _Judge) -> str:
 def _find_script(judge: _Judge) -> str:
     pairs = judge.pairs
     at_spaces, latin = judge.sees("spaces"), judge.sees("latin")
-    for script, letters_per_word in (("Chinese or Japanese", 4), ("Thai, Lao, Burmese, or Khmer", 8)):
-        letters, words = pairs[f"letters: {script}"], pairs[f"words: {script}"]
-        if at_spaces and judge.are_many(pairs[script], 0.05) and letters > letters_per_word * words:
-            splits_text = all(judge.metrics[name].class_name == "CorpusBLEU" for name in at_spaces)
+    for name, script in SCRIPTS.items():
+        letters, words = pairs[f"letters: {name}"], pairs[f"words: {name}"]
+        if at_spaces and judge.are_many(pairs[name], 0.05) and letters > script.letters_per_word * words:
+            splits_text = all(judge.metrics[metric].class_name == "CorpusBLEU" for metric in at_spaces)
             advice = "CorpusCHRF or CER"
-            if script == "Chinese or Japanese" and splits_text:
+            if name == "Chinese or Japanese" and splits_text:
                 advice = "CorpusBLEU(tokenizer='zh') or 'ja-mecab'"
             return (
-                f"{judge.of_all(pairs[script])} references are {script}, without spaces between words, so whole "
+                f"{judge.of_all(pairs[name])} references are {name}, without spaces between words, so whole "
                 f"phrases count as words in {' and '.join(at_spaces)}. Use {advice}."
             )
     dropped = pairs["other letters"]
