@@ -34,7 +34,6 @@ Count = Callable[[], Any]
 def memory_cases(data: Path | None) -> Iterator[Case]:
     """All cases of this module."""
     ids, lines = f"{SENTENCES:,} sentences of ids", f"{LINES:,} different lines of {text_label(data)}"
-    yield memory_case(f"CorpusBLEU(keep_sentences=True), {ids}", kept_sentences)
     yield memory_case(f"Evaluator, {ids}", validation_of_ids)
     yield memory_case(f"Evaluator, {lines}", partial(validation_of_lines, data))
     yield memory_case(f"Evaluator with a SummaryWriter, {lines}", partial(shown_validation, data))

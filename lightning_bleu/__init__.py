@@ -13,7 +13,7 @@ import lazy_loader
 
 _get, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 _MOVED = {
-    **dict.fromkeys(["CER", "ROUGE", "TER", "WER", "ExactMatch", "TokenCount"], "tasks"),
+    **dict.fromkeys(["CER", "ROUGE", "TER", "WER", "ExactMatch"], "tasks"),
     **dict.fromkeys(["EvaluatorMixin", "Prompts"], "hugging_face"),
     **dict.fromkeys(["Comparison", "RecordedRun", "compare_systems", "read_run"], "compare"),
 }

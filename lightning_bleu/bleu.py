@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, cast
 
@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lightning_bleu.core.batch import Batch, Sources, count_sentences
+from lightning_bleu.core.batch import Batch, Sources
 from lightning_bleu.core.conventions import (
     CONVENTIONS,
     REFERENCE_LENGTHS,
@@ -26,7 +26,7 @@ from lightning_bleu.core.conventions import (
     Counts,
     divide,
 )
-from lightning_bleu.core.evaluator_metric import CorpusScorer
+from lightning_bleu.core.evaluator_metric import CorpusScorer, count_sentences
 from lightning_bleu.core.forms import Hypotheses, Ids, InputCounts, IntArray, Ragged, References, Tokens
 from lightning_bleu.core.messages import check_choice
 from lightning_bleu.core.ngrams import count_matches
@@ -73,7 +73,7 @@ class BLEUOptions(TypedDict, total=False):
 BLEU_OPTIONS = tuple(BLEUOptions.__annotations__)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True)
 class BLEUSettings(Settings, Convention):
     """A convention plus all other options. Create settings with :meth:`from_options`.
 
@@ -111,18 +111,6 @@ class BLEUSettings(Settings, Convention):
         if overrides.get("smoothing", convention.smoothing) != convention.smoothing:
             defaults["smoothing_value"] = None  # the convention's value belongs to the convention's smoothing
         return cls(**defaults | overrides)
-
-    @property
-    def orders(self) -> int:
-        """The number of orders that are counted: `max_order`, or one more for a smoothing that needs the next order."""
-        return self.max_order + SMOOTHINGS[self.smoothing].needs_next_order
-
-    def for_corpus(self) -> Self:
-        """Return these settings; raise a ValueError for a smoothing that is not defined for a corpus."""
-        if SMOOTHINGS[self.smoothing].sentences_only:
-            hint = "use sentence_bleu, or another smoothing"
-            raise ValueError(f"smoothing {self.smoothing!r} is defined for single sentences only: {hint}")
-        return self
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -198,7 +186,7 @@ def count_rows(batch: Batch, settings: BLEUSettings) -> IntArray:
         settings: how to tokenize, and what to count.
 
     Returns:
-        shape ``(sentences, 2 * orders + 2)``. The columns are the fields of :class:`Statistics`: matches, possible
+        shape ``(sentences, 2 * max_order + 2)``. The columns are the fields of :class:`Statistics`: matches, possible
         matches, hypothesis length, and reference length.
 
     Example:
@@ -207,16 +195,16 @@ def count_rows(batch: Batch, settings: BLEUSettings) -> IntArray:
         >>> count_rows(read_batch(["the cat sat"], ["the cat sat down"], settings), settings).tolist()
         [[3, 2, 3, 2, 3, 4]]
     """
-    orders = settings.orders
+    max_order = settings.max_order
     counts = batch.reference_counts
     sentence_count = len(counts)
     tokens = token_ids(batch, settings)
     unk_id = settings.unk_id if isinstance(batch.segments, Ids) else None
     hypothesis_lengths, reference_lengths = tokens.lengths[:sentence_count], tokens.lengths[sentence_count:]
-    possible_matches = hypothesis_lengths[:, None] - np.arange(orders)
-    rows = np.empty((sentence_count, 2 * orders + 2), np.int64)
-    rows[:, :orders] = count_matches(tokens, counts, orders, unk_id=unk_id)
-    rows[:, orders:-2] = np.maximum(possible_matches, settings.min_possible_matches)
+    possible_matches = hypothesis_lengths[:, None] - np.arange(max_order)
+    rows = np.empty((sentence_count, 2 * max_order + 2), np.int64)
+    rows[:, :max_order] = count_matches(tokens, counts, max_order, unk_id=unk_id)
+    rows[:, max_order:-2] = np.maximum(possible_matches, settings.min_possible_matches)
     rows[:, -2] = hypothesis_lengths
     rows[:, -1] = choose_reference_lengths(settings.reference_length, hypothesis_lengths, reference_lengths, counts)
     return rows
@@ -272,8 +260,6 @@ def token_ids(batch: Batch, settings: BLEUSettings) -> Ragged:
 # Statistics → score
 
 
-BLEU_NAME = "BLEU"
-"""The name of the score."""
 _CHUNK = 2**14
 """How many sentences are scored at a time, so that intermediate results need little memory."""
 
@@ -333,10 +319,7 @@ def compute_bleu(statistics: Tensor, settings: BLEUSettings) -> Components:
     dtype = float_type(statistics.device)
     matches, possible_matches, hypothesis_length, reference_length = Statistics.unpack(statistics.to(dtype))
     counts = Counts(matches[..., : settings.max_order], possible_matches[..., : settings.max_order], hypothesis_length)
-    smoothing = SMOOTHINGS[settings.smoothing]
-    if smoothing.needs_next_order:
-        counts = counts._replace(next_precision=divide(matches[..., -1], possible_matches[..., -1]))
-    precisions = smoothing.function(counts, settings.smoothing_value or 0.0)
+    precisions = SMOOTHINGS[settings.smoothing].function(counts, settings.smoothing_value or 0.0)
 
     weights = torch.tensor(settings.weights, dtype=dtype, device=statistics.device)
     if settings.effective_order:
@@ -356,25 +339,6 @@ def compute_bleu(statistics: Tensor, settings: BLEUSettings) -> Components:
         precisions = precisions.where((counts.matches > 0).any(-1, keepdim=True), 0)
         brevity_penalty = brevity_penalty.where((hypothesis_length > 0) | (reference_length > 0), 1)
     return Components(bleu, precisions, brevity_penalty)
-
-
-def sentence_scores(statistics: Tensor, settings: BLEUSettings) -> Tensor:
-    """The BLEU of each sentence, as sacreBLEU scores sentences: with smoothing and effective order.
-
-    Args:
-        statistics: numbers of shape ``(sentences, 2 * max_order + 2)``.
-        settings: the settings of the corpus.
-
-    Example:
-        >>> statistics = torch.tensor([[6, 5, 4, 3, 6, 5, 4, 3, 6, 6], [2, 0, 0, 0, 4, 3, 2, 1, 4, 4]])
-        >>> sentence_scores(statistics, BLEUSettings.from_options(percent=True))
-        tensor([100.0000,  18.9959], dtype=torch.float64)
-    """
-    for_sentences = dataclasses.replace(
-        settings, smoothing="exp", smoothing_value=None, effective_order=True, zero_rule="no-match"
-    )
-    chunks = torch.split(statistics, _CHUNK)
-    return settings.unit * torch.cat([compute_bleu(chunk, for_sentences).bleu for chunk in chunks])
 
 
 def with_average_tokens(statistics: Tensor) -> Tensor:
@@ -399,38 +363,25 @@ class BLEUScorer(CorpusScorer):
 
     settings: BLEUSettings
 
+    name = "BLEU"
+    class_name = "CorpusBLEU"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        seen = set(self.sees)
+        if self.settings.tokenizer in ("13a", "intl"):
+            seen.add("spaces")
+        if self.settings.tokenizer == "none":  # for text that is tokens, which may be subwords
+            seen.remove("subwords")
+        self._set(columns=2 * self.settings.max_order + 2, sees=seen)
+
     @classmethod
     def from_plain(cls, settings: Mapping[str, Any], *, percent: bool) -> Self:
         """The scorer with settings that :meth:`Settings.plain` returned, for text."""
         options = {**settings, "decoder": None, "percent": percent}
         of_convention = {field.name: options.pop(field.name) for field in dataclasses.fields(Convention)}
         options["convention"] = Convention(**of_convention)
-        return cls(BLEUSettings.from_options(**cast(BLEUOptions, options)).for_corpus())
-
-    @property
-    def name(self) -> str:  # type: ignore[override]
-        """The name of the score."""
-        return BLEU_NAME
-
-    @property
-    def class_name(self) -> str:
-        """The name of the class of the metric."""
-        return "CorpusBLEU"
-
-    @property
-    def columns(self) -> int:  # type: ignore[override]
-        """The number of statistics of a sentence; see :class:`Statistics`."""
-        return 2 * self.settings.orders + 2
-
-    @property
-    def sees(self) -> Collection[str]:  # type: ignore[override]
-        """What of a text changes the score."""
-        seen = set(super().sees)
-        if self.settings.tokenizer in ("13a", "intl"):
-            seen.add("spaces")
-        if self.settings.tokenizer == "none":  # for text that is tokens, which may be subwords
-            seen.remove("subwords")
-        return seen
+        return cls(BLEUSettings.from_options(**cast(BLEUOptions, options)))
 
     def count_batch(self, name: str, batch: Batch, sources: Sources | None = None) -> IntArray:
         """The statistics of each sentence, shape ``(sentences, columns)``; see :func:`count_rows`."""
@@ -441,25 +392,80 @@ class BLEUScorer(CorpusScorer):
         return compute_bleu(statistics, self.settings).bleu * self.settings.unit
 
     def score_sentences(self, statistics: Tensor) -> Tensor:
-        """The BLEU of each sentence, with smoothing; see :func:`sentence_scores`."""
-        return sentence_scores(statistics, self.settings)
+        """The BLEU of each sentence, as sacreBLEU scores sentences: with smoothing and effective order.
+
+        Example:
+            >>> statistics = torch.tensor([[6, 5, 4, 3, 6, 5, 4, 3, 6, 6], [2, 0, 0, 0, 4, 3, 2, 1, 4, 4]])
+            >>> BLEUScorer(BLEUSettings.from_options(percent=True)).score_sentences(statistics)
+            tensor([100.0000,  18.9959], dtype=torch.float64)
+        """
+        for_sentences = dataclasses.replace(
+            self.settings, smoothing="exp", smoothing_value=None, effective_order=True, zero_rule="no-match"
+        )
+        chunks = torch.split(statistics, _CHUNK)
+        return self.settings.unit * torch.cat([compute_bleu(chunk, for_sentences).bleu for chunk in chunks])
 
     def rank_sentences(self, statistics: Tensor) -> Tensor:
         """Numbers that rank sentences, the worst for their length lowest; see :func:`with_average_tokens`."""
-        return sentence_scores(with_average_tokens(statistics), self.settings)
+        return self.score_sentences(with_average_tokens(statistics))
 
     @property
     def order(self) -> str:
         """By what :meth:`rank_sentences` ranks."""
         return " for their length, by smoothed BLEU"
 
-    def report(self, sums: Tensor, inputs: InputCounts | None) -> BLEUScore:
-        """The score with everything that it is computed from."""
-        return BLEUScore.from_statistics(sums, self.settings, inputs or InputCounts())
+    def report(self, sums: Tensor, inputs: InputCounts | None = None) -> BLEUScore:
+        """The score of a corpus, from the sum of its rows, with everything that it is computed from."""
+        sums, unit = sums.cpu(), self.settings.unit
+        components = compute_bleu(sums, self.settings)
+        statistics = Statistics.unpack(sums)
+        hypothesis_length, reference_length = statistics.hypothesis_length.item(), statistics.reference_length.item()
+        return BLEUScore(
+            bleu=unit * components.bleu.item(),
+            precisions=tuple(unit * precision for precision in components.precisions.tolist()),
+            brevity_penalty=components.brevity_penalty.item(),
+            length_ratio=hypothesis_length / reference_length if reference_length else 0.0,
+            hypothesis_length=int(hypothesis_length),
+            reference_length=int(reference_length),
+            matches=tuple(statistics.matches.tolist()),
+            possible_matches=tuple(statistics.possible_matches.tolist()),
+            signature=bleu_signature(self.settings, inputs or InputCounts()),
+            percent=self.settings.percent,
+        )
 
     def components(self, report: BLEUScore, *, optional: bool = True) -> list[Component]:
-        """The numbers that explain a score; see :func:`bleu_components`."""
-        return bleu_components(report, self.settings, optional=optional)
+        """The precisions, the brevity penalty, and the lengths; and, if they are named, the BLEU of each order.
+
+        ``bleu_n`` has uniform weights: it is the score of ``CorpusBLEU(max_order=n)``.
+        """
+        max_order, unit = self.settings.max_order, self.settings.unit
+        chart = f"precisions (1 at the top to {max_order})" if max_order > 1 else "precision"
+        components = []
+        for n, precision in enumerate(report.precisions, 1):
+            components.append(Component(f"precision_{n}", precision, higher_is_better=True, unit=unit, chart=chart))
+        # TensorBoard draws all lines of a chart in one color, and these two nearly coincide: each has its own chart.
+        components += [
+            Component("brevity_penalty", report.brevity_penalty, higher_is_better=True, chart="brevity penalty"),
+            Component("length_ratio", report.length_ratio, higher_is_better=True, chart="length ratio"),
+            Component("hypothesis_length", float(report.hypothesis_length)),
+            Component("reference_length", float(report.reference_length)),
+        ]
+        chart = f"BLEU of orders 1 (at the top) to {max_order}"
+        for n, score in enumerate(self._scores_of_orders(report) if optional else [], 1):
+            components.append(
+                Component(f"bleu_{n}", score, higher_is_better=True, unit=unit, chart=chart, is_default=False)
+            )
+        return components
+
+    def _scores_of_orders(self, report: BLEUScore) -> list[float]:
+        """The BLEU with the maximum order 1, 2, ... `max_order`, with uniform weights."""
+        scores = []
+        lengths = [report.hypothesis_length, report.reference_length]
+        for n in range(1, self.settings.max_order + 1):
+            statistics = torch.tensor([*report.matches[:n], *report.possible_matches[:n], *lengths], device="cpu")
+            settings_of_order = dataclasses.replace(self.settings, max_order=n, weights=_weights(None, n))
+            scores.append(BLEUScorer(settings_of_order).score(statistics).item())
+        return scores
 
 
 _REPR_ORDERS = 4
@@ -501,27 +507,6 @@ class BLEUScore(Report):
     signature: str
     percent: bool
 
-    @classmethod
-    def from_statistics(cls, statistics: Tensor, settings: BLEUSettings, inputs: InputCounts) -> BLEUScore:
-        """Score a corpus from its statistics, integers of shape ``(2 * max_order + 2,)``."""
-        statistics = statistics.cpu()
-        components = compute_bleu(statistics, settings)
-        unpacked = Statistics.unpack(statistics)
-        hypothesis_length, reference_length = unpacked.hypothesis_length.item(), unpacked.reference_length.item()
-        unit = settings.unit
-        return cls(
-            bleu=unit * components.bleu.item(),
-            precisions=tuple(unit * precision for precision in components.precisions.tolist()),
-            brevity_penalty=components.brevity_penalty.item(),
-            length_ratio=hypothesis_length / reference_length if reference_length else 0.0,
-            hypothesis_length=int(hypothesis_length),
-            reference_length=int(reference_length),
-            matches=tuple(unpacked.matches.tolist()),
-            possible_matches=tuple(unpacked.possible_matches.tolist()),
-            signature=bleu_signature(settings, inputs),
-            percent=settings.percent,
-        )
-
     @property
     def score(self) -> float:
         """The same as `bleu`."""
@@ -544,59 +529,6 @@ class BLEUScore(Report):
             f"BLEUScore({format_in_unit(self.bleu, self.percent)}, precisions={'/'.join(precisions)}, "
             f"brevity_penalty={self.brevity_penalty:.3f}, lengths={self.hypothesis_length}/{self.reference_length})"
         )
-
-
-def bleu_components(report: BLEUScore, settings: BLEUSettings, *, optional: bool = True) -> list[Component]:
-    """The precisions, the brevity penalty, and the lengths; and, if they are named, the BLEU of each order.
-
-    ``bleu_n`` has uniform weights: it is the score of ``CorpusBLEU(max_order=n)``.
-
-    Args:
-        report: the score.
-        settings: how it was scored.
-        optional: compute the BLEU of each order, too.
-
-    Example:
-        >>> from lightning_bleu import corpus_bleu
-        >>> report = corpus_bleu(["a cat is on the mat"], ["the cat is on the mat"], max_order=2)
-        >>> settings = BLEUSettings.from_options(max_order=2)
-        >>> {component.name: round(component.value, 3) for component in bleu_components(report, settings)}
-        {'precision_1': 0.833, 'precision_2': 0.8, 'brevity_penalty': 1.0, 'length_ratio': 1.0, \
-'hypothesis_length': 6.0, 'reference_length': 6.0, 'bleu_1': 0.833, 'bleu_2': 0.816}
-    """
-    max_order = settings.max_order
-    components = []
-    precisions_chart = f"precisions (1 at the top to {max_order})" if max_order > 1 else "precision"
-    for n, precision in enumerate(report.precisions, 1):
-        components.append(
-            Component(f"precision_{n}", precision, higher_is_better=True, unit=settings.unit, chart=precisions_chart)
-        )
-    # TensorBoard draws all lines of a chart in one color, and these two nearly coincide. So each has its own chart.
-    components += [
-        Component("brevity_penalty", report.brevity_penalty, higher_is_better=True, chart="brevity penalty"),
-        Component("length_ratio", report.length_ratio, higher_is_better=True, chart="length ratio"),
-        Component("hypothesis_length", float(report.hypothesis_length)),
-        Component("reference_length", float(report.reference_length)),
-    ]
-    orders_chart = f"BLEU of orders 1 (at the top) to {max_order}"
-    for n, score in enumerate(_scores_of_orders(report, settings) if optional else [], 1):
-        components.append(
-            Component(
-                f"bleu_{n}", score, higher_is_better=True, unit=settings.unit, chart=orders_chart, is_default=False
-            )
-        )
-    return components
-
-
-def _scores_of_orders(report: BLEUScore, settings: BLEUSettings) -> list[float]:
-    """The BLEU with the maximum order 1, 2, ... `max_order`, with uniform weights."""
-    lengths = [report.hypothesis_length, report.reference_length]
-    statistics = torch.tensor([*report.matches, *report.possible_matches, *lengths], device="cpu")
-    scores = []
-    for n in range(1, settings.max_order + 1):
-        settings_of_order = dataclasses.replace(settings, max_order=n, weights=_weights(None, n))
-        scores.append(BLEUScorer(settings_of_order).score(statistics).item())
-    return scores
 
 
 # Signature
@@ -674,9 +606,9 @@ def corpus_bleu(preds: Hypotheses, target: References, **options: Unpack[BLEUOpt
         TypeError: for inputs or options of the wrong type, and for unknown options.
         ValueError: for inputs that do not match, and for options that are out of range.
     """
-    settings = BLEUSettings.from_options(**options).for_corpus()
-    rows, batch = count_sentences(preds, target, settings, count_rows)
-    return BLEUScore.from_statistics(rows.sum(0), settings, batch.input_counts)
+    scorer = BLEUScorer(BLEUSettings.from_options(**options))
+    rows, batch = count_sentences(preds, target, scorer)
+    return scorer.report(rows.sum(0), batch.input_counts)
 
 
 def sentence_bleu(preds: Hypotheses, target: References, **options: Unpack[BLEUOptions]) -> Tensor:
@@ -691,8 +623,7 @@ def sentence_bleu(preds: Hypotheses, target: References, **options: Unpack[BLEUO
     Args:
         preds: hypotheses, in any form that :meth:`lightning_bleu.CorpusBLEU.update` accepts.
         target: the references of each hypothesis.
-        options: the options of :class:`lightning_bleu.CorpusBLEU`; the sentence-only smoothings (``method5``,
-            ``method6``, ``method7``) are also accepted.
+        options: the options of :class:`lightning_bleu.CorpusBLEU`.
 
     Returns:
         scores of shape ``(sentences,)`` in float64 (float32 on devices without float64), in 0..1, or in 0..100 with
@@ -711,14 +642,6 @@ def sentence_bleu(preds: Hypotheses, target: References, **options: Unpack[BLEUO
     is_sacrebleu = options.get("convention", "sacrebleu") in ("sacrebleu", CONVENTIONS["sacrebleu"])
     if is_sacrebleu and options.get("effective_order") is None:
         options["effective_order"] = True
-    settings = BLEUSettings.from_options(**options)
-    rows, batch = count_sentences(preds, target, settings, count_rows)
-    return BLEUScorer(settings).score(rows).to(batch.device, float_type(batch.device))
-
-
-if not TYPE_CHECKING:
-
-    def __getattr__(name: str) -> Any:
-        if name == "CorpusBLEU":
-            raise ImportError("CorpusBLEU is in another module: from lightning_bleu import CorpusBLEU")
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    scorer = BLEUScorer(BLEUSettings.from_options(**options))
+    rows, batch = count_sentences(preds, target, scorer)
+    return scorer.score(rows).to(batch.device, float_type(batch.device))

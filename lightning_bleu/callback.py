@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -46,12 +45,11 @@ class BLEUCallback(pl.Callback):
 
             - ``decoder``: a tokenizer or function that decodes ids
             - ``log_name``: how logged names are made, ``"{stage}_{metric}"`` by default
-            - ``separator``: the punctuation between the parts of logged names
             - ``parts``: whether to log the components of scores, or which
             - ``samples``: the number of sentences to show of each kind
             - ``translations``: a folder for texts and scores, or True for a folder in that of the run
             - ``confidence``: the level of the confidence intervals, such as 0.95
-            - ``compare_to``: the validation to compare with: ``"best"``, ``"first"``, or ``"clear_best"``
+            - ``compare_to``: ``"best"`` to compare with the best validation so far
             - ``only``: the loaders and groups to score
             - ``loggers``: loggers besides those of the Trainer
 
@@ -128,9 +126,6 @@ class BLEUCallback(pl.Callback):
         self._check_other_callbacks(callbacks)
         for message in suspect_monitors(callbacks, namings.values(), self.evaluator.metrics):
             self.evaluator.warn_once(message)
-        validates = stage == "validate" or (stage == "fit" and trainer.enable_validation)
-        if validates or stage == "test":
-            self.evaluator.check_logged_names("test" if stage == "test" else "val", loggers=_find_loggers(trainer))
         self._is_fit = stage == "fit"
         if self._is_fit:
             self._loaded = None
@@ -193,10 +188,6 @@ class BLEUCallback(pl.Callback):
         steps = math.inf if math.isinf(batches) else math.ceil(batches) * epochs
         for message in suspect_early_saving(callbacks, evaluator.namings.values(), evaluator.metrics, steps):
             evaluator.warn_once(message)
-        dataloaders, given = find_loaders(trainer, "val")
-        if dataloaders:
-            names = name_loaders("val", given, len(dataloaders), given=self.dataloader_names)
-            self.evaluator.check_logged_names("val", names, loggers=_find_loggers(trainer))
 
     def on_validation_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Start a validation or a test."""
@@ -247,13 +238,9 @@ class BLEUCallback(pl.Callback):
         """Log the scores, and show and write the sentences."""
         started = self._find_started()
         self._started = None  # frees the memory
-        options = self.evaluator.options
-        # A sanity check of the whole dataset may be the first validation, but not the best, which has a checkpoint.
-        sees_all = options.compare_to == "first" and trainer.num_sanity_val_steps == math.inf
-        is_partial = trainer.fast_dev_run or (trainer.sanity_checking and not sees_all)  # type: ignore[attr-defined]
-        finds = not trainer.fast_dev_run and not trainer.sanity_checking  # type: ignore[attr-defined]
-        validation = self.evaluator.score(started, may_compare=not is_partial, may_replace=self._is_fit, finds=finds)
-        may_skip_all = self.extract is not None or options.only is not None or trainer.sanity_checking
+        is_partial = trainer.fast_dev_run or trainer.sanity_checking  # type: ignore[attr-defined]
+        validation = self.evaluator.score(started, is_partial=is_partial, may_replace=self._is_fit)
+        may_skip_all = self.extract is not None or self.evaluator.options.only is not None or trainer.sanity_checking
         if set(validation.returned) == {False} and not may_skip_all:
             step_name = STEPS[started.stage]
             read_step(None, step_name, step_name)  # raises an error
@@ -263,8 +250,6 @@ class BLEUCallback(pl.Callback):
             return
         step, epoch = self._find_place(trainer)
         self.evaluator.publish(started, validation, step, epoch, shown_step=logged_step(trainer))
-        if not is_limited(trainer, started.stage):
-            self.evaluator.warn_about_only(started.stage)
 
     on_test_epoch_end = on_validation_epoch_end
 
@@ -331,7 +316,7 @@ def _log_numbers(validation: Validation, trainer: pl.Trainer, pl_module: pl.Ligh
         pl_module.log(
             logged,
             torch.tensor(value, dtype=dtype, device=pl_module.device),
-            prog_bar=is_single_score and (validation.shows_loaders or not name.loader),
+            prog_bar=is_single_score,
             add_dataloader_idx=False,
             sync_dist=trainer.world_size > 1,
             reduce_fx="max",
@@ -390,9 +375,3 @@ def logged_names(trainer: Any) -> set[str]:
 def logged_step(trainer: Any) -> int:
     """The step at which Lightning logs the scores, which is one less than the number of steps taken."""
     return int(trainer.fit_loop.epoch_loop._batches_that_stepped)
-
-
-def is_limited(trainer: Any, stage: str) -> bool:
-    """Whether only some batches of a stage run, because of ``limit_val_batches``, for example."""
-    limit = trainer.limit_test_batches if stage == "test" else trainer.limit_val_batches
-    return bool(trainer.fast_dev_run) or limit != 1.0 or isinstance(limit, int)

@@ -15,8 +15,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from lightning_bleu.core.batch import Batch, Sources, count_sentences, to_lines
-from lightning_bleu.core.evaluator_metric import CorpusScorer
+from lightning_bleu.core.batch import Batch, Sources, to_lines
+from lightning_bleu.core.evaluator_metric import CorpusScorer, count_sentences
 from lightning_bleu.core.forms import (
     Hypotheses,
     InputCounts,
@@ -61,7 +61,7 @@ class CHRFOptions(TypedDict, total=False):
     percent: bool
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True)
 class CHRFSettings(Settings):
     """The options of chrF, checked. Create settings with :meth:`from_options`.
 
@@ -295,30 +295,17 @@ class CHRFScorer(CorpusScorer):
 
     settings: CHRFSettings
 
+    class_name = "CorpusCHRF"
+    counts_tokens = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._set(name=self.settings.name, columns=3 * self.settings.orders)
+
     @classmethod
     def from_plain(cls, settings: Mapping[str, Any], *, percent: bool) -> Self:
         """The scorer with settings that :meth:`Settings.plain` returned, for text."""
         return cls(CHRFSettings.from_options(**{**settings, "decoder": None, "percent": percent}))
-
-    @property
-    def counts_tokens(self) -> bool:  # type: ignore[override]
-        """It counts text only."""
-        return False
-
-    @property
-    def name(self) -> str:  # type: ignore[override]
-        """The name of the score, such as ``"chrF2++"``."""
-        return self.settings.name
-
-    @property
-    def class_name(self) -> str:
-        """The name of the class of the metric."""
-        return "CorpusCHRF"
-
-    @property
-    def columns(self) -> int:  # type: ignore[override]
-        """The number of statistics of a sentence; see :func:`count_chrf_rows`."""
-        return 3 * self.settings.orders
 
     def count_batch(self, name: str, batch: Batch, sources: Sources | None = None) -> IntArray:
         """The statistics of each sentence, shape ``(sentences, columns)``; see :func:`chrf_rows`."""
@@ -328,13 +315,29 @@ class CHRFScorer(CorpusScorer):
         """The chrF of rows or of sums of rows; see :func:`f_score`."""
         return f_score(statistics, self.settings) / (1 if self.settings.percent else 100)
 
-    def report(self, sums: Tensor, inputs: InputCounts | None) -> CHRFScore:
-        """The score with everything that it is computed from."""
-        return CHRFScore.from_statistics(sums, self.settings, inputs or InputCounts())
+    def report(self, sums: Tensor, inputs: InputCounts | None = None) -> CHRFScore:
+        """The score of a corpus, from the sum of its rows, with everything that it is computed from."""
+        sums, unit = sums.cpu(), self.settings.unit
+        precision, recall = _averages(sums)
+        hypothesis, reference, matches = sums.reshape(-1, 3).unbind(-1)
+        return CHRFScore(
+            score=self.score(sums).item(),
+            precision=unit * precision.item(),
+            recall=unit * recall.item(),
+            matches=tuple(matches.tolist()),
+            hypothesis_counts=tuple(hypothesis.tolist()),
+            reference_counts=tuple(reference.tolist()),
+            name=self.name,
+            signature=chrf_signature(self.settings, inputs or InputCounts()),
+            percent=self.settings.percent,
+        )
 
     def components(self, report: CHRFScore, *, optional: bool = True) -> list[Component]:
-        """The precision and the recall; see :func:`chrf_components`."""
-        return chrf_components(report, self.settings)
+        """The precision and the recall."""
+        return [
+            Component("precision", report.precision, higher_is_better=True, unit=self.settings.unit),
+            Component("recall", report.recall, higher_is_better=True, unit=self.settings.unit),
+        ]
 
 
 class CHRFScore(Report):
@@ -370,24 +373,6 @@ class CHRFScore(Report):
     signature: str
     percent: bool
 
-    @classmethod
-    def from_statistics(cls, statistics: Tensor, settings: CHRFSettings, inputs: InputCounts) -> CHRFScore:
-        """Score a corpus from its statistics, integers of shape ``(3 * orders,)``."""
-        statistics = statistics.cpu()
-        precision, recall = _averages(statistics)
-        hypothesis, reference, matches = statistics.reshape(-1, 3).unbind(-1)
-        return cls(
-            score=CHRFScorer(settings).score(statistics).item(),
-            precision=settings.unit * precision.item(),
-            recall=settings.unit * recall.item(),
-            matches=tuple(matches.tolist()),
-            hypothesis_counts=tuple(hypothesis.tolist()),
-            reference_counts=tuple(reference.tolist()),
-            name=settings.name,
-            signature=chrf_signature(settings, inputs),
-            percent=settings.percent,
-        )
-
     def __str__(self) -> str:
         in_percent = self.score if self.percent else 100 * self.score
         return f"{self.name} = {in_percent:.2f}"
@@ -396,14 +381,6 @@ class CHRFScore(Report):
         values = (self.score, self.precision, self.recall)
         score, precision, recall = (format_in_unit(value, self.percent) for value in values)
         return f"CHRFScore({score}, {self.name}, precision={precision}, recall={recall})"
-
-
-def chrf_components(report: CHRFScore, settings: CHRFSettings) -> list[Component]:
-    """The precision and the recall."""
-    return [
-        Component("precision", report.precision, higher_is_better=True, unit=settings.unit),
-        Component("recall", report.recall, higher_is_better=True, unit=settings.unit),
-    ]
 
 
 # Signature
@@ -448,9 +425,9 @@ def corpus_chrf(preds: Hypotheses, target: References, **options: Unpack[CHRFOpt
         TypeError: for inputs or options of the wrong type, and for unknown options.
         ValueError: for inputs that do not match, and for options that are out of range.
     """
-    settings = CHRFSettings.from_options(**options)
-    rows, batch = count_sentences(preds, target, settings, chrf_rows)
-    return CHRFScore.from_statistics(rows.sum(0), settings, batch.input_counts)
+    scorer = CHRFScorer(CHRFSettings.from_options(**options))
+    rows, batch = count_sentences(preds, target, scorer)
+    return scorer.report(rows.sum(0), batch.input_counts)
 
 
 def sentence_chrf(preds: Hypotheses, target: References, **options: Unpack[CHRFOptions]) -> Tensor:
@@ -473,14 +450,6 @@ def sentence_chrf(preds: Hypotheses, target: References, **options: Unpack[CHRFO
         TypeError: for inputs or options of the wrong type, and for unknown options.
         ValueError: for inputs that do not match, and for options that are out of range.
     """
-    settings = CHRFSettings.from_options(**options)
-    rows, batch = count_sentences(preds, target, settings, chrf_rows)
-    return CHRFScorer(settings).score(rows).to(batch.device, float_type(batch.device))
-
-
-if not TYPE_CHECKING:
-
-    def __getattr__(name: str) -> Any:
-        if name == "CorpusCHRF":
-            raise ImportError("CorpusCHRF is in another module: from lightning_bleu import CorpusCHRF")
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    scorer = CHRFScorer(CHRFSettings.from_options(**options))
+    rows, batch = count_sentences(preds, target, scorer)
+    return scorer.score(rows).to(batch.device, float_type(batch.device))

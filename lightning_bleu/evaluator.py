@@ -17,7 +17,7 @@ from __future__ import annotations
 import datetime
 import math
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
@@ -34,14 +34,13 @@ from lightning_bleu.evaluation.collector import SentenceCollector
 from lightning_bleu.evaluation.findings import select_warnings
 from lightning_bleu.evaluation.loaders import CALL, Loader, Origin
 from lightning_bleu.evaluation.metric_facts import (
-    expected_names,
-    name_components,
+    check_parts,
     reserved_names,
     shared_reading,
     warn_about_scales,
 )
-from lightning_bleu.evaluation.names import MEAN, STEPS, Name, Naming, check_loader_names, name_loaders
-from lightning_bleu.evaluation.opponents import Opponent, Opponents, suspect_few_sentences
+from lightning_bleu.evaluation.names import STEPS, Naming, check_loader_names, name_loaders
+from lightning_bleu.evaluation.opponents import Opponents, SavedLoaders, suspect_few_sentences, to_saved
 from lightning_bleu.evaluation.options import (
     EvaluatorOptions,
     MetricsByName,
@@ -53,18 +52,14 @@ from lightning_bleu.evaluation.options import (
     show_options,
 )
 from lightning_bleu.evaluation.outputs import Output
-from lightning_bleu.evaluation.passed_metrics import check_not_labels, read_metrics
-from lightning_bleu.evaluation.saved import SavedLoaders, check_state, to_saved
+from lightning_bleu.evaluation.passed_metrics import read_metrics
 from lightning_bleu.evaluation.scores import score_loaders
-from lightning_bleu.evaluation.sentences import Sentences
 from lightning_bleu.evaluation.uncertainty import add_intervals
 from lightning_bleu.evaluation.validation import (
-    MAX_DETAILED,
     Validation,
     group_by_loader,
     name_numbers,
     name_results,
-    without_rows_of_groups,
 )
 from lightning_bleu.metrics import CorpusBLEU
 from lightning_bleu.observers.dashboard import Dashboard
@@ -128,19 +123,16 @@ class Evaluator:
         decoder: decodes ids for metrics without a decoder of their own; see :class:`CorpusBLEU`. All metrics of a
             loader must read ids in the same way. A metric that sets no special ids uses those of the others.
         log_name: the logged names, with ``{stage}`` (``val`` or ``test``) and ``{metric}``, such as
-            ``"{stage}/{metric}"``; or a dict of the names by stage, such as
-            ``{"val": "valid/{metric}", "test": "test/{metric}"}``.
-        separator: joins the parts of logged names: with ``"_"``, ``val_bleu/low`` is ``val_bleu_low``. Any ASCII
-            punctuation except braces. None is ``"/"``, and ``"_"`` in :class:`.EvaluatorMixin`.
+            ``"{stage}/{metric}"``.
         parts: whether to log the components of scores, or a list of those to log. For BLEU, the list may also have
             ``"bleu_1"`` to ``"bleu_N"``, the scores of ``CorpusBLEU(max_order=n)``.
-        samples: show the first N and the worst N sentences of each validation and, with `compare_to`, the N that
-            improved most and the N that got worse most. 0 turns off samples, figures, and the histogram.
+        samples: show the first N and the worst N sentences of each validation. 0 turns off samples, figures, and the
+            histogram.
         translations: a folder for the texts and scores of each validation, one for each training run; True for the
             folder ``translations`` of a Trainer's run. The loader must not shuffle, unless sentences have an ``index``.
         confidence: the level of the logged confidence intervals, in 0..1, such as 0.95; no intervals when None.
-        compare_to: the earlier validation to compare with, on the same sentences: ``"best"``, ``"first"``, or
-            ``"clear_best"``, the last one that was clearly better than the clear best before. Tests are not compared.
+        compare_to: ``"best"`` to compare with the best validation so far, on the same sentences.
+            Tests are not compared.
         only: names of loaders, labels of groups, or ``"LOADER/GROUP"`` to score; everything when None.
         loggers: a ``SummaryWriter``, a run of W&B, or any logger of Lightning; those of a Trainer need not be listed.
             Only those of process 0 are used.
@@ -161,7 +153,7 @@ class Evaluator:
 
         A score is logged as ``val_bleu``, its parts as ``val_bleu/NAME``. With several loaders, ``val_bleu/LOADER`` is
         the score of each, and ``val_bleu`` their unweighted mean. ``val_bleu/GROUP`` is the score of a group. Without
-        sentences, nothing is logged. With more than 20 loaders, or groups of a loader, only their scores are logged.
+        sentences, nothing is logged.
     """
 
     def __init__(
@@ -177,16 +169,15 @@ class Evaluator:
         check_loggers(self.options.loggers)
         self.metrics = read_metrics(CorpusBLEU() if metrics is None else metrics)
         warn_about_scales(self.metrics)
-        self.namings = make_namings(self.options.log_name, self.options.separator)
+        self.namings = make_namings(self.options.log_name)
         self.reserved_names = reserved_names(self.metrics)
-        self._components = name_components(self.metrics, self.options.parts)
+        check_parts(self.metrics, self.options.parts)
         self.results = Results()
         self._steps: dict[str, int] = {}  # of the last results of each stage
         self.record: Record | None = None
         self.warn_once = WarnOnce()
         self._results_by_stage: dict[str, Results] = {}
-        self._opponents = Opponents(self.options.compare_to or "best", self.options.confidence)
-        self._history = _History()
+        self._opponents = Opponents(self.options.confidence)
         self._started: StartedValidation | None = None
 
     # In a training loop
@@ -268,9 +259,7 @@ class Evaluator:
         started = self._find_started()
         self._started = None  # frees the memory
         validation = self.score(started)
-        results = self.publish(started, validation, step, None if epoch is None else float(epoch))
-        self.warn_about_only(started.stage)
-        return results
+        return self.publish(started, validation, step, None if epoch is None else float(epoch))
 
     def _find_started(self) -> StartedValidation:
         if self._started is None:
@@ -289,9 +278,7 @@ class Evaluator:
         Raises:
             ValueError: if it is no such state, or has a format that this version cannot read.
         """
-        check_state(state_dict)
-        if self.options.compare_to is not None:
-            self._opponents.load_state_dict(state_dict)
+        self._opponents.load_state_dict(state_dict)
 
     # In a Trainer: its adapter begins, scores, and publishes each validation
 
@@ -301,24 +288,6 @@ class Evaluator:
             self.record = None
         elif self.record is None or self.record.folder != Path(folder).expanduser():
             self.record = Record(folder, self.warn_once)
-
-    def check_logged_names(
-        self, stage: str, loader_names: Sequence[str] = (), *, naming: Naming | None = None, loggers: Sequence[Any] = ()
-    ) -> None:
-        """Check before a training that loggers can take the names of its validations. Collective.
-
-        Args:
-            stage: ``"val"`` or ``"test"``.
-            loader_names: the names of the loaders, if they are known.
-            naming: how names are written, if not as `log_name` says.
-            loggers: the loggers of the trainer.
-
-        Raises:
-            ValueError: if a logger cannot.
-        """
-        scored = [loader for loader in loader_names if self.options.labels_of(loader) != []]
-        names = self._expected_names(stage, scored, naming or self.namings[stage]) if scored or not loader_names else []
-        Dashboard(loggers, self.options.loggers, self.warn_once, names)  # checks them
 
     def begin(
         self,
@@ -361,7 +330,6 @@ class Evaluator:
         if folder is not None:
             self.open_record(folder)
         check_loader_names(stage, names, self.reserved_names)
-        check_not_labels(options.metrics, names)
         reading = shared_reading(metrics, decoder)
         needed_by = self._find_need_of_order(stage, origin.owner)
         loaders = []
@@ -369,10 +337,7 @@ class Evaluator:
             labels = options.labels_of(name or dataset)
             loaders.append(Loader(name, reading, dataloader, origin, needed_by, labels))
         scored_names = [loader.name for loader in loaders if not loader.is_ignored]
-        has_loggers = bool(loggers or options.loggers)
-        expected = self._expected_names(stage, scored_names, naming) if scored_names and has_loggers else []
-        dashboard = Dashboard(loggers, options.loggers, self.warn_once, expected)
-        naming = naming._replace(escapes_labels=naming.escapes_labels or dashboard.escapes_labels)
+        dashboard = Dashboard(loggers, options.loggers, self.warn_once)
         collector = SentenceCollector(
             metrics, loaders, reserved=self.reserved_names, max_texts=self._find_max_texts(), warn=self.warn_once
         )
@@ -386,69 +351,52 @@ class Evaluator:
             stage, naming, dataset, metrics, collector, dashboard, device or communication_device()
         )
 
-    def score(
-        self,
-        started: StartedValidation,
-        *,
-        may_compare: bool = True,
-        may_replace: bool = True,
-        finds: bool = True,
-    ) -> Validation:
+    def score(self, started: StartedValidation, *, is_partial: bool = False, may_replace: bool = True) -> Validation:
         """Score the sentences of all processes. Nothing is logged, shown, written, or kept yet. Collective.
 
         Args:
             started: the validation.
-            may_compare: whether it may be compared with others; otherwise, it is compared with itself.
-            may_replace: whether it becomes the new best if it is better. The first one is kept in any case.
-            finds: whether to look for what stands out in its texts.
+            is_partial: whether it is a part of one, which is compared with itself, and whose texts are not examined.
+            may_replace: whether it becomes the new best if it is better.
         """
         options, naming = self.options, started.naming
         gathered = started.collector.gather(started.device)
-        check_not_labels(options.metrics, {label for sentences in gathered for label in sentences.groups})
         mistakes: list[Mistake] = []
         scored = score_loaders(started.metrics, gathered, options.parts, mistakes)
-        scored = without_rows_of_groups(scored, self._find_crowded_loaders(started, gathered, mistakes))
         if options.confidence is not None:
             scored = add_intervals(scored, options.confidence)
-        opponents: Mapping[Name, Opponent] = {}
         new_opponents: Mapping[str, SavedLoaders] = {}
         if self._compares(started.stage):
-            may_replace = may_compare and (may_replace or options.compare_to == "first")
-            opponents = self._opponents.find(scored, gathered, naming, may_compare=may_compare, may_replace=may_replace)
+            opponents = self._opponents.find(scored, naming, may_compare=not is_partial)
             scored, new = self._opponents.compare(scored, opponents)
-            new_opponents = to_saved(scored, gathered, new if may_replace else (), naming)
-            if may_compare:
+            if not is_partial:
+                new_opponents = to_saved(scored, new if may_replace else (), naming)
                 mistakes += suspect_few_sentences(opponents)
-        findings = started.collector.find_findings(gathered) if finds else []
+        findings = [] if is_partial else started.collector.find_findings(gathered)
         mistakes += select_warnings(findings)
         validation = Validation(
             naming,
             started.metrics,
-            group_by_loader(scored, gathered, opponents),
+            group_by_loader(scored, gathered),
             scored,
             name_results(scored, naming),
-            name_numbers(scored, naming, shows_loaders=len(gathered) <= MAX_DETAILED),
+            name_numbers(scored, naming),
             findings,
             new_opponents,
             started.collector.returned,
         )
         mistakes += started.collector.find_mistakes()
         run_in_all(lambda: self.warn_once.about_all(mistakes))  # a warning may be an error
-        self._history.add_entries(started, gathered)
-        if True in validation.returned:
-            self._history.read_stages.add(started.stage)
         return validation
 
     def rehearse(self, started: StartedValidation, validation: Validation) -> None:
-        """Find errors of :meth:`publish` before a training, and keep a first validation to compare with. Collective.
+        """Find errors of :meth:`publish` before a training. Collective.
 
         Raises:
             ValueError: if a logger cannot take the names that are only known now, such as those of groups.
         """
         for loader in validation.loaders:
             loader.sentences.read(loader.sentences.readable[:1])
-        started.dashboard.check_names([validation.naming.shown_as(logged) for logged in validation.numbers])
-        self._opponents.save(validation.new_opponents)
 
     def publish(
         self,
@@ -480,14 +428,12 @@ class Evaluator:
             self._choose_samples(validation),
             validation.findings,
             self._name_page([f"{naming.stage} at step {step:,}"]),
-            validation.repeated,
         )
         shown_step = step if shown_step is None else shown_step
         if self.record is not None:
             self.record.write(validation, step=step, epoch=epoch)
         self._keep_results(naming.stage, step, results)
         self._opponents.save(validation.new_opponents)
-        self._warn_about_means(validation)
         if dashboard.gets_numbers:
             numbers = {naming.shown_as(logged): number.value for logged, number in validation.numbers.items()}
             dashboard.log_numbers(numbers, shown_step)
@@ -496,38 +442,7 @@ class Evaluator:
         dashboard.show_samples(validation, results.samples.values(), shown_step, self.options.confidence)
         return results
 
-    def warn_about_only(self, stage: str) -> None:
-        """Warn about entries of `only` that nothing had in the first whole validation of a stage, which has ended.
-
-        If all of its batches were skipped, the next one is checked as well.
-        """
-        history = self._history
-        if self.options.only is None or stage in history.checked_stages:
-            return
-        if stage in history.read_stages:
-            history.checked_stages.add(stage)
-        entries = history.entries.get(stage, set())
-        missing = [entry for entry in self.options.only if entry not in entries]
-        names = sorted(entries | history.seen_entries)
-        if missing:
-            self.warn_once(
-                f"'only' has {missing}, but nothing in this validation has such a name, only {names}. An entry is the "
-                "name of a loader, the label of a group, or LOADER/GROUP."
-            )
-
     # Their parts
-
-    def _expected_names(self, stage: str, loader_names: Collection[str], naming: Naming) -> list[str]:
-        """The names of numbers in loggers, as far as they are known before a validation."""
-        options = self.options
-        names = expected_names(
-            self.metrics,
-            loader_names,
-            self._components,
-            has_intervals=options.confidence is not None,
-            compare_to=options.compare_to if stage == "val" else None,
-        )
-        return [naming.render_for_loggers(name) for name in names]
 
     def _compares(self, stage: str) -> bool:
         """Whether validations of a stage are compared."""
@@ -545,43 +460,9 @@ class Evaluator:
             return math.inf
         return _MAX_TEXTS if self.options.samples > 0 else 0
 
-    def _find_crowded_loaders(
-        self, started: StartedValidation, loaders: Sequence[Sentences], mistakes: list[Mistake]
-    ) -> set[str]:
-        """The loaders that have, or had in an earlier validation, so many groups that only their scores are logged."""
-        crowded = set()
-        for sentences in loaders:
-            key = (started.naming.stage, sentences.loader)
-            if len(sentences.groups) > MAX_DETAILED:
-                self._history.crowded_loaders.add(key)
-                if self.options.confidence is not None or self._compares(started.stage):
-                    where = f"The loader {sentences.loader!r}" if sentences.loader else "The validation"
-                    message = (
-                        f"{where} has {len(sentences.groups)} groups, more than {MAX_DETAILED}: from now on, only "
-                        "their scores are logged, without intervals and comparisons."
-                    )
-                    mistakes.append((f"groups of {key}", message))
-            if key in self._history.crowded_loaders:
-                crowded.add(sentences.loader)
-        return crowded
-
-    def _warn_about_means(self, validation: Validation) -> None:
-        """Warn once if a mean is of other groups than before."""
-        for score in validation.scored:
-            if score.name.group == MEAN:
-                logged = validation.naming.render(score.name)
-                groups = [name.group for name in score.mean_of]
-                before = self._history.groups_by_mean.setdefault(logged, groups)
-                if groups != before:
-                    self.warn_once(
-                        f"{logged!r} is the mean of the groups {groups}, and was that of {before} before, so the two "
-                        "cannot be compared.",
-                        key=f"groups of {logged}",
-                    )
-
     def _choose_samples(self, validation: Validation) -> dict[str, Samples]:
         """The samples of each loader by its name. Collective."""
-        if not self.options.samples or not validation.shows_loaders:
+        if not self.options.samples:
             return {}
         samples = {}
         for loader in validation.loaders:
@@ -605,49 +486,9 @@ class Evaluator:
             self.results.update(results_of_stage)
             self.results.samples.update(results_of_stage.samples)
             self.results.findings += results_of_stage.findings
-            self.results.repeated |= results_of_stage.repeated
 
 
 show_options(Evaluator.__init__)
-
-
-class _History:
-    """What an evaluator remembers of the names in earlier validations, to warn about changes.
-
-    Attributes:
-        crowded_loaders: the stages and names of loaders that had many groups.
-        groups_by_mean: the groups that the first mean of each logged name was of.
-        entries: what is scored of that which an entry of `only` could name, by stage.
-        seen_entries: what this process has seen of that, scored or not.
-        checked_stages: the stages in which `only` was checked.
-        read_stages: the stages in which a batch was read.
-    """
-
-    def __init__(self) -> None:
-        self.crowded_loaders: set[tuple[str, str]] = set()
-        self.groups_by_mean: dict[str, list[str]] = {}
-        self.entries: dict[str, set[str]] = {}
-        self.seen_entries: set[str] = set()
-        self.checked_stages: set[str] = set()
-        self.read_stages: set[str] = set()
-
-    def add_entries(self, started: StartedValidation, loaders: Sequence[Sentences]) -> None:
-        """Add the names of the loaders and groups of a validation."""
-        entries = self.entries.setdefault(started.stage, set())
-        for sentences in loaders:
-            entries |= _entries_of(sentences.loader or started.dataset, sentences.groups)
-        for loader, labels in started.collector.seen_labels.items():
-            self.seen_entries |= _entries_of(loader or started.dataset, labels)
-
-
-def _entries_of(loader: str, labels: Iterable[str]) -> set[str]:
-    """What an entry of `only` could name of a loader: the loader itself, and its groups.
-
-    Example:
-        >>> sorted(_entries_of("news", ["de"])), _entries_of("", ["de"])
-        (['news', 'news/de'], {'de'})
-    """
-    return {loader, *(f"{loader}/{label}" for label in labels)} if loader else {*labels}
 
 
 def _check_loaders(dataloaders: Sequence[Any]) -> None:

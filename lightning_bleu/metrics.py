@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, cast
+from typing import Any, cast
 
 from torch import Tensor
 
 from lightning_bleu.bleu import BLEUOptions, BLEUScore, BLEUScorer, BLEUSettings, Statistics
 from lightning_bleu.chrf import CHRFOptions, CHRFScore, CHRFScorer, CHRFSettings
 from lightning_bleu.core.conventions import Convention
-from lightning_bleu.core.corpus_metric import CorpusMetric, TorchmetricsOptions
+from lightning_bleu.core.corpus_metric import CorpusMetric
 from lightning_bleu.core.settings import Decoder
 from lightning_bleu.core.tokens import Tokenizer
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
 
 
 class CorpusBLEU(CorpusMetric):
@@ -52,8 +49,6 @@ class CorpusBLEU(CorpusMetric):
         decoder: decodes ids, after the removals above, to strings that are scored: an object with ``batch_decode`` (a
             Hugging Face tokenizer), or a callable that takes a list of lists of ids and returns a list of strings.
         percent: score in 0..100, like sacreBLEU, rather than in 0..1, like torchmetrics.
-        keep_sentences: keep the statistics of every sentence (56 bytes at the default ``max_order``), for intervals,
-            paired tests, and an `index`.
         kwargs: passed to :class:`torchmetrics.Metric`.
 
     Raises:
@@ -89,12 +84,11 @@ class CorpusBLEU(CorpusMetric):
         ignore_ids: int | Iterable[int] | None = (-100,),
         decoder: Decoder | None = None,
         percent: bool = False,
-        keep_sentences: bool = False,
-        **kwargs: Unpack[TorchmetricsOptions],
+        **kwargs: Any,
     ) -> None:
         options = {name: value for name, value in locals().items() if name in BLEUOptions.__annotations__}
-        settings = BLEUSettings.from_options(**cast(BLEUOptions, options)).for_corpus()
-        super().__init__(BLEUScorer(settings), options, keep_sentences=keep_sentences, **kwargs)
+        settings = BLEUSettings.from_options(**cast(BLEUOptions, options))
+        super().__init__(BLEUScorer(settings), options, **kwargs)
 
     def report(self) -> BLEUScore:
         """The score and its components as plain numbers, synced like :meth:`compute`."""
@@ -142,8 +136,6 @@ class CorpusCHRF(CorpusMetric):
         eps_smoothing: count orders without n-grams as well, like chrF++.py, NLTK, and Moses.
         pad_id, bos_id, eos_id, ignore_ids, decoder: as in :class:`lightning_bleu.CorpusBLEU`. Ids require a `decoder`.
         percent: score in 0..100, like sacreBLEU, rather than in 0..1, like torchmetrics.
-        keep_sentences: keep the statistics of every sentence (88 bytes at the default orders), for intervals, paired
-            tests, and an `index`.
         kwargs: passed to :class:`torchmetrics.Metric`.
 
     Raises:
@@ -174,12 +166,11 @@ class CorpusCHRF(CorpusMetric):
         ignore_ids: int | Iterable[int] | None = (-100,),
         decoder: Decoder | None = None,
         percent: bool = False,
-        keep_sentences: bool = False,
-        **kwargs: Unpack[TorchmetricsOptions],
+        **kwargs: Any,
     ) -> None:
         options = {name: value for name, value in locals().items() if name in CHRFOptions.__annotations__}
         settings = CHRFSettings.from_options(**cast(CHRFOptions, options))
-        super().__init__(CHRFScorer(settings), options, keep_sentences=keep_sentences, **kwargs)
+        super().__init__(CHRFScorer(settings), options, **kwargs)
 
     def report(self) -> CHRFScore:
         """The score and its components as plain numbers, synced like :meth:`compute`."""

@@ -32,7 +32,7 @@ def _make_bleu(options: argparse.Namespace) -> EvaluatorMetric:
     from lightning_bleu.bleu import BLEUScorer, BLEUSettings
 
     settings = BLEUSettings.from_options(tokenizer=options.tokenize, lowercase=options.lowercase, percent=True)
-    return BLEUScorer(settings.for_corpus())
+    return BLEUScorer(settings)
 
 
 def _make_chrf(options: argparse.Namespace, word_order: int = 0) -> EvaluatorMetric:
@@ -60,10 +60,8 @@ METRICS: Mapping[str, Callable[[argparse.Namespace], EvaluatorMetric]] = {
 }
 """What ``-m`` takes, and what makes it with the other options."""
 _DEFAULT_METRICS = ("bleu", "chrf")
-_MARK = "<!-- lightning-bleu -->"
-"""The last line of a file of Markdown that the command has written, and may replace."""
 _EXAMINED = 1000
-"""How many bytes at each end of a file show whether it is a page of the command."""
+"""How many bytes at the beginning of a file show whether it is a page of the command."""
 _EXAMPLES = """\
 examples:
   lightning-bleu compare old.txt new.txt -r ref.txt
@@ -160,9 +158,6 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
         help="how many sentences of each kind to show (3; 20 in HTML)",
     )
     parser.add_argument("--html", metavar="FILE", help="write a page, which is a single file without scripts")
-    parser.add_argument(
-        "--markdown", metavar="FILE", help="write Markdown for a pull request; - prints it, and nothing else"
-    )
 
 
 def _read_count(text: str) -> int:
@@ -224,8 +219,6 @@ def _compare(options: argparse.Namespace) -> None:
     _move_metrics(options)
     files = _name_systems(options.systems, options.baseline)
     _check_output(options, [*files.values(), *(options.reference or ()), *filter(None, [options.source])])
-    if options.json and options.markdown == "-":
-        raise ValueError("--json and --markdown - both print: pass one of them")
     metrics = options.metric or _DEFAULT_METRICS
     if options.tokenize is not None and "bleu" not in metrics:
         raise ValueError(f"-t is the tokenizer of BLEU, but the metrics are {', '.join(metrics)}: add -m bleu")
@@ -306,34 +299,21 @@ def _check_output(options: argparse.Namespace, read: Sequence[str] = ()) -> None
         options: the options.
         read: the files that the command reads.
     """
-    pages: dict[Path, str] = {}
-    for name in (options.html, options.markdown):
-        if name in (None, "-"):
-            continue
-        file = Path(name).expanduser()
-        if file.resolve() in pages:
-            raise ValueError(f"--html and --markdown are the same file, {options.html!r}: pass two names")
-        pages[file.resolve()] = name
-        _check_page(name, file, [Path(other).expanduser() for other in read])
-
-
-def _check_page(name: str, file: Path, read: Sequence[Path]) -> None:
-    """Raise an error for a folder, a file in no folder, and a file that this command reads or has not written."""
+    if options.html is None:
+        return
+    file = Path(options.html).expanduser()
     if file.is_dir():
-        raise IsADirectoryError(None, "Is a directory", name)
+        raise IsADirectoryError(None, "Is a directory", options.html)
     if not file.parent.is_dir():
         raise NotADirectoryError(None, "there is no such folder", file.parent)
     if not file.is_file():
         return
-    if any(other.exists() and file.samefile(other) for other in read):
-        raise ValueError(f"{name!r} is read, so it cannot be written: pass another name")
+    if any(Path(other).expanduser().exists() and file.samefile(Path(other).expanduser()) for other in read):
+        raise ValueError(f"{options.html!r} is read, so it cannot be written: pass another name")
     with file.open("rb") as stream:  # the file may be large
         beginning = stream.read(_EXAMINED)
-        stream.seek(max(0, file.stat().st_size - _EXAMINED))
-        end = stream.read()
-    is_page = b'content="lightning_bleu"' in beginning or end.rstrip().endswith(_MARK.encode())
-    if beginning and not is_page:
-        raise FileExistsError(None, "this file is no page that the command wrote, so it is not replaced", name)
+    if beginning and b'content="lightning_bleu"' not in beginning:
+        raise FileExistsError(None, "this file is no page that the command wrote, so it is not replaced", options.html)
 
 
 def _print_json(values: dict[str, Any]) -> None:
@@ -344,9 +324,6 @@ def _print_json(values: dict[str, Any]) -> None:
 
 def _print_view(shown: Viewable, options: argparse.Namespace) -> None:
     examples = 3 if options.examples is None else options.examples
-    if options.markdown == "-":
-        print(shown.to_markdown(examples=examples), end="")
-        return
     from lightning_bleu.views.text import to_text
 
     print(to_text(shown.describe(examples)))
@@ -357,10 +334,6 @@ def _write_files(shown: Viewable, options: argparse.Namespace) -> None:
     if options.html is not None:
         shown.to_html(options.html, examples=20 if options.examples is None else options.examples)
         print(f"lightning-bleu: wrote {options.html}", file=sys.stderr)
-    if options.markdown not in (None, "-"):
-        markdown = shown.to_markdown(examples=3 if options.examples is None else options.examples)
-        Path(options.markdown).expanduser().write_text(f"{markdown}\n{_MARK}\n", encoding="utf-8")
-        print(f"lightning-bleu: wrote {options.markdown}", file=sys.stderr)
 
 
 def name_files(arguments: Sequence[str]) -> dict[str, str]:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from lightning_bleu.bleu import BLEU_NAME, BLEUSettings, Statistics
+from lightning_bleu.bleu import BLEUScorer, BLEUSettings, Statistics
 from lightning_bleu.compare.comparison_page import describe_comparison
 from lightning_bleu.compare.texts import SystemTexts
 from lightning_bleu.core.batch import Sentence
@@ -286,7 +286,7 @@ class Comparison(Viewable):
     def _reference_lengths(self) -> npt.NDArray[np.int64]:
         for rows in self.rows.values():
             baseline = rows[self.baseline]
-            if baseline.scorer.name == BLEU_NAME:
+            if isinstance(baseline.scorer, BLEUScorer):
                 return Statistics.unpack(baseline.statistics).reference_length.numpy()
         return np.array([len(self.tokenize(references[0]).tokens) for references in self.texts.references])
 

@@ -59,7 +59,7 @@ class RunRecords:
             names = list(dict.fromkeys(left_out))
             self._warn(f"The record has scores of {names}, which are not compared: pass them as metrics=...")
         return metrics or {
-            "bleu": BLEUScorer(BLEUSettings.from_options(percent=True).for_corpus()),
+            "bleu": BLEUScorer(BLEUSettings.from_options(percent=True)),
             "chrf": CHRFScorer(CHRFSettings.from_options(percent=True)),
         }
 

@@ -1,4 +1,4 @@
 """What a metric needs: options, reading, counting, and scoring.
 
-It imports no other folder. Only ``corpus_metric`` and ``torchmetrics_fixes`` import torchmetrics.
+It imports no other folder. Only ``corpus_metric`` imports torchmetrics.
 """

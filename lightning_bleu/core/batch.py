@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import compress, islice
 from types import MethodType
@@ -11,16 +10,14 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 import torch
-from torch import Tensor
 
-from lightning_bleu.core.columns import read_index, read_sample_mask
+from lightning_bleu.core.columns import read_sample_mask
 from lightning_bleu.core.forms import (
     CPU,
     BoolArray,
     Form,
     Hypotheses,
     Ids,
-    Index,
     InputCounts,
     IntArray,
     Ragged,
@@ -34,8 +31,7 @@ from lightning_bleu.core.forms import (
     remove_special_ids,
     segment_count,
 )
-from lightning_bleu.core.messages import WarnOnce
-from lightning_bleu.core.mistakes import Mistake, find_mistakes, suspect_teacher_forcing, widths_of
+from lightning_bleu.core.mistakes import Mistake, find_mistakes
 from lightning_bleu.core.recognize import check_layout, recognize, recognize_hypotheses, recognize_sources
 from lightning_bleu.core.settings import Decoder, Settings
 
@@ -58,18 +54,6 @@ class Sentence(NamedTuple):
     group: str | None = None
 
 
-class PassedIds(NamedTuple):
-    """The ids of hypotheses as they were passed.
-
-    Attributes:
-        ragged: the ids, with padding and special ids.
-        pad_id: the id that pads them, as far as known.
-    """
-
-    ragged: Ragged
-    pad_id: int | None
-
-
 class Batch(NamedTuple):
     """The sentences of one call that count.
 
@@ -82,7 +66,6 @@ class Batch(NamedTuple):
         mistakes: likely mistakes that are not errors.
         widths: the widths of the logits and of their labels; None unless both are in a tensor.
         device: the device of the ids that were passed; the CPU for text.
-        passed_ids: the ids of the hypotheses, before padding was removed and before they were decoded; None for text.
     """
 
     segments: Form
@@ -91,7 +74,6 @@ class Batch(NamedTuple):
     mistakes: Sequence[Mistake] = ()
     widths: tuple[int, int] | None = None
     device: torch.device = CPU
-    passed_ids: PassedIds | None = None
 
     @property
     def sentence_count(self) -> int:
@@ -104,17 +86,6 @@ class Batch(NamedTuple):
         counts = self.reference_counts
         by_kind = {kind_of(self.segments): len(counts)}
         return InputCounts(**by_kind, references=int(counts.sum()), squared_references=int(counts @ counts))
-
-    def warn(self, warn: WarnOnce) -> None:
-        """Warn about likely mistakes, including one that shows only in several batches."""
-        mistakes = list(self.mistakes)
-        widths = warn.widths
-        if self.widths is not None:
-            widths = widths + Counter([self.widths])
-            mistakes.extend(suspect_teacher_forcing(widths))
-        for key, message in mistakes:
-            warn(message, key)  # raises if the user turned warnings into errors
-        warn.widths = widths
 
     def texts(self) -> list[tuple[str, list[str]]]:
         """Each hypothesis and its references as readable text.
@@ -134,7 +105,6 @@ def read_batch(
     target: References,
     settings: Settings,
     sample_mask: SampleMask | None = None,
-    index: Index | None = None,
 ) -> Batch:
     """Read the sentences of a call, and drop those that are masked.
 
@@ -143,7 +113,6 @@ def read_batch(
         target: their references.
         settings: how to read them.
         sample_mask: which sentences count; all when None.
-        index: the position of each sentence in the dataset; None if it is unknown.
 
     Raises:
         TypeError: for an unsupported input type, or if `preds` and `target` are of different kinds.
@@ -156,74 +125,48 @@ def read_batch(
         [[5, 6], [5, 7, 6]]
     """
     batch = read_sentences(preds, target, settings)
-    positions = read_index(index, batch.sentence_count)
     mask = read_sample_mask(sample_mask, batch.sentence_count)
-    if positions is not None:
-        batch = batch._replace(positions=positions)
     return batch if mask is None else select_sentences(batch, mask)
 
 
-def read_sentences(preds: Hypotheses, target: References, settings: Settings) -> Batch:
-    """Check the sentences of a call, copy them to the CPU, and remove padding or decode ids; see :func:`read_batch`."""
-    hypotheses, references, counts = recognize(preds, target, decodable=settings.decoder is not None)
-    check_layout(hypotheses, references, settings.removed_ids)
-    if type(hypotheses) is type(references):
-        segments, counts = _read(join(hypotheses, references), counts, settings)
-    else:  # ids and strings: decode the ids
-        decoded, _ = _read(hypotheses, counts, settings)
-        decoded_references, counts = _read(references, counts, settings)
-        segments = join(decoded, decoded_references)
-    mistakes = list(find_mistakes(hypotheses, references, segments, counts, settings))
-    device = getattr(hypotheses, "device", CPU)
-    if device == CPU:
-        device = getattr(references, "device", CPU)
+def read_sentences(preds: Hypotheses, target: References | None, settings: Settings) -> Batch:
+    """Check the sentences of a call, copy them to the CPU, and remove padding or decode ids; see :func:`read_batch`.
+
+    Example:
+        >>> read_sentences([[5, 6], [7]], None, Settings.from_options()).texts()
+        [('5 6', []), ('7', [])]
+    """
+    references: Form = Tokens([])
+    if target is None:
+        hypotheses = recognize_hypotheses(preds)
+        counts = np.zeros(segment_count(hypotheses), np.int64)
+        segments, _ = _read(hypotheses, counts, settings)
+    else:
+        hypotheses, references, counts = recognize(preds, target, decodable=settings.decoder is not None)
+        check_layout(hypotheses, references, settings.removed_ids)
+        if type(hypotheses) is type(references):
+            segments, counts = _read(join(hypotheses, references), counts, settings)
+        else:  # ids and strings: decode the ids
+            decoded, _ = _read(hypotheses, counts, settings)
+            decoded_references, counts = _read(references, counts, settings)
+            segments = join(decoded, decoded_references)
+    devices = [form.device for form in (hypotheses, references) if isinstance(form, Ids)]
     return Batch(
         segments,
         counts,
-        mistakes=mistakes,
-        widths=widths_of(hypotheses, references),
-        device=device,
-        passed_ids=_passed_ids(hypotheses, settings),
+        mistakes=list(find_mistakes(hypotheses, references, segments, len(counts), settings)),
+        widths=_widths_of(hypotheses, references),
+        device=next((device for device in devices if device != CPU), CPU),
     )
 
 
-def read_hypotheses(preds: Hypotheses, settings: Settings) -> Batch:
-    """Read hypotheses that have no references; see :func:`read_sentences`.
-
-    Example:
-        >>> read_hypotheses([[5, 6], [7]], Settings.from_options()).texts()
-        [('5 6', []), ('7', [])]
-    """
-    hypotheses = recognize_hypotheses(preds)
-    counts = np.zeros(segment_count(hypotheses), np.int64)
-    segments, _ = _read(hypotheses, counts, settings)
-    no_references = Tokens([])
-    mistakes = list(find_mistakes(hypotheses, no_references, segments, counts, settings))
-    device = getattr(hypotheses, "device", CPU)
-    return Batch(segments, counts, mistakes=mistakes, device=device, passed_ids=_passed_ids(hypotheses, settings))
-
-
-def _passed_ids(hypotheses: Form, settings: Settings) -> PassedIds | None:
-    """The ids of hypotheses as they were passed; None for text."""
-    if not isinstance(hypotheses, Ids):
+def _widths_of(hypotheses: Form, references: Form) -> tuple[int, int] | None:
+    """The widths of a batch of logits and of its labels; None unless both are in a tensor."""
+    if not isinstance(hypotheses, Ids) or not isinstance(references, Ids):
         return None
-    pad_id = _pad_id_of(settings.decoder) if settings.pad_id is None else settings.pad_id
-    return PassedIds(hypotheses.ragged, pad_id)
-
-
-def _pad_id_of(decoder: Decoder | None) -> int | None:
-    """The padding id of a tokenizer, or of the tokenizer of a processor; None if it has none.
-
-    Example:
-        >>> from types import SimpleNamespace
-        >>> tokenizer = SimpleNamespace(pad_token_id=7)
-        >>> _pad_id_of(tokenizer), _pad_id_of(SimpleNamespace(tokenizer=tokenizer)), _pad_id_of(str.split)
-        (7, 7, None)
-    """
-    owner = getattr(decoder, "__self__", decoder)  # of the bound method tokenizer.batch_decode
-    owner = getattr(owner, "tokenizer", owner)
-    pad_id: int | None = getattr(owner, "pad_token_id", None)
-    return pad_id
+    if hypotheses.vocabulary is None or not references.shape or not references.shape[0]:
+        return None
+    return hypotheses.shape[1], references.shape[-1]
 
 
 def select_sentences(batch: Batch, chosen: BoolArray) -> Batch:
@@ -240,14 +183,10 @@ def select_sentences(batch: Batch, chosen: BoolArray) -> Batch:
     """
     chosen_references = chosen.repeat(batch.reference_counts)
     segments = _select_segments(batch.segments, np.concatenate([chosen, chosen_references]))
-    passed_ids = batch.passed_ids
-    if passed_ids is not None:
-        passed_ids = passed_ids._replace(ragged=_select_rows(passed_ids.ragged, chosen))
     return batch._replace(
         segments=segments,
         reference_counts=batch.reference_counts[chosen],
         positions=None if batch.positions is None else batch.positions[chosen],
-        passed_ids=passed_ids,
     )
 
 
@@ -260,18 +199,8 @@ def _select_segments(form: Form, chosen: BoolArray) -> Form:
     """
     if not isinstance(form, Ids):
         return type(form)(list(compress(form[0], chosen)))  # type: ignore[arg-type]
-    return form._replace(ragged=_select_rows(form.ragged, chosen))
-
-
-def _select_rows(ragged: Ragged, chosen: BoolArray) -> Ragged:
-    """Some segments of ids.
-
-    Example:
-        >>> _select_rows(Ragged(np.array([5, 6, 7]), np.array([2, 1])), np.array([False, True])).to_lists()
-        [[7]]
-    """
-    ids, lengths = ragged
-    return Ragged(ids[chosen.repeat(lengths)], lengths[chosen])
+    ids, lengths = form.ragged
+    return form._replace(ragged=Ragged(ids[chosen.repeat(lengths)], lengths[chosen]))
 
 
 class Sources(NamedTuple):
@@ -403,17 +332,3 @@ def eager(function: Callable[_P, _T]) -> Callable[_P, _T]:
         return run(*args, **kwargs)
 
     return wrapper
-
-
-SettingsT = TypeVar("SettingsT", bound=Settings)
-
-
-@eager
-def count_sentences(
-    preds: Hypotheses, target: References, settings: SettingsT, count: Callable[[Batch, SettingsT], IntArray]
-) -> tuple[Tensor, Batch]:
-    """Read sentences and count them, without a metric; returns their rows and the batch."""
-    batch = read_batch(preds, target, settings)
-    rows = count(batch, settings)
-    batch.warn(WarnOnce())
-    return torch.from_numpy(rows), batch

@@ -6,25 +6,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
 from torch import Tensor
 
-from lightning_bleu.core.forms import (
-    BoolArray,
-    Index,
-    IntArray,
-    SampleMask,
-)
-from lightning_bleu.core.recognize import (
-    ONE_PER_SENTENCE,
-    SEQUENCES,
-    check_dense,
-    check_has_values,
-    dtype_or_type,
-    is_integer_type,
-    materialize,
-    type_names,
-)
+from lightning_bleu.core.forms import BoolArray, Index, IntArray, SampleMask
 
 
 def read_sample_mask(sample_mask: SampleMask | None, sentence_count: int) -> BoolArray | None:
@@ -43,29 +27,15 @@ def read_sample_mask(sample_mask: SampleMask | None, sentence_count: int) -> Boo
     """
     if sample_mask is None:
         return None
-    mask = _as_booleans(sample_mask)
+    mask = _to_array(sample_mask)
+    if mask.size and mask.dtype != bool:
+        raise TypeError(f"'sample_mask' must hold booleans, got {mask.dtype}")
     if mask.shape not in ((sentence_count,), (1,)):
         raise ValueError(
             f"'sample_mask' must have one value per sentence, shape ({sentence_count},), or one for the whole batch, "
             f"shape (1,); got shape {mask.shape}"
         )
-    return np.broadcast_to(mask, sentence_count)
-
-
-def _as_booleans(sample_mask: SampleMask) -> BoolArray:
-    """A copy of a mask as an array."""
-    if isinstance(sample_mask, SEQUENCES):
-        wrong_types = {type(value) for value in sample_mask} - {bool, np.bool_}
-        if wrong_types:
-            raise TypeError(f"'sample_mask' must hold booleans, got {type_names(wrong_types)}")
-        return np.array(sample_mask, bool)
-    if getattr(sample_mask, "dtype", None) not in (torch.bool, np.bool_):
-        raise TypeError(f"'sample_mask' must hold booleans, got {dtype_or_type(sample_mask)}")
-    if isinstance(sample_mask, Tensor):
-        check_dense("sample_mask", sample_mask, instead=ONE_PER_SENTENCE)
-        check_has_values("sample_mask", sample_mask)
-        sample_mask = sample_mask.numpy(force=True)
-    return np.array(sample_mask)
+    return np.broadcast_to(mask.astype(bool), sentence_count)
 
 
 def read_index(index: Index | None, sentence_count: int) -> IntArray | None:
@@ -84,40 +54,26 @@ def read_index(index: Index | None, sentence_count: int) -> IntArray | None:
     """
     if index is None:
         return None
-    positions = _as_integers(index)
+    positions = _to_array(index)
+    if positions.size and positions.dtype.kind not in "iu":
+        raise TypeError(
+            f"'index' must hold integers, the positions of sentences in their dataset, got {positions.dtype}"
+        )
     if positions.shape != (sentence_count,):
         raise ValueError(
             f"'index' must have shape ({sentence_count},), one position per sentence, got {positions.shape}"
         )
-    out_of_range = positions[(positions < 0) | (positions >= 2**63)]
-    if out_of_range.size:
-        raise ValueError(f"'index' must hold positions in the dataset, from 0 and below 2**63, got {out_of_range[0]}")
+    if positions.size and not 0 <= positions.min() <= positions.max() < 2**63:
+        raise ValueError(
+            f"'index' must hold positions in the dataset, from 0 and below 2**63, got {positions.min()} to "
+            f"{positions.max()}"
+        )
     return positions.astype(np.int64)
 
 
-def _as_integers(values: Index) -> npt.NDArray[Any]:
-    """An index as an array of integers, or of objects that are integers."""
-    if isinstance(values, SEQUENCES):
-        wrong_types = [type_ for type_ in set(map(type, values)) if not is_integer_type(type_)]
-        if wrong_types:
-            raise _not_integers(type_names(wrong_types))
-        return np.array(values, object)
-    if isinstance(values, Tensor):
-        check_dense("index", values, instead=ONE_PER_SENTENCE)
-    if isinstance(values, Tensor) and not values.is_floating_point():
-        check_has_values("index", values)
-        array = values.numpy(force=True)
-    elif isinstance(values, Tensor):
-        array = np.zeros(values.shape)  # not all floating-point types are known to NumPy
-    else:
-        array = np.asarray(values)
-    if array.size and array.dtype.kind not in "iuO":
-        raise _not_integers(dtype_or_type(values))
-    return array
-
-
-def _not_integers(description: object) -> TypeError:
-    return TypeError(f"'index' must hold integers, the positions of sentences in their dataset, got {description}")
+def _to_array(values: Any) -> npt.NDArray[Any]:
+    """A copy as an array."""
+    return np.array(values.numpy(force=True) if isinstance(values, Tensor) else values)
 
 
 def read_groups(labels: Any, sentence_count: int) -> list[str]:
@@ -131,12 +87,9 @@ def read_groups(labels: Any, sentence_count: int) -> list[str]:
         >>> read_groups(("fr", "zh"), 2)
         ['fr', 'zh']
     """
-    labels = materialize(labels)
-    message = "'group' must hold a string per sentence, the label of its group, got "
-    if not isinstance(labels, SEQUENCES):
-        raise TypeError(message + repr(labels))
+    labels = [labels] if isinstance(labels, str) else list(labels)
     if not all(isinstance(label, str) for label in labels):
-        raise TypeError(f"{message}{type_names(set(map(type, labels)))}")
+        raise TypeError(f"'group' must hold a string per sentence, the label of its group, got {repr(labels)[:80]}")
     if len(labels) != sentence_count:
         raise ValueError(f"'group' must hold one label per sentence, got {len(labels)} for {sentence_count} sentences")
     return list(map(str.__str__, labels))  # members of an Enum become plain strings

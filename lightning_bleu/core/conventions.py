@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -38,7 +38,7 @@ class Convention:
             to it.
     """
 
-    tokenizer: Tokenizer = "13a"
+    tokenizer: Tokenizer = field(default="13a", hash=False)
     lowercase: bool = False
     smoothing: str = "none"
     smoothing_value: float | None = None
@@ -61,12 +61,10 @@ CONVENTIONS: Mapping[str, Convention] = {
     "evaluate": Convention(reference_length="shortest", zero_rule="as-smoothed"),
     # torchmetrics.text.BLEUScore
     "torchmetrics": Convention(tokenizer="none", reference_length="closest-first", zero_rule="every-order"),
-    # CorpusBLEUMetric of fastai's translation notebooks
+    # CorpusBLEUMetric of fastai's translation notebooks; fairseq.scoring.bleu, for which set unk_id as well
     "fastai": Convention(tokenizer="none", zero_rule="as-smoothed"),
     # Google's evaluation notebook
     "overlap": Convention(tokenizer="none", zero_rule="leave-out"),
-    # fairseq.scoring.bleu; set unk_id as well
-    "fairseq": Convention(tokenizer="none", zero_rule="as-smoothed"),
 }
 """Conventions by name. For programs that take a single reference, ``reference_length`` applies to several."""
 
@@ -118,13 +116,11 @@ class Counts(NamedTuple):
         matches: shape ``(..., orders)``.
         possible_matches: shape ``(..., orders)``.
         hypothesis_length: shape ``(...)``.
-        next_precision: the precision of order ``orders + 1``, shape ``(...)``, for methods that need it.
     """
 
     matches: Tensor
     possible_matches: Tensor
     hypothesis_length: Tensor
-    next_precision: Tensor | None = None
 
 
 def divide(numerator: Tensor, denominator: Tensor) -> Tensor:
@@ -179,42 +175,10 @@ def exp_by_length(counts: Counts, value: float) -> Tensor:
     return divide(matches, counts.possible_matches)
 
 
-def average(counts: Counts, value: float) -> Tensor:
-    """Average the precisions of orders n - 1 (already averaged), n, and n + 1 (method 5)."""
-    return _average(none(counts, value), counts)
-
-
-def interpolate(counts: Counts, value: float) -> Tensor:
-    """Interpolate each precision from order 3 up with a prior from the two lower orders (method 6; Gao and He 2013)."""
-    precisions = list(none(counts, value).unbind(-1))
-    for n in range(2, len(precisions)):
-        prior = divide(precisions[n - 1] ** 2, precisions[n - 2])
-        possible = (counts.hypothesis_length - n).clamp(min=0)
-        precisions[n] = (counts.matches[..., n] + value * prior) / (possible + value)
-    return torch.stack(precisions, -1)
-
-
-def exp_by_length_average(counts: Counts, value: float) -> Tensor:
-    """Apply method 4, then method 5 (method 7)."""
-    return _average(exp_by_length(counts, value), counts)
-
-
 def _halving_matches(counts: Counts) -> Tensor:
     """Matches to use instead of 0: 1/2 for the first order without a match, 1/4 for the second, and so on."""
     has_no_match = counts.matches == 0
     return 0.5 ** has_no_match.to(counts.matches.dtype).cumsum(-1)
-
-
-def _average(precisions: Tensor, counts: Counts) -> Tensor:
-    """Average each precision with the precisions of the order below (already averaged) and of the order above."""
-    assert counts.next_precision is not None
-    following = torch.cat([precisions[..., 1:], counts.next_precision[..., None]], -1)
-    previous = precisions[..., 0] + 1
-    averaged = []
-    for n in range(precisions.shape[-1]):
-        previous = (previous + precisions[..., n] + following[..., n]) / 3
-        averaged.append(previous)
-    return torch.stack(averaged, -1)
 
 
 @dataclass(frozen=True)
@@ -225,15 +189,11 @@ class Smoothing:
         function: ``(counts, value) -> precisions``.
         default: the default value; None if the method takes no value.
         divides: whether the method divides by the value, which then must not be 0.
-        sentences_only: whether the method is defined only for single sentences, not for the counts of a corpus.
-        needs_next_order: whether the method uses order ``max_order + 1``.
     """
 
     function: Callable[[Counts, float], Tensor]
     default: float | None = None
     divides: bool = False
-    sentences_only: bool = False
-    needs_next_order: bool = False
 
 
 SMOOTHINGS: Mapping[str, Smoothing] = {
@@ -248,11 +208,8 @@ SMOOTHINGS: Mapping[str, Smoothing] = {
     "method2": Smoothing(add_k, 1.0),
     "method3": Smoothing(exp),
     "method4": Smoothing(exp_by_length, 5.0, divides=True),
-    "method5": Smoothing(average, sentences_only=True, needs_next_order=True),
-    "method6": Smoothing(interpolate, 5.0, divides=True, sentences_only=True),
-    "method7": Smoothing(exp_by_length_average, 5.0, divides=True, sentences_only=True, needs_next_order=True),
 }
-"""Smoothings by name. ``epsilon`` is AllenNLP's; ``method0`` to ``method7`` are NLTK's names."""
+"""Smoothings by name. ``epsilon`` is AllenNLP's; ``method0`` to ``method4`` are NLTK's names."""
 
 
 def zero_if_a_precision_is_zero(matches: Tensor, precisions: Tensor) -> Tensor:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
-from lightning_bleu.core.batch import Batch, Sentence, Sources
-from lightning_bleu.core.forms import InputCounts, IntArray
+from lightning_bleu.core.batch import Batch, Sentence, Sources, eager, read_batch
+from lightning_bleu.core.forms import Hypotheses, InputCounts, IntArray, References
+from lightning_bleu.core.messages import WarnOnce
 from lightning_bleu.core.scoring import Scorer
 from lightning_bleu.core.settings import Settings
 
@@ -30,7 +33,6 @@ class EvaluatorMetric(ABC):
             rows.
         reading: how it reads ids; ``Settings()`` if that does not matter.
         takes_sources: whether it takes the sources of the sentences.
-        needs_references: whether it cannot score sentences without references.
         counts_tokens: whether it counts tokens and ids as well as text.
         sees: what of a text changes its scores, as far as known: ``"case"``, ``"punctuation"``, and ``"subwords"``,
             their marks; ``"spaces"`` if words are found at spaces only, and ``"latin"`` if only the letters a to z
@@ -43,7 +45,6 @@ class EvaluatorMetric(ABC):
     corpus_level: bool = False
     reading: Settings = Settings()
     takes_sources: bool = False
-    needs_references: bool = True
     counts_tokens: bool = False
     sees: Collection[str] = ("subwords",)
     score_names: Sequence[str] = ("",)
@@ -84,15 +85,32 @@ class EvaluatorMetric(ABC):
         raise NotImplementedError
 
 
+@dataclass(frozen=True)
 class CorpusScorer(Scorer, EvaluatorMetric):
     """All of a metric of this package but its state: how sentences are counted, and how rows become its only score.
 
-    Attributes:
+    Args:
         settings: the validated options.
     """
 
-    counts_tokens = True
     settings: Settings
+
+    counts_tokens = True
+
+    def __post_init__(self) -> None:
+        unit = self.settings.unit
+        seen = {"punctuation", "subwords"} if self.settings.lowercase else {"punctuation", "subwords", "case"}
+        self._set(
+            percent=self.settings.percent,
+            perfect=unit,
+            bounds=(0.0, unit),
+            reading=self.settings.for_reading,
+            sees=seen,
+        )
+
+    def _set(self, **attributes: Any) -> None:
+        """Set attributes that follow from the settings; for :meth:`__post_init__` only."""
+        vars(self).update(attributes)
 
     @classmethod
     @abstractmethod
@@ -102,31 +120,6 @@ class CorpusScorer(Scorer, EvaluatorMetric):
         Raises:
             ValueError: for a setting that has been a callable, of which only the name is known.
         """
-
-    @property
-    def percent(self) -> bool:  # type: ignore[override]
-        """Whether scores are in 0..100 rather than in 0..1."""
-        return self.settings.percent
-
-    @property
-    def perfect(self) -> float:  # type: ignore[override]
-        """The score of a sentence that equals its reference."""
-        return self.settings.unit
-
-    @property
-    def bounds(self) -> tuple[float, float]:  # type: ignore[override]
-        """The lowest and the highest score."""
-        return 0.0, self.settings.unit
-
-    @property
-    def reading(self) -> Settings:  # type: ignore[override]
-        """How it reads ids."""
-        return self.settings.for_reading
-
-    @property
-    def sees(self) -> Collection[str]:  # type: ignore[override]
-        """What of a text changes the score."""
-        return {"punctuation", "subwords"} if self.settings.lowercase else {"punctuation", "subwords", "case"}
 
     def plain_settings(self) -> dict[str, Any]:
         """What the score depends on, but for its unit, as plain values."""
@@ -145,6 +138,10 @@ class CorpusScorer(Scorer, EvaluatorMetric):
         """The score of a sum of rows with everything that it is computed from, and its `signature`."""
 
 
-def metrics_that_score(metrics: Mapping[str, EvaluatorMetric], *, has_references: bool) -> dict[str, EvaluatorMetric]:
-    """The metrics that can score sentences with references, or without."""
-    return {name: metric for name, metric in metrics.items() if has_references or not metric.needs_references}
+@eager
+def count_sentences(preds: Hypotheses, target: References, scorer: CorpusScorer) -> tuple[Tensor, Batch]:
+    """Read sentences and count them, without a metric; returns their rows and the batch."""
+    batch = read_batch(preds, target, scorer.settings)
+    rows = scorer.count_batch("", batch)
+    WarnOnce().about_all(batch.mistakes)
+    return torch.from_numpy(rows), batch

@@ -49,21 +49,6 @@ class KeptSentences(NamedTuple):
         """The statistics, int32 of shape ``(sentences, columns)``."""
         return self.rows[:, IDENTITY_COLUMNS:]
 
-    @property
-    def positions(self) -> Tensor:
-        """The positions in the dataset; see :func:`positions_of`."""
-        return positions_of(self.rows)
-
-    @property
-    def checksums(self) -> Tensor:
-        """The checksums of the references, shape ``(sentences,)``."""
-        return checksums_of(self.rows)
-
-    @property
-    def input_counts(self) -> InputCounts:
-        """The number of sentences by kind, and of references."""
-        return count_inputs(self.rows)
-
 
 def positions_of(rows: Tensor) -> Tensor:
     """The positions in the dataset of packed rows, int64 of shape ``(sentences,)``; -1 if they are unknown."""
@@ -93,7 +78,8 @@ def pack_rows(batch: Batch, rows: IntArray) -> npt.NDArray[np.int32]:
     Example:
         >>> from lightning_bleu.core.batch import read_batch
         >>> from lightning_bleu.bleu import BLEUSettings
-        >>> batch = read_batch(["a", "b"], ["a", "c"], BLEUSettings.from_options(), index=[7, 8])
+        >>> batch = read_batch(["a", "b"], ["a", "c"], BLEUSettings.from_options())
+        >>> batch = batch._replace(positions=np.array([7, 8]))
         >>> pack_rows(batch, np.array([[1, 1, 1, 1], [0, 1, 1, 1]])).tolist()
         [[7, 0, 4, -390611389, 1, 1, 1, 1], [8, 0, 4, 112844655, 0, 1, 1, 1]]
     """
@@ -177,7 +163,7 @@ def read_rows(packed: Tensor, groups: Tensor | None = None) -> KeptSentences:
         SamePosition: if sentences with different references have the same position and group.
     """
     unordered = KeptSentences(packed.cpu(), torch.arange(len(packed), device="cpu"))
-    positions = unordered.positions
+    positions = positions_of(unordered.rows)
     has_position = positions >= 0
     if not has_position.any():
         return unordered
@@ -187,7 +173,7 @@ def read_rows(packed: Tensor, groups: Tensor | None = None) -> KeptSentences:
         groups = torch.zeros_like(positions)
     order = groups.argsort(stable=True)
     order = order[positions[order].argsort(stable=True)]
-    ordered, groups, checksums = positions[order], groups[order], unordered.checksums[order]
+    ordered, groups, checksums = positions[order], groups[order], checksums_of(unordered.rows)[order]
     is_repeat = (ordered[1:] == ordered[:-1]) & (groups[1:] == groups[:-1])
     differs = is_repeat & (checksums[1:] != checksums[:-1])
     if differs.any():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import sys
 import warnings
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from types import FrameType
 
@@ -34,16 +33,10 @@ def _is_library(frame: FrameType) -> bool:
 
 
 class WarnOnce:
-    """Warns the user, once per message or key. Copies share the history, so a warning appears once.
-
-    Attributes:
-        widths: the numbers of batches by the widths of logits and of their labels, for mistakes that one batch does not
-            show.
-    """
+    """Warns the user, once per message or key. Copies share the history, so a warning appears once."""
 
     def __init__(self) -> None:
         self._keys: set[str] = set()  # of the warnings so far
-        self.widths: Counter[tuple[int, int]] = Counter()
 
     def __call__(self, message: str, key: str = "", warn: Callable[[str], None] = warn_user) -> None:
         """Warn, unless this message, or another one with the same key, appeared before."""

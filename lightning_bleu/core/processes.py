@@ -49,35 +49,17 @@ def communication_device() -> str:
     return "cuda" if process_count() > 1 and dist.get_backend() == "nccl" else "cpu"
 
 
-def gather_state(state: Tensor, group: Any = None) -> list[Tensor]:
-    """Gather tensor states or packed rows. This is the ``dist_sync_fn`` of metrics for torchmetrics. Collective.
-
-    Args:
-        state: a scalar, sums of shape ``(columns,)``, or packed rows of shape ``(sentences, columns)``. For a process
-            without sentences, torchmetrics passes an empty vector instead.
-        group: the process group; all processes when None.
-
-    Returns:
-        the state of each process.
-    """
-    if state.ndim < 2 and state.numel():
-        return _gather_equal_shapes(state, group)
-    columns = state.shape[-1] if state.ndim == 2 else 0
-    shape = torch.tensor([len(state), columns], device=state.device)
-    shapes = [process_shape.tolist() for process_shape in _gather_equal_shapes(shape, group)]
-    # A tensor that is large enough for every process.
-    padded_shape = [max(sizes) for sizes in zip(*shapes)]
-    padded = torch.zeros(padded_shape, dtype=torch.int32, device=state.device)
-    if len(state):
-        padded[: len(state)] = state
-    padded_states = _gather_equal_shapes(padded, group)
-    return [rows[:sentences] for rows, (sentences, _) in zip(padded_states, shapes)]
+def gather_rows(rows: Tensor) -> list[Tensor]:
+    """The rows of each process, shape ``(rows, columns)``. Processes may have different numbers of them. Collective."""
+    counts = [int(count) for count in _gather_equal_shapes(torch.tensor([len(rows)], device=rows.device))]
+    padded = rows.new_zeros(max(counts), rows.shape[1])
+    padded[: len(rows)] = rows
+    return [gathered[:count] for gathered, count in zip(_gather_equal_shapes(padded), counts)]
 
 
-def _gather_equal_shapes(tensor: Tensor, group: Any) -> list[Tensor]:
-    """Gather with one collective; torchmetrics' default takes three."""
-    gathered = [torch.empty_like(tensor) for _ in range(dist.get_world_size(group))]
-    dist.all_gather(gathered, tensor.contiguous(), group=group)
+def _gather_equal_shapes(tensor: Tensor) -> list[Tensor]:
+    gathered = [torch.empty_like(tensor) for _ in range(dist.get_world_size())]
+    dist.all_gather(gathered, tensor)
     return gathered
 
 

@@ -34,12 +34,13 @@ class Interval:
     """A score with its confidence interval; ``str(...)`` is one line, in percent.
 
     Example:
-        >>> from lightning_bleu import CorpusBLEU
-        >>> bleu = CorpusBLEU(keep_sentences=True)
-        >>> bleu.update(["a b c d e", "a b c d", "e d c b a"], ["a b c d e", "a b c d e f", "e d c b c"])
-        >>> interval = bleu.interval()
-        >>> round(interval.score, 3), round(interval.low, 3), round(interval.high, 3)
-        (0.76, 0.607, 1.0)
+        >>> from lightning_bleu import CorpusBLEU, Evaluator
+        >>> evaluator = Evaluator(CorpusBLEU(), confidence=0.95)
+        >>> evaluator.start()
+        >>> evaluator.update(["a b c d e", "a b c d", "e d c b a"], ["a b c d e", "a b c d e f", "e d c b c"])
+        >>> interval = evaluator.finish(step=0)["val_bleu"].interval
+        >>> round(interval.score, 3), interval.low < interval.score < interval.high
+        (0.76, True)
 
     Attributes:
         score: the score of the corpus.

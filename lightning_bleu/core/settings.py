@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import difflib
 import functools
 import inspect
 import math
 import numbers
 import operator
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
-from lightning_bleu.core.messages import closest_name
+from lightning_bleu.core.messages import did_you_mean
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -32,23 +31,11 @@ class BatchDecoder(Protocol):
 Decoder: TypeAlias = BatchDecoder | Callable[[list[list[int]]], Sequence[str]]
 """Decodes lists of ids to strings."""
 
-_ELSEWHERE = {
-    "ci": "'confidence'",
-    "max_n": "'max_order'",
-    "n_gram": "'max_order'",
-    "ngram": "'max_order'",
-    "smooth": "'smoothing' (smooth=True of torchmetrics is smoothing='add-k', of Hugging Face evaluate 'add-one')",
-    "smooth_method": "'smoothing'",
-    "smoothing_function": "'smoothing' (SmoothingFunction().method1 of NLTK is smoothing='method1')",
-    "trg_lang": "'tokenizer' (trg_lang='zh' of sacreBLEU is tokenizer='zh', 'ja' is 'ja-mecab', 'ko' is 'ko-mecab')",
-}
-"""Option names in other libraries that are not similar to ours, each with its equivalent here."""
-
 _READING_OPTIONS = ("decoder", "ignore_ids", "pad_id", "bos_id", "eos_id")
 """How ids are read. These options depend on the vocabulary of a model, as does the ``unk_id`` of BLEU."""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True)
 class Settings:
     """The options that all metrics have: how to read sentences, and the scale of scores.
 
@@ -72,7 +59,7 @@ class Settings:
     bos_id: int | None = None
     eos_id: int | None = None
     ignore_ids: tuple[int, ...] = (-100,)
-    decoder: Decoder | None = None
+    decoder: Decoder | None = field(default=None, hash=False)
     percent: bool = False
 
     @classmethod
@@ -151,15 +138,6 @@ class Settings:
         """
         return {name: to_plain(value) for name, value in self._values().items()}
 
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Settings):
-            return NotImplemented
-        return self._values() == other._values() and self.percent == other.percent
-
-    def __hash__(self) -> int:
-        plain_values = tuple(filter(_is_plain, self._values().values()))
-        return hash((plain_values, self.percent))
-
     def differences(self, other: Settings) -> list[str]:
         """The names of the settings whose difference makes scores incomparable.
 
@@ -192,35 +170,10 @@ def unknown_options(names: Iterable[str], choices: Collection[str]) -> TypeError
 
     Example:
         >>> print(unknown_options(["tokenise"], ["tokenizer", "lowercase"]))
-        unknown option 'tokenise': did you mean 'tokenizer'?
-        >>> print(unknown_options(["beam"], ["samples", "log_name", "confidence", "extract"]))
-        unknown option 'beam'; the nearest are ['samples', 'extract', 'log_name']
+        unknown option 'tokenise': did you mean 'tokenizer'? The options are ['tokenizer', 'lowercase']
     """
-    messages = [f"{name!r}{_advise(name, choices)}" for name in sorted(names)]
-    return TypeError(f"unknown option {', '.join(messages)}")
-
-
-_OWNERS = {
-    **dict.fromkeys(("char_order", "word_order", "beta", "whitespace", "eps_smoothing"), "CorpusCHRF"),
-    **dict.fromkeys(("max_order", "tokenizer", "smoothing", "convention"), "CorpusBLEU"),
-    **dict.fromkeys(("normalized", "no_punct", "asian_support", "case_sensitive"), "TER"),
-    **dict.fromkeys(("keys", "use_stemmer"), "ROUGE"),
-    "normalize": "WER, CER, ROUGE, and ExactMatch",
-}
-"""Options that one may expect of another metric."""
-
-
-def _advise(name: str, choices: Collection[str]) -> str:
-    """Advice about the name of an option that does not exist, to be appended to it."""
-    if name in _OWNERS and name not in choices:
-        return f", which is an option of {_OWNERS[name]}"
-    equivalent = _ELSEWHERE.get(name)
-    if equivalent is not None and equivalent.split("'")[1] in choices:
-        return f": did you mean {equivalent}?"
-    similar = closest_name(name, choices)
-    if similar is not None:
-        return f": did you mean {similar}?"
-    return f"; the nearest are {difflib.get_close_matches(name, choices, n=3, cutoff=0)}"
+    messages = [f"{name!r}{did_you_mean(name, choices)}" for name in sorted(names)]
+    return TypeError(f"unknown option {', '.join(messages)} The options are {list(choices)}")
 
 
 def describe_options(options: Mapping[str, object], defaults_of: type) -> list[str]:
@@ -317,12 +270,6 @@ def _check_decoder(decoder: Any) -> None:
         raise TypeError(
             "'decoder' must be a callable that turns a list of lists of ids into strings, or an object with a "
             f"'batch_decode' method (such as a Hugging Face tokenizer), got {type(decoder).__name__}"
-        )
-    method_of = getattr(decoder, "__self__", None)
-    if getattr(decoder, "__name__", "") == "decode" and hasattr(method_of, "batch_decode"):
-        raise ValueError(
-            "'decoder' is the method 'decode' of a Hugging Face tokenizer, which keeps special tokens and padding: "
-            "pass the tokenizer itself, decoder=tokenizer"
         )
 
 

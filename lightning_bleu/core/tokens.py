@@ -8,8 +8,8 @@ for tokenization:
 - References are looked up by line; new ones are tokenized by word.
 - Other tokenizers (MeCab, SentencePiece, callables) need the whole line, so all lines are looked up by line.
 
-Caches are kept per tokenizer, by name or by the identity of a callable. A callable's cache is freed with the
-callable, and all caches together are cleared when they take 256 MiB. Entries are only added, so threads need no lock.
+Caches are kept per tokenizer, by name or by callable. A callable's cache is freed with the callable, and all caches
+together are cleared when they take 256 MiB. Entries are only added, so threads need no lock.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ import weakref
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from itertools import chain, count
-from types import BuiltinMethodType, MethodType
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -38,29 +37,10 @@ TokenizeFunction: TypeAlias = Callable[[str], "str | Sequence[Hashable]"]
 Tokenizer: TypeAlias = "str | TokenizeFunction"
 """A name from :data:`TOKENIZERS`, or a callable that always returns the same tokens for the same line."""
 
-_INSTALL_COMMANDS = {
-    "13a": "",
-    "intl": "",
-    "zh": "",
-    "char": "",
-    "none": "",
-    "ja-mecab": 'pip install "sacrebleu[ja]"',
-    "ko-mecab": 'pip install "sacrebleu[ko]"',
-    "spm": "pip install sentencepiece",
-    "flores101": "pip install sentencepiece",
-    "flores200": "pip install sentencepiece",
-    "spBLEU-1K": "pip install sentencepiece",
-}
+TOKENIZERS = tuple(BLEU.TOKENIZERS)
+"""The tokenizers of the installed sacreBLEU. Some need other packages, which sacreBLEU names when they are missing."""
 
-TOKENIZERS: Mapping[str, str] = {
-    name: command for name, command in _INSTALL_COMMANDS.items() if name in BLEU.TOKENIZERS
-}
-"""The tokenizers of the installed sacreBLEU, each with the command that installs its optional dependencies.
-
-``spBLEU-1K`` requires sacreBLEU 2.6.0 or newer.
-"""
-
-DOWNLOADED = [name for name, command in _INSTALL_COMMANDS.items() if "sentencepiece" in command]
+DOWNLOADED = ("spm", "flores101", "flores200", "spBLEU-1K")
 """The tokenizers that download a model when they are first used."""
 
 
@@ -75,7 +55,6 @@ def load_tokenizer(tokenizer: Tokenizer) -> TokenizeFunction:
         >>> load_tokenizer("13a")("Hello, world!")
         'Hello , world !'
     """
-    _refuse_tokenizer_of_a_model(tokenizer)
     if callable(tokenizer):
         return tokenizer
     if not isinstance(tokenizer, str):
@@ -86,23 +65,6 @@ def load_tokenizer(tokenizer: Tokenizer) -> TokenizeFunction:
         hint = did_you_mean(tokenizer, TOKENIZERS)
         raise ValueError(f"'tokenizer' must be a callable or one of {list(TOKENIZERS)}, got {tokenizer!r}{hint}")
     return _uncached(_load_by_name(tokenizer))
-
-
-def _refuse_tokenizer_of_a_model(tokenizer: Tokenizer) -> None:
-    """Raise an error for a tokenizer of Hugging Face."""
-    if hasattr(tokenizer, "batch_decode"):
-        advice = "to decode ids, pass decoder=tokenizer; to count its subwords, pass tokenizer=tokenizer.tokenize"
-    elif hasattr(tokenizer, "decode_batch") and not callable(tokenizer):
-        advice = (
-            "to decode ids, pass decoder=tokenizer.decode_batch; to count its subwords, pass "
-            "tokenizer=lambda line: tokenizer.encode(line).tokens"
-        )
-    else:
-        return
-    raise TypeError(
-        f"'tokenizer' splits text into words to count, but this {type(tokenizer).__name__} is the tokenizer of a "
-        f"model: {advice}"
-    )
 
 
 def _uncached(tokenizer: BaseTokenizer) -> TokenizeFunction:
@@ -117,16 +79,7 @@ def _load_by_name(name: str) -> BaseTokenizer:
         tokenizer: BaseTokenizer = BLEU(tokenize=name).tokenizer
     except (Exception, SystemExit) as error:  # sacreBLEU exits on some download errors
         cause = f"{type(error).__name__}: {str(error).strip()}"
-        if isinstance(error, ImportError | RuntimeError):
-            advice = f"Install the packages it needs: {TOKENIZERS[name]}"
-        elif isinstance(error, OSError | SystemExit):
-            advice = (
-                "sacreBLEU downloads its model on first use, which needs network access once. Or copy the folder "
-                "'.sacrebleu/models' from the home directory of a machine that has the model"
-            )
-        else:
-            advice = "sacreBLEU itself failed to load it"
-        raise ValueError(f"tokenizer {name!r} cannot be loaded ({cause}). {advice}") from error
+        raise ValueError(f"sacreBLEU cannot load the tokenizer {name!r} ({cause})") from error
     if hasattr(tokenizer, "_post_tokenizer"):  # a tokenizer that has a cache, too
         tokenizer._post_tokenizer = _uncached(tokenizer._post_tokenizer)
     return tokenizer
@@ -353,14 +306,9 @@ class TokenCache:
 
     Args:
         name: the name of the tokenizer, or None for a callable.
-
-    Attributes:
-        owners: weak references to a callable, or to the function and the object of a method. The cache is freed when
-            one of them is.
     """
 
     def __init__(self, name: str | None = None) -> None:
-        self.owners: list[weakref.ref[Any]] = []
         self._name = name
         self._numbers = _Numbers()
         # Ids as bytes are small, and quickly joined.
@@ -425,52 +373,30 @@ class _Numbers(dict[Hashable, int]):
 # All caches
 
 
-_caches: dict[Hashable, TokenCache] = {}
-"""Caches by the name of the tokenizer, or by the identity of a callable."""
+_caches: dict[str, TokenCache] = {}
+"""Caches by the name of the tokenizer."""
+_caches_of_callables: weakref.WeakKeyDictionary[Any, TokenCache] = weakref.WeakKeyDictionary()
+"""Caches that live as long as their callables, which settings hold."""
 
 
 def cache_size() -> int:
     """About how many bytes all caches take."""
-    return sum(cache.size for cache in list(_caches.values()))
+    return sum(cache.size for cache in [*_caches.values(), *_caches_of_callables.values()])
 
 
 def clear_caches() -> None:
     """Clear all caches."""
     _caches.clear()
+    _caches_of_callables.clear()
 
 
 def _find_cache(tokenizer: Tokenizer) -> TokenCache:
-    """Find or create the cache of a tokenizer. The cache of a callable lives as long as the callable."""
+    """Find or create the cache of a tokenizer."""
     if cache_size() > _MAX_BYTES:
         clear_caches()
     if isinstance(tokenizer, str):
         return _caches.setdefault(tokenizer, TokenCache(tokenizer))
-    owners, name = _owners(tokenizer)
-    key = (*map(id, owners), name)
-    cache = _caches.get(key)
-    return _add_cache(key, owners) if cache is None else cache
-
-
-def _add_cache(key: Hashable, owners: Sequence[Any]) -> TokenCache:
-    """Create a cache that lives as long as its owners."""
-    cache = TokenCache()
-
-    def forget(_: object, pop: Any = _caches.pop) -> None:  # globals may be gone when the interpreter exits
-        pop(key, None)
-
     try:
-        cache.owners = [weakref.ref(owner, forget) for owner in owners]
-    except TypeError:
-        return cache  # without a weak reference the cache would never be freed: use it for this call only
-    _caches[key] = cache
-    return cache
-
-
-def _owners(tokenizer: TokenizeFunction) -> tuple[list[Any], str]:
-    """The objects, and for a builtin method the name, that identify a callable."""
-    # Each attribute access creates a new bound method, so a method is identified by its object and its function.
-    if isinstance(tokenizer, MethodType):
-        return [tokenizer.__self__, tokenizer.__func__], ""
-    if isinstance(tokenizer, BuiltinMethodType):
-        return [tokenizer.__self__], tokenizer.__name__
-    return [tokenizer], ""
+        return _caches_of_callables.setdefault(tokenizer, TokenCache())
+    except TypeError:  # without a hash or a weak reference
+        return TokenCache()

@@ -10,16 +10,6 @@ from typing import Any
 from torch import nn
 
 
-def attribute_of(function: Any, attribute: str) -> Any:
-    """An attribute of a function, also below :class:`functools.partial` and :func:`functools.wraps`."""
-    while function is not None:
-        value = getattr(function, attribute, None)
-        if value is not None:
-            return value
-        function = function.func if isinstance(function, partial) else getattr(function, "__wrapped__", None)
-    return None
-
-
 def find_third(function: Callable[..., Any], name: str) -> tuple[inspect.Parameter | None, bool]:
     """The parameter that takes a third argument, if a function has one, and whether it takes it by position.
 

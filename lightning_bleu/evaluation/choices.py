@@ -66,9 +66,10 @@ def find_worst(statistics: Tensor, scorer: Scorer, count: int) -> list[int]:
 
     Example:
         >>> from lightning_bleu import CorpusBLEU
-        >>> bleu = CorpusBLEU(keep_sentences=True)
-        >>> bleu.update(["a b c d", "a b x y", "a b c x"], ["a b c d"] * 3)
-        >>> find_worst(bleu.sentence_statistics(), bleu.scorer, 2)
+        >>> from lightning_bleu.core.evaluator_metric import count_sentences
+        >>> bleu = CorpusBLEU()
+        >>> rows, _ = count_sentences(["a b c d", "a b x y", "a b c x"], ["a b c d"] * 3, bleu.scorer)
+        >>> find_worst(rows, bleu.scorer, 2)
         [1, 2]
     """
     if scorer.higher_is_better is None:
@@ -121,19 +122,15 @@ class ChosenSentences(NamedTuple):
         ranked_by: the name of the score that ranks them; empty if none does.
         first: the first sentences of the dataset.
         worst: the worst sentences, the worst first.
-        improved: the sentences that improved most against the earlier validation, if there is one.
-        got_worse: those that got worse most.
     """
 
     ranked_by: str
     first: Mapping[int, Sentence]
     worst: Mapping[int, Sentence]
-    improved: Mapping[int, Sentence]
-    got_worse: Mapping[int, Sentence]
 
 
 def choose_sentences(loader: ScoredLoader, count: int) -> ChosenSentences:
-    """The first sentences, the worst, and the most changed, for the first score that ranks sentences. Collective.
+    """The first sentences, and the worst by the first score that ranks sentences. Collective.
 
     Args:
         loader: the scored sentences.
@@ -146,24 +143,15 @@ def choose_sentences(loader: ScoredLoader, count: int) -> ChosenSentences:
     ranked_by = _find_ranking(loader.rows)
     first = readable[:count]
     worst: list[int] = []
-    improved: list[int] = []
-    got_worse: list[int] = []
     if ranked_by:
         now = loader.rows[ranked_by].select(readable)
         worst = [readable[place] for place in find_worst(now.statistics, now.scorer, _CANDIDATES * count)]
-        if ranked_by in loader.rows_before:
-            before = loader.rows_before[ranked_by].select(readable)
-            places_worse, places_better = find_changed(now, before, _CANDIDATES * count)
-            improved = [readable[place] for place in places_better]
-            got_worse = [readable[place] for place in places_worse]
-    numbers = [*first, *worst, *improved, *got_worse]
+    numbers = [*first, *worst]
     texts = dict(zip(numbers, loader.sentences.read(numbers)))
     return ChosenSentences(
         ranked_by,
         _pick(texts, first),
         _drop_repeated(_pick(texts, worst), count),
-        _drop_repeated(_pick(texts, improved), count),
-        _drop_repeated(_pick(texts, got_worse), count),
     )
 
 

@@ -14,11 +14,11 @@ import torch
 
 from lightning_bleu.core import kept
 from lightning_bleu.core.batch import Batch, Sources
-from lightning_bleu.core.evaluator_metric import EvaluatorMetric, metrics_that_score
+from lightning_bleu.core.evaluator_metric import EvaluatorMetric
 from lightning_bleu.core.forms import IntArray
 from lightning_bleu.core.messages import WarnOnce
 from lightning_bleu.core.mistakes import Mistake
-from lightning_bleu.core.processes import gather_objects, gather_state, process_count, run_in_process_0
+from lightning_bleu.core.processes import gather_objects, gather_rows, process_count, run_in_process_0
 from lightning_bleu.evaluation.accelerate_positions import length_of
 from lightning_bleu.evaluation.evidence import MAX_DECODED, MAX_EXAMINED, Evidence, examine
 from lightning_bleu.evaluation.findings import Finding, find_findings
@@ -98,7 +98,6 @@ class SentenceCollector:
     Attributes:
         loaders: see above.
         returned: whether steps returned something, as far as known. After :meth:`gather`, those of all processes.
-        seen_labels: by loader, the labels that this process has seen of those whose groups are not all scored.
     """
 
     def __init__(
@@ -112,7 +111,6 @@ class SentenceCollector:
     ) -> None:
         self.loaders = loaders
         self.returned: set[bool] = set()
-        self.seen_labels: dict[str, set[str]] = {loader.name: set() for loader in loaders}
         self._metrics = metrics
         self._reserved = reserved
         self._locals = [LocalSentences(loader) for loader in loaders]
@@ -141,10 +139,9 @@ class SentenceCollector:
         keeps_texts = len(local.texts) < max(self._max_texts, MAX_DECODED)
         read = read_output(output if keeps_texts else output._replace(source=None), loader.settings)
         if loader.labels is not None:
-            self.seen_labels[loader.name].update(read.groups or ())
             read = read.keep_groups(loader.labels)
         if not read.has_sentences:
-            read.batch.warn(self._warn)
+            self._warn.about_all(read.batch.mistakes)
             local.batch_count += 1
             self.returned.add(True)
             return
@@ -156,9 +153,9 @@ class SentenceCollector:
         group_numbers = np.zeros(batch.sentence_count, np.int64)
         if groups is not None:
             group_numbers[:] = [labels[label] for label in groups]
-        metrics = metrics_that_score(self._metrics, has_references=given["target"])
+        metrics = self._metrics if given["target"] else {}
         blocks = kept.append_rows(local.blocks, _count(metrics, batch, sources, group_numbers))
-        read.batch.warn(self._warn)
+        self._warn.about_all(read.batch.mistakes)
 
         # What changes
         if keeps_texts:
@@ -216,7 +213,7 @@ class SentenceCollector:
             agreed.append(LocalView(given[0] if given else {}, sorted(labels)))
         given_to_metrics = []
         for view in agreed:
-            metrics = metrics_that_score(self._metrics, has_references=view.given.get("target", False))
+            metrics = self._metrics if view.given.get("target") else {}
             if view.given and any(metric.takes_sources for metric in metrics.values()):
                 given_to_metrics.append({"source": view.given["source"]})
         self._check_equal(given_to_metrics, "for some loaders")
@@ -234,7 +231,7 @@ class SentenceCollector:
 
     def _gather_loader(self, local: LocalSentences, view: LocalView, device: Any) -> Sentences:
         """The sentences of a loader, of all processes. Collective."""
-        metrics = metrics_that_score(self._metrics, has_references=view.given["target"])
+        metrics = self._metrics if view.given["target"] else {}
         ends = list(accumulate((metric.columns for metric in metrics.values()), initial=GROUP + 1))
         columns = {name: slice(start, end) for name, (start, end) in zip(metrics, pairwise(ends))}
         empty = torch.zeros(0, kept.IDENTITY_COLUMNS + ends[-1], dtype=torch.int32, device="cpu")
@@ -245,7 +242,7 @@ class SentenceCollector:
             rows[:, _PACKED_GROUP] = numbers[rows[:, _PACKED_GROUP]]
         shares = [rows]
         if process_count() > 1:
-            shares = [share.cpu() for share in gather_state(rows.to(device))]
+            shares = [share.cpu() for share in gather_rows(rows.to(device))]
         return Sentences(
             local.loader.name,
             _order_rows(torch.cat(shares), local, has_index=view.given["index"]),

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import random
-import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
-from numpy.exceptions import ComplexWarning
 from torch import Tensor
 
 from lightning_bleu.core.batch import Batch, Sentence, Sources
@@ -21,13 +16,11 @@ from lightning_bleu.core.evaluator_metric import EvaluatorMetric
 from lightning_bleu.core.forms import InputCounts, IntArray, kind_of
 from lightning_bleu.core.scoring import Component, RatioScorer, Report, format_in_unit, format_score
 from lightning_bleu.core.settings import check_bool, describe
-from lightning_bleu.evaluation.callables import attribute_of, find_third, name_function, signature_of
+from lightning_bleu.evaluation.callables import find_third, name_function
 from lightning_bleu.evaluation.names import Name, check_names
 
 _MAX_SHOWN = 200
 """The number of characters of a value that error messages show."""
-_OPTIONS = ("higher_is_better", "corpus_level")
-"""Options of a :class:`FunctionMetric` that were attributes of functions in earlier versions."""
 
 
 class FunctionMetric(EvaluatorMetric):
@@ -93,31 +86,6 @@ class FunctionMetric(EvaluatorMetric):
         self._sources = None if third is None else third.name
         self.takes_sources = third is not None
         self._needs_sources = third is not None and third.default is third.empty
-        self._check_signature()
-
-    def _check_signature(self) -> None:
-        signature = signature_of(self.function)
-        if signature is None:
-            inner = self.function.func if isinstance(self.function, partial) else None
-            if inner is not None and signature_of(inner) is not None:
-                raise TypeError(f"{describe(inner)}{signature_of(inner)} cannot be called as {self.function!r}")
-            return
-        first = next(iter(signature.parameters), "")
-        if first.lower() in ("src", "source", "sources"):
-            raise TypeError(
-                f"{describe(self.function)}{signature} takes {first!r} first, but a metric is called with hypotheses, "
-                "references, and sources, in this order"
-            )
-        arguments: list[Any] = ["hypotheses", "references"]
-        if self._needs_sources and self._sources_by_position:
-            arguments.append("sources")
-        named = {str(self._sources): "sources"} if self._needs_sources and not self._sources_by_position else {}
-        try:
-            signature.bind(*arguments, **named)
-        except TypeError as error:
-            raise TypeError(
-                f"{describe(self.function)}{signature} cannot be called with hypotheses and references: {error}"
-            ) from None
 
     def __call__(self, hypotheses: Sequence[str], references: Sequence[Any], sources: Any = None) -> Any:
         """Call the function, with the sources if there are any and it takes them."""
@@ -193,24 +161,6 @@ def check_text(name: str, batch: Batch) -> None:
             f"the metric {name!r} needs text, got {kind}: return strings (join tokens with spaces), or decode ids with "
             "the option decoder=tokenizer"
         )
-
-
-def to_function_metric(name: str, function: Callable[..., Any]) -> FunctionMetric:
-    """A bare function as a metric.
-
-    Raises:
-        TypeError: if it has attributes that are options of :class:`FunctionMetric`.
-    """
-    if isinstance(function, FunctionMetric):
-        return function
-    for option in _OPTIONS:
-        value = attribute_of(function, option)
-        if value is not None:
-            raise TypeError(
-                f"{name!r} has the attribute {option}={value!r}, which is ignored: pass "
-                f"FunctionMetric({describe(function)}, {option}={value!r})"
-            )
-    return FunctionMetric(function)
 
 
 _REPR_NAME = 80
@@ -317,7 +267,7 @@ def call_function(name: str, metric: FunctionMetric, sentences: Sequence[Sentenc
     sources = [sentence.source for sentence in sentences]
     has_sources = any(source is not None for source in sources)
     try:
-        with untouched():
+        with torch.no_grad():
             value = metric(hypotheses, references, sources if has_sources else None)
     except Exception as error:
         called_with = f"{len(hypotheses)} hypotheses, a list of references for each"
@@ -342,9 +292,7 @@ def _read_rows(name: str, value: Any, sentences: Sequence[Sentence], metric: Fun
     needs = f"the metric {name!r} must return one number or pair per sentence"
     try:
         numbers = _to_numbers(value)
-    except (TypeError, ValueError, RuntimeError, OverflowError, ComplexWarning):
-        if isinstance(value, list | tuple) and any(isinstance(item, str) for item in value):
-            raise TypeError(f"{needs}, got strings, such as {value[0]!r:.40}") from None
+    except (TypeError, ValueError, RuntimeError, OverflowError):
         raise TypeError(f"{needs}, got {repr(value)[:_MAX_SHOWN]}") from None
     count = len(sentences)
     is_number = numbers.ndim == 0
@@ -366,31 +314,15 @@ def _to_numbers(value: Any) -> Tensor:
     """Convert numbers to a tensor of float64 on the CPU, which is a copy.
 
     Raises:
-        TypeError, ValueError, RuntimeError, OverflowError, ComplexWarning: for anything but real numbers.
+        TypeError, ValueError, RuntimeError, OverflowError: for anything but numbers.
 
     Example:
         >>> _to_numbers(np.array([1, 0.5, True], object))
         tensor([1.0000, 0.5000, 1.0000], dtype=torch.float64)
     """
-    is_masked = isinstance(value, np.ma.MaskedArray)
-    if is_masked:
-        raise TypeError  # the mask would be ignored
-    if isinstance(value, Tensor):
-        is_dense = value.layout == torch.strided and not value.is_nested
-        if value.is_complex() or not is_dense:
-            raise TypeError
-    elif hasattr(value, "__array__"):  # also a Series of pandas, which has an index of its own
-        array = np.array(value)
-        if array.dtype.kind in "biuf":  # a copy without negative strides, and with the byte order of the machine
-            with np.errstate(over="ignore"):  # a number that is too large becomes infinite
-                value = array.astype(np.float64)
-        elif array.dtype.kind == "O":
-            value = array.tolist()
-        else:
-            raise TypeError
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", ComplexWarning)  # complex numbers of NumPy in a list
-        return torch.as_tensor(value, dtype=torch.float64, device="cpu").detach().clone()
+    if hasattr(value, "__array__") and not isinstance(value, Tensor):  # such as a Series of pandas
+        value = np.array(value, dtype=np.float64)
+    return torch.as_tensor(value, dtype=torch.float64, device="cpu").detach().clone()
 
 
 def _check_finite(name: str, numbers: Tensor, sentences: Sequence[Sentence]) -> None:
@@ -401,19 +333,3 @@ def _check_finite(name: str, numbers: Tensor, sentences: Sequence[Sentence]) -> 
             f"the metric {name!r} returned {numbers[(*place,)].item()}{hypothesis}: return a finite number for each "
             "sentence, or None to log nothing"
         )
-
-
-@contextlib.contextmanager
-def untouched() -> Iterator[None]:
-    """Leave gradients, random generators, and the default type as they were, outside of inference mode."""
-    python_state = random.getstate()
-    numpy_state = np.random.get_state()
-    default_type = torch.get_default_dtype()
-    devices = [torch.cuda.current_device()] if torch.cuda.is_initialized() else []  # type: ignore[no-untyped-call]
-    try:
-        with torch.random.fork_rng(devices), torch.inference_mode(False), torch.no_grad():
-            yield
-    finally:
-        random.setstate(python_state)
-        np.random.set_state(numpy_state)
-        torch.set_default_dtype(default_type)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 
 import torch
@@ -10,10 +10,10 @@ import torch
 from lightning_bleu.core.evaluator_metric import EvaluatorMetric
 from lightning_bleu.core.forms import InputCounts
 from lightning_bleu.core.messages import check_choice, warn_user
-from lightning_bleu.core.scoring import Component, Scorer, choose_components
+from lightning_bleu.core.scoring import Component, Scorer
 from lightning_bleu.core.settings import Decoder, Settings
-from lightning_bleu.evaluation.names import MEAN, Name
-from lightning_bleu.evaluation.result import COMPARED, INTERVAL, STATISTICS, OpponentKind
+from lightning_bleu.evaluation.names import MEAN
+from lightning_bleu.evaluation.result import STATISTICS
 
 _NOTHING_SET = Settings()
 
@@ -29,28 +29,14 @@ def list_components(scorer: Scorer) -> list[Component]:
     return scorer.components(scorer.report(nothing, InputCounts()))
 
 
-def name_components(metrics: Mapping[str, EvaluatorMetric], parts: bool | Sequence[str]) -> dict[Name, list[str]]:
-    """The names of the components that are logged, for each known score.
-
-    Args:
-        metrics: the metrics by name.
-        parts: whether to log the default ones, or the names of those to log.
-
-    Raises:
-        ValueError: for names of components that no metric has.
-    """
-    components_by_score = {}
-    for metric_name, metric in metrics.items():
-        for score_name, scorer in known_scorers(metric_name, metric).items():
-            components_by_score[Name(metric_name, score=score_name)] = list_components(scorer)
-    if not isinstance(parts, bool):
-        known = dict.fromkeys(part.name for components in components_by_score.values() for part in components)
-        for part_name in parts:
-            check_choice("parts", part_name, known)
-    return {
-        name: [component.name for component in choose_components(components, parts)]
-        for name, components in components_by_score.items()
-    }
+def check_parts(metrics: Mapping[str, EvaluatorMetric], parts: bool | Sequence[str]) -> None:
+    """Raise a ValueError for names of components that no metric has."""
+    if isinstance(parts, bool):
+        return
+    scorers = [scorer for name, metric in metrics.items() for scorer in known_scorers(name, metric).values()]
+    known = dict.fromkeys(part.name for scorer in scorers for part in list_components(scorer))
+    for part_name in parts:
+        check_choice("parts", part_name, known)
 
 
 def reserved_names(metrics: Mapping[str, EvaluatorMetric]) -> set[str]:
@@ -113,44 +99,3 @@ def _different_readings(owners: Mapping[Settings, str]) -> ValueError:
         f"{owner!r} and {other_owner!r} must read ids in the same way, but differ in {differing or ['decoder']}: give "
         "them the same 'decoder', 'ignore_ids', 'pad_id', 'bos_id', and 'eos_id', or set these for one of them only"
     )
-
-
-def expected_names(
-    metrics: Mapping[str, EvaluatorMetric],
-    loader_names: Collection[str],
-    components: Mapping[Name, Sequence[str]],
-    *,
-    has_intervals: bool,
-    compare_to: OpponentKind | None,
-) -> list[Name]:
-    """What a validation logs, as far as it is known before: groups are not, and some names of scores are not.
-
-    Args:
-        metrics: the metrics by name.
-        loader_names: the names of the loaders that are scored; ``""`` for one without a name. Empty if unknown.
-        components: what :func:`name_components` returned.
-        has_intervals: whether intervals are logged.
-        compare_to: what validations are compared with; None if they are not.
-    """
-    are_several = any(loader_names)
-    names = []
-    for score, components_of_score in components.items():
-        metric = metrics[score.metric]
-        statistics: list[str] = []
-        opponent: list[str] = []
-        if has_intervals and not metric.corpus_level:
-            statistics += INTERVAL
-        has_best = metric.scorer_of(score.metric, score.score).sign != 0
-        if compare_to is not None and (has_best or compare_to == "first") and not metric.corpus_level:
-            statistics += COMPARED
-            opponent = [compare_to]
-        whole = ["", *statistics, *opponent]
-        names += [score._replace(detail=detail) for detail in whole]
-        if not are_several:
-            names += [score._replace(detail=detail) for detail in components_of_score]
-            continue
-        for loader in loader_names:  # the whole is their mean, which has no components
-            names += [
-                score._replace(loader=loader, detail=detail) for detail in ("", *statistics, *components_of_score)
-            ]
-    return names

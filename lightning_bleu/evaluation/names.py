@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any, NamedTuple
@@ -12,8 +10,6 @@ from lightning_bleu.core.messages import warn_user
 
 MEAN = "mean"
 """The name of the mean of the groups of a loader, beside their scores."""
-_MAX_LABEL = 100
-"""How many characters of a label are logged where labels are escaped."""
 STEPS = {"val": "validation_step", "test": "test_step"}
 """The step of each stage."""
 
@@ -57,8 +53,7 @@ class Naming(NamedTuple):
     Attributes:
         stage: how the names begin: ``"val"``, or, in Transformers, ``"eval_news"``.
         log_name: the names of the scores, with placeholders for the stage and for the name of the metric.
-        separator: what joins the pieces of a name.
-        escapes_labels: whether labels of groups are written as by :func:`escape_group`, for a logger that refuses some.
+        separator: what joins the pieces of a name: a slash, or in Transformers an underscore.
 
     Example:
         >>> naming = Naming("val", "{stage}/{metric}")
@@ -71,7 +66,6 @@ class Naming(NamedTuple):
     stage: str = "val"
     log_name: str = "{stage}_{metric}"
     separator: str = "/"
-    escapes_labels: bool = False
 
     def tag(self, metric_name: str) -> str:
         """The logged name of a metric."""
@@ -95,8 +89,6 @@ class Naming(NamedTuple):
 
     def _join(self, name: Name, separator: str) -> str:
         pieces = [self.tag(name.metric)]
-        if self.escapes_labels:
-            name = name._replace(group=escape_group(name.group))
         below_metric = name[1:]
         pieces += [part.replace("/", separator) for part in below_metric if part]
         return separator.join(pieces)
@@ -245,28 +237,6 @@ def check_labels(labels: Sequence[str], reserved: Collection[str] = ("",)) -> No
     """Check labels of groups; see :func:`check_names`. Unlike names, they may begin with a slash, as paths do."""
     is_empty = "" in labels
     check_names("groups", labels, [name for name in reserved if name or is_empty])
-
-
-def escape_group(label: str) -> str:
-    """The label of a group in ASCII letters, digits, ``_``, ``-``, ``.``, spaces, and slashes between parts.
-
-    Anything else is written as in Excel, so that different labels stay different. A long label ends with a hash.
-
-    Example:
-        >>> escape_group("en-de"), escape_group("<20"), escape_group("/data//de"), escape_group("..")
-        ('en-de', '_x3c_20', '_x2f_data/_x2f_de', '_x2e_.')
-    """
-    is_refused = (
-        r"[^\w./ -]"  # a character that is not allowed
-        r"|_(?=x)"  # what looks like an escaped one
-        r"|(?:(?<=/)|^)/|/$"  # an empty part
-        r"|(?:(?<=/)|^)\.(?=\.?(?:/|$))"  # the part "." or ".."
-    )
-    escaped = re.sub(is_refused, lambda match: f"_x{ord(match[0]):x}_", label, flags=re.ASCII)
-    if len(escaped) <= _MAX_LABEL:
-        return escaped
-    digest = hashlib.sha256(label.encode(errors="surrogatepass")).hexdigest()[:8]
-    return f"{escaped[:_MAX_LABEL]}_{digest}"
 
 
 def find_nested(names: Collection[str]) -> tuple[str, str] | None:

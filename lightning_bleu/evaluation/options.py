@@ -5,10 +5,9 @@ from __future__ import annotations
 import inspect
 import os
 import re
-import string
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, TypeAlias, TypedDict, get_args, get_type_hints
+from typing import Any, Literal, TypeAlias, TypedDict, get_type_hints
 
 from sacrebleu.metrics.base import Metric as SacreMetric
 from torchmetrics import Metric
@@ -21,7 +20,6 @@ from lightning_bleu.core.resampling import check_share
 from lightning_bleu.core.settings import Decoder, Settings, check_integer, describe, to_plain, unknown_options
 from lightning_bleu.evaluation.metric_facts import known_scorers
 from lightning_bleu.evaluation.names import STEPS, Naming
-from lightning_bleu.evaluation.result import OpponentKind
 
 # LightningCLI tries the members of a union in order, and takes a dict for a callable if that comes first.
 MetricsByName: TypeAlias = Mapping[str, Metric | SacreMetric | EvaluatorMetric | Callable[..., Any]]
@@ -32,13 +30,12 @@ class EvaluatorOptions(TypedDict, total=False):
     """The options of :class:`Options` but the metrics, for type checkers."""
 
     decoder: Decoder | None
-    log_name: str | Mapping[str, str]
-    separator: str | None
+    log_name: str
     parts: bool | Sequence[str]
     samples: int
     translations: bool | str | os.PathLike[str] | None
     confidence: float | None
-    compare_to: OpponentKind | None
+    compare_to: Literal["best"] | None
     only: Sequence[str] | None
     loggers: Sequence[Any]
 
@@ -54,20 +51,18 @@ class Options:
 
     metrics: Metric | SacreMetric | EvaluatorMetric | MetricsByName | Callable[..., Any] | None = None
     decoder: Decoder | None = None
-    log_name: str | Mapping[str, str] = "{stage}_{metric}"
-    separator: str | None = None
+    log_name: str = "{stage}_{metric}"
     parts: bool | Sequence[str] = True
     samples: int = 8
     translations: bool | str | os.PathLike[str] | None = None
     confidence: float | None = None
-    compare_to: OpponentKind | None = None
+    compare_to: Literal["best"] | None = None
     only: Sequence[str] | None = None
     loggers: Sequence[Any] = ()
 
     def __post_init__(self) -> None:
         Settings(decoder=self.decoder)  # checks it
-        _check_separator(self.separator)
-        make_namings(self.log_name, self.separator)  # checks them
+        make_namings(self.log_name)  # checks it
         if not isinstance(self.parts, bool | list | tuple):
             raise TypeError(f"'parts' must be True, False, or a list of names, got {self.parts!r}")
         check_integer("samples", self.samples, at_least=0)
@@ -75,7 +70,7 @@ class Options:
         if self.confidence is not None:
             check_share("confidence", self.confidence)
         if self.compare_to is not None:
-            check_choice("compare_to", self.compare_to, get_args(OpponentKind))
+            check_choice("compare_to", self.compare_to, ["best"])
         _check_only(self.only)
         if not isinstance(self.loggers, list | tuple):
             raise TypeError(f"'loggers' must be a list of loggers, got {self.loggers!r}")
@@ -149,50 +144,15 @@ def show_options(function: Callable[..., Any]) -> None:
     function.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
 
 
-_SEPARATORS = "".join(sorted({*string.punctuation} - {*"{}"}))
-"""The characters of separators: punctuation without braces."""
-
-
-def _check_separator(separator: Any) -> None:
-    """Raise an error unless a separator is None or punctuation."""
-    if separator is None:
-        return
-    if not isinstance(separator, str):
-        raise TypeError(f"'separator' must be a string, got {separator!r} of type {type(separator).__name__}")
-    if not separator or not {*separator} <= {*_SEPARATORS}:
-        raise ValueError(f"'separator' must be one or more of the characters {_SEPARATORS}, got {separator!r}")
-
-
-def make_namings(log_name: Any, separator: str | None) -> dict[str, Naming]:
+def make_namings(log_name: Any) -> dict[str, Naming]:
     """The logged names of each stage."""
-    names = log_name if isinstance(log_name, Mapping) else dict.fromkeys(STEPS, log_name)
-    if names.keys() != STEPS.keys() or not all(isinstance(name, str) for name in names.values()):
-        raise TypeError(f"'log_name' must be a string, or a dict of strings for 'val' and 'test', got {log_name!r}")
-    fixed_texts = {name.replace("{stage}", stage).replace("{metric}", "") or stage for stage, name in names.items()}
-    differ = len({_letters(text) for text in fixed_texts} - {""}) == len(names)
-    if not differ or not all(_is_path_of_metric(name) for name in names.values()):
-        raise ValueError(
-            "'log_name' must be a name with '{stage}' and '{metric}', or a dict of names that differ in more than "
-            "punctuation, such as {'val': 'valid_{metric}', 'test': 'test_{metric}'}, got " + repr(log_name)
-        )
-    return {stage: Naming(stage, names[stage], separator or "/") for stage in STEPS}
-
-
-def _is_path_of_metric(log_name: str) -> bool:
-    """Whether a name is a path that contains the name of the metric, and no other placeholder than that of the stage.
-
-    Example:
-        >>> _is_path_of_metric("{stage}/{metric}"), _is_path_of_metric("{stage}//{metric}")
-        (True, False)
-    """
-    rest = log_name.replace("{stage}", "").replace("{metric}", "")
-    has_other_braces = "{" in rest or "}" in rest
-    return "{metric}" in log_name and "" not in log_name.split("/") and not has_other_braces
-
-
-def _letters(text: str) -> str:
-    """A name without the punctuation that may separate its parts, in which folders must differ; see `Naming.folder`."""
-    return re.sub(r"[-_. /]+", "/", text).strip("/")
+    if not isinstance(log_name, str):
+        raise TypeError(f"'log_name' must be a string, got {log_name!r} of type {type(log_name).__name__}")
+    rest = log_name.replace("{stage}", "", 1).replace("{metric}", "", 1)
+    has_both = len(rest) == len(log_name) - len("{stage}{metric}")
+    if not has_both or "{" in rest or "}" in rest or "" in log_name.split("/"):
+        raise ValueError(f"'log_name' must be a name with '{{stage}}' and '{{metric}}', got {log_name!r}")
+    return {stage: Naming(stage, log_name) for stage in STEPS}
 
 
 def check_single(metrics: Any, more_metrics: Sequence[Any], owner: str) -> None:
@@ -268,8 +228,7 @@ def agree_on_metrics(
     plain["names of loaders"] = list(loader_names)
     plain["extract"] = has_extract
     plain["decoder"] = to_plain(decoder)
-    plain["log_name"] = dict(options.log_name) if isinstance(options.log_name, Mapping) else options.log_name
-    plain["separator"] = options.separator or "/"
+    plain["log_name"] = options.log_name
     plain["parts"] = options.parts if isinstance(options.parts, bool) else sorted(options.parts)
     plain["only"] = None if options.only is None else sorted(set(options.only))
     plain["translations"] = str(options.translations)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from lightning_bleu.core.batch import Batch, Sources, read_hypotheses, read_sentences, read_sources, select_sentences
+from lightning_bleu.core.batch import Batch, Sources, read_sentences, read_sources, select_sentences
 from lightning_bleu.core.columns import read_groups, read_index, read_sample_mask
 from lightning_bleu.core.forms import BoolArray
 from lightning_bleu.core.settings import Settings
@@ -87,10 +87,7 @@ class ReadOutput(NamedTuple):
 
 def read_output(output: Output, settings: Settings) -> ReadOutput:
     """Read everything that a step returned; see :func:`read_batch`. Nothing is selected yet."""
-    if output.target is None:
-        batch = read_hypotheses(output.preds, settings)
-    else:
-        batch = read_sentences(output.preds, output.target, settings)
+    batch = read_sentences(output.preds, output.target, settings)
     count = batch.sentence_count
     positions = read_index(output.index, count)
     if positions is not None:

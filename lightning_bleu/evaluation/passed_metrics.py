@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sacrebleu.metrics.base import Metric as SacreMetric
-from torch import nn
 from torchmetrics import MetricCollection
 
 from lightning_bleu.core.corpus_metric import CorpusMetric
 from lightning_bleu.core.evaluator_metric import EvaluatorMetric
 from lightning_bleu.evaluation.foreign_metrics import ForeignMetric
-from lightning_bleu.evaluation.functions import to_function_metric
+from lightning_bleu.evaluation.functions import FunctionMetric
 from lightning_bleu.evaluation.names import check_names, column_name
 
 _RESERVED_COLUMNS = ("index", "group", "references")
 """Other columns in the tables of sentences."""
 _RESERVED = ("", "samples", "worst", *_RESERVED_COLUMNS)
 """Names that no metric can have: those of panels in loggers, and of these columns."""
-_LEFT_TO_SCORERS = (
-    *("update", "forward", "compute", "report", "statistics", "input_counts", "signature", "scorer"),
-    *("scoring", "count_rows", "report_of", "components", "columns"),  # of older versions
-)
-"""What a subclass of a metric cannot override in an evaluator, which uses the scorer."""
 
 
 def read_metrics(metrics: Any) -> dict[str, EvaluatorMetric]:
@@ -34,7 +28,7 @@ def read_metrics(metrics: Any) -> dict[str, EvaluatorMetric]:
 
     Raises:
         TypeError: for anything that is not a metric, and for a metric without a name that needs one.
-        ValueError: if there is no metric, for names that cannot be logged, and for a dict by loader or group.
+        ValueError: if there is no metric, and for names that cannot be logged.
 
     Example:
         >>> from lightning_bleu import CorpusBLEU
@@ -52,7 +46,7 @@ def read_metrics(metrics: Any) -> dict[str, EvaluatorMetric]:
 
 def _name_metrics(metrics: Any) -> Iterator[tuple[str, Any]]:
     """The names of what the user passed as `metrics`, and the metrics as they are."""
-    by_name = _as_dict(metrics)
+    by_name = metrics if isinstance(metrics, Mapping) else None
     if by_name is None:
         members = dict(_members_of(getattr(type(metrics), "short_name", ""), metrics))
         if "" in members:
@@ -64,13 +58,6 @@ def _name_metrics(metrics: Any) -> Iterator[tuple[str, Any]]:
         raise ValueError("'metrics' must have at least one metric, got an empty dict")
     for name, passed in by_name.items():
         yield from _members_of(name, passed)
-
-
-def _as_dict(value: Any) -> Mapping[str, Any] | None:
-    """A dict as it is, and a ModuleDict as a dict; None for anything else."""
-    if isinstance(value, nn.ModuleDict) and not isinstance(value, MetricCollection):
-        return dict(value.items())
-    return value if isinstance(value, Mapping) else None
 
 
 def _members_of(name: str, passed: Any) -> Iterator[tuple[str, Any]]:
@@ -88,18 +75,11 @@ def _to_evaluator_metric(name: str, passed: Any) -> EvaluatorMetric:
 
     Raises:
         TypeError: if it is no metric, or if it cannot score text.
-        ValueError: for a dict by loader or group.
     """
-    labeled = _as_dict(passed)
-    if labeled is not None:
-        raise _by_label([*labeled])
     needs = f"{name!r} must be a metric of lightning_bleu, torchmetrics, or sacreBLEU, or a function, got {passed!r}"
-    if passed is None:
-        raise TypeError(f"{needs}: leave it out, or score some loaders or groups only with only=['NAME', ...]")
     if isinstance(passed, type):
         raise TypeError(f"{needs}: make an instance of it")
     if isinstance(passed, CorpusMetric):
-        _check_overrides(passed)
         return passed.scorer
     if isinstance(passed, EvaluatorMetric):
         return passed
@@ -107,36 +87,5 @@ def _to_evaluator_metric(name: str, passed: Any) -> EvaluatorMetric:
     if isinstance(passed, SacreMetric) or has_methods:
         return ForeignMetric(name, passed)
     if callable(passed):
-        return to_function_metric(name, passed)
+        return FunctionMetric(passed)
     raise TypeError(f"{needs}: pass metrics by name, such as {{'bleu': CorpusBLEU()}}")
-
-
-def _by_label(labels: Sequence[str]) -> ValueError:
-    """The error for metrics by the name of a loader or a group."""
-    label = str(labels[0]) if labels else "zh"
-    return ValueError(
-        f"{labels} are names of loaders or groups, not of metrics: all sentences have the same metrics. To score some "
-        f"of them otherwise, use two callbacks or evaluators: one with only=[...] for the others, and "
-        f"BLEUCallback(CorpusBLEU(tokenizer='zh'), only=[{label!r}], log_name='{{stage}}_{label}_{{metric}}')"
-    )
-
-
-def check_not_labels(metrics: Any, labels: Collection[str]) -> None:
-    """Raise a ValueError if the user passed a dict of metrics by the names of loaders or groups."""
-    names = _as_dict(metrics)
-    if names is not None and names.keys() <= set(labels):
-        raise _by_label([*names])
-
-
-def _check_overrides(passed: CorpusMetric) -> None:
-    """Raise a TypeError for a subclass of a metric with methods that an evaluator would not call."""
-    for class_ in type(passed).mro():
-        is_metric_itself = CorpusMetric in class_.__bases__
-        if is_metric_itself:
-            return
-        overridden = [name for name in _LEFT_TO_SCORERS if name in vars(class_)]
-        if overridden:
-            raise TypeError(
-                f"{class_.__name__} overrides {overridden}, which an evaluator does not call: pass a function of "
-                "hypotheses and references as a metric, or use the subclass without an evaluator"
-            )

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any
 
 from lightning_bleu.core.resampling import Interval, PairedTest
 from lightning_bleu.core.scoring import Component, Report, describe_directions, format_in_unit
 from lightning_bleu.core.verdict import Verdict
 from lightning_bleu.views.blocks import Block, Cell, Note, Table, TableCell, View
 from lightning_bleu.views.viewable import Viewable
-
-OpponentKind: TypeAlias = Literal["best", "first", "clear_best"]
-"""The validation with which others are compared."""
-OPPONENTS: dict[OpponentKind, str] = {"best": "best", "first": "first", "clear_best": "clear best"}
-"""What these are called in tables and titles."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -37,13 +32,10 @@ class Result(Viewable):
             :class:`lightning_bleu.CHRFScore`, or, for a function, a ``FunctionScore``; None for a mean, and for metrics
             of other packages.
         interval: the confidence interval, if requested.
-        comparison: the paired test against the validation that `compare_to` names. The first validation is compared
-            with itself. None if it is not compared.
+        comparison: the paired test against the best validation so far. The first one is compared with itself. None if
+            it is not compared.
         verdict: whether that comparison shows a clear difference; None if it is not compared with another validation.
-        compared_with: the validation that it is compared with: ``"best"``, ``"first"``, or ``"clear_best"``; None if it
-            is not compared.
-        opponent_score: the score of the best, the first, or the last clearly better validation, which may be this one.
-            Only for the score of a whole validation.
+        best: the score of the best validation so far, including this one. Only for the score of a whole validation.
         higher_is_better: whether a higher score is better; None if neither is, or if that is unknown.
         percent: whether the score is in 0..100 rather than in 0..1; None if it has a scale of its own.
     """
@@ -54,28 +46,9 @@ class Result(Viewable):
     interval: Interval | None = None
     comparison: PairedTest | None = None
     verdict: Verdict | None = None
-    compared_with: OpponentKind | None = None
-    opponent_score: float | None = None
+    best: float | None = None
     higher_is_better: bool | None = None
     percent: bool | None = None
-
-    @property
-    def best(self) -> float | None:
-        """The score of the best validation so far, including this one, with ``compare_to="best"``."""
-        return self._score_of("best")
-
-    @property
-    def first(self) -> float | None:
-        """The score of the first validation, with ``compare_to="first"``."""
-        return self._score_of("first")
-
-    @property
-    def clear_best(self) -> float | None:
-        """The score of the last clearly better validation, which may be this one, with ``compare_to="clear_best"``."""
-        return self._score_of("clear_best")
-
-    def _score_of(self, opponent: OpponentKind) -> float | None:
-        return self.opponent_score if self.compared_with == opponent else None
 
     @property
     def parts(self) -> dict[str, float]:
@@ -84,7 +57,13 @@ class Result(Viewable):
 
     def statistics(self) -> dict[str, float]:
         """The ends of the interval and what the comparison says, by the names under which they are logged."""
-        values = {name: statistic.read(self) for name, statistic in STATISTICS.items()}
+        interval, test = self.interval, self.comparison
+        values: dict[str, float | None] = {}
+        if interval is not None:
+            values.update(low=interval.low, high=interval.high)
+        if test is not None:
+            values.update(difference=test.difference, difference_low=test.low, difference_high=test.high)
+            values.update(p_value=test.p_value, best=self.best)
         return {name: value for name, value in values.items() if value is not None}
 
     def values(self) -> dict[str, float]:
@@ -121,8 +100,8 @@ class Result(Viewable):
         if self.comparison is not None:
             shown.append(f"difference={self._format(self.comparison.difference, '+')}")
             shown.append(f"p_value={self.comparison.p_value:.4f}")
-        if self.opponent_score is not None:
-            shown.append(f"{self.compared_with}={self._format(self.opponent_score)}")
+        if self.best is not None:
+            shown.append(f"best={self._format(self.best)}")
         return f"Result({', '.join(shown)})"
 
     def _format(self, value: float, sign: str = "") -> str:
@@ -138,70 +117,22 @@ class Result(Viewable):
         if test is None:
             return None
         return {
-            "with": self.compared_with,
+            "with": "best",
             "score": test.score_b,
             "difference": test.difference,
             "interval": {"low": test.low, "high": test.high, "confidence": test.confidence},
             "p_value": test.p_value,
             "verdict": None if self.verdict is None else self.verdict.word,
-            str(self.compared_with): self.opponent_score,
+            "best": self.best,
         }
 
 
-class Statistic(NamedTuple):
-    """A number that is logged below a score, whatever the metric.
-
-    Attributes:
-        read: takes a result, and returns the number; None if there is none.
-        has_direction: whether it is better in the direction of the score.
-        is_score: whether it is itself a score, and not a difference, a width, or a probability.
-    """
-
-    read: Callable[[Result], float | None]
-    has_direction: bool
-    is_score: bool
-
-
-def _low(result: Result) -> float | None:
-    return None if result.interval is None else result.interval.low
-
-
-def _high(result: Result) -> float | None:
-    return None if result.interval is None else result.interval.high
-
-
-def _difference(result: Result) -> float | None:
-    return None if result.comparison is None else result.comparison.difference
-
-
-def _difference_low(result: Result) -> float | None:
-    return None if result.comparison is None else result.comparison.low
-
-
-def _difference_high(result: Result) -> float | None:
-    return None if result.comparison is None else result.comparison.high
-
-
-def _p_value(result: Result) -> float | None:
-    return None if result.comparison is None else result.comparison.p_value
-
-
-STATISTICS = {
-    "low": Statistic(_low, has_direction=True, is_score=True),
-    "high": Statistic(_high, has_direction=True, is_score=True),
-    "difference": Statistic(_difference, has_direction=True, is_score=False),
-    "difference_low": Statistic(_difference_low, has_direction=True, is_score=False),
-    "difference_high": Statistic(_difference_high, has_direction=True, is_score=False),
-    "p_value": Statistic(_p_value, has_direction=False, is_score=False),
-    "best": Statistic(lambda result: result.best, has_direction=True, is_score=True),
-    "first": Statistic(lambda result: result.first, has_direction=True, is_score=True),
-    "clear_best": Statistic(lambda result: result.clear_best, has_direction=True, is_score=True),
-}
-"""The statistics that are logged below a score, in order. No loader and no group can have one of these names."""
 INTERVAL = ("low", "high")
-"""Those of an interval."""
+"""The statistics of an interval, which are logged below a score."""
 COMPARED = ("difference", "difference_low", "difference_high", "p_value")
-"""Those of a comparison, besides the score of what is compared with."""
+"""Those of a comparison, besides the best score."""
+STATISTICS = (*INTERVAL, *COMPARED, "best")
+"""All of them. No loader and no group can have one of these names."""
 
 
 def tabulate(results: Mapping[str, Result]) -> Table:
@@ -252,14 +183,12 @@ def _cells(result: Result) -> dict[str, TableCell]:
     if test is not None and test.low is not None and test.high is not None and test.confidence is not None:
         difference = format_in_unit(test.difference, percent, "+")
         low, high = format_in_unit(test.low, percent, "+"), format_in_unit(test.high, percent, "+")
-        opponent = OPPONENTS[result.compared_with or "best"]
-        title = f"against the {opponent} ({100 * test.confidence:g}% interval)"
+        title = f"against the best ({100 * test.confidence:g}% interval)"
         cells[title] = f"{difference} ({low} to {high})"
         cells[f"{test.sides} p"] = f"{test.p_value:.4f}"
         if result.verdict is not None:
             cells["verdict"] = result.verdict.word
-    if result.compared_with is not None and result.opponent_score is not None:
-        opponent_score = format_in_unit(result.opponent_score, percent)
-        is_new_best = result.compared_with != "first" and result.opponent_score == result.score
-        cells[OPPONENTS[result.compared_with]] = Cell(opponent_score, "best") if is_new_best else opponent_score
+    if result.best is not None:
+        best = format_in_unit(result.best, percent)
+        cells["best"] = Cell(best, "best") if result.best == result.score else best
     return cells

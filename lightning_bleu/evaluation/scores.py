@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from lightning_bleu.core.evaluator_metric import EvaluatorMetric, metrics_that_score
+from lightning_bleu.core.evaluator_metric import EvaluatorMetric
 from lightning_bleu.core.forms import InputCounts
 from lightning_bleu.core.mistakes import Mistake
 from lightning_bleu.core.processes import run_in_all, run_in_process_0
@@ -26,8 +26,8 @@ class Scored:
     Attributes:
         name: what it is the score of.
         result: the score.
-        rows: the rows of its sentences. None if they have none, if the score is not finite, for a group among very
-            many, and for a mean.
+        rows: the rows of its sentences. None if they have none, if the score is not finite, for a group, and for a
+            mean.
         mean_of: the names of the scores that it is the mean of; empty unless it is a mean.
     """
 
@@ -59,7 +59,7 @@ def score_loaders(
     for metric_name, metric in metrics.items():
         scored_by_name: dict[str, list[Scored]] = {}
         for sentences in loaders:
-            if metrics_that_score({metric_name: metric}, has_references=sentences.has_references):
+            if sentences.has_references:
                 for score in _score_loader(metric_name, metric, sentences, parts, mistakes):
                     scored_by_name.setdefault(score.name.score, []).append(score)
         for scores_of_loaders in scored_by_name.values():
@@ -140,7 +140,7 @@ def _score_statistics(
         sums = some_rows.statistics.sum(0)
         if _has_score(name_of_rows, scorer, sums, mistakes):
             result = _to_result(scorer, sums, some_rows.input_counts, parts if some_rows is rows else False)
-            can_be_tested = math.isfinite(result.score)
+            can_be_tested = some_rows is rows and math.isfinite(result.score)
             yield Scored(name_of_rows, result, some_rows if can_be_tested else None)
 
 

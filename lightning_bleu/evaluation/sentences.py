@@ -15,7 +15,7 @@ from torch import Tensor
 
 from lightning_bleu.core.batch import Batch, Sentence, Sources, select_sentences, to_lines
 from lightning_bleu.core.forms import Ids, InputCounts, Strings, Tokens
-from lightning_bleu.core.kept import KeptSentences, count_inputs
+from lightning_bleu.core.kept import KeptSentences, count_inputs, positions_of
 from lightning_bleu.core.processes import gather_objects, process_rank
 from lightning_bleu.core.scoring import Scorer
 
@@ -187,7 +187,7 @@ class Sentences:
         self.loader = loader
         self.identity = kept.identity
         self.groups = _number_members(kept.statistics[:, GROUP], labels)
-        self.index = kept.positions if has_index else None
+        self.index = positions_of(kept.rows) if has_index else None
         self._statistics = kept.statistics
         self._columns = columns
         self.has_references = has_references

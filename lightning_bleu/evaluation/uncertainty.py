@@ -58,7 +58,7 @@ class Resampled(NamedTuple):
 def resample(systems: Mapping[Name, Sequence[SentenceRows]], resamples: int, seed: int = 0) -> dict[Name, Resampled]:
     """Score systems and bootstrap resamples of their sentences. Collective.
 
-    The resamples depend on the names of loader and group only, so that another score or group changes none of them.
+    The resamples depend on the name of the loader only, so that another score changes none of them.
     Each process sums up a share of them.
 
     Args:
@@ -66,17 +66,17 @@ def resample(systems: Mapping[Name, Sequence[SentenceRows]], resamples: int, see
         resamples: the number of resamples.
         seed: the random seed.
     """
-    names_by_seed: dict[str, list[Name]] = {}
+    names_by_loader: dict[str, list[Name]] = {}
     for name in systems:
-        names_by_seed.setdefault("/".join(filter(None, [name.loader, name.group])), []).append(name)
+        names_by_loader.setdefault(name.loader, []).append(name)
     statistics = {name: [rows.statistics.double() for rows in of_name] for name, of_name in systems.items()}
     shares: list[Tensor] = []
-    for seeded_by, names in names_by_seed.items():
+    for loader, names in names_by_loader.items():
         shares += weighted_sums(
             [of_system for name in names for of_system in statistics[name]],
             draw_with_replacement,
             resamples,
-            seed=seed + zlib.crc32(seeded_by.encode()),  # that of an empty name is 0
+            seed=seed + zlib.crc32(loader.encode()),  # that of an empty name is 0
             rank=process_rank(),
             processes=process_count(),
         )
@@ -85,7 +85,7 @@ def resample(systems: Mapping[Name, Sequence[SentenceRows]], resamples: int, see
     widths = [share.shape[1] for share in shares]
     sums = iter(sum_over_processes(torch.cat(shares, 1)).split_with_sizes(widths, 1))
     resampled = {}
-    for names in names_by_seed.values():
+    for names in names_by_loader.values():
         for name in names:
             scorer = systems[name][0].scorer
             scores = score_resamples(statistics[name], [next(sums) for _ in statistics[name]], scorer)
@@ -98,20 +98,12 @@ def resample_scored(
 ) -> dict[Name, Resampled]:
     """The same for scores of a validation, and for the means of its loaders. Collective.
 
-    A group that has all sentences of its loader has the resamples of the loader.
-
     Args:
         scored: the scores of a validation.
         systems: for some of the scores, the rows in each system.
         resamples: the number of resamples.
     """
-    drawn_for = {}  # the loader, or the group itself
-    for name, of_name in systems.items():
-        loader = name._replace(group="")
-        has_whole_loader = loader in systems and len(systems[loader][0]) == len(of_name[0])
-        drawn_for[name] = loader if has_whole_loader else name
-    drawn = resample({name: systems[name] for name in drawn_for.values()}, resamples)
-    resampled = {name: drawn[name_drawn] for name, name_drawn in drawn_for.items()}
+    resampled = resample(systems, resamples)
     for mean in scored:
         is_mean_of_loaders = mean.mean_of and not mean.name.group
         if is_mean_of_loaders and all(name in resampled for name in mean.mean_of):

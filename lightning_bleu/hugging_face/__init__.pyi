@@ -1,4 +1,4 @@
-from .mixin import EvaluatorMixin, add_evaluator
+from .mixin import EvaluatorMixin
 from .prompts import Prompts
 
-__all__ = ["EvaluatorMixin", "Prompts", "add_evaluator"]
+__all__ = ["EvaluatorMixin", "Prompts"]

@@ -45,7 +45,7 @@ class GenerationSettings(NamedTuple):
     Example:
         >>> from types import SimpleNamespace
         >>> settings = GenerationSettings({"eos_token_id": [7, 8]}, SimpleNamespace(pad_token_id=0))
-        >>> settings.find("pad_token_id"), sorted(settings.stop_ids)
+        >>> settings.find("pad_token_id"), settings.find("eos_token_id")
         (0, [7, 8])
     """
 
@@ -58,21 +58,6 @@ class GenerationSettings(NamedTuple):
             return self.arguments[name]
         config = self.arguments.get("generation_config", self.config)
         return getattr(config, name, None)
-
-    @property
-    def stop_ids(self) -> set[int]:
-        """The ids after which an answer ends."""
-        ids = self.find("eos_token_id")
-        if ids is None:
-            return set()
-        if hasattr(ids, "tolist"):
-            ids = ids.tolist()
-        return set(ids) if isinstance(ids, list | tuple) else {ids}
-
-    @property
-    def stops_otherwise(self) -> bool:
-        """Whether something else than an id can end an answer."""
-        return bool(self.find("stop_strings") or self.find("stopping_criteria"))
 
     def find_pad_id(self, processing_class: Any) -> int:
         """The id of the padding.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,6 @@ import torch
 from torch import Tensor
 
 from lightning_bleu.core.messages import warn_user
-from lightning_bleu.core.mistakes import Mistake
 from lightning_bleu.core.processes import process_count, run_in_process_0
 from lightning_bleu.evaluation.loaders import Origin
 from lightning_bleu.evaluation.monitors import describe_number
@@ -21,16 +20,7 @@ from lightning_bleu.evaluation.names import Naming, check_names
 from lightning_bleu.evaluation.outputs import Output
 from lightning_bleu.evaluation.positions import distributed_index
 from lightning_bleu.evaluator import Evaluator, StartedValidation
-from lightning_bleu.hugging_face.endings import (
-    suspect_answers,
-    suspect_ends,
-    suspect_joined_rows,
-    suspect_limit,
-    suspect_sampling,
-)
 from lightning_bleu.hugging_face.generator import GeneratorMixin
-from lightning_bleu.hugging_face.prompts import Prompts
-from lightning_bleu.hugging_face.rows import name_inputs, number_answers
 
 _RESERVED = ("", "loss", "runtime", "samples_per_second", "steps_per_second", "model_preparation_time")
 """Names that no metric can have, because the Trainer uses them."""
@@ -58,18 +48,11 @@ class EvaluatorMixin(GeneratorMixin):
     Attributes:
         gen_kwargs: arguments of ``model.generate``, such as ``{"max_new_tokens": 256}``. Set it in the subclass, or in
             the trainer at any time.
-        answers: what the rows of a batch are for a decoder-only model. Set it in the subclass, or in the trainer.
-
-            - ``"one"``, the default: a prompt, where labels are -100, and one answer;
-            - ``"last"``: a chat, of which the last answer is generated, from everything before it;
-            - ``"every"``: a chat, of which each answer is generated, from everything before it, and is a sentence. A
-              row without an answer is skipped;
-            - ``"apart"``: ``input_ids`` are prompts, and ``labels`` their answers, of any width. There is no loss.
 
     Raises:
         TypeError: if there is no :class:`.Evaluator`; during an evaluation, if predictions are not ids.
         ValueError: for names that the Trainer or a logger cannot take; during an evaluation, if repeated sentences
-            cannot be told from others, or if batches are not what `answers` says.
+            cannot be told from others.
 
     Notes:
         The metrics of the Trainer get ``eval_bleu`` (``test_bleu`` in ``predict``, ``eval_NAME_bleu`` for one of
@@ -83,7 +66,6 @@ class EvaluatorMixin(GeneratorMixin):
 
     evaluator: Evaluator | None = None
     _started: StartedValidation | None = None
-    _dataloader: Any = None  # of the evaluation that has started
     _batch_count = 0  # of its batches so far
     _lacks_evaluator = False
     _is_training = False
@@ -120,21 +102,9 @@ class EvaluatorMixin(GeneratorMixin):
         stages = [logged[: match.start()] for match in re.finditer("_", logged)]
         for stage in stages:
             number = describe_number(logged, _name_stage(evaluator, stage, "val"), evaluator.metrics)
-            is_higher = number is not None and number.higher_is_better
-            mode = (getattr(self.args, "lr_scheduler_kwargs", None) or {}).get("mode", "min")
-            scheduler = getattr(self.args, "lr_scheduler_type", "")
-            if is_higher and getattr(scheduler, "value", scheduler) == "reduce_lr_on_plateau" and mode != "max":
-                evaluator.warn_once(
-                    f"lr_scheduler_type='reduce_lr_on_plateau' lowers the learning rate while {best!r} rises: set "
-                    "lr_scheduler_kwargs={'mode': 'max'}."
-                )
             if number is None or number.higher_is_better in (None, self.args.greater_is_better):
                 continue
-            right = number.higher_is_better
-            evaluator.warn_once(
-                f"metric_for_best_model={best!r} needs greater_is_better={right}. (Or, for a function whose direction "
-                f"is wrong, FunctionMetric(function, higher_is_better={not right}).)"
-            )
+            evaluator.warn_once(f"metric_for_best_model={best!r} needs greater_is_better={number.higher_is_better}.")
 
     def evaluate(
         self,
@@ -144,10 +114,7 @@ class EvaluatorMixin(GeneratorMixin):
         **gen_kwargs: Any,
     ) -> Any:
         """Evaluate datasets. `gen_kwargs` go to ``model.generate``, and override its other settings. Collective."""
-        metrics = super().evaluate(eval_dataset, ignore_keys, metric_key_prefix, **gen_kwargs)
-        datasets = self.eval_dataset if eval_dataset is None else eval_dataset
-        self._warn_about_only("val", metric_key_prefix, are_all=isinstance(datasets, Mapping))
-        return metrics
+        return super().evaluate(eval_dataset, ignore_keys, metric_key_prefix, **gen_kwargs)
 
     def predict(
         self,
@@ -157,15 +124,7 @@ class EvaluatorMixin(GeneratorMixin):
         **gen_kwargs: Any,
     ) -> Any:
         """Generate from a dataset, with or without labels. The arguments are those of :meth:`evaluate`. Collective."""
-        output = super().predict(test_dataset, ignore_keys, metric_key_prefix, **gen_kwargs)
-        self._warn_about_only("test", metric_key_prefix, are_all=False)
-        return output
-
-    def _warn_about_only(self, stage: str, prefix: str, *, are_all: bool) -> None:
-        """Warn about entries of `only` that nothing had, unless they may be names of datasets that come later."""
-        has_name = "_" in prefix
-        if self.evaluator is not None and (are_all or not has_name):
-            self.evaluator.warn_about_only(stage)
+        return super().predict(test_dataset, ignore_keys, metric_key_prefix, **gen_kwargs)
 
     def evaluation_loop(
         self,
@@ -191,18 +150,19 @@ class EvaluatorMixin(GeneratorMixin):
         stage = "test" if description == "Prediction" else "val"
         _, _, dataset = metric_key_prefix.partition("_")
         is_ignored = evaluator.options.labels_of(dataset) == []
-        outer, outer_loader, outer_count = self._started, self._dataloader, self._batch_count
+        outer, outer_count = self._started, self._batch_count
         try:
-            self._started, self._dataloader, self._batch_count = None, dataloader, 0
+            self._started, self._batch_count = None, 0
             if is_ignored:
                 return super().evaluation_loop(dataloader, *arguments)
-            self._check_generation()
+            self._generation.check()
+            self._suspect_sampling(evaluator)
             self._started = started = evaluator.begin(
                 stage,
                 [""],
                 [dataloader],
                 Origin("prediction_step"),
-                naming=_name_stage(evaluator, metric_key_prefix, stage)._replace(escapes_labels=self._has_mlflow),
+                naming=_name_stage(evaluator, metric_key_prefix, stage),
                 dataset=dataset,
                 decoder=self.processing_class if hasattr(self.processing_class, "batch_decode") else None,
                 loggers=self._find_loggers(stage) if self.state.is_world_process_zero else (),
@@ -211,7 +171,7 @@ class EvaluatorMixin(GeneratorMixin):
             _check_loader(dataloader)
             output = super().evaluation_loop(dataloader, *arguments)
         finally:
-            self._started, self._dataloader, self._batch_count = outer, outer_loader, outer_count
+            self._started, self._batch_count = outer, outer_count
         validation = evaluator.score(started, may_replace=self._is_training)
         if len(set(validation.returned)) > 1:
             raise ValueError("split returned None for some batches only: return None for all of a dataset, or for none")
@@ -238,112 +198,41 @@ class EvaluatorMixin(GeneratorMixin):
             started.collector.skip()
             loss, _, _ = super().prediction_step(model, inputs_of_loss, True, ignore_keys, **kwargs)
             return loss, None, None
-        if prompts.target is None:
-            self._check_unlabeled(inputs)
+        if prompts.target is None and started.stage == "val":
+            raise ValueError(
+                f"evaluate needs references, but a batch has no {self._label_names[0]!r}, only {sorted(inputs)}: set "
+                "label_names in the TrainingArguments if they have another name, or use predict to generate without "
+                "references"
+            )
         if self._is_encoder_decoder and not self._overrides("complete"):
             loss, preds, returned = super().prediction_step(model, inputs_of_loss, False, ignore_keys, **kwargs)
             _check_ids(preds, prompts.target)
-            if self._is_seq2seq_trainer:
-                self._suspect_mistakes(inputs, prompts, preds[:, 1:])  # without the token at which the decoder starts
         else:
             loss = None
             if all(inputs_of_loss.get(name) is not None for name in self._label_names):
                 loss, _, _ = super().prediction_step(model, inputs_of_loss, True, ignore_keys, **kwargs)
             preds = self.complete(prompts)
             returned = self._prepare_input(prompts.target) if isinstance(prompts.target, Tensor) else None
-            self._suspect_mistakes(inputs, prompts, preds)
-        has_row_per_label = isinstance(preds, Tensor) and prompts.row is None
-        if self.compute_metrics is not None and not has_row_per_label:
-            raise ValueError(
-                "compute_metrics needs a row of ids for each label, but complete returned text or split returned "
-                "'row': remove it, and pass the Evaluator a function of hypotheses and references as a metric"
-            )
-        index = prompts.index if prompts.row is None else self._number_answers(prompts, batch_idx)
-        output = Output(preds, prompts.target, prompts.source, index=index, group=prompts.group)
+        output = Output(preds, prompts.target, prompts.source, index=prompts.index, group=prompts.group)
         started.collector.update(output, batch_idx)
-        if prediction_loss_only or not has_row_per_label:
+        if prediction_loss_only or not isinstance(preds, Tensor):
             return loss, None, None
         return loss, preds, returned
 
-    def _number_answers(self, prompts: Prompts, batch_idx: int) -> Any:
-        """The positions of answers, of which a row of the batch can have several; None if they are not known.
-
-        Args:
-            prompts: the prompts, each with its row; the index, if there is one, is that of rows.
-            batch_idx: the number of the batch in this process.
-        """
-        if prompts.index is not None:
-            return number_answers(prompts.row, prompts.index)
-        if process_count() == 1:
-            return None
-        items = distributed_index(self._dataloader, batch_idx)
-        if items is None or not len(items):
-            return None
-        return number_answers(prompts.row, items)
-
-    def _check_unlabeled(self, inputs: Mapping[str, Any]) -> None:
-        """Raise a ValueError for a batch that should have references.
-
-        Args:
-            inputs: the batch as it came.
-        """
-        label_name = self._label_names[0]
-        if inputs.get(label_name) is None:
-            before_mixin = type(self).__mro__[: type(self).__mro__.index(EvaluatorMixin)]
-            for kind in before_mixin:
-                if "prediction_step" in vars(kind):
-                    raise ValueError(
-                        f"{label_name!r} are missing, and {kind.__name__}.prediction_step, which runs before that of "
-                        "EvaluatorMixin, may have removed them: put EvaluatorMixin before that class"
-                    )
-        if self._started is not None and self._started.stage == "val":
-            if self._overrides("split"):
-                raise ValueError(
-                    "evaluate needs references, but split returned Prompts without a target: return the references, or "
-                    "use predict to generate without them"
-                )
-            raise ValueError(
-                f"evaluate needs references, but a batch has no {label_name!r}, only {name_inputs(inputs)}: set "
-                "label_names in the TrainingArguments if they have another name, or use predict to generate without "
-                "references"
-            )
-
-    def _suspect_mistakes(self, inputs: Mapping[str, Any], prompts: Prompts, preds: Any) -> None:
-        """Warn about sampling, answers without an end, and limits, unless the user generates in another way."""
-        if self._overrides("complete"):
-            return
+    def _suspect_sampling(self, evaluator: Evaluator) -> None:
+        """Warn about sampling that nobody asked for: instruction-tuned models ship with it."""
         settings = self._generation
-        self._warn(suspect_sampling(settings))
-        if not isinstance(prompts.target, Tensor) or self._overrides("split"):
-            return
-        if self._is_encoder_decoder:
-            if not settings.stop_ids:  # a model that generates in a way of its own
-                return
-            self._warn(suspect_ends(prompts.target, settings, "to the id at the end of the labels, if they have one."))
-        else:
-            lengths = inputs["attention_mask"].bool().sum(1)
-            if prompts.row is not None:
-                lengths = lengths[prompts.row]
-            max_length = getattr(self.args, "max_length", None)
-            self._warn(suspect_answers(prompts.target, lengths, settings, max_length))
-            if self.answers == "apart":
-                mask = inputs["attention_mask"].bool()
-                self._warn(suspect_joined_rows(inputs["input_ids"], mask, prompts.target))
-        counts_prompt = not self._is_encoder_decoder
-        self._warn(suspect_limit(preds, prompts.target, settings, counts_prompt=counts_prompt))
-
-    def _warn(self, mistakes: Iterable[Mistake]) -> None:
-        """Warn about each mistake once."""
-        if self.evaluator is not None:
-            self.evaluator.warn_once.about_all(mistakes)
+        if not self._overrides("complete") and "do_sample" not in settings.arguments and settings.find("do_sample"):
+            evaluator.warn_once(
+                "generation_config.do_sample is True, so answers are random, and scores depend on batches and "
+                "processes: set gen_kwargs = {'do_sample': False}, or True if that is meant."
+            )
 
     def train(self, resume_from_checkpoint: Any = None, trial: Any = None, *args: Any, **kwargs: Any) -> Any:
         """Train. A new run forgets the best validation of another one. Collective."""
         evaluator = self.evaluator
         if evaluator is not None:
             self._open_record(trial)
-            if self.args.eval_strategy != "no":
-                evaluator.check_logged_names("val", naming=_name_stage(evaluator, "eval", "val"))
             if not resume_from_checkpoint:
                 evaluator.load_state_dict({})
                 if evaluator.record is not None:
@@ -392,11 +281,6 @@ class EvaluatorMixin(GeneratorMixin):
             loggers += [getattr(callback, "tb_writer", None), getattr(getattr(callback, "_wandb", None), "run", None)]
         return [logger for logger in loggers if logger is not None]
 
-    @property
-    def _has_mlflow(self) -> bool:
-        """Whether the Trainer reports to MLflow, which refuses some labels of groups."""
-        return any(type(callback).__name__ == "MLflowCallback" for callback in self.callback_handler.callbacks)
-
     def _open_record(self, trial: Any) -> None:
         """Open the folder of the translations of this run. Each trial of a hyperparameter search has its own."""
         evaluator = self.evaluator
@@ -410,44 +294,9 @@ class EvaluatorMixin(GeneratorMixin):
             evaluator.open_record(Path(folder, output_dir.relative_to(self.args.output_dir)))
 
 
-def add_evaluator(trainer: Any, evaluator: Evaluator, **attributes: Any) -> None:
-    """Make a trainer that exists already score what its model generates, as :class:`EvaluatorMixin` does.
-
-    Example:
-        For a framework or a notebook that makes its own trainer::
-
-            add_evaluator(trainer, Evaluator(CorpusBLEU(percent=True)), gen_kwargs={"max_new_tokens": 256})
-            trainer.train()
-
-    Args:
-        trainer: the trainer, whose class becomes a subclass of :class:`EvaluatorMixin` and of its own class.
-        evaluator: the evaluator.
-        attributes: what a subclass would set or override, such as ``gen_kwargs``, ``answers``, or a function ``split``.
-
-    Raises:
-        TypeError: if it has an evaluator already, and for the attributes that do not exist.
-        TypeError, ValueError: see :class:`EvaluatorMixin`.
-    """
-    kind = type(trainer)
-    if isinstance(trainer, EvaluatorMixin):
-        raise TypeError(f"{kind.__name__} has an EvaluatorMixin already: set trainer.evaluator")
-    unknown = [name for name in attributes if not hasattr(EvaluatorMixin, name)]
-    if unknown:
-        raise TypeError(f"EvaluatorMixin has no attribute {unknown[0]!r}")
-    scoring = type(kind.__name__, (EvaluatorMixin, kind), {"__module__": kind.__module__, **attributes})
-    trainer.__class__ = scoring
-    try:
-        trainer._check_evaluator(evaluator)
-    except (TypeError, ValueError):
-        trainer.__class__ = kind
-        raise
-    trainer.evaluator = evaluator
-
-
 def _name_stage(evaluator: Evaluator, prefix: str, stage: str) -> Naming:
     """How the names of an evaluation are written, from its prefix, such as ``"eval_news"``."""
-    options = evaluator.options
-    return TrainerNaming(prefix, evaluator.namings[stage].log_name, options.separator or "_")
+    return TrainerNaming(prefix, evaluator.namings[stage].log_name, "_")
 
 
 class TrainerNaming(Naming):

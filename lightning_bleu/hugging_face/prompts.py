@@ -1,4 +1,4 @@
-"""Prompts: what a model generates from, and everything in a batch that belongs to it."""
+"""Prompts: what a model generates from, and the labels that its answers are compared with."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from lightning_bleu.hugging_face.rows import IGNORED, Answers
+IGNORED = -100
+"""The label of tokens that the loss ignores."""
 
 
 class Prompts(NamedTuple):
@@ -24,8 +25,7 @@ class Prompts(NamedTuple):
         inputs: arguments of ``model.generate``, with a row for each prompt, padded on the left.
         target: the references, in any form that :meth:`.CorpusBLEU.update` takes; None to score nothing.
         source: the sources that are shown and that metrics may need, as strings or ids.
-        row: the row of the batch of each prompt, if a row can have several prompts or none.
-        index: the position in the dataset of each prompt; with `row`, of each row of the batch.
+        index: the position in the dataset of each prompt.
         group: a label per prompt, such as its language, for a score per group.
 
     Notes:
@@ -35,20 +35,12 @@ class Prompts(NamedTuple):
     inputs: Mapping[str, Any]
     target: Any = None
     source: Any = None
-    row: Any = None
     index: Any = None
     group: Any = None
 
 
 _NOT_OF_PROMPTS = frozenset({"position_ids", "rope_deltas", "cache_position", "past_key_values", "use_cache"})
 """Arguments of a model that hold for whole rows only. ``generate`` makes its own for prompts."""
-
-_MEDIA = {
-    "video": ("pixel_values_videos", "video_", "second_per_grid"),
-    "image": ("pixel_values", "image_"),
-    "audio": ("input_features", "feature_", "audio_"),
-}
-"""How the names of the inputs of each medium begin; the first that fits counts."""
 
 
 def find_generation_inputs(model: Any, inputs: Mapping[str, Any], label_names: Collection[str]) -> dict[str, Any]:
@@ -66,61 +58,98 @@ def find_generation_inputs(model: Any, inputs: Mapping[str, Any], label_names: C
     return {name: value for name, value in inputs.items() if name in names and value is not None}
 
 
-def gather_prompts(inputs: Mapping[str, Any], answers: Answers, config: Any, pad_id: int) -> dict[str, Any]:
-    """Move the prompts to the end of their rows, and take along what belongs to their tokens.
-
-    Inputs with an integer or a boolean per token, such as ``token_type_ids``, go with the tokens. All others are kept
-    as they are, except images, videos, and audio whose placeholders are in no prompt.
+def find_prompts(inputs: Mapping[str, Any], labels: Tensor | None) -> tuple[Tensor, Tensor | None]:
+    """Find the last answer of each row of a decoder-only model, and its prompt, which is everything before it.
 
     Args:
         inputs: a batch, with ids of shape ``(rows, width)``.
-        answers: the prompts, as masks of rows.
-        config: the configuration of the model, which names its placeholders.
-        pad_id: the id of the padding.
+        labels: the answers, -100 elsewhere; None if there are none, so that the rows are prompts.
+
+    Returns:
+        which tokens are prompts, and the labels of the last answers, -100 elsewhere.
 
     Raises:
-        ValueError: if rows have several prompts or none, and an input cannot be divided among them.
+        ValueError: if the batch does not say what is padding, if its rows are packed, or if a row has no prompt or no
+            answer.
+
+    Example:
+        >>> ids, labels = torch.tensor([[5, 6, 7, 8]]), torch.tensor([[-100, 6, -100, 8]])
+        >>> in_prompt, answers = find_prompts({"input_ids": ids, "attention_mask": torch.ones(1, 4)}, labels)
+        >>> in_prompt.int().tolist(), answers.tolist()
+        ([[1, 1, 1, 0]], [[-100, -100, -100, 8]])
+    """
+    ids, mask = inputs.get("input_ids"), inputs.get("attention_mask")
+    if ids is None or mask is None or mask.shape != ids.shape or _is_packed(mask, inputs.get("position_ids")):
+        raise ValueError(
+            "to find prompts, a batch must have input_ids and an attention_mask of the same shape, with one sequence "
+            f"per row, got {sorted(inputs)}: use a data collator that pads, or override split. In SFTConfig, set "
+            "packing=False, or eval_packing=False"
+        )
+    in_prompt = mask.bool()
+    if labels is not None:
+        if labels.shape != ids.shape:
+            raise ValueError(
+                f"labels have shape {tuple(labels.shape)}, and input_ids {tuple(ids.shape)}, so they are not prompts "
+                "with their answers: if input_ids are prompts only, override split in the Trainer, and return "
+                "Prompts(inputs, labels)"
+            )
+        in_answer = labels != IGNORED
+        columns = torch.arange(ids.shape[1], device=ids.device)
+        end = torch.where(in_answer, columns, -1).amax(1, keepdim=True)  # of the last answer
+        start = torch.where(~in_answer & (columns < end), columns, -1).amax(1, keepdim=True) + 1
+        labels = labels.masked_fill(columns < start, IGNORED)
+        in_prompt = in_prompt & (columns < start) & (end >= 0)
+    is_empty = ~in_prompt.any(1)
+    if is_empty.any():
+        raise ValueError(
+            f"each row must have a prompt, and an answer behind it whose labels alone are not -100, unlike row "
+            f"{int(is_empty.nonzero()[0])}: mask the labels of the prompt (in TRL, give the dataset the columns "
+            "'prompt' and 'completion', or set assistant_only_loss=True for chats), or override split"
+        )
+    return in_prompt, labels
+
+
+def _is_packed(mask: Tensor, position_ids: Tensor | None) -> bool:
+    """Whether rows have several sequences: positions that fall between neighbors, or sequences numbered in the mask."""
+    if mask.dtype != torch.bool and bool((mask > 1).any()):
+        return True
+    if position_ids is None or position_ids.shape != mask.shape:
+        return False
+    are_tokens = mask[:, 1:].bool() & mask[:, :-1].bool()
+    falls = position_ids.diff(dim=1) < 0
+    return bool((falls & are_tokens).any())
+
+
+def gather_prompts(inputs: Mapping[str, Any], in_prompt: Tensor, pad_id: int) -> dict[str, Any]:
+    """Move the prompts to the end of their rows, and take along what belongs to their tokens.
+
+    Inputs with an integer or a boolean per token, such as ``token_type_ids``, go with the tokens. All others, such as
+    images, are kept as they are.
+
+    Args:
+        inputs: a batch, with ids of shape ``(rows, width)``.
+        in_prompt: which tokens are prompts.
+        pad_id: the id of the padding.
 
     Example:
         >>> ids = torch.tensor([[5, 6, 7], [8, 9, 0]])
         >>> in_prompt = torch.tensor([[True, True, False], [True, False, False]])
-        >>> answers = Answers(torch.tensor([0, 1]), in_prompt, None)
-        >>> prompts = gather_prompts({"input_ids": ids, "token_type_ids": ids % 2}, answers, None, pad_id=0)
+        >>> prompts = gather_prompts({"input_ids": ids, "token_type_ids": ids % 2}, in_prompt, pad_id=0)
         >>> {name: value.tolist() for name, value in prompts.items()}
         {'input_ids': [[5, 6], [0, 8]], 'token_type_ids': [[1, 0], [0, 0]], 'attention_mask': [[1, 1], [0, 1]]}
     """
     ids = inputs["input_ids"]
-    lengths = answers.in_prompt.sum(1).tolist()
-    width = max(lengths, default=0)
+    width = int(in_prompt.sum(1).max())
     # A stable sort moves the tokens of each prompt behind all others, in their order.
-    order = answers.in_prompt.int().argsort(dim=1, stable=True)[:, ids.shape[1] - width :]
-    mask = answers.in_prompt.gather(1, order)
-    prompts: dict[str, Any] = {}
-    whole: dict[str, Any] = {}
+    order = in_prompt.int().argsort(dim=1, stable=True)[:, ids.shape[1] - width :]
+    mask = in_prompt.gather(1, order)
+    prompts = dict(inputs)
     for name, value in inputs.items():
-        if name == "attention_mask":
-            continue
-        if _is_per_token(value, ids):
-            fill = pad_id if name == "input_ids" else 0
-            prompts[name] = _gather_tokens(value[answers.row], order, mask, fill)
-        else:
-            whole[name] = value
-    whole = _drop_unused_media(whole, prompts["input_ids"], config)
-    _check_rows_are_whole(whole, answers.row, len(ids))
-    prompts.update(whole)
+        # Pixels and audio are floating-point numbers.
+        if isinstance(value, Tensor) and not value.is_floating_point() and value.shape[:2] == ids.shape:
+            prompts[name] = _gather_tokens(value, order, mask, pad_id if name == "input_ids" else 0)
     prompts["attention_mask"] = mask.long()
     return prompts
-
-
-def find_sources(prompts: Mapping[str, Any]) -> Tensor:
-    """The ids of prompts, padded with -100."""
-    ids: Tensor = prompts["input_ids"]
-    return ids.masked_fill(prompts["attention_mask"] == 0, IGNORED)
-
-
-def _is_per_token(value: Any, ids: Tensor) -> bool:
-    """Whether an input has a value per token. Pixels and audio are floating-point numbers."""
-    return isinstance(value, Tensor) and not value.is_floating_point() and value.shape[:2] == ids.shape
 
 
 def _gather_tokens(value: Tensor, order: Tensor, mask: Tensor, fill: int) -> Tensor:
@@ -129,34 +158,3 @@ def _gather_tokens(value: Tensor, order: Tensor, mask: Tensor, fill: int) -> Ten
     places = order.reshape(*order.shape, *[1] * len(per_token)).expand(*order.shape, *per_token)
     is_token = mask.reshape(*mask.shape, *[1] * len(per_token))
     return value.gather(1, places).masked_fill(~is_token, fill)
-
-
-def _drop_unused_media(inputs: Mapping[str, Any], ids: Tensor, config: Any) -> dict[str, Any]:
-    """Drop the images, videos, and audio of a batch if their placeholders are in no prompt."""
-    used: dict[str, Any] = {}
-    for name, value in inputs.items():
-        placeholder = _placeholder_of(name, config)
-        if placeholder is None or bool((ids == placeholder).any()):
-            used[name] = value
-    return used
-
-
-def _placeholder_of(name: str, config: Any) -> int | None:
-    """The id that stands for an image, a video, or audio in a prompt; None for another input, or if it is unknown."""
-    for medium, beginnings in _MEDIA.items():
-        if name.startswith(beginnings):
-            placeholder = getattr(config, f"{medium}_token_id", None)
-            return getattr(config, f"{medium}_token_index", None) if placeholder is None else placeholder
-    return None
-
-
-def _check_rows_are_whole(inputs: Mapping[str, Any], row: Tensor, rows: int) -> None:
-    """Raise a ValueError if tensors like images would have to be divided among several prompts of a row."""
-    if torch.equal(row, torch.arange(rows, device=row.device)):
-        return
-    for name, value in inputs.items():
-        if isinstance(value, Tensor):
-            raise ValueError(
-                f"{name} of shape {tuple(value.shape)} cannot be divided among the answers of a row: set answers = "
-                "'last' in the Trainer, or override split"
-            )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, partial
 from typing import Any
 
@@ -22,13 +22,6 @@ class Dashboard:
         loggers: the loggers of a trainer, which logs numbers itself.
         own_loggers: the loggers of the evaluator, which get the numbers, too.
         warn: warns about loggers that fail, and tells which ones get numbers only.
-        names: the names of the numbers that will be logged, as far as they are known.
-
-    Attributes:
-        escapes_labels: whether a logger refuses some labels of groups; see :func:`.escape_group`. In all processes.
-
-    Raises:
-        ValueError: if a logger cannot take the names.
     """
 
     def __init__(
@@ -36,27 +29,16 @@ class Dashboard:
         loggers: Sequence[Any],
         own_loggers: Sequence[Any],
         warn: WarnOnce,
-        names: Collection[str] = (),
     ) -> None:
         self._warn = warn
         self._adapters: list[LoggerAdapter] = []
         self._own_adapters: list[LoggerAdapter] = []
-        self.escapes_labels = run_in_process_0(lambda: self._open(loggers, own_loggers, names))
+        run_in_process_0(lambda: self._open(loggers, own_loggers))
 
-    def _open(self, loggers: Sequence[Any], own_loggers: Sequence[Any], names: Collection[str]) -> bool:
-        """Open the loggers, in process 0. Whether one of them refuses some labels."""
+    def _open(self, loggers: Sequence[Any], own_loggers: Sequence[Any]) -> None:
+        """Open the loggers, in process 0."""
         self._own_adapters = [self._adapt(logger) for logger in own_loggers if logger not in loggers]
         self._adapters = [self._adapt(logger) for logger in loggers] + self._own_adapters
-        self._check_names(names)
-        return any(adapter.escapes_labels for adapter in self._adapters)
-
-    def check_names(self, names: Collection[str]) -> None:
-        """Raise a ValueError if a logger cannot take these names of numbers."""
-        run_in_process_0(lambda: self._check_names(names))
-
-    def _check_names(self, names: Collection[str]) -> None:
-        for adapter in self._adapters:
-            adapter.check_names(names)
 
     def _adapt(self, logger: Any) -> LoggerAdapter:
         name = type(logger).__name__

@@ -7,19 +7,14 @@ none.
 
 from __future__ import annotations
 
-import contextlib
-import inspect
-import posixpath
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
-from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from lightning_bleu.evaluation.names import find_nested
-from lightning_bleu.observers.charts import SECTIONS, ScalarChart
+from lightning_bleu.observers.charts import Layout
 from lightning_bleu.observers.loader_view import LoaderView
 from lightning_bleu.observers.sample_table import sample_table
 
@@ -38,7 +33,6 @@ class LoggerAdapter:
         method: a method by which its class is known to be a logger.
         shows_samples: whether it shows samples and figures.
         shows_charts: whether charts must be arranged.
-        escapes_labels: whether it refuses some labels of groups.
         logger: the logger itself.
     """
 
@@ -46,7 +40,6 @@ class LoggerAdapter:
     method: ClassVar[str] = "log_metrics"
     shows_samples: ClassVar[bool] = True
     shows_charts: ClassVar[bool] = False
-    escapes_labels: ClassVar[bool] = False
 
     def __init__(self, logger: Any) -> None:
         self.logger = logger
@@ -61,9 +54,6 @@ class LoggerAdapter:
         """
         raise NotImplementedError
 
-    def check_names(self, names: Collection[str]) -> None:
-        """Raise a ValueError if numbers with these names cannot be logged together."""
-
     def log_numbers(self, numbers: Mapping[str, float], step: int) -> None:
         """Log numbers by name."""
         self.logger.log_metrics(dict(numbers), step)
@@ -72,11 +62,11 @@ class LoggerAdapter:
     def show_samples(self, view: LoaderView, step: int) -> None:
         """Show samples and figures."""
 
-    def show_charts(self, charts: Sequence[ScalarChart]) -> None:
+    def show_charts(self, layout: Layout) -> None:
         """Arrange the charts of the scores. Most loggers make a chart of each number."""
 
 
-_LAYOUTS: WeakKeyDictionary[Any, dict[tuple[str, str], ScalarChart]] = WeakKeyDictionary()
+_LAYOUTS: WeakKeyDictionary[Any, Layout] = WeakKeyDictionary()
 """The charts of each writer of TensorBoard. They may be those of several evaluators."""
 
 
@@ -115,80 +105,31 @@ class TensorBoard(LoggerAdapter):
             writer.add_figure(name, figure, step, close=False)
         writer.flush()  # a SummaryWriter does not do that when Python ends
 
-    def show_charts(self, charts: Sequence[ScalarChart]) -> None:
+    def show_charts(self, layout: Layout) -> None:
         """Arrange the charts on the page of custom scalars. TensorBoard uses the last layout of a run."""
         writer = _writer_of(self.logger)
-        if not hasattr(writer, "add_custom_scalars"):
-            return
         old = _LAYOUTS.get(writer, {})
-        new = {(chart.section, chart.title): chart for chart in _in_shown_order(charts)}
-        layout = old | new
-        if layout != old:
-            _LAYOUTS[writer] = layout
-            writer.add_custom_scalars(to_custom_scalars(layout.values()))
-
-
-def _in_shown_order(charts: Sequence[ScalarChart]) -> list[ScalarChart]:
-    """TensorBoard shows lines first, and then bands in reverse order."""
-    bands = [chart for chart in charts if chart.is_band]
-    lines = [chart for chart in charts if not chart.is_band]
-    return lines + bands[::-1]
-
-
-def to_custom_scalars(charts: Iterable[ScalarChart]) -> dict[str, dict[str, list[Any]]]:
-    """Charts as ``SummaryWriter.add_custom_scalars`` takes them.
-
-    Example:
-        >>> bleu = ScalarChart("Scores", "val_bleu", ("val_bleu", "val_bleu/low", "val_bleu/high"), is_band=True)
-        >>> to_custom_scalars([bleu, ScalarChart("Scores", "val_ter", ("val_ter",))])
-        {'Scores': {'val_bleu': ['Margin', ['val_bleu', 'val_bleu/low', 'val_bleu/high']], \
-'val_ter': ['Multiline', ['^val_ter$']]}}
-    """
-    layout: dict[str, dict[str, list[Any]]] = {}
-    for chart in sorted(charts, key=lambda chart: SECTIONS.index(chart.section)):
-        content: list[Any] = ["Margin", list(chart.names)]
-        if not chart.is_band:
-            # The names of lines are regular expressions that must match from the start.
-            content = ["Multiline", [f"^{re.escape(name)}$" for name in chart.names]]
-        layout.setdefault(chart.section, {})[chart.title] = content
-    return layout
+        sections = dict.fromkeys([*old, *layout])
+        new = {section: {**old.get(section, {}), **layout.get(section, {})} for section in sections}
+        if new != old and hasattr(writer, "add_custom_scalars"):
+            _LAYOUTS[writer] = new
+            writer.add_custom_scalars(new)
 
 
 class LikeWandb(LoggerAdapter):
     """A logger with methods like those of Lightning's ``WandbLogger``: a table of the samples, and figures."""
 
-    _METHODS: ClassVar = {
-        "log_image": ["images"],
-        "log_text": ["columns", "data"],
-        "log_table": ["columns", "data"],
-    }
-    """Methods, and the arguments that they take by name, beside ``key`` and ``step``."""
-
     @staticmethod
     def fits(logger: Any, writer: type) -> bool:
-        """Whether it has a method for tables or images."""
-        return bool(LikeWandb._find_methods(logger))
-
-    @staticmethod
-    def _find_methods(logger: Any) -> dict[str, Callable[..., None]]:
-        """The methods by the first argument of what they show: ``"images"``, and ``"columns"`` for a table."""
-        methods = {}
-        for name, parameters in LikeWandb._METHODS.items():
-            arguments = dict.fromkeys(["key", "step", *parameters])
-            with contextlib.suppress(AttributeError, TypeError, ValueError):
-                inspect.signature(getattr(type(logger), name)).bind(logger, **arguments)
-                methods[parameters[0]] = getattr(logger, name)
-        return methods
+        """Whether it has these methods."""
+        return hasattr(type(logger), "log_image") and hasattr(type(logger), "log_table")
 
     def show_samples(self, view: LoaderView, step: int) -> None:
-        """Show figures, and a table, if the logger has methods for them."""
-        methods = self._find_methods(self.logger)
-        if "images" in methods:
-            for name, figure in view.figures.items():
-                methods["images"](key=name, images=[_draw(figure)], step=step)
-        if "columns" in methods:
-            columns, rows = view.table(step)
-            methods["columns"](key=view.panels[0].tag, columns=columns, data=rows, step=step)
+        """Show figures, and a table."""
+        for name, figure in view.figures.items():
+            self.logger.log_image(key=name, images=[_draw(figure)], step=step)
+        columns, rows = view.table(step)
+        self.logger.log_table(key=view.panels[0].tag, columns=columns, data=rows, step=step)
 
 
 class WandbRun(LoggerAdapter):
@@ -218,37 +159,13 @@ class WandbRun(LoggerAdapter):
         self.logger.log(panels)
 
 
-_MAX_METRIC_OF_MLFLOW = 250
-_SERVICES_OF_MLFLOW = ("", "databricks", "databricks-uc", "uc")
-"""Tracking URIs of MLflow that look like paths."""
-
-
 class MLflow(LoggerAdapter):
     """The MLflow logger of Lightning: a table of the samples of all validations, which needs pandas, and figures."""
-
-    escapes_labels = True
 
     @staticmethod
     def fits(logger: Any, writer: type) -> bool:
         """Whether it writes tables to a run."""
         return hasattr(writer, "log_table") and hasattr(logger, "run_id")
-
-    def check_names(self, names: Collection[str]) -> None:
-        """Raise a ValueError if MLflow refuses a name, or stores two of them as one.
-
-        Also if the store consists of files, and one of the names is a folder of another one. In such a store, a metric
-        is a file with the path of its name. A server does not tell what its store is.
-        """
-        _check_metrics_of_mlflow(names)
-        nested = find_nested(names)
-        uri = str(getattr(self.logger.experiment, "tracking_uri", ""))
-        if nested is not None and _is_file_store(uri):
-            folder, name = nested
-            raise ValueError(
-                f"{type(self.logger).__name__} writes each metric to a file in {uri!r}, so it cannot log both "
-                f'{folder!r} and {name!r}: set separator="_", or use a database, such as '
-                'tracking_uri="sqlite:///mlflow.db"'
-            )
 
     def show_samples(self, view: LoaderView, step: int) -> None:
         """Show figures and a table."""
@@ -266,41 +183,6 @@ class MLflow(LoggerAdapter):
     def _allowed(name: str) -> str:
         """A name with only the characters that MLflow allows."""
         return re.sub(r"[^\w./ -]", "_", name, flags=re.ASCII)
-
-
-def _check_metrics_of_mlflow(names: Collection[str]) -> None:
-    """Raise a ValueError for names that MLflow refuses, or that the logger of Lightning makes equal.
-
-    The logger removes characters that MLflow does not allow.
-    """
-    names_by_stored: dict[str, str] = {}
-    for name in names:
-        stored = re.sub(r"[^\w/. -]", "", name, flags=re.ASCII)
-        is_path = posixpath.normpath(stored) == stored and not stored.startswith(("/", ".."))
-        if not is_path or len(stored) > _MAX_METRIC_OF_MLFLOW:
-            raise ValueError(
-                f"MLflow cannot take the name {name!r}: it keeps ASCII letters, digits, and the characters '_', '-', "
-                f"'.', ' ', and '/', at most {_MAX_METRIC_OF_MLFLOW}, and nothing between slashes may be empty, '.', "
-                "or '..'. Rename the metric or the loader"
-            )
-        other = names_by_stored.setdefault(stored, name)
-        if other != name:
-            raise ValueError(
-                f"MLflow would store {other!r} and {name!r} as one metric, {stored!r}, because it keeps only ASCII "
-                "letters, digits, and the characters '_', '-', '.', ' ', and '/': rename one of them"
-            )
-
-
-def _is_file_store(uri: str) -> bool:
-    """Whether a tracking URI of MLflow is a local path, so that metrics are files.
-
-    Example:
-        >>> _is_file_store("./mlruns"), _is_file_store("file:///mlruns"), _is_file_store("sqlite:///mlflow.db")
-        (True, True, False)
-    """
-    scheme = urlsplit(uri).scheme
-    has_drive = len(scheme) == 1  # of Windows
-    return uri not in _SERVICES_OF_MLFLOW and (has_drive or scheme in ("", "file"))
 
 
 class Comet(LoggerAdapter):

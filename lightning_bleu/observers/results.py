@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from lightning_bleu.core.clean import list_names, to_line
@@ -39,7 +39,6 @@ class Results(dict[str, Result], Viewable):
         samples: the samples.
         findings: the findings.
         title: what a page calls them.
-        repeated: names of scores of the same sentences as others, which tables leave out.
 
     Attributes:
         samples: sentences to look at by the name of their loader, such as ``"val"`` or ``"val/news"``. Empty
@@ -47,7 +46,6 @@ class Results(dict[str, Result], Viewable):
         findings: what stands out in the texts, such as empty or repeated outputs: each is a ``key``, a ``message``, and
             a ``place`` in the documentation. Not in a sanity check and with ``fast_dev_run``.
         title: what a page calls them: the stage, the step, and the date, with the name of the run if it has a record.
-        repeated: see above.
 
     Notes:
         ``print`` it, end a cell of a notebook with it, or save it as a page.
@@ -59,20 +57,18 @@ class Results(dict[str, Result], Viewable):
         samples: Mapping[str, Samples] | None = None,
         findings: Iterable[Finding] = (),
         title: str = "",
-        repeated: Collection[str] = (),
     ) -> None:
         super().__init__(results or {})
         self.samples: dict[str, Samples] = dict(samples or {})
         self.findings: list[Finding] = list(findings)
         self.title = title
-        self.repeated = set(repeated)
 
     def __missing__(self, name: str) -> Result:
         raise KeyError(f"there is no score {name!r}, only {list_names([*self])}" if self else "there are no scores")
 
     def copy(self) -> Results:
         """A shallow copy."""
-        return Results(self, self.samples, self.findings, self.title, self.repeated)
+        return Results(self, self.samples, self.findings, self.title)
 
     def to_dict(self) -> dict[str, dict[str, Any]]:
         """Everything but the samples as plain values that :mod:`json` can serialize."""
@@ -82,8 +78,7 @@ class Results(dict[str, Result], Viewable):
         """What there is to see; see :class:`lightning_bleu.views.viewable.Viewable`."""
         if not self:
             return View("", [Note("No scores: no validation has ended in this process.")], self.title)
-        shown = {name: result for name, result in self.items() if name not in self.repeated}
-        blocks: list[Block] = [tabulate(shown), *describe_findings(self.findings)]
+        blocks: list[Block] = [tabulate(self), *describe_findings(self.findings)]
         if not examples:
             return View("", blocks, self.title)
         for name, samples in self.samples.items():

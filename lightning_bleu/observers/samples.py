@@ -1,10 +1,9 @@
-"""Sample sentences of a validation: the first ones, the worst, and those that changed most."""
+"""Sample sentences of a validation: the first ones, and the worst."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 from typing import Any
 
 from lightning_bleu.bleu import BLEUScorer, BLEUSettings
@@ -12,7 +11,6 @@ from lightning_bleu.core.batch import Sentence
 from lightning_bleu.core.clean import to_line
 from lightning_bleu.core.tokens import load_tokenizer
 from lightning_bleu.evaluation.choices import ChosenSentences
-from lightning_bleu.evaluation.result import OPPONENTS
 from lightning_bleu.evaluation.sentences import SentenceRows
 from lightning_bleu.evaluation.validation import ScoredLoader
 from lightning_bleu.views.blocks import Block, Example, ExampleLine, Examples, Note, Span, View
@@ -49,8 +47,6 @@ class Sample:
         lines: the hypothesis and then its references, with their tokens. Of very long texts, they have the beginning.
         source: the source sentence; None if the step returned none.
         scores: its scores by name, in the unit of the score of the corpus.
-        scores_before: if it is compared with an earlier validation, its scores there. (With ``compare_to="best"``, each
-            metric has a best validation of its own.)
         percent: the `percent` of each of these scores; see :class:`lightning_bleu.Result`.
         group: the label of its group; None if the step returned no labels.
     """
@@ -59,7 +55,6 @@ class Sample:
     lines: Sequence[Line]
     source: str | None = None
     scores: Mapping[str, float] = field(default_factory=dict)
-    scores_before: Mapping[str, float] = field(default_factory=dict)
     percent: Mapping[str, bool | None] = field(default_factory=dict)
     group: str | None = None
 
@@ -91,23 +86,18 @@ class Sample:
         return shown
 
     def to_dict(self) -> dict[str, Any]:
-        """The number, the group, the scores, those before as ``NAME_before``, and the texts."""
+        """The number, the group, the scores, and the texts."""
         values: dict[str, Any] = {"number": self.number, "group": self.group}
         values.update(self.scores)
-        for name, score in self.scores_before.items():
-            values[f"{name}_before"] = score
         values.update(source=self.source, hypothesis=self.hypothesis, references=self.references)
         return values
 
     def describe_scores(self) -> list[str]:
-        """Each score with its name, and what it was before: ``"bleu 8.9 -> 43.2"``."""
+        """Each score with its name: ``"bleu 43.2"``."""
         described = []
         for name, score in self.scores.items():
             digits = 1 if self.percent[name] else 4
-            text = f"{name} {score:.{digits}f}"
-            if name in self.scores_before:
-                text = f"{name} {self.scores_before[name]:.{digits}f} -> {score:.{digits}f}"
-            described.append(text)
+            described.append(f"{name} {score:.{digits}f}")
         return described
 
     def to_example(self) -> Example:
@@ -148,9 +138,6 @@ class Samples(Viewable):
         name: whose they are, such as ``"val"`` or ``"val/news"``.
         first: the first sentences of the dataset, which are the same in each validation.
         worst: the worst sentences, the worst first. Perfect ones are not among them.
-        improved: the sentences that improved most against the validation that `compare_to` names.
-        got_worse: those that got worse most.
-        opponent: what that is, in words: ``"best"``, ``"first"``, or ``"clear best"``.
         order: what the worst ones are the worst by.
         score: the line that the score prints by which they are ranked.
         signature: its signature.
@@ -162,9 +149,6 @@ class Samples(Viewable):
     name: str
     first: list[Sample]
     worst: list[Sample]
-    improved: list[Sample]
-    got_worse: list[Sample]
-    opponent: str = "best"
     order: str = ""
     score: str = ""
     signature: str = ""
@@ -180,7 +164,7 @@ class Samples(Viewable):
         ``"kind"`` is the name of the list that a sentence is in; the others are those of :meth:`Sample.to_dict`.
         """
         dicts = []
-        for kind in ("worst", "improved", "got_worse", "first"):
+        for kind in ("worst", "first"):
             for sample in getattr(self, kind):
                 dicts.append({"kind": kind} | sample.to_dict())
         return dicts
@@ -194,8 +178,6 @@ class Samples(Viewable):
         return [
             Note(self.caption, quiet=True),
             _to_examples(f"Worst {{}}{self.order}", self.worst[:examples]),
-            _to_examples(f"Improved most against the {self.opponent}: {{}}", self.improved[:examples]),
-            _to_examples(f"Got worse most against the {self.opponent}: {{}}", self.got_worse[:examples]),
             _to_examples("First {}", self.first[:examples], folded=bool(self.worst)),
         ]
 
@@ -203,8 +185,7 @@ class Samples(Viewable):
         return self.to_text(examples=8)
 
     def __repr__(self) -> str:
-        counts = f"{len(self.worst)} worst, {len(self.improved)} improved, {len(self.got_worse)} got worse"
-        return f"Samples({to_line(self.name, _REPR_TEXT)!r}, {len(self.first)} first, {counts})"
+        return f"Samples({to_line(self.name, _REPR_TEXT)!r}, {len(self.first)} first, {len(self.worst)} worst)"
 
 
 def _to_examples(title: str, samples: Sequence[Sample], *, folded: bool = False) -> Examples:
@@ -222,22 +203,19 @@ def make_samples(loader: ScoredLoader, chosen: ChosenSentences, name: str) -> Sa
     """
     bleu = find_bleu(loader.rows)
     settings = BLEUSettings.from_options() if bleu is None else bleu[1].settings
-    chosen_texts = {**chosen.first, **chosen.worst, **chosen.improved, **chosen.got_worse}
-    samples_of_sentences = score_samples(chosen_texts, loader.rows, settings, loader.rows_before)
+    chosen_texts = {**chosen.first, **chosen.worst}
+    samples_of_sentences = score_samples(chosen_texts, loader.rows, settings)
     by_number = dict(zip(chosen_texts, samples_of_sentences))
     samples = Samples(
         name,
         first=[by_number[number] for number in chosen.first],
         worst=[by_number[number] for number in chosen.worst],
-        improved=[by_number[number] for number in chosen.improved],
-        got_worse=[by_number[number] for number in chosen.got_worse],
     )
     if not chosen.ranked_by:
         return samples
     result = loader.results[chosen.ranked_by]
     return replace(
         samples,
-        opponent=OPPONENTS[result.compared_with or "best"],
         order=loader.rows[chosen.ranked_by].scorer.order,
         score=str(result.report),
         signature=getattr(result.report, "signature", None) or "",
@@ -265,7 +243,6 @@ def score_samples(
     by_number: Mapping[int, Sentence],
     rows_by_score: Mapping[str, SentenceRows],
     settings: BLEUSettings,
-    rows_before: Mapping[str, SentenceRows] = MappingProxyType({}),
 ) -> list[Sample]:
     """Samples of sentences with their scores.
 
@@ -273,18 +250,15 @@ def score_samples(
         by_number: the sentences by their numbers, from 0.
         rows_by_score: the rows of all sentences, for each score.
         settings: how texts are tokenized.
-        rows_before: the rows of an earlier validation, for each score that is compared.
     """
     numbers = list(by_number)
     scores_by_name = _score(rows_by_score, numbers)
-    scores_before = _score(rows_before, numbers)
     percent = {name: of_score.scorer.percent for name, of_score in rows_by_score.items()}
     samples = []
     for place, (number, sentence) in enumerate(by_number.items()):
         lines = [split_line(text, sentence.tokenized, settings) for text in (sentence.hypothesis, *sentence.references)]
         scores_of_sentence = {name: of_score[place] for name, of_score in scores_by_name.items()}
-        before = {name: of_score[place] for name, of_score in scores_before.items()}
-        samples.append(Sample(number + 1, lines, sentence.source, scores_of_sentence, before, percent, sentence.group))
+        samples.append(Sample(number + 1, lines, sentence.source, scores_of_sentence, percent, sentence.group))
     return samples
 
 

@@ -12,18 +12,8 @@ from typing import ClassVar
 import numpy as np
 from sacrebleu.metrics.ter import TER as SacreTER
 
-from lightning_bleu.core.forms import InputCounts
-from lightning_bleu.core.scoring import join_signature
-from lightning_bleu.core.settings import check_bool
 from lightning_bleu.evaluation.functions import FunctionScorer
-from lightning_bleu.tasks.task_metric import (
-    Normalizer,
-    TaskMetric,
-    check_installed,
-    check_normalizer,
-    make_signature,
-    normalize_text,
-)
+from lightning_bleu.tasks.task_metric import Normalizer, TaskMetric, check_installed, normalize_all
 
 # Speech recognition
 
@@ -33,17 +23,15 @@ class ErrorRate(TaskMetric):
 
     unit: ClassVar[str]
     """What is counted, for the signature."""
+    library = "rapidfuzz"
     has_counts = True
 
     def __init__(self, normalize: Normalizer | None = None, *, percent: bool = False) -> None:
         check_installed(type(self).__name__, "rapidfuzz", "wer")
-        count = partial(count_errors, split=self.split, normalize=check_normalizer(normalize))
-        super().__init__(count, {"normalize": normalize}, percent=percent, higher_is_better=False, perfect=0)
+        count = partial(count_errors, split=self.split, normalize=normalize)
+        options = {"normalize": normalize}
+        super().__init__(count, options, percent=percent, higher_is_better=False, perfect=0, fields={"unit": self.unit})
         self.column_names = ["errors", self.unit, "insertions", "deletions", "substitutions"]
-
-    def signature(self, inputs: InputCounts) -> str:
-        """Everything that the scores of such sentences depend on, in one line."""
-        return make_signature(self, inputs, {"unit": self.unit}, "rapidfuzz")
 
     @staticmethod
     @abstractmethod
@@ -151,10 +139,10 @@ def count_errors(
 
     rows: list[tuple[int, ...]] = []
     for hypothesis, references_of_it in zip(hypotheses, references):
-        items = split(normalize_text(hypothesis, normalize))
+        items = split(*normalize_all([hypothesis], normalize))
         candidates = []
-        for reference in references_of_it:
-            reference_items = split(normalize_text(reference, normalize))
+        for reference in normalize_all(references_of_it, normalize):
+            reference_items = split(reference)
             candidates.append((Levenshtein.distance(reference_items, items), len(reference_items), reference_items))
         errors, length, closest = min(candidates, key=_closeness)
         kinds = Counter(edit.tag for edit in Levenshtein.editops(closest, items)) if errors else Counter[str]()
@@ -207,6 +195,7 @@ class TER(TaskMetric):
     """
 
     short_name = "ter"
+    library = "sacrebleu"
 
     def __init__(
         self,
@@ -218,33 +207,26 @@ class TER(TaskMetric):
         percent: bool = False,
     ) -> None:
         options = {
-            "normalized": check_bool("normalized", normalized),
-            "no_punct": check_bool("no_punct", no_punct),
-            "asian_support": check_bool("asian_support", asian_support),
-            "case_sensitive": check_bool("case_sensitive", case_sensitive),
+            "normalized": normalized,
+            "no_punct": no_punct,
+            "asian_support": asian_support,
+            "case_sensitive": case_sensitive,
         }
         count = partial(count_edits, ter=SacreTER(normalized, no_punct, asian_support, case_sensitive))
-        super().__init__(count, options, percent=percent, higher_is_better=False, perfect=0)
+        fields = {
+            "case": "mixed" if case_sensitive else "lc",
+            "tok": "tercom",
+            "norm": "yes" if normalized else "no",
+            "punct": "no" if no_punct else "yes",
+            "asian": "yes" if asian_support else "no",
+        }
+        super().__init__(count, options, percent=percent, higher_is_better=False, perfect=0, fields=fields)
         seen = {"subwords": True, "case": case_sensitive, "punctuation": not no_punct, "spaces": not asian_support}
         self.sees = [aspect for aspect, is_seen in seen.items() if is_seen]
 
     def scorer_of(self, name: str, score_name: str) -> FunctionScorer:
         """The edits over the words of the references; 1, as in sacreBLEU, if there are edits and no words."""
         return replace(super().scorer_of(name, score_name), over_zero=1.0)
-
-    def signature(self, inputs: InputCounts) -> str:
-        """Everything that the scores of such sentences depend on, in one line; sacreBLEU's with this package's."""
-        options = self.options
-        return join_signature(
-            {
-                "nrefs": inputs.reference_count,
-                "case": "mixed" if options["case_sensitive"] else "lc",
-                "tok": "tercom",
-                "norm": "yes" if options["normalized"] else "no",
-                "punct": "no" if options["no_punct"] else "yes",
-                "asian": "yes" if options["asian_support"] else "no",
-            }
-        )
 
 
 def count_edits(

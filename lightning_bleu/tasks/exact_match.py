@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from lightning_bleu.core.forms import InputCounts
-from lightning_bleu.tasks.task_metric import Normalizer, TaskMetric, check_normalizer, make_signature, normalize_text
+from lightning_bleu.tasks.task_metric import Normalizer, TaskMetric, normalize_all
 
 # Questions
 
@@ -34,12 +33,8 @@ class ExactMatch(TaskMetric):
     short_name = "exact_match"
 
     def __init__(self, normalize: Normalizer | None = None, *, percent: bool = False) -> None:
-        match = partial(find_exact, normalize=check_normalizer(normalize))
+        match = partial(find_exact, normalize=normalize)
         super().__init__(match, {"normalize": normalize}, percent=percent, higher_is_better=True, perfect=1)
-
-    def signature(self, inputs: InputCounts) -> str:
-        """Everything that the scores of such sentences depend on, in one line."""
-        return make_signature(self, inputs, {})
 
 
 def find_exact(
@@ -53,6 +48,6 @@ def find_exact(
     """
     matches = []
     for hypothesis, references_of_it in zip(hypotheses, references):
-        targets = [normalize_text(reference, normalize) for reference in references_of_it]
-        matches.append(normalize_text(hypothesis, normalize) in targets)
+        (answer,) = normalize_all([hypothesis], normalize)
+        matches.append(answer in normalize_all(references_of_it, normalize))
     return matches

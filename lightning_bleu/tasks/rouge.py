@@ -2,32 +2,19 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from types import SimpleNamespace
+from typing import Any
 
-from lightning_bleu.core.forms import InputCounts
-from lightning_bleu.core.settings import check_bool, describe
-from lightning_bleu.tasks.task_metric import (
-    Normalizer,
-    TaskMetric,
-    check_installed,
-    check_normalizer,
-    make_signature,
-    normalize_text,
-)
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
-
+from lightning_bleu.core.settings import describe
+from lightning_bleu.tasks.task_metric import Normalizer, TaskMetric, check_installed, normalize_all
 
 # Summarization
 
 
 ROUGE_KEYS = ("rouge1", "rouge2", "rougeL", "rougeLsum")
 """The scores that papers report."""
-_ROUGE_KEY = re.compile(r"rouge[1-9]|rougeL|rougeLsum")
 
 
 class ROUGE(TaskMetric):
@@ -61,6 +48,7 @@ class ROUGE(TaskMetric):
     """
 
     short_name = "rouge"
+    library = "rouge-score"
     column_names = ("fmeasure", "summaries", "precision", "recall")
 
     def __init__(
@@ -75,63 +63,26 @@ class ROUGE(TaskMetric):
         check_installed(type(self).__name__, "rouge_score", "rouge")
         from rouge_score.rouge_scorer import RougeScorer  # type: ignore[import-untyped]
 
-        keys = _check_rouge_keys(keys)
-        check_bool("use_stemmer", use_stemmer)
         if tokenizer is not None and use_stemmer:
             raise ValueError("'use_stemmer' has no effect with a 'tokenizer' of your own: stem the tokens there")
-        wrapped = None if tokenizer is None else _RougeTokenizer(tokenizer)
-        score = partial(
-            score_rouge,
-            scorer=RougeScorer(keys, use_stemmer, tokenizer=wrapped),
-            normalize=check_normalizer(normalize),
+        keys = tuple(keys)
+        wrapped = None if tokenizer is None else SimpleNamespace(tokenize=getattr(tokenizer, "tokenize", tokenizer))
+        scorer = RougeScorer(keys, use_stemmer, tokenizer=wrapped)
+        scorer.score("", "")  # raises an error for unknown keys
+        super().__init__(
+            partial(score_rouge, scorer=scorer, normalize=normalize),
+            {"keys": keys, "use_stemmer": use_stemmer, "normalize": normalize, "tokenizer": tokenizer},
+            percent=percent,
+            higher_is_better=dict.fromkeys(keys, True),
+            perfect=1,
+            fields={
+                "stemmer": "yes" if use_stemmer else "no",
+                "tok": "rouge-score" if tokenizer is None else describe(tokenizer),
+            },
         )
-        options = {"keys": keys, "use_stemmer": use_stemmer, "normalize": normalize, "tokenizer": tokenizer}
-        super().__init__(score, options, percent=percent, higher_is_better=dict.fromkeys(keys, True), perfect=1)
         self.sees = ["subwords"]
         if tokenizer is None and normalize is None:
             self.sees.append("latin")
-
-    @classmethod
-    def from_plain(cls, settings: Mapping[str, Any], *, percent: bool) -> Self:
-        """The metric with recorded settings."""
-        return super().from_plain({**settings, "keys": tuple(settings["keys"])}, percent=percent)
-
-    def signature(self, inputs: InputCounts) -> str:
-        """Everything that the scores of such sentences depend on, in one line."""
-        tokenizer = self.options["tokenizer"]
-        fields = {
-            "stemmer": "yes" if self.options["use_stemmer"] else "no",
-            "tok": "rouge-score" if tokenizer is None else describe(tokenizer),
-        }
-        return make_signature(self, inputs, fields, "rouge-score")
-
-
-class _RougeTokenizer:
-    """A tokenizer as rouge-score calls it.
-
-    Args:
-        tokenizer: a callable, or an object with a method ``tokenize``.
-    """
-
-    def __init__(self, tokenizer: Any) -> None:
-        self.tokenize = getattr(tokenizer, "tokenize", tokenizer)
-        is_class = isinstance(tokenizer, type) and hasattr(tokenizer, "tokenize")
-        if is_class or not callable(self.tokenize):
-            raise TypeError(
-                f"'tokenizer' must be a callable that returns tokens, or have a method 'tokenize', got {tokenizer!r}"
-            )
-
-
-def _check_rouge_keys(keys: Any) -> tuple[str, ...]:
-    """Check the names of the scores of ROUGE."""
-    if not isinstance(keys, list | tuple):
-        raise TypeError(f"'keys' must be a list of names such as 'rouge1', got {keys!r}")
-    wrong = [key for key in keys if not isinstance(key, str) or not _ROUGE_KEY.fullmatch(key)]
-    if wrong:
-        raise ValueError(f"'keys' must be 'rouge1' to 'rouge9', 'rougeL', or 'rougeLsum', got {wrong[0]!r}")
-    if not keys or len(set(keys)) < len(keys):
-        raise ValueError(f"'keys' must have one or more different names, got {list(keys)}")
-    return tuple(keys)
 
 
 def score_rouge(
@@ -151,8 +102,8 @@ def score_rouge(
     """
     scores: dict[str, list[tuple[float, ...]]] = {key: [] for key in scorer.rouge_types}
     for hypothesis, references_of_it in zip(hypotheses, references):
-        targets = [normalize_text(reference, normalize) for reference in references_of_it]
-        best = scorer.score_multi(targets, normalize_text(hypothesis, normalize))
+        (summary,) = normalize_all([hypothesis], normalize)
+        best = scorer.score_multi(normalize_all(references_of_it, normalize), summary)
         for key, score in best.items():
             scores[key].append((score.fmeasure, 1, score.precision, score.recall))
     return scores

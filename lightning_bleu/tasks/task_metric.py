@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import importlib.metadata
-from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from lightning_bleu.core.forms import InputCounts
@@ -29,9 +29,14 @@ class TaskMetric(FunctionMetric):
         percent: whether scores are in 0..100 rather than in 0..1.
         higher_is_better: whether higher scores are better, perhaps by the name of the score.
         perfect: the best score that a sentence can have, in 0..1.
+        fields: what else its signature names.
+
+    Attributes:
+        library: the package that computes it; empty for none.
     """
 
     short_name: ClassVar[str]
+    library: ClassVar[str] = ""
 
     def __init__(
         self,
@@ -41,9 +46,11 @@ class TaskMetric(FunctionMetric):
         percent: bool,
         higher_is_better: bool | Mapping[str, bool],
         perfect: float,
+        fields: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         super().__init__(function, higher_is_better=higher_is_better, percent=percent, perfect=perfect)
         self.options = dict(options)
+        self._signature_fields = dict(fields)
         self.sees = {"subwords"} if options.get("normalize") else {"subwords", "case", "punctuation"}
 
     def __repr__(self) -> str:
@@ -66,13 +73,27 @@ class TaskMetric(FunctionMetric):
         Raises:
             TypeError: for a setting that has been a callable, of which only the name is known.
         """
-        options = dict(settings)
-        options.pop("higher_is_better", None)
+        options = {name: value for name, value in settings.items() if name != "higher_is_better"}
+        if isinstance(options.get("normalize"), str) or isinstance(options.get("tokenizer"), str):
+            raise TypeError(f"{cls.__name__} had a callable as an option, of which only the name is known: {options}")
         return cls(**options, percent=percent)
 
-    @abstractmethod
     def signature(self, inputs: InputCounts) -> str:
         """Everything that the scores of such sentences depend on, in one line."""
+        fields = {"nrefs": inputs.reference_count, **self._signature_fields}
+        if "normalize" in self.options:
+            normalize = self.options["normalize"]
+            fields["normalize"] = "no" if normalize is None else describe(normalize)
+        versions = {}
+        if self.library:
+            name = "version" if self.library == "sacrebleu" else self.library  # sacreBLEU calls its own so
+            versions[name] = importlib.metadata.version(self.library)
+        return join_signature(fields, versions)
+
+
+def normalize_all(texts: Sequence[str], normalize: Normalizer | None) -> Sequence[str]:
+    """Texts as they are compared."""
+    return texts if normalize is None else list(map(normalize, texts))
 
 
 def check_installed(metric: str, module: str, extra: str) -> None:
@@ -87,39 +108,3 @@ def check_installed(metric: str, module: str, extra: str) -> None:
         raise ModuleNotFoundError(
             f"{metric} needs {module}, which is not installed: pip install 'lightning-bleu[{extra}]'", name=module
         ) from error
-
-
-# Options
-
-
-def check_normalizer(normalize: Any) -> Normalizer | None:
-    """Check the option `normalize`."""
-    if normalize is not None and (isinstance(normalize, type) or not callable(normalize)):
-        raise TypeError(f"'normalize' must be a function that takes and returns a string, got {normalize!r}")
-    checked: Normalizer | None = normalize
-    return checked
-
-
-def normalize_text(text: str, normalize: Normalizer | None) -> str:
-    """A text as it is compared."""
-    if normalize is None:
-        return text
-    normalized = normalize(text)
-    if not isinstance(normalized, str):
-        raise TypeError(f"'normalize' must return a string, got {normalized!r:.80} of type {type(normalized).__name__}")
-    return normalized
-
-
-def make_signature(metric: TaskMetric, inputs: InputCounts, fields: Mapping[str, str], library: str = "") -> str:
-    """The signature of a metric with the option `normalize`.
-
-    Args:
-        metric: the metric.
-        inputs: the numbers of its references.
-        fields: what else it depends on.
-        library: the package that computes it; empty for none.
-    """
-    normalize = metric.options["normalize"]
-    versions = {library: importlib.metadata.version(library)} if library else {}
-    shown = "no" if normalize is None else describe(normalize)
-    return join_signature({"nrefs": inputs.reference_count, **fields, "normalize": shown}, versions)

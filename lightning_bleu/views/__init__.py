@@ -1,1 +1,1 @@
-"""What there is to see, as blocks, and what makes text, HTML, and Markdown of them. It imports ``core``."""
+"""What there is to see, as blocks, and what makes text and HTML of them. It imports ``core``."""

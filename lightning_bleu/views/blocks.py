@@ -1,7 +1,6 @@
 """What there is to see of something: a title and a list of blocks.
 
-:mod:`~lightning_bleu.views.text`, :mod:`~lightning_bleu.views.html`, and
-:mod:`~lightning_bleu.views.markdown` render them. Blocks have texts as they are: each renderer cleans and escapes
+:mod:`~lightning_bleu.views.text` and :mod:`~lightning_bleu.views.html` render them. Blocks have texts as they are: each renderer cleans and escapes
 what it shows.
 """
 
@@ -88,7 +87,7 @@ class Bar(NamedTuple):
 class Range(NamedTuple):
     """A cell of a table with a number and its interval, drawn on an axis with a line at 0.
 
-    It repeats what other cells say in numbers, so text and Markdown leave it out.
+    It repeats what other cells say in numbers, so text leaves it out.
 
     Attributes:
         value: the number.

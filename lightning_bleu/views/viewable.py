@@ -8,7 +8,6 @@ from typing import overload
 
 from lightning_bleu.views.blocks import View
 from lightning_bleu.views.html import to_fragment, to_page
-from lightning_bleu.views.markdown import to_markdown
 from lightning_bleu.views.text import to_text
 
 _MAX_BYTES = 2**20
@@ -51,14 +50,6 @@ class Viewable:
             return page
         Path(path).expanduser().write_text(page, encoding="utf-8")
         return None
-
-    def to_markdown(self, *, examples: int = 3) -> str:
-        """Text in GitHub's Markdown, for a comment on a pull request or an issue. Sentences are folded.
-
-        Args:
-            examples: how many sentences to show of each kind, at most.
-        """
-        return to_markdown(self.describe(examples))
 
     def to_text(self, *, examples: int = 0) -> str:
         """Text for a terminal or a log.

@@ -12,7 +12,7 @@ import torch
 from sacrebleu.metrics.bleu import BLEU as SacreBLEU
 
 from lightning_bleu import CONVENTIONS, corpus_bleu, sentence_bleu
-from lightning_bleu.bleu import BLEUSettings, compute_bleu, count_rows, sentence_scores
+from lightning_bleu.bleu import BLEUScorer, BLEUSettings, compute_bleu, count_rows
 from lightning_bleu.core.batch import read_batch
 from lightning_bleu.core.conventions import SMOOTHINGS
 from tests.helpers.corpora import random_text
@@ -114,10 +114,10 @@ def test_the_sentences_of_a_corpus_score_as_in_sacrebleu_however_it_is_smoothed(
     settings = BLEUSettings.from_options(**options)
     rows = torch.from_numpy(count_rows(read_batch(hypotheses, references, settings), settings))
     many = rows.repeat(100, 1)  # more than are scored at a time
-    scores = sentence_scores(many, settings)
+    scores = BLEUScorer(settings).score_sentences(many)
     peer = SacreBLEU(effective_order=True, max_ngram_order=settings.max_order)
     expected = [peer.sentence_score(*pair).score for pair in zip(hypotheses, references)]
     assert (100 / settings.unit * scores[:200]).tolist() == pytest.approx(expected, abs=1e-9)
     assert torch.equal(scores.reshape(100, 200), scores[:200].expand(100, 200))
     assert len({*scores.tolist()}) > 40  # of all qualities
-    assert sentence_scores(rows[:0], settings).shape == (0,)
+    assert BLEUScorer(settings).score_sentences(rows[:0]).shape == (0,)

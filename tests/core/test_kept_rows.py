@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from lightning_bleu.bleu import BLEUSettings, count_rows
-from lightning_bleu.core.batch import read_batch
+from lightning_bleu.core.batch import Batch, read_sentences, select_sentences
+from lightning_bleu.core.columns import read_index, read_sample_mask
 from lightning_bleu.core.forms import InputCounts
 from lightning_bleu.core.kept import (
     SamePosition,
@@ -23,6 +24,14 @@ from lightning_bleu.core.kept import (
     positions_of,
     read_rows,
 )
+
+
+def read_batch(preds: Any, target: Any, settings: Any, mask: Any = None, index: Any = None) -> Batch:
+    """A batch whose sentences have positions."""
+    batch = read_sentences(preds, target, settings)
+    batch = batch._replace(positions=read_index(index, batch.sentence_count))
+    chosen = read_sample_mask(mask, batch.sentence_count)
+    return batch if chosen is None else select_sentences(batch, chosen)
 
 
 def pack(target: Any, mask: Any = None, positions: Any = None, preds: Any = None, **options: Any) -> Tensor:

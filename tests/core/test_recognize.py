@@ -20,7 +20,7 @@ from transformers import BatchEncoding
 from lightning_bleu import CorpusBLEU, corpus_bleu
 from lightning_bleu.core.columns import read_sample_mask
 from lightning_bleu.core.forms import Ids, Strings, Tokens, segment_count
-from lightning_bleu.core.recognize import materialize, recognize, recognize_hypotheses, recognize_sources
+from lightning_bleu.core.recognize import recognize, recognize_hypotheses, recognize_sources
 from tests.helpers.counting import EXPECTED_FIRST, FIRST_REFERENCES, HYPOTHESES, REFERENCES, count, pad
 
 ids = torch.zeros(2, 5, dtype=torch.long)

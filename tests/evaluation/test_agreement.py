@@ -13,7 +13,7 @@ from sacrebleu.metrics.ter import TER
 from lightning_bleu import CorpusBLEU, CorpusCHRF, FunctionMetric
 from lightning_bleu.evaluation.options import Options, agree_on_metrics
 from lightning_bleu.evaluation.passed_metrics import read_metrics
-from lightning_bleu.tasks import ROUGE, WER, TokenCount
+from lightning_bleu.tasks import ROUGE, WER
 from tests.helpers.callback_metrics import errors, exact, make_metrics, try_to
 from tests.helpers.process_groups import ProcessPool
 
@@ -118,7 +118,6 @@ DIFFERENT: dict[str, tuple[str, list[Setup]]] = {
     "another package": ("metrics", [Setup({"x": CHRF()}), Setup({"x": TER()})]),
     "the option of a ready metric": ("metrics", [Setup(ROUGE(["rouge1"])), Setup(ROUGE(["rouge2"]))]),
     "normalize": ("metrics", [Setup(WER()), Setup(WER(str.lower))]),
-    "pad_id": ("metrics", [Setup({"n": TokenCount()}), Setup({"n": TokenCount(0)})]),
     "the number of loaders": (
         "names of loaders",
         [Setup(CorpusBLEU(), loaders=["a"]), Setup(CorpusBLEU(), loaders=["a", "b"])],

@@ -58,7 +58,7 @@ def cut(line: str, mark: str) -> str:
 
 
 MARKS = ["@@", "##", "\u2581", "\u0120"]
-TOKENS = ["</s>", "<end>", "<pad>", "[SEP]", "<|im_end|>", "<|2.00|>"]
+TOKENS = ["</s>", "<pad>", "[SEP]", "<|im_end|>", "<|2.00|>"]
 Case = tuple[Sequence[str], Sequence[str], Sequence[str] | None]
 FEW = [f"the {NOUNS[number % 13]} {VERBS[number % 10]} a {NOUNS[number // 10 % 13]} there" for number in range(130)]
 MISTAKES: dict[str, dict[str, Case]] = {
@@ -66,7 +66,6 @@ MISTAKES: dict[str, dict[str, Case]] = {
         "all": ([f"{line} and a man" + " and a man" * 9 for line in GOOD], REFERENCES, SOURCES),
         "a fifth": ([line + " so" * (40 * (number % 5 == 0)) for number, line in enumerate(GOOD)], REFERENCES, SOURCES),
         "cut off": ([f"{line}{' the cat' * 9} the c" for line in GOOD], REFERENCES, None),
-        "no repetition": ([f"{line} {' '.join(RNG.choices(NOUNS, k=60))}" for line in GOOD], REFERENCES, None),
     },
     "empty": {
         "all": ([""] * 150, REFERENCES, SOURCES),
@@ -74,7 +73,6 @@ MISTAKES: dict[str, dict[str, Case]] = {
     },
     "same-output": {
         "all": ([GOOD[0]] * 150, REFERENCES, SOURCES),
-        "ten": ([GOOD[number % 10] for number in range(150)], REFERENCES, SOURCES),
         "a third": ([GOOD[0] if number % 3 == 0 else line for number, line in enumerate(GOOD)], REFERENCES, SOURCES),
     },
     "copies": {"all": (SOURCES, REFERENCES, SOURCES)},
@@ -99,7 +97,6 @@ MISTAKES: dict[str, dict[str, Case]] = {
         "hypotheses": (PROMPTED, REFERENCES, SOURCES),
         "references": (GOOD, PROMPTED_REFERENCES, SOURCES),
         "both": (PROMPTED, PROMPTED_REFERENCES, SOURCES),
-        "both without sources": (FIXED, FIXED_REFERENCES, None),
     },
     "opening": {
         "chat": ([f"Sure! Here is the translation:\n{line}" for line in GOOD], REFERENCES, SOURCES),
@@ -115,7 +112,6 @@ MISTAKES: dict[str, dict[str, Case]] = {
     "special-tokens": {
         **{f"{token} hypotheses": ([f"{line}{token}" for line in GOOD], REFERENCES, None) for token in TOKENS},
         **{f"{token} references": (GOOD, [f"{line} {token}" for line in REFERENCES], None) for token in TOKENS},
-        "unknown words": ([f"{line} <unk>" for line in GOOD], REFERENCES, None),
         "padding": ([f"{line}{' <pad>' * 20}" for line in GOOD], REFERENCES, None),
         "languages": ([f"deu_Latn {line}" for line in GOOD], REFERENCES, None),
     },
@@ -199,9 +195,6 @@ def test_metrics_of_words_find_scripts_without_spaces(language: str) -> None:
         results, said = evaluate([hypothesis] * 9, [reference] * 9, metric=metric)
         assert [finding.key for finding in results.findings] == ["script"]
         assert said == [results.findings[0].message]
-        advises_bleu = type(metric) is CorpusBLEU and language != "th"
-        advice = "CorpusBLEU(tokenizer='zh') or 'ja-mecab'" if advises_bleu else "CorpusCHRF or CER"
-        assert said[0].endswith(f"Use {advice}.")
     spaced = [" ".join(hypothesis)] * 9, [" ".join(reference)] * 9
     for metric in (CorpusBLEU(), WER()):
         assert evaluate(*spaced, metric=metric)[0].findings == []
@@ -388,7 +381,6 @@ def test_evidence_of_parts_adds_up_to_that_of_all() -> None:
     sentences = [Sentence(*fields) for fields in zip(PROMPTED, [[line] for line in REFERENCES], SOURCES)]
     parts, whole = examine(sentences[:60]) + examine(sentences[60:]), examine(sentences)
     assert (parts.hypotheses, parts.references) == (whole.hypotheses, whole.references)
-    assert parts.openings == whole.openings
-    assert len(parts.outputs) == len(whole.outputs) == 10
+    assert parts.outputs == whole.outputs
     metrics = read_metrics(CorpusBLEU())
     assert find_findings(parts, metrics) == find_findings(whole, metrics)

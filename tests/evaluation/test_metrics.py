@@ -45,7 +45,6 @@ from lightning_bleu.evaluation.outputs import Output
 from lightning_bleu.evaluation.passed_metrics import check_not_labels, read_metrics
 from lightning_bleu.evaluation.result import STATISTICS
 from lightning_bleu.evaluation.validation import Validation
-from lightning_bleu.tasks import TokenCount
 from tests.helpers.callback_metrics import (
     FUNCTIONS,
     OF_TEXT,
@@ -87,7 +86,6 @@ def spell(rows: list[list[int]]) -> list[str]:
         ({"x": MetricCollection({"b": CorpusBLEU(), "wer": WordErrorRate()})}, ["x/b", "x/wer"]),
         ({"x": MetricCollection({"a": WordErrorRate(), "b": CharErrorRate()})}, ["x"]),
         (nn.ModuleDict({"x": CorpusBLEU(), "y": CorpusCHRF()}), ["x", "y"]),
-        ({"n": TokenCount(), "f": exact, "g": FunctionMetric(errors), "b": CorpusBLEU().scorer}, ["n", "f", "g", "b"]),
     ],
 )
 def test_metrics_have_names(metrics: Any, expected: list[str]) -> None:

@@ -20,7 +20,7 @@ from lightning_bleu import CONVENTIONS, CorpusBLEU, CorpusCHRF, Evaluator, Funct
 from lightning_bleu.evaluation.names import Name
 from lightning_bleu.evaluation.scores import Scored
 from lightning_bleu.observers.charts import COMPONENTS, lay_out_charts
-from lightning_bleu.tasks import WER, TokenCount
+from lightning_bleu.tasks import WER
 from tests.helpers.callback_metrics import (
     FUNCTIONS,
     OF_TEXT,

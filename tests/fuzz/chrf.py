@@ -70,7 +70,7 @@ def make_case(choices: Choices) -> CHRFCase:
     rows *= copies
     cuts = sorted([0, *(choices.byte() % (len(rows) + 1) for _ in range(choices.byte() % 3)), len(rows)])
     form = choices.byte() % 8
-    forms = form & 1 == 1, form & 2 == 2, form & 4 == 4
+    forms = form & 1 == 1, form & 2 == 2, False
     batches = [make_batch(rows[start:stop], *forms) for start, stop in pairwise(cuts)]
     masks = Masks.of(choices) if choices.byte() % 4 == 1 else None
     lowered = {words: choices.pick(CACHE_LIMITS), ngrams: choices.pick(_KERNEL_LIMITS)}

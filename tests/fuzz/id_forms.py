@@ -21,7 +21,7 @@ _RANGES = {
     for name in ("int64", "int32", "int16", "int8", "uint8", "uint16", "uint32", "uint64")
 }
 """The smallest and the largest id by dtype."""
-_LIST_FORMS = ["lists", "tensors", "arrays", "tuples", "generators", "NumPy integers"]
+_LIST_FORMS = ["lists", "tensors", "arrays", "tuples", "NumPy integers"]
 _PREDS_FORMS = [*_LIST_FORMS, "tensor", "tensor", "array", "array", "logits", "logits"]
 _TARGET_FORMS = [*_LIST_FORMS, "tensor", "tensor", "tensor", "array", "array", "tensors of references"]
 _LOGITS_DTYPES = [torch.float32, torch.float64, torch.float16, torch.bfloat16]

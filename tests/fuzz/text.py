@@ -46,7 +46,7 @@ def make_case(choices: Choices) -> MetricCase:
         rows = [sentence[:2] for sentence in rows]
     cut = choices.pick([0, 0, 1, 2, 4])
     parts = [rows[:cut], rows[cut:]] if 0 < cut < len(rows) else [rows]
-    form, is_flat, generates = choices.byte(), choices.byte() % 2 == 1, choices.byte() % 8 == 7
+    form, is_flat, generates = choices.byte(), choices.byte() % 2 == 1, choices.byte() < 0
     batches = [make_batch(part, form % 2 == 1, is_flat, generates) for part in parts]
     masks = Masks.of(choices) if choices.byte() % 16 == 1 else None
     expect = partial(_expected_row, **options)

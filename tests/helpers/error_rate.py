@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, TypedDict, cast
 import numpy as np
 from torch import Tensor
 
-from lightning_bleu.core.batch import Batch, Sources, count_sentences, to_lines
+from lightning_bleu.core.batch import Batch, Sources, to_lines
 from lightning_bleu.core.corpus_metric import CorpusMetric
-from lightning_bleu.core.evaluator_metric import CorpusScorer
+from lightning_bleu.core.evaluator_metric import CorpusScorer, count_sentences
 from lightning_bleu.core.forms import Hypotheses, InputCounts, IntArray, References, Strings, kind_of
 from lightning_bleu.core.scoring import Component, Report, float_type, join_signature
 from lightning_bleu.core.settings import Decoder, Settings, check_bool
@@ -40,7 +40,7 @@ class ErrorRateOptions(TypedDict, total=False):
     percent: bool
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True)
 class ErrorRateSettings(Settings):
     """The options of the error rate, checked. Create settings with :meth:`from_options`.
 
@@ -137,35 +137,14 @@ class ErrorRateScorer(CorpusScorer):
         """The scorer with settings that :meth:`Settings.plain` returned, for text."""
         return cls(ErrorRateSettings.from_options(**{**settings, "decoder": None, "percent": percent}))
 
-    @property
-    def name(self) -> str:  # type: ignore[override]
-        """The name of the score."""
-        return "error rate"
+    name = "error rate"
+    class_name = "CorpusErrorRate"  # type: ignore[assignment]
+    columns = 2
+    higher_is_better = False
 
-    @property
-    def class_name(self) -> str:
-        """The name of the class of the metric."""
-        return "CorpusErrorRate"
-
-    @property
-    def columns(self) -> int:  # type: ignore[override]
-        """The errors, and the length of the reference."""
-        return 2
-
-    @property
-    def higher_is_better(self) -> bool:  # type: ignore[override]
-        """Lower is better."""
-        return False
-
-    @property
-    def perfect(self) -> float:  # type: ignore[override]
-        """No errors."""
-        return 0.0
-
-    @property
-    def bounds(self) -> tuple[float, None]:  # type: ignore[override]
-        """There may be more errors than words."""
-        return 0.0, None
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._set(perfect=0.0, bounds=(0.0, None))
 
     def count_batch(self, name: str, batch: Batch, sources: Sources | None = None) -> IntArray:
         """The statistics of each sentence, shape ``(sentences, 2)``."""
@@ -175,9 +154,16 @@ class ErrorRateScorer(CorpusScorer):
         """The error rates of rows or of sums of rows."""
         return error_rate(statistics, self.settings)
 
-    def report(self, sums: Tensor, inputs: InputCounts | None) -> ErrorRateScore:
+    def report(self, sums: Tensor, inputs: InputCounts | None = None) -> ErrorRateScore:
         """The score with everything that it is computed from."""
-        return ErrorRateScore.from_statistics(sums, self.settings, inputs or InputCounts())
+        errors, reference_length = sums.tolist()
+        return ErrorRateScore(
+            score=self.score(sums.cpu()).item(),
+            errors=errors,
+            reference_length=reference_length,
+            signature=error_rate_signature(self.settings, inputs or InputCounts()),
+            percent=self.settings.percent,
+        )
 
     def components(self, report: ErrorRateScore, *, optional: bool = True) -> list[Component]:
         """The number of errors, and the length of the references."""
@@ -207,19 +193,6 @@ class ErrorRateScore(Report):
     reference_length: int
     signature: str
     percent: bool
-
-    @classmethod
-    def from_statistics(cls, statistics: Tensor, settings: ErrorRateSettings, inputs: InputCounts) -> ErrorRateScore:
-        """Score a corpus from its statistics, integers of shape ``(2,)``."""
-        statistics = statistics.cpu()
-        errors, reference_length = statistics.tolist()
-        return cls(
-            score=ErrorRateScorer(settings).score(statistics).item(),
-            errors=errors,
-            reference_length=reference_length,
-            signature=error_rate_signature(settings, inputs),
-            percent=settings.percent,
-        )
 
     def __str__(self) -> str:
         return f"error rate = {(1 if self.percent else 100) * self.score:.2f}"
@@ -262,7 +235,7 @@ class CorpusErrorRate(CorpusMetric):
     Args:
         characters: compare characters instead of words.
         lowercase: lowercase before comparing.
-        pad_id, bos_id, eos_id, ignore_ids, decoder, percent, keep_sentences: see :class:`lightning_bleu.CorpusCHRF`.
+        pad_id, bos_id, eos_id, ignore_ids, decoder, percent: see :class:`lightning_bleu.CorpusCHRF`.
         kwargs: passed to :class:`torchmetrics.Metric`.
 
     Example:
@@ -287,12 +260,11 @@ class CorpusErrorRate(CorpusMetric):
         ignore_ids: int | Iterable[int] | None = (-100,),
         decoder: Decoder | None = None,
         percent: bool = False,
-        keep_sentences: bool = False,
         **kwargs: Any,
     ) -> None:
         options = {name: value for name, value in locals().items() if name in ErrorRateOptions.__annotations__}
         settings = ErrorRateSettings.from_options(**cast(ErrorRateOptions, options))
-        super().__init__(ErrorRateScorer(settings), options, keep_sentences=keep_sentences, **kwargs)
+        super().__init__(ErrorRateScorer(settings), options, **kwargs)
 
     def report(self) -> ErrorRateScore:
         """The score and its components as plain numbers, synced like :meth:`compute`."""
@@ -306,9 +278,9 @@ def corpus_error_rate(preds: Hypotheses, target: References, **options: Unpack[E
         >>> corpus_error_rate(["it was"], ["it is"], percent=True).score
         50.0
     """
-    settings = ErrorRateSettings.from_options(**options)
-    rows, batch = count_sentences(preds, target, settings, error_rate_rows)
-    return ErrorRateScore.from_statistics(rows.sum(0), settings, batch.input_counts)
+    scorer = ErrorRateScorer(ErrorRateSettings.from_options(**options))
+    rows, batch = count_sentences(preds, target, scorer)
+    return scorer.report(rows.sum(0), batch.input_counts)
 
 
 def sentence_error_rate(preds: Hypotheses, target: References, **options: Unpack[ErrorRateOptions]) -> Tensor:
@@ -318,6 +290,6 @@ def sentence_error_rate(preds: Hypotheses, target: References, **options: Unpack
         >>> sentence_error_rate(["it was", "hello"], ["it is", "hello"])
         tensor([0.5000, 0.0000], dtype=torch.float64)
     """
-    settings = ErrorRateSettings.from_options(**options)
-    rows, batch = count_sentences(preds, target, settings, error_rate_rows)
-    return ErrorRateScorer(settings).score(rows).to(batch.device, float_type(batch.device))
+    scorer = ErrorRateScorer(ErrorRateSettings.from_options(**options))
+    rows, batch = count_sentences(preds, target, scorer)
+    return scorer.score(rows).to(batch.device, float_type(batch.device))

@@ -64,10 +64,10 @@ def score(counting: Counting, naming: Naming | None = None, parts: bool | Sequen
     return Validation(
         naming,
         counting.metrics,
-        group_by_loader(scored, loaders, {}),
+        group_by_loader(scored, loaders),
         scored,
         name_results(scored, naming),
-        name_numbers(scored, naming, shows_loaders=len(loaders) <= 20),
+        name_numbers(scored, naming),
     )
 
 

@@ -13,7 +13,7 @@ import torch
 from sacrebleu.metrics.bleu import BLEU
 
 from lightning_bleu import CorpusBLEU, Evaluator
-from lightning_bleu.hugging_face import EvaluatorMixin, Prompts, add_evaluator
+from lightning_bleu.hugging_face import EvaluatorMixin, Prompts
 from tests.helpers.language_models import EOS, FIRST_WORD, PAD, SIZE, bleu_of, make_tokenizer, replace_words, to_text
 from tests.helpers.process_groups import run_in_processes
 

@@ -27,7 +27,7 @@ from torchmetrics.text import CharErrorRate, ROUGEScore, WordErrorRate
 from lightning_bleu import CorpusBLEU, Evaluator, FunctionMetric
 from lightning_bleu.compare import compare_systems
 from lightning_bleu.compare.known_metrics import KNOWN_METRICS
-from lightning_bleu.tasks import CER, ROUGE, TER, WER, ExactMatch, TokenCount
+from lightning_bleu.tasks import CER, ROUGE, TER, WER, ExactMatch
 from tests.helpers.corpora import read_lines, read_systems
 from tests.helpers.files import read_scores
 
