@@ -259,21 +259,6 @@ def test_language_model_mistakes_score_as_the_documentation_says(load: Any) -> N
     assert scores["logits masked, not shifted"] < teacher_forced - 3
 
 
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:The number of training batches")
-def test_clear_gains_trains_twice_and_compares_the_best_checkpoints(
-    tmp_path: Path, load: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
-    sizes = ["--sentences", "300", "--val-sentences", "40", "--max-steps", "24", "--val-every", "4", "--patience", "2"]
-    example = load("clear_gains", list_pairs=300)
-    runs = example.main([*sizes, "--seeds", "3", "--logdir", str(tmp_path)])
-    printed = capsys.readouterr().out
-    assert f"total: {runs[0].validations} validations if any gain counts, {runs[1].validations} if only" in printed
-    assert printed.count("clear gains against any gain") == 1
-    assert all(len(run.translations) == 300 for run in runs)
-    assert list(tmp_path.rglob("*.ckpt"))
-
-
 def test_papineni_blocks_prints_the_table_of_systems_in_files(
     tmp_path: Path, load: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
