@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache, partial
 from typing import Any
 
@@ -47,6 +47,9 @@ class Dashboard:
         except Exception as error:  # a failing logger must not stop training
             self._warn(f"{name} cannot show samples: {type(error).__name__}: {error}")
             return NumbersOnly(logger)
+        limitation = adapter.describe_limitation()
+        if limitation:
+            self._warn(limitation)
         if not adapter.shows_samples:
             from pytorch_lightning.utilities.rank_zero import rank_zero_info  # type: ignore[attr-defined]
 
@@ -54,15 +57,28 @@ class Dashboard:
             self._warn(message, warn=rank_zero_info)
         return adapter
 
-    @property
-    def gets_numbers(self) -> bool:
-        """Whether loggers of the evaluator get numbers."""
-        return bool(self._own_adapters)
+    def find_refused(self, validation: Validation) -> dict[str, str]:
+        """The logged names that a logger of the trainer refuses, each with the reason."""
 
-    def log_numbers(self, numbers: Mapping[str, float], step: int) -> None:
-        """Log numbers by name to the loggers of the evaluator."""
+        def find() -> dict[str, str]:
+            refused: dict[str, str] = {}
+            for adapter in self._adapters:
+                if adapter not in self._own_adapters:
+                    refused |= adapter.find_refused(validation.numbers)
+            return refused
+
+        return run_in_process_0(find)
+
+    def log_numbers(self, validation: Validation, step: int) -> None:
+        """Log the numbers of a validation to the loggers of the evaluator, without those that they refuse."""
+        shown_as = validation.naming.shown_as
+        numbers = {shown_as(logged): number.value for logged, number in validation.numbers.items()}
         for adapter in self._own_adapters:
-            self._attempt("{} cannot log scores", adapter, lambda adapter: adapter.log_numbers(numbers, step))
+            refused = adapter.find_refused(numbers)
+            for reason in refused.values():
+                self._warn(reason)
+            accepted = {name: value for name, value in numbers.items() if name not in refused}
+            self._attempt("{} cannot log scores", adapter, lambda adapter: adapter.log_numbers(accepted, step))  # noqa: B023
 
     def show_charts(self, validation: Validation) -> None:
         """Arrange the charts of a validation."""

@@ -61,11 +61,9 @@ wrong.
     if explanation:
         above.append(explanation)
     has_sources = any(sample.source is not None for sample in samples)
-    has_references = any(sample.references for sample in samples)
-    texts = ["source"] if has_sources else []
-    texts.append("hypothesis")
-    if has_references:
-        texts.append("references")
+    texts = ["hypothesis", "references"]
+    if has_sources:
+        texts.insert(0, "source")
     labels = ["group"] if has_groups else []
     # <pre> keeps names in one piece, and the padding of numbers.
     header = ["no.", *labels, *(f"<pre>{escape_cell(name)}</pre>" for name in digits), ", ".join(texts)]
