@@ -6,8 +6,7 @@ what it shows.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -36,9 +35,6 @@ Tone: TypeAlias = Literal["", "good", "bad", "best", "quiet"]
 Mark: TypeAlias = Literal["", "unmatched", "displaced"]
 """``""`` marks nothing; see :func:`lightning_bleu.views.marks.mark_words` for the others."""
 
-_CHARACTER = 0.04
-"""The share of a bar that a character of its label takes."""
-
 
 class Span(NamedTuple):
     """A part of a text, with its mark."""
@@ -54,70 +50,7 @@ class Cell(NamedTuple):
     tone: Tone
 
 
-class Part(NamedTuple):
-    """A part of a bar.
-
-    Attributes:
-        share: its share of the full length, from 0 to 1.
-        tone: what it means.
-        label: what is written on it, if it fits.
-    """
-
-    share: float
-    tone: Tone = ""
-    label: str = ""
-
-    @property
-    def shown_label(self) -> str:
-        """The label, if it fits.
-
-        Example:
-            >>> Part(0.5, label="120").shown_label, Part(0.03, label="12").shown_label
-            ('120', '')
-        """
-        return self.label if self.share > _CHARACTER * len(self.label) else ""
-
-
-class Bar(NamedTuple):
-    """A cell of a table with a bar of one or several parts."""
-
-    parts: Sequence[Part]
-
-
-class Range(NamedTuple):
-    """A cell of a table with a number and its interval, drawn on an axis with a line at 0.
-
-    It repeats what other cells say in numbers, so text leaves it out.
-
-    Attributes:
-        value: the number.
-        low: the lower end of the interval.
-        high: the upper end.
-        axis: both ends of the axis, the same for all cells of a column.
-        tone: what it means.
-    """
-
-    value: float
-    low: float
-    high: float
-    axis: tuple[float, float]
-    tone: Tone = ""
-
-    def place(self, value: float) -> float:
-        """Where a number is on the axis, in percent of its length.
-
-        Example:
-            >>> Range(1, 0, 2, axis=(-1, 3)).place(1)
-            50.0
-        """
-        start, end = self.axis
-        if not math.isfinite(value) or start >= end:
-            return 0.0
-        clipped = min(max(value, start), end)
-        return round(100 * (clipped - start) / (end - start), 2)
-
-
-TableCell: TypeAlias = str | Cell | Bar | Range
+TableCell: TypeAlias = str | Cell
 
 
 @dataclass(frozen=True)
@@ -150,20 +83,18 @@ class Point(NamedTuple):
 
 @dataclass(frozen=True)
 class Chart:
-    """Lines over numbers, or dots over categories.
+    """A line over numbers.
 
     Attributes:
         title: what it shows.
-        series: the points of each series by its name. With categories, `x` is the number of the category, from 0.
+        points: its points.
         x_label: what the horizontal axis shows.
-        categories: the names of the categories, which may have several lines; empty for lines over numbers.
         best: the point with a ring around it.
     """
 
     title: str
-    series: Mapping[str, Sequence[Point]]
+    points: Sequence[Point]
     x_label: str = ""
-    categories: Sequence[str] = ()
     best: Point | None = None
 
 
