@@ -17,6 +17,7 @@ from lightning_bleu.views.blocks import (
     Examples,
     Heading,
     Note,
+    Range,
     Span,
     Table,
     TableCell,
@@ -123,10 +124,11 @@ def _score_table(comparison: Comparison, metric: str) -> Table:
             Cell("baseline", "quiet"),
             "",
             "",
+            "",
         ]
     ]
     rows += [_compared_row(comparison, metric, system) for system in comparison.systems[1:]]
-    return Table([metric, "score", "difference", "", interval_name, "p"], rows, note=note)
+    return Table([metric, "score", "difference", "", interval_name, "", "p"], rows, note=note)
 
 
 def _compared_row(comparison: Comparison, metric: str, system: str) -> list[TableCell]:
@@ -142,8 +144,17 @@ def _compared_row(comparison: Comparison, metric: str, system: str) -> list[Tabl
         format_in_unit(test.difference, test.percent, "+"),
         Cell(word, tone),
         f"{shown_low} to {shown_high}",
+        Range(test.difference, low, high, _find_axis(comparison, metric), tone),
         f"{comparison.p_values(metric)[system]:.4f}",
     ]
+
+
+def _find_axis(comparison: Comparison, metric: str) -> tuple[float, float]:
+    """Both ends of the axis on which the differences of a metric are drawn."""
+    ends = [0.0]
+    for test in comparison.tests[metric].values():
+        ends += [test.difference, test.low or 0.0, test.high or 0.0]
+    return min(ends), max(ends)
 
 
 def _change_table(counts: Mapping[str, ChangeCounts], metric: str, *, has_direction: bool) -> Table:

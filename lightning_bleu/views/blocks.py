@@ -1,11 +1,12 @@
 """What there is to see of something: a title and a list of blocks.
 
-:mod:`~lightning_bleu.views.text` and :mod:`~lightning_bleu.views.html` render them. Blocks have texts as they are: each renderer cleans and escapes
-what it shows.
+:mod:`~lightning_bleu.views.text` and :mod:`~lightning_bleu.views.html` render them. Blocks have texts as they are: each
+renderer cleans and escapes what it shows.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeAlias
@@ -50,7 +51,40 @@ class Cell(NamedTuple):
     tone: Tone
 
 
-TableCell: TypeAlias = str | Cell
+class Range(NamedTuple):
+    """A cell of a table with a number and its interval, drawn on an axis with a line at 0.
+
+    It repeats what other cells say in numbers, so text leaves it out.
+
+    Attributes:
+        value: the number.
+        low: the lower end of the interval.
+        high: the upper end.
+        axis: both ends of the axis, the same for all cells of a column.
+        tone: what it means.
+    """
+
+    value: float
+    low: float
+    high: float
+    axis: tuple[float, float]
+    tone: Tone = ""
+
+    def place(self, value: float) -> float:
+        """Where a number is on the axis, in percent of its length.
+
+        Example:
+            >>> Range(1, 0, 2, axis=(-1, 3)).place(1)
+            50.0
+        """
+        start, end = self.axis
+        if not math.isfinite(value) or start >= end:
+            return 0.0
+        clipped = min(max(value, start), end)
+        return round(100 * (clipped - start) / (end - start), 2)
+
+
+TableCell: TypeAlias = str | Cell | Range
 
 
 @dataclass(frozen=True)

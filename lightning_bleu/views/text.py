@@ -15,6 +15,7 @@ from lightning_bleu.views.blocks import (
     Examples,
     Heading,
     Note,
+    Range,
     Table,
     TableCell,
     View,
@@ -56,7 +57,7 @@ def _lines(block: Block) -> list[str]:
 
 @_lines.register
 def _(block: Table) -> list[str]:
-    rows = [[_cell_text(cell) for cell in row] for row in (block.header, *block.rows[:MAX_ROWS])]
+    rows = cell_texts(block)
     widths = [max(map(_width, column)) for column in zip(*rows)]
     lines = [to_line(block.title)] if block.title else []
     lines += [_align(row, widths, block.text_columns) for row in rows]
@@ -91,6 +92,25 @@ def _(block: Note) -> list[str]:
 @_lines.register
 def _(block: Heading) -> list[str]:
     return [to_line(block.text)]
+
+
+def cell_texts(table: Table) -> list[list[str]]:
+    """The texts of the header and of the first rows, without the columns that text cannot show.
+
+    Example:
+        >>> row = ["new", Cell("better", "good"), Range(1, 0, 2, (0, 2)), "1.00"]
+        >>> cell_texts(Table(["", "verdict", "", "difference"], [row]))
+        [['', 'verdict', 'difference'], ['new', 'better', '1.00']]
+    """
+    rows = table.rows[:MAX_ROWS]
+    are_ranges = [False] * len(table.header)
+    for row in rows:
+        for column, cell in enumerate(row):
+            are_ranges[column] |= isinstance(cell, Range)
+    texts = []
+    for line in (table.header, *rows):
+        texts.append([_cell_text(cell) for cell, is_range in zip(line, are_ranges) if not is_range])
+    return texts
 
 
 def _cell_text(cell: TableCell) -> str:
