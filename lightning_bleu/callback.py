@@ -252,7 +252,7 @@ class BLEUCallback(pl.Callback):
         if set(validation.returned) == {False} and not may_skip_all:
             step_name = STEPS[started.stage]
             read_step(None, step_name, step_name)  # raises an error
-        refused = started.dashboard.find_refused(validation)
+        refused = started.dashboard.find_refused(validation) if trainer.loggers else {}
         for reason in refused.values():
             if trainer.sanity_checking:
                 raise ValueError(reason)

@@ -55,19 +55,13 @@ from lightning_bleu.evaluation.outputs import Output
 from lightning_bleu.evaluation.passed_metrics import read_metrics
 from lightning_bleu.evaluation.scores import score_loaders
 from lightning_bleu.evaluation.uncertainty import add_intervals
-from lightning_bleu.evaluation.validation import (
-    Validation,
-    group_by_loader,
-    name_numbers,
-    name_results,
-)
+from lightning_bleu.evaluation.validation import Validation, group_by_loader, name_numbers
 from lightning_bleu.metrics import CorpusBLEU
 from lightning_bleu.observers.dashboard import Dashboard
 from lightning_bleu.observers.loggers import check_loggers
 from lightning_bleu.observers.record import Record
 from lightning_bleu.observers.results import Results
 from lightning_bleu.observers.samples import Samples, make_samples
-from lightning_bleu.observers.scores_file import name_run
 
 if TYPE_CHECKING:
     from sacrebleu.metrics.base import Metric as SacreMetric
@@ -398,7 +392,7 @@ class Evaluator:
             started.metrics,
             group_by_loader(scored, gathered),
             scored,
-            name_results(scored, naming),
+            {naming.render(score.name): score.result for score in scored},
             name_numbers(scored, naming, options.parts),
             findings,
             new_best,
@@ -439,7 +433,7 @@ class Evaluator:
         Raises:
             OSError: if files cannot be written. Then no result and no best validation has been replaced.
         """
-        naming, dashboard = validation.naming, started.dashboard
+        naming = validation.naming
         results = Results(
             validation.results,
             self._choose_samples(validation),
@@ -450,11 +444,15 @@ class Evaluator:
         if self.record is not None:
             self.record.write(validation, step=step, epoch=epoch)
         self._keep_results(naming.stage, step, results)
-        self._best.save(validation.new_best)
-        dashboard.log_numbers(validation, shown_step)
-        if started.stage == "val":
-            dashboard.show_charts(validation)
-        dashboard.show_samples(validation, results.samples.values(), shown_step, self.options.confidence)
+        if validation.new_best:
+            self._best.save(validation.new_best)
+        started.dashboard.show(
+            validation,
+            results.samples.values(),
+            shown_step,
+            has_charts=started.stage == "val",
+            confidence=self.options.confidence,
+        )
         return results
 
     # Their parts
@@ -487,7 +485,7 @@ class Evaluator:
 
     def _name_page(self, places: Iterable[str]) -> str:
         """The title of a page of results: of which run, stages, and steps they are, and the date."""
-        run = "" if self.record is None else f"{name_run(self.record.folder)}, "
+        run = "" if self.record is None else f"{self.record.run_name}, "
         return f"{run}{' and '.join(places)}, {datetime.date.today()}"
 
     def _keep_results(self, stage: str, step: int, results: Results) -> None:

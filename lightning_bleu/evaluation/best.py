@@ -264,7 +264,7 @@ def _compare_sentences(then: torch.Tensor, now: torch.Tensor, logged: str) -> st
 # Checkpoints
 
 
-def to_saved(scored: Sequence[Scored], new: Collection[Name], naming: Naming) -> dict[str, SavedLoaders]:
+def to_saved(scored: Sequence[Scored], new: Collection[Name], naming: Naming) -> Mapping[str, SavedLoaders]:
     """What is saved of a validation, for the scores for which it is the best so far.
 
     Args:

@@ -101,16 +101,6 @@ def group_by_loader(scored: Sequence[Scored], loaders: Sequence[Sentences]) -> l
     return scored_loaders
 
 
-def name_results(scored: Sequence[Scored], naming: Naming) -> dict[str, Result]:
-    """The results by logged name."""
-    results: dict[str, Result] = {}
-    for score in scored:
-        logged = naming.render(score.name)
-        _check_new(logged, results)
-        results[logged] = score.result
-    return results
-
-
 def name_numbers(scored: Sequence[Scored], naming: Naming, parts: bool | Sequence[str]) -> dict[str, NamedNumber]:
     """Everything that is logged, by logged name.
 
@@ -131,12 +121,9 @@ def name_numbers(scored: Sequence[Scored], naming: Naming, parts: bool | Sequenc
         for detail, value in values.items():
             name = score.name._replace(detail=detail)
             logged = naming.render(name)
-            _check_new(logged, numbers)
+            if logged in numbers:
+                raise ValueError(
+                    f"two scores would be logged as {logged!r}: rename a metric, a score, a loader, or a group"
+                )
             numbers[logged] = NamedNumber(name, value)
     return numbers
-
-
-def _check_new(logged: str, others: Collection[str]) -> None:
-    """Raise a ValueError for a logged name that another number has."""
-    if logged in others:
-        raise ValueError(f"two scores would be logged as {logged!r}: rename a metric, a score, a loader, or a group")

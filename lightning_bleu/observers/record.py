@@ -23,7 +23,7 @@ from lightning_bleu.evaluation.names import column_name
 from lightning_bleu.evaluation.scores import Scored
 from lightning_bleu.evaluation.sentences import Sentences
 from lightning_bleu.evaluation.validation import ScoredLoader, Validation
-from lightning_bleu.observers.scores_file import FORMAT, SHARED_FILE, parse_lines
+from lightning_bleu.observers.scores_file import FORMAT, SHARED_FILE, name_run, parse_lines
 
 _TRANSLATION = re.compile(r"step-(\d{7,})(?:-(\d+))?\.txt")
 _ESCAPES = {"\\": "\\\\", "\t": "\\t"}
@@ -42,10 +42,15 @@ class Record:
     Args:
         folder: the folder.
         warn: warns about replaced references.
+
+    Attributes:
+        folder: see above.
+        run_name: the name of the run; see :func:`name_run`.
     """
 
     def __init__(self, folder: str | os.PathLike[str], warn: WarnOnce | None = None) -> None:
         self.folder = Path(folder).expanduser()
+        self.run_name = name_run(self.folder)
         self._warn = warn or WarnOnce()
         self._has_written = False
         self._scores = self.folder / "scores.jsonl"

@@ -11,7 +11,8 @@ from types import MappingProxyType
 
 from lightning_bleu.core.clean import clean, is_visible, to_line
 from lightning_bleu.observers.samples import Sample
-from lightning_bleu.views.blocks import Mark, Span, shorten
+from lightning_bleu.views.blocks import Mark, Span
+from lightning_bleu.views.marks import shorten
 
 _MAX_REFERENCES = 5
 """The maximum number of references shown per sentence, or of lines that stand for them."""

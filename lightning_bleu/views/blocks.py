@@ -7,29 +7,9 @@ renderer cleans and escapes what it shows.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeAlias
-
-from lightning_bleu.core.clean import MAX_SHOWN
-
-
-def shorten(spans: Iterable[Span], limit: int = MAX_SHOWN) -> list[Span]:
-    """The first characters of a sentence, with " ..." if there are more.
-
-    Example:
-        >>> shorten([Span("a b", "unmatched"), Span(" c d")], limit=5)
-        [Span(text='a b', mark='unmatched'), Span(text=' c', mark=''), Span(text=' ...', mark='')]
-    """
-    shown = []
-    characters_left = limit
-    for text, mark in spans:
-        shown.append(Span(text[:characters_left], mark))
-        characters_left -= len(text)
-        if characters_left < 0:
-            return [*shown, Span(" ...")]
-    return shown
-
 
 Tone: TypeAlias = Literal["", "good", "bad", "best", "quiet"]
 """What something means. No renderer says it by color alone."""

@@ -13,8 +13,9 @@ from markupsafe import Markup  # comes with Jinja2
 
 from lightning_bleu.core.clean import clean, is_visible, to_line
 from lightning_bleu.version import __version__
-from lightning_bleu.views.blocks import Cell, Chart, View, describe_marks, shorten
+from lightning_bleu.views.blocks import Cell, Chart, View, describe_marks
 from lightning_bleu.views.drawing import draw_chart
+from lightning_bleu.views.marks import shorten
 
 MAX_ROWS_OF_PAGE = 500
 """The maximum number of rows of a table."""

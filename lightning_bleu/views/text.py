@@ -19,8 +19,8 @@ from lightning_bleu.views.blocks import (
     Table,
     TableCell,
     View,
-    shorten,
 )
+from lightning_bleu.views.marks import shorten
 
 MAX_ROWS = 40
 """The maximum number of rows of a table."""
@@ -114,7 +114,8 @@ def cell_texts(table: Table) -> list[list[str]]:
 
 
 def _cell_text(cell: TableCell) -> str:
-    return to_line(cell.text if isinstance(cell, Cell) else cell, _MAX_NAME)
+    text = cell.text if isinstance(cell, Cell) else str(cell)
+    return to_line(text, _MAX_NAME)
 
 
 def _align(row: Iterable[str], widths: Sequence[int], text_columns: int) -> str:
