@@ -10,7 +10,7 @@ from lightning_bleu.core.messages import WarnOnce
 from lightning_bleu.core.processes import run_in_process_0
 from lightning_bleu.evaluation.validation import Validation
 from lightning_bleu.observers.charts import lay_out_charts
-from lightning_bleu.observers.loader_view import make_view
+from lightning_bleu.observers.loader_view import LoaderView, make_view
 from lightning_bleu.observers.loggers import LoggerAdapter, NumbersOnly, adapt
 from lightning_bleu.observers.samples import Samples
 
