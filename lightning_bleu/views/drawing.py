@@ -1,7 +1,7 @@
 """Charts as SVG, drawn by matplotlib.
 
-Text stays text, and everything but the line and its band has the color of the text around the chart: a notebook does not
-say whether it is light or dark.
+Text stays text, and everything but the line and its band has the color of the text around the chart: a notebook does
+not say whether it is light or dark.
 """
 
 from __future__ import annotations
