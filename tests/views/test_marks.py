@@ -71,10 +71,8 @@ def expected_marks(tokens: list[str], counts: Counter[str], bigrams: set[tuple[s
         ("a", ["b a"], ["a", "*b* a"]),
         # In the reference, the "a" of the shared bigram "a b" matches, not the earlier one.
         ("a b", ["a c a b"], ["a b", "*a c* a b"]),
-        ("same words", ["same words"], ["same words", "same words"]),
         ("", ["a b"], ["", "*a b*"]),
         ("a b", [""], ["*a b*", ""]),
-        ("a b", [], ["*a b*"]),
     ],
 )
 def test_unmatched_and_displaced_words_are_marked(hypothesis: str, references: list[str], expected: list[str]) -> None:
