@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import random
 import re
@@ -268,12 +267,6 @@ def test_scores_are_appended_and_readers_take_the_last(tmp_path: Path) -> None:
     assert read_scores(path) == added
     table = pd.read_json(path, lines=True).drop_duplicates(["key", "step"], keep="last")
     assert table.to_dict("records") == added[1:]
-
-
-def test_numbers_that_are_not_finite_are_null(tmp_path: Path) -> None:
-    append_lines(tmp_path / "scores.jsonl", [make_line(1) | {"parts": [0.5, math.nan, -math.inf], "name": "NaN"}])
-    line = json.loads((tmp_path / "scores.jsonl").read_text(), parse_constant=pytest.fail)
-    assert line == make_line(1) | {"parts": [0.5, None, None], "name": "NaN"}
 
 
 @pytest.mark.parametrize("before", [b"", b'{"a": 1}\n\0\xc3\n', b'{"a": 1}', b'{"a": 1}\n{"st'])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Sequence
-from dataclasses import replace
 from html.parser import HTMLParser
 from typing import Any
 
@@ -219,15 +218,6 @@ def test_rows_have_a_number_a_column_for_each_score_and_labeled_lines() -> None:
         *("1041", " 12.3", "0.5000"),
         "hyp \u2068a\u2069\nref \u2068b\u2069",
     ]
-
-
-def test_the_header_names_only_what_a_sentence_has() -> None:
-    sample = make_sample("a", "a")
-    assert "| no. | hypothesis, references |" in sample_table([sample], "")
-    assert "| no. | source, hypothesis, references |" in sample_table([replace(sample, source="b")], "")
-    table = sample_table([replace(sample, scores={})], "")
-    assert "| no. | hypothesis, references |" in table
-    assert "<pre>   1</pre>" in table
 
 
 def test_unmatched_words_are_bold_and_displaced_words_are_italic() -> None:
