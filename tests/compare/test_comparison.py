@@ -512,63 +512,24 @@ def test_few_sentences_are_warned_about_unless_systems_are_equal() -> None:
     compare(A[:30], B[:30], references=REFERENCES[:30])
 
 
-def write_bytes(folder: Path, content: bytes) -> Path:
-    """A file with a content."""
-    file = folder / "f.txt"
-    file.write_bytes(content)
-    return file
-
-
 # Errors
 
 
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (
-            lambda one: compare(A, B),
-            ValueError,
-            "there are no references: pass references=... .in the command, -r REF., or put 'ref.txt'",
-        ),
-        (
-            lambda one: compare(A, B[:5], references=A),
-            ValueError,
-            "^the numbers of sentences differ: 40 of 'a', 5 of 'b', 40 of the references. All must translate the same",
-        ),
-        (
-            lambda one: compare(A, B, references=A, sources=A[:5]),
-            ValueError,
-            "40 of the references, 5 of the sources .if none are passed, src.txt beside a system.. All must",
-        ),
-        (
-            lambda one: compare(A[:1], B[:1], references=A[:1]),
-            ValueError,
-            "at least two sentences, but there are 1 of 'a', 1 of",
-        ),
+        (lambda one: compare(A, B), ValueError, "there are no references: pass references=... .in the command, -r"),
+        (lambda one: compare(A, B[:5], references=A), ValueError, "differ: 40 of 'a', 5 of 'b', 40 of the references"),
+        (lambda one: compare(A, B, references=A, sources=A[:5]), ValueError, "5 of the sources .if none are passed, "),
+        (lambda one: compare(A[:1], B[:1], references=A[:1]), ValueError, "at least two sentences, but there are 1 of"),
         (lambda one: compare(A, [["a", "b"]] * 40, references=A), TypeError, "'b' must be a file .* a list of"),
         (lambda one: compare(A, B, references=[None] * 40), TypeError, "'references' must be .* got one with None"),
-        (
-            lambda one: compare(A, B, references=[Path("a"), "b"]),
-            TypeError,
-            "'references' must be .* got one with .*Path",
-        ),
+        (lambda one: compare(A, B, references=[Path("a"), "b"]), TypeError, "'references' must be .* one with .*Path"),
         (lambda one: compare(A, B, references=iter(A)), TypeError, "'references' must be .*, got list_iterator"),
-        (
-            lambda one: compare(A, B, references=A, metrics={"ter": TER()}),
-            ValueError,
-            r"\['ter'\] must score sentences: pass metrics of this package",
-        ),
-        (
-            lambda one: compare(A, B, references=A, metrics={"none": lambda *lines: None}),
-            ValueError,
-            "^no metric has scored sentences of all systems: pass metrics",
-        ),
+        (lambda one: compare(A, B, references=A, metrics={"t": TER()}), ValueError, r"\['t'\] must score sentences: "),
+        (lambda one: compare(A, B, references=A, metrics={"n": lambda *_: None}), ValueError, "^no metric has scored"),
         (lambda one: compare(A, B, references=A, confidence=95), ValueError, "'confidence' must lie between"),
-        (
-            lambda one: compare(record(one, A, metrics=CorpusBLEU(tokenizer=str.split)), B),
-            ValueError,
-            "^pass metrics={'bleu': ...}, because its settings cannot be read: 'tokenizer' must be .* 'builtins",
-        ),
+        (lambda one: compare(record(one, A, metrics=CorpusBLEU(tokenizer=str.split)), B), ValueError, "pass metrics={"),
     ],
 )
 def test_an_error_says_what_is_missing(

@@ -66,10 +66,6 @@ LINE_BREAKS = [*(chr(code) for code in range(0x110000) if len(f"a{chr(code)}b".s
             },
         ),
         (
-            [Sentence("a", ["b"]), Sentence("c", ["d"], "s"), Sentence("e", ["f"])],
-            {"step-0000500.txt": "a\nc\ne\n", "ref.txt": "b\nd\nf\n", "src.txt": "\ns\n\n"},
-        ),
-        (
             [Sentence("a\ud800b", ["\udfffc"], "\ud83d"), Sentence("😀", ["d", "e\ud800"], "f")],
             {
                 "step-0000500.txt": "a?b\n😀\n",
@@ -93,7 +89,7 @@ LINE_BREAKS = [*(chr(code) for code in range(0x110000) if len(f"a{chr(code)}b".s
             for end in LINE_BREAKS
         ),
     ],
-    ids=["nothing", "one", "missing references", "missing sources", "lone surrogates", *map(ascii, LINE_BREAKS)],
+    ids=["nothing", "one", "missing references", "lone surrogates", *map(ascii, LINE_BREAKS)],
 )
 def test_files_have_a_line_per_sentence(sentences: list[Sentence], files: dict[str, str], tmp_path: Path) -> None:
     """A missing reference repeats the first one, a line break becomes a space, a lone surrogate a question mark."""
