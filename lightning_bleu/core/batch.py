@@ -136,28 +136,30 @@ def read_sentences(preds: Hypotheses, target: References | None, settings: Setti
         >>> read_sentences([[5, 6], [7]], None, Settings.from_options()).texts()
         [('5 6', []), ('7', [])]
     """
-    references: Form = Tokens([])
     if target is None:
         hypotheses = recognize_hypotheses(preds)
+        references: Form = Tokens([])
         counts = np.zeros(segment_count(hypotheses), np.int64)
         segments, _ = _read(hypotheses, counts, settings)
     else:
         hypotheses, references, counts = recognize(preds, target, decodable=settings.decoder is not None)
         check_layout(hypotheses, references, settings.removed_ids)
-        if type(hypotheses) is type(references):
-            segments, counts = _read(join(hypotheses, references), counts, settings)
-        else:  # ids and strings: decode the ids
-            decoded, _ = _read(hypotheses, counts, settings)
-            decoded_references, counts = _read(references, counts, settings)
-            segments = join(decoded, decoded_references)
-    devices = [form.device for form in (hypotheses, references) if isinstance(form, Ids)]
-    return Batch(
-        segments,
-        counts,
-        mistakes=list(find_mistakes(hypotheses, references, segments, len(counts), settings)),
-        widths=_widths_of(hypotheses, references),
-        device=next((device for device in devices if device != CPU), CPU),
-    )
+        segments, counts = _read_pair(hypotheses, references, counts, settings)
+    mistakes = list(find_mistakes(hypotheses, references, segments, counts, settings))
+    widths = _widths_of(hypotheses, references)
+    device = getattr(hypotheses, "device", CPU)
+    if device == CPU:
+        device = getattr(references, "device", CPU)
+    return Batch(segments, counts, mistakes=mistakes, widths=widths, device=device)
+
+
+def _read_pair(hypotheses: Form, references: Form, counts: IntArray, settings: Settings) -> tuple[Form, IntArray]:
+    """All hypotheses, then all references, without padding; decoded if one side or both are ids of a decoder."""
+    if type(hypotheses) is type(references):
+        return _read(join(hypotheses, references), counts, settings)
+    decoded, _ = _read(hypotheses, counts, settings)
+    decoded_references, counts = _read(references, counts, settings)
+    return join(decoded, decoded_references), counts
 
 
 def _widths_of(hypotheses: Form, references: Form) -> tuple[int, int] | None:
@@ -294,8 +296,8 @@ def decode(ids: list[list[int]], decoder: Decoder) -> list[str]:
             raise TypeError(
                 f"'decoder' must turn a list of lists of ids into strings, but it failed: {error}"
             ) from error
-    is_list = isinstance(lines, Iterable) and not isinstance(lines, str | Mapping)
-    decoded = list(lines) if is_list else []
+    are_lines = isinstance(lines, Iterable) and not isinstance(lines, str | Mapping)
+    decoded = list(lines) if are_lines else []
     if len(decoded) != len(ids) or not all(isinstance(line, str) for line in decoded):
         raise TypeError("'decoder' must return one string for each list of ids")
     return decoded

@@ -55,6 +55,11 @@ def load_tokenizer(tokenizer: Tokenizer) -> TokenizeFunction:
         >>> load_tokenizer("13a")("Hello, world!")
         'Hello , world !'
     """
+    if hasattr(tokenizer, "batch_decode"):
+        raise TypeError(
+            f"'tokenizer' splits text into words to count, but this {type(tokenizer).__name__} is the tokenizer of a "
+            "model: to decode ids, pass decoder=tokenizer; to count its subwords, pass tokenizer=tokenizer.tokenize"
+        )
     if callable(tokenizer):
         return tokenizer
     if not isinstance(tokenizer, str):
@@ -373,30 +378,32 @@ class _Numbers(dict[Hashable, int]):
 # All caches
 
 
-_caches: dict[str, TokenCache] = {}
-"""Caches by the name of the tokenizer."""
-_caches_of_callables: weakref.WeakKeyDictionary[Any, TokenCache] = weakref.WeakKeyDictionary()
-"""Caches that live as long as their callables, which settings hold."""
+_caches: dict[Any, TokenCache] = {}
+"""Caches by the name of the tokenizer, or by a weak reference to a callable."""
 
 
 def cache_size() -> int:
     """About how many bytes all caches take."""
-    return sum(cache.size for cache in [*_caches.values(), *_caches_of_callables.values()])
+    return sum(cache.size for cache in list(_caches.values()))
 
 
 def clear_caches() -> None:
     """Clear all caches."""
     _caches.clear()
-    _caches_of_callables.clear()
 
 
 def _find_cache(tokenizer: Tokenizer) -> TokenCache:
-    """Find or create the cache of a tokenizer."""
+    """Find or create the cache of a tokenizer. Equal callables share one, which lives as long as the first of them."""
     if cache_size() > _MAX_BYTES:
         clear_caches()
     if isinstance(tokenizer, str):
         return _caches.setdefault(tokenizer, TokenCache(tokenizer))
     try:
-        return _caches_of_callables.setdefault(tokenizer, TokenCache())
-    except TypeError:  # without a hash or a weak reference
+        return _caches.setdefault(weakref.ref(tokenizer, _forget), TokenCache())
+    except TypeError:  # it has no hash, or no weak references: there is no cache
         return TokenCache()
+
+
+def _forget(reference: object, pop: Any = _caches.pop) -> None:  # globals may be gone when the interpreter exits
+    """Free the cache of a callable that is gone."""
+    pop(reference, None)
