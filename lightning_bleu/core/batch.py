@@ -185,11 +185,11 @@ def select_sentences(batch: Batch, chosen: BoolArray) -> Batch:
     """
     chosen_references = chosen.repeat(batch.reference_counts)
     segments = _select_segments(batch.segments, np.concatenate([chosen, chosen_references]))
-    return batch._replace(
-        segments=segments,
-        reference_counts=batch.reference_counts[chosen],
-        positions=None if batch.positions is None else batch.positions[chosen],
-    )
+    counts = batch.reference_counts[chosen]
+    positions = batch.positions
+    if positions is not None:
+        positions = positions[chosen]
+    return batch._replace(segments=segments, reference_counts=counts, positions=positions)
 
 
 def _select_segments(form: Form, chosen: BoolArray) -> Form:
@@ -202,7 +202,8 @@ def _select_segments(form: Form, chosen: BoolArray) -> Form:
     if not isinstance(form, Ids):
         return type(form)(list(compress(form[0], chosen)))  # type: ignore[arg-type]
     ids, lengths = form.ragged
-    return form._replace(ragged=Ragged(ids[chosen.repeat(lengths)], lengths[chosen]))
+    selected = Ragged(ids[chosen.repeat(lengths)], lengths[chosen])
+    return form._replace(ragged=selected)
 
 
 class Sources(NamedTuple):
@@ -256,7 +257,9 @@ def read_sources(sources: Hypotheses, sentences: int, settings: Settings) -> Sou
     segments = recognize_sources(sources, sentences)
     if isinstance(segments, Ids):
         ids = Ids(remove_special_ids(segments.ragged, settings), segments.device)
-        return Sources(ids, settings.decoder, "strings" if settings.decoder is not None else "ids")
+        if settings.decoder is None:
+            return Sources(ids, kind="ids")
+        return Sources(ids, settings.decoder)
     return Sources(Strings(list(to_lines(segments))), kind=kind_of(segments))
 
 
@@ -296,9 +299,11 @@ def decode(ids: list[list[int]], decoder: Decoder) -> list[str]:
             raise TypeError(
                 f"'decoder' must turn a list of lists of ids into strings, but it failed: {error}"
             ) from error
-    are_lines = isinstance(lines, Iterable) and not isinstance(lines, str | Mapping)
-    decoded = list(lines) if are_lines else []
-    if len(decoded) != len(ids) or not all(isinstance(line, str) for line in decoded):
+    decoded: list[Any] = []
+    if isinstance(lines, Iterable) and not isinstance(lines, str | Mapping):
+        decoded = list(lines)
+    are_strings = all(isinstance(line, str) for line in decoded)
+    if len(decoded) != len(ids) or not are_strings:
         raise TypeError("'decoder' must return one string for each list of ids")
     return decoded
 
@@ -313,8 +318,9 @@ def to_lines(form: Form) -> list[str]:
     """
     if isinstance(form, Strings):
         return form.lines
-    lists: Sequence[Sequence[object]] = form.ragged.to_lists() if isinstance(form, Ids) else form.lists
-    return [" ".join(map(str, tokens)) for tokens in lists]
+    if isinstance(form, Tokens):
+        return [" ".join(tokens) for tokens in form.lists]
+    return [" ".join(map(str, ids)) for ids in form.ragged.to_lists()]
 
 
 _P = ParamSpec("_P")
@@ -330,7 +336,8 @@ def eager(function: Callable[_P, _T]) -> Callable[_P, _T]:
 
     @functools.wraps(function)
     def wrapper(*args: _P.args, **kwargs: _P.kwargs) -> _T:
-        run = torch.compiler.disable(function) if torch.compiler.is_compiling() else function  # type: ignore[no-untyped-call]
-        return run(*args, **kwargs)
+        if torch.compiler.is_compiling():
+            return torch.compiler.disable(function)(*args, **kwargs)  # type: ignore[no-any-return, no-untyped-call]
+        return function(*args, **kwargs)
 
     return wrapper

@@ -79,7 +79,9 @@ def suspect_padding(hypotheses: Ids, references: Ids, settings: Settings) -> Ite
 
 def _may_be_padded(form: Ids) -> bool:
     """Whether ids are in a tensor with several rows."""
-    return len(form.shape) > 0 and form.shape[0] > 1 and form.shape[-1] > 0
+    if not form.shape:
+        return False
+    return form.shape[0] > 1 and form.shape[-1] > 0
 
 
 def suspect_ignored_labels(hypotheses: Ids, references: Ids, settings: Settings) -> Iterator[Mistake]:
@@ -138,9 +140,12 @@ def suspect_words_as_references(lines: Sequence[str], counts: IntArray) -> Itera
         >>> next(suspect_words_as_references(["the cat is here", "the", "cat", "sat"], np.array([3])))[1][:40]
         "Every reference in 'target' is a single "
     """
-    hypotheses, references = lines[: len(counts)], lines[len(counts) :]
+    hypotheses = lines[: len(counts)]
+    references = lines[len(counts) :]
+    if len(references) <= 2 * len(hypotheses):
+        return
     # Most references contain a space, so this usually stops at the first one.
-    if any(" " in line or not line for line in references) or len(references) <= 2 * len(hypotheses):
+    if any(" " in line or not line for line in references):
         return
     # One-word answers come in any order, but the words of a sentence appear in the order of the hypothesis.
     remaining = iter(references)
@@ -184,7 +189,8 @@ def suspect_script(references: list[str], settings: Settings) -> Iterator[Mistak
     if len(text.encode(errors="replace")) < 2 * len(text):
         return
     unspaced = len(re.findall(UNSPACED, text))
-    if 2 * unspaced > len(text) and 20 * len(_SPACED.findall(text)) < unspaced:
+    is_unspaced_script = 2 * unspaced > len(text)
+    if is_unspaced_script and 20 * len(_SPACED.findall(text)) < unspaced:
         yield (
             "script",
             f"The references are Chinese or Japanese, but tokenizer={tokenizer!r} splits at spaces, which they do not "

@@ -32,6 +32,7 @@ from lightning_bleu.core.forms import (
 
 SEQUENCES = (list, tuple)
 """Types that can be iterated more than once without a copy. (A union of types would be slower in isinstance.)"""
+_ARRAYS = (Tensor, np.ndarray)
 _SWAPPED = "; hypotheses come first: are 'preds' and 'target' swapped? Of an n-best list, pass the best"
 """A hint for hypotheses that look like references, which come first in NLTK, or like n-best lists."""
 _MAX_SHOWN = 80
@@ -180,12 +181,9 @@ def _list_references(entries: list[Any], *, hold_texts: bool) -> list[list[Any]]
         >>> _list_references([["a b", "c"], "d"], hold_texts=True)
         [['a b', 'c'], ['d']]
     """
-    if hold_texts:
-        are_lists = [isinstance(entry, SEQUENCES) for entry in entries]
-    else:
-        are_lists = [_holds_references(entry) for entry in entries]
+    are_lists = [_is_list_of_references(entry, hold_texts=hold_texts) for entry in entries]
     # An empty list of ids or tokens is an empty reference, unless other entries are lists of references.
-    has_lists = any(are_lists)
+    has_lists = hold_texts or any(are_lists)
     reference_lists = []
     for entry, is_list in zip(entries, are_lists):
         is_empty = isinstance(entry, SEQUENCES) and not entry
@@ -196,13 +194,13 @@ def _list_references(entries: list[Any], *, hold_texts: bool) -> list[list[Any]]
     return reference_lists
 
 
-def _holds_references(entry: Any) -> bool:
-    """Whether an entry is a list of references, rather than a reference."""
-    if isinstance(entry, Tensor | np.ndarray):
+def _is_list_of_references(entry: Any, *, hold_texts: bool) -> bool:
+    """Whether an entry that is not empty is a list of references, rather than a reference."""
+    if isinstance(entry, _ARRAYS):
         return entry.ndim > 1
     if not isinstance(entry, SEQUENCES) or not entry:
         return False
-    return isinstance(entry[0], SEQUENCES) or isinstance(entry[0], Tensor | np.ndarray)
+    return hold_texts or isinstance(entry[0], SEQUENCES + _ARRAYS)
 
 
 def _recognize_reference_tensor(target: Tensor | npt.NDArray[Any], sentence_count: int) -> tuple[Form, IntArray]:
@@ -267,7 +265,8 @@ def _match_forms(hypotheses: Form, references: Form, *, decodable: bool) -> tupl
 
 def _empty_ids(form: Form) -> Ids:
     """As many segments without ids as a form has."""
-    return Ids(Ragged(np.zeros(0, np.int64), np.zeros(segment_count(form), np.int64)), CPU)
+    lengths = np.zeros(segment_count(form), np.int64)
+    return Ids(Ragged(lengths[:0], lengths), CPU)
 
 
 # Lists
@@ -305,12 +304,12 @@ def _recognize_list(name: str, items: list[Any]) -> Form:
         return Strings(items)
     if all(issubclass(type_, SEQUENCES) for type_ in types):
         return _recognize_lists(name, items)
-    if all(issubclass(type_, Tensor | np.ndarray) for type_ in types):
+    if all(issubclass(type_, _ARRAYS) for type_ in types):
         segments = [_as_segment(name, item) for item in items]
         ids = torch.cat(segments).numpy(force=True)
         return Ids(Ragged(ids, lengths_of(segments)), segments[0].device)
-    unsupported = [item for item in items if not isinstance(item, str | list | tuple | Tensor | np.ndarray)]
-    example = unsupported[0] if unsupported else items[0]
+    supported = (str, *SEQUENCES, *_ARRAYS)
+    example = next((item for item in items if not isinstance(item, supported)), items[0])
     raise TypeError(
         f"{name!r} must hold sentences of one kind (strings, lists of tokens, or tensors of ids), got "
         f"{type_names(types)}, such as {repr(example)[:_MAX_SHOWN]}"
@@ -349,7 +348,9 @@ def _as_segment(name: str, value: Tensor | npt.NDArray[Any]) -> Tensor:
 
 def _holds_numbers(value: object) -> TypeGuard[Tensor | npt.NDArray[Any]]:
     """Whether a value is a tensor, or an array of anything but strings or objects."""
-    return isinstance(value, Tensor) or (isinstance(value, np.ndarray) and value.dtype.kind not in "UTO")
+    if isinstance(value, np.ndarray):
+        return value.dtype.kind not in "UTO"
+    return isinstance(value, Tensor)
 
 
 def _as_tensor(name: str, value: Tensor | npt.NDArray[Any]) -> Tensor:
@@ -398,8 +399,9 @@ def _flatten(ids: Tensor) -> Ids:
         [[5, 6], [7, 0]]
     """
     *segments, width = ids.shape
-    ragged = Ragged(ids.numpy(force=True).reshape(-1), np.full(math.prod(segments), width))
-    return Ids(ragged, ids.device, tuple(ids.shape))
+    lengths = np.full(math.prod(segments), width)
+    flat_ids = ids.numpy(force=True).reshape(-1)
+    return Ids(Ragged(flat_ids, lengths), ids.device, tuple(ids.shape))
 
 
 def _describe(value: Tensor) -> str:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
-from lightning_bleu.core.messages import did_you_mean
+from lightning_bleu.core.messages import did_you_mean, wrong_type
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -222,7 +222,7 @@ def describe(value: object) -> str:
 def check_bool(name: str, value: object) -> bool:
     """Raise a TypeError for anything but True and False."""
     if not isinstance(value, bool | np.bool_):
-        raise TypeError(f"{name!r} must be True or False, got {value!r} of type {type(value).__name__}")
+        raise wrong_type(name, "True or False", value)
     return bool(value)
 
 
@@ -238,7 +238,7 @@ def check_integer(name: str, value: Any, *, at_least: int | None = None) -> int:
         with contextlib.suppress(TypeError):
             number = operator.index(value)
     if number is None:
-        raise TypeError(f"{name!r} must be an integer, got {value!r} of type {type(value).__name__}")
+        raise wrong_type(name, "an integer", value)
     if at_least is not None and number < at_least:
         raise ValueError(f"{name!r} must be {at_least} or more, got {number}")
     return number
@@ -252,7 +252,7 @@ def check_number(name: str, value: Any) -> float:
         ValueError: for a negative or infinite number, or NaN.
     """
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise TypeError(f"{name!r} must be a number, got {value!r} of type {type(value).__name__}")
+        raise wrong_type(name, "a number", value)
     number = float(value)
     if not (math.isfinite(number) and number >= 0):
         raise ValueError(f"{name!r} must be a finite number of 0 or more, got {value}")
@@ -266,11 +266,9 @@ def to_plain(value: Any) -> Any:
         >>> to_plain(0.5), to_plain(str.split)
         (0.5, 'builtins.str.split')
     """
-    return value if _is_plain(value) else _qualified_name(value)
-
-
-def _is_plain(value: object) -> bool:
-    return value is None or isinstance(value, bool | int | float | str | tuple)
+    if isinstance(value, int | float | str | tuple | None):
+        return value
+    return _qualified_name(value)
 
 
 def _qualified_name(value: Any) -> str:

@@ -29,7 +29,7 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.tokenizers.tokenizer_base import BaseTokenizer
 
 from lightning_bleu.core.forms import Ragged, lengths_of, split_at
-from lightning_bleu.core.messages import did_you_mean
+from lightning_bleu.core.messages import did_you_mean, wrong_type
 
 TokenizeFunction: TypeAlias = Callable[[str], "str | Sequence[Hashable]"]
 """Takes a line and returns its tokens, or a string to split on whitespace."""
@@ -63,9 +63,7 @@ def load_tokenizer(tokenizer: Tokenizer) -> TokenizeFunction:
     if callable(tokenizer):
         return tokenizer
     if not isinstance(tokenizer, str):
-        raise TypeError(
-            f"'tokenizer' must be a name or a callable, got {tokenizer!r} of type {type(tokenizer).__name__}"
-        )
+        raise wrong_type("tokenizer", "a name or a callable", tokenizer)
     if tokenizer not in TOKENIZERS:
         hint = did_you_mean(tokenizer, TOKENIZERS)
         raise ValueError(f"'tokenizer' must be a callable or one of {list(TOKENIZERS)}, got {tokenizer!r}{hint}")
@@ -298,7 +296,9 @@ def _split(tokenized: str | Sequence[Hashable]) -> Sequence[Hashable]:
     """The tokens that a tokenizer returned, perhaps as a string."""
     if not isinstance(tokenized, Iterable) or isinstance(tokenized, Mapping):
         raise TypeError(f"'tokenizer' must return a list of strings for a line, got {type(tokenized).__name__}")
-    return tokenized.split() if isinstance(tokenized, str) else list(tokenized)
+    if isinstance(tokenized, str):
+        return tokenized.split()
+    return list(tokenized)
 
 
 # The cache of a tokenizer
@@ -324,7 +324,8 @@ class TokenCache:
     @property
     def size(self) -> int:
         """About how many bytes the cache takes."""
-        return self._bytes + _ENTRY_BYTES * (len(self._numbers) + len(self._words) + len(self._lines))
+        entries = len(self._numbers) + len(self._words) + len(self._lines)
+        return self._bytes + _ENTRY_BYTES * entries
 
     def encode(self, hypotheses: Sequence[str], references: Sequence[str], tokenize: TokenizeFunction) -> Ragged:
         """Tokenize lines; see :func:`tokenize`."""
