@@ -197,7 +197,7 @@ def _list_references(entries: list[Any], *, hold_texts: bool) -> list[list[Any]]
 def _is_list_of_references(entry: Any, *, hold_texts: bool) -> bool:
     """Whether an entry that is not empty is a list of references, rather than a reference."""
     if isinstance(entry, _ARRAYS):
-        return entry.ndim > 1
+        return entry.ndim > 1 and not getattr(entry, "is_nested", False)  # whose rows cannot be read
     if not isinstance(entry, SEQUENCES) or not entry:
         return False
     return hold_texts or isinstance(entry[0], SEQUENCES + _ARRAYS)
@@ -361,7 +361,7 @@ def _as_tensor(name: str, value: Tensor | npt.NDArray[Any]) -> Tensor:
     """
     if isinstance(value, np.ndarray):
         if value.dtype.kind not in "iufb" or value.dtype.itemsize > 8:
-            raise TypeError(f"{name!r} must hold integers, got an array of {value.dtype}")
+            raise TypeError(f"{name!r} must hold integers, got an array of {value.dtype}: pass text in lists")
         # A copy without negative strides, a read-only buffer, or a non-native byte order.
         value = torch.from_numpy(np.array(value, value.dtype.newbyteorder("="), order="C"))
     if value.is_nested or value.layout != torch.strided or value.is_meta:
