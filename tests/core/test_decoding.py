@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pandas  # type: ignore[import-untyped]
 import pytest
 import torch
 from hypothesis import given
@@ -53,18 +52,17 @@ def test_a_decoder_may_be_a_tokenizer_or_its_method_or_any_callable(decoder: Any
     "decoder",
     [
         lambda rows: ["a"],
-        lambda rows: ["a"] * 3,
-        *(lambda rows: "ab" * 3, lambda rows: "a" * len(rows), lambda rows: dict.fromkeys(map(str, range(len(rows))))),
+        lambda rows: "a" * len(rows),
+        lambda rows: dict.fromkeys(map(str, range(len(rows)))),
         lambda rows: rows,
-        lambda rows: [None, "a"],
+        lambda rows: 5,
     ],
 )
 def test_a_decoder_must_return_one_string_per_list(decoder: Any) -> None:
     metric = CorpusBLEU(decoder=decoder)
-    for call in (metric.update, metric.forward):
-        with pytest.raises(TypeError, match=ONE_STRING_PER_LIST):
-            call([[1], [2]], ["b", "c"])
-        assert not metric.totals.any()
+    with pytest.raises(TypeError, match=ONE_STRING_PER_LIST):
+        metric.update([[1], [2]], ["b", "c"])
+    assert not metric.totals.any()
     with pytest.raises(TypeError, match=ONE_STRING_PER_LIST):
         corpus_bleu(["b", "c"], [[1], [2]], decoder=decoder)
     with pytest.raises(TypeError, match=ONE_STRING_PER_LIST):
@@ -86,21 +84,15 @@ LOGITS = torch.nn.functional.one_hot(PADDED).float()
         (PADDED, PADDED, LINES),
         (PADDED, PADDED_PAIRS, PAIRS),
         (PADDED, LINES, LINES),
-        (PADDED, tuple(LINES), LINES),
         (PADDED, PAIRS, PAIRS),
-        (PADDED, (iter(pair) for pair in PAIRS), PAIRS),
-        (PADDED, np.array(LINES), LINES),
-        (PADDED, np.array([["b c d e", "b c"], ["f g", "f"]], object), [["b c d e", "b c"], ["f g", "f"]]),
-        (PADDED.numpy(), pandas.Series(LINES), LINES),
-        (PADDED, [np.array(pair) for pair in PAIRS], PAIRS),
+        (PADDED, iter(PAIRS), PAIRS),
+        (PADDED.numpy(), np.array(LINES), LINES),
         (PADDED, ["b c d e", ["f g", "f"]], ["b c d e", ["f g", "f"]]),
         (LOGITS, LINES, LINES),
         ([[1, 2, 3, 4], [5, 6]], PAIRS, PAIRS),
         ([PADDED[0], PADDED[1]], PAIRS, PAIRS),
         (LINES, PADDED, LINES),
         (iter(LINES), PADDED.numpy(), LINES),
-        (np.array(LINES), PADDED, LINES),
-        (pandas.Series(LINES), PADDED, LINES),
         (LINES, PADDED_PAIRS, PAIRS),
         (LINES, [[1, 2, 3, 4], [5, 6]], LINES),
         (LINES, [[[1, 2, 3, 4], [1, 2]], [[5, 6]]], PAIRS),
@@ -224,15 +216,7 @@ def fail(rows: list[list[int]]) -> list[str]:
     raise AssertionError("decoded")
 
 
-@pytest.mark.parametrize(
-    "sources",
-    [
-        ["a b", "ä"],
-        pandas.Series(["a b", "ä"]),
-        {"a b": 1, "ä": 2}.keys(),
-        [iter(["a", "b"]), np.array(["ä"])],
-    ],
-)
+@pytest.mark.parametrize("sources", [["a b", "ä"], iter(["a b", "ä"]), [["a", "b"], ["ä"]]])
 def test_strings_stay_and_tokens_are_joined(sources: Any) -> None:
     assert read_sources(sources, 2, BLEUSettings.from_options(decoder=fail)).lines() == ["a b", "ä"]
 
@@ -242,7 +226,7 @@ def test_strings_stay_and_tokens_are_joined(sources: Any) -> None:
     [
         lambda: IDS,
         lambda: [torch.tensor(IDS[0], dtype=torch.int32), np.array(IDS[1], np.uint8)],
-        lambda: (iter(ids) for ids in IDS),
+        lambda: iter(IDS),
         lambda: pad(IDS, 3),
         lambda: torch.nn.functional.one_hot(pad(IDS, 3)).to(torch.bfloat16),
     ],
@@ -254,6 +238,7 @@ def test_ids_are_shown_as_numbers_or_decoded(make: Callable[[], Any]) -> None:
 
 
 def test_sources_may_be_empty() -> None:
+    assert read([]) == read(torch.zeros(0, 3).long()) == read(torch.zeros(0, 3, 4), decoder=spell) == []
     assert read(["", "a"]) == ["", "a"]
     assert read([[], ["a"]]) == ["", "a"]
     assert read([[], [5]], decoder=spell) == ["", "f"]
@@ -261,12 +246,6 @@ def test_sources_may_be_empty() -> None:
     assert read(torch.zeros(2, 3).long(), pad_id=0, decoder=spell) == ["", ""]
     assert read(torch.zeros(2, 0).long(), decoder=spell) == ["", ""]
     assert read([torch.tensor([]).long(), torch.tensor([5])], decoder=spell) == ["", "f"]
-
-
-@pytest.mark.parametrize("sources", [[], (), torch.zeros(0, 3).long(), np.zeros((0, 2), int), torch.zeros(0, 3, 4)])
-def test_there_may_be_no_sources(sources: Any) -> None:
-    assert read(sources) == []
-    assert read(sources, decoder=spell) == []
 
 
 @given(
