@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import runpy
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -78,21 +77,11 @@ def test_the_tokenizers_are_those_of_the_installed_sacrebleu() -> None:
     assert set(TOKENIZERS) == set(SacreBLEU.TOKENIZERS)
 
 
-def test_a_tokenizer_that_an_older_sacrebleu_lacks_is_not_listed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """sacreBLEU 2.4 has no spBLEU-1K."""
-    known = dict.fromkeys(name for name in SacreBLEU.TOKENIZERS if name != "spBLEU-1K")
-    monkeypatch.setattr(SacreBLEU, "TOKENIZERS", known)
-    module = runpy.run_path(tokenizers.__file__)
-    assert set(module["TOKENIZERS"]) == {*known}
-    with pytest.raises(ValueError, match=r"'tokenizer' must be a callable or one of .*, got 'spBLEU-1K'"):
-        module["load_tokenizer"]("spBLEU-1K")
-
-
 @pytest.mark.filterwarnings("ignore:The 'warn' method is deprecated:DeprecationWarning")  # sacreBLEU's, for "spm"
 @pytest.mark.usefixtures("models")
 @pytest.mark.parametrize("name", sorted({"spm", "flores101", "flores200", "spBLEU-1K"} & set(TOKENIZERS)))
 def test_a_model_that_cannot_be_downloaded_is_an_error_that_says_so(name: str) -> None:
-    message = rf"^tokenizer '{name}' cannot be loaded \(URLError: .*\). .* needs network access once. Or copy"
+    message = rf"^sacreBLEU cannot load the tokenizer '{name}' \(URLError: .*\)$"
     for _ in range(2):  # sacreBLEU leaves a lock file behind
         with pytest.raises(ValueError, match=message):
             corpus_bleu(["a"], ["a"], tokenizer=name)
@@ -126,20 +115,16 @@ def load_without_packages(names: list[str]) -> list[str]:
         sys.modules[package] = None  # type: ignore[assignment]
     errors = []
     for name in names:
-        with pytest.raises(ValueError, match="cannot be loaded") as error:
+        with pytest.raises(ValueError, match="cannot load") as error:
             CorpusBLEU(tokenizer=name)
         errors.append(str(error.value))
     return errors
 
 
 @pytest.mark.slow
-def test_a_missing_package_is_an_error_with_the_command_that_installs_it() -> None:
-    commands = {
-        "ja-mecab": 'pip install "sacrebleu[ja]"',
-        "ko-mecab": 'pip install "sacrebleu[ko]"',
-        "flores200": "pip install sentencepiece",
-    }
-    (errors,) = run_in_processes(1, load_without_packages, [*commands])
-    for error, (name, command) in zip(errors, commands.items(), strict=True):
-        assert error.startswith(f"tokenizer {name!r} cannot be loaded ")
-        assert error.endswith(command)
+def test_a_missing_package_is_an_error_that_names_it() -> None:
+    packages = {"ja-mecab": "sacrebleu[ja]", "ko-mecab": "sacrebleu[ko]", "flores200": "sentencepiece"}
+    (errors,) = run_in_processes(1, load_without_packages, [*packages])
+    for error, (name, package) in zip(errors, packages.items(), strict=True):
+        assert error.startswith(f"sacreBLEU cannot load the tokenizer {name!r} (")
+        assert package in error
