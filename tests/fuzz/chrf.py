@@ -41,7 +41,7 @@ class CHRFCase(MetricCase):
         theirs, report = peer._compute_score_from_stats(metric.statistics.tolist()), metric.report()
         compare("score", [metric.compute().item(), str(report)], [theirs.score / 100, theirs.format()])
         preds, target = self.batches[-1]
-        scores = sentence_chrf(preds.get(), target.get(), percent=True, **self.options).tolist()
+        scores = sentence_chrf(preds.value, target.value, percent=True, **self.options).tolist()
         compare("sentence_chrf", scores, [peer._compute_f_score(row) for row in expected[-1]])
         return metric
 
@@ -69,9 +69,8 @@ def make_case(choices: Choices) -> CHRFCase:
     copies = choices.pick(COPIES) or 1 + MANY_TOKENS // max(50, sum(map(len, chain.from_iterable(rows))))
     rows *= copies
     cuts = sorted([0, *(choices.byte() % (len(rows) + 1) for _ in range(choices.byte() % 3)), len(rows)])
-    form = choices.byte() % 8
-    forms = form & 1 == 1, form & 2 == 2, False
-    batches = [make_batch(rows[start:stop], *forms) for start, stop in pairwise(cuts)]
+    as_tuples, is_flat = choices.byte() % 2 == 1, choices.byte() % 2 == 1
+    batches = [make_batch(rows[start:stop], as_tuples, is_flat) for start, stop in pairwise(cuts)]
     masks = Masks.of(choices) if choices.byte() % 4 == 1 else None
     lowered = {words: choices.pick(CACHE_LIMITS), ngrams: choices.pick(_KERNEL_LIMITS)}
     return CHRFCase(CorpusCHRF, options, batches, partial(_expected_row, CHRF(**options)), lowered, masks)

@@ -1,11 +1,11 @@
-"""What several targets have in common: batches that a metric counts, with masks, positions, and lower limits."""
+"""What several targets have in common: batches that a metric counts, with masks and lower limits."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, compress
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -69,7 +69,7 @@ class MetricCase:
         batches: the sentences.
         expect: the statistics of a sentence from its hypothesis, its references, and whether empty ones are dropped.
         lowered: lower limits of modules of the package.
-        masks: if there are some, metrics that keep sentences are checked, too.
+        masks: if there are some, the sums of what they select are checked, too.
     """
 
     metric: Any
@@ -114,8 +114,8 @@ class MetricCase:
         """Compare the rows and sums of a metric with the statistics of the sentences of each batch, and return it."""
         metric = self.metric(**self.options)
         for (preds, target), rows in zip(self.batches, expected):
-            metric.update(preds.get(), target.get())
-            batch = read_batch(preds.get(), target.get(), metric.settings)
+            metric.update(preds.value, target.value)
+            batch = read_batch(preds.value, target.value, metric.settings)
             compare("sentence", metric.scorer.count_batch("", batch).tolist(), rows)
         compare("statistics", metric.statistics.tolist(), _sum([*chain(*expected)], metric.scorer.columns))
         if self.masks is not None:
@@ -123,34 +123,16 @@ class MetricCase:
         return metric
 
     def _check_masks(self, expected: Sequence[list[list[int]]], masks: Masks) -> None:
-        """Compare sums and kept sentences under masks.
-
-        One metric keeps sums, one keeps sentences, and one has positions that descend, from one to four processes, two
-        of which may have the same batch.
-        """
-        return  # metrics keep no sentences any more
-        sums = self.metric(**self.options)
-        kept, *processes = (self.metric(keep_sentences=True, **self.options) for _ in range(2 + masks.bits % 4))
+        """Compare the sums of a metric under masks."""
+        metric = self.metric(**self.options)
         sentences = 0
-        for number, ((preds, target), rows) in enumerate(zip(self.batches, expected)):
-            mask = masks.argument(sentences, sentences + len(rows))
-            for metric in (sums, kept):
-                metric.update(preds.get(), target.get(), mask)
-            index = -np.arange(sentences, sentences + len(rows)) + 2**33
-            for rank in (number, number + masks.bits // 4):
-                processes[rank % len(processes)].update(preds.get(), target.get(), mask, index)
+        for (preds, target), rows in zip(self.batches, expected):
+            metric.update(preds.value, target.value, masks.argument(sentences, sentences + len(rows)))
             sentences += len(rows)
-            compare("number of sentences", sums.input_counts.sentence_count, sum(masks.mask(0, sentences)))
-            compare("kinds of kept sentences", kept.input_counts, sums.input_counts)
-        indexed, *others = processes
-        for other in others:
-            indexed.merge_state(other)
-        compare("kinds of sentences with positions", indexed.input_counts, sums.input_counts)
-        rows = [row for row, counts in zip(chain(*expected), masks.mask(0, sentences)) if counts]
-        compare("kept sentence", kept.sentence_statistics().tolist(), rows)
-        compare("sentence with a position", indexed.sentence_statistics().tolist(), rows[::-1])
-        for metric in (sums, kept):
-            compare("statistics under masks", metric.statistics.tolist(), _sum(rows, metric.scorer.columns))
+        mask = masks.mask(0, sentences)
+        compare("number of sentences", metric.input_counts.sentence_count, sum(mask))
+        rows = [*compress(chain(*expected), mask)]
+        compare("statistics under masks", metric.statistics.tolist(), _sum(rows, metric.scorer.columns))
 
 
 def _sum(rows: list[list[int]], columns: int) -> list[int]:
