@@ -119,18 +119,16 @@ def test_the_smoothing_value_defaults_to_that_of_the_smoothing(smoothing: str) -
     assert BLEUSettings.from_options(smoothing=smoothing).smoothing_value == SMOOTHINGS[smoothing].default
 
 
-PLAIN: list[tuple[Any, dict[str, Any], dict[str, Any]]] = [
+NUMBERS: list[tuple[Any, dict[str, Any], dict[str, Any]]] = [
     (BLEUSettings, {"max_order": np.int64(3)}, {"max_order": 3}),
     (BLEUSettings, {"weights": np.array([0.5, 0.25, 0.25, 0], np.float32)}, {"weights": (0.5, 0.25, 0.25, 0.0)}),
-    (BLEUSettings, {"convention": Convention(min_possible_matches=np.int64(1))}, {"min_possible_matches": 1}),  # type: ignore[arg-type]
     (BLEUSettings, {"smoothing": "floor", "smoothing_value": np.float32(0.5)}, {"smoothing_value": 0.5}),
     (BLEUSettings, {"pad_id": torch.tensor(0), "percent": np.True_}, {"pad_id": 0, "percent": True}),
     (CHRFSettings, {"char_order": np.int64(3), "beta": np.float32(1)}, {"char_order": 3, "beta": 1.0}),
-    (CHRFSettings, {"word_order": torch.tensor(1), "whitespace": np.True_}, {"word_order": 1, "whitespace": True}),
 ]
 
 
-@pytest.mark.parametrize(("settings", "options", "expected"), PLAIN)
+@pytest.mark.parametrize(("settings", "options", "expected"), NUMBERS)
 def test_numbers_of_any_type_are_stored_as_plain_ones(settings: Any, options: Any, expected: dict[str, Any]) -> None:
     found = {name: getattr(settings.from_options(**options), name) for name in expected}
     assert repr(found) == repr(expected)  # with their types
@@ -189,20 +187,13 @@ def test_an_option_under_another_name_is_an_error_that_says_ours(name: str, mean
 
 
 @pytest.mark.parametrize(
-    ("name", "advice"),
-    [
-        ("smooth", {"smoothing": "add-k"}),
-        ("smooth", {"smoothing": "add-one"}),
-        ("smoothing_function", {"smoothing": "method1"}),
-        ("trg_lang", {"tokenizer": "zh"}),
-        ("trg_lang", {"tokenizer": "ja-mecab"}),
-        ("trg_lang", {"tokenizer": "ko-mecab"}),
-    ],
+    ("name", "option", "value"),
+    [("smooth", "smoothing", "add-k"), ("smoothing_function", "smoothing", "method1"), ("trg_lang", "tokenizer", "zh")],
 )
-def test_advice_in_an_error_can_be_followed(name: str, advice: dict[str, Any]) -> None:
-    ((_, value),) = advice.items()
-    assert repr(value) in str(unknown_options([name], BLEU.options))
-    assert CorpusBLEU(**advice).settings == BLEUSettings.from_options(**advice)
+def test_advice_in_an_error_can_be_followed(name: str, option: str, value: str) -> None:
+    assert f"{option}={value!r}" in str(unknown_options([name], BLEU.options))
+    options: Any = {option: value}
+    assert CorpusBLEU(**options).settings == BLEUSettings.from_options(**options)
 
 
 def test_all_unknown_options_are_named_at_once_and_all_options_if_nothing_is_meant() -> None:
@@ -264,6 +255,7 @@ WRONG: list[tuple[Kind, dict[str, Any], type[Exception], str]] = [
     (BLEU, {"smoothing": "method4", "smoothing_value": 0}, ValueError, "greater than 0 for smoothing 'method4', got 0"),
     (BLEU, {"smoothing_value": 1}, ValueError, "smoothing 'exp' takes no 'smoothing_value'; these do: ['floor', "),
     (BLEU, {"tokenizer": 13}, TypeError, "'tokenizer' must be a name or a callable, got 13 of type int"),
+    (BLEU, {"tokenizer": "Flores200"}, ValueError, "got 'Flores200': did you mean 'flores200'?"),
     (BLEU, {"tokenizer": "moses"}, ValueError, "'tokenizer' must be a callable or one of ['none', 'zh', '13a', "),
     (CHRF, {"char_order": -1}, ValueError, "'char_order' must be 0 or more, got -1"),
     (CHRF, {"word_order": -2}, ValueError, "'word_order' must be 0 or more, got -2"),
@@ -294,20 +286,6 @@ def test_a_convention_with_a_wrong_value_is_an_error_when_it_is_used(
     error: type[Exception], convention: dict[str, Any], message: str
 ) -> None:
     refuse(BLEU, error, re.escape(message), convention=Convention(**convention))
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "meant"),
-    [
-        ("convention", "SacreBLEU", "sacrebleu"),
-        ("smoothing", "add_k", "add-k"),
-        ("reference_length", "Closest", "closest"),
-        ("tokenizer", "Flores200", "flores200"),
-    ],
-)
-def test_a_choice_that_is_nearly_right_is_an_error_with_the_right_one(name: str, value: str, meant: str) -> None:
-    message = rf"^'{name}' must be .*got '{value}': did you mean '{meant}'\?$"
-    refuse(BLEU, ValueError, message, **{name: value})
 
 
 # Equality and copies
@@ -395,7 +373,6 @@ def test_settings_cannot_be_changed_and_copies_are_the_same_object() -> None:
     [
         ({}, "tokenizer", "13a"),
         ({"max_order": np.int64(2), "weights": np.array([0.7, 0.3])}, "weights", (0.7, 0.3)),
-        ({"smoothing": "floor", "smoothing_value": np.float32(0.5)}, "smoothing_value", 0.5),
         ({"tokenizer": str.split}, "tokenizer", "builtins.str.split"),
         ({"tokenizer": split, "percent": True}, "tokenizer", f"{__name__}.split"),
         ({"tokenizer": Locked(split)}, "tokenizer", f"{__name__}.Locked"),
@@ -420,10 +397,3 @@ def test_the_tokenizer_of_a_model_is_an_error_that_says_where_it_belongs() -> No
     with pytest.raises(ValueError, match="'decoder' is the method 'decode' of a Hugging Face tokenizer"):
         BLEUSettings.from_options(decoder=tokenizer.decode)
     assert corpus_bleu(["a a"], ["a a"], tokenizer=tokenizer.tokenize, max_order=1) == 1
-
-
-def test_a_tokenizer_must_not_return_a_dict() -> None:
-    """As that of a Hugging Face tokenizer does, which is callable."""
-    tokenizer: Any = lambda line: {"input_ids": [1, 2]}  # noqa: E731
-    with pytest.raises(TypeError, match="'tokenizer' must return a list of strings for a line, got dict"):
-        corpus_bleu(["a"], ["a"], tokenizer=tokenizer)

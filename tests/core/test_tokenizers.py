@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,6 @@ from lightning_bleu.core import tokens as words
 from lightning_bleu.core.tokens import TOKENIZERS, tokenizer_name
 from tests.helpers.corpora import PART_OR_WHOLE, read_systems
 from tests.helpers.counting import count
-from tests.helpers.process_groups import run_in_processes
 from tests.helpers.text import WORDWISE
 
 WMT22_CORPORA = [
@@ -107,24 +105,3 @@ def test_a_signature_names_the_tokenizer() -> None:
     names = [SacreBLEU(tokenize=tokenizer).tokenizer.signature() for tokenizer in WORDWISE]
     assert [tokenizer_name(tokenizer) for tokenizer in WORDWISE] == names
     assert (tokenizer_name(str.split), tokenizer_name(Whitespace())) == ("split", "Whitespace")
-
-
-def load_without_packages(names: list[str]) -> list[str]:
-    """The errors of tokenizers in a process in which their packages cannot be imported."""
-    for package in ("MeCab", "mecab_ko", "sentencepiece"):
-        sys.modules[package] = None  # type: ignore[assignment]
-    errors = []
-    for name in names:
-        with pytest.raises(ValueError, match="cannot load") as error:
-            CorpusBLEU(tokenizer=name)
-        errors.append(str(error.value))
-    return errors
-
-
-@pytest.mark.slow
-def test_a_missing_package_is_an_error_that_names_it() -> None:
-    packages = {"ja-mecab": "sacrebleu[ja]", "ko-mecab": "sacrebleu[ko]", "flores200": "sentencepiece"}
-    (errors,) = run_in_processes(1, load_without_packages, [*packages])
-    for error, (name, package) in zip(errors, packages.items(), strict=True):
-        assert error.startswith(f"sacreBLEU cannot load the tokenizer {name!r} (")
-        assert package in error

@@ -14,7 +14,7 @@ from lightning_bleu.core import tokens as words
 from tests.fuzz.choices import Choices
 from tests.fuzz.id_forms import Argument
 from tests.fuzz.rounds import Target
-from tests.fuzz.updates import COPIES, MANY_TOKENS, Batch, Masks, MetricCase
+from tests.fuzz.updates import COPIES, MANY_TOKENS, Batch, MetricCase
 from tests.helpers.text import PIECES, WORDWISE
 from tests.reference import statistics
 
@@ -48,9 +48,9 @@ def make_case(choices: Choices) -> MetricCase:
     parts = [rows[:cut], rows[cut:]] if 0 < cut < len(rows) else [rows]
     as_tuples, is_flat = choices.byte() % 2 == 1, choices.byte() % 2 == 1
     batches = [make_batch(part, as_tuples, is_flat) for part in parts]
-    masks = Masks.of(choices) if choices.byte() % 16 == 1 else None
+    masked = choices.byte() if choices.byte() % 16 == 1 else None
     expect = partial(_expected_row, **options)
-    return MetricCase(CorpusBLEU, options, batches, expect, {words: choices.pick(CACHE_LIMITS)}, masks)
+    return MetricCase(CorpusBLEU, options, batches, expect, {words: choices.pick(CACHE_LIMITS)}, masked)
 
 
 def make_pieces(choices: Choices) -> Sequence[str]:
