@@ -56,7 +56,8 @@ class MetricCase:
     def describe(self) -> str:
         given = [f"{name}={value!r}" for name, value in self.options.items() if value is not None]
         others = [f"  {module.__name__}: {values}" for module, values in self.lowered.items() if values]
-        others += [f"  masked: {self.masked:#b}"] * (self.masked is not None)
+        if self.masked is not None:
+            others.append(f"  masked: {self.masked:#b}")
         return "\n".join([f"{self.metric.__name__}({', '.join(given)})", *map(str, self.batches), *others])
 
     def check(self) -> None:
