@@ -18,6 +18,8 @@ _RESERVED_COLUMNS = ("index", "group", "references")
 """Other columns in the tables of sentences."""
 _RESERVED = ("", "samples", "worst", *_RESERVED_COLUMNS)
 """Names that no metric can have: those of panels in loggers, and of these columns."""
+_LEFT_TO_SCORER = ("update", "forward", "compute", "report", "signature")
+"""What an evaluator does not call of a metric of this package, because it uses the scorer."""
 
 
 def read_metrics(metrics: Any) -> dict[str, EvaluatorMetric]:
@@ -80,6 +82,7 @@ def _to_evaluator_metric(name: str, passed: Any) -> EvaluatorMetric:
     if isinstance(passed, type):
         raise TypeError(f"{needs}: make an instance of it")
     if isinstance(passed, CorpusMetric):
+        _check_overrides(passed)
         return passed.scorer
     if isinstance(passed, EvaluatorMetric):
         return passed
@@ -89,3 +92,17 @@ def _to_evaluator_metric(name: str, passed: Any) -> EvaluatorMetric:
     if callable(passed):
         return FunctionMetric(passed)
     raise TypeError(f"{needs}: pass metrics by name, such as {{'bleu': CorpusBLEU()}}")
+
+
+def _check_overrides(metric: CorpusMetric) -> None:
+    """Raise a TypeError for a subclass of a metric with methods that an evaluator would not call."""
+    for class_ in type(metric).mro():
+        is_metric_itself = CorpusMetric in class_.__bases__
+        if is_metric_itself:
+            return
+        overridden = [name for name in _LEFT_TO_SCORER if name in vars(class_)]
+        if overridden:
+            raise TypeError(
+                f"{class_.__name__} overrides {overridden}, which an evaluator does not call: pass a function of "
+                "hypotheses and references as a metric, or use the subclass without an evaluator"
+            )

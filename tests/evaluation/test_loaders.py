@@ -27,11 +27,10 @@ from torch.utils.data import (
     WeightedRandomSampler,
 )
 
-from lightning_bleu import distributed_index
 from lightning_bleu.core.settings import Settings
 from lightning_bleu.evaluation.accelerate_positions import CountedStream, count_stream
 from lightning_bleu.evaluation.loaders import Loader, Origin, Positions
-from lightning_bleu.evaluation.positions import shuffles
+from lightning_bleu.evaluation.positions import find_index, shuffles
 from tests.helpers.lightning import make_loader
 
 FIVE: Any = range(5)
@@ -63,7 +62,7 @@ def find_items(loaders: Iterable[Any]) -> dict[int, int]:
     items: dict[int, int] = {}
     for loader in loaders:
         for batch_idx, batch in enumerate(loader):
-            index = distributed_index(loader, batch_idx)
+            index = find_index(loader, batch_idx)
             assert index is not None
             assert (index.dtype, index.shape) == (torch.int64, (len(batch),))
             for position, item in zip(index.tolist(), batch):
@@ -87,7 +86,7 @@ def test_every_item_has_one_position_in_all_processes(size: int, processes: int,
 def test_a_loader_without_batches_has_one_position_per_item() -> None:
     """An item of the set is a batch of sentences."""
     loaders = deal(3, 2, batch_size=None, collate_fn=None)
-    found = [[distributed_index(loader, batch_idx) for batch_idx in range(2)] for loader in loaders]
+    found = [[find_index(loader, batch_idx) for batch_idx in range(2)] for loader in loaders]
     assert [[index.tolist() for index in row if index is not None] for row in found] == [[[0], [2]], [[1], [0]]]
 
 
@@ -146,7 +145,7 @@ def test_a_sampler_with_an_order_of_its_own_has_no_positions(
     for size in (1, 4, 6):
         for options in ({}, {"batch_size": 1}, {"batch_size": None, "collate_fn": None}):
             for loader in deal(size, 3, sampler_type=sampler_type, **options):
-                assert distributed_index(loader, 0) is None
+                assert find_index(loader, 0) is None
 
 
 @pytest.mark.parametrize("shuffle", [False, True])
@@ -179,7 +178,7 @@ UNKNOWN: dict[str, Any] = {
 
 @pytest.mark.parametrize("loader", UNKNOWN.values(), ids=UNKNOWN)
 def test_there_is_no_index_where_the_order_cannot_be_known(loader: Any) -> None:
-    assert distributed_index(loader, 0) is None
+    assert find_index(loader, 0) is None
 
 
 @pytest.mark.skipif("in_order" not in signature(DataLoader).parameters, reason="since torch 2.6")
@@ -188,13 +187,13 @@ def test_the_order_is_unknown_if_batches_come_when_they_are_ready() -> None:
     for options in both:
         for in_order in (True, False):
             (loader, _) = deal(5, 2, in_order=in_order, **options)
-            assert (distributed_index(loader, 0) is not None) == in_order
+            assert (find_index(loader, 0) is not None) == in_order
 
 
 def test_positions_are_on_the_cpu_whatever_the_default_device() -> None:
     (loader,) = deal(5, 1, batch_size=3)
     with torch.device("meta"):
-        index = distributed_index(loader, 1)
+        index = find_index(loader, 1)
     assert index is not None
     assert (index.device, index.tolist()) == (torch.device("cpu"), [3, 4])
 
@@ -254,7 +253,7 @@ def test_items_of_accelerates_loaders_have_the_positions_of_the_dataset(make: An
     ],
 )
 def test_there_is_no_index_where_accelerates_order_cannot_be_known(options: dict[str, Any]) -> None:
-    assert distributed_index(share(DataLoader(**options), 2, 1), 0) is None
+    assert find_index(share(DataLoader(**options), 2, 1), 0) is None
 
 
 @pytest.mark.parametrize("shuffle", [False, True])
