@@ -82,11 +82,12 @@ class PairedTest:
     Example:
         >>> from lightning_bleu.compare import compare_systems
         >>> references = [f"the cat sat on mat {number}" for number in range(40)]
-        >>> old = [line.replace("cat", "dog") for line in references]
-        >>> comparison = compare_systems({"old": old, "new": references}, references=references)
+        >>> old = [line.replace("sat", "lay") if "3" in line else line for line in references]
+        >>> new = [line.replace("cat", "dog") if "1" in line else line for line in references]
+        >>> comparison = compare_systems({"old": old, "new": new}, references=references)
         >>> print(comparison.tests["bleu"]["new"])
-        BLEU = 100.00 against 45.48: +54.52 (95% interval +54.52 to +54.52), one-sided p = 0.0010 (paired bootstrap, \
-1000 trials)
+        BLEU = 85.72 against 80.51: +5.21 (95% interval -6.60 to +17.14), one-sided p = 0.1508 \
+(paired bootstrap, 1000 trials)
 
     Attributes:
         test: the name of the test.

@@ -51,14 +51,13 @@ def test_a_scorer_can_be_copied_and_saved(replicate: Any, kind: Kind) -> None:
 def test_a_scorer_counts_and_scores_what_the_metric_does(kind: Kind) -> None:
     """Without torchmetrics: it keeps nothing of a batch."""
     for options in ({}, {"percent": True}, {**kind.other_options}):
-        metric = kind.metric(keep_sentences=True, **options)
+        metric = kind.metric(**options)
         metric.update(*BOTH)
-        scorer, settings = metric.scorer, metric.settings
-        batch = read_batch(*BOTH, settings)
+        scorer = metric.scorer
+        batch = read_batch(*BOTH, metric.settings)
         for _ in range(2):
             rows = torch.from_numpy(scorer.count_batch("a name", batch, None))
             assert rows.shape == (3, scorer.columns)
-            assert rows.tolist() == metric.sentence_statistics().tolist()
         assert scorer.score(rows.sum(0)) == metric.compute()
         assert scorer.report(rows.sum(0), batch.input_counts) == metric.report()
 
@@ -77,7 +76,7 @@ def test_a_scorer_is_a_metric_of_an_evaluator_with_one_score(kind: Kind) -> None
     assert scorer.class_name == kind.name
     assert scorer.reading == scorer.settings.for_reading
     assert scorer.plain_settings() == scorer.settings.plain()
-    assert (scorer.corpus_level, scorer.needs_references, [*scorer.score_names]) == (False, True, [""])
+    assert (scorer.corpus_level, [*scorer.score_names]) == (False, [""])
 
 
 def test_what_the_worst_sentences_are_the_worst_by() -> None:

@@ -14,7 +14,7 @@ import numpy as np
 from torch import Tensor
 
 from lightning_bleu.core.batch import Batch, Sources, to_lines
-from lightning_bleu.core.corpus_metric import CorpusMetric
+from lightning_bleu.core.corpus_metric import CorpusMetric, TorchmetricsOptions
 from lightning_bleu.core.evaluator_metric import CorpusScorer, count_sentences
 from lightning_bleu.core.forms import Hypotheses, InputCounts, IntArray, References, Strings, kind_of
 from lightning_bleu.core.scoring import Component, Report, float_type, join_signature
@@ -126,25 +126,25 @@ def error_rate(statistics: Tensor, settings: ErrorRateSettings) -> Tensor:
     return settings.unit * (errors / lengths).where(lengths > 0, errors.clamp(max=1))
 
 
-@dataclass(frozen=True)
 class ErrorRateScorer(CorpusScorer):
-    """All of the error rate but the state: how sentences are counted, and how their rows become a score."""
+    """All of the error rate but the state: how sentences are counted, and how their rows become a score.
+
+    Args:
+        settings: the validated options.
+    """
 
     settings: ErrorRateSettings
+    class_name = "CorpusErrorRate"
+    higher_is_better = False
+
+    def __init__(self, settings: ErrorRateSettings) -> None:
+        sees = frozenset({"case", "punctuation", "subwords"})
+        super().__init__(settings, name="error rate", columns=2, perfect=0.0, bounds=(0.0, None), sees=sees)
 
     @classmethod
     def from_plain(cls, settings: Mapping[str, Any], *, percent: bool) -> Self:
         """The scorer with settings that :meth:`Settings.plain` returned, for text."""
         return cls(ErrorRateSettings.from_options(**{**settings, "decoder": None, "percent": percent}))
-
-    name = "error rate"
-    class_name = "CorpusErrorRate"  # type: ignore[assignment]
-    columns = 2
-    higher_is_better = False
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._set(perfect=0.0, bounds=(0.0, None))
 
     def count_batch(self, name: str, batch: Batch, sources: Sources | None = None) -> IntArray:
         """The statistics of each sentence, shape ``(sentences, 2)``."""
@@ -167,7 +167,10 @@ class ErrorRateScorer(CorpusScorer):
 
     def components(self, report: ErrorRateScore, *, optional: bool = True) -> list[Component]:
         """The number of errors, and the length of the references."""
-        return error_rate_components(report)
+        return [
+            Component("errors", float(report.errors), higher_is_better=False),
+            Component("reference_length", float(report.reference_length)),
+        ]
 
 
 class ErrorRateScore(Report):
@@ -196,14 +199,6 @@ class ErrorRateScore(Report):
 
     def __str__(self) -> str:
         return f"error rate = {(1 if self.percent else 100) * self.score:.2f}"
-
-
-def error_rate_components(report: ErrorRateScore) -> list[Component]:
-    """The number of errors, and the length of the references."""
-    return [
-        Component("errors", float(report.errors), higher_is_better=False),
-        Component("reference_length", float(report.reference_length)),
-    ]
 
 
 # Signature
@@ -260,7 +255,7 @@ class CorpusErrorRate(CorpusMetric):
         ignore_ids: int | Iterable[int] | None = (-100,),
         decoder: Decoder | None = None,
         percent: bool = False,
-        **kwargs: Any,
+        **kwargs: Unpack[TorchmetricsOptions],
     ) -> None:
         options = {name: value for name, value in locals().items() if name in ErrorRateOptions.__annotations__}
         settings = ErrorRateSettings.from_options(**cast(ErrorRateOptions, options))
