@@ -12,7 +12,6 @@ from lightning_bleu import (
     CHRFScore,
     CorpusBLEU,
     CorpusCHRF,
-    Evaluator,
     Interval,
     PairedTest,
     Result,
@@ -104,13 +103,3 @@ def test_it_is_one_short_line_whatever_the_numbers_and_the_names() -> None:
         assert len(line) <= 120, line
         assert not re.search(r"[\x00-\x1f]", line), line
         line.encode()
-
-
-def test_what_finish_returns_is_one_short_line() -> None:
-    """It was 684 characters for two sentences."""
-    evaluator = Evaluator({"bleu": CorpusBLEU(percent=True), "chrf": CorpusCHRF(percent=True)}, compare_to="best")
-    evaluator.start()
-    evaluator.update(["the cat sat on the mat", "it is"], ["the cat sat on a mat", "it is"])
-    results = evaluator.finish(step=1)
-    assert repr(results) == "Results(val_bleu=55.84, val_chrf=73.87)"  # as in the docstring of Evaluator
-    assert repr(evaluator.results) == repr(results)

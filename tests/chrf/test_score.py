@@ -116,13 +116,6 @@ def test_without_a_match_the_first_reference_counts(eps_smoothing: bool) -> None
         assert rows == [[0, 0, 0], [0, 1, 0], [3, 2, 0]]
 
 
-def test_the_options_decide_which_reference_is_best() -> None:
-    """Recall counts more with a larger beta, so the shorter reference wins."""
-    preds, target = ["abcdef"], [["abcdefghijkl", "abc"]]
-    for beta, expected in ((0, [6, 12, 6]), (2, [6, 3, 3])):
-        assert rows_of(preds, target, char_order=1, beta=beta) == [expected]
-
-
 # Names, signatures, reports
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -12,8 +13,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from lightning_bleu.bleu import BLEUSettings, count_rows
-from lightning_bleu.core.batch import Batch, read_sentences, select_sentences
-from lightning_bleu.core.columns import read_index, read_sample_mask
+from lightning_bleu.core.batch import read_batch
 from lightning_bleu.core.forms import InputCounts
 from lightning_bleu.core.kept import (
     SamePosition,
@@ -26,18 +26,12 @@ from lightning_bleu.core.kept import (
 )
 
 
-def read_batch(preds: Any, target: Any, settings: Any, mask: Any = None, index: Any = None) -> Batch:
-    """A batch whose sentences have positions."""
-    batch = read_sentences(preds, target, settings)
-    batch = batch._replace(positions=read_index(index, batch.sentence_count))
-    chosen = read_sample_mask(mask, batch.sentence_count)
-    return batch if chosen is None else select_sentences(batch, chosen)
-
-
-def pack(target: Any, mask: Any = None, positions: Any = None, preds: Any = None, **options: Any) -> Tensor:
+def pack(target: Any, positions: Any = None, preds: Any = None, **options: Any) -> Tensor:
     """Packed rows of sentences; hypotheses are equal to the references unless they are given."""
     settings = BLEUSettings.from_options(max_order=1, **options)
-    batch = read_batch(target if preds is None else preds, target, settings, mask, positions)
+    batch = read_batch(target if preds is None else preds, target, settings)
+    if positions is not None:
+        batch = batch._replace(positions=np.array(positions, np.int64))
     return torch.from_numpy(pack_rows(batch, count_rows(batch, settings)))
 
 

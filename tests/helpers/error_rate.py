@@ -42,11 +42,7 @@ class ErrorRateOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, kw_only=True)
 class ErrorRateSettings(Settings):
-    """The options of the error rate, checked. Create settings with :meth:`from_options`.
-
-    Attributes:
-        characters: whether characters are compared rather than words.
-    """
+    """The options of the error rate, checked. Create settings with :meth:`from_options`."""
 
     characters: bool = False
 
@@ -59,25 +55,9 @@ class ErrorRateSettings(Settings):
 
 
 def error_rate_rows(batch: Batch, settings: ErrorRateSettings) -> IntArray:
-    """The errors of every sentence, and the length of its reference.
+    """The errors of every sentence, and the length of its reference, shape ``(sentences, 2)``.
 
     Of several references, the one with the fewest errors counts, the first one on a tie.
-
-    Args:
-        batch: the sentences.
-        settings: what to compare.
-
-    Returns:
-        shape ``(sentences, 2)``.
-
-    Raises:
-        TypeError: for tokens, and for ids that are not decoded, if characters are compared.
-
-    Example:
-        >>> from lightning_bleu.core.batch import read_batch
-        >>> settings = ErrorRateSettings.from_options()
-        >>> error_rate_rows(read_batch(["a cat sat"], [["a cat", "a dog sat on it"]], settings), settings).tolist()
-        [[1, 2]]
     """
     if settings.characters and batch.sentence_count and not isinstance(batch.segments, Strings):
         raise TypeError(f"characters=True compares text, but 'preds' and 'target' are {kind_of(batch.segments)}")
@@ -94,12 +74,7 @@ def error_rate_rows(batch: Batch, settings: ErrorRateSettings) -> IntArray:
 
 
 def _count_errors(hypothesis: Sequence[str], reference: Sequence[str]) -> int:
-    """The positions at which two segments differ, and the difference of their lengths.
-
-    Example:
-        >>> _count_errors(["a", "b", "c"], ["a", "c"])
-        2
-    """
+    """The positions at which two segments differ, and the difference of their lengths."""
     wrong = sum(item != other for item, other in zip(hypothesis, reference))
     return wrong + abs(len(hypothesis) - len(reference))
 
@@ -108,38 +83,22 @@ def _count_errors(hypothesis: Sequence[str], reference: Sequence[str]) -> int:
 
 
 def error_rate(statistics: Tensor, settings: ErrorRateSettings) -> Tensor:
-    """The error rates of corpora or sentences. With empty references, any errors are a rate of 1.
-
-    Args:
-        statistics: numbers of shape ``(..., 2)``; see :func:`error_rate_rows`.
-        settings: the unit.
-
-    Returns:
-        shape ``(...)``.
-
-    Example:
-        >>> import torch
-        >>> error_rate(torch.tensor([[1, 4], [6, 4], [2, 0], [0, 0]]), ErrorRateSettings.from_options(percent=True))
-        tensor([ 25., 150., 100.,   0.], dtype=torch.float64)
-    """
+    """The error rates of corpora or sentences, ``(..., 2)`` → ``(...)``. Of an empty reference, any errors are 1."""
     errors, lengths = statistics.to(float_type(statistics.device)).unbind(-1)
     return settings.unit * (errors / lengths).where(lengths > 0, errors.clamp(max=1))
 
 
 class ErrorRateScorer(CorpusScorer):
-    """All of the error rate but the state: how sentences are counted, and how their rows become a score.
-
-    Args:
-        settings: the validated options.
-    """
+    """All of the error rate but the state: how sentences are counted, and how their rows become a score."""
 
     settings: ErrorRateSettings
     class_name = "CorpusErrorRate"
     higher_is_better = False
 
     def __init__(self, settings: ErrorRateSettings) -> None:
+        bounds = (0.0, None)
         sees = frozenset({"case", "punctuation", "subwords"})
-        super().__init__(settings, name="error rate", columns=2, perfect=0.0, bounds=(0.0, None), sees=sees)
+        super().__init__(settings, name="error rate", columns=2, perfect=0.0, bounds=bounds, sees=sees)
 
     @classmethod
     def from_plain(cls, settings: Mapping[str, Any], *, percent: bool) -> Self:
@@ -174,22 +133,7 @@ class ErrorRateScorer(CorpusScorer):
 
 
 class ErrorRateScore(Report):
-    """The error rate of a corpus, a float, with its components.
-
-    Attributes:
-        score: 0 or more, where 1 is an error for each item of the references; 100 if ``percent``.
-        errors: the number of errors.
-        reference_length: the words or characters of the references.
-        signature: everything that the score depends on.
-        percent: whether scores are in percent.
-
-    Example:
-        >>> result = corpus_error_rate(["a cat is on a mat"], ["a cat is on the mat"])
-        >>> print(result)
-        error rate = 16.67
-        >>> result.errors, result.reference_length
-        (1, 6)
-    """
+    """The error rate of a corpus, a float, with its components."""
 
     score: float
     errors: int
@@ -205,13 +149,7 @@ class ErrorRateScore(Report):
 
 
 def error_rate_signature(settings: ErrorRateSettings, inputs: InputCounts) -> str:
-    """Name everything that an error rate depends on, in one line.
-
-    Example:
-        >>> inputs = InputCounts(strings=3, references=6, squared_references=12)
-        >>> error_rate_signature(ErrorRateSettings.from_options(characters=True), inputs).split("|version")[0]
-        'nrefs:2|case:mixed|of:characters'
-    """
+    """Name everything that an error rate depends on, in one line."""
     return join_signature(
         {
             "nrefs": inputs.reference_count,
@@ -226,12 +164,6 @@ def error_rate_signature(settings: ErrorRateSettings, inputs: InputCounts) -> st
 
 class CorpusErrorRate(CorpusMetric):
     """The error rate of all sentences since the last reset: wrong words at their positions, per word of the references.
-
-    Args:
-        characters: compare characters instead of words.
-        lowercase: lowercase before comparing.
-        pad_id, bos_id, eos_id, ignore_ids, decoder, percent: see :class:`lightning_bleu.CorpusCHRF`.
-        kwargs: passed to :class:`torchmetrics.Metric`.
 
     Example:
         >>> metric = CorpusErrorRate()
@@ -267,24 +199,14 @@ class CorpusErrorRate(CorpusMetric):
 
 
 def corpus_error_rate(preds: Hypotheses, target: References, **options: Unpack[ErrorRateOptions]) -> ErrorRateScore:
-    """Find the error rate of a corpus; see :class:`CorpusErrorRate`.
-
-    Example:
-        >>> corpus_error_rate(["it was"], ["it is"], percent=True).score
-        50.0
-    """
+    """Find the error rate of a corpus; see :class:`CorpusErrorRate`."""
     scorer = ErrorRateScorer(ErrorRateSettings.from_options(**options))
     rows, batch = count_sentences(preds, target, scorer)
     return scorer.report(rows.sum(0), batch.input_counts)
 
 
 def sentence_error_rate(preds: Hypotheses, target: References, **options: Unpack[ErrorRateOptions]) -> Tensor:
-    """Find the error rate of each sentence; see :class:`CorpusErrorRate`.
-
-    Example:
-        >>> sentence_error_rate(["it was", "hello"], ["it is", "hello"])
-        tensor([0.5000, 0.0000], dtype=torch.float64)
-    """
+    """Find the error rate of each sentence; see :class:`CorpusErrorRate`."""
     scorer = ErrorRateScorer(ErrorRateSettings.from_options(**options))
     rows, batch = count_sentences(preds, target, scorer)
     return scorer.score(rows).to(batch.device, float_type(batch.device))
