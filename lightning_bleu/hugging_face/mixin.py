@@ -18,7 +18,7 @@ from lightning_bleu.evaluation.loaders import Origin
 from lightning_bleu.evaluation.monitors import describe_number
 from lightning_bleu.evaluation.names import Naming, check_names
 from lightning_bleu.evaluation.outputs import Output
-from lightning_bleu.evaluation.positions import distributed_index
+from lightning_bleu.evaluation.positions import find_index
 from lightning_bleu.evaluator import Evaluator, StartedValidation
 from lightning_bleu.hugging_face.generator import GeneratorMixin
 
@@ -310,7 +310,7 @@ class TrainerNaming(Naming):
 
 def _check_loader(dataloader: Any) -> None:
     """Raise an error if several processes may score the same sentences, and nothing tells which."""
-    if process_count() > 1 and distributed_index(dataloader, 0) is None:
+    if process_count() > 1 and find_index(dataloader, 0) is None:
         raise ValueError(
             "repeated sentences of the evaluation dataset cannot be found: give it a length and at most one worker, or "
             "let one process read it, with accelerator_config={'dispatch_batches': True, 'split_batches': True}; a "
