@@ -118,6 +118,8 @@ class EvaluatorMixin(GeneratorMixin):
                 "split returned None or Prompts without target for some batches only: do that for all of a dataset, or "
                 "for none"
             )
+        if True not in validation.returned:
+            return output
         numbers = {logged: number.value for logged, number in validation.numbers.items()}
         taken = sorted(numbers.keys() & output.metrics.keys())
         if taken:
@@ -163,9 +165,10 @@ class EvaluatorMixin(GeneratorMixin):
             loss, _, _ = super().prediction_step(model, inputs_of_loss, True, ignore_keys, **kwargs)
             return loss, None, None
         if prompts.target is None and started.stage == "val":
+            names = [name for name, value in inputs.items() if value is not None]
             raise ValueError(
-                f"evaluate needs references, but split found none in a batch with {sorted(inputs)}: set label_names in "
-                "the TrainingArguments if they have another name, or use predict to generate without references"
+                f"evaluate needs references, but split found none in a batch with {names}: set label_names in the "
+                "TrainingArguments if they have another name, or use predict to generate without references"
             )
         if self._is_encoder_decoder and not self._overrides("complete"):
             loss, preds, returned = super().prediction_step(model, inputs_of_loss, False, ignore_keys, **kwargs)
