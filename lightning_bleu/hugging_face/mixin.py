@@ -135,10 +135,9 @@ class EvaluatorMixin(GeneratorMixin):
         if evaluator.options.labels_of(dataset) == []:
             return None
         self._check_generation()
-        _check_loader(dataloader)
         stage = "test" if description == "Prediction" else "val"
         decodes = hasattr(self.processing_class, "batch_decode")
-        return evaluator.begin(
+        started = evaluator.begin(
             stage,
             [""],
             [dataloader],
@@ -149,6 +148,8 @@ class EvaluatorMixin(GeneratorMixin):
             loggers=self._find_loggers(stage),
             device=self.args.device,
         )
+        _check_loader(dataloader)  # the evaluator counts what a stream has been read
+        return started
 
     def prediction_step(
         self, model: Any, inputs: Any, prediction_loss_only: bool, ignore_keys: list[str] | None = None, **kwargs: Any
