@@ -10,17 +10,13 @@ from lightning_bleu.core.scoring import describe_directions, format_in_unit
 from lightning_bleu.evaluation.findings import describe_findings
 from lightning_bleu.observers.samples import label_references
 from lightning_bleu.views.blocks import (
-    Bar,
     Block,
     Cell,
-    Chart,
     Example,
     ExampleLine,
     Examples,
     Heading,
     Note,
-    Part,
-    Point,
     Range,
     Span,
     Table,
@@ -37,8 +33,6 @@ _MAX_IN_TITLE = 3
 """The number of compared systems up to which a title names them."""
 _MAX_NAME = 60
 """The maximum number of characters of a name in a sentence."""
-_MAX_CHARTED = 5
-"""The number of systems up to which a chart can tell them apart."""
 _TONES: dict[str, Tone] = {"better": "good", "worse": "bad"}
 
 
@@ -53,7 +47,6 @@ def describe_comparison(comparison: Comparison, examples: int) -> View:
     if counts:
         has_direction = comparison.rows[metric][comparison.baseline].scorer.higher_is_better is not None
         blocks.append(_change_table(counts, metric, has_direction=has_direction))
-    blocks += _length_charts(comparison)
     if examples > 0:
         for system, of_system in counts.items():
             blocks += _changed_sentences(comparison, metric, system, of_system, examples)
@@ -171,33 +164,10 @@ def _change_table(counts: Mapping[str, ChangeCounts], metric: str, *, has_direct
     if not has_direction:
         rows += [[system, f"{of_system.differ:,}", f"{of_system.same:,}"] for system, of_system in counts.items()]
         return Table(["", "differ", "same"], rows, title)
-    for system, (improved, same, got_worse, _) in counts.items():
-        total = improved + same + got_worse
-        parts = [
-            Part(improved / total, "good", f"{improved:,}"),
-            Part(same / total, "quiet", f"{same:,}"),
-            Part(got_worse / total, "bad", f"{got_worse:,}"),
-        ]
-        rows.append([system, f"{improved:,}", f"{same:,}", f"{got_worse:,}", Bar(parts)])
-    return Table(["", "better", "same", "worse", "better, same, worse"], rows, title)
-
-
-def _length_charts(comparison: Comparison) -> list[Block]:
-    """The scores of sentences of similar length; nothing if all are of one length, or if there are too many systems."""
-    if len(comparison.systems) > _MAX_CHARTED:
-        return []
-    charts: list[Block] = []
-    for metric in comparison.metrics:
-        lengths, counts, scores = comparison.scores_by_length(metric)
-        if len(lengths) == 1:
-            return []
-        # Terminals may lack the dash.
-        categories = [f"{length.replace('–', '-')}\nn={count:,}" for length, count in zip(lengths, counts)]
-        series = {}
-        for system, of_system in scores.items():
-            series[system] = [Point(place, score) for place, score in enumerate(of_system)]
-        charts.append(Chart(f"{metric} by length of the reference", series, "tokens", categories))
-    return [Heading("Scores by length"), *charts]
+    rows += [
+        [system, f"{improved:,}", f"{same:,}", f"{worse:,}"] for system, (improved, same, worse, _) in counts.items()
+    ]
+    return Table(["", "better", "same", "worse"], rows, title)
 
 
 def _changed_sentences(

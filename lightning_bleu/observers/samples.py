@@ -69,12 +69,7 @@ class Sample:
         return [line.text for line in self.lines[1:]]
 
     def mark_words(self) -> tuple[list[Span], list[list[Span]]]:
-        """The hypothesis and each reference in parts; see :func:`lightning_bleu.views.marks.mark_words`.
-
-        Without references, no word is wrong.
-        """
-        if not self.references:
-            return [Span(self.hypothesis)], []
+        """The hypothesis and each reference in parts; see :func:`lightning_bleu.views.marks.mark_words`."""
         return mark_words(self.lines[0], self.lines[1:])
 
     def shown_scores(self) -> list[float]:
