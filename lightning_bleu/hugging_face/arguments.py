@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+import torch
+
 _LENGTHS = {"max_length": "max_new_tokens", "max_new_tokens": "max_length"}
 """Two arguments for one limit, of which a stronger one replaces a weaker one."""
 _NONE_IF_NOT_PASSED = ("num_beams", *_LENGTHS)
@@ -45,7 +47,7 @@ class GenerationSettings(NamedTuple):
     Example:
         >>> from types import SimpleNamespace
         >>> settings = GenerationSettings({"eos_token_id": [7, 8]}, SimpleNamespace(pad_token_id=0))
-        >>> settings.find("pad_token_id"), settings.find("eos_token_id")
+        >>> settings.find("pad_token_id"), sorted(settings.stop_ids)
         (0, [7, 8])
     """
 
@@ -58,6 +60,19 @@ class GenerationSettings(NamedTuple):
             return self.arguments[name]
         config = self.arguments.get("generation_config", self.config)
         return getattr(config, name, None)
+
+    @property
+    def stop_ids(self) -> set[int]:
+        """The ids after which an answer ends."""
+        ids = self.find("eos_token_id")
+        if ids is None:
+            return set()
+        return set(torch.as_tensor(ids).flatten().tolist())
+
+    @property
+    def stops_otherwise(self) -> bool:
+        """Whether something else than an id can end an answer."""
+        return bool(self.find("stop_strings") or self.find("stopping_criteria"))
 
     def find_pad_id(self, processing_class: Any) -> int:
         """The id of the padding.
