@@ -18,9 +18,7 @@ from lightning_bleu.evaluation.choices import drop_repeats, find_changed, find_g
 from lightning_bleu.evaluation.findings import Finding
 from lightning_bleu.evaluation.sentences import SentenceRows
 from lightning_bleu.observers.samples import Sample, score_samples, split_line
-from lightning_bleu.views.blocks import (
-    View,
-)
+from lightning_bleu.views.blocks import View
 from lightning_bleu.views.marks import Line
 from lightning_bleu.views.viewable import Viewable
 
@@ -201,7 +199,8 @@ class Comparison(Viewable):
                 texts[number] = (baseline_hypotheses[number], hypotheses[number], self.texts.references[number])
             changes = []
             for number, (baseline, hypothesis, references) in drop_repeats(texts, count).items():
-                source, baseline_score = self._source(number), baseline_scores[number].item()
+                source = self._source(number)
+                baseline_score = baseline_scores[number].item()
                 score = scores[number].item()
                 changes.append(Change(number + 1, source, references, baseline, hypothesis, baseline_score, score))
             return changes

@@ -137,13 +137,21 @@ def _curve(validations: Sequence[RecordedValidation], key: str, best: RecordedVa
 
 
 def _describe_sentences(run: RecordedRun, examples: int) -> list[Block]:
-    """The worst sentences of the best validation that has files; of the latest one, if none is the best."""
+    """The worst sentences of the best validation; of the latest, if the translations of the best were deleted."""
     validations = [validation for validation in run.validations if not is_test(validation.stage)] or run.validations
     key = _main_key(validations)
     best = None if key is None else run.best(key)
-    validation = best or validations[-1]
-    files = _find_files(run, validation)
+    candidates = list(reversed(validations))
+    if best is not None:
+        candidates.insert(0, best)
+    with_files = [validation for validation in candidates if _find_files(run, validation)]
+    if not with_files:
+        return []
+    validation = with_files[0]
     blocks: list[Block] = []
+    if best is not None and validation is not best:
+        blocks.append(Note(f"The translations of the best validation, step {best.step:,}, were deleted.", quiet=True))
+    files = _find_files(run, validation)
     for file in files[:_MAX_COLUMNS]:
         blocks += _describe_file(run, file, examples, is_only=len(files) == 1)
     return [Heading(f"Sentences of step {validation.step:,}"), *blocks] if blocks else []

@@ -104,35 +104,24 @@ def share_of_equal(references: list[str], hypotheses: list[str]) -> float:
     return fmean(one == other for one, other in zip(references, hypotheses))
 
 
-@pytest.mark.parametrize("option", ["--html", "--markdown"])
 def test_no_file_is_replaced_but_a_page_that_the_command_wrote(
-    option: str, folder: Path, capsys: pytest.CaptureFixture[str]
+    folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = {path: path.read_bytes() for path in folder.iterdir()}
     (folder / "link.txt").symlink_to("old.txt")
     (folder / "hard.txt").hardlink_to(folder / "new.txt")
-    (folder / "notes.md").write_text("### Notes\n")
-    arguments = ["compare", "old.txt", "new.txt", "-r", "reference.txt", "-s", "reference.txt", option]
+    (folder / "notes.html").write_text("<h1>Notes</h1>\n")
+    arguments = ["compare", "old.txt", "new.txt", "-r", "reference.txt", "-s", "reference.txt", "--html"]
     for name in ("old.txt", "./new.txt", "reference.txt", "link.txt", "hard.txt"):
         assert main([*arguments, name]) == 2
         assert f"error: {name!r} is read, so it cannot be written: pass another name" in capsys.readouterr().err
-    assert main([*arguments, "notes.md"]) == 2
-    assert "is no page that the command wrote, so it is not replaced: 'notes.md'" in capsys.readouterr().err
+    assert main([*arguments, "notes.html"]) == 2
+    assert "is no page that the command wrote, so it is not replaced: 'notes.html'" in capsys.readouterr().err
     assert {path: path.read_bytes() for path in before} == before
-    assert [main([*arguments, "page"]) for _ in range(2)] == [0, 0]  # which it replaces
-    assert main([*arguments, "other", "--html", "same", "--markdown", "./same"]) == 2
-
-
-def test_markdown_may_be_printed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["compare", "old.txt", "new.txt", "-r", "reference.txt"]
-    comparison = compare_systems({"old": OLD, "new": NEW}, references=REFERENCES)
-    assert main([*arguments, "--markdown", "-"]) == 0
-    printed = capsys.readouterr().out
-    assert printed.startswith("### new against old\n\n40 sentences, ")
-    assert "p < 0.025." in printed
-    assert comparison.to_markdown().splitlines()[:4] == printed.splitlines()[:4]
-    assert main([*arguments, "--markdown", "-", "--json"]) == 2
-    assert capsys.readouterr().err.endswith("error: --json and --markdown - both print: pass one of them\n")
+    for _ in range(2):  # it replaces its own page
+        assert main([*arguments, "a.html"]) == 0
+        assert capsys.readouterr().err == "lightning-bleu: wrote a.html\n"
+    assert "<h1>new against old</h1>" in Path("a.html").read_text(encoding="utf-8")
 
 
 def test_escapes_in_data_never_reach_a_terminal(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -154,13 +143,6 @@ def test_one_system_shows_its_scores_and_worst_sentences(folder: Path, capsys: p
     assert f"new   {corpus_bleu(NEW, REFERENCES, percent=True).bleu:.2f}" in printed
     assert "Worst 2 for their length, by smoothed BLEU\n" in printed
     assert "hypothesis  the cat number 0 sat on the rug" in printed
-
-
-def test_pages_are_written(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["compare", "old.txt", "new.txt", "-r", "reference.txt", "--html", "a.html", "--markdown", "a.md"]) == 0
-    assert capsys.readouterr().err == "lightning-bleu: wrote a.html\nlightning-bleu: wrote a.md\n"
-    assert "<h1>new against old</h1>" in Path("a.html").read_text(encoding="utf-8")
-    assert Path("a.md").read_text(encoding="utf-8").startswith("### new against old\n")
 
 
 def test_an_existing_file_is_a_file_whatever_its_name_has(folder: Path) -> None:
@@ -232,11 +214,6 @@ def test_a_run_shows_its_validations_and_the_worst_sentences_of_the_best(
     best = corpus_bleu(NEW, REFERENCES, percent=True).bleu
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "run"
-    (tmp_path / "run" / "translations").mkdir()
-    (tmp_path / "run").rename(tmp_path / "moved")
-    (tmp_path / "run").mkdir()
-    (tmp_path / "moved").rename(tmp_path / "run" / "translations")
-    assert str(read_run(tmp_path / "run")).splitlines()[:3] == lines[:3]
     assert f"Best: val_bleu {best:.2f} at step 200; val_length" in lines[2]
     (row,) = [line for line in lines if line.startswith(" 200")]
     assert row.split()[:4] == ["200", "1", f"{best:.2f}", "*"]
@@ -257,13 +234,14 @@ def test_a_run_whose_best_translations_are_perfect_shows_no_sentences(
     assert "Sentences" not in printed
 
 
-def test_if_the_translations_of_the_best_were_deleted_those_of_the_latest_are_shown(
+def test_a_run_may_be_in_a_folder_of_translations_and_those_of_the_best_may_be_deleted(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    make_run(tmp_path / "run")
-    (tmp_path / "run/val/step-0000200.txt").unlink()
+    make_run(tmp_path / "run" / "translations")
+    (tmp_path / "run/translations/val/step-0000200.txt").unlink()
     assert main(["show", str(tmp_path / "run")]) == 0
     printed = capsys.readouterr().out
+    assert printed.startswith("run\n")
     assert "Sentences of step 300\n\nThe translations of the best validation, step 200, were deleted." in printed
 
 
@@ -372,7 +350,7 @@ def break_file(content: bytes) -> Callable[[Path], int]:
         (None, "compare . old.txt -r reference.txt", "a folder has no lines: pass a file"),
         (None, "compare old.txt -r reference.txt -t zh -m ter", "the metrics are ter: add -m bleu"),
         (None, "compare missing.txt --html no/a.html", "there is no such folder: 'no'"),
-        (None, "show missing --markdown .", "Is a directory: '.'"),
+        (None, "show missing --html .", "Is a directory: '.'"),
         (None, "compare old.txt -r reference.txt -t zz", "'tokenizer' must be a callable or one of"),
         (None, "compare", "the following arguments are required: [NAME=]FILE"),
         (None, "score old.txt", "there is no 'score': to cite a score, use sacrebleu; to look at one, use"),
@@ -431,10 +409,10 @@ def test_a_closed_pipe_ends_quietly_and_files_are_written(folder: Path) -> None:
     lines = [f"{number} {'word ' * 30}" for number in range(2000)]  # more than a pipe holds
     for name in ("old", "reference"):
         write_lines(folder / f"{name}.txt", [f"{name} {line}" for line in lines])
-    for command in (f"{show} --markdown a.md | true", f"{show} -m bleu >&-"):
+    for command in (f"{show} --html a.html | true", f"{show} -m bleu >&-"):
         done = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, check=False)
-        assert (done.returncode, done.stderr.replace("lightning-bleu: wrote a.md\n", "")) == (0, "")
-    assert Path("a.md").read_text(encoding="utf-8").startswith("### old\n")
+        assert (done.returncode, done.stderr.replace("lightning-bleu: wrote a.html\n", "")) == (0, "")
+    assert "<h1>old</h1>" in Path("a.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.slow

@@ -18,7 +18,7 @@ from lightning_bleu.evaluation.outputs import Output
 from lightning_bleu.evaluation.passed_metrics import read_metrics
 from lightning_bleu.evaluation.scores import score_loaders
 from lightning_bleu.evaluation.sentences import Sentences
-from lightning_bleu.evaluation.validation import Validation, group_by_loader, name_numbers, name_results
+from lightning_bleu.evaluation.validation import Validation, group_by_loader, name_numbers
 
 
 class Counting:
@@ -59,15 +59,16 @@ def score(counting: Counting, naming: Naming | None = None, parts: bool | Sequen
     naming = naming or Naming()
     loaders = counting.collector.gather()
     mistakes: list[Mistake] = []
-    scored = score_loaders(counting.metrics, loaders, parts, mistakes)
+    named_parts = () if isinstance(parts, bool) else parts
+    scored = score_loaders(counting.metrics, loaders, named_parts, mistakes)
     WarnOnce().about_all([*mistakes, *counting.collector.find_mistakes()])
     return Validation(
         naming,
         counting.metrics,
         group_by_loader(scored, loaders),
         scored,
-        name_results(scored, naming),
-        name_numbers(scored, naming),
+        {naming.render(score.name): score.result for score in scored},
+        name_numbers(scored, naming, parts),
     )
 
 

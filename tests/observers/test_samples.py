@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import re
 import warnings
 from collections.abc import Sequence
@@ -18,11 +17,10 @@ from torch import Tensor
 
 from lightning_bleu import CorpusBLEU
 from lightning_bleu.bleu import BLEUSettings, count_rows
-from lightning_bleu.core.batch import Sentence, read_batch
+from lightning_bleu.core.batch import read_batch
 from lightning_bleu.observers.sample_table import sample_table
 from lightning_bleu.observers.samples import Sample, split_line
 from lightning_bleu.views.marks import Line, mark_words
-from tests.helpers.text import WORDWISE, fuzz_line, sacrebleu_tokens
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # TensorBoard's copy of bleach warns of its own imports
@@ -43,32 +41,19 @@ def split(line: str) -> Line:
 # Samples
 
 
-def tokenize_samples(sentences: Sequence[Sentence], **options: Any) -> list[tuple[Line, list[Line]]]:
-    """The hypothesis and the references of each sample."""
-    settings = BLEUSettings.from_options(**options)
-    lines = []
-    for sentence in sentences:
-        texts = (sentence.hypothesis, *sentence.references)
-        line, *others = (split_line(text, sentence.tokenized, settings) for text in texts)
-        lines.append((line, others))
-    return lines
-
-
 def tokenize(text: str, *, tokenized: bool = False, **options: Any) -> list[str]:
-    ((hypothesis, references),) = tokenize_samples([Sentence(text, [text], tokenized=tokenized)], **options)
-    assert references == [hypothesis]
-    assert hypothesis.text == text
-    return [*hypothesis.tokens]
+    """The tokens of a text."""
+    line = split_line(text, tokenized, BLEUSettings.from_options(**options))
+    assert line.text == text
+    return [*line.tokens]
 
 
 def test_a_sentence_longer_than_what_is_shown_is_marked_as_a_whole() -> None:
     """Its last words are those that match the reference, and beyond them nothing is read of a loop."""
-    long = "x " * 300 + "a b"
-    ((hypothesis, (reference,)),) = tokenize_samples([Sentence(long, ["a b"])])
-    assert (hypothesis.text, len(hypothesis.tokens)) == (long, 302)
+    hypothesis, reference = (split_line(text, False, SETTINGS) for text in ("x " * 300 + "a b", "a b"))
+    assert len(hypothesis.tokens) == 302
     assert {span.mark for span in mark_words(hypothesis, [reference])[1][0]} == {""}
-    ((loop, _),) = tokenize_samples([Sentence("x " * 100_000, ["a"])])
-    assert len(loop.text) == 20_000
+    assert len(split_line("x " * 100_000, False, SETTINGS).text) == 20_000
 
 
 @pytest.mark.parametrize(
@@ -100,16 +85,6 @@ def test_text_is_tokenized_as_it_is_counted(text: str, options: dict[str, Any], 
 def test_tokens_and_ids_are_not_tokenized_again(options: dict[str, Any]) -> None:
     assert tokenize("Hi, 5 you!", tokenized=True, **options) == ["Hi,", "5", "you!"]
     assert tokenize("", tokenized=True, **options) == []
-
-
-@pytest.mark.parametrize("tokenizer", WORDWISE)
-@pytest.mark.parametrize("lowercase", [False, True])
-def test_hard_text_has_the_tokens_of_sacrebleu(tokenizer: str, lowercase: bool, rng: random.Random) -> None:
-    lines = [fuzz_line(rng) for _ in range(300)]
-    samples = tokenize_samples([Sentence(line, [line]) for line in lines], tokenizer=tokenizer, lowercase=lowercase)
-    for line, (hypothesis, _) in zip(lines, samples):
-        assert hypothesis.text == line
-        assert hypothesis.tokens == sacrebleu_tokens(tokenizer, line.lower() if lowercase else line)
 
 
 # The table, read back by an HTML parser
