@@ -26,8 +26,7 @@ class Scored:
     Attributes:
         name: what it is the score of.
         result: the score.
-        rows: the rows of its sentences. None if they have none, if the score is not finite, for a group, and for a
-            mean.
+        rows: the rows of its sentences. None if they have none, if the score is not finite, and for a mean.
         mean_of: the names of the scores that it is the mean of; empty unless it is a mean.
     """
 
@@ -140,11 +139,9 @@ def _score_statistics(
         sums = some_rows.statistics.sum(0)
         if _has_score(name_of_rows, scorer, sums, mistakes):
             report = scorer.report(sums, some_rows.input_counts)
-            if name_of_rows.group:
-                yield Scored(name_of_rows, _to_result(scorer, report))
-                continue
-            result = _to_result(scorer, report, _list_components(scorer, report, optional))
-            yield Scored(name_of_rows, result, rows if math.isfinite(result.score) else None)
+            components = [] if name_of_rows.group else _list_components(scorer, report, optional)
+            result = _to_result(scorer, report, components)
+            yield Scored(name_of_rows, result, some_rows if math.isfinite(result.score) else None)
 
 
 def _has_score(name: Name, scorer: Scorer, sums: Tensor, mistakes: list[Mistake]) -> bool:
