@@ -18,7 +18,7 @@ from lightning_bleu.evaluation.callables import call_with_third
 from lightning_bleu.evaluation.loaders import Origin
 from lightning_bleu.evaluation.monitors import suspect_early_saving, suspect_monitors
 from lightning_bleu.evaluation.names import STEPS, check_names, name_loaders
-from lightning_bleu.evaluation.options import EvaluatorOptions, MetricsByName, check_single, check_unknown, show_options
+from lightning_bleu.evaluation.options import EvaluatorOptions, MetricsByName, check_names_of_options, show_options
 from lightning_bleu.evaluation.outputs import read_step, suspect_keys
 from lightning_bleu.evaluation.validation import Validation
 from lightning_bleu.evaluator import Evaluator, StartedValidation
@@ -86,10 +86,9 @@ class BLEUCallback(pl.Callback):
             is_list = isinstance(dataloader_names, Sequence) and not isinstance(dataloader_names, str)
             if not (is_list and dataloader_names and all(isinstance(item, str) for item in dataloader_names)):
                 raise TypeError(f"'dataloader_names' must be a list of names, got {dataloader_names!r}")
-        owner, known = type(self).__name__, EvaluatorOptions.__annotations__
-        check_single(metrics, more_metrics, owner)
-        unknown = {name: value for name, value in options.items() if name not in known}
-        check_unknown(unknown, ["extract", "dataloader_names", *known], owner)
+        check_names_of_options(
+            type(self).__name__, options, [metrics, *more_metrics], others=["extract", "dataloader_names"]
+        )
         self.evaluator = Evaluator(metrics, **options)
         if dataloader_names is not None:
             check_names("loaders", dataloader_names, self.evaluator.reserved_names)

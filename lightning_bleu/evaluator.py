@@ -46,8 +46,7 @@ from lightning_bleu.evaluation.options import (
     MetricsByName,
     Options,
     agree_on_metrics,
-    check_single,
-    check_unknown,
+    check_names_of_options,
     make_namings,
     show_options,
 )
@@ -158,9 +157,7 @@ class Evaluator:
         *more_metrics: Never,
         **options: Unpack[EvaluatorOptions],
     ) -> None:
-        owner, known = type(self).__name__, EvaluatorOptions.__annotations__
-        check_single(metrics, more_metrics, owner)
-        check_unknown({name: value for name, value in options.items() if name not in known}, known, owner)
+        check_names_of_options(type(self).__name__, options, [metrics, *more_metrics])
         self.options = Options(metrics=metrics, **options)
         check_loggers(self.options.loggers)
         self.metrics = read_metrics(CorpusBLEU() if metrics is None else metrics)
@@ -337,7 +334,6 @@ class Evaluator:
         for name, dataloader in zip_longest(names, dataloaders):
             labels = options.labels_of(name or dataset)
             loaders.append(Loader(name, reading, dataloader, origin, needed_by, labels))
-        scored_names = [loader.name for loader in loaders if not loader.is_ignored]
         dashboard = Dashboard(loggers, options.loggers, self.warn_once)
         collector = SentenceCollector(
             metrics, loaders, reserved=self.reserved_names, max_texts=self._find_max_texts(), warn=self.warn_once
@@ -346,8 +342,9 @@ class Evaluator:
             for dataloader in dataloaders:
                 count_stream(dataloader)
         if self.record is not None:
-            for name in scored_names:
-                self.record.check_folder(*naming.folder, name)
+            for loader in loaders:
+                if not loader.is_ignored:
+                    self.record.check_folder(*naming.folder, loader.name)
         return StartedValidation(
             stage, naming, dataset, metrics, collector, dashboard, device or communication_device()
         )

@@ -161,36 +161,37 @@ def make_namings(log_name: Any) -> dict[str, Naming]:
     return {"val": Naming("val", log_name), "test": Naming("test", of_test)}
 
 
-def check_single(metrics: Any, more_metrics: Sequence[Any], owner: str) -> None:
-    """Raise a TypeError for several metrics without names."""
-    if more_metrics:
-        names = [getattr(type(metric), "short_name", "NAME") for metric in (metrics, *more_metrics)]
-        example = ", ".join(f"{name!r}: ..." for name in names)
-        raise TypeError(f"several metrics need names: pass a dict, {owner}({{{example}}})")
-
-
 _MAX_SHOWN = 80
 """The number of characters of a value that error messages show."""
 
 
-def check_unknown(unknown: Mapping[str, Any], known: Collection[str], owner: str) -> None:
-    """Raise a TypeError for options that do not exist.
+def check_names_of_options(
+    owner: str, options: Mapping[str, Any], metrics: Sequence[Any], others: Sequence[str] = ()
+) -> None:
+    """Raise a TypeError for options that do not exist, and for several metrics without names.
 
     Args:
-        unknown: the unknown options.
-        known: the names of the options that exist, besides `metrics`.
         owner: the name of the class that was given the options.
+        options: the options besides `metrics`.
+        metrics: the metrics that were passed by position.
+        others: the names of options that only this class has.
     """
+    if len(metrics) > 1:
+        names = [getattr(type(metric), "short_name", "NAME") for metric in metrics]
+        example = ", ".join(f"{name!r}: ..." for name in names)
+        raise TypeError(f"several metrics need names: pass a dict, {owner}({{{example}}})")
+    known = [*others, *EvaluatorOptions.__annotations__]
+    unknown = [option for option in options if option not in known]
     if not unknown:
         return
-    of_metric = {option: value for option, value in unknown.items() if option in BLEU_OPTIONS}
-    tokenizer = of_metric.get("tokenizer")
+    tokenizer = options.get("tokenizer")
     for method, decoder in {"batch_decode": "tokenizer", "decode_batch": "tokenizer.decode_batch"}.items():
         if hasattr(tokenizer, method):
             raise TypeError(f"'tokenizer' is not an option of {owner}: to decode ids, pass decoder={decoder}")
+    of_metric = [option for option in unknown if option in BLEU_OPTIONS]
     if of_metric:
-        example = ", ".join(f"{option}={describe(value)[:_MAX_SHOWN]}" for option, value in of_metric.items())
-        raise TypeError(f"{[*of_metric]} are options of the metric: {owner}(CorpusBLEU({example}))")
+        example = ", ".join(f"{option}={describe(options[option])[:_MAX_SHOWN]}" for option in of_metric)
+        raise TypeError(f"{of_metric} are options of the metric: {owner}(CorpusBLEU({example}))")
     raise unknown_options(unknown, ["metrics", *known, *BLEU_OPTIONS])
 
 

@@ -134,14 +134,18 @@ def _score_statistics(
             yield Scored(name, _to_result(scorer, report, _list_components(scorer, report, optional)))
         return
     rows = SentenceRows(sentences.identity, statistics, scorer)
-    of_groups = {name._replace(group=label): rows.select(numbers) for label, numbers in sentences.groups.items()}
-    for name_of_rows, some_rows in {name: rows, **of_groups}.items():
-        sums = some_rows.statistics.sum(0)
-        if _has_score(name_of_rows, scorer, sums, mistakes):
-            report = scorer.report(sums, some_rows.input_counts)
-            components = [] if name_of_rows.group else _list_components(scorer, report, optional)
-            result = _to_result(scorer, report, components)
-            yield Scored(name_of_rows, result, some_rows if math.isfinite(result.score) else None)
+    sums = statistics.sum(0)
+    if _has_score(name, scorer, sums, mistakes):
+        report = scorer.report(sums, rows.input_counts)
+        result = _to_result(scorer, report, _list_components(scorer, report, optional))
+        yield Scored(name, result, rows if math.isfinite(result.score) else None)
+    for label, numbers in sentences.groups.items():
+        name_of_group = name._replace(group=label)
+        rows_of_group = rows.select(numbers)
+        sums = rows_of_group.statistics.sum(0)
+        if _has_score(name_of_group, scorer, sums, mistakes):
+            result = _to_result(scorer, scorer.report(sums, rows_of_group.input_counts))
+            yield Scored(name_of_group, result, rows_of_group if math.isfinite(result.score) else None)
 
 
 def _has_score(name: Name, scorer: Scorer, sums: Tensor, mistakes: list[Mistake]) -> bool:
