@@ -334,7 +334,7 @@ def _log_numbers(
             logged,
             torch.tensor(value, dtype=dtype, device=pl_module.device),
             prog_bar=is_single_score,
-            logger=logged not in refused,
+            logger=False if logged in refused else None,  # True warns if there is no logger
             add_dataloader_idx=False,
             sync_dist=trainer.world_size > 1,
             reduce_fx="max",
