@@ -274,7 +274,7 @@ def to_saved(scored: Sequence[Scored], new: Collection[Name], naming: Naming) ->
     """
     saved: dict[str, dict[str, Mapping[str, Any]]] = {naming.render(whole): {} for whole in new}
     for score in scored:
-        if score.name.whole in new and score.rows is not None:
+        if score.name.whole in new and score.rows is not None and not score.name.group:
             saved[naming.render(score.name.whole)][score.name.loader] = {
                 "identity": score.rows.identity.clone(),
                 "statistics": score.rows.statistics.clone(),  # a view would save those of all metrics

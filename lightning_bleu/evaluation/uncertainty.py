@@ -112,8 +112,8 @@ def _average(members: Sequence[Resampled]) -> Resampled:
 
 
 def add_intervals(scored: Sequence[Scored], confidence: float) -> list[Scored]:
-    """The scores with their confidence intervals, where they have rows. Collective."""
-    systems = {score.name: [score.rows] for score in scored if score.rows is not None}
+    """The scores with their confidence intervals, where they have rows; those of groups have none. Collective."""
+    systems = {score.name: [score.rows] for score in scored if score.rows is not None and not score.name.group}
     resampled = resample_scored(scored, systems, _RESAMPLES)
     with_intervals = []
     for score in scored:
