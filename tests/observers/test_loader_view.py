@@ -6,24 +6,7 @@ import pytest
 from sacrebleu.metrics.ter import TER
 
 from lightning_bleu import CorpusBLEU, CorpusCHRF, FunctionMetric, corpus_chrf, sentence_bleu, sentence_chrf
-from tests.helpers.views import HYPOTHESES, LINES, REFERENCES, view
-
-# Which sentences
-
-
-@pytest.mark.parametrize("samples", [1, 2, 5, 9])
-def test_the_first_and_the_worst_are_as_many_as_asked_for_without_perfect_ones_among_the_worst(samples: int) -> None:
-    first, worst = (panel.samples for panel in view(samples).panels)
-    assert [sample.number for sample in first] == list(range(1, min(samples, 5) + 1))
-    # Nothing of the second matches; the third is right; most of the others matches, but no 4-gram of the first.
-    assert [sample.number for sample in worst] == [2, 1, 5, 4][:samples]
-    for sample in (*first, *worst):
-        hypothesis, references = LINES[sample.number - 1]
-        assert (sample.hypothesis, sample.references) == (hypothesis, references)
-        assert sample.shown_scores() == [pytest.approx(sentence_bleu([hypothesis], [references], percent=True).item())]
-
-
-# Which metric
+from tests.helpers.views import HYPOTHESES, REFERENCES, view
 
 
 def test_all_metrics_that_score_sentences_have_a_column_and_the_first_ranks_them() -> None:

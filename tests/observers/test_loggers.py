@@ -201,19 +201,6 @@ def test_a_logger_that_is_broken_does_not_keep_the_others_from_showing(tmp_path:
     assert writer.shown == ["Scores", "Parts", "val_samples", "val_worst"]
 
 
-def test_a_dashboard_of_loggers_that_get_numbers_only_shows_no_samples(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level("INFO")
-    warn = WarnOnce()
-    for _ in range(2):
-        dashboard = Dashboard([CSVLogger(tmp_path)], [ShowsTables()], warn)
-        validation = score(count(Counting(), HYPOTHESES, REFERENCES))
-        dashboard.show(validation, [samples_of(validation.loaders[0], 1)], 5, has_charts=True)
-    said = [record.message.partition(":")[0] for record in caplog.records if "numbers only" in record.message]
-    assert sorted(said) == ["CSVLogger gets numbers only", "ShowsTables gets numbers only"]
-
-
 class Keeps(Shows):
     """A logger that keeps what it gets."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import random
 import re
@@ -22,18 +21,16 @@ import pytest
 import torch
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from sacrebleu.metrics.bleu import BLEU as SacreBLEU
 from sacrebleu.metrics.ter import TER
 from torch.multiprocessing.spawn import start_processes
 
-from lightning_bleu import CorpusBLEU, CorpusCHRF, Evaluator, FunctionMetric, Result, corpus_bleu
+from lightning_bleu import CorpusBLEU, CorpusCHRF, Evaluator, FunctionMetric, Result
 from lightning_bleu.core.batch import Sentence
 from lightning_bleu.core.messages import warn_user
 from lightning_bleu.observers.record import Record, TranslationFiles, append_lines, has_translations, name_folder
 from lightning_bleu.observers.scores_file import RecordedScore, read_record
-from tests.helpers.corpora import random_corpus, read_lines
+from tests.helpers.corpora import random_corpus
 from tests.helpers.files import limit_files, read_files, read_scores, write_translations
-from tests.helpers.text import WORDWISE, fuzz_line
 from tests.helpers.validations import Counting, count, score
 
 FOLDER = Path("translations")
@@ -131,29 +128,6 @@ def test_other_files_in_the_folder_are_left_alone(tmp_path: Path) -> None:
     assert read_files(tmp_path) == {"ref.txt": b"a c\ne f\n", "step-0000500.txt": b"a b\nd\n"} | own
 
 
-# Scores of the files
-
-
-@pytest.mark.parametrize("tokenizer", WORDWISE)
-def test_the_score_of_hard_text_is_the_same_after_it_was_written(tokenizer: str, tmp_path: Path) -> None:
-    rng = random.Random(7)
-
-    def draw() -> str:
-        return fuzz_line(rng).replace("-\n", "-")  # 13a removes a hyphen with its line feed
-
-    sentences = []
-    for _ in range(60):
-        reference = draw()
-        sentences.append(Sentence(reference + draw(), [reference, *(draw() for _ in range(rng.randint(0, 2)))]))
-    write_translations(sentences, tmp_path, 500)
-    lines, *references = (read_lines(tmp_path / f"{name}.txt") for name in ("step-0000500", "ref-1", "ref-2", "ref-3"))
-    hypotheses, groups = [one.hypothesis for one in sentences], [one.references for one in sentences]
-    expected = corpus_bleu(hypotheses, groups, tokenizer=tokenizer, percent=True).bleu
-    assert expected > 5  # so that something matches
-    of_files = SacreBLEU(tokenize=tokenizer).corpus_score(lines, references).score
-    assert of_files == pytest.approx(expected, abs=1e-9)
-
-
 # Complete files or none
 
 
@@ -181,33 +155,20 @@ def test_a_full_disk_leaves_the_folder_as_it_was(sentences: list[Sentence], step
 
 
 def write_steps(number: int, folder: Path) -> None:
-    """Write what a run writes."""
-    for step in range(100):
-        write_translations([Sentence(f"run {number}", ["a reference"])], folder, step)
+    """Write other translations of the same step than all other processes, and lines of scores."""
+    for step in range(20):
+        write_translations([Sentence(f"run {number}, {step}", ["a reference"])], folder, 5)
         append_lines(folder / "scores.jsonl", [{"key": f"{number}", "step": step}] * 2)
 
 
-def write_same_step(number: int, folder: Path) -> None:
-    """Write other translations of the same step than all other processes."""
-    for repeat in range(20):
-        write_translations([Sentence(f"run {number}, {repeat}", ["a reference"])], folder, 5)
-
-
 @pytest.mark.slow
-def test_runs_that_start_together_lose_no_translations(tmp_path: Path) -> None:
-    start_processes(write_same_step, (tmp_path,), nprocs=4, start_method="forkserver")  # type: ignore[no-untyped-call]
+def test_runs_that_write_to_one_folder_lose_neither_translations_nor_lines(tmp_path: Path) -> None:
+    start_processes(write_steps, (tmp_path,), nprocs=4, start_method="forkserver")  # type: ignore[no-untyped-call]
     written = {path.read_text() for path in tmp_path.glob("step-*.txt")}
-    assert written == {f"run {number}, {repeat}\n" for number in range(4) for repeat in range(20)}
-
-
-@pytest.mark.slow
-def test_two_runs_may_write_to_one_folder(tmp_path: Path) -> None:
-    start_processes(write_steps, (tmp_path,), nprocs=2, start_method="forkserver")  # type: ignore[no-untyped-call]
-    assert {*(path.read_text() for path in tmp_path.glob("step-*99*.txt"))} <= {"run 0\n", "run 1\n"}
-    assert (tmp_path / "ref.txt").read_text() == "a reference\n"
+    assert written == {f"run {number}, {step}\n" for number in range(4) for step in range(20)}
     lines = [(line["key"], line["step"]) for line in read_scores(tmp_path / "scores.jsonl")]
     assert lines[::2] == lines[1::2]  # those of a call stay together
-    assert sorted(lines[::2]) == [(key, step) for key in "01" for step in range(100)]
+    assert sorted(lines[::2]) == [(key, step) for key in "0123" for step in range(20)]
     assert not [*tmp_path.glob(".*.part")]
 
 
@@ -306,12 +267,6 @@ def test_scores_are_appended_and_readers_take_the_last(tmp_path: Path) -> None:
     assert read_scores(path) == added
     table = pd.read_json(path, lines=True).drop_duplicates(["key", "step"], keep="last")
     assert table.to_dict("records") == added[1:]
-
-
-def test_numbers_that_are_not_finite_are_null(tmp_path: Path) -> None:
-    append_lines(tmp_path / "scores.jsonl", [make_line(1) | {"parts": [0.5, math.nan, -math.inf], "name": "NaN"}])
-    line = json.loads((tmp_path / "scores.jsonl").read_text(), parse_constant=pytest.fail)
-    assert line == make_line(1) | {"parts": [0.5, None, None], "name": "NaN"}
 
 
 @pytest.mark.parametrize("before", [b"", b'{"a": 1}\n\0\xc3\n', b'{"a": 1}', b'{"a": 1}\n{"st'])
@@ -548,25 +503,10 @@ def test_a_file_outside_of_a_record_has_no_record(tmp_path: Path) -> None:
     assert read_record(tmp_path / "other" / "val" / "x.txt", warn_user) is None
 
 
-def test_all_that_is_written_is_read(tmp_path: Path) -> None:
-    metrics = {"bleu": CorpusBLEU(percent=True), "page": make_page(), "ter": TER()}
-    lines, _ = record_lines(tmp_path, metrics, "../news", "talks")
-    for name in ("..%2Fnews", "talks"):
-        file = tmp_path / "val" / name / "step-0000001.txt"
-        recorded = read_record(file, warn_user)
-        assert recorded == [
-            RecordedScore(*(line[key] for key in ("key", "metric", "class", "score", "percent", "settings", "forms")))
-            for line in lines
-            if line["file"] == f"val/{name}/step-0000001.txt"
-        ]
-        assert len(recorded) == 4
-
-
 # Whether translations of other steps still match
 
 CHANGES: dict[str, tuple[list[Sentence], list[Sentence], bool]] = {
     "nothing": (PLAIN, PLAIN, False),
-    "nothing, with sources": (WITH_SOURCES, WITH_SOURCES, False),
     "hypotheses": (SEVERAL, [sentence._replace(hypothesis="other") for sentence in SEVERAL], False),
     "a reference": (PLAIN, [PLAIN[0], Sentence("d", ["e  f"])], True),
     "the second reference": (SEVERAL, [Sentence("a b", ["a c", "h"]), SEVERAL[1]], True),
@@ -574,7 +514,6 @@ CHANGES: dict[str, tuple[list[Sentence], list[Sentence], bool]] = {
     "more references": (PLAIN, SEVERAL, True),
     "fewer references": (SEVERAL, PLAIN, True),
     "more sentences": (PLAIN, [*PLAIN, PLAIN[0]], True),
-    "fewer sentences": (PLAIN, PLAIN[:1], True),
     "no sentences": (PLAIN, [], True),
     "a source": (WITH_SOURCES, [WITH_SOURCES[0], WITH_SOURCES[1]._replace(source="t")], True),
     "sources appear": (PLAIN, WITH_SOURCES, True),
@@ -593,14 +532,8 @@ def test_a_change_of_references_or_sources_is_reported(
     write_translations(after, fresh, 1000)
     shown = {name: content for name, content in read_files(folder).items() if name in read_files(fresh)}
     assert shown == read_files(fresh)
-    # No references or sources of the old ones are left.
-    left = {"step-0000500.txt", "step-0001500.txt"}
-    left |= {
-        f"step-{step:07}.tsv"
-        for step, written in ((500, before), (1500, after))
-        if len({len(sentence.references) for sentence in written}) > 1
-    }
-    assert {*read_files(folder)} - {*shown} == left
+    left = {name.rpartition(".")[0] for name in read_files(folder).keys() - read_files(fresh).keys()}
+    assert left == {"step-0000500", "step-0001500"}  # no references or sources of the old ones
 
 
 # Folders
@@ -611,33 +544,21 @@ def test_a_change_of_references_or_sources_is_reported(
     [
         (["val"], "val"),
         (["val", "news"], "val/news"),
-        (["val", ""], "val"),  # a single loader without a name
         (["val", "WMT 22.en-de+x@y"], "val/WMT 22.en-de+x@y"),
         (["val", "新闻"], "val/新闻"),
-        (["val", "Über"], "val/Über"),
         (["val", "."], "val/%2E"),
         (["val", ".."], "val/.%2E"),
-        (["val", ". ."], "val/. %2E"),
-        (["val", "..."], "val/..%2E"),
         (["val", "../x"], "val/..%2Fx"),
-        (["val", "/etc"], "val/%2Fetc"),
         (["val", "a/b"], "val/a%2Fb"),
         (["val", "a%2Fb"], "val/a%252Fb"),
-        (["val", "…"], "val/%E2%80%A6"),  # its UTF-8
         (["val", "C:\\x"], "val/C%3A%5Cx"),
-        (["val", "~"], "val/%7E"),
         (["val", "a\0\n"], "val/a%00%0A"),
         (["../val"], "..%2Fval"),
         ([os.fsdecode(b"caf\xe9")], "caf%ED%B3%A9"),  # a file whose name is not UTF-8
         # names that Windows does not allow
         (["val", "CON"], "val/%43ON"),
-        (["val", "aux.txt"], "val/%61ux.txt"),
-        (["val", "Lpt9"], "val/%4Cpt9"),
-        (["val", "console"], "val/console"),
-        (["val", "a."], "val/a%2E"),
         (["val", "a "], "val/a%20"),
         # names that are too long for most file systems
-        (["val", "x" * 100], f"val/{'x' * 100}"),
         (["val", "x" * 300], f"val/{'x' * 100}-{zlib.crc32(b'x' * 300):08x}"),
         (["val", "新" * 300], f"val/{'新' * 33}-{zlib.crc32('新'.encode() * 300):08x}"),
     ],

@@ -16,9 +16,7 @@ import torch
 
 from lightning_bleu import CorpusBLEU, CorpusCHRF, Evaluator, FunctionMetric, Results, Samples, sentence_bleu
 from lightning_bleu.core.resampling import Interval, PairedTest
-from lightning_bleu.evaluation.loaders import CALL
-from lightning_bleu.evaluation.outputs import Output
-from lightning_bleu.evaluation.result import Result, tabulate
+from lightning_bleu.evaluation.result import Result
 from lightning_bleu.observers.sample_table import sample_table
 from tests.helpers.hostile import TEXTS
 from tests.helpers.views import LINES
@@ -87,21 +85,6 @@ def test_totals_come_first_and_there_are_at_most_40_rows() -> None:
     assert lines[41:] == ["... and 22 more", "Lower is better."]
 
 
-@pytest.mark.parametrize(
-    ("directions", "note"),
-    [
-        ([True, True], "Higher is better."),
-        ([False, False], "Lower is better."),
-        ([None, False], "Lower is better; for f0, neither."),
-        ([None, None], ""),
-        ([True] + [False] * 7, "Higher is better; for f1, f2, f3, f4, f5, and 2 more, lower."),
-    ],
-)
-def test_the_note_says_which_direction_is_better(directions: list[bool | None], note: str) -> None:
-    results = {f"f{number}": Result(0.5, higher_is_better=direction) for number, direction in enumerate(directions)}
-    assert tabulate(results).note == note
-
-
 # Sentences
 
 
@@ -134,14 +117,8 @@ def test_every_loader_has_samples_by_its_name() -> None:
     assert len(re.findall("<h2>", evaluator.results.to_html())) == 3
 
 
-def test_without_samples_no_texts_are_kept() -> None:
-    for samples, kept in ((0, 64), (1, 300)):
-        evaluator = Evaluator({"bleu": CorpusBLEU()}, samples=samples)
-        started = evaluator.begin("val", [""], [], CALL)
-        for _ in range(300):
-            started.collector.update(Output(["a"], ["b"]))
-        (local,) = started.collector._locals
-        assert len(local.texts) == kept
+def test_without_samples_there_are_none() -> None:
+    assert validate(make_evaluator(samples=0), NOW, REFERENCES).samples == {}
 
 
 @pytest.mark.parametrize("kind", ["array", "tensor", "lists", "tokens"])
