@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import inspect
 import json
 import os
 import warnings
@@ -16,8 +15,7 @@ from pytorch_lightning.callbacks import ModelCheckpoint
 from lightning_bleu import BLEUCallback, CorpusBLEU, CorpusCHRF, Evaluator
 from lightning_bleu.compare import compare_systems, read_run
 from lightning_bleu.compare.command import main
-from lightning_bleu.core.settings import _OWNERS
-from lightning_bleu.tasks import CER, ROUGE, TER, WER, ExactMatch
+from lightning_bleu.tasks import ExactMatch
 from tests.helpers.lightning import collect_warnings, fit, make_callback, read_events
 
 LINES = [f"the cat number {number} sat on a mat of its own" for number in range(40)]
@@ -71,26 +69,6 @@ def test_a_function_is_told_in_which_order_it_is_called() -> None:
         score({"m": lambda hypotheses, references: hypotheses})
     with pytest.raises(RuntimeError, match=r"\(called with 40 hypotheses, a list of references for each\)$"):
         score({"m": lambda hypotheses, references: hypotheses[0] + references[0]})
-
-
-METRICS: dict[str, Any] = {
-    **{kind.__name__: kind for kind in (CorpusBLEU, CorpusCHRF, TER, ROUGE)},
-    "WER, CER, ROUGE, and ExactMatch": (WER, CER, ROUGE, ExactMatch),
-}
-
-
-@pytest.mark.parametrize("option", _OWNERS)
-def test_an_option_of_another_metric_is_named_as_such(option: str) -> None:
-    owners: Any = METRICS[_OWNERS[option]]
-    owners = owners if isinstance(owners, tuple) else (owners,)
-    kinds: list[Any] = [CorpusBLEU, CorpusCHRF]
-    for owner in owners:
-        assert owner in kinds or option in inspect.signature(owner.__init__).parameters
-    for other in kinds:
-        if other not in owners:
-            message = f"^unknown option '{option}', which is an option of {_OWNERS[option]}$"
-            with pytest.raises(TypeError, match=message):
-                other(**{option: 1})
 
 
 def test_a_missing_name_of_a_score_says_which_there_are() -> None:

@@ -51,7 +51,9 @@ def validate(evaluator: Evaluator, preds: Any, target: Any, stage: str = "val", 
 def make_result(score: float, low: float, high: float, best: float, percent: bool | None, p: float) -> Result:
     interval = Interval(score, low, high, 0.95, ())
     difference = score - best
-    test = PairedTest("paired bootstrap", score, best, p, 1000, percent, "", difference - 2, difference + 2, 0.95)
+    test = PairedTest(
+        "paired bootstrap", score, best, p, 1000, percent, "", low=difference - 2, high=difference + 2, confidence=0.95
+    )
     higher_is_better = percent is not None
     return Result(
         score, interval=interval, comparison=test, best=best, higher_is_better=higher_is_better, percent=percent

@@ -28,7 +28,7 @@ CorpusBLEU(compute_on_cpu="yes")  # wrong
 CorpusBLEU().update("a", ["a"], mask=[True])  # wrong
 CorpusCHRF(tokenizer="zh")  # wrong
 CorpusCHRF(word_orders=2)  # wrong
-CorpusCHRF().interval(confidnce=0.9)  # wrong
+CorpusCHRF(keep=True)  # wrong
 
 corpus_bleu(["a"], ["a"], tokeniser="zh")  # wrong
 corpus_bleu(["a"])  # wrong
@@ -42,7 +42,7 @@ FunctionMetric()  # wrong
 
 Evaluator(confidnce=0.9)  # wrong
 Evaluator(confidence="0.9")  # wrong
-Evaluator(compare_to="last")  # wrong
+Evaluator(compare_to="first")  # wrong
 Evaluator(tokenizer="zh")  # wrong
 Evaluator(5)  # wrong
 Evaluator().finish()  # wrong
