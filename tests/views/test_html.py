@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page
 
-from lightning_bleu.views.blocks import Cell, Example, ExampleLine, Examples, Note, Range, Span, Table, View
+from lightning_bleu.views.blocks import Cell, Example, ExampleLine, Examples, Note, Range, Span, Table, TableCell, View
 from lightning_bleu.views.html import to_fragment, to_page
 from lightning_bleu.views.viewable import Viewable
 from tests.helpers.browser import needs_browser, open_browser
@@ -67,7 +67,7 @@ def test_hostile_texts_are_text(render: Any) -> None:
 def test_a_page_has_words_that_are_marked_and_verdicts_that_can_be_read() -> None:
     spans = [Span("Auf", "displaced"), Span(" "), Span("Mann", "unmatched")]
     examples = Examples("Worst", [Example(7, [ExampleLine("hypothesis", spans)])], folded=True)
-    row = ["new", Cell("better", "good"), Range(1, 0, 2, (-2, 2), "good"), "+1.00"]
+    row: list[TableCell] = ["new", Cell("better", "good"), Range(1, 0, 2, (-2, 2), "good"), "+1.00"]
     html = to_page(View("a", [Table(["", "", "", "difference"], [row]), examples]))
     assert '<mark class="displaced">Auf</mark> <mark class="unmatched">Mann</mark>' in html
     assert '<span class="pill good">better</span>' in html
